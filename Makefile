@@ -1,0 +1,48 @@
+# Every target works from any folder (`make -C path/to/mirrorlake test`) and in a path with spaces:
+# all paths are relative to this file's folder, where make runs its commands.
+
+PYTHON ?= python3
+BIN := .venv/bin
+ONCE ?=
+# The tools that make the lock file run from the cache folder; UV is only needed by `make lock`.
+UV = $(shell ls -d "$${MIRRORLAKE_CACHE:-$${XDG_CACHE_HOME:-$$HOME/.cache}/mirrorlake}"/tools/uv-*/bin/uv | tail -1)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-full check bench lock clean
+
+help: ## Show this list
+	@echo 'Mirrorlake: MySQL, mirrored exactly in the lake, and proved.'
+	@echo
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{printf "%-18s %s\n", $$1, $$2}'
+	@echo
+	@echo 'PYTHON=python3.12 chooses the interpreter; MIRRORLAKE_CACHE=folder the cache folder.'
+
+setup: ## Create .venv from requirements.lock (a no-op when it is current)
+	@"$(PYTHON)" tools/bootstrap.py
+
+demo: setup ## Start the demo's MySQL, mirror it and keep going (ONCE=1: end after two rounds)
+	@"$(BIN)/mirrorlake" demo $(if $(filter-out 0,$(ONCE)),--once)
+
+test: setup ## Run the tests (at most 10 minutes on 2 cores)
+	@"$(BIN)/python" -m pytest -m "not full" tests
+
+test-full: setup ## Run everything: matrices, soaks and long histories too
+	@"$(BIN)/python" -m pytest -m "full or not full" tests
+
+check: setup ## Lint, format, types and layers: what CI runs before the tests
+	@"$(BIN)/ruff" check .
+	@"$(BIN)/ruff" format --check .
+	@"$(BIN)/basedpyright"
+	@"$(BIN)/lint-imports"
+
+bench: setup ## Run the side-by-side benchmarks and print ratios
+	@"$(BIN)/python" -m benchmarks
+
+lock: setup ## Make requirements.lock anew from requirements.in (needs the network)
+	@"$(UV)" pip compile --quiet --universal --generate-hashes --no-header --no-emit-index-url \
+		--no-emit-find-links --python-version 3.11 requirements.in -o requirements.lock
+
+clean: ## Remove what was made inside this folder (the shared cache folder stays)
+	@rm -rf .venv .mirrorlake .pytest_cache .ruff_cache .hypothesis .coverage .coverage.* htmlcov \
+		.import_linter_cache build dist *.egg-info spark-warehouse metastore_db derby.log
+	@find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +

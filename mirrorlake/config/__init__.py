@@ -1,0 +1,64 @@
+"""``mirrorlake.yaml`` → frozen contracts.
+
+`load_config` reads the file and gives a `Config`, or one `ConfigError` that lists every problem
+with its line. Secrets come from the environment alone (``${env:NAME}``) and are shown by nothing
+here.
+
+What belongs here: what a person may write, what it means, and what is refused before anything is
+asked of a server. What doesn't: anything that opens a connection or looks into the lake.
+
+======================  ============================================================
+`yaml_file`             text → plain values that remember their line
+`fields`                durations, days, names and secrets: the types of single values
+`sections`              the file as it is written, one pydantic model per section
+`contract`              what the engine uses: everything resolved, every default filled in
+`resolved`              what contracts may not do to each other
+`source_url`            ``mysql://user:password@host/db``, for a server without a file
+`load`                  the way from the file to the contracts
+======================  ============================================================
+"""
+
+from mirrorlake.config.contract import Config, SourceConfig, TableContract
+from mirrorlake.config.fields import format_duration, parse_duration
+from mirrorlake.config.load import config_schema, load_config
+from mirrorlake.config.sections import (
+    CatalogConfig,
+    Clean,
+    ColumnRule,
+    LakeConfig,
+    LedgerConfig,
+    Mode,
+    Namespaces,
+    PiiRule,
+    PrivacyConfig,
+    SparkConfig,
+    Tls,
+    TlsConfig,
+    default_namespaces,
+)
+from mirrorlake.config.source_url import SourceUrl, parse_source_url
+
+__all__ = [
+    "CatalogConfig",
+    "Clean",
+    "ColumnRule",
+    "Config",
+    "LakeConfig",
+    "LedgerConfig",
+    "Mode",
+    "Namespaces",
+    "PiiRule",
+    "PrivacyConfig",
+    "SourceConfig",
+    "SourceUrl",
+    "SparkConfig",
+    "TableContract",
+    "Tls",
+    "TlsConfig",
+    "config_schema",
+    "default_namespaces",
+    "format_duration",
+    "load_config",
+    "parse_duration",
+    "parse_source_url",
+]

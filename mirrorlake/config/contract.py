@@ -1,0 +1,152 @@
+"""What the engine uses: every path absolute, every default filled in, every name resolved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import date, timedelta
+from functools import cached_property
+from pathlib import Path
+from typing import ClassVar
+from zoneinfo import ZoneInfo
+
+from pydantic import ConfigDict, SecretStr
+
+from mirrorlake.config.fields import nearest
+from mirrorlake.config.sections import (
+    Clean,
+    ColumnRule,
+    LakeConfig,
+    LedgerConfig,
+    Mode,
+    Namespaces,
+    PiiRule,
+    PrivacyConfig,
+    Section,
+    SparkConfig,
+    Tls,
+)
+from mirrorlake.errors import ConfigError
+
+
+class SourceConfig(Section):
+    """One MySQL server or cluster, as it is reached."""
+
+    name: str
+    host: str
+    port: int = 3306
+    user: str
+    password: SecretStr = SecretStr("")
+    tls: Tls = "off"
+    """Never absent; ``ca`` is an absolute path."""
+    time_zone: str = "UTC"
+    """The zone in which the application writes its DATETIME cursors."""
+    connections: int = 2
+
+    @property
+    def zone(self) -> ZoneInfo:
+        """``time_zone`` as a tzinfo."""
+        return ZoneInfo(self.time_zone)
+
+
+class TableContract(Section):
+    """What is agreed on one table, with the defaults filled in.
+
+    MySQL's column names are one name in any case: compare the columns named here (``key``,
+    ``cursor``, ``created``, ``columns``, ``excluded``, ``rules``) with the server's without regard
+    to case; `column_rule` does.
+    """
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(
+        frozen=True, extra="forbid", hide_input_in_errors=True, ignored_types=(cached_property,)
+    )
+
+    source: str
+    database: str
+    table: str
+    mode: Mode
+    key: tuple[str, ...] = ()
+    cursor: str | None = None
+    created: str | None = None
+    start: date | None = None
+    """The first day (UTC) that is asked for."""
+    overlap: timedelta = timedelta(minutes=30)
+    overlap_keys: int = 10_000
+    settle: timedelta = timedelta(hours=1)
+    clean: Clean = "view"
+    columns: Mapping[str, ColumnRule] = {}
+    namespaces: Namespaces
+
+    @property
+    def name(self) -> str:
+        """``source.database.table``: unique in a config."""
+        return f"{self.source}.{self.database}.{self.table}"
+
+    @property
+    def excluded(self) -> frozenset[str]:
+        """Columns that are never selected from MySQL (``pci: never``), spelled as in the file."""
+        return frozenset(name for name, rule in self.columns.items() if rule.pci == "never")
+
+    @property
+    def rules(self) -> dict[str, PiiRule]:
+        """Column → what the clean layer does with it, for the columns that have a ``pii`` rule."""
+        return {name: rule.pii for name, rule in self.columns.items() if rule.pii is not None}
+
+    def column_rule(self, column: str) -> ColumnRule | None:
+        """The rule of a column that the server names ``column``, in any case."""
+        wanted = column.casefold()
+        return next((r for name, r in self.columns.items() if name.casefold() == wanted), None)
+
+
+class Config(Section):
+    """A whole ``mirrorlake.yaml``, resolved. ``tables`` are sorted by name."""
+
+    path: Path
+    lake: LakeConfig
+    ledger: LedgerConfig
+    spark: SparkConfig
+    privacy: PrivacyConfig
+    sources: dict[str, SourceConfig]
+    tables: tuple[TableContract, ...]
+
+    def table(self, name: str) -> TableContract:
+        """The contract called ``source.db.table``, or ``db.table`` or ``table`` where only one is.
+
+        Raises:
+            ConfigError: none is called so (with the nearest name), or more than one.
+        """
+        for spelled in (_full, _in_database, _bare):
+            found = [contract for contract in self.tables if spelled(contract) == name]
+            if len(found) == 1:
+                return found[0]
+            if found:
+                names = ", ".join(contract.name for contract in found)
+                raise ConfigError(
+                    f"{name!r} can mean {len(found)} tables of {self.path}: {names}",
+                    next_step="Write the whole name",
+                    table=name,
+                )
+        raise ConfigError(
+            f"no table {name!r} in {self.path}{self._nearest(name)}",
+            next_step="`mirrorlake status` lists the tables; one that is missing needs a contract",
+            table=name,
+        )
+
+    def _nearest(self, name: str) -> str:
+        spellings: Iterable[str] = (
+            spelled(contract)
+            for contract in self.tables
+            for spelled in (_full, _in_database, _bare)
+        )
+        return nearest(name, list(spellings))
+
+
+def _full(contract: TableContract) -> str:
+    return contract.name
+
+
+def _in_database(contract: TableContract) -> str:
+    return f"{contract.database}.{contract.table}"
+
+
+def _bare(contract: TableContract) -> str:
+    return contract.table

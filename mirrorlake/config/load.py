@@ -1,0 +1,303 @@
+"""The way from a file to a `Config`: parse, validate, resolve; every problem at its line."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any, Final, cast, get_args, get_origin
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from mirrorlake.config.contract import Config, SourceConfig, TableContract
+from mirrorlake.config.fields import Findings, has_placeholder, nearest
+from mirrorlake.config.resolved import contract_problems
+from mirrorlake.config.sections import (
+    TLS_SECTION,
+    TLS_WORD,
+    ConfigSections,
+    DatabaseSection,
+    DefaultsConfig,
+    LakeConfig,
+    LedgerConfig,
+    Namespaces,
+    SourceSection,
+    TableSection,
+    Tls,
+    TlsConfig,
+    default_namespaces,
+)
+from mirrorlake.config.source_url import default_tls
+from mirrorlake.config.yaml_file import Path as YamlPath
+from mirrorlake.config.yaml_file import Plain, Problem, YamlFile
+from mirrorlake.errors import ConfigError
+
+_ENVIRONMENT_ALLOWED: Final = re.compile(
+    r"/sources/[^/]*/password|/privacy/hash_key|/ledger/url|/lake/catalog/uri"
+    r"|/lake/catalog/properties/.*|/spark/conf/.*|/sources/.*/tables/.*",
+    re.DOTALL,
+)
+_TAGS: Final = (TLS_WORD, TLS_SECTION)
+# What Pydantic says, in the words of someone who edits YAML.
+_MESSAGES: Final = {
+    "missing": "is missing",
+    "tuple_type": "a list is expected, like [id]",
+    "dict_type": "a mapping is expected (name: value)",
+    "model_type": "a mapping is expected (name: value)",
+    "string_type": "a text is expected; put quotes around a name like null",
+    "int_type": "a whole number is expected",
+    "int_parsing": "a whole number is expected",
+    "time_delta_type": "a duration is expected, like 15s, 30m, 1h or 2d",
+    "too_short": "is empty",
+}
+
+
+def load_config(
+    path: Path, *, environ: Mapping[str, str] | None = None, today: date | None = None
+) -> Config:
+    """Read ``mirrorlake.yaml``: validated, defaults filled in, paths absolute, secrets in place.
+
+    Args:
+        path: the file; paths in it are relative to its folder.
+        environ: where ``${env:NAME}`` is looked up; the process's environment by default.
+        today: the day (UTC) after which a ``start`` lies in the future; today by default.
+
+    Raises:
+        ConfigError: the file can't be read, or has problems: all of them, one a line, each with
+            file, line and column.
+    """
+    file = YamlFile(_read(path))
+    _raise(path, file.problems)
+    if not isinstance(file.root, dict):
+        what = "is empty" if file.root is None else "is not a mapping (name: value)"
+        raise ConfigError(
+            f"{path}:1: the config {what}", next_step="`mirrorlake init` writes a first one"
+        )
+    problems = list(_misplaced_placeholders(file))
+    try:
+        sections = ConfigSections.model_validate(
+            file.root, context={"environ": os.environ if environ is None else environ}
+        )
+    except ValidationError as error:
+        problems += _validation_problems(file, error)
+        _raise(path, problems)
+        raise  # unreachable: a ValidationError holds at least one problem
+    tables = tuple(sorted(_contracts(sections), key=lambda contract: contract.name))
+    today = today or datetime.now(UTC).date()
+    problems += (
+        file.problem(where, message)
+        for where, message in contract_problems(sections, tables, today)
+    )
+    _raise(path, problems)
+    return _config(path, sections, tables)
+
+
+def config_schema() -> dict[str, Any]:
+    """The JSON schema (draft 2020-12) of ``mirrorlake.yaml``, for editors and for reading."""
+    schema = ConfigSections.model_json_schema(mode="validation")
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **schema,
+        "title": "mirrorlake.yaml",
+    }
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_bytes().decode("utf-8-sig")
+    except FileNotFoundError as error:
+        raise ConfigError(
+            f"there is no config file {path}",
+            next_step="`mirrorlake init --from mysql://…` writes a first one",
+        ) from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(
+            f"{path} is not UTF-8 (byte {error.start})", next_step="Save it as UTF-8"
+        ) from error
+    except OSError as error:
+        raise ConfigError(
+            f"{path} can't be read: {error.strerror}",
+            next_step="Check the path and its permissions",
+        ) from error
+
+
+def _raise(path: Path, problems: Iterable[Problem]) -> None:
+    found = sorted(set(problems))
+    if found:
+        count = "1 problem" if len(found) == 1 else f"{len(found)} problems"
+        lines = [f"{path}:{problem}" for problem in found]
+        raise ConfigError("\n".join([f"{path} has {count}:", *lines]))
+
+
+def _takes_placeholder(path: YamlPath) -> bool:
+    # Under a table stand names of MySQL's, where any text may be one.
+    return _ENVIRONMENT_ALLOWED.fullmatch("".join(f"/{part}" for part in path)) is not None
+
+
+def _misplaced_placeholders(file: YamlFile) -> Iterator[Problem]:
+    def walk(value: Plain, path: YamlPath) -> Iterator[Problem]:
+        if isinstance(value, dict):
+            for name, inner in value.items():
+                yield from walk(inner, (*path, name))
+        elif isinstance(value, list):
+            for index, inner in enumerate(value):
+                yield from walk(inner, (*path, index))
+        elif value is not None and has_placeholder(value) and not _takes_placeholder(path):
+            yield file.problem(path, "only secrets come from the environment: write the value")
+
+    return walk(file.root, ())
+
+
+def _validation_problems(file: YamlFile, error: ValidationError) -> Iterator[Problem]:
+    for detail in error.errors(include_url=False):
+        path: YamlPath = tuple(part for part in detail["loc"] if part not in _TAGS)
+        cause = detail.get("ctx", {}).get("error")
+        if isinstance(cause, Findings):
+            for field, message in cause.found:
+                yield file.problem((*path, field), message)
+        elif path[-1:] == ("[key]",):
+            yield file.problem(path[:-1], _message(detail), at_key=True)
+        elif detail["type"] == "extra_forbidden":
+            yield file.problem(path, _unknown_key(path), at_key=True)
+        else:
+            yield file.problem(path, _message(detail))
+
+
+def _message(detail: ErrorDetails) -> str:
+    kind, context = detail["type"], detail.get("ctx", {})
+    if kind == "value_error":
+        return str(context["error"])
+    if kind == "literal_error":
+        expected = str(context["expected"])
+        written = detail["input"]
+        near = (
+            nearest(written, re.findall(r"'([^']*)'", expected)) if isinstance(written, str) else ""
+        )
+        return f"{written!r} is not {expected}{near}"
+    if detail["input"] is None and kind != "missing":
+        return "has no value"
+    return _MESSAGES.get(kind, detail["msg"][:1].lower() + detail["msg"][1:])
+
+
+def _unknown_key(path: YamlPath) -> str:
+    section = _section_at(path[:-1])
+    known = list(section.model_fields)
+    return f"unknown key{nearest(str(path[-1]), known) or '; known are ' + ', '.join(known)}"
+
+
+def _section_at(path: YamlPath) -> type[BaseModel]:
+    """The model whose fields stand at ``path`` of the file."""
+    found: Any = ConfigSections
+    for part in path:
+        if get_origin(found) is dict:
+            found = _section_in(get_args(found)[1])
+        else:
+            found = _section_in(cast("type[BaseModel]", found).model_fields[str(part)].annotation)
+    return cast("type[BaseModel]", found)
+
+
+def _section_in(annotation: Any) -> Any:
+    """The model, or the dict of models, inside an annotation like ``Annotated[X | None, …]``."""
+    if get_origin(annotation) is dict:
+        return annotation
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    inner = (_section_in(part) for part in get_args(annotation))
+    return next((part for part in inner if part is not None), None)
+
+
+def _contracts(sections: ConfigSections) -> Iterator[TableContract]:
+    for source, server in sections.sources.items():
+        for database, section in server.databases.items():
+            namespaces = _namespaces(source, database, section)
+            for table, contract in section.tables.items():
+                yield _contract((source, database, table), contract, sections.defaults, namespaces)
+
+
+def _namespaces(source: str, database: str, section: DatabaseSection) -> Namespaces:
+    written = section.namespaces.model_dump(exclude_none=True)
+    return default_namespaces(source, database).model_copy(update=written)
+
+
+def _contract(
+    name: tuple[str, str, str],
+    table: TableSection,
+    defaults: DefaultsConfig,
+    namespaces: Namespaces,
+) -> TableContract:
+    source, database, bare = name
+    return TableContract(
+        source=source,
+        database=database,
+        table=bare,
+        mode=table.mode,
+        key=table.key,
+        cursor=table.cursor,
+        created=table.created,
+        # `start: null` takes the default away; the others can't be null.
+        start=table.start if "start" in table.model_fields_set else defaults.start,
+        overlap=defaults.overlap if table.overlap is None else table.overlap,
+        overlap_keys=defaults.overlap_keys if table.overlap_keys is None else table.overlap_keys,
+        settle=defaults.settle if table.settle is None else table.settle,
+        clean=table.clean or defaults.clean,
+        columns=table.columns,
+        namespaces=namespaces,
+    )
+
+
+def _config(path: Path, sections: ConfigSections, tables: tuple[TableContract, ...]) -> Config:
+    folder = path.absolute().parent
+    return Config(
+        path=path,
+        lake=_lake(sections.lake, folder),
+        ledger=_ledger(sections.ledger, folder),
+        spark=sections.spark,
+        privacy=sections.privacy,
+        sources={name: _source(name, s, folder) for name, s in sections.sources.items()},
+        tables=tables,
+    )
+
+
+def _lake(lake: LakeConfig, folder: Path) -> LakeConfig:
+    catalog = lake.catalog
+    if catalog.uri is not None:
+        catalog = catalog.model_copy(update={"uri": _absolute_sqlite(catalog.uri, folder)})
+    return lake.model_copy(
+        update={"warehouse": _absolute(lake.warehouse, folder), "catalog": catalog}
+    )
+
+
+def _ledger(ledger: LedgerConfig, folder: Path) -> LedgerConfig:
+    return ledger.model_copy(update={"url": _absolute_sqlite(ledger.url, folder)})
+
+
+def _absolute(text: str, folder: Path) -> str:
+    """A URI as it is; a path as an absolute one, without following links."""
+    return text if "://" in text else os.path.normpath(folder / Path(text).expanduser())
+
+
+def _absolute_sqlite(url: str, folder: Path) -> str:
+    match = re.fullmatch(r"(sqlite(?:\+\w+)?:///)([^?]*)(\?.*)?", url)
+    if match is None:
+        return url
+    scheme, file, query = match.groups()
+    return f"{scheme}{_absolute(file, folder)}{query or ''}"
+
+
+def _source(name: str, section: SourceSection, folder: Path) -> SourceConfig:
+    tls: Tls = section.tls or default_tls(section.host)
+    if isinstance(tls, TlsConfig):
+        tls = TlsConfig(ca=_absolute(tls.ca, folder))
+    return SourceConfig(
+        name=name,
+        host=section.host,
+        port=section.port,
+        user=section.user,
+        password=section.password,
+        tls=tls,
+        time_zone=section.time_zone,
+        connections=section.connections,
+    )

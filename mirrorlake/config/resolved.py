@@ -1,0 +1,109 @@
+"""What can only be judged once every default is filled in: contracts against each other."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from datetime import date
+
+from mirrorlake.config.contract import TableContract
+from mirrorlake.config.sections import ConfigSections, Namespaces, default_namespaces
+
+_Found = Iterator[tuple[tuple[str | int, ...], str]]
+_LAYERS = ("raw", "deduped", "clean")
+
+
+def contract_problems(
+    sections: ConfigSections, tables: tuple[TableContract, ...], today: date
+) -> _Found:
+    """Path and message of everything that is wrong between sections, none if they fit together."""
+    if sections.defaults.start is not None and sections.defaults.start > today:
+        yield ("defaults", "start"), _future(sections.defaults.start, today)
+    for contract in tables:
+        yield from _table_problems(sections, contract, today)
+    yield from _name_collisions(tables)
+    yield from _namespace_collisions(sections)
+    yield from _shared_tables(tables)
+
+
+def _path(contract: TableContract, *rest: str) -> tuple[str, ...]:
+    place = ("sources", contract.source, "databases", contract.database, "tables", contract.table)
+    return (*place, *rest)
+
+
+def _future(start: date, today: date) -> str:
+    return f"{start} is in the future (today is {today} UTC): no partition would ever be asked for"
+
+
+def _table_problems(sections: ConfigSections, contract: TableContract, today: date) -> _Found:
+    # A start that comes from the defaults is reported there, once.
+    start = contract.start
+    if start is not None and start > today and start != sections.defaults.start:
+        yield _path(contract, "start"), _future(start, today)
+    key = {column.casefold() for column in contract.key}
+    for column, rule in contract.rules.items():
+        place = _path(contract, "columns", column, "pii")
+        if rule == "hash" and contract.clean == "view":
+            message = "pii: hash in a view would show the key in the view's text: use clean: table"
+            yield place, message
+        if rule == "hash" and sections.privacy.hash_key is None:
+            message = "pii: hash needs privacy.hash_key: write ${env:NAME} there"
+            yield place, message
+        if contract.clean == "table" and rule != "hash" and column.casefold() in key:
+            message = (
+                f"the clean table is kept by its key, and pii: {rule} takes {column!r} away:"
+                " use pii: hash, or clean: view"
+            )
+            yield place, message
+
+
+def _name_collisions(tables: tuple[TableContract, ...]) -> _Found:
+    seen: dict[str, TableContract] = {}
+    for contract in tables:
+        first = seen.setdefault(contract.name, contract)
+        if first is not contract:
+            yield (
+                _path(contract),
+                f"the name {contract.name!r} also means table {first.table!r} of database"
+                f" {first.database!r}: a dot in a name makes them one; leave one of them out",
+            )
+
+
+def _namespace_collisions(sections: ConfigSections) -> _Found:
+    """Namespaces that two databases, or two layers of one, would share without having said so."""
+    users: dict[str, list[tuple[str, str, str, bool]]] = defaultdict(list)
+    for source, server in sections.sources.items():
+        for database, section in server.databases.items():
+            written = section.namespaces.model_dump(exclude_none=True)
+            default: Namespaces = default_namespaces(source, database)
+            for layer in _LAYERS:
+                name = str(written.get(layer, getattr(default, layer)))
+                # A folder of a case-blind file system is one folder for both spellings.
+                users[name.casefold()].append((source, database, layer, layer in written))
+    for name, found in users.items():
+        first = found[0]
+        for user in found[1:]:
+            source, database, layer, explicit = user
+            same_layer = layer == first[2] and (source, database) != first[:2]
+            if same_layer and explicit and first[3]:
+                continue
+            yield (
+                ("sources", source, "databases", database, "namespaces", layer),
+                f"namespace {name!r} ({layer}) is also the {first[2]} namespace of"
+                f" {first[0]}.{first[1]}: name another one under namespaces",
+            )
+
+
+def _shared_tables(tables: tuple[TableContract, ...]) -> _Found:
+    seen: dict[tuple[str, str], TableContract] = {}
+    for contract in tables:
+        for layer in _LAYERS:
+            namespace = str(getattr(contract.namespaces, layer)).casefold()
+            first = seen.setdefault((namespace, contract.table), contract)
+            if first is not contract and first.name != contract.name:
+                yield (
+                    _path(contract),
+                    f"it would be written into {namespace}.{contract.table}, as {first.name} is:"
+                    " two tables can't share one yet; name another namespace",
+                )
+                break

@@ -1,0 +1,341 @@
+"""The file as it is written: one model per section, with what each field means.
+
+The descriptions are the JSON schema's, and ``docs/configuration.md`` must name every field.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Annotated, Any, Final, Literal, TypeAlias, cast
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    SecretStr,
+    Tag,
+    model_validator,
+)
+from typing_extensions import override
+
+from mirrorlake.config.fields import (
+    HIDDEN,
+    DatabaseUrl,
+    Day,
+    Duration,
+    Findings,
+    MysqlName,
+    NamespaceName,
+    Port,
+    Properties,
+    Secret,
+    SourceName,
+    TimeZone,
+    hide_url,
+)
+
+Mode: TypeAlias = Literal["append", "incremental", "full"]
+Clean: TypeAlias = Literal["view", "table"]
+PiiRule: TypeAlias = Literal["drop", "null", "hash", "mask"]
+VERSION: Final = 1
+HASH_KEY_LENGTH: Final = 16
+
+
+class Section(BaseModel):
+    """A part of the file: frozen, and an unknown key is an error. Shown without any secret."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", hide_input_in_errors=True, use_attribute_docstrings=True
+    )
+
+    @override
+    def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
+        for name, value in super().__repr_args__():
+            if name in ("url", "uri") and isinstance(value, str):
+                yield name, hide_url(value)
+            elif name in ("properties", "conf") and isinstance(value, dict):
+                yield name, dict.fromkeys(cast("dict[str, str]", value), HIDDEN)
+            else:
+                yield name, value
+
+
+class CatalogConfig(Section):
+    """The Iceberg catalog. Without it: an SQLite file ``catalog.db`` inside the warehouse."""
+
+    uri: DatabaseUrl | None = None
+    """Where the catalog is: ``sqlite:///file.db`` (relative to this file), ``postgresql://…`` or a
+    REST catalog's ``https://…``. A password is written ``${env:NAME}``."""
+    wait: Duration = timedelta(seconds=30)
+    """How long to wait for a catalog that another writer has locked, before it is an error."""
+    properties: Properties = {}
+    """Further properties of PyIceberg's catalog. A value may hold ``${env:NAME}``; one whose name
+    says that it is a secret must."""
+
+
+class LakeConfig(Section):
+    """Where the lake's tables are."""
+
+    warehouse: str = Field(default=".mirrorlake/lake", min_length=1)
+    """The folder (relative to this file) or URI under which every table's files are."""
+    catalog: CatalogConfig = CatalogConfig()
+    """The Iceberg catalog. Without it: an SQLite file ``catalog.db`` inside the warehouse."""
+
+
+class LedgerConfig(Section):
+    """The database of windows, loads, proofs, repairs and schema versions."""
+
+    url: DatabaseUrl = "sqlite:///.mirrorlake/ledger.db"
+    """An SQLAlchemy URL; SQLite's path is relative to this file. A password is written
+    ``${env:NAME}`` and encoded for its place in the URL."""
+    wait: Duration = timedelta(seconds=30)
+    """How long to wait for a ledger that another writer has locked, before it is an error."""
+
+
+class SparkConfig(Section):
+    """How a Spark session is made, or to which server it attaches."""
+
+    master: str = Field(default="local[2]", min_length=1)
+    """Spark's master: ``local[2]``, ``spark://host:7077``, …"""
+    connect: str | None = Field(default=None, pattern=r"^sc://")
+    """A Spark Connect server (``sc://host:15002``) to attach to; ``master`` is then unused."""
+    driver_memory: str = Field(default="2g", pattern=r"^[1-9][0-9]*[kmgt]$")
+    """Memory of the driver's JVM, like ``2g``."""
+    conf: Properties = {}
+    """Further Spark settings. A value may hold ``${env:NAME}``; one whose name says that it is a
+    secret must."""
+
+
+class PrivacyConfig(Section):
+    """What the rules on columns need."""
+
+    hash_key: Secret | None = None
+    """The key of ``pii: hash``, at least 16 characters, as ``${env:NAME}``. Required as soon as a
+    column is hashed; another key gives other hashes."""
+
+    @model_validator(mode="after")
+    def _long_enough(self) -> PrivacyConfig:
+        key: SecretStr | None = self.hash_key
+        if key is not None and len(key.get_secret_value()) < HASH_KEY_LENGTH:
+            message = (
+                f"a key shorter than {HASH_KEY_LENGTH} characters can be guessed: set a longer one"
+            )
+            raise Findings([("hash_key", message)])
+        return self
+
+
+class DefaultsConfig(Section):
+    """What a table's contract has where it says nothing itself."""
+
+    start: Day | None = None
+    """The first day that is asked for; earlier days are "not asked". Not in the future (UTC)."""
+    overlap: Duration = timedelta(minutes=30)
+    """How far a window reaches back before the last one, where the cursor is a time."""
+    overlap_keys: int = Field(default=10_000, ge=0)
+    """The same for a cursor that is a key: how many keys a window reaches back."""
+    settle: Duration = timedelta(hours=1)
+    """How long rows may still change behind the cursor."""
+    clean: Clean = "view"
+    """Whether the clean layer is a ``view`` (Spark only) or a ``table`` (every engine)."""
+
+
+class TlsConfig(Section):
+    """An encrypted connection to a server that proves who it is."""
+
+    ca: str = Field(min_length=1)
+    """A file of certificate authorities (relative to this file): the server's certificate and name
+    are checked."""
+
+
+def _tls_kind(value: object) -> str:
+    return TLS_SECTION if isinstance(value, dict | TlsConfig) else TLS_WORD
+
+
+TLS_WORD: Final = "<tls word>"
+TLS_SECTION: Final = "<tls section>"
+Tls: TypeAlias = Literal["off", "required"] | TlsConfig
+_TlsField = Annotated[
+    Annotated[Literal["off", "required"], Tag(TLS_WORD)] | Annotated[TlsConfig, Tag(TLS_SECTION)],
+    Discriminator(_tls_kind),
+]
+
+
+class ColumnRule(Section):
+    """What happens to one column: a rule for the clean layer, or never read at all."""
+
+    pii: PiiRule | None = None
+    """In the clean layer: ``drop`` leaves the column out, ``null`` empties it, ``hash`` replaces it
+    by a keyed hash (needs ``clean: table``), ``mask`` hides all but its shape."""
+    pci: Literal["never"] | None = None
+    """``never``: the column is not selected from MySQL and is in no layer."""
+
+    @model_validator(mode="after")
+    def _one_rule(self) -> ColumnRule:
+        if self.pii and self.pci:
+            raise Findings([("pii", "a column that is never read (pci) needs no pii rule")])
+        if not self.pii and not self.pci:
+            rules = "write pii: drop, null, hash or mask, or pci: never"
+            raise Findings([("pii", f"the column is named without a rule: {rules}")])
+        return self
+
+
+class Namespaces(Section):
+    """The three namespaces that hold a database's tables."""
+
+    raw: NamespaceName
+    """Of the raw tables."""
+    deduped: NamespaceName
+    """Of the tables with one row per key."""
+    clean: NamespaceName
+    """Of what people query."""
+
+
+class NamespacesSection(Section):
+    """The namespaces of a database's tables; what is left out has its default."""
+
+    raw: NamespaceName | None = None
+    """Of the raw tables; ``<source>_<db>__raw`` by default."""
+    deduped: NamespaceName | None = None
+    """Of the tables with one row per key; ``<source>_<db>`` by default."""
+    clean: NamespaceName | None = None
+    """Of what people query; ``<source>_<db>__clean`` by default."""
+
+
+class TableSection(Section):
+    """The contract of one table."""
+
+    mode: Mode
+    """``append``: rows are only added; ``incremental``: rows change and the cursor tells;
+    ``full``: a complete copy each time."""
+    key: tuple[MysqlName, ...] = ()
+    """The columns of a unique key. Required for ``incremental``."""
+    cursor: MysqlName | None = None
+    """The column that moves when a row does: a time, or for ``append`` also an increasing key.
+    Required for ``append`` and ``incremental``, refused for ``full``."""
+    created: MysqlName | None = None
+    """The column with a row's date of birth: the raw day of an ``append`` table whose cursor is a
+    key."""
+    start: Day | None = None
+    """The first day that is asked for; earlier days are "not asked". Not in the future (UTC)."""
+    overlap: Duration | None = None
+    """How far a window reaches back before the last one, where the cursor is a time."""
+    overlap_keys: int | None = Field(default=None, ge=0)
+    """The same for a cursor that is a key: how many keys a window reaches back."""
+    settle: Duration | None = None
+    """How long rows may still change behind the cursor."""
+    clean: Clean | None = None
+    """Whether the clean layer is a ``view`` (Spark only) or a ``table`` (every engine)."""
+    columns: dict[MysqlName, ColumnRule] = {}
+    """The columns that need a rule; every other column is mirrored as it is."""
+
+    @model_validator(mode="after")
+    def _fits_its_mode(self) -> TableSection:
+        found = [*_mode_findings(self), *_column_findings(self)]
+        if found:
+            raise Findings(found)
+        return self
+
+
+def _mode_findings(table: TableSection) -> Iterable[tuple[str, str]]:
+    if table.mode == "incremental" and not table.key:
+        yield (
+            "key",
+            "mode incremental needs the columns of a unique key, like [id]; or use mode: full",
+        )
+    if table.mode == "full":
+        if table.cursor is not None:
+            yield "cursor", "mode full reads the whole table: remove the cursor or change the mode"
+        for field in ("overlap", "overlap_keys"):
+            if getattr(table, field) is not None:
+                yield field, f"mode full reads the whole table: remove {field}"
+    elif table.cursor is None:
+        yield "cursor", f"mode {table.mode} needs the column that moves when a row does"
+
+
+def _column_findings(table: TableSection) -> Iterable[tuple[str, str]]:
+    # MySQL's column names are one name in any case.
+    if len({column.casefold() for column in table.key}) < len(table.key):
+        yield "key", "the key names a column twice"
+    rules = {column.casefold(): rule for column, rule in table.columns.items()}
+    if len(rules) < len(table.columns):
+        yield "columns", "two rules are for one column: MySQL's column names are one in any case"
+    roles = [*(("key", column) for column in table.key)]
+    roles += [("cursor", table.cursor)] if table.cursor else []
+    roles += [("created", table.created)] if table.created else []
+    for role, column in roles:
+        rule = rules.get(column.casefold())
+        if rule is not None and rule.pci:
+            yield (
+                role,
+                f"{column!r} is marked pci: never, and {role} has to be read: name another column",
+            )
+
+
+class DatabaseSection(Section):
+    """One database of a source."""
+
+    namespaces: NamespacesSection = NamespacesSection()
+    """The lake's namespaces of its tables; what is left out has its default."""
+    tables: dict[MysqlName, TableSection] = {}
+    """The contracts, by table name. A table that is not here is not mirrored."""
+
+
+class SourceSection(Section):
+    """One MySQL server or cluster."""
+
+    host: str = Field(min_length=1)
+    """Name or address of the server."""
+    port: Port = 3306
+    """Its TCP port."""
+    user: str = Field(min_length=1)
+    """The account; it needs SELECT, REPLICATION CLIENT and nothing else."""
+    password: Secret = SecretStr("")
+    """Its password, as ``${env:NAME}``. Without it: none."""
+    tls: _TlsField | None = None
+    """``off``; ``required`` (encrypted, but the server is not proved); or a mapping with ``ca``.
+    Without it: ``off`` for a loopback address, else ``required``."""
+    time_zone: TimeZone = "UTC"
+    """The zone in which the application writes its DATETIME cursors (a name like
+    ``Europe/Berlin``)."""
+    connections: int = Field(default=2, ge=1, le=1000)
+    """How many connections may be open to this server at once."""
+    databases: dict[MysqlName, DatabaseSection] = {}
+    """The databases, by name."""
+
+
+def _version(value: object) -> object:
+    if str(value) != str(VERSION):
+        raise ValueError(f"this release reads version {VERSION} of the file, not {value}")
+    return VERSION
+
+
+class ConfigSections(Section):
+    """``mirrorlake.yaml``."""
+
+    version: Annotated[Literal[1], BeforeValidator(_version)]
+    """The version of this file's format: 1."""
+    lake: LakeConfig = LakeConfig()
+    """Where the lake's tables are."""
+    ledger: LedgerConfig = LedgerConfig()
+    """The database of windows, loads, proofs, repairs and schema versions."""
+    spark: SparkConfig = SparkConfig()
+    """How a Spark session is made, or to which server it attaches."""
+    privacy: PrivacyConfig = PrivacyConfig()
+    """What the rules on columns need."""
+    defaults: DefaultsConfig = DefaultsConfig()
+    """What a table's contract has where it says nothing itself."""
+    sources: dict[SourceName, SourceSection] = Field(min_length=1)
+    """The servers, by a name of your own."""
+
+
+def default_namespaces(source: str, database: str) -> Namespaces:
+    """The namespaces of a database for which the file names none.
+
+    Characters that some engine can't have in a namespace become ``_``; two databases that meet
+    there are refused when the file is loaded.
+    """
+    stem = f"{source}_{re.sub(r'[^A-Za-z0-9_]', '_', database)}"
+    return Namespaces(raw=f"{stem}__raw", deduped=stem, clean=f"{stem}__clean")

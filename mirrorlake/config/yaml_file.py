@@ -1,0 +1,172 @@
+"""YAML text → plain values, each of which remembers where it stands.
+
+Every scalar stays the text that was written; only ``null``, ``~`` and nothing become ``None``. YAML
+1.1 would turn a column called ``no`` into False, ``tls: off`` into False and ``1:30`` into 90; the
+type of a value is the business of the section it stands in.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar, TypeAlias, cast
+
+import yaml
+
+Plain: TypeAlias = "str | list[Plain] | dict[str, Plain] | None"
+Path: TypeAlias = tuple[str | int, ...]
+
+_NULL = "tag:yaml.org,2002:null"
+_MERGE = "tag:yaml.org,2002:merge"
+_PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+
+
+@dataclass(frozen=True, order=True)
+class Problem:
+    """One thing that is wrong in the file. ``line`` and ``column`` count from 1."""
+
+    line: int
+    column: int
+    path: str
+    message: str
+
+    def __str__(self) -> str:
+        where = f"{self.path}: " if self.path else ""
+        return f"{self.line}:{self.column}: {where}{self.message}"
+
+
+class _Loader(yaml.SafeLoader):
+    """SafeLoader that recognises null and ``<<`` and leaves every other scalar as text."""
+
+    yaml_implicit_resolvers: ClassVar[dict[str, list[tuple[str, re.Pattern[str]]]]] = {  # pyright: ignore[reportIncompatibleVariableOverride]
+        **{
+            first: [(_NULL, re.compile(r"(?:~|null|Null|NULL|)\Z"))]
+            for first in ("~", "n", "N", "")
+        },
+        "<": [(_MERGE, re.compile(r"<<\Z"))],
+    }
+
+
+class YamlFile:
+    """The parsed file: its plain values (``root``), the place of each, and what YAML refuses.
+
+    ``problems`` holds bad syntax, doubled keys, foreign tags and circular aliases; where it is not
+    empty ``root`` may be incomplete.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.problems: list[Problem] = []
+        self.root: Plain = None
+        self._keys: dict[Path, yaml.Mark] = {}
+        self._values: dict[Path, yaml.Mark] = {}
+        self._open: list[yaml.Node] = []
+        try:
+            node = cast(
+                "yaml.Node | None",
+                yaml.compose(text, Loader=_Loader),  # pyright: ignore[reportUnknownMemberType]
+            )
+        except yaml.MarkedYAMLError as error:
+            self._refuse_syntax(error)
+        except yaml.reader.ReaderError as error:
+            line = text.count("\n", 0, error.position) + 1
+            message = f"the character U+{ord(text[error.position]):04X} is not allowed in YAML"
+            self.problems.append(Problem(line, 1, "", message))
+        else:
+            if node is not None:
+                self.root = self._plain(node, ())
+
+    def problem(self, path: Path, message: str, *, at_key: bool = False) -> Problem:
+        """``message`` about ``path``, at its line or at that of the nearest part written."""
+        marks = (self._keys, self._values) if at_key else (self._values, self._keys)
+        for length in range(len(path), -1, -1):
+            # A missing key is reported at the name of its section, a wrong value at the value.
+            for places in marks if length == len(path) else (self._keys, self._values):
+                mark = places.get(path[:length])
+                if mark is not None:
+                    return Problem(mark.line + 1, mark.column + 1, show_path(path), message)
+        return Problem(1, 1, show_path(path), message)
+
+    def _refuse_syntax(self, error: yaml.MarkedYAMLError) -> None:
+        mark = error.problem_mark or error.context_mark
+        line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
+        context = f"{error.context}: " if error.context else ""
+        self.problems.append(Problem(line, column, "", f"not valid YAML: {context}{error.problem}"))
+
+    def _plain(self, node: yaml.Node, path: Path) -> Plain:
+        self._values[path] = node.start_mark
+        if not node.tag.startswith("tag:yaml.org,2002:"):
+            self.problems.append(self.problem(path, f"the tag {node.tag!r} has no meaning here"))
+            return None
+        if any(parent is node for parent in self._open):
+            self.problems.append(self.problem(path, "this alias refers to a part that holds it"))
+            return None
+        self._open.append(node)
+        try:
+            return self._content(node, path)
+        finally:
+            self._open.pop()
+
+    def _content(self, node: yaml.Node, path: Path) -> Plain:
+        if isinstance(node, yaml.MappingNode):
+            return self._mapping(node, path)
+        if isinstance(node, yaml.SequenceNode):
+            return [self._plain(child, (*path, index)) for index, child in enumerate(node.value)]
+        # `pii: null` names a rule. Read as "no rule" it would leave the column open to everyone.
+        if node.tag == _NULL and not (path[-1:] == ("pii",) and node.value.lower() == "null"):
+            return None
+        return str(node.value).lower() if node.tag == _NULL else str(node.value)
+
+    def _mapping(self, node: yaml.MappingNode, path: Path) -> dict[str, Plain]:
+        found: dict[str, Plain] = {}
+        for key, value in self._own_and_merged(node, path):
+            if not isinstance(key, yaml.ScalarNode):
+                mark = key.start_mark
+                place = (mark.line + 1, mark.column + 1, show_path(path))
+                self.problems.append(Problem(*place, "a key must be a plain name"))
+                continue
+            name = str(key.value)
+            self._keys[*path, name] = key.start_mark
+            found[name] = self._plain(value, (*path, name))
+        return found
+
+    def _own_and_merged(
+        self, node: yaml.MappingNode, path: Path
+    ) -> Iterator[tuple[yaml.Node, yaml.Node]]:
+        """The pairs of a mapping, and those that ``<<`` brings in unless it has its own."""
+        own: dict[str, yaml.Mark] = {}
+        merged: list[yaml.Node] = []
+        for key, value in node.value:
+            if key.tag == _MERGE:
+                merged += value.value if isinstance(value, yaml.SequenceNode) else [value]
+                continue
+            if isinstance(key, yaml.ScalarNode):
+                if key.value in own:
+                    first = own[key.value].line + 1
+                    mark = key.start_mark
+                    message = f"this key is already on line {first}: keep one of them"
+                    place = (mark.line + 1, mark.column + 1, show_path((*path, key.value)))
+                    self.problems.append(Problem(*place, message))
+                    continue
+                own[key.value] = key.start_mark
+            yield key, value
+        for source in merged:
+            if not isinstance(source, yaml.MappingNode) or source is node:
+                self.problems.append(self.problem(path, "'<<' takes a mapping, like <<: *name"))
+                continue
+            for key, value in self._own_and_merged(source, path):
+                if isinstance(key, yaml.ScalarNode) and key.value not in own:
+                    own[key.value] = key.start_mark
+                    yield key, value
+
+
+def show_path(path: Path) -> str:
+    """``('tables', 'my table', 'key', 0)`` → ``tables."my table".key[0]``."""
+    shown = ""
+    for part in path:
+        if isinstance(part, int):
+            shown += f"[{part}]"
+        else:
+            name = part if _PLAIN_KEY.fullmatch(part) else '"' + part.replace('"', '\\"') + '"'
+            shown += f".{name}" if shown else name
+    return shown

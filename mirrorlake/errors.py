@@ -1,0 +1,107 @@
+"""Every error that Mirrorlake raises, in one tree.
+
+::
+
+    MirrorlakeError
+    ├── ConfigError        the contract file, a flag or an environment variable is wrong
+    ├── MachineError       a piece of the machine is missing or broken (Java, a jar, a server, a port)
+    ├── SourceError        MySQL can't be reached, refuses us, or answered something we can't use
+    ├── SchemaError        a source table is not what its contract, or the lake, says it is
+    │   └── TypeRefused    a column's type can't be kept exactly
+    ├── LakeError          the catalog, a lake table or a file in it
+    │   └── CommitConflict another writer moved the table between our plan and our commit
+    ├── LedgerError        the ledger's database
+    │   └── LeaseHeld      another run holds the table
+    └── ProofError         a proof could not be made (a *difference* is a value, never an exception)
+
+Each carries what it is about (``table``, ``column``, ``window``, ``source``) where that is known, one
+next step for the person who reads it, and ``retryable``: whether the same call may succeed later with
+nothing changed by hand.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class MirrorlakeError(Exception):
+    """The common base: ``str(error)`` is one line that names the thing, the place and the next step."""
+
+    exit_code: ClassVar[int] = 1
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        next_step: str = "",
+        table: str | None = None,
+        column: str | None = None,
+        window: str | None = None,
+        source: str | None = None,
+        retryable: bool = False,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.next_step = next_step
+        self.table = table
+        self.column = column
+        self.window = window
+        self.source = source
+        self.retryable = retryable
+
+    def __str__(self) -> str:
+        return f"{self.message}. {self.next_step}" if self.next_step else self.message
+
+
+class ConfigError(MirrorlakeError):
+    """The contract file, a flag or an environment variable is wrong."""
+
+    exit_code = 2
+
+
+class MachineError(MirrorlakeError):
+    """A piece of the machine is missing or broken: Java, a jar, a server, a port."""
+
+    exit_code = 3
+
+
+class SourceError(MirrorlakeError):
+    """MySQL can't be reached, refuses us, or answered something we can't use."""
+
+    exit_code = 4
+
+
+class SchemaError(MirrorlakeError):
+    """A source table is not what its contract, or the lake, says it is."""
+
+    exit_code = 5
+
+
+class TypeRefused(SchemaError):
+    """A column's type can't be kept exactly; nothing of its table was read."""
+
+
+class LakeError(MirrorlakeError):
+    """The catalog, a lake table or a file in it."""
+
+    exit_code = 6
+
+
+class CommitConflict(LakeError):
+    """Another writer moved the table between our plan and our commit; nothing of ours is visible."""
+
+
+class LedgerError(MirrorlakeError):
+    """The ledger's database can't be read or written, or says something impossible."""
+
+    exit_code = 7
+
+
+class LeaseHeld(LedgerError):
+    """Another run holds the table's lease."""
+
+
+class ProofError(MirrorlakeError):
+    """A proof could not be made. A difference is a verdict, not an exception."""
+
+    exit_code = 8

@@ -1,0 +1,342 @@
+"""Loads: one window of one table, from MySQL into its raw table, by the commit protocol.
+
+Order of things, each of which a crash may follow: window ``created`` → attempt ``pending`` → data files
+→ one Iceberg commit with the load's id → ``success``. `settle_loads` puts right what a dead run left.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pymysql.connections import Connection
+from pyiceberg.expressions import AlwaysTrue, BooleanExpression, EqualTo, GreaterThanOrEqual
+from pyiceberg.io.pyarrow import schema_to_pyarrow
+from pyiceberg.table import Table
+
+from mirrorlake.chunk import ChunkPlan, ChunkReceipt, load_chunk
+from mirrorlake.errors import MirrorlakeError, SchemaError
+from mirrorlake.failpoint import failpoint
+from mirrorlake.lake.catalog import Identifier, Lake
+from mirrorlake.lake.commit import (
+    ATTEMPT,
+    LOAD_ID,
+    RECEIPT,
+    Commit,
+    commit_load,
+    delete_files,
+    find_load,
+    head_of,
+    snapshot_property,
+)
+from mirrorlake.lake.tables import DAY, ensure_raw_table, raw_schema
+from mirrorlake.ledger import Lease, Ledger, Load, Receipt, Window
+from mirrorlake.mysql.introspect import read_table
+from mirrorlake.plan import TablePlan, key_expression, plan_chunks, plan_table, replaced_from
+from mirrorlake.spark import LazySpark, spark_errors
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+logger = logging.getLogger(__name__)
+
+# Rows that one task reads: its memory, and the least that is worth a Spark job.
+ROWS_PER_CHUNK = 150_000
+
+Progress = Callable[[int, int], None]
+"""Called with (chunks done, chunks in all)."""
+
+
+@dataclass(frozen=True)
+class Loading:
+    """What a load needs besides its plan."""
+
+    ledger: Ledger
+    lake: Lake
+    spark: LazySpark
+    lease: Lease
+    run_id: str
+    progress: Progress | None = None
+
+
+def settle_loads(ledger: Ledger, lake: Lake, table: str, namespace: str) -> list[Load]:
+    """Put right what dead runs left of a table: committed → ``success``, absent → ``errored``.
+
+    The caller holds the table's lease, so no attempt that is still ``pending`` can be alive.
+    """
+    settled: list[Load] = []
+    for load in ledger.unsettled_loads(table):
+        snapshot = find_load(lake, Identifier(namespace, load.raw_table), load.load_id)
+        receipt = snapshot_property(snapshot, RECEIPT) if snapshot else None
+        if snapshot is not None and receipt is not None:
+            logger.info("table %s load %s: found committed, recorded", table, load.load_id)
+            ledger.finish_load(load, snapshot.snapshot_id, Receipt.from_json(receipt))
+            settled.append(load)
+        elif load.state == "pending":
+            logger.info("table %s load %s: died before its commit", table, load.load_id)
+            ledger.fail_load(load, "the run died before its commit")
+            settled.append(load)
+    return settled
+
+
+def load_window(
+    connection: Connection[Any], plan: TablePlan, window: Window, loading: Loading
+) -> Load:
+    """Read one window and commit it to the raw table of the plan's schema version.
+
+    Raises:
+        SourceError: MySQL failed, or another server answered.
+        SchemaError: the table's schema changed while it was read; nothing was committed.
+        CommitConflict: the raw table moved; nothing was committed.
+        LeaseHeld: another run took the table over; nothing was committed.
+    """
+    ledger, lake = loading.ledger, loading.lake
+    table = ensure_raw_table(lake, plan.raw, raw_schema(plan.columns, plan.keeps_aliases))
+    load_id = ledger.create_load(plan.name, window)
+    failpoint("ledger.created")
+    parent = head_of(lake, plan.raw)
+    load = ledger.start_load(load_id, loading.lease, loading.run_id, plan.raw.name, parent)
+    failpoint("ledger.pending")
+    receipts: list[ChunkReceipt] = []
+    try:
+        chunks = _chunk_plans(connection, plan, load, table)
+        receipts.extend(_run(chunks, plan, loading))
+        _check_schema_held(connection, plan)
+        receipt = _receipt(plan, window, receipts)
+        ledger.check_lease(loading.lease)
+        snapshot = _commit(lake, plan, load, receipt, receipts)
+    except MirrorlakeError as error:
+        _give_up(ledger, lake, plan, load, receipts, str(error))
+        raise
+    except BaseException as error:
+        _give_up(ledger, lake, plan, load, receipts, type(error).__name__)
+        raise
+    ledger.finish_load(load, snapshot, receipt)
+    failpoint("ledger.success")
+    return ledger.successful_loads(plan.name, load.seq - 1)[0]
+
+
+def _give_up(
+    ledger: Ledger,
+    lake: Lake,
+    plan: TablePlan,
+    load: Load,
+    receipts: Sequence[ChunkReceipt],
+    reason: str,
+) -> None:
+    """Record a failure; files go only once the table's history is seen not to name the load."""
+    if find_load(lake, plan.raw, load.load_id) is not None:
+        return  # it landed: `settle_loads` records it
+    ledger.fail_load(load, reason)
+    delete_files(lake, plan.raw, [path for r in receipts for path in r.paths])
+
+
+def _chunk_plans(
+    connection: Connection[Any], plan: TablePlan, load: Load, table: Table
+) -> list[ChunkPlan]:
+    conditions = plan_chunks(connection, plan, load.window, ROWS_PER_CHUNK)
+    cursor = plan.cursor.name if plan.cursor else None
+    schema = schema_to_pyarrow(table.schema())
+    return [
+        ChunkPlan(
+            source=plan.source,
+            database=plan.table.database,
+            table=plan.table.name,
+            columns=plan.columns,
+            schema=schema,
+            location=table.location(),
+            storage=dict(table.io.properties),
+            load_id=load.load_id,
+            attempt=load.attempt,
+            seq=load.seq,
+            number=number,
+            where=where,
+            day=load.window.day,
+            day_column=plan.day_column,
+            cursor=cursor,
+            server="",
+            key_expression=key_expression(plan),
+        )
+        for number, where in enumerate(conditions)
+    ]
+
+
+def _run(chunks: Sequence[ChunkPlan], plan: TablePlan, loading: Loading) -> list[ChunkReceipt]:
+    """All chunks' receipts: on Spark's tasks, or here where one chunk is all there is."""
+    report = loading.progress or (lambda _done, _total: None)
+    report(0, len(chunks))
+    if len(chunks) == 1:
+        receipts = [load_chunk(chunks[0])]
+    else:
+        receipts = _run_on_spark(chunks, plan, loading.spark, report)
+    report(len(chunks), len(chunks))
+    return receipts
+
+
+def _run_on_spark(
+    chunks: Sequence[ChunkPlan], plan: TablePlan, lazy: LazySpark, report: Progress
+) -> list[ChunkReceipt]:
+    spark = lazy.get()
+    by_number = {chunk.number: chunk for chunk in chunks}
+    connections = min(len(chunks), plan.source.connections)
+
+    def run_chunks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                receipt = _to_json(load_chunk(by_number[number]))
+                yield pa.RecordBatch.from_pydict({"receipt": [receipt]})
+
+    # As many tasks as the source allows connections; a task reads its chunks one after the other.
+    numbers = spark.range(0, len(chunks), 1, connections)
+    with spark_errors(plan.name), _polled(spark, len(chunks), report):
+        found = numbers.mapInArrow(run_chunks, "receipt string").collect()
+    receipts = sorted((_from_json(row.receipt) for row in found), key=lambda r: r.number)
+    if [r.number for r in receipts] != [c.number for c in chunks]:
+        raise SchemaError(f"table {plan.name}: {len(chunks)} chunks were asked, {len(receipts)} came back")
+    return receipts
+
+
+class _polled:  # noqa: N801 - used as a with-statement
+    """Report the number of finished tasks while the block runs."""
+
+    def __init__(self, spark: Any, total: int, report: Progress) -> None:
+        self._tracker = getattr(getattr(spark, "_sc", None), "statusTracker", lambda: None)()
+        self._total, self._report = total, report
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._poll, daemon=True)
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _poll(self) -> None:
+        while self._tracker is not None and not self._stop.wait(0.2):
+            stages = [self._tracker.getStageInfo(s) for s in self._tracker.getActiveStageIds()]
+            done = sum(stage.numCompletedTasks for stage in stages if stage)
+            tasks = sum(stage.numTasks for stage in stages if stage)
+            if tasks:
+                self._report(done * self._total // tasks, self._total)
+
+
+def _check_schema_held(connection: Connection[Any], plan: TablePlan) -> None:
+    now = read_table(connection, plan.table.database, plan.table.name)
+    if plan_table(plan.contract, plan.source, now).version != plan.version:
+        raise SchemaError(
+            f"table {plan.name}: its schema changed in MySQL while it was read",
+            table=plan.name,
+            next_step="Nothing of this load is visible: sync again",
+            retryable=True,
+        )
+
+
+def _receipt(plan: TablePlan, window: Window, chunks: Sequence[ChunkReceipt]) -> Receipt:
+    first = min(chunks, key=lambda c: c.moment)
+    servers = {c.server for c in chunks}
+    if len(servers) > 1:
+        raise SchemaError(
+            f"table {plan.name}: chunks of one load were answered by several servers: {sorted(servers)}",
+            table=plan.name,
+            next_step="Point the contract at one server: answers of two are not one copy",
+        )
+    return Receipt(
+        rows=sum(c.rows for c in chunks),
+        bytes=sum(c.bytes for c in chunks),
+        files=sum(len(c.paths) for c in chunks),
+        digest=f"{sum(c.digest for c in chunks) % 2**64:016x}",
+        moment=first.moment.isoformat(sep=" "),
+        hi=_end(plan, window, first.moment, chunks),
+        server=first.server,
+        position=first.position,
+        originals=sum(c.originals for c in chunks),
+        future=sum(c.future for c in chunks),
+        query_seconds=round(max(c.query_seconds for c in chunks), 3),
+    )
+
+
+def _end(
+    plan: TablePlan, window: Window, moment: datetime, chunks: Sequence[ChunkReceipt]
+) -> str | None:
+    """Where the next window starts from, before its overlap.
+
+    A time: the earliest moment that a chunk shows. A key: the highest one read; without rows, what the
+    window itself started from.
+    """
+    if plan.cursor is None or plan.cursor.data_type in ("datetime", "timestamp", "date"):
+        return moment.isoformat(sep=" ")
+    highs = [int(c.high) for c in chunks if c.high is not None]
+    if highs:
+        return str(max(highs))
+    return None if window.lo is None else str(int(window.lo) + plan.contract.overlap_keys)
+
+
+def _commit(
+    lake: Lake,
+    plan: TablePlan,
+    load: Load,
+    receipt: Receipt,
+    chunks: Sequence[ChunkReceipt],
+) -> int | None:
+    failpoint("commit.before")
+    snapshot = commit_load(
+        lake,
+        Commit(
+            identifier=plan.raw,
+            parent=load.parent_snapshot,
+            paths=[path for c in chunks for path in c.paths],
+            properties={
+                LOAD_ID: load.load_id,
+                ATTEMPT: str(load.attempt),
+                RECEIPT: receipt.to_json(),
+            },
+            replaces=_replaced(plan, load.window),
+        ),
+    )
+    failpoint("commit.after")
+    return snapshot
+
+
+def _replaced(plan: TablePlan, window: Window) -> BooleanExpression | None:
+    """What of the raw table a load stands in for.
+
+    A full copy: the copy of the same day. A table without a key: the days that it read again, whole.
+    """
+    if window.kind == "full":
+        return EqualTo(DAY, window.day.isoformat())
+    if plan.key:
+        return None
+    if window.lo is None:
+        return AlwaysTrue()
+    return GreaterThanOrEqual(DAY, replaced_from(plan, window).isoformat())
+
+
+def _to_json(receipt: ChunkReceipt) -> str:
+    fields = {**vars(receipt), "moment": receipt.moment.isoformat()}
+    return json.dumps(fields)
+
+
+def _from_json(text: str) -> ChunkReceipt:
+    fields = json.loads(text)
+    return ChunkReceipt(
+        **{
+            **fields,
+            "moment": datetime.fromisoformat(fields["moment"]),
+            "paths": tuple(fields["paths"]),
+        }
+    )
+
+
+def age_of(load: Load | None, now: datetime | None = None) -> timedelta | None:
+    """How long ago the source stood where the mirror stands now; None before the first load."""
+    if load is None or load.receipt is None:
+        return None
+    moment = datetime.fromisoformat(load.receipt.moment).replace(tzinfo=UTC)
+    return (now or datetime.now(UTC)) - moment

@@ -1,0 +1,38 @@
+"""Named places where a test may kill this process, as a power cut would.
+
+Set ``MIRRORLAKE_FAILPOINT=<name>`` (or ``<name>:<n>`` for the n-th passing) and the process kills itself
+with SIGKILL when it gets there: no handler, no ``finally``, no flush. Unset, a failpoint costs one look at the
+environment.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections import Counter
+
+FAILPOINTS = (
+    "ledger.created",
+    "ledger.pending",
+    "chunk.written",
+    "commit.before",
+    "commit.after",
+    "ledger.success",
+    "fold.before",
+    "fold.committed",
+    "fold.recorded",
+    "clean.committed",
+)
+
+_passed: Counter[str] = Counter()
+
+
+def failpoint(name: str) -> None:
+    """Die here if the environment says so."""
+    wanted = os.environ.get("MIRRORLAKE_FAILPOINT")
+    if not wanted:
+        return
+    at, _, nth = wanted.partition(":")
+    _passed[name] += 1
+    if at == name and _passed[name] == int(nth or 1):
+        os.kill(os.getpid(), signal.SIGKILL)

@@ -1,0 +1,453 @@
+"""The fold: raw row versions → one current row per key, in deduped and in clean.
+
+A later observation of a key wins: loads carry a sequence number that the ledger gave out before they
+read, under the table's lease, so numbers and observations have one order. A fold takes the loads that its
+layer does not hold yet; where one of them is older than what the layer holds, or the layer is empty, it
+takes all loads. Either way the result is what a fold of all loads in order gives, and doing it again
+changes nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pydantic import SecretStr
+
+from mirrorlake.errors import ConfigError
+from mirrorlake.failpoint import failpoint
+from mirrorlake.lake.catalog import Identifier, Lake, as_sql_identifier
+from mirrorlake.lake.tables import (
+    DELETED,
+    KEY,
+    ORIGINAL,
+    SEQ,
+    current_schema,
+    ensure_current_table,
+    has_original,
+)
+from mirrorlake.ledger import Ledger, Load
+from mirrorlake.plan import TablePlan
+from mirrorlake.privacy import HASHABLE, keyed_hash, mask_sql
+from mirrorlake.spark import LazySpark, spark_errors
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+logger = logging.getLogger(__name__)
+
+_FOLDED = "mirrorlake.folded-through"
+_GONE = "_mirror_gone"
+
+
+@dataclass(frozen=True)
+class Folding:
+    """What a fold needs besides its plan."""
+
+    ledger: Ledger
+    lake: Lake
+    spark: LazySpark
+    hash_key: SecretStr | None = None
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One table that is folded into: its columns as (name in the lake, Iceberg type, SQL over raw)."""
+
+    name: str
+    identifier: Identifier
+    columns: tuple[tuple[str, str, str], ...]
+    original: str | None
+
+
+def fold_table(plan: TablePlan, folding: Folding) -> tuple[int, ...]:
+    """Bring deduped and clean up to every successful load; the sequence numbers folded into deduped.
+
+    The caller holds the table's lease. Nothing to do costs no Spark.
+
+    Raises:
+        LakeError: Spark, the catalog or the storage failed; each layer is as it was, or folded.
+        ConfigError: a column is to be hashed whose text MySQL and we might write differently.
+    """
+    check_rules(plan, folding.hash_key)
+    _fold_raw_view(plan, folding)
+    seqs = _fold_layer(plan, deduped_layer(plan), folding)
+    if plan.contract.clean == "table":
+        _fold_clean_table(plan, folding)
+    else:
+        _fold_clean_view(plan, folding)
+    failpoint("clean.committed")
+    return seqs
+
+
+def check_rules(plan: TablePlan, hash_key: SecretStr | None) -> None:
+    """Refuse rules that can't be kept for their column's type, before anything is read."""
+    types = {e.name: e.iceberg for e in plan.columns}
+    for column, rule in plan.rules.items():
+        if rule != "hash":
+            continue
+        if types[column].split("(")[0] not in HASHABLE:
+            raise ConfigError(
+                f"table {plan.name}: `pii: hash` on {column}, which is {types[column]}: "
+                f"only {', '.join(HASHABLE)} have one text",
+                table=plan.name,
+                column=column,
+                next_step="Use drop or null",
+            )
+        if hash_key is None:
+            raise ConfigError(
+                f"table {plan.name}: `pii: hash` on {column} needs privacy.hash_key",
+                table=plan.name,
+                column=column,
+                next_step="Set privacy.hash_key to ${env:…}",
+            )
+
+
+# --- layers ---------------------------------------------------------------------------------------
+
+
+def deduped_layer(plan: TablePlan) -> Layer:
+    """All columns that were read, as they are."""
+    columns = tuple((e.name, e.iceberg, as_sql_identifier(e.name)) for e in plan.columns)
+    original = as_sql_identifier(ORIGINAL) if has_original(plan.columns) else None
+    return Layer("deduped", plan.deduped, columns, original)
+
+
+def clean_layer(plan: TablePlan) -> Layer:
+    """The columns that people may see, by the contract's rules."""
+    columns: list[tuple[str, str, str]] = []
+    for exact in plan.columns:
+        rule, name = plan.rules.get(exact.name), as_sql_identifier(exact.name)
+        if rule == "null":
+            columns.append((exact.name, exact.iceberg, f"CAST(NULL AS {spark_type(exact.iceberg)})"))
+        elif rule == "mask":
+            columns.append((exact.name, "string", mask_sql(name)))
+        elif rule == "hash":
+            columns.append((exact.name, "string", f"mirror_hash({_as_text(exact.name, exact.iceberg)})"))
+        elif rule is None:
+            columns.append((exact.name, exact.iceberg, name))
+    return Layer("clean", plan.clean, tuple(columns), _shown_originals(plan))
+
+
+def _as_text(name: str, iceberg: str) -> str:
+    """A hashable column's value and original text, as the two arguments of the keyed hash."""
+    column = as_sql_identifier(name)
+    value = f"CAST({column} AS {spark_type(iceberg)})"
+    return f"{value}, {{original:{name}}}"
+
+
+def _shown_originals(plan: TablePlan) -> str | None:
+    """The originals without the entries of ruled columns, NULL where none is left."""
+    if not has_original([e for e in plan.columns if e.name not in plan.rules]):
+        return None
+    ruled = [e.name for e in plan.columns if e.original is not None and e.name in plan.rules]
+    original = as_sql_identifier(ORIGINAL)
+    if not ruled:
+        return original
+    names = ", ".join(_text_literal(name) for name in ruled)
+    kept = f"filter({original}, x -> x.column NOT IN ({names}))"
+    return f"CASE WHEN size({kept}) > 0 THEN {kept} END"
+
+
+def clean_view_sql(plan: TablePlan) -> str:
+    """The clean view's text over deduped."""
+    layer = clean_layer(plan)
+    columns = [f"{sql} AS {as_sql_identifier(name)}" for name, _, sql in layer.columns]
+    if layer.original:
+        columns.append(f"{layer.original} AS {as_sql_identifier(ORIGINAL)}")
+    return f"SELECT {', '.join(columns)} FROM {plan.deduped.sql}"  # noqa: S608
+
+
+def spark_type(iceberg: str) -> str:
+    """Spark's name of an Iceberg type."""
+    return {"long": "bigint", "timestamp": "timestamp_ntz", "timestamptz": "timestamp"}.get(
+        iceberg, iceberg
+    )
+
+
+def _text_literal(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+# --- folding one layer ----------------------------------------------------------------------------
+
+
+def _fold_layer(plan: TablePlan, layer: Layer, folding: Folding) -> tuple[int, ...]:
+    table = ensure_current_table(
+        folding.lake,
+        layer.identifier,
+        current_schema([(n, t) for n, t, _ in layer.columns], layer.original is not None),
+    )
+    empty = table.current_snapshot() is None
+    loads, held = _loads_to_fold(plan, layer.name, empty, folding.ledger)
+    if not held:
+        return ()
+    failpoint("fold.before")
+    if loads:
+        spark = folding.spark.get()
+        with spark_errors(plan.name):
+            changes = _changes(spark, plan, layer, loads, folding)
+            _apply(spark, plan, layer, changes, empty=empty, through=max(held))
+    failpoint("fold.committed")
+    folding.ledger.record_folds(plan.name, layer.name, held)
+    failpoint("fold.recorded")
+    return held
+
+
+def _loads_to_fold(
+    plan: TablePlan, layer: str, empty: bool, ledger: Ledger
+) -> tuple[list[Load], tuple[int, ...]]:
+    """The loads whose rows, latest per key, must be applied, and the numbers that the layer then holds."""
+    loads = ledger.successful_loads(plan.name)
+    folded = ledger.folded_loads(plan.name, layer)
+    missing = [load for load in loads if load.seq not in folded]
+    if not missing and not (empty and any(load.snapshot_id for load in loads)):
+        return [], ()
+    held = tuple(load.seq for load in loads)
+    if plan.contract.mode == "full":
+        return loads[-1:], held
+    late = bool(folded) and bool(missing) and missing[0].seq < max(folded)
+    if empty or late or not plan.key:
+        return loads, held
+    # A load without rows committed nothing and has nothing to apply.
+    return [load for load in missing if load.snapshot_id is not None], held
+
+
+def _changes(
+    spark: SparkSession, plan: TablePlan, layer: Layer, loads: Sequence[Load], folding: Folding
+) -> DataFrame:
+    """One row per key: the latest observation among these loads, and keys that are gone."""
+    rows = _observed(spark, plan, loads, folding.lake)
+    key = [KEY] if plan.keeps_aliases else list(plan.key)
+    if len(loads) > 1 and key:
+        rows = _latest(rows, key)
+    if plan.keeps_aliases:
+        rows = rows.unionByName(_aliases(spark, plan, rows, folding))
+    return _projected(spark, rows, plan, layer, folding.hash_key)
+
+
+def _observed(
+    spark: SparkSession, plan: TablePlan, loads: Sequence[Load], lake: Lake
+) -> DataFrame:
+    """The raw rows of these loads, in the plan's columns, from every schema version's table."""
+    tables = dict.fromkeys(load.raw_table for load in loads)
+    if not plan.key:
+        # Rows without a key can't be told apart over versions: the newest version holds them all.
+        tables = {plan.raw.name: None}
+    frames = [
+        _raw_rows(spark, plan, Identifier(plan.raw.namespace, name), loads, lake) for name in tables
+    ]
+    union = frames[0]
+    for frame in frames[1:]:
+        union = union.unionByName(frame)
+    return union
+
+
+def _raw_rows(
+    spark: SparkSession, plan: TablePlan, raw: Identifier, loads: Sequence[Load], lake: Lake
+) -> DataFrame:
+    table = lake.load(raw)
+    there = {field.name for field in table.schema().fields} if table else set()
+    columns = [
+        as_sql_identifier(e.name)
+        if e.name in there
+        else f"CAST(NULL AS {spark_type(e.iceberg)}) AS {as_sql_identifier(e.name)}"
+        for e in plan.columns
+    ]
+    columns += [SEQ, f"{DELETED} AS {_GONE}"]
+    if has_original(plan.columns):
+        columns.append(_original_or_none(there))
+    if plan.keeps_aliases:
+        columns.append(KEY)
+    seqs = ", ".join(str(load.seq) for load in loads if load.raw_table == raw.name)
+    return spark.sql(
+        f"SELECT {', '.join(columns)} FROM {raw.sql} WHERE {SEQ} IN ({seqs})"  # noqa: S608
+    )
+
+
+def _original_or_none(there: set[str]) -> str:
+    none = f"CAST(NULL AS array<struct<column:string,text:string>>) AS {ORIGINAL}"
+    return ORIGINAL if ORIGINAL in there else none
+
+
+def _latest(rows: DataFrame, key: Sequence[str]) -> DataFrame:
+    from pyspark.sql import Window
+    from pyspark.sql import functions as f
+
+    by_key = Window.partitionBy(*(f.col(as_sql_identifier(k)) for k in key)).orderBy(f.desc(SEQ))
+    ranked = rows.withColumn("_mirror_rank", f.row_number().over(by_key))
+    return ranked.where("_mirror_rank = 1").drop("_mirror_rank")
+
+
+def _aliases(spark: SparkSession, plan: TablePlan, rows: DataFrame, folding: Folding) -> DataFrame:
+    """Other texts under which raw holds these keys: an UPDATE from 'a' to 'A' leaves no 'a' behind."""
+    from pyspark.sql import functions as f
+
+    history = _observed(spark, plan, folding.ledger.successful_loads(plan.name), folding.lake)
+    keys = [as_sql_identifier(k) for k in plan.key]
+    texts = history.select(*keys, f.col(KEY)).distinct()
+    current = rows.select(f.col(KEY).alias("_now_key"), *(f.col(k).alias(f"_now_{i}") for i, k in enumerate(keys)))
+    other = texts.join(current, f.col(KEY) == f.col("_now_key"))
+    same = f.lit(True)
+    for i, k in enumerate(keys):
+        same = same & f.col(k).eqNullSafe(f.col(f"_now_{i}"))
+    gone = other.where(~same).select(*keys, f.col(KEY))
+    for field in rows.schema.fields:
+        if field.name not in (*plan.key, KEY):
+            value = f.lit(True) if field.name == _GONE else f.lit(None)
+            gone = gone.withColumn(field.name, value.cast(field.dataType))
+    return gone.select(*(as_sql_identifier(c) for c in rows.columns))
+
+
+def _projected(
+    spark: SparkSession, rows: DataFrame, plan: TablePlan, layer: Layer, hash_key: SecretStr | None
+) -> DataFrame:
+    if "hash" in plan.rules.values() and layer.name == "clean" and hash_key is not None:
+        function = keyed_hash(hash_key.get_secret_value().encode())
+        spark.udf.register("mirror_hash", function, "string")
+    columns = [
+        f"{_with_originals(sql, rows.columns)} AS {as_sql_identifier(name)}"
+        for name, _, sql in layer.columns
+    ]
+    if layer.original:
+        columns.append(f"{layer.original} AS {ORIGINAL}")
+    return rows.selectExpr(*columns, _GONE)
+
+
+def _with_originals(sql: str, columns: Sequence[str]) -> str:
+    """Put the SQL of a column's original text where a hash's second argument asks for it."""
+    before, found, rest = sql.partition("{original:")
+    if not found:
+        return sql
+    name, _, after = rest.rpartition("}")
+    if ORIGINAL not in columns:
+        return f"{before}CAST(NULL AS STRING){after}"
+    entry = f"filter({ORIGINAL}, x -> x.column = {_text_literal(name)})"
+    return f"{before}try_element_at({entry}, 1).text{after}"
+
+
+def _apply(
+    spark: SparkSession,
+    plan: TablePlan,
+    layer: Layer,
+    changes: DataFrame,
+    *,
+    empty: bool,
+    through: int,
+) -> None:
+    """One commit: changed rows are written, rows that are equal are left alone."""
+    if empty or not plan.key:
+        rows = changes.where(f"NOT {_GONE}").drop(_GONE)
+        from pyspark.sql import functions as f
+
+        writer = rows.writeTo(layer.identifier.sql).option(f"snapshot-property.{_FOLDED}", through)
+        writer.overwrite(f.lit(True))
+        return
+    changes.createOrReplaceTempView("mirror_changes")
+    setting = f"spark.sql.iceberg.snapshot-property.{_FOLDED}"
+    spark.conf.set(setting, str(through))
+    try:
+        spark.sql(merge_sql(plan, layer))
+    finally:
+        spark.conf.unset(setting)
+        spark.catalog.dropTempView("mirror_changes")
+
+
+def merge_sql(plan: TablePlan, layer: Layer) -> str:
+    """The MERGE of ``mirror_changes`` into a layer."""
+    names = [name for name, _, _ in layer.columns] + ([ORIGINAL] if layer.original else [])
+    on = " AND ".join(f"t.{as_sql_identifier(k)} = s.{as_sql_identifier(k)}" for k in plan.key)
+    differs = " OR ".join(_differs(name, kind) for name, kind, _ in layer.columns if name not in plan.key)
+    if layer.original:
+        # An engine may have written "no originals" as an empty list; to readers both are none.
+        differs += (" OR " if differs else "") + _differs(ORIGINAL, "list")
+    columns = [as_sql_identifier(name) for name in names]
+    assignments = ", ".join(f"t.{c} = s.{c}" for c in columns)
+    clauses = [f"WHEN MATCHED AND s.{_GONE} THEN DELETE"]
+    if differs:
+        clauses.append(f"WHEN MATCHED AND ({differs}) THEN UPDATE SET {assignments}")
+    clauses.append(
+        f"WHEN NOT MATCHED AND NOT s.{_GONE} THEN INSERT ({', '.join(columns)}) "
+        f"VALUES ({', '.join(f's.{c}' for c in columns)})"
+    )
+    if plan.contract.mode == "full":
+        clauses.append("WHEN NOT MATCHED BY SOURCE THEN DELETE")
+    return f"MERGE INTO {layer.identifier.sql} t USING mirror_changes s ON {on} " + " ".join(clauses)
+
+
+def _differs(name: str, kind: str) -> str:
+    column = as_sql_identifier(name)
+    if kind in ("float", "double"):
+        # SQL calls -0.0 and 0.0 equal; their texts tell them apart, and no two other doubles share one.
+        return f"NOT (CAST(t.{column} AS STRING) <=> CAST(s.{column} AS STRING))"
+    return f"NOT (t.{column} <=> s.{column})"
+
+
+# --- clean tables and views -----------------------------------------------------------------------
+
+
+def _fold_clean_table(plan: TablePlan, folding: Folding) -> None:
+    """Fold into the clean table; made anew when its rules change, so that nothing ruled out stays."""
+    layer = clean_layer(plan)
+    definition = repr((layer.columns, layer.original))
+    _drop_view(plan.clean, folding)
+    if folding.ledger.definition(f"table {plan.clean}") != definition:
+        _purge_table(plan.clean, folding)
+        folding.ledger.record_definition(f"table {plan.clean}", definition)
+    _fold_layer(plan, layer, folding)
+
+
+def _fold_clean_view(plan: TablePlan, folding: Folding) -> None:
+    _purge_table(plan.clean, folding)
+    _make_view(plan.clean, clean_view_sql(plan), folding)
+
+
+def _purge_table(identifier: Identifier, folding: Folding) -> None:
+    """Drop a clean table with its files: its history may hold what a new rule takes away."""
+    if folding.lake.load(identifier) is not None:
+        with folding.lake.translated(identifier):
+            folding.lake.catalog.purge_table(identifier.path)
+
+
+def _drop_view(identifier: Identifier, folding: Folding) -> None:
+    if folding.ledger.definition(f"view {identifier}") is None:
+        return
+    with spark_errors(str(identifier)):
+        folding.spark.get().sql(f"DROP VIEW IF EXISTS {identifier.sql}")
+    folding.ledger.forget_definition(f"view {identifier}")
+
+
+def _fold_raw_view(plan: TablePlan, folding: Folding) -> None:
+    """The view over the raw tables of all versions, in the newest version's columns."""
+    versions = folding.ledger.schema_versions(plan.name)
+    selects: list[str] = []
+    for version in versions:
+        raw = Identifier(plan.raw.namespace, version.raw_table)
+        table = folding.lake.load(raw)
+        if table is None:
+            continue
+        there = {field.name for field in table.schema().fields}
+        columns = [
+            as_sql_identifier(e.name)
+            if e.name in there
+            else f"CAST(NULL AS {spark_type(e.iceberg)}) AS {as_sql_identifier(e.name)}"
+            for e in plan.columns
+        ]
+        meta = sorted(n for n in there if n.startswith("_mirror_") and n not in (ORIGINAL, KEY))
+        original = [_original_or_none(there)] if has_original(plan.columns) else []
+        selects.append(f"SELECT {', '.join([*columns, *original, *meta])} FROM {raw.sql}")  # noqa: S608
+    if selects:
+        _make_view(plan.raw_view, " UNION ALL ".join(selects), folding)
+
+
+def _make_view(identifier: Identifier, definition: str, folding: Folding) -> None:
+    name = f"view {identifier}"
+    if folding.ledger.definition(name) == definition:
+        return
+    folding.lake.make_namespace(identifier.namespace)
+    spark = folding.spark.get()
+    with spark_errors(str(identifier)):
+        spark.sql(f"CREATE OR REPLACE VIEW {identifier.sql} AS {definition}")
+    folding.ledger.record_definition(name, definition)

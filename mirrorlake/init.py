@@ -1,0 +1,242 @@
+"""A first contract for every table, from what the server says of it. Pure: it asks no server.
+
+Every choice is careful: where it is not certain that a mode keeps the mirror exact, the mode is
+``full``, and a note says what would make the table incremental.
+
+==================  ==============================================================================
+incremental         a unique key, and a NOT NULL time that moves with each change and leads an index
+append              a table that is named as a log, whose rows have no state to change, by its
+                    auto-increment key or by an indexed time of birth
+full                everything else
+==================  ==============================================================================
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from mirrorlake.config import Clean, Mode
+from mirrorlake.mysql.introspect import Column, ForeignKey, SourceTable
+from mirrorlake.mysql.types import exact_column
+from mirrorlake.suggest import Suggestion, split_words, suggest_rule
+
+_MOMENTS: Final = ("datetime", "timestamp")
+_WHOLE: Final = ("tinyint", "smallint", "mediumint", "int", "bigint")
+_MODIFIED: Final = re.compile(
+    r"(?:.*_)?(?:modified|updated|changed|last_(?:modified|updated?|changed?|modification)"
+    r"|modification|update|modify)(?:_(?:at|on|time|date|ts|timestamp|datetime|utc))*|mtime"
+)
+_CREATED: Final = re.compile(
+    r"(?:.*_)?(?:created|inserted|occurred|happened|logged|recorded|received|creation|event|log|insert)"
+    r"(?:_(?:at|on|time|date|ts|timestamp|datetime|utc))*|timestamp|ts|ctime"
+)
+_LOGS: Final = re.compile(
+    r"(?:.*_)?(?:events?|logs?|audits?|history|histories|clicks?|views?|impressions?|journals?|trail"
+    r"|measurements?|readings?|ledger)(?:_\d+)?"
+)
+_STATE: Final = re.compile(
+    r"(?:.*_)?(?:status|state|is_.*|has_.*|processed|done|deleted|active|enabled|attempts?|retries"
+    r"|locked|finished|ended|closed|resolved|read|seen|sent)(?:_(?:at|on|by|count|time|date))?"
+)
+
+
+@dataclass(frozen=True)
+class SuggestedTable:
+    """A contract for one table, and what a person should know before agreeing to it.
+
+    ``notes`` explain the choices, ``warnings`` are what may make the mirror differ or a load fail.
+    Both are single lines without any value of the table.
+    """
+
+    database: str
+    table: str
+    mode: Mode
+    key: tuple[str, ...]
+    cursor: str | None
+    created: str | None
+    clean: Clean | None
+    rules: tuple[Suggestion, ...]
+    notes: tuple[str, ...]
+    warnings: tuple[str, ...]
+    estimated_rows: int
+
+
+@dataclass(frozen=True)
+class _Choice:
+    mode: Mode
+    reason: str
+    cursor: str | None = None
+    created: str | None = None
+
+
+def suggest_contract(table: SourceTable, samples: Mapping[str, Sequence[str]]) -> SuggestedTable:
+    """Mode, key, cursor and rules for one table.
+
+    Args:
+        table: as introspected.
+        samples: column name → sampled texts, NULLs left out; a column may be absent.
+    """
+    found = [suggest_rule(c, samples.get(c.name, ()), table=table.name) for c in table.columns]
+    never = {s.column for s in found if s is not None and s.rule.pci}
+    key = table.primary_key()
+    warnings: list[str] = []
+    if never & set(key):
+        warnings.append(
+            f"the key {_listed(key)} holds card data, which is never read: no key is used"
+        )
+        key = ()
+    elif not key:
+        warnings.append(
+            "no unique key of NOT NULL columns: rows can only be compared as a multiset"
+        )
+    choice = _choose(table, key, never)
+    rules, kept_readable = _fit_the_key([s for s in found if s is not None], key)
+    hashed = any(rule.is_hash for rule in rules)
+    return SuggestedTable(
+        database=table.database,
+        table=table.name,
+        mode=choice.mode,
+        key=key,
+        cursor=choice.cursor,
+        created=choice.created,
+        # A view would show the hash's key in its text.
+        clean="table" if hashed else None,
+        rules=tuple(rules),
+        notes=(choice.reason,),
+        warnings=(*warnings, *kept_readable, *_table_warnings(table, choice, never)),
+        estimated_rows=table.estimated_rows,
+    )
+
+
+def _choose(table: SourceTable, key: tuple[str, ...], never: set[str]) -> _Choice:
+    columns = [c for c in table.columns if c.name not in never]
+    modified = [c for c in columns if _is_modified(c)]
+    if modified:
+        return _by_modification(table, key, modified)
+    appended = _by_birth(table, key, columns)
+    if appended is not None:
+        return appended
+    reason = "full: no column says when a row changed"
+    born = next((c.name for c in columns if _is_created(c)), None)
+    if born is not None:
+        reason += f"; if rows never change once written, mode: append with cursor: {_shown(born)}"
+        reason += (
+            " reads less" if table.led_by(born) else " reads less, once an index begins with it"
+        )
+    return _Choice("full", reason)
+
+
+def _by_modification(
+    table: SourceTable, key: tuple[str, ...], modified: Sequence[Column]
+) -> _Choice:
+    best = min(
+        modified, key=lambda c: (c.nullable, not table.led_by(c.name), not _moves(c), c.ordinal)
+    )
+    name = _shown(best.name)
+    missing: list[str] = []
+    if best.nullable:
+        missing.append(f"{name} were NOT NULL")
+    if not table.led_by(best.name):
+        missing.append(f"an index began with {name}")
+    if not key:
+        missing.append("the table had a unique key")
+    if missing:
+        return _Choice("full", f"full: it could be incremental if {' and '.join(missing)}")
+    who = "the server moves it with each update" if _moves(best) else "the application must move it"
+    return _Choice("incremental", f"incremental: {name} leads an index; {who}", best.name)
+
+
+def _by_birth(
+    table: SourceTable, key: tuple[str, ...], columns: Sequence[Column]
+) -> _Choice | None:
+    words = {c.name: "_".join(split_words(c.name)) for c in columns}
+    if not _LOGS.fullmatch("_".join(split_words(table.name))):
+        return None
+    if any(_STATE.fullmatch(name) for name in words.values()):
+        return None
+    born = next((c for c in columns if _is_created(c) and not c.nullable), None)
+    if len(key) == 1:
+        column = table.column(key[0])
+        if column.data_type in _WHOLE and "auto_increment" in column.extra.lower():
+            reason = f"append: named as a log, and {_shown(column.name)} only grows"
+            return _Choice("append", reason, column.name, born.name if born else None)
+    if born is not None and table.led_by(born.name):
+        reason = f"append: named as a log, and {_shown(born.name)} leads an index"
+        return _Choice("append", reason, born.name)
+    return None
+
+
+def _is_modified(column: Column) -> bool:
+    if column.data_type not in _MOMENTS:
+        return False
+    return _moves(column) or _MODIFIED.fullmatch("_".join(split_words(column.name))) is not None
+
+
+def _moves(column: Column) -> bool:
+    return "on update current_timestamp" in column.extra.lower()
+
+
+def _is_created(column: Column) -> bool:
+    words = "_".join(split_words(column.name))
+    return column.data_type in _MOMENTS and _CREATED.fullmatch(words) is not None
+
+
+def _fit_the_key(
+    rules: Sequence[Suggestion], key: tuple[str, ...]
+) -> tuple[list[Suggestion], list[str]]:
+    """The rules, except those that would take a key column away from a table that is kept by it."""
+    fitted: list[Suggestion] = []
+    warnings: list[str] = []
+    for suggestion in rules:
+        if suggestion.column in key and suggestion.rule.pii == "drop":
+            column = _shown(suggestion.column)
+            warnings.append(
+                f"the key column {column} looks personal ({suggestion.reason}) and stays readable"
+                " in clean: decide on it"
+            )
+        else:
+            fitted.append(suggestion)
+    return fitted, warnings
+
+
+def _table_warnings(table: SourceTable, choice: _Choice, never: set[str]) -> list[str]:
+    found: list[str] = []
+    if table.engine.lower() != "innodb":
+        found.append(
+            f"engine {table.engine or 'unknown'} has no snapshot: rows may change during a read"
+        )
+    if choice.mode == "incremental":
+        found += [text for key in table.foreign_keys for text in _silent_changes(key)]
+    if choice.mode == "append":
+        found.append("append never sees an update: check that rows never change once written")
+    refused = [c for c in table.columns if c.name not in never and exact_column(c) is None]
+    found += [
+        f"column {_shown(c.name)} {_shown(c.column_type)} can't be kept exactly yet:"
+        " the table will be refused"
+        for c in refused
+    ]
+    return found
+
+
+def _silent_changes(key: ForeignKey) -> list[str]:
+    # The server changes these rows itself, and touches no modified_at.
+    changes = [
+        f"ON {event} {action.upper()}"
+        for event, action in (("UPDATE", key.on_update), ("DELETE", key.on_delete))
+        if action.upper() in ("SET NULL", "SET DEFAULT")
+        or (event, action.upper()) == ("UPDATE", "CASCADE")
+    ]
+    columns = _listed(key.columns)
+    return [f"{change} on {columns} changes rows without moving the cursor" for change in changes]
+
+
+def _listed(columns: Sequence[str]) -> str:
+    return ", ".join(_shown(column) for column in columns)
+
+
+def _shown(name: str) -> str:
+    """A name for a comment: on one line, whatever it holds."""
+    return name if name.isprintable() else repr(name)

@@ -1,0 +1,155 @@
+"""The Iceberg catalog: one database that PyIceberg and Spark open alike."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from urllib.parse import quote, urlparse
+
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.exceptions import NamespaceAlreadyExistsError, NoSuchNamespaceError, NoSuchTableError
+from pyiceberg.table import Table
+from sqlalchemy.exc import OperationalError
+
+from mirrorlake.config import LakeConfig
+from mirrorlake.errors import LakeError
+
+logger = logging.getLogger(__name__)
+
+# The name is part of every row of a SQL catalog: Spark and PyIceberg must use the same one.
+CATALOG = "lake"
+
+
+@dataclass(frozen=True)
+class Identifier:
+    """A lake table's namespace and name; either may hold any characters."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}.{self.name}"
+
+    @property
+    def path(self) -> tuple[str, str]:
+        """As PyIceberg takes it: never split at dots."""
+        return (self.namespace, self.name)
+
+    @property
+    def sql(self) -> str:
+        """As Spark takes it, quoted."""
+        return ".".join(f"`{part.replace('`', '``')}`" for part in (CATALOG, *self.path))
+
+
+class Lake:
+    """The lake that a config names.
+
+    Raises:
+        LakeError: the warehouse can't be made or written, or the catalog can't be opened.
+    """
+
+    def __init__(self, config: LakeConfig) -> None:
+        self.config = config
+        self.warehouse = _location(config.warehouse)
+        if self.warehouse.startswith("file://"):
+            _make_folder(Path(self.warehouse.removeprefix("file://")))
+        with self.translated("catalog"):
+            self.catalog: Catalog = load_catalog(CATALOG, **self.catalog_properties())
+
+    def catalog_properties(self) -> dict[str, str]:
+        """What PyIceberg is given; the configured properties win."""
+        uri = self.catalog_uri()
+        wait = _seconds(self.config.catalog.wait)
+        properties = {"type": "sql", "uri": uri, "warehouse": self.warehouse}
+        if uri.startswith("sqlite:"):
+            properties["uri"] = f"{uri}?timeout={wait}"
+        return {**properties, **self.config.catalog.properties}
+
+    def catalog_uri(self) -> str:
+        """The catalog's SQLAlchemy URL; by default a SQLite file in the warehouse."""
+        if self.config.catalog.uri:
+            return self.config.catalog.uri
+        if not self.warehouse.startswith("file://"):
+            raise LakeError(
+                f"the warehouse {self.warehouse} is not a local folder, so it can't hold the catalog",
+                next_step="Set lake.catalog.uri to a database",
+            )
+        return f"sqlite:///{self.warehouse.removeprefix('file://')}/catalog.db"
+
+    @contextmanager
+    def translated(self, what: object) -> Iterator[None]:
+        """Turn what the catalog's database and the file system raise into LakeErrors."""
+        try:
+            yield
+        except OperationalError as error:
+            locked = "locked" in str(error.orig)
+            waited = f" (waited {_seconds(self.config.catalog.wait)} s)" if locked else ""
+            raise LakeError(
+                f"the lake's catalog {self.warehouse} is "
+                + (f"locked by another writer{waited}" if locked else f"not usable: {error.orig}"),
+                next_step="Try again when the other writer is done; nothing was written"
+                if locked
+                else "Check the catalog's place and rights",
+                table=str(what),
+                retryable=locked,
+            ) from error
+        except (PermissionError, OSError) as error:
+            raise LakeError(
+                f"the lake can't be written at {self.warehouse}: {error}",
+                next_step="Check the folder's rights and free space",
+                table=str(what),
+            ) from error
+
+    def load(self, identifier: Identifier) -> Table | None:
+        """The table as the catalog has it now, or None."""
+        with self.translated(identifier):
+            try:
+                return self.catalog.load_table(identifier.path)
+            except (NoSuchTableError, NoSuchNamespaceError):
+                return None
+
+    def make_namespace(self, namespace: str) -> None:
+        with self.translated(namespace):
+            try:
+                self.catalog.create_namespace((namespace,))
+            except NamespaceAlreadyExistsError:
+                return
+
+    def location(self, identifier: Identifier) -> str:
+        """Where a table's files live: names are escaped where a file system would take them apart."""
+        parts = (quote(part, safe=" ") for part in identifier.path)
+        return "/".join((self.warehouse, *parts))
+
+
+def _location(warehouse: str) -> str:
+    if urlparse(warehouse).scheme:
+        return warehouse.rstrip("/")
+    return f"file://{warehouse.rstrip('/')}"
+
+
+def _make_folder(folder: Path) -> None:
+    probe = folder / ".mirrorlake-can-write"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise LakeError(
+            f"the lake's folder {folder} can't be written: {error.strerror}",
+            next_step="Make it writable, or set lake.warehouse to another place",
+        ) from error
+
+
+def _seconds(wait: timedelta) -> int:
+    return max(1, round(wait.total_seconds()))
+
+
+def as_sql_identifier(name: str) -> str:
+    """A column's name as Spark takes it."""
+    return "`" + name.replace("`", "``") + "`"
+
+

@@ -1,0 +1,126 @@
+"""Step 4 of the commit protocol: one Iceberg commit that carries its load's id.
+
+The commit asserts the snapshot that the load was planned on. Whatever goes wrong in it, the table's
+history is asked for the load id: it is there, or it is not.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
+from pyiceberg.expressions import BooleanExpression
+from pyiceberg.io.pyarrow import parquet_files_to_data_files
+from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Snapshot
+
+from mirrorlake.errors import CommitConflict
+from mirrorlake.lake.catalog import Identifier, Lake
+
+logger = logging.getLogger(__name__)
+
+LOAD_ID = "mirrorlake.load-id"
+ATTEMPT = "mirrorlake.attempt"
+RECEIPT = "mirrorlake.receipt"
+
+
+@dataclass(frozen=True)
+class Commit:
+    """What one load adds to a raw table and what that replaces."""
+
+    identifier: Identifier
+    parent: int | None
+    paths: Sequence[str]
+    properties: dict[str, str]
+    replaces: BooleanExpression | None = None
+
+
+def commit_load(lake: Lake, commit: Commit) -> int | None:
+    """Add a load's files, and remove what it replaces, in one snapshot; the snapshot's id.
+
+    None if there is nothing to add and nothing to remove.
+
+    Raises:
+        CommitConflict: the table is not at ``commit.parent`` any more; nothing of this is visible.
+        LakeError: the catalog or the storage failed; the load is not in the table's history.
+    """
+    table = lake.load(commit.identifier)
+    if table is None or _head(table) != commit.parent:
+        raise _conflict(commit, table)
+    try:
+        with lake.translated(commit.identifier):
+            return _commit(table, commit)
+    except (CommitFailedException, CommitStateUnknownException) as error:
+        landed = find_load(lake, commit.identifier, commit.properties[LOAD_ID])
+        if landed is not None:
+            return landed.snapshot_id
+        raise _conflict(commit, lake.load(commit.identifier)) from error
+
+
+def _commit(table: Table, commit: Commit) -> int | None:
+    removed = (
+        [task.file for task in table.scan(row_filter=commit.replaces).plan_files()]
+        if commit.replaces is not None and _head(table) is not None
+        else []
+    )
+    added = list(parquet_files_to_data_files(table.io, table.metadata, iter(commit.paths)))
+    if not added and not removed:
+        return None
+    with table.transaction() as transaction:
+        update = transaction.update_snapshot(snapshot_properties=commit.properties)
+        producer = update.overwrite() if removed else update.fast_append()
+        with producer as snapshot:
+            for file in removed:
+                snapshot.delete_data_file(file)
+            for file in added:
+                snapshot.append_data_file(file)
+    return _head(table)
+
+
+def find_load(lake: Lake, identifier: Identifier, load_id: str) -> Snapshot | None:
+    """The snapshot in a table's history that a load made, or None."""
+    table = lake.load(identifier)
+    if table is None:
+        return None
+    for snapshot in reversed(table.snapshots()):
+        if snapshot_property(snapshot, LOAD_ID) == load_id:
+            return snapshot
+    return None
+
+
+def snapshot_property(snapshot: Snapshot, name: str) -> str | None:
+    """A property of a snapshot's summary, or None."""
+    return snapshot.summary.additional_properties.get(name) if snapshot.summary else None
+
+
+def head_of(lake: Lake, identifier: Identifier) -> int | None:
+    """The snapshot id that main shows, None for an empty table."""
+    table = lake.load(identifier)
+    return _head(table) if table else None
+
+
+def delete_files(lake: Lake, identifier: Identifier, paths: Sequence[str]) -> None:
+    """Remove files that no commit names; best effort, what stays is an orphan for maintenance."""
+    table = lake.load(identifier)
+    for path in paths if table else ():
+        try:
+            table.io.delete(path)  # type: ignore[union-attr]
+        except OSError as error:
+            logger.warning("table %s: %s was not removed: %s", identifier, path, error)
+
+
+def _head(table: Table) -> int | None:
+    snapshot = table.current_snapshot()
+    return snapshot.snapshot_id if snapshot else None
+
+
+def _conflict(commit: Commit, table: Table | None) -> CommitConflict:
+    head = _head(table) if table else "gone"
+    return CommitConflict(
+        f"lake table {commit.identifier} moved from snapshot {commit.parent} to {head} during the load",
+        table=str(commit.identifier),
+        next_step="Nothing of this load is visible: sync again",
+        retryable=True,
+    )

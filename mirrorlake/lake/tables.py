@@ -1,0 +1,181 @@
+"""The lake's tables: their schemas, and how they come to be.
+
+Raw tables hold row versions, one table per schema version, partitioned by ``_mirror_day``. Deduped
+tables hold one row per key and no metadata but ``_mirror_original``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyiceberg.exceptions import TableAlreadyExistsError
+from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table
+from pyiceberg.transforms import IdentityTransform
+from pyiceberg.types import (
+    BinaryType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IcebergType,
+    IntegerType,
+    ListType,
+    LongType,
+    NestedField,
+    StringType,
+    StructType,
+    TimestampType,
+    TimestamptzType,
+)
+
+from mirrorlake.errors import LakeError
+from mirrorlake.lake.catalog import Identifier, Lake
+from mirrorlake.mysql.types import Exact
+
+LOAD = "_mirror_load"
+SEQ = "_mirror_seq"
+POSITION = "_mirror_position"
+LOADED_AT = "_mirror_loaded_at"
+DAY = "_mirror_day"
+DELETED = "_mirror_deleted"
+ORIGINAL = "_mirror_original"
+KEY = "_mirror_key"
+
+_PRIMITIVES: dict[str, IcebergType] = {
+    "int": IntegerType(),
+    "long": LongType(),
+    "float": FloatType(),
+    "double": DoubleType(),
+    "string": StringType(),
+    "binary": BinaryType(),
+    "boolean": BooleanType(),
+    "date": DateType(),
+    "timestamp": TimestampType(),
+    "timestamptz": TimestamptzType(),
+}
+_COMMON = {
+    "format-version": "2",
+    # A moved parent is an error of ours to look at, not for the library to rebase over.
+    "commit.retry.num-retries": "0",
+    "write.parquet.compression-codec": "zstd",
+}
+# Only rows that changed are written; what they replace is marked deleted beside the old files.
+_MERGE_ON_READ = {f"write.{verb}.mode": "merge-on-read" for verb in ("merge", "update", "delete")}
+
+
+def iceberg_type(text: str) -> IcebergType:
+    """A type in the specification's words: ``long``, ``decimal(12,2)``…"""
+    if text.startswith("decimal("):
+        precision, scale = text[8:-1].split(",")
+        return DecimalType(int(precision), int(scale))
+    return _PRIMITIVES[text]
+
+
+def raw_schema(columns: Sequence[Exact], with_key: bool) -> Schema:
+    """The source's columns, then Mirrorlake's; every field is optional, ids count from 1."""
+    fields = [(e.name, iceberg_type(e.iceberg)) for e in columns]
+    fields += [
+        (LOAD, StringType()),
+        (SEQ, LongType()),
+        (POSITION, StringType()),
+        (LOADED_AT, TimestamptzType()),
+        (DELETED, BooleanType()),
+        (DAY, DateType()),
+    ]
+    if with_key:
+        fields.append((KEY, BinaryType()))
+    return _schema(fields, has_original(columns))
+
+
+def current_schema(columns: Sequence[tuple[str, str]], with_original: bool) -> Schema:
+    """The schema of a deduped or clean table: (name, Iceberg type) pairs, and the originals."""
+    return _schema([(n, iceberg_type(t)) for n, t in columns], with_original)
+
+
+def has_original(columns: Sequence[Exact]) -> bool:
+    """Whether any value of these columns may have no place in its typed column."""
+    return any(e.original is not None for e in columns)
+
+
+def _schema(fields: Sequence[tuple[str, IcebergType]], with_original: bool) -> Schema:
+    nested = [NestedField(i, n, t, required=False) for i, (n, t) in enumerate(fields, 1)]
+    if with_original:
+        top = len(nested) + 1
+        entry = StructType(
+            NestedField(top + 2, "column", StringType(), required=False),
+            NestedField(top + 3, "text", StringType(), required=False),
+        )
+        originals = ListType(top + 1, entry, element_required=False)
+        nested.append(NestedField(top, ORIGINAL, originals, required=False))
+    return Schema(*nested)
+
+
+def ensure_raw_table(lake: Lake, identifier: Identifier, schema: Schema) -> Table:
+    """The raw table of one schema version, made if it isn't there, partitioned by the mirror's day."""
+    day = schema.find_field(DAY)
+    spec = PartitionSpec(PartitionField(day.field_id, 1000, IdentityTransform(), DAY))
+    return _ensure(lake, identifier, schema, spec, {})
+
+
+def ensure_current_table(lake: Lake, identifier: Identifier, schema: Schema) -> Table:
+    """A deduped or clean table, made if it isn't there; columns that it lacks are added.
+
+    Raises:
+        LakeError: a column of it has another type than asked for.
+    """
+    table = _ensure(lake, identifier, schema, UNPARTITIONED_PARTITION_SPEC, _MERGE_ON_READ)
+    existing = {f.name: f.field_type for f in table.schema().fields}
+    missing = [f for f in schema.fields if f.name not in existing]
+    for field in schema.fields:
+        there = existing.get(field.name)
+        if there is not None and isinstance(there, ListType) != isinstance(field.field_type, ListType):
+            raise _other_type(identifier, field.name, there, field.field_type)
+        if there is not None and not isinstance(there, ListType) and there != field.field_type:
+            raise _other_type(identifier, field.name, there, field.field_type)
+    if missing:
+        with lake.translated(identifier), table.update_schema() as update:
+            for field in missing:
+                update.add_column(field.name, field.field_type)
+        table = table.refresh()
+    return table
+
+
+def _other_type(identifier: Identifier, name: str, there: IcebergType, asked: IcebergType) -> LakeError:
+    return LakeError(
+        f"lake table {identifier} has column {name!r} as {there}, the source now gives {asked}",
+        table=str(identifier),
+        column=name,
+        next_step="Rename or drop the lake table, then sync again: it is rebuilt from raw",
+    )
+
+
+def _ensure(
+    lake: Lake,
+    identifier: Identifier,
+    schema: Schema,
+    spec: PartitionSpec,
+    properties: dict[str, str],
+) -> Table:
+    found = lake.load(identifier)
+    if found is not None:
+        return found
+    lake.make_namespace(identifier.namespace)
+    with lake.translated(identifier):
+        try:
+            return lake.catalog.create_table(
+                identifier.path,
+                schema,
+                location=lake.location(identifier),
+                partition_spec=spec,
+                properties={
+                    **_COMMON,
+                    **properties,
+                    # Files are added by name as well: then no commit has to set this first.
+                    "schema.name-mapping.default": schema.name_mapping.model_dump_json(),
+                },
+            )
+        except TableAlreadyExistsError:
+            return lake.catalog.load_table(identifier.path)

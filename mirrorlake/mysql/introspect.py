@@ -1,0 +1,236 @@
+"""What a MySQL server says of its tables: columns, keys, indexes, sizes (``information_schema``).
+
+Source: MySQL 8.0 manual, 28.3 "INFORMATION_SCHEMA General Tables"; MariaDB knowledge base, "Information
+Schema Tables".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pymysql.connections import Connection
+
+from mirrorlake.errors import SchemaError
+from mirrorlake.mysql.connect import quote, rows_of
+
+SYSTEM_DATABASES = ("information_schema", "mysql", "performance_schema", "sys")
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column, in the server's own words."""
+
+    name: str
+    ordinal: int
+    data_type: str
+    column_type: str
+    nullable: bool
+    charset: str | None
+    collation: str | None
+    precision: int | None
+    scale: int | None
+    length: int | None
+    fraction: int | None
+    extra: str
+    comment: str
+
+    @property
+    def unsigned(self) -> bool:
+        return "unsigned" in self.column_type.lower()
+
+
+@dataclass(frozen=True)
+class Index:
+    """An index over whole columns; prefix and functional indexes are left out: they can't serve ranges."""
+
+    name: str
+    unique: bool
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ForeignKey:
+    """A foreign key of this table; ``on_update`` and ``on_delete`` are the server's words (CASCADE…)."""
+
+    columns: tuple[str, ...]
+    on_update: str
+    on_delete: str
+
+
+@dataclass(frozen=True)
+class SourceTable:
+    """A base table as introspected at one moment; columns are in the server's order."""
+
+    database: str
+    name: str
+    engine: str
+    columns: tuple[Column, ...]
+    indexes: tuple[Index, ...]
+    estimated_rows: int
+    foreign_keys: tuple[ForeignKey, ...]
+
+    def primary_key(self) -> tuple[str, ...]:
+        """The primary key, else the first unique index whose columns are all NOT NULL, else ``()``."""
+        nullable = {c.name for c in self.columns if c.nullable}
+        unique = [i for i in self.indexes if i.unique and not nullable & set(i.columns)]
+        unique.sort(key=lambda i: (i.name != "PRIMARY", len(i.columns), i.name))
+        return unique[0].columns if unique else ()
+
+    def column(self, name: str) -> Column:
+        """The column of that name, matched as MySQL does: without regard to case."""
+        for column in self.columns:
+            if column.name.lower() == name.lower():
+                return column
+        raise SchemaError(
+            f"table {self.database}.{self.name} has no column {name!r}",
+            table=f"{self.database}.{self.name}",
+            column=name,
+            next_step="Its columns are: " + ", ".join(c.name for c in self.columns),
+        )
+
+    def led_by(self, column: str) -> bool:
+        """Whether an index begins with that column, so that a range of it is read without a scan."""
+        return any(i.columns[0].lower() == column.lower() for i in self.indexes)
+
+    def has_unique(self, key: Sequence[str]) -> bool:
+        """Whether the server guarantees that no two rows share these columns' values."""
+        wanted = {k.lower() for k in key}
+        nullable = {c.name.lower() for c in self.columns if c.nullable}
+        return any(
+            i.unique and {c.lower() for c in i.columns} <= wanted and not nullable & wanted
+            for i in self.indexes
+        )
+
+
+_COLUMNS = """
+SELECT COLUMN_NAME, ORDINAL_POSITION, DATA_TYPE, COLUMN_TYPE, IS_NULLABLE, CHARACTER_SET_NAME,
+       COLLATION_NAME, NUMERIC_PRECISION, NUMERIC_SCALE, CHARACTER_MAXIMUM_LENGTH, DATETIME_PRECISION,
+       EXTRA, COLUMN_COMMENT, TABLE_NAME
+FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = %s ORDER BY TABLE_NAME, ORDINAL_POSITION"""
+_INDEXES = """
+SELECT TABLE_NAME, INDEX_NAME, NON_UNIQUE, COLUMN_NAME, SUB_PART, INDEX_TYPE
+FROM information_schema.STATISTICS WHERE TABLE_SCHEMA = %s ORDER BY TABLE_NAME, INDEX_NAME, SEQ_IN_INDEX"""
+_TABLES = """
+SELECT TABLE_NAME, ENGINE, TABLE_ROWS FROM information_schema.TABLES
+WHERE TABLE_SCHEMA = %s AND TABLE_TYPE IN ('BASE TABLE', 'SYSTEM VERSIONED') ORDER BY TABLE_NAME"""
+_FOREIGN_KEYS = """
+SELECT r.TABLE_NAME, r.CONSTRAINT_NAME, r.UPDATE_RULE, r.DELETE_RULE, k.COLUMN_NAME
+FROM information_schema.REFERENTIAL_CONSTRAINTS r JOIN information_schema.KEY_COLUMN_USAGE k
+  ON k.CONSTRAINT_SCHEMA = r.CONSTRAINT_SCHEMA AND k.CONSTRAINT_NAME = r.CONSTRAINT_NAME
+ AND k.TABLE_NAME = r.TABLE_NAME
+WHERE r.CONSTRAINT_SCHEMA = %s ORDER BY r.TABLE_NAME, r.CONSTRAINT_NAME, k.ORDINAL_POSITION"""
+
+
+def read_databases(connection: Connection[Any]) -> tuple[str, ...]:
+    """The names of the databases that this user may see, the system's own left out, in order."""
+    found = rows_of(connection, "SELECT SCHEMA_NAME FROM information_schema.SCHEMATA ORDER BY 1")
+    return tuple(str(name) for (name,) in found if str(name).lower() not in SYSTEM_DATABASES)
+
+
+def read_tables(connection: Connection[Any], database: str) -> tuple[SourceTable, ...]:
+    """Every base table of a database, in the order of their names; views are left out.
+
+    Raises:
+        SourceError: the server could not be asked.
+    """
+    columns = _columns_by_table(rows_of(connection, _COLUMNS, (database,)))
+    indexes = _indexes_by_table(rows_of(connection, _INDEXES, (database,)))
+    foreign = _foreign_keys_by_table(rows_of(connection, _FOREIGN_KEYS, (database,)))
+    return tuple(
+        SourceTable(
+            database=database,
+            name=str(name),
+            engine=str(engine or ""),
+            columns=tuple(columns.get(str(name), ())),
+            indexes=tuple(indexes.get(str(name), ())),
+            estimated_rows=int(rows or 0),
+            foreign_keys=tuple(foreign.get(str(name), ())),
+        )
+        for name, engine, rows in rows_of(connection, _TABLES, (database,))
+    )
+
+
+def read_table(connection: Connection[Any], database: str, table: str) -> SourceTable:
+    """One table.
+
+    Raises:
+        SchemaError: there is no such table, or this user may not see it.
+    """
+    tables = {t.name: t for t in read_tables(connection, database)}
+    if table not in tables:
+        raise SchemaError(
+            f"MySQL has no table {database}.{table} that this user may read",
+            table=f"{database}.{table}",
+            next_step="Check its name and the user's SELECT privilege, or remove it from the contract",
+        )
+    return tables[table]
+
+
+def read_samples(
+    connection: Connection[Any], table: SourceTable, limit: int = 200
+) -> dict[str, list[str]]:
+    """Up to ``limit`` rows' non-NULL texts per text column, for guessing at personal data.
+
+    The rows are the first that the server returns; nothing of them is kept or logged.
+    """
+    names = [c.name for c in table.columns if c.charset is not None or c.data_type in _NUMBERS]
+    if not names:
+        return {}
+    columns = ", ".join(f"CAST({quote(n)} AS CHAR)" for n in names)
+    sql = f"SELECT {columns} FROM {quote(table.database)}.{quote(table.name)} LIMIT {int(limit)}"
+    found = rows_of(connection, sql)
+    return {n: [str(row[i]) for row in found if row[i] is not None] for i, n in enumerate(names)}
+
+
+_NUMBERS = ("bigint", "decimal")
+
+
+def _columns_by_table(found: Sequence[Sequence[Any]]) -> Mapping[str, list[Column]]:
+    by_table: dict[str, list[Column]] = {}
+    for row in found:
+        column = Column(
+            name=str(row[0]),
+            ordinal=int(row[1]),
+            data_type=str(row[2]).lower(),
+            column_type=str(row[3]),
+            nullable=str(row[4]).upper() == "YES",
+            charset=row[5],
+            collation=row[6],
+            precision=_integer(row[7]),
+            scale=_integer(row[8]),
+            length=_integer(row[9]),
+            fraction=_integer(row[10]),
+            extra=str(row[11] or ""),
+            comment=str(row[12] or ""),
+        )
+        by_table.setdefault(str(row[13]), []).append(column)
+    return by_table
+
+
+def _integer(value: Any) -> int | None:
+    return None if value is None else int(value)
+
+
+def _indexes_by_table(found: Sequence[Sequence[Any]]) -> Mapping[str, list[Index]]:
+    parts: dict[tuple[str, str], list[tuple[bool, str | None, bool]]] = {}
+    for table, name, non_unique, column, sub_part, kind in found:
+        whole = column is not None and sub_part is None and str(kind).upper() == "BTREE"
+        parts.setdefault((str(table), str(name)), []).append((not int(non_unique), column, whole))
+    by_table: dict[str, list[Index]] = {}
+    for (table, name), columns in parts.items():
+        if all(whole for _, _, whole in columns):
+            names = tuple(str(column) for _, column, _ in columns)
+            by_table.setdefault(table, []).append(Index(name, columns[0][0], names))
+    return by_table
+
+
+def _foreign_keys_by_table(found: Sequence[Sequence[Any]]) -> Mapping[str, list[ForeignKey]]:
+    keys: dict[tuple[str, str], tuple[str, str, list[str]]] = {}
+    for table, name, on_update, on_delete, column in found:
+        keys.setdefault((str(table), str(name)), (str(on_update), str(on_delete), []))[2].append(str(column))
+    by_table: dict[str, list[ForeignKey]] = {}
+    for (table, _), (on_update, on_delete, columns) in keys.items():
+        by_table.setdefault(table, []).append(ForeignKey(tuple(columns), on_update, on_delete))
+    return by_table

@@ -1,0 +1,64 @@
+"""Schema versions: one hash for one shape of a source table.
+
+A raw table holds rows of exactly one version, so that a change of schema never rewrites or reinterprets
+what was loaded before it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+_DISPLAY_WIDTH = re.compile(r"^((?:tiny|small|medium|big)?int|year)\(\d+\)")
+
+
+@dataclass(frozen=True)
+class SchemaVersion:
+    """The columns that a contract reads of a table, and their hash.
+
+    Attributes:
+        table: the source table's name, without its database: equal tables of several databases share
+            their versions.
+        columns: (name, type) in the server's order; types without what servers print differently.
+    """
+
+    table: str
+    columns: tuple[tuple[str, str], ...]
+
+    @property
+    def hash(self) -> str:
+        """Ten hexadecimal digits of SHA-256 over the table's name, its columns' names, types and sizes."""
+        encoded = json.dumps([self.table, self.columns], ensure_ascii=False, separators=(",", ":"))
+        return hashlib.sha256(encoded.encode()).hexdigest()[:10]
+
+    @property
+    def raw_table(self) -> str:
+        """The name of the raw table that holds rows of this version."""
+        return f"{self.table}_v_{self.hash}"
+
+    def changes_from(self, earlier: SchemaVersion) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """What is new since an earlier version: (names of added columns, descriptions of all else)."""
+        before, now = dict(earlier.columns), dict(self.columns)
+        added = tuple(n for n in now if n not in before)
+        gone = [f"{n} was dropped" for n in before if n not in now]
+        other = [f"{n} was {before[n]}, is {now[n]}" for n in before if n in now and now[n] != before[n]]
+        return added, tuple(gone + other)
+
+
+def schema_version(table: str, columns: Sequence[tuple[str, str]]) -> SchemaVersion:
+    """The version of a table from its columns' names and ``COLUMN_TYPE`` texts.
+
+    Integer display widths are left out: MySQL 8.0.19 and later don't print them, MariaDB does.
+
+    >>> old = schema_version("t", [("a", "int(11)"), ("b", "tinyint(1) unsigned")])
+    >>> old.columns
+    (('a', 'int'), ('b', 'tinyint unsigned'))
+    >>> old.hash == schema_version("t", [("a", "int"), ("b", "tinyint unsigned")]).hash
+    True
+    """
+    return SchemaVersion(
+        table, tuple((n, _DISPLAY_WIDTH.sub(r"\1", t.strip())) for n, t in columns)
+    )

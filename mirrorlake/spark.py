@@ -1,0 +1,167 @@
+"""The one place where a Spark session is made or attached.
+
+The session is lazy: a run that needs no Spark starts no JVM. Spark's catalog is Iceberg's JDBC catalog
+over the same database that PyIceberg opens, with its cache off: cached tables hide others' commits.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import make_url
+
+from mirrorlake.config import SparkConfig
+from mirrorlake.errors import LakeError
+from mirrorlake.lake.catalog import CATALOG, Lake
+from mirrorlake.machine.jars import ensure_jars
+from mirrorlake.machine.java import java_environment
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+logger = logging.getLogger(__name__)
+
+
+class LazySpark:
+    """A Spark session that starts when it is first asked for; safe to share between threads."""
+
+    def __init__(self, config: SparkConfig, lake: Lake) -> None:
+        self._config = config
+        self._lake = lake
+        self._session: SparkSession | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def started(self) -> bool:
+        return self._session is not None
+
+    def get(self) -> SparkSession:
+        """The session, started or attached on the first call.
+
+        Raises:
+            MachineError: there is no usable Java, or a jar can't be brought.
+        """
+        with self._lock:
+            if self._session is None:
+                self._session = self._attach() if self._config.connect else self._start()
+            return self._session
+
+    def stop(self) -> None:
+        """Stop the session and its JVM, if one was started."""
+        with self._lock:
+            if self._session is None:
+                return
+            self._session.stop()
+            self._session = None
+            if not self._config.connect:
+                _stop_gateway()
+
+    def _attach(self) -> SparkSession:
+        from pyspark.sql import SparkSession
+
+        return SparkSession.builder.remote(str(self._config.connect)).getOrCreate()
+
+    def _start(self) -> SparkSession:
+        os.environ.update(java_environment())
+        jars = ensure_jars(["spark"])
+        from pyspark.sql import SparkSession
+
+        # A session's own builder keeps settings of an earlier one in this process: start clean.
+        builder = SparkSession.Builder().master(self._config.master).appName("mirrorlake")
+        settings = {
+            **_LOCAL,
+            "spark.driver.memory": self._config.driver_memory,
+            "spark.jars": ",".join(str(jar) for jar in jars),
+            **catalog_settings(self._lake),
+            **self._config.conf,
+        }
+        for name, value in settings.items():
+            builder = builder.config(name, value)
+        session = builder.getOrCreate()
+        session.sparkContext.setLogLevel("ERROR")
+        return session
+
+
+_LOCAL = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "4",
+    "spark.sql.adaptive.enabled": "true",
+    "spark.sql.extensions": (
+        "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
+    ),
+    # Both sides of an exact comparison must fail on what does not fit, never wrap or turn NULL.
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.caseSensitive": "false",
+    "spark.log.level": "ERROR",
+}
+
+
+def catalog_settings(lake: Lake) -> dict[str, str]:
+    """Spark's settings for the lake's catalog; one that is not a SQL database comes from ``spark.conf``."""
+    url = make_url(lake.catalog_uri())
+    prefix = f"spark.sql.catalog.{CATALOG}"
+    settings = {
+        prefix: "org.apache.iceberg.spark.SparkCatalog",
+        f"{prefix}.type": "jdbc",
+        f"{prefix}.warehouse": lake.warehouse,
+        f"{prefix}.jdbc.schema-version": "V1",
+        f"{prefix}.cache-enabled": "false",
+    }
+    if url.get_backend_name() == "sqlite":
+        wait = round(lake.config.catalog.wait.total_seconds() * 1000)
+        settings[f"{prefix}.uri"] = f"jdbc:sqlite:{url.database}?busy_timeout={wait}"
+    else:
+        port = f":{url.port}" if url.port else ""
+        settings[f"{prefix}.uri"] = f"jdbc:{url.get_backend_name()}://{url.host}{port}/{url.database}"
+        settings[f"{prefix}.jdbc.user"] = url.username or ""
+        settings[f"{prefix}.jdbc.password"] = url.password or ""
+    return settings
+
+
+@contextmanager
+def spark_errors(table: str) -> Iterator[None]:
+    """Turn what Spark and its JVM raise into LakeErrors of one line."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (Py4JError, PySparkException) as error:
+        raise LakeError(
+            f"Spark failed on table {table}: {_reason(error)}",
+            table=table,
+            next_step="Nothing of this step is visible: sync again",
+            retryable="CommitFailed" in str(error) or "locked" in str(error),
+        ) from error
+
+
+def _reason(error: Any) -> str:
+    """The deepest cause's first line: Spark wraps it in its own and in Python's."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    causes = [line for line in lines if line.startswith("Caused by:")]
+    text = causes[-1].removeprefix("Caused by:").strip() if causes else (lines[0] if lines else "")
+    return text[:500]
+
+
+def _stop_gateway() -> None:
+    """End the JVM itself: ``SparkSession.stop`` leaves it waiting for the next session."""
+    from pyspark import SparkContext
+
+    gateway = getattr(SparkContext, "_gateway", None)
+    if gateway is None:
+        return
+    process = getattr(gateway, "proc", None)
+    gateway.shutdown()
+    if process is not None:
+        if process.stdin:
+            process.stdin.close()
+        process.wait(timeout=30)
+    SparkContext._gateway = None
+    SparkContext._jvm = None

@@ -1,0 +1,257 @@
+"""Sync: one table's whole chain, once. The face and the command line both call this."""
+
+from __future__ import annotations
+
+import logging
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from pymysql.connections import Connection
+
+from mirrorlake.config import Config, TableContract
+from mirrorlake.errors import CommitConflict, LeaseHeld, SchemaError, SourceError
+from mirrorlake.extract import Loading, Progress, age_of, load_window, settle_loads
+from mirrorlake.fold import Folding, check_rules, fold_table
+from mirrorlake.lake.catalog import Identifier, Lake
+from mirrorlake.ledger import Ledger, Load
+from mirrorlake.mysql.connect import read_position, session
+from mirrorlake.mysql.introspect import read_table
+from mirrorlake.plan import TablePlan, plan_table, plan_window
+from mirrorlake.schema import SchemaVersion
+from mirrorlake.spark import LazySpark
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class SyncResult:
+    """What one sync of one table did.
+
+    Attributes:
+        window: the kind of its window: initial, live or full.
+        rows, bytes, seconds: of this load.
+        folded: how many loads were folded into deduped.
+        originals: values kept as original text by this load.
+        future: rows dated after the source's clock.
+        settled: loads of dead runs that were put right first.
+    """
+
+    table: str
+    window: str
+    load_id: str
+    rows: int
+    bytes: int
+    files: int
+    originals: int
+    future: int
+    folded: int
+    settled: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class TableStatus:
+    """One table as the ledger and the lake know it; ``freshness`` counts from the newest load's moment."""
+
+    table: str
+    mode: str
+    state: str
+    last_load: str | None
+    rows: int | None
+    freshness: timedelta | None
+    checks: str
+    error: str | None
+
+
+class Engine:
+    """The engine over one config: lake and ledger opened, Spark not before it is needed.
+
+    Raises:
+        LakeError: the lake can't be opened.
+        LedgerError: the ledger can't be opened.
+    """
+
+    def __init__(self, config: Config, run_id: str | None = None) -> None:
+        self.config = config
+        self.run_id = run_id or uuid.uuid4().hex[:12]
+        self.lake = Lake(config.lake)
+        self.ledger = Ledger(config.ledger.url, config.ledger.wait)
+        self.spark = LazySpark(config.spark, self.lake)
+
+    def __enter__(self) -> Engine:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.spark.stop()
+
+    def plan(self, contract: TableContract, connection: Connection[Any]) -> TablePlan:
+        """The contract resolved against the server, refused if it can't be kept; nothing is written."""
+        source = self.config.sources[contract.source]
+        plan = plan_table(contract, source, read_table(connection, contract.database, contract.table))
+        check_rules(plan, self.config.privacy.hash_key)
+        return plan
+
+    def sync(self, contract: TableContract, progress: Progress | None = None) -> SyncResult:
+        """Load the next window of a table and fold it: raw, then deduped, then clean.
+
+        Whatever a dead run left is put right first. A failure leaves every layer as it was, or a step
+        further; the next sync goes on from there.
+
+        Raises:
+            MirrorlakeError: see the errors of planning, loading and folding.
+        """
+        started = time.monotonic()
+        source = self.config.sources[contract.source]
+        with session(source, contract.database) as connection:
+            plan = self.plan(contract, connection)
+            with self._lease(contract) as lease:
+                loading = Loading(self.ledger, self.lake, self.spark, lease, self.run_id, progress)
+                settled = settle_loads(
+                    self.ledger, self.lake, contract.name, contract.namespaces.raw
+                )
+                load = self._load(connection, plan, loading)
+                folded = fold_table(plan, self._folding())
+        return _result(contract, load, len(settled), len(folded), time.monotonic() - started)
+
+    def _lease(self, contract: TableContract) -> Any:
+        """The table's lease; a holder that is about to finish is waited for, as long as for a lock."""
+        deadline = time.monotonic() + self.config.ledger.wait.total_seconds()
+        return _Waiting(lambda: self.ledger.lease(contract.name, self.run_id), deadline)
+
+    def _folding(self) -> Folding:
+        return Folding(self.ledger, self.lake, self.spark, self.config.privacy.hash_key)
+
+    def _load(self, connection: Connection[Any], plan: TablePlan, loading: Loading) -> Load:
+        fresh = self._check_version(plan)
+        seen = read_position(connection)
+        last = None if fresh else self.ledger.last_load(plan.name, "success")
+        newest = self.ledger.last_load(plan.name, "success")
+        if newest and newest.receipt and newest.receipt.server != seen.server:
+            raise SourceError(
+                f"source {plan.source.name} is now server {seen.server}; table {plan.name} was read from "
+                f"{newest.receipt.server}",
+                source=plan.source.name,
+                table=plan.name,
+                next_step="Two servers' answers are not one history: point the contract back, "
+                "or mirror the new server into other namespaces",
+            )
+        window = plan_window(plan, last, seen.clock)
+        if fresh:
+            self.ledger.record_schema_version(plan.name, plan.version)
+        return load_window(connection, plan, window, loading)
+
+    def _check_version(self, plan: TablePlan) -> bool:
+        """Whether the plan's schema version needs a first load of its own.
+
+        Raises:
+            SchemaError: more changed than columns being added.
+        """
+        versions = self.ledger.schema_versions(plan.name)
+        if not versions:
+            return True
+        newest = versions[-1]
+        if newest == plan.version:
+            # A version whose first load never succeeded still needs it.
+            done = {load.raw_table for load in self.ledger.successful_loads(plan.name)}
+            return plan.raw.name not in done
+        _refuse_changes(plan, newest)
+        return True
+
+    def status(self, contract: TableContract) -> TableStatus:
+        """What is known of a table, without asking its source and without Spark."""
+        last = self.ledger.last_load(contract.name)
+        good = self.ledger.last_load(contract.name, "success")
+        deduped = Identifier(contract.namespaces.deduped, contract.table)
+        return TableStatus(
+            table=contract.name,
+            mode=contract.mode,
+            state=last.state if last else "never loaded",
+            last_load=last.started_at.isoformat(timespec="seconds") if last else None,
+            rows=self.count_rows(deduped) if good else None,
+            freshness=age_of(good),
+            checks=self._checks(contract, good),
+            error=last.error if last and last.state == "errored" else None,
+        )
+
+    def _checks(self, contract: TableContract, good: Load | None) -> str:
+        if good is None or good.receipt is None:
+            return "-"
+        loads = {load.seq for load in self.ledger.successful_loads(contract.name)}
+        behind = len(loads - self.ledger.folded_loads(contract.name, "deduped"))
+        found = [f"{behind} loads not folded" if behind else "folded"]
+        if good.receipt.originals:
+            found.append(f"{good.receipt.originals} originals kept")
+        if good.receipt.future:
+            found.append(f"{good.receipt.future} rows dated in the future")
+        return ", ".join(found)
+
+    def count_rows(self, identifier: Identifier) -> int | None:
+        """The rows of a lake table as its main shows them, from metadata and delete files; None if absent."""
+        table = self.lake.load(identifier)
+        if table is None:
+            return None
+        with self.lake.translated(identifier):
+            return table.scan().count()
+
+
+@dataclass
+class _Waiting:
+    """A context manager that is tried again while another run holds the lease."""
+
+    take: Callable[[], Any]
+    deadline: float
+    _held: Any = field(default=None, init=False)
+
+    def __enter__(self) -> Any:
+        while True:
+            held = self.take()
+            try:
+                lease = held.__enter__()
+            except LeaseHeld:
+                if time.monotonic() >= self.deadline:
+                    raise
+                time.sleep(0.25)
+            else:
+                self._held = held
+                return lease
+
+    def __exit__(self, *error: Any) -> Any:
+        return self._held.__exit__(*error)
+
+
+def _refuse_changes(plan: TablePlan, newest: SchemaVersion) -> None:
+    _, other = plan.version.changes_from(newest)
+    if other:
+        raise SchemaError(
+            f"table {plan.name}: its schema changed in MySQL: {'; '.join(other)}",
+            table=plan.name,
+            next_step="Added columns are taken up by themselves; for other changes mirror the table anew "
+            "under other namespaces, or change it back",
+        )
+
+
+def _result(
+    contract: TableContract, load: Load, settled: int, folded: int, seconds: float
+) -> SyncResult:
+    receipt = load.receipt
+    if receipt is None:
+        raise CommitConflict(f"load {load.load_id} has no receipt", table=contract.name)
+    return SyncResult(
+        table=contract.name,
+        window=load.window.kind,
+        load_id=load.load_id,
+        rows=receipt.rows,
+        bytes=receipt.bytes,
+        files=receipt.files,
+        originals=receipt.originals,
+        future=receipt.future,
+        folded=folded,
+        settled=settled,
+        seconds=round(seconds, 2),
+    )
+
+

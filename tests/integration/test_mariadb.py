@@ -1,0 +1,152 @@
+"""The embedded MariaDB: ready when it says so, closed to others, and never left running."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pymysql
+import pytest
+
+from mirrorlake.demo.mariadb import MariaDB
+from mirrorlake.errors import MachineError
+
+
+def runs(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def wait_until_gone(pid, seconds=20):
+    deadline = time.monotonic() + seconds
+    while runs(pid) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return not runs(pid)
+
+
+def connect(server, user, password):
+    return pymysql.connect(
+        host=server.host, port=server.port, user=user, password=password.encode(), charset="utf8mb4"
+    )
+
+
+def ask(connection, query):
+    with connection, connection.cursor() as cursor:
+        cursor.execute(query)
+        return cursor.fetchall()
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    with MariaDB.start(tmp_path_factory.mktemp("a server ü")) as running:
+        yield running
+
+
+def test_it_is_what_the_engine_is_tested_on(server):
+    [row] = ask(
+        server.admin(),
+        "SELECT @@version, @@character_set_server, @@log_bin, @@binlog_format,"
+        " @@binlog_row_metadata, @@bind_address, @@server_id",
+    )
+    assert row == ("11.4.5-MariaDB-log", "utf8mb4", 1, "ROW", "FULL", "127.0.0.1", 1)
+
+
+def test_users_may_do_what_they_were_granted_and_no_more(server):
+    server.create_user("reader", "p@ss w/örd%'\"", {"mysql.*": "SELECT"})
+    assert ask(connect(server, "reader", "p@ss w/örd%'\""), "SELECT 1") == ((1,),)
+    with pytest.raises(pymysql.err.OperationalError, match="denied"):
+        ask(connect(server, "reader", "p@ss w/örd%'\""), "CREATE DATABASE mine")
+    with pytest.raises(pymysql.err.OperationalError, match="Access denied"):
+        connect(server, "reader", "wrong")
+
+
+@pytest.mark.parametrize("user", ["root", "nobody", ""])
+def test_nobody_comes_over_the_network_without_a_password(server, user):
+    with pytest.raises(pymysql.err.OperationalError):
+        connect(server, user, "")
+
+
+def test_the_text_client_works(server):
+    ran = subprocess.run(
+        [*server.client_command, "--batch", "--skip-column-names", "-e", "SELECT 'ü', 1+1"],
+        env=server.client_environment, capture_output=True, check=True,
+    )  # fmt: skip
+    assert ran.stdout.decode() == "ü\t2\n"
+
+
+def test_a_taken_port_is_named(server, tmp_path):
+    with pytest.raises(MachineError, match=str(server.port)):
+        MariaDB.start(tmp_path / "db", port=server.port)
+    assert not (tmp_path / "db").exists()
+
+
+def test_a_chosen_port_and_a_long_folder(tmp_path):
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    with MariaDB.start(tmp_path / ("long " * 30), port=port) as server:
+        assert server.port == port
+
+
+def test_the_data_stays_and_the_process_goes(tmp_path):
+    with MariaDB.start(tmp_path / "db") as server:
+        first = server.pid
+        ask(server.admin(), "CREATE DATABASE kept")
+    assert not runs(first)
+    assert not server.socket.parent.exists()
+    server.stop()
+    with MariaDB.start(tmp_path / "db") as server:
+        assert ("kept",) in ask(server.admin(), "SHOW DATABASES")
+
+
+def test_a_server_that_cant_start_says_why(tmp_path):
+    with pytest.raises(MachineError, match="no-such-option"):
+        MariaDB.start(tmp_path / "db", extra_args=["--no-such-option"])
+
+
+def test_a_folder_that_cant_be_written(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(MachineError, match="can't be written"):
+        MariaDB.start(tmp_path / "file" / "db")
+
+
+def test_it_outlives_the_thread_that_started_it(tmp_path):
+    started = []
+    thread = threading.Thread(target=lambda: started.append(MariaDB.start(tmp_path / "db")))
+    thread.start()
+    thread.join()
+    with started[0] as server:
+        time.sleep(1.5)
+        assert ask(server.admin(), "SELECT 1") == ((1,),)
+
+
+SCRIPT = """
+import sys, time
+from pathlib import Path
+from mirrorlake.demo.mariadb import MariaDB
+server = MariaDB.start(Path(sys.argv[1]))
+print(server.pid, server._watcher.pid, flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("victim", ["starter", "watcher"])
+def test_nothing_is_left_when_one_of_them_is_killed(tmp_path, victim):
+    starter = subprocess.Popen(
+        [sys.executable, "-c", SCRIPT, str(tmp_path / "db")], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        server, watcher = map(int, starter.stdout.readline().split())
+        assert runs(server)
+        os.kill(starter.pid if victim == "starter" else watcher, signal.SIGKILL)
+        assert wait_until_gone(server)
+        assert wait_until_gone(watcher)
+    finally:
+        starter.kill()
+        starter.communicate()

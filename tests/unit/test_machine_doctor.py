@@ -1,0 +1,55 @@
+"""The doctor looks at everything, says what is wrong, and changes nothing."""
+
+from mirrorlake.machine import doctor
+from mirrorlake.machine.doctor import diagnose
+from mirrorlake.machine.jars import read_pins
+
+
+def by_name(config=None):
+    return {piece.name: piece for piece in diagnose(config)}
+
+
+def test_an_empty_machine_is_described_and_left_alone(monkeypatch, tmp_path):
+    cache = tmp_path / "cache"
+    monkeypatch.setenv("MIRRORLAKE_CACHE", str(cache))
+    monkeypatch.setattr(doctor, "find_java", lambda: doctor.look_for_java()[0] or fail())
+    pieces = by_name()
+    assert pieces["Python"].state == "ok"
+    assert pieces["PySpark"].version == "4.1.4"
+    assert pieces["cache folder"].detail == "not there yet; made when it is first needed"
+    assert {piece.state for name, piece in pieces.items() if name.startswith("jar ")} == {"missing"}
+    assert not cache.exists()
+
+
+def fail():
+    raise doctor.MachineError("There is no Java", next_step="Run make setup")
+
+
+def test_a_missing_java_is_a_piece_not_an_exception(monkeypatch, tmp_path):
+    monkeypatch.setenv("MIRRORLAKE_CACHE", str(tmp_path))
+    monkeypatch.setattr(doctor, "find_java", fail)
+    piece = by_name()["Java"]
+    assert (piece.state, "Run make setup" in piece.detail) == ("missing", True)
+
+
+def test_a_damaged_jar_is_broken(monkeypatch, tmp_path):
+    monkeypatch.setenv("MIRRORLAKE_CACHE", str(tmp_path))
+    jar = read_pins()[0]
+    jar.path.write_bytes(b"half")
+    piece = by_name()[f"jar {jar.coordinates.split(':')[1]}"]
+    assert piece.state == "broken"
+    assert "4 bytes" in piece.detail
+
+
+def test_an_unwritable_cache_folder_is_broken(monkeypatch, tmp_path):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("MIRRORLAKE_CACHE", str(tmp_path / "file" / "cache"))
+    assert by_name()["cache folder"].state == "broken"
+
+
+def test_a_full_disk_is_broken(monkeypatch, tmp_path):
+    monkeypatch.setenv("MIRRORLAKE_CACHE", str(tmp_path))
+    monkeypatch.setattr(doctor, "ENOUGH_BYTES", 1 << 60)
+    pieces = by_name(tmp_path / "mirrorlake.yaml")
+    assert pieces["disk of the cache folder"].state == "broken"
+    assert "make room" in pieces["disk of the lake"].detail
