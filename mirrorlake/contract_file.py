@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import chain, count, groupby
+from itertools import groupby
 from textwrap import wrap
 from typing import Final
 
-from mirrorlake.config import SourceUrl, TlsConfig, default_namespaces
+from mirrorlake.config import Namespaces, SourceUrl, TlsConfig, default_namespaces
 from mirrorlake.init import SuggestedTable
 from mirrorlake.suggest import Suggestion
 
@@ -134,19 +134,25 @@ def _tls(url: SourceUrl) -> str:
     return '"off"' if url.tls == "off" else url.tls
 
 
-def _namespaces(name: str, database: str, taken: set[str]) -> Iterator[str]:
-    """Written only where the default ones are another database's already; adds them to ``taken``."""
-    candidates = chain([database], (f"{database}_{number}" for number in count(2)))
-    for candidate in candidates:
-        found = default_namespaces(name, candidate).model_dump()
-        folded = {namespace.casefold() for namespace in found.values()}
-        if not folded & taken:
-            break
-    taken |= folded
-    if candidate != database:
-        yield "        # The default names are taken by another database."
-        yield "        namespaces:"
-        yield from (f"          {layer}: {namespace}" for layer, namespace in found.items())
+def _namespaces(name: str, database: str, taken: set[str]) -> list[str]:
+    """Written only where another database has the default ones; adds its own to ``taken``."""
+    candidate, number = database, 1
+    while taken & _folded(default_namespaces(name, candidate)):
+        number += 1
+        candidate = f"{database}_{number}"
+    namespaces = default_namespaces(name, candidate)
+    taken |= _folded(namespaces)
+    if candidate == database:
+        return []
+    return [
+        "        # The default names are taken by another database.",
+        "        namespaces:",
+        *(f"          {layer}: {found}" for layer, found in namespaces.model_dump().items()),
+    ]
+
+
+def _folded(namespaces: Namespaces) -> set[str]:
+    return {str(found).casefold() for found in namespaces.model_dump().values()}
 
 
 def _left_out(table: SuggestedTable) -> Iterator[str]:

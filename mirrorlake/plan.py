@@ -77,8 +77,11 @@ class TablePlan:
 
     @property
     def day_column(self) -> str | None:
-        """The column whose date is a row's raw day; None where the day of the load is."""
-        for column in (self.created, self.cursor):
+        """The column whose date is a row's raw day; None where the day of the load is.
+
+        The cursor where it is a time; beside a key cursor, the contract's ``created``.
+        """
+        for column in (self.cursor, self.created):
             if column is not None and column.data_type in _TIMES:
                 return column.name
         return None

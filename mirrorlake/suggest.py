@@ -74,7 +74,7 @@ _NAMES: Final = (
     _name(
         "never",
         "a card's security code",
-        r"(?:cvv|cvc|cvn|cid)2?(?:_code|_number)?"
+        r"(?:cvv|cvc|cvn)2?(?:_code|_number)?"
         r"|csc|card_security_code|security_code|card_code",
         None,
     ),
@@ -94,7 +94,7 @@ _NAMES: Final = (
         "hash",
         "a phone number",
         r"(?:(?:cell|mobile|tele|home|work)_?)?(?:phone|mobile|msisdn|fax)"
-        r"(?:_?(?:number|num|no|nr))?_?\d?|tel|tel_(?:no|nr)|cell",
+        r"(?:_?(?:number|num|no|nr))?_?\d?|tel|tel_(?:no|nr)",
         _LONG,
     ),
     _name("hash", "a bank account", r"iban|bank_account(?:_(?:number|no|nr))?", _LONG),
@@ -116,8 +116,7 @@ _NAMES: Final = (
     _name(
         "drop",
         "a postal address",
-        r"(?!.*(?:mac|url|web|wallet|bit)_?address)"
-        r"(?:.*_)?(?:address|addr|adr)(?:_?line)?(?:_?\d)?|street|street_(?:name|number|no)"
+        r"(?:address|addr|adr)(?:_?line)?(?:_?\d)?|street|street_(?:name|number|no)"
         r"|house_(?:number|no)|zip|zip_?code|postal_?code|post_?code",
         (*_TEXT, "int", "mediumint"),
     ),
@@ -149,6 +148,8 @@ _PEOPLE: Final = re.compile(
     r"(?:.*_)?(?:customer|user|people|person|contact|employee|patient|member|guest|client|subscriber"
     r"|student|teacher|passenger|applicant|candidate|driver|account_holder|beneficiar(?:y|ie)|staff)s?"
 )
+# Addresses of machines and pages.
+_NOBODYS: Final = re.compile(r"(?:.*_)?(?:mac|url|web|wallet|memory)_?(?:address|addr)")
 _SHAPELESS: Final = re.compile(
     r"(?:.*_)?(?:imei|iccid|ean|gtin|isbn|version|sku|barcode|uuid|hash)"
 )
@@ -183,7 +184,7 @@ def _by_name(column: Column, words: str, table: str) -> Suggestion | None:
     for pattern in _NAMES:
         if pattern.types is not None and column.data_type not in pattern.types:
             continue
-        if pattern.pattern.fullmatch(words):
+        if pattern.pattern.fullmatch(words) and not _NOBODYS.fullmatch(words):
             return _suggestion(column, pattern.kind, f"its name says {pattern.what}")
     is_people = _PEOPLE.fullmatch("_".join(split_words(table)))
     if words == "name" and is_people and column.data_type in _TEXT:

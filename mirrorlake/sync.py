@@ -75,18 +75,27 @@ class Engine:
         LedgerError: the ledger can't be opened.
     """
 
-    def __init__(self, config: Config, run_id: str | None = None) -> None:
+    def __init__(
+        self, config: Config, run_id: str | None = None, spark: LazySpark | None = None
+    ) -> None:
         self.config = config
         self.run_id = run_id or uuid.uuid4().hex[:12]
         self.lake = Lake(config.lake)
         self.ledger = Ledger(config.ledger.url, config.ledger.wait)
-        self.spark = LazySpark(config.spark, self.lake)
+        # A session that was given is its giver's to stop; it must be over the same lake.
+        self._owns_spark = spark is None
+        self.spark = spark or LazySpark(config.spark, self.lake)
 
     def __enter__(self) -> Engine:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.spark.stop()
+        self.close()
+
+    def close(self) -> None:
+        """Stop the Spark session, if this engine made one."""
+        if self._owns_spark:
+            self.spark.stop()
 
     def plan(self, contract: TableContract, connection: Connection[Any]) -> TablePlan:
         """The contract resolved against the server, refused if it can't be kept; nothing is written."""
@@ -104,18 +113,42 @@ class Engine:
         Raises:
             MirrorlakeError: see the errors of planning, loading and folding.
         """
+        return self._chain(contract, progress, fold=True)
+
+    def load(self, contract: TableContract, progress: Progress | None = None) -> SyncResult:
+        """`sync` without its fold: only raw moves."""
+        return self._chain(contract, progress, fold=False)
+
+    def fold(self, contract: TableContract) -> int:
+        """Fold every load that deduped and clean don't hold yet; how many there were.
+
+        Raises:
+            MirrorlakeError: see the errors of planning and folding.
+        """
+        source = self.config.sources[contract.source]
+        with session(source, contract.database) as connection:
+            plan = self.plan(contract, connection)
+            with self._lease(contract):
+                self._settle(contract)
+                return len(fold_table(plan, self._folding()))
+
+    def _chain(
+        self, contract: TableContract, progress: Progress | None, *, fold: bool
+    ) -> SyncResult:
         started = time.monotonic()
         source = self.config.sources[contract.source]
         with session(source, contract.database) as connection:
             plan = self.plan(contract, connection)
             with self._lease(contract) as lease:
                 loading = Loading(self.ledger, self.lake, self.spark, lease, self.run_id, progress)
-                settled = settle_loads(
-                    self.ledger, self.lake, contract.name, contract.namespaces.raw
-                )
+                settled = self._settle(contract)
                 load = self._load(connection, plan, loading)
-                folded = fold_table(plan, self._folding())
-        return _result(contract, load, len(settled), len(folded), time.monotonic() - started)
+                folded = fold_table(plan, self._folding()) if fold else ()
+        return _result(contract, load, settled, len(folded), time.monotonic() - started)
+
+    def _settle(self, contract: TableContract) -> int:
+        namespace = contract.namespaces.raw
+        return len(settle_loads(self.ledger, self.lake, contract.name, namespace))
 
     def _lease(self, contract: TableContract) -> Any:
         """The table's lease; a holder that is about to finish is waited for, as long as for a lock."""

@@ -65,6 +65,7 @@ class MariaDB:
         self.host = HOST
         self.socket = runtime / "s.sock"
         self.log = folder / "mariadb.log"
+        self._log_start = 0
         self._runtime = runtime
         self._watcher: subprocess.Popen[bytes] | None = None
         self._pid: int | None = None
@@ -204,8 +205,9 @@ class MariaDB:
             *TUNING,
             *extra_args,
         ]
-        watcher = [sys.executable, "-I", "-S", watch_server.__file__]
+        watcher = [sys.executable, "-I", "-S", watch_server.__file__, str(self._runtime)]
         with self.log.open("ab") as log:
+            self._log_start = log.tell()
             self._watcher = subprocess.Popen(
                 [*watcher, *command],
                 stdin=subprocess.PIPE,
@@ -238,12 +240,14 @@ class MariaDB:
 
     def _not_started(self, what: str) -> MachineError:
         """Return the error for a server that didn't start, with its own last word."""
-        lines = self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
-        said = [line for line in lines if "[ERROR]" in line] or lines or ["nothing was logged"]
+        logged = self.log.read_bytes() if self.log.exists() else b""
+        lines = logged[self._log_start :].decode(errors="replace").splitlines()
+        # The first error is the cause; the last one is only "Aborting".
+        said = [line for line in lines if "[ERROR]" in line] or lines[-1:] or ["nothing was logged"]
         if any("Address already in use" in line for line in lines):
             return port_taken(self.port)
         return MachineError(
-            f"The embedded MariaDB did not start: {what}: {said[-1].strip()}",
+            f"The embedded MariaDB did not start: {what}: {said[0].strip()}",
             next_step=f"Its log is {self.log}; mirrorlake doctor shows the machine's pieces",
         )
 

@@ -201,7 +201,7 @@ def _fill(
     cursor.execute(_create_statement(target, table))
     connection.begin()
     done = 0
-    for tuples in _value_lists(connection, table, rows):
+    for tuples in _value_lists(cursor, table, rows):
         columns = ", ".join(quoted(name) for name, _, _ in table.columns)
         # Every literal was made by PyMySQL's own escaping or parsed as a number: see _literals.
         cursor.execute(f"INSERT INTO {target} ({columns}) VALUES {','.join(tuples)}")  # noqa: S608
@@ -221,26 +221,24 @@ def _create_statement(target: str, table: NycTable) -> str:
     return f"CREATE TABLE {target} ({', '.join(lines)}) ENGINE=InnoDB"
 
 
-def _value_lists(
-    connection: Connection[Cursor], table: NycTable, rows: pa.Table
-) -> Iterator[list[str]]:
+def _value_lists(cursor: Cursor, table: NycTable, rows: pa.Table) -> Iterator[list[str]]:
     """Lists of ``(…)`` tuples of SQL literals, at most ROWS_PER_INSERT each, in key order."""
-    cells = [_literals(connection, rows[name], kind) for name, _, kind in table.columns]
+    cells = [_literals(cursor, rows[name], kind) for name, _, kind in table.columns]
     joined: Any = pc.binary_join_element_wise(*cells, ",")
     for start in range(0, rows.num_rows, ROWS_PER_INSERT):
         yield [f"({row})" for row in joined.slice(start, ROWS_PER_INSERT).to_pylist()]
 
 
-def _literals(connection: Connection[Cursor], column: pa.ChunkedArray, kind: Kind) -> pa.Array:
-    """The column as SQL literals, NULL included; built once per distinct value (binding 6 M values
-    one by one takes longer than the server needs to store them)."""
+def _literals(cursor: Cursor, column: pa.ChunkedArray, kind: Kind) -> pa.Array:
+    """The column as SQL literals, NULL included."""
+    # Once per distinct value: binding 6 M values one by one takes longer than storing them.
     encoded = column.combine_chunks().dictionary_encode()
     distinct: list[str] = encoded.dictionary.to_pylist()
-    literals = pa.array([_literal(connection, text, kind) for text in distinct], pa.string())
+    literals = pa.array([_literal(cursor, text, kind) for text in distinct], pa.string())
     return pc.fill_null(pc.take(literals, encoded.indices), "NULL")
 
 
-def _literal(connection: Connection[Cursor], text: str, kind: Kind) -> str:
+def _literal(cursor: Cursor, text: str, kind: Kind) -> str:
     match kind:
         case "whole":
             return str(int(text))
@@ -248,9 +246,9 @@ def _literal(connection: Connection[Cursor], text: str, kind: Kind) -> str:
             float(text)  # a number, or ValueError: the text itself is what the server should read
             return text
         case "time":
-            return connection.literal(text.replace("T", " ").removesuffix("Z"))
+            return cursor.mogrify("%s", (text.replace("T", " ").removesuffix("Z"),))
         case "text":
-            return connection.literal(text)
+            return cursor.mogrify("%s", (text,))
 
 
 def _open(file: str) -> IO[bytes]:

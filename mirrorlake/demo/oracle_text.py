@@ -2,8 +2,8 @@
 
 One text per cell, NULL apart. The rules are written from the documented type table alone, not from
 the engine, and each text names one value only: DOUBLE and FLOAT are the shortest decimal that reads
-back to the same bits (so -0.0 is not 0.0), binary is hexadecimal, BIT is its number, everything else
-is what the server prints.
+back to the same bits (so -0.0 is not 0.0), binary is hexadecimal, BIT is its number, everything
+else is what the server prints.
 """
 
 from __future__ import annotations

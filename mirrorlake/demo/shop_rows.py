@@ -1,7 +1,7 @@
 """The shop's tables and how a row of each is made: shared by the first fill and the live writer.
 
-Every awkward value that real databases hold is here on purpose: zero dates, '' beside NULL, trailing
-spaces, emoji, -0.0, hours past a day, unsigned numbers past 2^63, TINYINT(1) with a 2.
+Every awkward value that real databases hold is here on purpose: zero dates, '' beside NULL,
+trailing spaces, emoji, -0.0, hours past a day, unsigned numbers past 2^63, TINYINT(1) with a 2.
 """
 
 from __future__ import annotations

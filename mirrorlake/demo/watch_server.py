@@ -1,8 +1,9 @@
-"""Run a server as a child, and end it when whoever started this does: ``watch_server.py COMMAND…``.
+"""Run a server, and end it with whoever started this: ``watch_server.py FOLDER COMMAND…``.
 
 Standard library only, and small: it is started with ``python -I -S``. It ends the server with
-SIGTERM (SIGKILL after GRACE seconds) as soon as its standard input closes or it has another parent,
-which is what the kernel does for us when the starting process dies, however it dies.
+SIGTERM (SIGKILL after GRACE seconds) and removes FOLDER, which holds the server's socket, as soon
+as its standard input closes or it has another parent, which is what the kernel does for us when the
+starting process dies, however it dies.
 
 Why a process of its own: asking the kernel directly (PR_SET_PDEATHSIG) fires when the *thread* that
 started the server ends, and needs code between fork and exec, which is not safe in a process with
@@ -13,6 +14,7 @@ import contextlib
 import ctypes
 import os
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -32,7 +34,7 @@ def main() -> int:
     """Start the server, print its process id, and return its exit code."""
     parent = os.getppid()
     server = subprocess.Popen(
-        sys.argv[1:],
+        sys.argv[2:],
         stdin=subprocess.DEVNULL,
         stdout=sys.stderr,
         preexec_fn=die_with_parent,  # safe: one thread, see above
@@ -50,7 +52,9 @@ def main() -> int:
             server.wait(GRACE)
         except subprocess.TimeoutExpired:
             server.kill()
-    return server.wait()
+    code = server.wait()
+    shutil.rmtree(sys.argv[1], ignore_errors=True)
+    return code
 
 
 if __name__ == "__main__":

@@ -121,6 +121,7 @@ def open_session(source: SourceConfig, database: str | None = None) -> Connectio
     except (pymysql.Error, OSError) as error:
         raise source_error(error, source) from error
     try:
+        _check_tls(connection, source)
         _set(connection, source)
     except BaseException:
         connection.close()
@@ -150,10 +151,24 @@ def read_position(connection: Connection[Any]) -> SourcePosition:
 
 
 def url_of(source: SourceConfig, database: str) -> str:
-    """The source as a URL for the Arrow reader; it holds the password: never log or raise it."""
+    """The source as a URL for the Arrow reader; it holds the password: never log or raise it.
+
+    Raises:
+        SourceError: the contract asks for a checked certificate, which the reader can't check.
+    """
+    if source.tls not in ("off", "required"):
+        raise SourceError(
+            f"source {source.name}: tls.ca can't be used yet: the reader of rows can "
+            "encrypt, and can't check certificates",
+            source=source.name,
+            next_step="Write `tls: required`, or reach the server through a tunnel that checks them",
+        )
+    tls = "?require_ssl=true&verify_ca=false&verify_identity=false"
     user = percent(source.user, safe="")
     secret = percent(source.password.get_secret_value(), safe="")
-    return f"mysql://{user}:{secret}@{source.host}:{source.port}/{percent(database, safe='')}"
+    return f"mysql://{user}:{secret}@{source.host}:{source.port}/{percent(database, safe='')}" + (
+        tls if source.tls == "required" else ""
+    )
 
 
 def _set(connection: Connection[Any], source: SourceConfig) -> None:
@@ -170,8 +185,20 @@ def _set(connection: Connection[Any], source: SourceConfig) -> None:
         )
 
 
+def _check_tls(connection: Connection[Any], source: SourceConfig) -> None:
+    """PyMySQL goes on without TLS where the server has none: ask the session itself."""
+    cipher = rows_of(connection, "SHOW SESSION STATUS LIKE 'Ssl_cipher'")
+    if source.tls != "off" and not (cipher and cipher[0][1]):
+        raise SourceError(
+            f"source {source.name} ({source.host}:{source.port}) does not speak TLS, "
+            "and the contract requires it",
+            source=source.name,
+            next_step="Switch TLS on in the server, or write `tls: off` if the path is trusted",
+        )
+
+
 def _tls(source: SourceConfig) -> ssl.SSLContext | None:
-    if source.tls is None or source.tls == "off":
+    if source.tls == "off":
         return None
     context = ssl.create_default_context(cafile=None if source.tls == "required" else source.tls.ca)
     if source.tls == "required":

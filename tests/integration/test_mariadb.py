@@ -1,6 +1,7 @@
 """The embedded MariaDB: ready when it says so, closed to others, and never left running."""
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -131,7 +132,7 @@ import sys, time
 from pathlib import Path
 from mirrorlake.demo.mariadb import MariaDB
 server = MariaDB.start(Path(sys.argv[1]))
-print(server.pid, server._watcher.pid, flush=True)
+print(server.pid, server._watcher.pid, server.socket.parent, flush=True)
 time.sleep(60)
 """
 
@@ -142,11 +143,14 @@ def test_nothing_is_left_when_one_of_them_is_killed(tmp_path, victim):
         [sys.executable, "-c", SCRIPT, str(tmp_path / "db")], stdout=subprocess.PIPE, text=True
     )
     try:
-        server, watcher = map(int, starter.stdout.readline().split())
+        first, second, runtime = starter.stdout.readline().split()
+        server, watcher = int(first), int(second)
         assert runs(server)
         os.kill(starter.pid if victim == "starter" else watcher, signal.SIGKILL)
         assert wait_until_gone(server)
         assert wait_until_gone(watcher)
+        assert victim == "watcher" or not Path(runtime).exists()
     finally:
         starter.kill()
         starter.communicate()
+        shutil.rmtree(runtime, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""The first command on a bare machine: every failure is one line, and the second run does nothing."""
+"""The first command on a bare machine: every failure is one line."""
 
 import os
 import shutil

@@ -1,0 +1,75 @@
+"""``mirrorlake init``: ask a server for its tables and write the first contract."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import SecretStr
+
+from mirrorlake.config import SourceConfig
+from mirrorlake.config.source_url import parse_source_url
+from mirrorlake.contract_file import password_variable, render_contract, source_name
+from mirrorlake.errors import ConfigError
+from mirrorlake.init import SuggestedTable, suggest_contract
+from mirrorlake.mysql.connect import session
+from mirrorlake.mysql.introspect import read_databases, read_samples, read_tables
+
+
+
+@dataclass(frozen=True)
+class Written:
+    """What was written: how many tables, how many warnings, and the variables that the file needs."""
+
+    tables: int
+    warnings: int
+    variables: tuple[str, ...]
+
+
+def write_first_contract(url: str, name: str | None, output: Path, *, force: bool) -> Written:
+    """Introspect a server and write its contract to ``output``; no row's value is kept.
+
+    Raises:
+        ConfigError: the URL is wrong, the file is there and ``force`` is not, or it can't be written.
+        SourceError: the server can't be reached or refuses.
+    """
+    if output.exists() and not force:
+        raise ConfigError(
+            f"{output} is there already",
+            next_step="Give another --output, or --force to overwrite it",
+        )
+    parsed = parse_source_url(url)
+    name = name or source_name(parsed)
+    secret = os.environ.get("MIRRORLAKE_INIT_PASSWORD", "")
+    source = parsed.source(name)
+    if secret:
+        source = source.model_copy(update={"password": SecretStr(secret)})
+    tables = _suggest(source, parsed.database)
+    text = render_contract(name, parsed, tables)
+    _write(output, text)
+    hashed = any(rule.is_hash for table in tables for rule in table.rules)
+    variables = [password_variable(name), *(["MIRRORLAKE_HASH_KEY"] if hashed else [])]
+    return Written(len(tables), sum(len(t.warnings) for t in tables), tuple(variables))
+
+
+def _suggest(source: SourceConfig, database: str | None) -> list[SuggestedTable]:
+    with session(source) as connection:
+        databases = (database,) if database else read_databases(connection)
+        return [
+            suggest_contract(table, read_samples(connection, table))
+            for found in databases
+            for table in read_tables(connection, found)
+        ]
+
+
+def _write(output: Path, text: str) -> None:
+    partial = output.with_name(output.name + ".partial")
+    try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        partial.write_text(text, encoding="utf-8")
+        partial.replace(output)
+    except OSError as error:
+        raise ConfigError(
+            f"{output} can't be written: {error.strerror}", next_step="Give another --output"
+        ) from error

@@ -1,0 +1,150 @@
+"""One real MariaDB, one lake and one Spark session for all integration tests.
+
+A test makes its own database, so its tables and namespaces are its own.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pymysql
+import pytest
+import yaml
+
+from mirrorlake.config import Config, load_config
+from mirrorlake.demo.mariadb import MariaDB
+from mirrorlake.lake.catalog import Identifier, Lake
+from mirrorlake.spark import LazySpark
+from mirrorlake.sync import Engine
+
+USER = "mirror"
+PASSWORD = "p@ss w/örd%"
+HASH_KEY = "a key for the tests, sixteen or more"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where all tests mirror to, and the session over it."""
+
+    folder: Path
+    lake: Lake
+    spark: LazySpark
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MariaDB]:
+    os.environ["TEST_PASSWORD"] = PASSWORD
+    os.environ["TEST_HASH_KEY"] = HASH_KEY
+    with MariaDB.start(tmp_path_factory.mktemp("mysql")) as server:
+        server.create_user(USER, PASSWORD)
+        yield server
+
+
+@pytest.fixture(scope="session")
+def place(server: MariaDB, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    """A lake whose path has a space and a letter outside ASCII."""
+    folder = tmp_path_factory.mktemp("läke with space")
+    config = write_config(folder, server, {})
+    lake = Lake(config.lake)
+    spark = LazySpark(config.spark, lake)
+    yield Place(folder, lake, spark)
+    spark.stop()
+
+
+@pytest.fixture
+def database(server: MariaDB) -> Iterator[str]:
+    """A database of the test's own."""
+    name = f"t{uuid.uuid4().hex[:10]}"
+    with server.admin() as admin, admin.cursor() as cursor:
+        cursor.execute(f"CREATE DATABASE {name} CHARACTER SET utf8mb4")
+    yield name
+    with server.admin() as admin, admin.cursor() as cursor:
+        cursor.execute(f"DROP DATABASE {name}")
+
+
+@pytest.fixture
+def sql(server: MariaDB, database: str) -> Iterator[Callable[..., Any]]:
+    """Run statements in the test's database, in UTC and with a lenient mode; returns the last rows."""
+    connection = server.admin(database)
+
+    def run(*statements: str, values: tuple[Any, ...] = ()) -> Any:
+        with connection.cursor() as cursor:
+            cursor.execute("SET time_zone = '+00:00', sql_mode = ''")
+            for statement in statements:
+                cursor.execute(statement, values or None)
+            return cursor.fetchall()
+
+    yield run
+    connection.close()
+
+
+@pytest.fixture
+def engine_for(
+    server: MariaDB, place: Place, database: str
+) -> Callable[[dict[str, Any]], Engine]:
+    """An engine over contracts of the test's own database: ``engine_for({"orders": {"mode": …}})``."""
+
+    def make(tables: dict[str, Any], source: dict[str, Any] | None = None) -> Engine:
+        config = write_config(place.folder, server, {database: {"tables": tables}}, source)
+        return Engine(config, spark=place.spark)
+
+    return make
+
+
+def write_config(
+    folder: Path,
+    server: MariaDB,
+    databases: dict[str, Any],
+    source: dict[str, Any] | None = None,
+) -> Config:
+    """A mirrorlake.yaml in ``folder`` for one source called ``s``, loaded."""
+    text = {
+        "version": 1,
+        "lake": {"warehouse": "lake"},
+        "ledger": {"url": "sqlite:///ledger.db"},
+        "privacy": {"hash_key": "${env:TEST_HASH_KEY}"},
+        "sources": {
+            "s": {
+                "host": "127.0.0.1",
+                "port": server.port,
+                "user": USER,
+                "password": "${env:TEST_PASSWORD}",
+                **(source or {}),
+                "databases": databases,
+            }
+        },
+    }
+    path = folder / "mirrorlake.yaml"
+    path.write_text(yaml.safe_dump(text, allow_unicode=True), encoding="utf-8")
+    return load_config(path)
+
+
+@contextmanager
+def connected(server: MariaDB, database: str) -> Iterator[pymysql.connections.Connection[Any]]:
+    """A plain session of the mirror's user."""
+    connection = pymysql.connect(
+        host="127.0.0.1",
+        port=server.port,
+        user=USER,
+        password=PASSWORD.encode(),  # type: ignore[arg-type]
+        database=database,
+        charset="utf8mb4",
+        autocommit=True,
+    )
+    try:
+        yield connection
+    finally:
+        connection.close()
+
+
+def lake_rows(engine: Engine, namespace: str, table: str) -> list[dict[str, Any]]:
+    """All rows of a lake table, read by PyIceberg."""
+    found = engine.lake.load(Identifier(namespace, table))
+    assert found is not None, f"{namespace}.{table} is missing"
+    return found.scan().to_arrow().to_pylist()

@@ -1,0 +1,179 @@
+"""Every file that is refused: at which line, and with which words."""
+
+# ruff: noqa: E501  # a case is one line, so that the cases can be read as a table
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from mirrorlake.config import load_config
+from mirrorlake.errors import ConfigError
+
+ENVIRON = {"PW": "a-password-of-the-test", "KEY": "k" * 16, "SHORT": "short-key"}
+TOP = "version: 1\nsources:\n  s:\n    host: 127.0.0.1\n    user: u\n"  # 5 lines
+TABLES = TOP + "    databases:\n      d:\n        tables:\n"  # 8 lines
+HASHING = 'privacy: {hash_key: "${env:KEY}"}\n'
+
+
+def refusal(tmp_path: Path, text: str | bytes) -> str:
+    path = tmp_path / "m.yaml"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    with pytest.raises(ConfigError) as caught:
+        load_config(path, environ=ENVIRON, today=date(2026, 1, 31))
+    assert caught.value.exit_code == 2
+    return str(caught.value).replace(str(path), "m.yaml")
+
+
+def table(text: str) -> str:
+    return f"{TABLES}          t: {text}\n"
+
+
+def columns(text: str, more: str = "") -> str:
+    return table(f"{{mode: full, key: [id], columns: {{{text}}}{more}}}")
+
+
+REFUSED = {
+    "empty": ("", "m.yaml:1: the config is empty"),
+    "only a comment": ("# nothing\n", "is empty"),
+    "a list": ("- a\n", "is not a mapping"),
+    "bad syntax": ("version: 1\nsources: [a\n", "m.yaml:3:1: not valid YAML"),
+    "two documents": ("version: 1\n---\nversion: 1\n", "m.yaml:2:1: not valid YAML"),
+    "a tab": ("version: 1\nsources:\n\ts: 1\n", "m.yaml:3:1: not valid YAML"),
+    "a control character": ("version: 1\nlake: \x07\n", "m.yaml:2:1: the character U+0007"),
+    "not UTF-8": (b"version: 1\n# \xff", "is not UTF-8 (byte 13)"),
+    "a doubled key": (TOP + "    user: v\n", "m.yaml:6:5: sources.s.user: this key is already on line 5"),
+    "a tag": ("version: !python/object:os.system 1\n", "m.yaml:1:10: version: the tag"),
+    "a circular alias": ("version: 1\nsources: &a {s: *a}\n", "m.yaml:2:10: sources.s: this alias"),
+    "a list as a key": ("version: 1\n? [a]\n: 1\n", "m.yaml:2:3: a key must be a plain name"),
+    "a merge of a text": ("version: 1\nsources: {<<: x}\n", "'<<' takes a mapping"),
+    "no version": (TOP.replace("version: 1\n", ""), "m.yaml:1:1: version: is missing"),
+    "another version": (TOP.replace("1\n", "2\n", 1), "m.yaml:1:10: version: this release reads version 1"),
+    "no sources": ("version: 1\n", "sources: is missing"),
+    "empty sources": ("version: 1\nsources: {}\n", "m.yaml:2:10: sources: is empty"),
+    "sources without a value": ("version: 1\nsources:\n", "sources: has no value"),
+    "no host": (TOP.replace("    host: 127.0.0.1\n", ""), "m.yaml:3:3: sources.s.host: is missing"),
+    "unknown key": (TOP + "    pasword: x\n", "m.yaml:6:5: sources.s.pasword: unknown key; did you mean 'password'?"),
+    "unknown key, nothing near": ("zzz: 1\n" + TOP, "m.yaml:1:1: zzz: unknown key; known are version, lake,"),
+    "unknown table key": (table("{mode: full, curser: x}"), "t.curser: unknown key; did you mean 'cursor'?"),
+    "unknown rule": (columns("c: {pi: drop}"), "m.yaml:9:52: sources.s.databases.d.tables.t.columns.c.pi: unknown key; did you mean 'pii'?"),
+    "unknown tls key": (TOP + "    tls: {caa: x}\n", "m.yaml:6:11: sources.s.tls.caa: unknown key; did you mean 'ca'?"),
+    "wrong tls word": (TOP + "    tls: maybe\n", "m.yaml:6:10: sources.s.tls: 'maybe' is not 'off' or 'required'"),
+    "literal password": (TOP + "    password: hunter2\n", "m.yaml:6:15: sources.s.password: a secret is not written"),
+    "half literal password": (TOP + "    password: x${env:PW}\n", "a secret is not written"),
+    "password as a list": (TOP + "    password: [hunter2]\n", "a secret is not written"),
+    "missing variable": (TOP + "    password: ${env:NOWHERE}\n", "m.yaml:6:15: sources.s.password: the environment variable NOWHERE is not set"),
+    "literal hash key": ("privacy: {hash_key: hunter2}\n" + TOP, "m.yaml:1:21: privacy.hash_key: a secret"),
+    "short hash key": ('privacy: {hash_key: "${env:SHORT}"}\n' + TOP, "privacy.hash_key: a key shorter than 16"),
+    "password in the ledger's URL": ("ledger: {url: 'postgresql://u:hunter2@h/d'}\n" + TOP, "m.yaml:1:15: ledger.url: a password is not written"),
+    "password with a slash": ("ledger: {url: 'postgresql://u:hunter2/@x@h/d'}\n" + TOP, "a password is not written"),
+    "password in a query": ("ledger: {url: 'postgresql://h/d?password=hunter2'}\n" + TOP, "a password is not written"),
+    "half a password": ("ledger: {url: 'postgresql://u:hunter2${env:PW}@h/d'}\n" + TOP, "a password is not written"),
+    "catalog's password": ("lake: {catalog: {uri: 'postgresql://u:hunter2@h/d'}}\n" + TOP, "m.yaml:1:23: lake.catalog.uri: a password"),
+    "catalog's secret": ("lake: {catalog: {properties: {s3.secret-access-key: hunter2}}}\n" + TOP, "lake.catalog.properties.\"s3.secret-access-key\": a secret"),
+    "spark's secret": ("spark: {conf: {fs.s3a.secret.key: hunter2}}\n" + TOP, "a secret is not written"),
+    "broken placeholder": ("lake: {catalog: {properties: {a: '${env:A-B}'}}}\n" + TOP, "a placeholder is written ${env:NAME}"),
+    "placeholder elsewhere": (TOP.replace("127.0.0.1", "${env:PW}"), "m.yaml:4:11: sources.s.host: only secrets come from the environment"),
+    "ledger in memory": ("ledger: {url: 'sqlite://'}\n" + TOP, "a database in memory forgets"),
+    "ledger in memory, named": ("ledger: {url: 'sqlite:///:memory:'}\n" + TOP, "a database in memory forgets"),
+    "ledger is a path": ("ledger: {url: ledger.db}\n" + TOP, "this is not a database URL"),
+    "properties as a text": ("spark: {conf: x}\n" + TOP, "m.yaml:1:15: spark.conf: a mapping is expected"),
+    "URL as a list": ("ledger: {url: [x]}\n" + TOP, "ledger.url: a text is expected"),
+    "driver memory": ("spark: {driver_memory: 2 GB}\n" + TOP, "spark.driver_memory: string should match"),
+    "duration": ("ledger: {wait: 30}\n" + TOP, "m.yaml:1:16: ledger.wait: '30' is not a duration"),
+    "duration as a list": ("ledger: {wait: [1s]}\n" + TOP, "a duration is expected"),
+    "port": (TOP + "    port: 70000\n", "sources.s.port: input should be less than or equal to 65535"),
+    "port as a text": (TOP + "    port: x\n", "sources.s.port: a whole number is expected"),
+    "time zone": (TOP + "    time_zone: Europe/Berln\n", "unknown time zone 'Europe/Berln'; did you mean 'Europe/Berlin'?"),
+    "time zone, a path": (TOP + "    time_zone: ../../etc\n", "unknown time zone"),
+    "source name": (TOP.replace("  s:", "  My-Shop:"), "m.yaml:3:3: sources.My-Shop: a source's name"),
+    "empty database name": (TOP + "    databases: {'': {}}\n", "a MySQL name has 1 to 64 characters"),
+    "long table name": (f"{TABLES}          {'t' * 65}: {{mode: full}}\n", "m.yaml:9:11: "),
+    "namespace": (TOP + "    databases: {d: {namespaces: {raw: a.b}}}\n", "a namespace is written with"),
+    "mode missing": (table("{key: [id]}"), "m.yaml:9:11: sources.s.databases.d.tables.t.mode: is missing"),
+    "mode misspelled": (table("{mode: incremntal}"), "'incremntal' is not 'append', 'incremental' or 'full'; did you mean 'incremental'?"),
+    "table without contract": (f"{TABLES}          t:\n", "tables.t: has no value"),
+    "key as a text": (table("{mode: full, key: id}"), "tables.t.key: a list is expected, like [id]"),
+    "key of null": (table("{mode: full, key: [null]}"), "tables.t.key[0]: has no value"),
+    "key twice": (table("{mode: full, key: [id, ID]}"), "tables.t.key: the key names a column twice"),
+    "incremental without key": (table("{mode: incremental, cursor: m}"), "m.yaml:9:11: sources.s.databases.d.tables.t.key: mode incremental needs"),
+    "incremental without cursor": (table("{mode: incremental, key: [id]}"), "tables.t.cursor: mode incremental needs"),
+    "append without cursor": (table("{mode: append}"), "tables.t.cursor: mode append needs"),
+    "full with cursor": (table("{mode: full, cursor: m}"), "m.yaml:9:35: sources.s.databases.d.tables.t.cursor: mode full reads the whole table"),
+    "full with overlap": (table("{mode: full, overlap: 1h}"), "tables.t.overlap: mode full reads"),
+    "start in the future": (table("{mode: full, start: 2026-02-01}"), "m.yaml:9:34: sources.s.databases.d.tables.t.start: 2026-02-01 is in the future (today is 2026-01-31 UTC)"),
+    "default start in the future": ("defaults: {start: 2026-02-01}\n" + table("{mode: full}"), "m.yaml:1:19: defaults.start: 2026-02-01 is in the future"),
+    "start as a number": (table("{mode: full, start: 20260101}"), "a day is written like 2026-01-31"),
+    "start that is no day": (table("{mode: full, start: 2026-02-30}"), "2026-02-30 is not a day of the calendar"),
+    "pci key": (columns("ID: {pci: never}"), "tables.t.key: 'id' is marked pci: never"),
+    "pci cursor": (table("{mode: append, cursor: c, columns: {c: {pci: never}}}"), "tables.t.cursor: 'c' is marked pci: never"),
+    "pci created": (table("{mode: append, cursor: c, created: d, columns: {d: {pci: never}}}"), "tables.t.created: 'd' is marked"),
+    "two rules for one column": (columns("a: {pii: drop}, A: {pii: hash}"), "two rules are for one column"),
+    "both rules": (columns("a: {pii: drop, pci: never}"), "columns.a.pii: a column that is never read"),
+    "no rule": (columns("a: {}"), "columns.a.pii: the column is named without a rule"),
+    "rule without a value": (columns("a: {pii: }"), "columns.a.pii: the column is named without a rule"),
+    "hash in a view": (HASHING + columns("a: {pii: hash}"), "columns.a.pii: pii: hash in a view would show the key"),
+    "hash without a key": (columns("a: {pii: hash}", ", clean: table"), "pii: hash needs privacy.hash_key"),
+    "dropped key of a table": (columns("ID: {pii: drop}", ", clean: table"), "the clean table is kept by its key"),
+    "masked key of a table": (columns("id: {pii: mask}", ", clean: table"), "the clean table is kept by its key"),
+    "colliding defaults": (
+        "version: 1\nsources:\n"
+        "  a_b: {host: h, user: u, databases: {c: {}}}\n"
+        "  a: {host: h, user: u, databases: {b_c: {}}}\n",
+        "m.yaml:4:37: sources.a.databases.b_c.namespaces.deduped: namespace 'a_b_c' (deduped) is also the"
+        " deduped namespace of a_b.c",
+    ),
+    "colliding layers": (TOP + "    databases: {a: {}, a__raw: {}}\n", "is also the raw namespace of s.a"),
+    "colliding in case": (TOP + "    databases: {a: {}, A: {}}\n", "namespace 's_a' (deduped) is also"),
+    "two layers in one": (TOP + "    databases: {a: {namespaces: {raw: x, clean: x}}}\n", "namespace 'x' (clean) is also the raw"),
+    "agreed on by one only": (TOP + "    databases: {a: {}, b: {namespaces: {raw: s_a__raw}}}\n", "namespaces.raw: namespace 's_a__raw' (raw) is also the raw"),
+    "two tables in one": (
+        TOP + "    databases:\n      a: &d {namespaces: {raw: r, deduped: x, clean: c}, tables: {t: {mode: full}}}\n      b: *d\n",
+        "it would be written into r.t, as s.a.t is",
+    ),
+    "dots that make two names one": (
+        TOP + "    databases:\n      a: {tables: {b.c: {mode: full}}}\n      a.b: {tables: {c: {mode: full}}}\n",
+        "the name 's.a.b.c' also means",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refused(tmp_path: Path, case: str) -> None:
+    text, expected = REFUSED[case]
+    message = refusal(tmp_path, text)
+    assert expected in message
+    assert "hunter2" not in message
+    assert "password-of-the-test" not in message
+
+
+def test_all_problems_are_listed_in_the_order_of_their_lines(tmp_path: Path) -> None:
+    text = TOP.replace("version: 1", "version: 3") + "    pasword: x\n    port: x\n"
+    lines = refusal(tmp_path, text).splitlines()
+    assert lines[0] == "m.yaml has 3 problems:"
+    assert [line.split(" ")[0] for line in lines[1:]] == [
+        "m.yaml:1:10:",
+        "m.yaml:6:5:",
+        "m.yaml:7:11:",
+    ]
+
+
+def test_the_cause_shows_no_secret_either(tmp_path: Path) -> None:
+    path = tmp_path / "m.yaml"
+    path.write_text(TOP + "    password: hunter2\n")
+    with pytest.raises(ConfigError) as caught:
+        load_config(path, environ=ENVIRON)
+    assert caught.value.__cause__ is None
+    assert "hunter2" not in f"{caught.value.__context__}{caught.value.__context__!r}"
+
+
+def test_a_missing_file_says_how_to_make_one(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"no config file .*mirrorlake init"):
+        load_config(tmp_path / "none.yaml")
+
+
+def test_a_folder_is_no_file(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="can't be read"):
+        load_config(tmp_path)
