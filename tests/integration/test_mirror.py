@@ -1,0 +1,210 @@
+"""Every row of every demo table, judged by the oracle: after the first copy, after 2,000 live changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from tests.integration.conftest import HASH_KEY, PASSWORD, Place, connected
+
+from mirrorlake.config import TableContract, load_config
+from mirrorlake.demo.mariadb import MariaDB
+from mirrorlake.demo.nyc import load_nyc
+from mirrorlake.demo.oracle import check_clean, compare_table, find_leaks
+from mirrorlake.demo.oracle_text import read_source
+from mirrorlake.demo.shop import create_shop, demo_contract
+from mirrorlake.demo.writer import LiveWriter
+from mirrorlake.lake.catalog import Identifier
+from mirrorlake.sync import Engine, SyncResult
+
+CHANGES = 2_000
+
+
+@dataclass
+class Mirrored:
+    """The demo after one sync, 2,000 live changes, and another sync."""
+
+    server: MariaDB
+    engine: Engine
+    writer: LiveWriter
+    first: dict[str, SyncResult]
+    second: dict[str, SyncResult]
+    after_first: dict[str, str]
+
+    def surplus(self, contract: TableContract) -> list[tuple[str, ...]]:
+        if contract.source != "shop" or contract.mode == "full":
+            return []
+        return sorted(self.writer.journal.surplus[contract.table])
+
+
+@pytest.fixture(scope="module")
+def mirrored(server: MariaDB, place: Place) -> Iterator[Mirrored]:
+    with server.admin() as admin:
+        load_nyc(admin)
+        create_shop(admin, customers=1_500)
+    patch = pytest.MonkeyPatch()
+    patch.setenv("MIRRORLAKE_DEMO_PASSWORD", PASSWORD)
+    patch.setenv("MIRRORLAKE_HASH_KEY", HASH_KEY)
+    path = place.folder / "demo.yaml"
+    where = "lake: {warehouse: lake}\nledger: {url: sqlite:///ledger.db}\n"
+    path.write_text(demo_contract(server.port) + where, encoding="utf-8")
+    engine = Engine(load_config(path), spark=place.spark)
+    first = {c.name: engine.sync(c) for c in engine.config.tables}
+    after_first = {
+        c.name: verdict(server, engine, c).describe()
+        for c in engine.config.tables
+        if not verdict(server, engine, c).equal
+    }
+    writer = LiveWriter(server.admin)
+    writer.journal.mark()
+    writer.run(CHANGES)
+    second = {c.name: engine.sync(c) for c in engine.config.tables}
+    yield Mirrored(server, engine, writer, first, second, after_first)
+    patch.undo()
+
+
+def verdict(server: MariaDB, engine: Engine, contract: TableContract) -> Any:
+    table = engine.lake.load(Identifier(contract.namespaces.deduped, contract.table))
+    assert table is not None
+    with server.admin() as admin:
+        return compare_table(
+            admin, contract.database, contract.table, contract.key, table, contract.excluded
+        )
+
+
+def test_the_first_copy_is_exact(mirrored: Mirrored) -> None:
+    assert mirrored.after_first == {}
+    assert mirrored.first["nyc.nyc.flights"].rows == 336_776
+
+
+def test_live_changes_arrive_and_deletes_alone_are_surplus(mirrored: Mirrored) -> None:
+    assert mirrored.writer.changes == CHANGES
+    assert mirrored.writer.late_commits > 0
+    assert any(mirrored.writer.journal.surplus.values())
+    for contract in mirrored.engine.config.tables:
+        found = verdict(mirrored.server, mirrored.engine, contract)
+        assert found.equal_but_for(mirrored.surplus(contract)), found.describe()
+
+
+def test_every_clean_row_shows_its_masks(mirrored: Mirrored, place: Place) -> None:
+    for contract in mirrored.engine.config.tables:
+        clean = clean_rows(place, contract)
+        gone = mirrored.surplus(contract)
+        kept = without_keys(clean, contract.key, gone)
+        assert clean.num_rows - kept.num_rows == len(gone)
+        with connected(mirrored.server, contract.database) as connection:
+            source = read_source(
+                connection, contract.database, contract.table, contract.excluded
+            )
+        found = check_clean(
+            source, contract.key, kept, contract.rules, HASH_KEY.encode(), contract.excluded
+        )
+        assert found.equal, found.describe()
+
+
+def clean_rows(place: Place, contract: TableContract) -> pa.Table:
+    """All rows of clean: a view's through Spark, a table's through PyIceberg."""
+    identifier = Identifier(contract.namespaces.clean, contract.table)
+    if contract.clean == "view":
+        return place.spark.get().table(identifier.sql).toArrow()
+    table = place.lake.load(identifier)
+    assert table is not None
+    return table.scan().to_arrow()
+
+
+def without_keys(rows: pa.Table, key: tuple[str, ...], gone: list[tuple[str, ...]]) -> pa.Table:
+    columns = [rows[name].to_pylist() for name in key]
+    keep = [
+        tuple(str(v) for v in values) not in set(gone) for values in zip(*columns, strict=True)
+    ]
+    return rows.filter(pa.array(keep, pa.bool_()))
+
+
+def test_deduped_equals_a_rebuild_from_raw(mirrored: Mirrored) -> None:
+    """The rebuild is plain Python over PyIceberg: the last observation of each key, in any order."""
+    for contract in mirrored.engine.config.tables:
+        if contract.mode == "full" or contract.source == "nyc":
+            continue
+        version = mirrored.engine.ledger.schema_versions(contract.name)[-1]
+        lake = mirrored.engine.lake
+        raw = lake.load(Identifier(contract.namespaces.raw, version.raw_table))
+        deduped = lake.load(Identifier(contract.namespaces.deduped, contract.table))
+        assert raw is not None
+        assert deduped is not None
+        latest: dict[tuple[Any, ...], dict[str, Any]] = {}
+        for row in raw.scan().to_arrow().to_pylist():
+            key = tuple(row[k] for k in contract.key)
+            if key not in latest or row["_mirror_seq"] > latest[key]["_mirror_seq"]:
+                latest[key] = row
+        names = [f.name for f in deduped.schema().fields]
+        rebuilt = sorted(repr([row[n] for n in names]) for row in latest.values())
+        current = deduped.scan().to_arrow().select(names).to_pylist()
+        assert sorted(repr([row[n] for n in names]) for row in current) == rebuilt
+
+
+def test_metadata_stays_in_raw(mirrored: Mirrored) -> None:
+    for contract in mirrored.engine.config.tables:
+        for namespace in (contract.namespaces.deduped, contract.namespaces.clean):
+            table = mirrored.engine.lake.load(Identifier(namespace, contract.table))
+            names = [f.name for f in table.schema().fields] if table else []
+            meta = {n for n in names if n.startswith("_mirror_")}
+            assert meta <= {"_mirror_original"}
+
+
+def test_card_data_is_nowhere_in_the_lake(mirrored: Mirrored) -> None:
+    contract = mirrored.engine.config.table("payments")
+    version = mirrored.engine.ledger.schema_versions(contract.name)[-1]
+    for namespace, name in (
+        (contract.namespaces.raw, version.raw_table),
+        (contract.namespaces.deduped, contract.table),
+    ):
+        table = mirrored.engine.lake.load(Identifier(namespace, name))
+        assert table is not None
+        assert find_leaks(table, contract.excluded) == ()
+
+
+def test_a_second_sync_of_an_unchanged_table_changes_no_row(mirrored: Mirrored) -> None:
+    contract = mirrored.engine.config.table("orders")
+    identifier = Identifier(contract.namespaces.deduped, contract.table)
+    before = mirrored.engine.lake.load(identifier)
+    mirrored.engine.sync(contract)
+    after = mirrored.engine.lake.load(identifier)
+    assert before is not None
+    assert after is not None
+    old, new = before.scan().to_arrow(), after.scan().to_arrow()
+    assert pc.sum(old["id"]) == pc.sum(new["id"])
+    assert data_files(before) == data_files(after)
+
+
+def data_files(table: Any) -> set[str]:
+    return {task.file.file_path for task in table.scan().plan_files()}
+
+
+def test_raw_days_are_the_cursors_days(mirrored: Mirrored) -> None:
+    contract = mirrored.engine.config.table("flights")
+    version = mirrored.engine.ledger.schema_versions(contract.name)[-1]
+    raw = mirrored.engine.lake.load(Identifier(contract.namespaces.raw, version.raw_table))
+    assert raw is not None
+    rows = raw.scan(selected_fields=("time_hour", "_mirror_day")).to_arrow()
+    assert pc.all(pc.equal(rows["time_hour"].cast(pa.date32(), safe=False), rows["_mirror_day"])).as_py()
+    assert len(set(rows["_mirror_day"].to_pylist())) == 366
+
+
+def test_the_raw_view_holds_every_version(mirrored: Mirrored, place: Place) -> None:
+    contract = mirrored.engine.config.table("orders")
+    version = mirrored.engine.ledger.schema_versions(contract.name)[-1]
+    raw = Identifier(contract.namespaces.raw, version.raw_table)
+    view = Identifier(contract.namespaces.raw, contract.table)
+    spark = place.spark.get()
+    assert spark.table(view.sql).count() == spark.table(raw.sql).count()
+
+
+def test_status_tells_rows_and_freshness(mirrored: Mirrored) -> None:
+    status = mirrored.engine.status(mirrored.engine.config.table("flights"))
+    assert (status.state, status.rows, status.mode) == ("success", 336_776, "append")
+    assert status.freshness is not None
+    assert status.checks.startswith("folded")
