@@ -1,4 +1,5 @@
-"""One chunk: read from MySQL as Arrow, written as Parquet data files. Runs on a Spark worker or here.
+"""One chunk: read from MySQL as Arrow, written as Parquet data files. Runs on a Spark worker or
+here.
 
 Nothing in this module needs Spark, the ledger or the catalog: a worker shares only storage with the
 driver.
@@ -16,10 +17,10 @@ from typing import Any
 
 import connectorx
 import numpy as np
-import pandas as pd
 import pyarrow as pa
-import pyarrow.compute as pc
+import pyarrow.compute as _compute
 import pyarrow.parquet as pq
+from pandas.core.util.hashing import hash_array
 from pyiceberg.io import FileIO, load_file_io
 
 from mirrorlake.config import SourceConfig
@@ -36,9 +37,11 @@ from mirrorlake.lake.tables import (
     SEQ,
 )
 from mirrorlake.mysql.connect import quote, read_position, session, url_of, without_secret
-from mirrorlake.mysql.types import Exact
+from mirrorlake.schema import Exact
 
 logger = logging.getLogger(__name__)
+
+pc: Any = _compute  # its functions are made at import: type checkers see none of them
 
 
 @dataclass(frozen=True)
@@ -103,7 +106,8 @@ def load_chunk(plan: ChunkPlan) -> ChunkReceipt:
         seen = read_position(connection)
     if plan.server and seen.server != plan.server:
         raise SourceError(
-            f"source {plan.source.name} is answered by server {seen.server}, the load began on {plan.server}",
+            f"source {plan.source.name} is answered by server {seen.server}, the load "
+            f"began on {plan.server}",
             source=plan.source.name,
             next_step="Point the contract at one server: answers of two are not one copy",
         )
@@ -167,7 +171,8 @@ def _read(plan: ChunkPlan) -> pa.Table:
 
 
 def _exact(plan: ChunkPlan, found: pa.Table, position: str) -> pa.Table:
-    """The chunk's rows in the raw table's schema; a value that does not fit is an error, never changed."""
+    """The chunk's rows in the raw table's schema; a value that does not fit is an error, never
+    changed."""
     rows = found.num_rows
     columns: dict[str, Any] = {}
     for number, exact in enumerate(plan.columns):
@@ -197,7 +202,8 @@ def _cast(plan: ChunkPlan, exact: Exact, values: pa.ChunkedArray, wanted: pa.Dat
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         # The error's own text holds the value: it may be personal.
         raise SourceError(
-            f"a value of {plan.database}.{plan.table}, column {exact.name!r}, does not fit {exact.iceberg}",
+            f"a value of {plan.database}.{plan.table}, column {exact.name!r}, does not fit "
+            f"{exact.iceberg}",
             source=plan.source.name,
             column=exact.name,
             next_step="Its type changed while it was read: sync again",
@@ -314,10 +320,10 @@ def _hashes(column: pa.ChunkedArray) -> Any:
         encoded = encoded.combine_chunks()
     values = encoded.dictionary
     if pa.types.is_integer(values.type):
-        unique = pd.util.hash_array(values.to_numpy(zero_copy_only=False))
+        unique = hash_array(values.to_numpy(zero_copy_only=False))
     else:
         texts = np.array([_bytes(v) for v in values.to_pylist()], dtype=object)
-        unique = pd.util.hash_array(texts, categorize=False) if len(texts) else np.array([])
+        unique = hash_array(texts, categorize=False) if len(texts) else np.array([])
     table = np.append(unique.astype(np.uint64), _NULL)
     return table[encoded.indices.fill_null(len(unique)).to_numpy(zero_copy_only=False)]
 
@@ -326,7 +332,7 @@ def _float_hashes(column: pa.ChunkedArray) -> Any:
     """Over the bits: -0.0 and 0.0 are two values, and a dictionary would make them one."""
     valid = column.is_valid().to_numpy()
     bits = column.fill_null(0).to_numpy()
-    hashes = pd.util.hash_array(bits.view(np.uint32 if bits.itemsize == 4 else np.uint64))
+    hashes = hash_array(bits.view(np.uint32 if bits.itemsize == 4 else np.uint64))
     return np.where(valid, hashes, _NULL)
 
 

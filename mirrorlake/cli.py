@@ -73,10 +73,13 @@ def init(url: str, name: str | None, output: Path, force: bool, as_json: bool) -
         _print_json(asdict(written))
         return
     _console.print(
-        f"Wrote {escape(str(output))}: {written.tables} tables, {written.warnings} warnings in its comments."
+        f"Wrote {escape(str(output))}: {written.tables} tables, {written.warnings} "
+        "warnings in its comments."
     )
     _console.print(f"Set {', '.join(written.variables)} in the environment, read the file, then:")
-    _console.print(f"  mirrorlake --help\n  mirrorlake sync --config {escape(str(output))}", highlight=False)
+    _console.print(
+        f"  mirrorlake --help\n  mirrorlake sync --config {escape(str(output))}", highlight=False
+    )
 
 
 @cli.command()
@@ -132,7 +135,8 @@ def sync(tables: Sequence[str], config_path: Path, as_json: bool) -> None:
 def sync_tables(
     config: Config, chosen: Sequence[TableContract], *, quiet: bool = False
 ) -> tuple[list[Any], list[tuple[str, MirrorlakeError]]]:
-    """Sync tables one after the other with progress bars; their results, and the failures by table."""
+    """Sync tables one after the other with progress bars; their results, and the failures by
+    table."""
     from mirrorlake.sync import Engine
 
     results: list[Any] = []
@@ -221,7 +225,13 @@ def demo(once: bool, folder: Path, port: int | None, changes: int) -> None:
 def _print_results(results: Sequence[Any]) -> None:
     table = Table("table", "window", "rows", "MB", "originals", "future", "seconds")
     for r in results:
-        cells = (f"{r.rows:,}", f"{r.bytes / 1e6:.2f}", str(r.originals), str(r.future), str(r.seconds))
+        cells = (
+            f"{r.rows:,}",
+            f"{r.bytes / 1e6:.2f}",
+            str(r.originals),
+            str(r.future),
+            str(r.seconds),
+        )
         table.add_row(escape(r.table), r.window, *cells)
     if results:
         _console.print(table)

@@ -4,9 +4,9 @@
 
     MirrorlakeError
     ├── ConfigError        the contract file, a flag or an environment variable is wrong
-    ├── MachineError       a piece of the machine is missing or broken (Java, a jar, a server, a port)
-    ├── SourceError        MySQL can't be reached, refuses us, or answered something we can't use
-    ├── SchemaError        a source table is not what its contract, or the lake, says it is
+    ├── MachineError       a piece of the machine is missing or broken (Java, a jar, a server, a
+    port) ├── SourceError        MySQL can't be reached, refuses us, or answered something we can't
+    use ├── SchemaError        a source table is not what its contract, or the lake, says it is
     │   └── TypeRefused    a column's type can't be kept exactly
     ├── LakeError          the catalog, a lake table or a file in it
     │   └── CommitConflict another writer moved the table between our plan and our commit
@@ -14,9 +14,9 @@
     │   └── LeaseHeld      another run holds the table
     └── ProofError         a proof could not be made (a *difference* is a value, never an exception)
 
-Each carries what it is about (``table``, ``column``, ``window``, ``source``) where that is known, one
-next step for the person who reads it, and ``retryable``: whether the same call may succeed later with
-nothing changed by hand.
+Each carries what it is about (``table``, ``column``, ``window``, ``source``) where that is known,
+one next step for the person who reads it, and ``retryable``: whether the same call may succeed
+later with nothing changed by hand.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from typing import ClassVar
 
 
 class MirrorlakeError(Exception):
-    """The common base: ``str(error)`` is one line that names the thing, the place and the next step."""
+    """The common base: ``str(error)`` is one line that names the thing, the place and the next
+    step."""
 
     exit_code: ClassVar[int] = 1
 
@@ -88,7 +89,8 @@ class LakeError(MirrorlakeError):
 
 
 class CommitConflict(LakeError):
-    """Another writer moved the table between our plan and our commit; nothing of ours is visible."""
+    """Another writer moved the table between our plan and our commit; nothing of ours is
+    visible."""
 
 
 class LedgerError(MirrorlakeError):

@@ -1,7 +1,8 @@
 """Loads: one window of one table, from MySQL into its raw table, by the commit protocol.
 
-Order of things, each of which a crash may follow: window ``created`` → attempt ``pending`` → data files
-→ one Iceberg commit with the load's id → ``success``. `settle_loads` puts right what a dead run left.
+Order of things, each of which a crash may follow: window ``created`` → attempt ``pending`` → data
+files → one Iceberg commit with the load's id → ``success``. `settle_loads` puts right what a dead
+run left.
 """
 
 from __future__ import annotations
@@ -9,16 +10,17 @@ from __future__ import annotations
 import json
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
-from pymysql.connections import Connection
 from pyiceberg.expressions import AlwaysTrue, BooleanExpression, EqualTo, GreaterThanOrEqual
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.table import Table
+from pymysql.connections import Connection
 
 from mirrorlake.chunk import ChunkPlan, ChunkReceipt, load_chunk
 from mirrorlake.errors import MirrorlakeError, SchemaError
@@ -195,36 +197,37 @@ def _run_on_spark(
     # As many tasks as the source allows connections; a task reads its chunks one after the other.
     numbers = spark.range(0, len(chunks), 1, connections)
     with spark_errors(plan.name), _polled(spark, len(chunks), report):
-        found = numbers.mapInArrow(run_chunks, "receipt string").collect()
+        found = numbers.mapInArrow(cast(Any, run_chunks), "receipt string").collect()
     receipts = sorted((_from_json(row.receipt) for row in found), key=lambda r: r.number)
     if [r.number for r in receipts] != [c.number for c in chunks]:
-        raise SchemaError(f"table {plan.name}: {len(chunks)} chunks were asked, {len(receipts)} came back")
+        raise SchemaError(
+            f"table {plan.name}: {len(chunks)} chunks were asked, {len(receipts)} came back"
+        )
     return receipts
 
 
-class _polled:  # noqa: N801 - used as a with-statement
-    """Report the number of finished tasks while the block runs."""
+@contextmanager
+def _polled(spark: Any, total: int, report: Progress) -> Generator[None]:
+    """Report the share of finished tasks, in chunks, while the block runs."""
+    context = getattr(spark, "_sc", None)  # a Spark Connect session has none, and tells no progress
+    stop = threading.Event()
 
-    def __init__(self, spark: Any, total: int, report: Progress) -> None:
-        self._tracker = getattr(getattr(spark, "_sc", None), "statusTracker", lambda: None)()
-        self._total, self._report = total, report
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._poll, daemon=True)
-
-    def __enter__(self) -> None:
-        self._thread.start()
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
-
-    def _poll(self) -> None:
-        while self._tracker is not None and not self._stop.wait(0.2):
-            stages = [self._tracker.getStageInfo(s) for s in self._tracker.getActiveStageIds()]
+    def poll() -> None:
+        while context is not None and not stop.wait(0.2):
+            tracker = context.statusTracker()
+            stages = [tracker.getStageInfo(s) for s in tracker.getActiveStageIds()]
             done = sum(stage.numCompletedTasks for stage in stages if stage)
             tasks = sum(stage.numTasks for stage in stages if stage)
             if tasks:
-                self._report(done * self._total // tasks, self._total)
+                report(done * total // tasks, total)
+
+    thread = threading.Thread(target=poll, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
 
 
 def _check_schema_held(connection: Connection[Any], plan: TablePlan) -> None:
@@ -243,7 +246,8 @@ def _receipt(plan: TablePlan, window: Window, chunks: Sequence[ChunkReceipt]) ->
     servers = {c.server for c in chunks}
     if len(servers) > 1:
         raise SchemaError(
-            f"table {plan.name}: chunks of one load were answered by several servers: {sorted(servers)}",
+            f"table {plan.name}: chunks of one load were answered by several servers: "
+            f"{sorted(servers)}",
             table=plan.name,
             next_step="Point the contract at one server: answers of two are not one copy",
         )
@@ -267,8 +271,8 @@ def _end(
 ) -> str | None:
     """Where the next window starts from, before its overlap.
 
-    A time: the earliest moment that a chunk shows. A key: the highest one read; without rows, what the
-    window itself started from.
+    A time: the earliest moment that a chunk shows. A key: the highest one read; without rows, what
+    the window itself started from.
     """
     if plan.cursor is None or plan.cursor.data_type in ("datetime", "timestamp", "date"):
         return moment.isoformat(sep=" ")
@@ -307,15 +311,17 @@ def _commit(
 def _replaced(plan: TablePlan, window: Window) -> BooleanExpression | None:
     """What of the raw table a load stands in for.
 
-    A full copy: the copy of the same day. A table without a key: the days that it read again, whole.
+    A full copy: the copy of the same day. A table without a key: the days that it read again,
+    whole.
     """
     if window.kind == "full":
-        return EqualTo(DAY, window.day.isoformat())
+        return EqualTo(DAY, window.day.isoformat())  # pyright: ignore[reportCallIssue]
     if plan.key:
         return None
     if window.lo is None:
         return AlwaysTrue()
-    return GreaterThanOrEqual(DAY, replaced_from(plan, window).isoformat())
+    day = replaced_from(plan, window).isoformat()
+    return GreaterThanOrEqual(DAY, day)  # pyright: ignore[reportCallIssue]
 
 
 def _to_json(receipt: ChunkReceipt) -> str:
@@ -324,14 +330,10 @@ def _to_json(receipt: ChunkReceipt) -> str:
 
 
 def _from_json(text: str) -> ChunkReceipt:
-    fields = json.loads(text)
-    return ChunkReceipt(
-        **{
-            **fields,
-            "moment": datetime.fromisoformat(fields["moment"]),
-            "paths": tuple(fields["paths"]),
-        }
-    )
+    fields: dict[str, Any] = json.loads(text)
+    fields["moment"] = datetime.fromisoformat(fields["moment"])
+    fields["paths"] = tuple(fields["paths"])
+    return ChunkReceipt(**fields)
 
 
 def age_of(load: Load | None, now: datetime | None = None) -> timedelta | None:

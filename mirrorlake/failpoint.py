@@ -1,8 +1,8 @@
 """Named places where a test may kill this process, as a power cut would.
 
-Set ``MIRRORLAKE_FAILPOINT=<name>`` (or ``<name>:<n>`` for the n-th passing) and the process kills itself
-with SIGKILL when it gets there: no handler, no ``finally``, no flush. Unset, a failpoint costs one look at the
-environment.
+Set ``MIRRORLAKE_FAILPOINT=<name>`` (or ``<name>:<n>`` for the n-th passing) and the process kills
+itself with SIGKILL when it gets there: no handler, no ``finally``, no flush.
+Unset, a failpoint costs one look at the environment.
 """
 
 from __future__ import annotations

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pydantic import SecretStr
 
-from mirrorlake.config import SourceConfig
-from mirrorlake.config.source_url import parse_source_url
+from mirrorlake.config import SourceConfig, TlsConfig, load_config
+from mirrorlake.config.source_url import SourceUrl, parse_source_url
 from mirrorlake.contract_file import password_variable, render_contract, source_name
 from mirrorlake.errors import ConfigError
 from mirrorlake.init import SuggestedTable, suggest_contract
@@ -17,10 +17,10 @@ from mirrorlake.mysql.connect import session
 from mirrorlake.mysql.introspect import read_databases, read_samples, read_tables
 
 
-
 @dataclass(frozen=True)
 class Written:
-    """What was written: how many tables, how many warnings, and the variables that the file needs."""
+    """What was written: how many tables, how many warnings, and the variables that the file
+    needs."""
 
     tables: int
     warnings: int
@@ -31,7 +31,8 @@ def write_first_contract(url: str, name: str | None, output: Path, *, force: boo
     """Introspect a server and write its contract to ``output``; no row's value is kept.
 
     Raises:
-        ConfigError: the URL is wrong, the file is there and ``force`` is not, or it can't be written.
+        ConfigError: the URL is wrong, the file is there and ``force`` is not, or it can't be
+        written.
         SourceError: the server can't be reached or refuses.
     """
     if output.exists() and not force:
@@ -39,18 +40,28 @@ def write_first_contract(url: str, name: str | None, output: Path, *, force: boo
             f"{output} is there already",
             next_step="Give another --output, or --force to overwrite it",
         )
-    parsed = parse_source_url(url)
+    parsed = _completed(parse_source_url(url))
     name = name or source_name(parsed)
+    tables = _suggest(parsed.source(name), parsed.database)
+    variables = _variables(name, parsed, tables)
+    _write(output, render_contract(name, parsed, tables), variables)
+    return Written(len(tables), sum(len(t.warnings) for t in tables), variables)
+
+
+def _completed(url: SourceUrl) -> SourceUrl:
+    """The URL with the password of the environment, and with its CA file's whole path."""
     secret = os.environ.get("MIRRORLAKE_INIT_PASSWORD", "")
-    source = parsed.source(name)
     if secret:
-        source = source.model_copy(update={"password": SecretStr(secret)})
-    tables = _suggest(source, parsed.database)
-    text = render_contract(name, parsed, tables)
-    _write(output, text)
+        url = replace(url, password=SecretStr(secret))
+    if isinstance(url.tls, TlsConfig):
+        url = replace(url, tls=TlsConfig(ca=str(Path(url.tls.ca).absolute())))
+    return url
+
+
+def _variables(name: str, url: SourceUrl, tables: list[SuggestedTable]) -> tuple[str, ...]:
     hashed = any(rule.is_hash for table in tables for rule in table.rules)
-    variables = [password_variable(name), *(["MIRRORLAKE_HASH_KEY"] if hashed else [])]
-    return Written(len(tables), sum(len(t.warnings) for t in tables), tuple(variables))
+    password = [password_variable(name)] if url.password.get_secret_value() else []
+    return (*password, *(["MIRRORLAKE_HASH_KEY"] if hashed else []))
 
 
 def _suggest(source: SourceConfig, database: str | None) -> list[SuggestedTable]:
@@ -63,12 +74,17 @@ def _suggest(source: SourceConfig, database: str | None) -> list[SuggestedTable]
         ]
 
 
-def _write(output: Path, text: str) -> None:
+def _write(output: Path, text: str, variables: tuple[str, ...]) -> None:
+    """Write the file whole or not at all, and only one that can be loaded."""
     partial = output.with_name(output.name + ".partial")
     try:
         output.parent.mkdir(parents=True, exist_ok=True)
         partial.write_text(text, encoding="utf-8")
-        partial.replace(output)
+        try:
+            load_config(partial, environ=dict.fromkeys(variables, "stands for the secret"))
+            partial.replace(output)
+        finally:
+            partial.unlink(missing_ok=True)
     except OSError as error:
         raise ConfigError(
             f"{output} can't be written: {error.strerror}", next_step="Give another --output"

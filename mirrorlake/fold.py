@@ -1,10 +1,10 @@
 """The fold: raw row versions → one current row per key, in deduped and in clean.
 
-A later observation of a key wins: loads carry a sequence number that the ledger gave out before they
-read, under the table's lease, so numbers and observations have one order. A fold takes the loads that its
-layer does not hold yet; where one of them is older than what the layer holds, or the layer is empty, it
-takes all loads. Either way the result is what a fold of all loads in order gives, and doing it again
-changes nothing.
+A later observation of a key wins: loads carry a sequence number that the ledger gave out before
+they read, under the table's lease, so numbers and observations have one order. A fold takes the
+loads that its layer does not hold yet; where one of them is older than what the layer holds, or the
+layer is empty, it takes all loads. Either way the result is what a fold of all loads in order
+gives, and doing it again changes nothing.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ class Folding:
 
 @dataclass(frozen=True)
 class Layer:
-    """One table that is folded into: its columns as (name in the lake, Iceberg type, SQL over raw)."""
+    """One table that is folded into: its columns as (name in the lake, Iceberg type, SQL over
+    raw)."""
 
     name: str
     identifier: Identifier
@@ -63,7 +64,8 @@ class Layer:
 
 
 def fold_table(plan: TablePlan, folding: Folding) -> tuple[int, ...]:
-    """Bring deduped and clean up to every successful load; the sequence numbers folded into deduped.
+    """Bring deduped and clean up to every successful load; the sequence numbers folded into
+    deduped.
 
     The caller holds the table's lease. Nothing to do costs no Spark.
 
@@ -121,11 +123,15 @@ def clean_layer(plan: TablePlan) -> Layer:
     for exact in plan.columns:
         rule, name = plan.rules.get(exact.name), as_sql_identifier(exact.name)
         if rule == "null":
-            columns.append((exact.name, exact.iceberg, f"CAST(NULL AS {spark_type(exact.iceberg)})"))
+            columns.append(
+                (exact.name, exact.iceberg, f"CAST(NULL AS {spark_type(exact.iceberg)})")
+            )
         elif rule == "mask":
             columns.append((exact.name, "string", mask_sql(name)))
         elif rule == "hash":
-            columns.append((exact.name, "string", f"mirror_hash({_as_text(exact.name, exact.iceberg)})"))
+            columns.append(
+                (exact.name, "string", f"mirror_hash({_as_text(exact.name, exact.iceberg)})")
+            )
         elif rule is None:
             columns.append((exact.name, exact.iceberg, name))
     return Layer("clean", plan.clean, tuple(columns), _shown_originals(plan))
@@ -199,7 +205,8 @@ def _fold_layer(plan: TablePlan, layer: Layer, folding: Folding) -> tuple[int, .
 def _loads_to_fold(
     plan: TablePlan, layer: str, empty: bool, ledger: Ledger
 ) -> tuple[list[Load], tuple[int, ...]]:
-    """The loads whose rows, latest per key, must be applied, and the numbers that the layer then holds."""
+    """The loads whose rows, latest per key, must be applied, and the numbers that the layer then
+    holds."""
     loads = ledger.successful_loads(plan.name)
     folded = ledger.folded_loads(plan.name, layer)
     missing = [load for load in loads if load.seq not in folded]
@@ -228,9 +235,7 @@ def _changes(
     return _projected(spark, rows, plan, layer, folding.hash_key)
 
 
-def _observed(
-    spark: SparkSession, plan: TablePlan, loads: Sequence[Load], lake: Lake
-) -> DataFrame:
+def _observed(spark: SparkSession, plan: TablePlan, loads: Sequence[Load], lake: Lake) -> DataFrame:
     """The raw rows of these loads, in the plan's columns, from every schema version's table."""
     tables = dict.fromkeys(load.raw_table for load in loads)
     if not plan.key:
@@ -282,13 +287,16 @@ def _latest(rows: DataFrame, key: Sequence[str]) -> DataFrame:
 
 
 def _aliases(spark: SparkSession, plan: TablePlan, rows: DataFrame, folding: Folding) -> DataFrame:
-    """Other texts under which raw holds these keys: an UPDATE from 'a' to 'A' leaves no 'a' behind."""
+    """Other texts under which raw holds these keys: an UPDATE from 'a' to 'A' leaves no 'a'
+    behind."""
     from pyspark.sql import functions as f
 
     history = _observed(spark, plan, folding.ledger.successful_loads(plan.name), folding.lake)
     keys = [as_sql_identifier(k) for k in plan.key]
     texts = history.select(*keys, f.col(KEY)).distinct()
-    current = rows.select(f.col(KEY).alias("_now_key"), *(f.col(k).alias(f"_now_{i}") for i, k in enumerate(keys)))
+    current = rows.select(
+        f.col(KEY).alias("_now_key"), *(f.col(k).alias(f"_now_{i}") for i, k in enumerate(keys))
+    )
     other = texts.join(current, f.col(KEY) == f.col("_now_key"))
     same = f.lit(True)
     for i, k in enumerate(keys):
@@ -359,7 +367,9 @@ def merge_sql(plan: TablePlan, layer: Layer) -> str:
     """The MERGE of ``mirror_changes`` into a layer."""
     names = [name for name, _, _ in layer.columns] + ([ORIGINAL] if layer.original else [])
     on = " AND ".join(f"t.{as_sql_identifier(k)} = s.{as_sql_identifier(k)}" for k in plan.key)
-    differs = " OR ".join(_differs(name, kind) for name, kind, _ in layer.columns if name not in plan.key)
+    differs = " OR ".join(
+        _differs(name, kind) for name, kind, _ in layer.columns if name not in plan.key
+    )
     if layer.original:
         # An engine may have written "no originals" as an empty list; to readers both are none.
         differs += (" OR " if differs else "") + _differs(ORIGINAL, "list")
@@ -368,19 +378,21 @@ def merge_sql(plan: TablePlan, layer: Layer) -> str:
     clauses = [f"WHEN MATCHED AND s.{_GONE} THEN DELETE"]
     if differs:
         clauses.append(f"WHEN MATCHED AND ({differs}) THEN UPDATE SET {assignments}")
-    clauses.append(
-        f"WHEN NOT MATCHED AND NOT s.{_GONE} THEN INSERT ({', '.join(columns)}) "
-        f"VALUES ({', '.join(f's.{c}' for c in columns)})"
-    )
+    values = ", ".join(f"s.{c}" for c in columns)
+    new = f"WHEN NOT MATCHED AND NOT s.{_GONE} THEN INSERT"
+    clauses.append(f"{new} ({', '.join(columns)}) VALUES ({values})")
     if plan.contract.mode == "full":
         clauses.append("WHEN NOT MATCHED BY SOURCE THEN DELETE")
-    return f"MERGE INTO {layer.identifier.sql} t USING mirror_changes s ON {on} " + " ".join(clauses)
+    return f"MERGE INTO {layer.identifier.sql} t USING mirror_changes s ON {on} " + " ".join(
+        clauses
+    )
 
 
 def _differs(name: str, kind: str) -> str:
     column = as_sql_identifier(name)
     if kind in ("float", "double"):
-        # SQL calls -0.0 and 0.0 equal; their texts tell them apart, and no two other doubles share one.
+        # SQL calls -0.0 and 0.0 equal; their texts tell them apart, and no two other doubles share
+        # one.
         return f"NOT (CAST(t.{column} AS STRING) <=> CAST(s.{column} AS STRING))"
     return f"NOT (t.{column} <=> s.{column})"
 
@@ -389,7 +401,8 @@ def _differs(name: str, kind: str) -> str:
 
 
 def _fold_clean_table(plan: TablePlan, folding: Folding) -> None:
-    """Fold into the clean table; made anew when its rules change, so that nothing ruled out stays."""
+    """Fold into the clean table; made anew when its rules change, so that nothing ruled out
+    stays."""
     layer = clean_layer(plan)
     definition = repr((layer.columns, layer.original))
     _drop_view(plan.clean, folding)

@@ -1,8 +1,8 @@
 """The ledger: what was asked of every table, what each load saw, and who holds which table.
 
 One row per window, one per attempt of its load, one lease per table. The ledger is written *around*
-every step on the lake, never in one transaction with it: a load that died is settled by looking for its
-load id in the table's history (DESIGN: the commit protocol). All times are UTC.
+every step on the lake, never in one transaction with it: a load that died is settled by looking
+for its load id in the table's history (DESIGN: the commit protocol). All times are UTC.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy import event
 from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError, SQLAlchemyError
 
 from mirrorlake.errors import LeaseHeld, LedgerError
@@ -64,7 +65,9 @@ _loads = sa.Table(
     "loads",
     _metadata,
     sa.Column("seq", _counter, primary_key=True, autoincrement=True),
-    sa.Column("load_id", sa.String(36), sa.ForeignKey("windows.load_id"), nullable=False, index=True),
+    sa.Column(
+        "load_id", sa.String(36), sa.ForeignKey("windows.load_id"), nullable=False, index=True
+    ),
     sa.Column("attempt", sa.Integer, nullable=False),
     sa.Column("table_name", sa.String(255), nullable=False, index=True),
     sa.Column("state", sa.String(16), nullable=False),
@@ -109,7 +112,8 @@ _versions = sa.Table(
 
 @dataclass(frozen=True)
 class Receipt:
-    """What a load saw. It stands in the ledger and in the commit's own summary, so either can be lost.
+    """What a load saw. It stands in the ledger and in the commit's own summary, so either can be
+    lost.
 
     Attributes:
         rows: rows read and committed.
@@ -118,7 +122,8 @@ class Receipt:
         digest: order-free 64-bit checksum of the rows, in hexadecimal.
         moment: the source's UTC clock just before the earliest of the load's reads: the next window
             starts before it.
-        hi: where the window ends by what the load saw: the moment for a time cursor (in the cursor's
+        hi: where the window ends by what the load saw: the moment for a time cursor (in the
+        cursor's
             zone), the highest key for a key cursor; None while there is none.
         server: the identity of the server that answered.
         position: its GTID position before the earliest read.
@@ -151,8 +156,8 @@ class Receipt:
 class Window:
     """A half-open range [lo, hi) of a table's cursor, or the whole table (``full``), as texts.
 
-    ``kind`` is ``initial``, ``live`` or ``full``. ``hi`` is None while the window is open above: it is
-    set from the receipt when the load succeeds.
+    ``kind`` is ``initial``, ``live`` or ``full``. ``hi`` is None while the window is open above:
+    it is set from the receipt when the load succeeds.
     """
 
     kind: str
@@ -163,7 +168,8 @@ class Window:
 
 @dataclass(frozen=True)
 class Load:
-    """One attempt of one window's load. ``seq`` orders observations: a later read has a higher one."""
+    """One attempt of one window's load. ``seq`` orders observations: a later read has a higher
+    one."""
 
     seq: int
     load_id: str
@@ -193,7 +199,8 @@ class Ledger:
     """A connection to the ledger's database; safe to share between threads.
 
     Raises:
-        LedgerError: the database can't be opened, is locked for longer than ``wait``, or was written by
+        LedgerError: the database can't be opened, is locked for longer than ``wait``, or was
+        written by
             a newer Mirrorlake.
     """
 
@@ -220,12 +227,13 @@ class Ledger:
                 ) from error
         engine = sa.create_engine(self._url, connect_args={"timeout": self._wait.total_seconds()})
 
-        # sqlite3 begins transactions late by itself: two readers that both go on to write would fail.
-        @sa.event.listens_for(engine, "connect")
+        # sqlite3 begins transactions late by itself: two readers that both go on to write would
+        # fail.
+        @event.listens_for(engine, "connect")
         def _connect(connection: Any, _: Any) -> None:
             connection.isolation_level = None
 
-        @sa.event.listens_for(engine, "begin")
+        @event.listens_for(engine, "begin")
         def _begin(connection: sa.Connection) -> None:
             connection.exec_driver_sql("BEGIN IMMEDIATE")
 
@@ -271,7 +279,9 @@ class Ledger:
         Raises:
             LeaseHeld: another live run holds it.
         """
-        owner = f"{_machine()}|{os.getpid()}|{_started(os.getpid())}|{run_id}|{uuid.uuid4().hex[:8]}"
+        owner = (
+            f"{_machine()}|{os.getpid()}|{_started(os.getpid())}|{run_id}|{uuid.uuid4().hex[:8]}"
+        )
         lease = self._take(table, owner)
         stop = threading.Event()
         renewer = threading.Thread(target=self._renew, args=(lease, stop), daemon=True)
@@ -287,7 +297,9 @@ class Ledger:
         now = _now()
         try:
             with self._begin() as connection:
-                row = connection.execute(_leases.select().where(_leases.c.table_name == table)).first()
+                row = connection.execute(
+                    _leases.select().where(_leases.c.table_name == table)
+                ).first()
                 if row is None:
                     connection.execute(
                         _leases.insert().values(
@@ -347,9 +359,13 @@ class Ledger:
             LeaseHeld: the token has moved on; nothing may be committed.
         """
         with self._begin() as connection:
-            row = connection.execute(_leases.select().where(_leases.c.table_name == lease.table)).first()
+            row = connection.execute(
+                _leases.select().where(_leases.c.table_name == lease.table)
+            ).first()
         if row is None or row.token != lease.token or row.owner != lease.owner:
-            raise self._held(lease.table, row.owner if row else "nobody", row.expires_at if row else _now())
+            raise self._held(
+                lease.table, row.owner if row else "nobody", row.expires_at if row else _now()
+            )
 
     # --- loads --------------------------------------------------------------------------------
 
@@ -374,7 +390,8 @@ class Ledger:
     def start_load(
         self, load_id: str, lease: Lease, run_id: str, raw_table: str, parent_snapshot: int | None
     ) -> Load:
-        """Write the next attempt as ``pending``; its sequence number is taken before anything is read."""
+        """Write the next attempt as ``pending``; its sequence number is taken before anything is
+        read."""
         with self._begin() as connection:
             attempt = 1 + (
                 connection.scalar(
@@ -402,8 +419,8 @@ class Ledger:
             return self._loads(connection, _loads.c.seq == seq[0])[0] if seq else _no_key()
 
     def finish_load(self, load: Load, snapshot_id: int | None, receipt: Receipt) -> None:
-        """Write an attempt, found or just made in the lake, as ``success``; older failures it covers as
-        ``superseded``. ``snapshot_id`` is None where there was nothing to commit."""
+        """Write an attempt, found or just made in the lake, as ``success``; older failures it
+        covers as ``superseded``. ``snapshot_id`` is None where there was nothing to commit."""
         with self._begin() as connection:
             connection.execute(
                 _loads.update()
@@ -421,7 +438,8 @@ class Ledger:
                 .where(_windows.c.load_id == load.load_id)
                 .values(state="success", hi=receipt.hi)
             )
-            # A window starts at the last success, or at the table's start: it covers every range that
+            # A window starts at the last success, or at the table's start: it covers every range
+            # that
             # was asked, and not read, since.
             connection.execute(
                 _windows.update()
@@ -488,7 +506,7 @@ class Ledger:
             .where(*where)
             .order_by(_loads.c.seq)
         )
-        return [_load(row) for row in connection.execute(query).mappings()]
+        return [_load(dict(row)) for row in connection.execute(query).mappings()]
 
     # --- folds and schema versions --------------------------------------------------------------
 

@@ -1,6 +1,8 @@
-"""Plans: what a contract and a source table make of each other, which window comes next, which chunks.
+"""Plans: what a contract and a source table make of each other, which window comes next, which
+chunks.
 
-Everything here is decided before anything is written; a contract that can't be kept is refused here.
+Everything here is decided before anything is written; a contract that can't be kept is refused
+here.
 """
 
 from __future__ import annotations
@@ -18,8 +20,8 @@ from mirrorlake.lake.catalog import Identifier
 from mirrorlake.ledger import Load, Window
 from mirrorlake.mysql.connect import quote, rows_of
 from mirrorlake.mysql.introspect import Column, SourceTable
-from mirrorlake.mysql.types import Exact, exact_columns
-from mirrorlake.schema import SchemaVersion, schema_version
+from mirrorlake.mysql.types import exact_columns
+from mirrorlake.schema import Exact, SchemaVersion, schema_version
 
 _INTEGERS = ("tinyint", "smallint", "mediumint", "int", "bigint")
 _TIMES = ("datetime", "timestamp", "date")
@@ -65,14 +67,15 @@ class TablePlan:
 
     @property
     def collated_key(self) -> tuple[Column, ...]:
-        """Key columns whose different texts may be one key to the server ('a' and 'A', 'a' and 'a ')."""
+        """Key columns whose different texts may be one key to the server ('a' and 'A', 'a' and 'a
+        ')."""
         columns = [self.table.column(name) for name in self.key]
         return tuple(c for c in columns if c.collation and not _by_bytes(c))
 
     @property
     def keeps_aliases(self) -> bool:
-        """Whether raw rows carry the server's own key beside its text: an UPDATE may change the text of
-        a key and leave it the same key."""
+        """Whether raw rows carry the server's own key beside its text: an UPDATE may change the
+        text of a key and leave it the same key."""
         return self.contract.mode == "incremental" and bool(self.collated_key)
 
     @property
@@ -91,8 +94,10 @@ def plan_table(contract: TableContract, source: SourceConfig, table: SourceTable
     """Resolve a contract against the table that the server has.
 
     Raises:
-        ConfigError: the contract names a rule that the column's type can't keep, or starts in the future.
-        SchemaError: a column that it names is missing; the key is not unique; the cursor can be NULL,
+        ConfigError: the contract names a rule that the column's type can't keep, or starts in the
+        future.
+        SchemaError: a column that it names is missing; the key is not unique; the cursor can be
+        NULL,
             has no index, or has a type without an order.
         TypeRefused: a column can't be kept exactly.
     """
@@ -129,7 +134,8 @@ def _check_key(plan: TablePlan) -> None:
             f"table {plan.name}: MySQL does not keep ({', '.join(plan.key)}) unique and NOT NULL, "
             "so it can't be the key",
             table=plan.name,
-            next_step="Name the columns of its primary key or of a unique index over NOT NULL columns",
+            next_step="Name the columns of its primary key or of a unique index over NOT "
+            "NULL columns",
         )
 
 
@@ -137,30 +143,37 @@ def _check_cursor(plan: TablePlan) -> None:
     cursor, name = plan.cursor, plan.name
     if cursor is None:
         return
-    words = {"table": name, "column": cursor.name}
     if cursor.data_type not in (*_INTEGERS, *_TIMES):
         raise SchemaError(
-            f"table {name}: cursor {cursor.name} is {cursor.column_type}: only integers and times order loads",
+            f"table {name}: cursor {cursor.name} is {cursor.column_type}: only integers "
+            "and times order loads",
             next_step="Name an integer, DATE, DATETIME or TIMESTAMP column, or use mode full",
-            **words,
+            table=name,
+            column=cursor.name,
         )
     if plan.contract.mode == "incremental" and cursor.data_type in _INTEGERS:
         raise SchemaError(
-            f"table {name}: cursor {cursor.name} is {cursor.column_type}: mode incremental needs a time",
+            f"table {name}: cursor {cursor.name} is {cursor.column_type}: mode incremental "
+            "needs a time",
             next_step="Name the column that changes with every update, or use mode append or full",
-            **words,
+            table=name,
+            column=cursor.name,
         )
     if cursor.nullable:
         raise SchemaError(
-            f"table {name}: cursor {cursor.name} can be NULL, and no window would ever read such a row",
+            f"table {name}: cursor {cursor.name} can be NULL, and no window would ever "
+            "read such a row",
             next_step="Declare it NOT NULL in MySQL, or use mode full",
-            **words,
+            table=name,
+            column=cursor.name,
         )
     if not plan.table.led_by(cursor.name):
         raise SchemaError(
-            f"table {name}: no index begins with cursor {cursor.name}: every window would read the whole table",
+            f"table {name}: no index begins with cursor {cursor.name}: every window would "
+            "read the whole table",
             next_step=f"Add an index on {cursor.name} in MySQL, or use mode full",
-            **words,
+            table=name,
+            column=cursor.name,
         )
     created = plan.created
     if created is not None and created.data_type not in _TIMES:
@@ -177,14 +190,16 @@ def _check_rules(plan: TablePlan) -> None:
     for column, rule in plan.rules.items():
         if rule == "mask" and kept[column].iceberg != "string":
             raise ConfigError(
-                f"table {plan.name}: `pii: mask` on {column}, which is {kept[column].iceberg}: only texts can be masked",
+                f"table {plan.name}: `pii: mask` on {column}, which is "
+                f"{kept[column].iceberg}: only texts can be masked",
                 table=plan.name,
                 column=column,
                 next_step="Use null, drop or hash",
             )
     if plan.contract.mode == "append" and not plan.key and not _by_time(plan):
         raise ConfigError(
-            f"table {plan.name}: mode append without a key needs a time cursor, whose days can be replaced",
+            f"table {plan.name}: mode append without a key needs a time cursor, whose days "
+            "can be replaced",
             table=plan.name,
             next_step="Name a key or a time cursor, or use mode full",
         )
@@ -208,7 +223,7 @@ def plan_window(plan: TablePlan, last: Load | None, clock: datetime) -> Window:
         return Window("full", None, None, day)
     if last is None or last.window.hi is None:
         start = plan.contract.start if _by_time(plan) else None
-        return Window("initial", _start_text(plan, start), None, day)
+        return Window("initial", _start_text(start), None, day)
     if not _by_time(plan):
         return Window("live", str(int(last.window.hi) - plan.contract.overlap_keys), None, day)
     hi = datetime.fromisoformat(last.window.hi).replace(tzinfo=UTC)
@@ -218,7 +233,7 @@ def plan_window(plan: TablePlan, last: Load | None, clock: datetime) -> Window:
     return Window("live", back.replace(tzinfo=None).isoformat(sep=" "), None, day)
 
 
-def _start_text(plan: TablePlan, start: date | None) -> str | None:
+def _start_text(start: date | None) -> str | None:
     if start is None:
         return None
     return datetime.combine(start, time()).isoformat(sep=" ")
@@ -227,9 +242,9 @@ def _start_text(plan: TablePlan, start: date | None) -> str | None:
 def lower_bound(plan: TablePlan, window: Window) -> str:
     """The window's lower bound as a condition in SQL, '' without one.
 
-    The bound is UTC; a DATETIME cursor is compared in the zone in which the application writes it. A
-    zone that turns its clocks back writes an hour twice: the lower of its offsets is taken, which reads
-    an hour more and loses nothing.
+    The bound is UTC; a DATETIME cursor is compared in the zone in which the application writes it.
+    A zone that turns its clocks back writes an hour twice: the lower of its offsets is taken, which
+    reads an hour more and loses nothing.
     """
     cursor = plan.cursor
     if window.lo is None or cursor is None:
@@ -243,8 +258,8 @@ def lower_bound(plan: TablePlan, window: Window) -> str:
 
 
 def replaced_from(plan: TablePlan, window: Window) -> date:
-    """The first raw day that a window of a table without a key reads again, and replaces, whole: there a
-    repeated row can't be told from a second one."""
+    """The first raw day that a window of a table without a key reads again, and replaces, whole:
+    there a repeated row can't be told from a second one."""
     at = datetime.fromisoformat(str(window.lo))
     if plan.cursor is None or plan.cursor.data_type == "timestamp":
         return at.date()
@@ -259,12 +274,14 @@ def _day_bound(cursor: Column, day: date) -> str:
 
 
 def time_bound(cursor: Column, at: datetime, zone: ZoneInfo, operator: str = ">=") -> str:
-    """``cursor >= at`` (or ``<``) as SQL that any session evaluates alike; ``at`` is UTC without a zone."""
+    """``cursor >= at`` (or ``<``) as SQL that any session evaluates alike; ``at`` is UTC without a
+    zone."""
     name = quote(cursor.name)
     if cursor.data_type == "timestamp":
         seconds = (at - _EPOCH) / timedelta(microseconds=1) / 1e6
         exact = f"UNIX_TIMESTAMP({name}) {operator} {_decimal_seconds(at)}"
-        # FROM_UNIXTIME is ambiguous where the server's zone turns back: the index range is wider by a
+        # FROM_UNIXTIME is ambiguous where the server's zone turns back: the index range is wider
+        # by a
         # day, and the instant itself decides.
         edge = int(seconds) + (-86_400 if operator == ">=" else 86_400)
         return f"({name} {operator} FROM_UNIXTIME({max(edge, 1)}) AND {exact})"
@@ -293,9 +310,10 @@ def plan_chunks(
 ) -> tuple[str, ...]:
     """The window cut into conditions that cover it exactly once, under the server's comparison.
 
-    The first chunk is open below and the last open above, so rows outside the statistics are read too.
-    Full tables and live windows are one chunk: one statement is one consistent read. A large initial
-    load is cut by a column of the key: so a load reads a key once, whatever happens to its row meanwhile.
+    The first chunk is open below and the last open above, so rows outside the statistics are read
+    too. Full tables and live windows are one chunk: one statement is one consistent read. A large
+    initial load is cut by a column of the key: so a load reads a key once, whatever happens to its
+    row meanwhile.
     """
     base = lower_bound(plan, window)
     pieces = -(-plan.table.estimated_rows // rows_per_chunk)
@@ -320,9 +338,8 @@ def _bounds(
     """Inner bounds between the column's lowest and highest value, evenly spaced."""
     name = quote(column.name)
     where = f" WHERE {base}" if base else ""
-    sql = (
-        f"SELECT MIN({name}), MAX({name}) FROM {quote(plan.table.database)}.{quote(plan.table.name)}{where}"  # noqa: S608
-    )
+    whole = f"{quote(plan.table.database)}.{quote(plan.table.name)}"
+    sql = f"SELECT MIN({name}), MAX({name}) FROM {whole}{where}"  # noqa: S608
     low, high = rows_of(connection, sql)[0]
     if column.data_type in _INTEGERS:
         return _evenly(low, high, pieces)
@@ -377,16 +394,19 @@ def _no_pad(column: Column) -> bool:
 
 
 def _by_bytes(column: Column) -> bool:
-    """Whether equal keys have equal texts. A CHAR never holds the trailing spaces that it would ignore."""
+    """Whether equal keys have equal texts. A CHAR never holds the trailing spaces that it would
+    ignore."""
     binary = (column.collation or "").endswith("_bin")
     return binary and (column.data_type == "char" or _no_pad(column))
 
 
 def key_expression(plan: TablePlan) -> str | None:
-    """SQL of one binary value per key under the server's collation, or None where texts tell keys apart.
+    """SQL of one binary value per key under the server's collation, or None where texts tell keys
+    apart.
 
     Each text column's weights (padded to its full length, so that a collation that ignores trailing
-    spaces gives equal weights) are hashed apart, then together: joined weights would not be injective.
+    spaces gives equal weights) are hashed apart, then together: joined weights would not be
+    injective.
 
     Source: MySQL 8.0 manual, 12.8 "String Functions", WEIGHT_STRING.
     """
@@ -403,5 +423,3 @@ def key_expression(plan: TablePlan) -> str | None:
             parts.append(f"SHA2(CAST({quote(name)} AS CHAR), 256)")
     joined = parts[0] if len(parts) == 1 else f"SHA2(CONCAT({', '.join(parts)}), 256)"
     return f"UNHEX({joined})"
-
-

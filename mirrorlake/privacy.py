@@ -1,10 +1,10 @@
 """What the clean layer shows of each column: SQL for views, and a keyed hash for tables.
 
-Rules: ``drop`` (the column is absent), ``null`` (present, always NULL), ``mask`` (texts: eight asterisks
-and the last two characters of texts of at least six), ``hash`` (HMAC-SHA256 of the value's text under
-``privacy.hash_key``, in hexadecimal: equal values stay joinable, and nobody without the key can test a
-guess). NULL stays NULL under every rule. ``hash`` needs ``clean: table``: a view's text is stored, and the
-key would stand in it.
+Rules: ``drop`` (the column is absent), ``null`` (present, always NULL), ``mask`` (texts: eight
+asterisks and the last two characters of texts of at least six), ``hash`` (HMAC-SHA256 of the
+value's text under ``privacy.hash_key``, in hexadecimal: equal values stay joinable, and nobody
+without the key can test a guess). NULL stays NULL under every rule. ``hash`` needs ``clean:
+table``: a view's text is stored, and the key would stand in it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ def mask_sql(column: str) -> str:
 
 
 def keyed_hash(key: bytes) -> Callable[[Any, str | None], str | None]:
-    """A function (value, original text) → HMAC-SHA256 of the value's text in lower-case hexadecimal.
+    """A function (value, original text) → HMAC-SHA256 of the value's text in lower-case
+    hexadecimal.
 
     The original text stands in where the value had no place in its typed column.
 

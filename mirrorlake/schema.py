@@ -1,7 +1,7 @@
 """Schema versions: one hash for one shape of a source table.
 
-A raw table holds rows of exactly one version, so that a change of schema never rewrites or reinterprets
-what was loaded before it.
+A raw table holds rows of exactly one version, so that a change of schema never rewrites or
+reinterprets what was loaded before it.
 """
 
 from __future__ import annotations
@@ -16,11 +16,33 @@ _DISPLAY_WIDTH = re.compile(r"^((?:tiny|small|medium|big)?int|year)\(\d+\)")
 
 
 @dataclass(frozen=True)
+class Exact:
+    """How one column is read and kept.
+
+    Attributes:
+        name: the column's name, in MySQL and in the lake.
+        iceberg: Iceberg's type, in the specification's words.
+        select: the SQL expression of the value.
+        original: the SQL expression of the exact text of a value that has no place in the typed
+            column (NULL for all others), or None where every value has one.
+        keeps_value: whether the typed value stands beside its original (ENUM's error value) rather
+            than being NULL.
+    """
+
+    name: str
+    iceberg: str
+    select: str
+    original: str | None = None
+    keeps_value: bool = False
+
+
+@dataclass(frozen=True)
 class SchemaVersion:
     """The columns that a contract reads of a table, and their hash.
 
     Attributes:
-        table: the source table's name, without its database: equal tables of several databases share
+        table: the source table's name, without its database: equal tables of several databases
+        share
             their versions.
         columns: (name, type) in the server's order; types without what servers print differently.
     """
@@ -30,7 +52,8 @@ class SchemaVersion:
 
     @property
     def hash(self) -> str:
-        """Ten hexadecimal digits of SHA-256 over the table's name, its columns' names, types and sizes."""
+        """Ten hexadecimal digits of SHA-256 over the table's name, its columns' names, types and
+        sizes."""
         encoded = json.dumps([self.table, self.columns], ensure_ascii=False, separators=(",", ":"))
         return hashlib.sha256(encoded.encode()).hexdigest()[:10]
 
@@ -40,11 +63,14 @@ class SchemaVersion:
         return f"{self.table}_v_{self.hash}"
 
     def changes_from(self, earlier: SchemaVersion) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """What is new since an earlier version: (names of added columns, descriptions of all else)."""
+        """What is new since an earlier version: (names of added columns, descriptions of all
+        else)."""
         before, now = dict(earlier.columns), dict(self.columns)
         added = tuple(n for n in now if n not in before)
         gone = [f"{n} was dropped" for n in before if n not in now]
-        other = [f"{n} was {before[n]}, is {now[n]}" for n in before if n in now and now[n] != before[n]]
+        other = [
+            f"{n} was {before[n]}, is {now[n]}" for n in before if n in now and now[n] != before[n]
+        ]
         return added, tuple(gone + other)
 
 

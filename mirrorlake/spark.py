@@ -1,7 +1,8 @@
 """The one place where a Spark session is made or attached.
 
-The session is lazy: a run that needs no Spark starts no JVM. Spark's catalog is Iceberg's JDBC catalog
-over the same database that PyIceberg opens, with its cache off: cached tables hide others' commits.
+The session is lazy: a run that needs no Spark starts no JVM. Spark's catalog is Iceberg's JDBC
+catalog over the same database that PyIceberg opens, with its cache off: cached tables hide others'
+commits.
 """
 
 from __future__ import annotations
@@ -93,9 +94,7 @@ _LOCAL = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "4",
     "spark.sql.adaptive.enabled": "true",
-    "spark.sql.extensions": (
-        "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
-    ),
+    "spark.sql.extensions": ("org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"),
     # Both sides of an exact comparison must fail on what does not fit, never wrap or turn NULL.
     "spark.sql.ansi.enabled": "true",
     "spark.sql.caseSensitive": "false",
@@ -104,7 +103,8 @@ _LOCAL = {
 
 
 def catalog_settings(lake: Lake) -> dict[str, str]:
-    """Spark's settings for the lake's catalog; one that is not a SQL database comes from ``spark.conf``."""
+    """Spark's settings for the lake's catalog; one that is not a SQL database comes from
+    ``spark.conf``."""
     url = make_url(lake.catalog_uri())
     prefix = f"spark.sql.catalog.{CATALOG}"
     settings = {
@@ -119,7 +119,9 @@ def catalog_settings(lake: Lake) -> dict[str, str]:
         settings[f"{prefix}.uri"] = f"jdbc:sqlite:{url.database}?busy_timeout={wait}"
     else:
         port = f":{url.port}" if url.port else ""
-        settings[f"{prefix}.uri"] = f"jdbc:{url.get_backend_name()}://{url.host}{port}/{url.database}"
+        settings[f"{prefix}.uri"] = (
+            f"jdbc:{url.get_backend_name()}://{url.host}{port}/{url.database}"
+        )
         settings[f"{prefix}.jdbc.user"] = url.username or ""
         settings[f"{prefix}.jdbc.password"] = url.password or ""
     return settings
@@ -163,5 +165,6 @@ def _stop_gateway() -> None:
         if process.stdin:
             process.stdin.close()
         process.wait(timeout=30)
-    SparkContext._gateway = None
-    SparkContext._jvm = None
+    # PySpark keeps the dead gateway for the next session.
+    setattr(SparkContext, "_gateway", None)  # noqa: B010
+    setattr(SparkContext, "_jvm", None)  # noqa: B010

@@ -55,7 +55,8 @@ class SyncResult:
 
 @dataclass(frozen=True)
 class TableStatus:
-    """One table as the ledger and the lake know it; ``freshness`` counts from the newest load's moment."""
+    """One table as the ledger and the lake know it; ``freshness`` counts from the newest load's
+    moment."""
 
     table: str
     mode: str
@@ -98,17 +99,20 @@ class Engine:
             self.spark.stop()
 
     def plan(self, contract: TableContract, connection: Connection[Any]) -> TablePlan:
-        """The contract resolved against the server, refused if it can't be kept; nothing is written."""
+        """The contract resolved against the server, refused if it can't be kept; nothing is
+        written."""
         source = self.config.sources[contract.source]
-        plan = plan_table(contract, source, read_table(connection, contract.database, contract.table))
+        plan = plan_table(
+            contract, source, read_table(connection, contract.database, contract.table)
+        )
         check_rules(plan, self.config.privacy.hash_key)
         return plan
 
     def sync(self, contract: TableContract, progress: Progress | None = None) -> SyncResult:
         """Load the next window of a table and fold it: raw, then deduped, then clean.
 
-        Whatever a dead run left is put right first. A failure leaves every layer as it was, or a step
-        further; the next sync goes on from there.
+        Whatever a dead run left is put right first. A failure leaves every layer as it was, or a
+        step further; the next sync goes on from there.
 
         Raises:
             MirrorlakeError: see the errors of planning, loading and folding.
@@ -151,7 +155,8 @@ class Engine:
         return len(settle_loads(self.ledger, self.lake, contract.name, namespace))
 
     def _lease(self, contract: TableContract) -> Any:
-        """The table's lease; a holder that is about to finish is waited for, as long as for a lock."""
+        """The table's lease; a holder that is about to finish is waited for, as long as for a
+        lock."""
         deadline = time.monotonic() + self.config.ledger.wait.total_seconds()
         return _Waiting(lambda: self.ledger.lease(contract.name, self.run_id), deadline)
 
@@ -165,7 +170,8 @@ class Engine:
         newest = self.ledger.last_load(plan.name, "success")
         if newest and newest.receipt and newest.receipt.server != seen.server:
             raise SourceError(
-                f"source {plan.source.name} is now server {seen.server}; table {plan.name} was read from "
+                f"source {plan.source.name} is now server {seen.server}; table {plan.name} "
+                "was read from "
                 f"{newest.receipt.server}",
                 source=plan.source.name,
                 table=plan.name,
@@ -223,7 +229,8 @@ class Engine:
         return ", ".join(found)
 
     def count_rows(self, identifier: Identifier) -> int | None:
-        """The rows of a lake table as its main shows them, from metadata and delete files; None if absent."""
+        """The rows of a lake table as its main shows them, from metadata and delete files; None if
+        absent."""
         table = self.lake.load(identifier)
         if table is None:
             return None
@@ -262,7 +269,8 @@ def _refuse_changes(plan: TablePlan, newest: SchemaVersion) -> None:
         raise SchemaError(
             f"table {plan.name}: its schema changed in MySQL: {'; '.join(other)}",
             table=plan.name,
-            next_step="Added columns are taken up by themselves; for other changes mirror the table anew "
+            next_step="Added columns are taken up by themselves; for other changes mirror "
+            "the table anew "
             "under other namespaces, or change it back",
         )
 
@@ -286,5 +294,3 @@ def _result(
         settled=settled,
         seconds=round(seconds, 2),
     )
-
-

@@ -47,9 +47,7 @@ class Tally:
     seconds: float = 0.0
 
 
-def run_demo(
-    folder: Path, *, port: int | None, changes: int, once: bool, console: Console
-) -> int:
+def run_demo(folder: Path, *, port: int | None, changes: int, once: bool, console: Console) -> int:
     """Run the demo in ``folder``, made anew; 0 if every table is equal, else 1.
 
     Raises:
@@ -141,9 +139,7 @@ def _write(writer: LiveWriter, changes: int, report: Any) -> None:
         report(writer.changes)
 
 
-def _round(
-    engine: Engine, name: str, tallies: dict[str, Tally], console: Console
-) -> None:
+def _round(engine: Engine, name: str, tallies: dict[str, Tally], console: Console) -> None:
     """Sync every table once, with a bar per table."""
     started = time.monotonic()
     tables = engine.config.tables
@@ -199,16 +195,14 @@ def _compare(
             console.print(verdict.describe(), markup=False)
     console.print(table)
     console.print(
-        "“Deleted”: rows deleted in MySQL from incremental and append tables, exactly those that the "
-        "writer deleted; key sweeps, which find them, come with the proofs.",
+        "“Deleted”: rows deleted in MySQL from incremental and append tables, exactly those "
+        "that the writer deleted; key sweeps, which find them, come with the proofs.",
         highlight=False,
     )
     return good
 
 
-def _verdict(
-    engine: Engine, connection: Connection[Cursor], contract: TableContract
-) -> Verdict:
+def _verdict(engine: Engine, connection: Connection[Cursor], contract: TableContract) -> Verdict:
     identifier = Identifier(contract.namespaces.deduped, contract.table)
     table = engine.lake.load(identifier)
     if table is None:

@@ -13,6 +13,7 @@ from urllib.parse import quote, urlparse
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import NamespaceAlreadyExistsError, NoSuchNamespaceError, NoSuchTableError
 from pyiceberg.table import Table
+from sqlalchemy import make_url
 from sqlalchemy.exc import OperationalError
 
 from mirrorlake.config import LakeConfig
@@ -65,8 +66,10 @@ class Lake:
         uri = self.catalog_uri()
         wait = _seconds(self.config.catalog.wait)
         properties = {"type": "sql", "uri": uri, "warehouse": self.warehouse}
-        if uri.startswith("sqlite:"):
-            properties["uri"] = f"{uri}?timeout={wait}"
+        url = make_url(uri) if uri.startswith("sqlite:") else None
+        if url is not None:
+            waiting = url.update_query_dict({"timeout": str(wait)})
+            properties["uri"] = waiting.render_as_string(hide_password=False)
         return {**properties, **self.config.catalog.properties}
 
     def catalog_uri(self) -> str:
@@ -75,7 +78,8 @@ class Lake:
             return self.config.catalog.uri
         if not self.warehouse.startswith("file://"):
             raise LakeError(
-                f"the warehouse {self.warehouse} is not a local folder, so it can't hold the catalog",
+                f"the warehouse {self.warehouse} is not a local folder, so it can't hold "
+                "the catalog",
                 next_step="Set lake.catalog.uri to a database",
             )
         return f"sqlite:///{self.warehouse.removeprefix('file://')}/catalog.db"
@@ -120,7 +124,8 @@ class Lake:
                 return
 
     def location(self, identifier: Identifier) -> str:
-        """Where a table's files live: names are escaped where a file system would take them apart."""
+        """Where a table's files live: names are escaped where a file system would take them
+        apart."""
         parts = (quote(part, safe=" ") for part in identifier.path)
         return "/".join((self.warehouse, *parts))
 
@@ -151,5 +156,3 @@ def _seconds(wait: timedelta) -> int:
 def as_sql_identifier(name: str) -> str:
     """A column's name as Spark takes it."""
     return "`" + name.replace("`", "``") + "`"
-
-

@@ -119,7 +119,8 @@ def _head(table: Table) -> int | None:
 def _conflict(commit: Commit, table: Table | None) -> CommitConflict:
     head = _head(table) if table else "gone"
     return CommitConflict(
-        f"lake table {commit.identifier} moved from snapshot {commit.parent} to {head} during the load",
+        f"lake table {commit.identifier} moved from snapshot {commit.parent} to {head} "
+        "during the load",
         table=str(commit.identifier),
         next_step="Nothing of this load is visible: sync again",
         retryable=True,

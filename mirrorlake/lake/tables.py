@@ -33,7 +33,7 @@ from pyiceberg.types import (
 
 from mirrorlake.errors import LakeError
 from mirrorlake.lake.catalog import Identifier, Lake
-from mirrorlake.mysql.types import Exact
+from mirrorlake.schema import Exact
 
 LOAD = "_mirror_load"
 SEQ = "_mirror_seq"
@@ -114,7 +114,8 @@ def _schema(fields: Sequence[tuple[str, IcebergType]], with_original: bool) -> S
 
 
 def ensure_raw_table(lake: Lake, identifier: Identifier, schema: Schema) -> Table:
-    """The raw table of one schema version, made if it isn't there, partitioned by the mirror's day."""
+    """The raw table of one schema version, made if it isn't there, partitioned by the mirror's
+    day."""
     day = schema.find_field(DAY)
     spec = PartitionSpec(PartitionField(day.field_id, 1000, IdentityTransform(), DAY))
     return _ensure(lake, identifier, schema, spec, {})
@@ -131,7 +132,9 @@ def ensure_current_table(lake: Lake, identifier: Identifier, schema: Schema) -> 
     missing = [f for f in schema.fields if f.name not in existing]
     for field in schema.fields:
         there = existing.get(field.name)
-        if there is not None and isinstance(there, ListType) != isinstance(field.field_type, ListType):
+        if there is not None and isinstance(there, ListType) != isinstance(
+            field.field_type, ListType
+        ):
             raise _other_type(identifier, field.name, there, field.field_type)
         if there is not None and not isinstance(there, ListType) and there != field.field_type:
             raise _other_type(identifier, field.name, there, field.field_type)
@@ -143,7 +146,9 @@ def ensure_current_table(lake: Lake, identifier: Identifier, schema: Schema) -> 
     return table
 
 
-def _other_type(identifier: Identifier, name: str, there: IcebergType, asked: IcebergType) -> LakeError:
+def _other_type(
+    identifier: Identifier, name: str, there: IcebergType, asked: IcebergType
+) -> LakeError:
     return LakeError(
         f"lake table {identifier} has column {name!r} as {there}, the source now gives {asked}",
         table=str(identifier),

@@ -1,7 +1,7 @@
 """Sessions with a MySQL server, set the same way everywhere, and errors in our words.
 
-Every session of ours runs in UTC, in utf8mb4, with an empty ``sql_mode`` and REPEATABLE READ, and reads
-these settings back: a proxy that drops them would change values silently.
+Every session of ours runs in UTC, in utf8mb4, with an empty ``sql_mode`` and REPEATABLE READ, and
+reads these settings back: a proxy that drops them would change values silently.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ _REFUSED = {1044, 1045, 1698, 1130}
 class SourcePosition:
     """Where a source stands just before a read: what orders two observations of one row.
 
-    ``server`` identifies the server's data directory (MySQL ``server_uuid``, MariaDB ``server_uid``);
-    ``position`` is its GTID set, or '' where the server keeps no binary log; ``clock`` is the server's
-    UTC time.
+    ``server`` identifies the server's data directory (MySQL ``server_uuid``, MariaDB
+    ``server_uid``); ``position`` is its GTID set, or '' where the server keeps no binary log;
+    ``clock`` is the server's UTC time.
     """
 
     server: str
@@ -55,7 +55,9 @@ def quote(identifier: str) -> str:
     return "`" + identifier.replace("`", "``") + "`"
 
 
-def rows_of(connection: Connection[Any], sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+def rows_of(
+    connection: Connection[Any], sql: str, values: Sequence[Any] = ()
+) -> list[tuple[Any, ...]]:
     """All rows of one statement, values bound by the driver.
 
     Raises:
@@ -140,7 +142,8 @@ def session(source: SourceConfig, database: str | None = None) -> Iterator[Conne
 
 
 def read_position(connection: Connection[Any]) -> SourcePosition:
-    """The server's identity, GTID position and UTC clock, read in one statement where it has them."""
+    """The server's identity, GTID position and UTC clock, read in one statement where it has
+    them."""
     (version,) = rows_of(connection, "SELECT @@version")[0]
     if "mariadb" in str(version).lower():
         sql = "SELECT @@server_uid, @@gtid_binlog_pos, UTC_TIMESTAMP(6)"
@@ -161,7 +164,8 @@ def url_of(source: SourceConfig, database: str) -> str:
             f"source {source.name}: tls.ca can't be used yet: the reader of rows can "
             "encrypt, and can't check certificates",
             source=source.name,
-            next_step="Write `tls: required`, or reach the server through a tunnel that checks them",
+            next_step="Write `tls: required`, or reach the server through a tunnel that "
+            "checks them",
         )
     tls = "?require_ssl=true&verify_ca=false&verify_identity=false"
     user = percent(source.user, safe="")
@@ -179,7 +183,8 @@ def _set(connection: Connection[Any], source: SourceConfig) -> None:
     seen = rows_of(connection, f"SELECT {names}")[0]
     if tuple(str(s) for s in seen) != tuple(_SETTINGS.values()):
         raise SourceError(
-            f"source {source.name} did not keep the session's settings: {dict(zip(_SETTINGS, seen, strict=True))}",
+            f"source {source.name} did not keep the session's settings: "
+            f"{dict(zip(_SETTINGS, seen, strict=True))}",
             source=source.name,
             next_step="A proxy between us and MySQL drops them: connect to the server itself",
         )

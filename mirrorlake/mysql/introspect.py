@@ -1,7 +1,7 @@
 """What a MySQL server says of its tables: columns, keys, indexes, sizes (``information_schema``).
 
-Source: MySQL 8.0 manual, 28.3 "INFORMATION_SCHEMA General Tables"; MariaDB knowledge base, "Information
-Schema Tables".
+Source: MySQL 8.0 manual, 28.3 "INFORMATION_SCHEMA General Tables"; MariaDB knowledge base,
+"Information Schema Tables".
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ class Column:
 
 @dataclass(frozen=True)
 class Index:
-    """An index over whole columns; prefix and functional indexes are left out: they can't serve ranges."""
+    """An index over whole columns; prefix and functional indexes are left out: they can't serve
+    ranges."""
 
     name: str
     unique: bool
@@ -52,7 +53,8 @@ class Index:
 
 @dataclass(frozen=True)
 class ForeignKey:
-    """A foreign key of this table; ``on_update`` and ``on_delete`` are the server's words (CASCADE…)."""
+    """A foreign key of this table; ``on_update`` and ``on_delete`` are the server's words
+    (CASCADE…)."""
 
     columns: tuple[str, ...]
     on_update: str
@@ -72,7 +74,8 @@ class SourceTable:
     foreign_keys: tuple[ForeignKey, ...]
 
     def primary_key(self) -> tuple[str, ...]:
-        """The primary key, else the first unique index whose columns are all NOT NULL, else ``()``."""
+        """The primary key, else the first unique index whose columns are all NOT NULL, else
+        ``()``."""
         nullable = {c.name for c in self.columns if c.nullable}
         unique = [i for i in self.indexes if i.unique and not nullable & set(i.columns)]
         unique.sort(key=lambda i: (i.name != "PRIMARY", len(i.columns), i.name))
@@ -91,7 +94,8 @@ class SourceTable:
         )
 
     def led_by(self, column: str) -> bool:
-        """Whether an index begins with that column, so that a range of it is read without a scan."""
+        """Whether an index begins with that column, so that a range of it is read without a
+        scan."""
         return any(i.columns[0].lower() == column.lower() for i in self.indexes)
 
     def has_unique(self, key: Sequence[str]) -> bool:
@@ -106,12 +110,13 @@ class SourceTable:
 
 _COLUMNS = """
 SELECT COLUMN_NAME, ORDINAL_POSITION, DATA_TYPE, COLUMN_TYPE, IS_NULLABLE, CHARACTER_SET_NAME,
-       COLLATION_NAME, NUMERIC_PRECISION, NUMERIC_SCALE, CHARACTER_MAXIMUM_LENGTH, DATETIME_PRECISION,
-       EXTRA, COLUMN_COMMENT, TABLE_NAME
+       COLLATION_NAME, NUMERIC_PRECISION, NUMERIC_SCALE, CHARACTER_MAXIMUM_LENGTH,
+       DATETIME_PRECISION, EXTRA, COLUMN_COMMENT, TABLE_NAME
 FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = %s ORDER BY TABLE_NAME, ORDINAL_POSITION"""
 _INDEXES = """
 SELECT TABLE_NAME, INDEX_NAME, NON_UNIQUE, COLUMN_NAME, SUB_PART, INDEX_TYPE
-FROM information_schema.STATISTICS WHERE TABLE_SCHEMA = %s ORDER BY TABLE_NAME, INDEX_NAME, SEQ_IN_INDEX"""
+FROM information_schema.STATISTICS WHERE TABLE_SCHEMA = %s
+ORDER BY TABLE_NAME, INDEX_NAME, SEQ_IN_INDEX"""
 _TABLES = """
 SELECT TABLE_NAME, ENGINE, TABLE_ROWS FROM information_schema.TABLES
 WHERE TABLE_SCHEMA = %s AND TABLE_TYPE IN ('BASE TABLE', 'SYSTEM VERSIONED') ORDER BY TABLE_NAME"""
@@ -163,7 +168,8 @@ def read_table(connection: Connection[Any], database: str, table: str) -> Source
         raise SchemaError(
             f"MySQL has no table {database}.{table} that this user may read",
             table=f"{database}.{table}",
-            next_step="Check its name and the user's SELECT privilege, or remove it from the contract",
+            next_step="Check its name and the user's SELECT privilege, or remove it from "
+            "the contract",
         )
     return tables[table]
 
@@ -179,8 +185,8 @@ def read_samples(
     if not names:
         return {}
     columns = ", ".join(f"CAST({quote(n)} AS CHAR)" for n in names)
-    sql = f"SELECT {columns} FROM {quote(table.database)}.{quote(table.name)} LIMIT {int(limit)}"
-    found = rows_of(connection, sql)
+    sql = f"SELECT {columns} FROM {quote(table.database)}.{quote(table.name)} LIMIT %s"  # noqa: S608
+    found = rows_of(connection, sql, (limit,))
     return {n: [str(row[i]) for row in found if row[i] is not None] for i, n in enumerate(names)}
 
 
@@ -229,7 +235,9 @@ def _indexes_by_table(found: Sequence[Sequence[Any]]) -> Mapping[str, list[Index
 def _foreign_keys_by_table(found: Sequence[Sequence[Any]]) -> Mapping[str, list[ForeignKey]]:
     keys: dict[tuple[str, str], tuple[str, str, list[str]]] = {}
     for table, name, on_update, on_delete, column in found:
-        keys.setdefault((str(table), str(name)), (str(on_update), str(on_delete), []))[2].append(str(column))
+        keys.setdefault((str(table), str(name)), (str(on_update), str(on_delete), []))[2].append(
+            str(column)
+        )
     by_table: dict[str, list[ForeignKey]] = {}
     for (table, _), (on_update, on_delete, columns) in keys.items():
         by_table.setdefault(table, []).append(ForeignKey(tuple(columns), on_update, on_delete))

@@ -1,8 +1,9 @@
-"""How each MySQL type is kept exactly: what is selected, what Iceberg holds, and where a value has no place.
+"""How each MySQL type is kept exactly: what is selected, what Iceberg holds, and where a value has
+no place.
 
-The Arrow reader (connectorx) can't set its session and turns some types into something else, so every
-column is *projected in SQL* into a form that the reader carries unchanged under any server setting, and
-cast in Arrow with overflow checks:
+The Arrow reader (connectorx) can't set its session and turns some types into something else, so
+every column is *projected in SQL* into a form that the reader carries unchanged under any server
+setting, and cast in Arrow with overflow checks:
 
 ========================================  =======================  =================================
 MySQL                                     Iceberg                  selected as
@@ -10,15 +11,15 @@ MySQL                                     Iceberg                  selected as
 TINYINT…INT, ≤ MEDIUMINT UNSIGNED, YEAR   int                      itself
 INT UNSIGNED, BIGINT                      long                     itself
 BIGINT UNSIGNED                           decimal(20,0)            itself (uint64)
-DECIMAL(p ≤ 38, s)                        decimal(p,s)             itself, or text where the reader cuts
-FLOAT, DOUBLE                             float, double            itself (binary protocol: the bits)
-CHAR, VARCHAR, TEXT, JSON, SET            string                   text
-ENUM                                      string                   text; index 0 marked in the original
-BINARY, VARBINARY, BLOB                   binary                   itself
+DECIMAL(p ≤ 38, s)                        decimal(p,s)             itself, or text
+FLOAT, DOUBLE                             float, double            itself (binary protocol: the
+bits) CHAR, VARCHAR, TEXT, JSON, SET            string                   text
+ENUM                                      string                   text; index 0 marked in the
+original BINARY, VARBINARY, BLOB                   binary                   itself
 BIT(n ≤ 63), BIT(64)                      long, decimal(20,0)      CAST … AS UNSIGNED
 DATE, DATETIME                            date, timestamp          NULL + original if a part is zero
-TIMESTAMP                                 timestamptz              UNIX_TIMESTAMP × 10⁶; zero → original
-TIME                                      string                   text
+TIMESTAMP                                 timestamptz              UNIX_TIMESTAMP × 10⁶; zero →
+original TIME                                      string                   text
 ========================================  =======================  =================================
 
 Anything else is refused by name before a row is read.
@@ -28,11 +29,10 @@ Source: MySQL 8.0 manual, chapter 11 "Data Types"; Iceberg specification, "Primi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from mirrorlake.errors import TypeRefused
 from mirrorlake.mysql.connect import quote
 from mirrorlake.mysql.introspect import Column, SourceTable
+from mirrorlake.schema import Exact
 
 _SMALL_INTEGERS = ("tinyint", "smallint", "mediumint")
 _TEXTS = ("varchar", "tinytext", "text", "mediumtext", "longtext", "set")
@@ -41,27 +41,6 @@ _BINARIES = ("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"
 _REVERSIBLE = ("utf8mb4", "utf8mb3", "utf8", "ascii", "latin1")
 # The reader holds decimals as 96-bit integers at scale 10: more digits fail, a larger scale is cut.
 _READER_SCALE, _READER_DIGITS = 10, 28
-
-
-@dataclass(frozen=True)
-class Exact:
-    """How one column is read and kept.
-
-    Attributes:
-        name: the column's name, in MySQL and in the lake.
-        iceberg: Iceberg's type, in the specification's words.
-        select: the SQL expression of the value.
-        original: the SQL expression of the exact text of a value that has no place in the typed
-            column (NULL for all others), or None where every value has one.
-        keeps_value: whether the typed value stands beside its original (ENUM's error value) rather
-            than being NULL.
-    """
-
-    name: str
-    iceberg: str
-    select: str
-    original: str | None = None
-    keeps_value: bool = False
 
 
 def exact_columns(table: SourceTable, excluded: frozenset[str] = frozenset()) -> tuple[Exact, ...]:
@@ -80,7 +59,8 @@ def exact_columns(table: SourceTable, excluded: frozenset[str] = frozenset()) ->
             f"table {name} has columns whose type can't be kept exactly: {listed}",
             table=name,
             column=refused[0].name,
-            next_step="Leave the table out of the contract, or mark these columns `pci: never` to skip them",
+            next_step="Leave the table out of the contract, or mark these columns `pci: "
+            "never` to skip them",
         )
     return tuple(exact for _, exact in found if exact is not None)
 
@@ -151,7 +131,9 @@ def _text(column: Column) -> Exact | None:
         return Exact(column.name, "string", f"TRIM(TRAILING ' ' FROM {name})")
     if kind == "enum":
         # Its error value prints like a legal '': index 0 tells them apart.
-        return Exact(column.name, "string", as_text, f"IF({name} + 0 = 0, '0', NULL)", keeps_value=True)
+        return Exact(
+            column.name, "string", as_text, f"IF({name} + 0 = 0, '0', NULL)", keeps_value=True
+        )
     return Exact(column.name, "string", name) if kind in _TEXTS else None
 
 

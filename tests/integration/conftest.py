@@ -70,7 +70,8 @@ def database(server: MariaDB) -> Iterator[str]:
 
 @pytest.fixture
 def sql(server: MariaDB, database: str) -> Iterator[Callable[..., Any]]:
-    """Run statements in the test's database, in UTC and with a lenient mode; returns the last rows."""
+    """Run statements in the test's database, in UTC and with a lenient mode; returns the last
+    rows."""
     connection = server.admin(database)
 
     def run(*statements: str, values: tuple[Any, ...] = ()) -> Any:
@@ -85,10 +86,9 @@ def sql(server: MariaDB, database: str) -> Iterator[Callable[..., Any]]:
 
 
 @pytest.fixture
-def engine_for(
-    server: MariaDB, place: Place, database: str
-) -> Callable[[dict[str, Any]], Engine]:
-    """An engine over contracts of the test's own database: ``engine_for({"orders": {"mode": …}})``."""
+def engine_for(server: MariaDB, place: Place, database: str) -> Callable[[dict[str, Any]], Engine]:
+    """An engine over contracts of the test's own database: ``engine_for({"orders": {"mode":
+    …}})``."""
 
     def make(tables: dict[str, Any], source: dict[str, Any] | None = None) -> Engine:
         config = write_config(place.folder, server, {database: {"tables": tables}}, source)

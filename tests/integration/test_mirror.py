@@ -1,4 +1,5 @@
-"""Every row of every demo table, judged by the oracle: after the first copy, after 2,000 live changes."""
+"""Every row of every demo table, judged by the oracle: after the first copy, after 2,000 live
+changes."""
 
 from __future__ import annotations
 
@@ -9,7 +10,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from tests.integration.conftest import HASH_KEY, PASSWORD, Place, connected
 
 from mirrorlake.config import TableContract, load_config
 from mirrorlake.demo.mariadb import MariaDB
@@ -20,6 +20,7 @@ from mirrorlake.demo.shop import create_shop, demo_contract
 from mirrorlake.demo.writer import LiveWriter
 from mirrorlake.lake.catalog import Identifier
 from mirrorlake.sync import Engine, SyncResult
+from tests.integration.conftest import HASH_KEY, PASSWORD, Place, connected
 
 CHANGES = 2_000
 
@@ -97,9 +98,7 @@ def test_every_clean_row_shows_its_masks(mirrored: Mirrored, place: Place) -> No
         kept = without_keys(clean, contract.key, gone)
         assert clean.num_rows - kept.num_rows == len(gone)
         with connected(mirrored.server, contract.database) as connection:
-            source = read_source(
-                connection, contract.database, contract.table, contract.excluded
-            )
+            source = read_source(connection, contract.database, contract.table, contract.excluded)
         found = check_clean(
             source, contract.key, kept, contract.rules, HASH_KEY.encode(), contract.excluded
         )
@@ -118,14 +117,13 @@ def clean_rows(place: Place, contract: TableContract) -> pa.Table:
 
 def without_keys(rows: pa.Table, key: tuple[str, ...], gone: list[tuple[str, ...]]) -> pa.Table:
     columns = [rows[name].to_pylist() for name in key]
-    keep = [
-        tuple(str(v) for v in values) not in set(gone) for values in zip(*columns, strict=True)
-    ]
+    keep = [tuple(str(v) for v in values) not in set(gone) for values in zip(*columns, strict=True)]
     return rows.filter(pa.array(keep, pa.bool_()))
 
 
 def test_deduped_equals_a_rebuild_from_raw(mirrored: Mirrored) -> None:
-    """The rebuild is plain Python over PyIceberg: the last observation of each key, in any order."""
+    """The rebuild is plain Python over PyIceberg: the last observation of each key, in any
+    order."""
     for contract in mirrored.engine.config.tables:
         if contract.mode == "full" or contract.source == "nyc":
             continue
@@ -190,7 +188,9 @@ def test_raw_days_are_the_cursors_days(mirrored: Mirrored) -> None:
     raw = mirrored.engine.lake.load(Identifier(contract.namespaces.raw, version.raw_table))
     assert raw is not None
     rows = raw.scan(selected_fields=("time_hour", "_mirror_day")).to_arrow()
-    assert pc.all(pc.equal(rows["time_hour"].cast(pa.date32(), safe=False), rows["_mirror_day"])).as_py()
+    assert pc.all(
+        pc.equal(rows["time_hour"].cast(pa.date32(), safe=False), rows["_mirror_day"])
+    ).as_py()
     assert len(set(rows["_mirror_day"].to_pylist())) == 366
 
 

@@ -1,0 +1,45 @@
+"""Partitions: days in UTC, one definition for the whole location.
+
+Dagster refuses a run over assets whose partitions begin on different days, so all begin on the earliest
+start of any contract. What a table is not asked for is decided here, day by day.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, date, datetime
+
+import dagster as dg
+
+from mirrorlake.config import TableContract
+
+FIRST_DAY = date(2020, 1, 1)
+"""Where partitions begin if no contract names an earlier start."""
+
+
+def build_days(contracts: Sequence[TableContract]) -> dg.DailyPartitionsDefinition:
+    """The location's days; the open day is a partition already."""
+    first = min([FIRST_DAY, *(c.start for c in contracts if c.start)])
+    return dg.DailyPartitionsDefinition(start_date=first.isoformat(), end_offset=1)
+
+
+def today(now: datetime | None = None) -> date:
+    """The open day (UTC)."""
+    return (now or datetime.now(UTC)).astimezone(UTC).date()
+
+
+def refused_days(
+    contract: TableContract, days: Iterable[date], loaded: Iterable[date], open_day: date
+) -> dict[date, str]:
+    """The days that can't be loaded, each with the reason.
+
+    ``loaded`` are the days that raw holds: a copy that was made on a past day is still there.
+    """
+    kept = set(loaded)
+    refused: dict[date, str] = {}
+    for day in days:
+        if contract.start is not None and day < contract.start:
+            refused[day] = f"it is before the table's start ({contract.start}) and is not asked for"
+        elif contract.mode == "full" and day < open_day and day not in kept:
+            refused[day] = (
+                "mode full copies the table as it is now: a past day's copy can't be made"
+            )
+    return refused

@@ -1,0 +1,85 @@
+"""The code location, as Dagster's server loads it.
+
+``MIRRORLAKE_CONFIG`` names the contract file; without it, ``mirrorlake.yaml`` in the working folder or
+beside this file. Only that file is read when the location loads: nothing is opened.
+"""
+
+import logging
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+from dagster._core.errors import DagsterUserCodeProcessError
+from dagster._utils.error import SerializableErrorInfo
+
+from assets import build_chain, build_days
+from checks import build_checks
+from mirrorlake.config import Config
+from mirrorlake.errors import ConfigError
+from resources import build_resources
+from resources.contracts import read_config
+from sensors import build_moved_sensor, build_schedule, failed_runs
+
+logger = logging.getLogger("mirrorlake.location")
+
+
+def config_path() -> Path:
+    """Where the contract file is, or would be."""
+    if named := os.environ.get("MIRRORLAKE_CONFIG"):
+        return Path(named).absolute()
+    here = Path.cwd() / "mirrorlake.yaml"
+    return here if here.exists() else Path(__file__).absolute().parent / "mirrorlake.yaml"
+
+
+def build_definitions(
+    config: Config, resources: Mapping[str, Any] | None = None
+) -> dg.Definitions:
+    """Everything that Dagster is told of a config.
+
+    Args:
+        config: the contracts.
+        resources: replaces resources by name; tests give their own.
+    """
+    days = build_days(config.tables)
+    by_source = {s: [c for c in config.tables if c.source == s] for s in config.sources}
+    watched = {source: tables for source, tables in by_source.items() if tables}
+    return dg.Definitions(
+        assets=[asset for c in config.tables for asset in build_chain(c, days)],
+        asset_checks=[check for c in config.tables for check in build_checks(c)],
+        sensors=[failed_runs, *(build_moved_sensor(s, tables) for s, tables in watched.items())],
+        schedules=[build_schedule(config.tables)] if config.tables else [],
+        resources={**build_resources(str(config.path)), **(resources or {})},
+        # All steps of a run share one process, and so one JVM.
+        executor=dg.in_process_executor,
+    )
+
+
+def load_definitions(path: Path) -> dg.Definitions:
+    """The definitions of the file at ``path``; none if it isn't there.
+
+    Raises:
+        DagsterUserCodeProcessError: the file says something that can't be kept. The location then shows
+            that message alone.
+    """
+    if not path.exists():
+        logger.warning(
+            "There is no contract file %s: the location is empty. Write one with `mirrorlake init`, or "
+            "name yours in MIRRORLAKE_CONFIG, and reload",
+            path,
+        )
+        return dg.Definitions()
+    try:
+        return build_definitions(read_config(str(path)))
+    except ConfigError as error:
+        raise without_trace(error) from None
+
+
+def without_trace(error: ConfigError) -> DagsterUserCodeProcessError:
+    """The error as Dagster shows it without a stack: the message is all there is to know."""
+    info = SerializableErrorInfo(f"{error}\n", [], "ConfigError")
+    return DagsterUserCodeProcessError(str(error), user_code_process_error_infos=[info])
+
+
+defs = load_definitions(config_path())

@@ -1,0 +1,274 @@
+"""Observing the lake: what its tables hold, without Spark, and how that compares with a count in
+MySQL.
+
+Everything here reads committed tables through PyIceberg. A difference is a value; a failure to
+look is an exception.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+from pyiceberg.expressions import (
+    AlwaysTrue,
+    And,
+    BooleanExpression,
+    GreaterThanOrEqual,
+    IsNull,
+    LessThan,
+    Or,
+)
+from pyiceberg.table import Table
+from pymysql.connections import Connection
+
+from mirrorlake.config import TableContract
+from mirrorlake.errors import LakeError
+from mirrorlake.lake.catalog import Identifier, Lake
+from mirrorlake.lake.tables import DAY
+from mirrorlake.ledger import Ledger, Load
+from mirrorlake.mysql.connect import quote, rows_of
+from mirrorlake.plan import TablePlan, time_bound
+
+_TIMES = ("datetime", "timestamp", "date")
+# Of `SELECT … AS `name`, … FROM`: each column that a view gives out.
+_SHOWN = re.compile(r" AS `((?:[^`]|``)+)`(?=, | FROM )")
+
+
+def deduped_of(contract: TableContract) -> Identifier:
+    """The lake table with one row per key."""
+    return Identifier(contract.namespaces.deduped, contract.table)
+
+
+def clean_of(contract: TableContract) -> Identifier:
+    """What people query."""
+    return Identifier(contract.namespaces.clean, contract.table)
+
+
+def raw_tables(lake: Lake, ledger: Ledger, contract: TableContract) -> list[Table]:
+    """The raw tables of all schema versions that exist, oldest first."""
+    names = dict.fromkeys(v.raw_table for v in ledger.schema_versions(contract.name))
+    found = (lake.load(Identifier(contract.namespaces.raw, name)) for name in names)
+    return [table for table in found if table is not None]
+
+
+def raw_days(lake: Lake, ledger: Ledger, contract: TableContract) -> dict[date, int]:
+    """Row versions per raw day, from the tables' metadata alone; days without any are absent."""
+    days: Counter[date] = Counter()
+    for table in raw_tables(lake, ledger, contract):
+        with lake.translated(contract.name):
+            for row in table.inspect.partitions().to_pylist():
+                days[row["partition"][DAY]] += int(row["record_count"])
+    return dict(days)
+
+
+def duplicate_keys(lake: Lake, contract: TableContract) -> int:
+    """How many keys stand in more than one row of deduped. Reads the key's columns, nothing else.
+
+    Raises:
+        LakeError: the table is not there, or can't be read.
+    """
+    table = _deduped(lake, contract)
+    key = _names(table, contract.key)
+    with lake.translated(contract.name):
+        keys: pa.Table = table.scan(selected_fields=key).to_arrow()
+    return keys.num_rows - keys.group_by(list(key)).aggregate([]).num_rows
+
+
+def shown_columns(lake: Lake, ledger: Ledger, contract: TableContract) -> dict[str, str | None]:
+    """The columns of clean; of a view each with the SQL that makes it, of a table with None.
+
+    Raises:
+        LakeError: clean is neither there as a table nor was it made as a view.
+    """
+    identifier = clean_of(contract)
+    table = lake.load(identifier)
+    if table is not None:
+        return {field.name: None for field in table.schema().fields}
+    definition = ledger.definition(f"view {identifier}")
+    if definition is None:
+        raise LakeError(
+            f"clean table {identifier} is not there",
+            table=contract.name,
+            next_step="Materialise the table's chain first",
+        )
+    return view_columns(definition)
+
+
+def view_columns(definition: str) -> dict[str, str | None]:
+    """The columns that a view of ours gives out, each with its SQL.
+
+    >>> view_columns("SELECT `a` AS `a`, f(`b`) AS `b` FROM `lake`.`n`.`t`")
+    {'a': '`a`', 'b': 'f(`b`)'}
+    """
+    shown: dict[str, str | None] = {}
+    start = len("SELECT ")
+    for match in _SHOWN.finditer(definition):
+        shown[match[1].replace("``", "`")] = definition[start : match.start()]
+        start = match.end() + len(", ")
+    return shown
+
+
+def exposed_columns(contract: TableContract, shown: Mapping[str, str | None]) -> dict[str, str]:
+    """Columns of clean that break the contract's rules, each with what is wrong.
+
+    A ruled column must not come through as it is: dropped and PCI columns not at all.
+    """
+    wrong: dict[str, str] = {}
+    for name, sql in shown.items():
+        rule = contract.column_rule(name)
+        if rule is None:
+            continue
+        if rule.pci:
+            wrong[name] = "is never to be read (pci)"
+        elif rule.pii == "drop":
+            wrong[name] = "is to be dropped (pii)"
+        elif sql is not None and sql.strip("`") == name:
+            wrong[name] = f"is shown as it is, and the rule is {rule.pii} (pii)"
+    return wrong
+
+
+def stored_pci(lake: Lake, ledger: Ledger, contract: TableContract) -> dict[str, str]:
+    """PCI columns that stand in any table of the chain: name of the column → of the table."""
+    excluded = {name.casefold() for name in contract.excluded}
+    there = [lake.load(deduped_of(contract)), lake.load(clean_of(contract))]
+    tables = [*raw_tables(lake, ledger, contract), *(t for t in there if t is not None)]
+    return {
+        field.name: ".".join(table.name())
+        for table in tables
+        for field in table.schema().fields
+        if field.name.casefold() in excluded
+    }
+
+
+@dataclass(frozen=True)
+class Tally:
+    """Rows of one table older than a bound, counted on both sides.
+
+    Attributes:
+        bound: what "older" means, in words.
+        source: rows in MySQL now.
+        mirror: rows in deduped.
+        updated: rows of ``mirror`` that MySQL still has, changed since the load: they left the
+        range.
+    """
+
+    bound: str
+    source: int
+    mirror: int
+    updated: int
+
+    @property
+    def lost(self) -> int:
+        """Rows that MySQL has and the mirror lacks."""
+        return max(0, self.source + self.updated - self.mirror)
+
+    @property
+    def surplus(self) -> int:
+        """Rows that the mirror has and MySQL no longer."""
+        return max(0, self.mirror - self.updated - self.source)
+
+
+def tally_full(lake: Lake, contract: TableContract, load: Load) -> Tally:
+    """The rows that the newest copy read, against deduped."""
+    rows = load.receipt.rows if load.receipt else 0
+    table = _deduped(lake, contract)
+    return Tally("the newest copy", rows, _count(lake, table, AlwaysTrue()), 0)
+
+
+def tally_rows(
+    connection: Connection[Any], plan: TablePlan, lake: Lake, load: Load
+) -> Tally | None:
+    """Count the rows that were older than settle when ``load`` read, in MySQL and in deduped.
+
+    Rows that were updated since have left MySQL's range; their keys are looked up in the mirror's,
+    so that they aren't taken for lost ones. None while there is no range to compare.
+
+    Raises:
+        SourceError: MySQL could not be asked.
+        LakeError: deduped is not there, or can't be read.
+    """
+    bounds = _bounds(plan, load)
+    if bounds is None or plan.cursor is None:
+        return None
+    old, changed, value, first = bounds
+    where = f"FROM {quote(plan.table.database)}.{quote(plan.table.name)} WHERE"
+    table = _deduped(lake, plan.contract)
+    cursor = plan.cursor.name
+    # A cursor without a place in its typed column is a zero date: NULL in the lake, first in MySQL.
+    below: BooleanExpression = Or(LessThan(cursor, value), IsNull(cursor))
+    if first is not None:
+        below = And(GreaterThanOrEqual(cursor, first), LessThan(cursor, value))
+    (source,) = rows_of(connection, f"SELECT COUNT(*) {where} {old}")[0]
+    mirror = _count(lake, table, below)
+    updated = 0
+    if changed and mirror != source and plan.key:
+        keys = ", ".join(quote(k) for k in plan.key)
+        moved = {_plain(r) for r in rows_of(connection, f"SELECT {keys} {where} {changed}")}
+        with lake.translated(plan.name):
+            scanned = table.scan(row_filter=below, selected_fields=plan.key).to_arrow()
+        columns = [scanned.column(k).to_pylist() for k in plan.key]
+        updated = sum(_plain(row) in moved for row in zip(*columns, strict=True))
+    return Tally(f"{cursor} < {value}", int(source), mirror, updated)
+
+
+def _bounds(plan: TablePlan, load: Load) -> tuple[str, str, Any, Any] | None:
+    """SQL of the old rows, SQL of the rows past them, and the range's ends as the lake takes them."""
+    cursor, receipt = plan.cursor, load.receipt
+    if cursor is None or receipt is None or receipt.hi is None:
+        return None
+    name = quote(cursor.name)
+    if cursor.data_type not in _TIMES:
+        high = int(receipt.hi) - plan.contract.overlap_keys
+        return f"{name} < {high}", "", high, None
+    at = datetime.fromisoformat(receipt.moment) - plan.contract.settle
+    # A day after the start: there the zone of the cursor can't decide what was asked.
+    start = plan.contract.start + timedelta(days=1) if plan.contract.start else None
+    if cursor.data_type == "timestamp":
+        zone = plan.source.zone
+        old, changed = time_bound(cursor, at, zone, "<"), time_bound(cursor, at, zone)
+        value: Any = at.replace(tzinfo=UTC).isoformat()
+    else:
+        # An hour below the wall clock, whichever way the zone turns: only the margin grows.
+        wall = at.replace(tzinfo=UTC).astimezone(plan.source.zone).replace(tzinfo=None)
+        wall -= timedelta(hours=1)
+        text = wall.date().isoformat() if cursor.data_type == "date" else wall.isoformat(sep=" ")
+        old, changed = f"{name} < '{text}'", f"{name} >= '{text}'"
+        value = text.replace(" ", "T")
+    if start is None:
+        return old, changed, value, None
+    zone_text = "+00:00" if cursor.data_type == "timestamp" else ""
+    first = start.isoformat() if cursor.data_type == "date" else f"{start}T00:00:00{zone_text}"
+    return f"({old}) AND {name} >= '{start}'", changed, value, first
+
+
+def _plain(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    """A key without time zones: MySQL's sessions are in UTC and say none."""
+    return tuple(v.replace(tzinfo=None) if isinstance(v, datetime) else v for v in row)
+
+
+def _deduped(lake: Lake, contract: TableContract) -> Table:
+    table = lake.load(deduped_of(contract))
+    if table is None:
+        raise LakeError(
+            f"deduped table {deduped_of(contract)} is not there",
+            table=contract.name,
+            next_step="Materialise the table's chain first",
+        )
+    return table
+
+
+def _names(table: Table, columns: tuple[str, ...]) -> tuple[str, ...]:
+    """The columns as the lake spells them: MySQL's names are one in any case."""
+    spelled = {field.name.casefold(): field.name for field in table.schema().fields}
+    return tuple(spelled.get(c.casefold(), c) for c in columns)
+
+
+def _count(lake: Lake, table: Table, condition: BooleanExpression) -> int:
+    with lake.translated(table.name()):
+        return table.scan(row_filter=condition).count()

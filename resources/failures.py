@@ -1,0 +1,32 @@
+"""The engine's errors in Dagster's words: one clear message, retried where the engine says it helps."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import dagster as dg
+
+from mirrorlake.errors import MirrorlakeError
+
+RETRIES = 3
+WAIT_SECONDS = 10
+
+
+@contextmanager
+def told(retries: int, *, again: bool = True) -> Iterator[None]:
+    """Raise `MirrorlakeError` as a failure of the step, or as a request to try it again.
+
+    Args:
+        retries: how often the step was retried already; each time it waits twice as long.
+        again: whether to retry at all.
+
+    Raises:
+        RetryRequested: the error is of a kind that may pass by itself, and retries are left.
+        Failure: it is not.
+    """
+    try:
+        yield
+    except MirrorlakeError as error:
+        if again and error.retryable and retries < RETRIES:
+            raise dg.RetryRequested(RETRIES, WAIT_SECONDS * 2**retries) from error
+        metadata = {"error": type(error).__name__, "next step": error.next_step or "-"}
+        raise dg.Failure(str(error), metadata=metadata, allow_retries=False) from error

@@ -1,0 +1,26 @@
+"""Spark, for models that stand beside the chains."""
+
+from typing import Any
+
+import dagster as dg
+from dagster_pyspark import LazyPySparkResource
+
+from resources.engine import EngineResource
+
+
+class SparkResource(LazyPySparkResource):
+    """dagster-pyspark's lazy resource over the engine's session: there is one JVM per process.
+
+    ``spark_config`` is not read: the session is made from the contract file's ``spark`` section.
+    """
+
+    engine: dg.ResourceDependency[EngineResource]
+
+    @property
+    def spark_session(self) -> Any:
+        """The session; the first call starts or attaches it."""
+        return self.engine.engine.spark.get()
+
+    @property
+    def spark_context(self) -> Any:
+        return self.spark_session.sparkContext

@@ -1,0 +1,114 @@
+"""One sensor per source: which of its tables moved, and a run for their chains."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import dagster as dg
+from dagster import AssetObservation, DataVersion
+from dagster._core.definitions.data_version import DATA_VERSION_TAG
+
+from assets.keys import SOURCE_TAG, source_key
+from mirrorlake.config import TableContract
+from mirrorlake.watch import (
+    Mark,
+    Moved,
+    Seen,
+    find_moved,
+    marks_from_json,
+    marks_to_json,
+    run_key,
+)
+from resources.failures import told
+from sensors.requests import chains_of, request_chains
+
+INTERVAL_SECONDS = 60
+_UNFINISHED = [
+    dg.DagsterRunStatus.QUEUED,
+    dg.DagsterRunStatus.NOT_STARTED,
+    dg.DagsterRunStatus.STARTING,
+    dg.DagsterRunStatus.STARTED,
+    dg.DagsterRunStatus.CANCELING,
+]
+
+
+def build_moved_sensor(
+    source: str, contracts: Sequence[TableContract]
+) -> dg.SensorDefinition:
+    """The sensor of one source.
+
+    A tick looks at all its tables by one connection. While a run of the source is under way it looks at
+    nothing: what moves meanwhile is seen after it. A source that can't be asked fails the tick with the
+    reason and leaves the cursor where it was.
+    """
+
+    @dg.sensor(
+        name=f"moved_{re.sub(r'[^A-Za-z0-9_]', '_', source)}",
+        asset_selection=chains_of(contracts),
+        minimum_interval_seconds=INTERVAL_SECONDS,
+        required_resource_keys={"mysql", "ledger"},
+        description=f"Requests the chains of the tables of source {source} that moved in MySQL.",
+    )
+    def moved(context: dg.SensorEvaluationContext) -> Any:
+        under_way = dg.RunsFilter(tags={SOURCE_TAG: source}, statuses=_UNFINISHED)
+        if context.instance.get_run_records(under_way, limit=1):
+            return dg.SkipReason(f"A run of source {source} is under way")
+        return _look(context, source, contracts)
+
+    return moved
+
+
+def _look(
+    context: dg.SensorEvaluationContext, source: str, contracts: Sequence[TableContract]
+) -> dg.SensorResult | dg.SkipReason:
+    marks = marks_from_json(context.cursor)
+    with told(0, again=False):
+        mysql, ledger = context.resources.mysql, context.resources.ledger.ledger
+        with mysql.session(source) as connection:
+            config = mysql.contracts.sources[source]
+            seen = find_moved(connection, config, contracts, marks, ledger)
+    for reason in seen.refused.values():
+        context.log.warning(reason)
+    if not seen.moved:
+        return dg.SkipReason(_nothing(seen, len(contracts)))
+    return _ask(source, contracts, marks, seen)
+
+
+def _ask(
+    source: str, contracts: Sequence[TableContract], marks: Mapping[str, Mark], seen: Seen
+) -> dg.SensorResult:
+    """The request, and the marks of exactly the tables that it asks for moved on."""
+    known = {contract.name for contract in contracts}
+    kept = {name: mark for name, mark in marks.items() if name in known}
+    request = request_chains(
+        [m.contract for m in seen.moved],
+        seen.clock.date(),
+        run_key(source, seen.moved),
+        ", ".join(sorted({m.reason for m in seen.moved})),
+    )
+    return dg.SensorResult(
+        run_requests=[request],
+        cursor=marks_to_json({**kept, **{m.contract.name: m.mark for m in seen.moved}}),
+        asset_events=[_observed(m) for m in seen.moved],
+    )
+
+
+def _observed(moved: Moved) -> AssetObservation:
+    """The source table as it was seen: its mark is its data version."""
+    mark = moved.mark
+    version = DataVersion(f"{mark.rows}-{mark.high}-{mark.digest}-{mark.moved_at}")
+    return AssetObservation(
+        source_key(moved.contract),
+        description=moved.reason,
+        metadata={
+            "rows from the anchor on": mark.rows,
+            "anchor": mark.anchor or "-",
+            "highest cursor": mark.high or "-",
+        },
+        tags={DATA_VERSION_TAG: version.value},
+    )
+
+
+def _nothing(seen: Seen, tables: int) -> str:
+    words = f"None of {tables} tables moved"
+    return f"{words}; not watched: {'; '.join(seen.refused.values())}" if seen.refused else words

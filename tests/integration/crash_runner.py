@@ -1,0 +1,52 @@
+"""A process that forks one child per order, to be killed: imports and the JVM are paid for once.
+
+Reads one JSON object a line from standard input: ``config``, ``table``, ``failpoint`` and ``spark``
+(whether the child will need Spark); answers with the child's exit code, negative for a signal. A child
+is killed between two of its commands to the JVM, so the next child finds the JVM idle. In the real
+command line the JVM dies with its Python process; `test_crashes` kills that one too.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+from mirrorlake.config import load_config
+from mirrorlake.lake.catalog import Lake
+from mirrorlake.spark import LazySpark
+from mirrorlake.sync import Engine
+
+
+def run(order: dict[str, Any], spark: LazySpark | None) -> None:
+    os.environ["MIRRORLAKE_FAILPOINT"] = order["failpoint"]
+    config = load_config(Path(order["config"]))
+    Engine(config, spark=spark).sync(config.table(order["table"]))
+
+
+def main() -> None:
+    spark: LazySpark | None = None
+    for line in sys.stdin:
+        order = json.loads(line)
+        if order["spark"] and spark is None:
+            config = load_config(Path(order["config"]))
+            spark = LazySpark(config.spark, Lake(config.lake))
+            spark.get()
+        pid = os.fork()
+        if pid == 0:
+            try:
+                run(order, spark)
+            except BaseException:  # noqa: BLE001 - nothing of the parent's may run in the child
+                traceback.print_exc()
+                os._exit(1)
+            os._exit(0)
+        print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+    if spark is not None:
+        spark.stop()
+
+
+if __name__ == "__main__":
+    main()

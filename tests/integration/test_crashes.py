@@ -1,0 +1,412 @@
+"""A run is killed at every step of the protocol; the next sync goes on and is exact.
+
+The killed runs are real processes, ended by SIGKILL. Windows don't overlap here: a load that was taken
+for done without being so would lose its rows for good.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mirrorlake.config import TableContract, load_config
+from mirrorlake.demo.mariadb import MariaDB
+from mirrorlake.demo.oracle import check_clean, compare_table
+from mirrorlake.demo.oracle_text import read_source
+from mirrorlake.errors import CommitConflict, LeaseHeld
+from mirrorlake.failpoint import FAILPOINTS
+from mirrorlake.lake.catalog import Identifier, Lake
+from mirrorlake.ledger import Ledger
+from mirrorlake.sync import Engine
+from tests.integration import crash_runner
+from tests.integration.conftest import HASH_KEY, Place
+from tests.integration.contract_files import write_contract
+
+ROOT = Path(__file__).parents[2]
+DATABASE = "crashes"
+NO_OVERLAP = {"overlap": "0s", "overlap_keys": 0}
+TABLES: dict[str, dict[str, Any]] = {
+    "orders": {
+        "mode": "incremental",
+        "key": ["id"],
+        "cursor": "modified_at",
+        "clean": "table",
+        "columns": {"email": {"pii": "hash"}, "phone": {"pii": "mask"}},
+        **NO_OVERLAP,
+    },
+    # Without a key a row that was loaded twice would be two rows.
+    "visits": {"mode": "append", "cursor": "created_at", **NO_OVERLAP},
+    "clicks": {"mode": "append", "key": ["id"], "cursor": "id", **NO_OVERLAP},
+    "cities": {"mode": "full", "key": ["id"]},
+}
+SCHEMA = (
+    """CREATE TABLE orders (
+        id INT AUTO_INCREMENT PRIMARY KEY, email VARCHAR(60), phone VARCHAR(20), total DECIMAL(12,2),
+        modified_at DATETIME(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6) ON UPDATE CURRENT_TIMESTAMP(6),
+        KEY (modified_at))""",
+    "CREATE TABLE visits (page VARCHAR(20), "
+    "created_at DATETIME(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6), KEY (created_at))",
+    "CREATE TABLE clicks (id BIGINT AUTO_INCREMENT PRIMARY KEY, what VARCHAR(20))",
+    "CREATE TABLE cities (id INT AUTO_INCREMENT PRIMARY KEY, name VARCHAR(40))",
+)
+# One round of changes of every kind that a table's mode can see.
+CHANGES: dict[str, tuple[str, ...]] = {
+    "orders": (
+        "INSERT INTO orders (email, phone, total) VALUES "
+        "('a@example.com', '+49 123 456', 1.50), (NULL, '12345', 0)",
+        "UPDATE orders SET total = total + 1 ORDER BY id LIMIT 1",
+        "UPDATE orders SET email = CONCAT('x', email) ORDER BY id DESC LIMIT 1",
+    ),
+    "visits": ("INSERT INTO visits (page) VALUES ('/'), ('/'), ('/a')",),
+    "clicks": ("INSERT INTO clicks (what) VALUES ('buy'), (NULL)",),
+    "cities": (
+        "INSERT INTO cities (name) VALUES ('Köln'), ('Łódź')",
+        "UPDATE cities SET name = CONCAT(name, '!') ORDER BY id LIMIT 1",
+        "DELETE FROM cities ORDER BY id DESC LIMIT 1",
+    ),
+}
+
+
+@dataclass
+class World:
+    """The source, the mirror of its tables, and the ways to move and to break both."""
+
+    server: MariaDB
+    place: Place
+    config: Path
+    sql: Callable[..., Any]
+    fork: Callable[..., int]
+
+    @property
+    def ledger_file(self) -> Path:
+        return self.place.folder / "ledger.db"
+
+    def engine(self) -> Engine:
+        return Engine(load_config(self.config), spark=self.place.spark)
+
+    def contract(self, table: str) -> TableContract:
+        return load_config(self.config).table(table)
+
+    def change(self, table: str) -> None:
+        self.sql(*CHANGES[table])
+
+    def ask_ledger(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
+        """The ledger's rows, past the engine."""
+        with sqlite3.connect(self.ledger_file, timeout=10, autocommit=True) as ledger:
+            return ledger.execute(query, values).fetchall()
+
+
+@pytest.fixture(scope="module")
+def fork() -> Iterator[Callable[..., int]]:
+    """Run a sync in a fork that a failpoint kills; its exit code."""
+    runner = subprocess.Popen(
+        [sys.executable, "-m", crash_runner.__name__],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+    )
+
+    def order(config: Path, table: str, failpoint: str) -> int:
+        assert runner.stdin is not None
+        assert runner.stdout is not None
+        needs_spark = failpoint.startswith(("fold", "clean"))
+        fields = {"config": str(config), "table": table, "failpoint": failpoint}
+        runner.stdin.write(json.dumps({**fields, "spark": needs_spark}) + "\n")
+        runner.stdin.flush()
+        return int(runner.stdout.readline())
+
+    yield order
+    runner.communicate(timeout=60)
+
+
+@pytest.fixture(scope="module")
+def world(server: MariaDB, place: Place, fork: Callable[..., int]) -> Iterator[World]:
+    with server.admin() as admin, admin.cursor() as cursor:
+        cursor.execute(f"CREATE DATABASE {DATABASE} CHARACTER SET utf8mb4")
+        cursor.execute(f"USE {DATABASE}")
+        cursor.execute("SET time_zone = '+00:00', sql_mode = ''")
+
+        def sql(*statements: str) -> Any:
+            for statement in statements:
+                cursor.execute(statement)
+            return cursor.fetchall()
+
+        sql(*SCHEMA)
+        config = write_contract(
+            place.folder / "crashes.yaml",
+            server.port,
+            {DATABASE: {"tables": TABLES}},
+            # A dead run's lease must not cost a wait.
+            ledger={"url": "sqlite:///ledger.db", "wait": "1s"},
+        )
+        world = World(server, place, config, sql, fork)
+        for table in TABLES:
+            world.change(table)
+            world.engine().sync(world.contract(table))
+        yield world
+        sql(f"DROP DATABASE {DATABASE}")
+
+
+def killed_by_command_line(world: World, table: str, failpoint: str) -> int:
+    done = subprocess.run(
+        [sys.executable, "-m", "mirrorlake.cli", "sync", table, "--config", str(world.config)],
+        env={**os.environ, "MIRRORLAKE_FAILPOINT": failpoint},
+        cwd=ROOT,
+        capture_output=True,
+        timeout=120,
+        check=False,
+    )
+    return done.returncode
+
+
+# --- what must hold after every crash -------------------------------------------------------------
+
+
+def assert_exact(world: World, table: str) -> None:
+    """Deduped and clean are MySQL's rows, raw holds each load once, the ledger has nothing open."""
+    contract = world.contract(table)
+    deduped = load(world.place.lake, contract.namespaces.deduped, table)
+    with world.server.admin() as admin:
+        verdict = compare_table(admin, DATABASE, table, contract.key, deduped)
+        assert verdict.equal, verdict.describe()
+        if contract.clean == "table":
+            clean = load(world.place.lake, contract.namespaces.clean, table).scan().to_arrow()
+            source = read_source(admin, DATABASE, table)
+            rules = contract.rules
+            masked = check_clean(source, contract.key, clean, rules, HASH_KEY.encode())
+            assert masked.equal, masked.describe()
+    assert_nothing_open(world, contract)
+    assert_each_load_once(world, contract)
+
+
+def load(lake: Lake, namespace: str, table: str) -> Any:
+    found = lake.load(Identifier(namespace, table))
+    assert found is not None, f"{namespace}.{table} is missing"
+    return found
+
+
+def raw_table(world: World, contract: TableContract) -> Any:
+    ((name,),) = world.ask_ledger(
+        "SELECT raw_table FROM schema_versions WHERE table_name = ?", contract.name
+    )
+    return load(world.place.lake, contract.namespaces.raw, name)
+
+
+def assert_nothing_open(world: World, contract: TableContract) -> None:
+    for kind in ("loads", "windows"):
+        states = world.ask_ledger(f"SELECT state FROM {kind} WHERE table_name = ?", contract.name)
+        assert {s for (s,) in states} <= {"success", "errored", "superseded"}
+    query = "SELECT owner FROM leases WHERE table_name = ?"
+    assert world.ask_ledger(query, contract.name) == [("",)]
+    ((unfolded,),) = world.ask_ledger(
+        "SELECT COUNT(*) FROM loads l WHERE table_name = ? AND state = 'success' AND NOT EXISTS "
+        "(SELECT 1 FROM folds f WHERE f.table_name = l.table_name AND f.seq = l.seq)",
+        contract.name,
+    )
+    assert unfolded == 0
+
+
+def assert_each_load_once(world: World, contract: TableContract) -> None:
+    raw = raw_table(world, contract)
+    ids = [s.summary.additional_properties.get("mirrorlake.load-id") for s in raw.snapshots()]
+    assert len(ids) == len(set(ids))
+    successes = world.ask_ledger(
+        "SELECT load_id, snapshot_id, receipt FROM loads WHERE table_name = ? AND state = 'success'",
+        contract.name,
+    )
+    assert {i for i, snapshot, _ in successes if snapshot is not None} == set(ids)
+    if contract.mode == "full" or not contract.key:
+        return  # a load replaces others' rows
+    per_load: dict[str, int] = {}
+    for load_id in raw.scan(selected_fields=("_mirror_load",)).to_arrow()[0].to_pylist():
+        per_load[load_id] = per_load.get(load_id, 0) + 1
+    receipts = {i: json.loads(r)["rows"] for i, _, r in successes}
+    assert per_load == {i: rows for i, rows in receipts.items() if rows}
+
+
+# --- killed at every step -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("failpoint", FAILPOINTS)
+def test_the_command_line_killed_at_every_step(world: World, failpoint: str) -> None:
+    world.change("orders")
+    assert killed_by_command_line(world, "orders", failpoint) == -signal.SIGKILL
+    world.change("orders")
+    world.engine().sync(world.contract("orders"))
+    assert_exact(world, "orders")
+
+
+# Where the mode makes a difference: what was written before the commit, a commit that nobody
+# recorded (it replaced days, or the last copy), and a fold that nobody recorded.
+STEPS_OF_OTHER_MODES = [
+    *(("visits", f) for f in ("chunk.written", "commit.after", "ledger.success", "fold.committed")),
+    *(("clicks", f) for f in ("chunk.written", "commit.after", "fold.committed")),
+    *(("cities", f) for f in ("chunk.written", "commit.after", "ledger.success", "fold.committed")),
+    # The second passing: clean's own fold, after deduped's.
+    *(("orders", f) for f in ("fold.before:2", "fold.committed:2", "fold.recorded:2")),
+]
+
+
+@pytest.mark.parametrize(("table", "failpoint"), STEPS_OF_OTHER_MODES)
+def test_other_modes_killed(world: World, table: str, failpoint: str) -> None:
+    world.change(table)
+    assert world.fork(world.config, table, failpoint) == -signal.SIGKILL
+    world.change(table)
+    world.engine().sync(world.contract(table))
+    assert_exact(world, table)
+
+
+def test_killed_three_times_in_a_row(world: World) -> None:
+    """Each run finds what the one before it left, and dies a step later."""
+    for failpoint in ("commit.after", "commit.before", "ledger.success"):
+        world.change("orders")
+        assert world.fork(world.config, "orders", failpoint) == -signal.SIGKILL
+    result = world.engine().sync(world.contract("orders"))
+    assert result.folded == 3  # two that were killed after their commit, and its own
+    assert_exact(world, "orders")
+
+
+def test_a_commit_that_nobody_recorded_is_found_not_repeated(world: World) -> None:
+    world.change("clicks")
+    assert world.fork(world.config, "clicks", "commit.after") == -signal.SIGKILL
+    before = len(raw_table(world, world.contract("clicks")).snapshots())
+    assert world.engine().fold(world.contract("clicks")) == 1
+    assert len(raw_table(world, world.contract("clicks")).snapshots()) == before
+    assert_exact(world, "clicks")
+
+
+@pytest.mark.parametrize("failpoint", ["ledger.created", "chunk.written", "commit.after"])
+def test_the_very_first_load_killed(world: World, failpoint: str) -> None:
+    """Nothing is there yet but what the killed run made."""
+    table = "first_" + failpoint.replace(".", "_")
+    world.sql(f"CREATE TABLE {table} (id INT PRIMARY KEY, v INT)", f"INSERT INTO {table} VALUES (1,1)")
+    config = write_contract(
+        world.place.folder / f"{table}.yaml",
+        world.server.port,
+        {DATABASE: {"tables": {table: {"mode": "append", "key": ["id"], "cursor": "id"}}}},
+        ledger={"url": "sqlite:///ledger.db", "wait": "1s"},
+    )
+    first = World(world.server, world.place, config, world.sql, world.fork)
+    assert first.fork(config, table, failpoint) == -signal.SIGKILL
+    first.sql(f"INSERT INTO {table} VALUES (2, 2)")
+    first.engine().sync(first.contract(table))
+    assert_exact(first, table)
+
+
+def test_files_of_killed_loads_are_orphans_by_the_ledgers_word(world: World) -> None:
+    """A data file that no snapshot names carries the id of a load that is not a success."""
+    world.change("clicks")
+    assert world.fork(world.config, "clicks", "chunk.written") == -signal.SIGKILL
+    world.engine().sync(world.contract("clicks"))
+    contract = world.contract("clicks")
+    raw = raw_table(world, contract)
+    named = {row["file_path"] for row in raw.inspect.all_files().to_pylist()}
+    named = {str(path).removeprefix("file://") for path in named}
+    data = Path(raw.location().removeprefix("file://")) / "data"
+    orphans = {p.name for p in data.rglob("*.parquet") if str(p) not in named}
+    assert orphans
+    query = "SELECT load_id || '-' || attempt FROM loads WHERE table_name = ? AND state = 'success'"
+    kept = tuple(f"{name}-" for (name,) in world.ask_ledger(query, contract.name))
+    assert not [name for name in orphans if name.startswith(kept)]
+
+
+def test_every_failpoint_of_the_engine_is_listed() -> None:
+    texts = (p.read_text() for p in (ROOT / "mirrorlake").rglob("*.py"))
+    used = [name for text in texts for name in re.findall(r'failpoint\("([^"]+)"\)', text)]
+    assert sorted(used) == sorted(FAILPOINTS)
+
+
+# --- leases, conflicts, lost words ----------------------------------------------------------------
+
+
+def at_the_end(act: Callable[[], None]) -> Callable[[int, int], None]:
+    """A progress report that acts once all chunks are read, just before the commit."""
+
+    def report(done: int, total: int) -> None:
+        if done == total:
+            act()
+
+    return report
+
+
+def expire(world: World, table: str) -> None:
+    world.ask_ledger(
+        "UPDATE leases SET expires_at = '2000-01-01 00:00:00.000000' WHERE table_name = ?",
+        world.contract(table).name,
+    )
+
+
+def files_of(world: World, table: str) -> set[Path]:
+    raw = raw_table(world, world.contract(table))
+    return set((Path(raw.location().removeprefix("file://")) / "data").rglob("*.parquet"))
+
+
+def test_a_stalled_owner_commits_nothing_after_its_lease_was_taken(world: World) -> None:
+    contract = world.contract("clicks")
+    ledger = Ledger(f"sqlite:///{world.ledger_file}")
+    world.change("clicks")
+    head, files = raw_table(world, contract).current_snapshot(), files_of(world, "clicks")
+
+    def take_over() -> None:
+        expire(world, "clicks")
+        with ledger.lease(contract.name, "the other run"):
+            pass
+
+    with pytest.raises(LeaseHeld):
+        world.engine().load(contract, at_the_end(take_over))
+    assert raw_table(world, contract).current_snapshot() == head
+    assert files_of(world, "clicks") == files
+    world.engine().sync(contract)
+    assert_exact(world, "clicks")
+
+
+def test_a_moved_parent_is_a_conflict_that_leaves_nothing(world: World) -> None:
+    contract = world.contract("clicks")
+    world.change("clicks")
+    files = files_of(world, "clicks")
+
+    def move() -> None:
+        raw = raw_table(world, contract)
+        raw.append(raw.scan().to_arrow().slice(0, 0), {"moved-by": "the test"})
+
+    with pytest.raises(CommitConflict) as caught:
+        world.engine().load(contract, at_the_end(move))
+    assert caught.value.retryable
+    raw = raw_table(world, contract)
+    assert raw.current_snapshot().summary.additional_properties["moved-by"] == "the test"
+    assert files_of(world, "clicks") - files == set()
+    ((state,),) = world.ask_ledger(
+        "SELECT state FROM loads WHERE table_name = ? ORDER BY seq DESC LIMIT 1", contract.name
+    )
+    assert state == "errored"
+    world.engine().sync(contract)
+    deduped = load(world.place.lake, contract.namespaces.deduped, "clicks")
+    with world.server.admin() as admin:
+        verdict = compare_table(admin, DATABASE, "clicks", contract.key, deduped)
+    assert verdict.equal, verdict.describe()
+
+
+def test_a_committed_load_that_was_written_down_as_failed(world: World) -> None:
+    """The commit landed, its answer was lost: the table's history knows better than the ledger."""
+    world.change("orders")
+    contract = world.contract("orders")
+    lost = world.engine().load(contract)
+    for kind in ("loads", "windows"):
+        world.ask_ledger(f"UPDATE {kind} SET state = 'errored' WHERE load_id = ?", lost.load_id)
+    world.ask_ledger("UPDATE loads SET snapshot_id = NULL, receipt = NULL WHERE load_id = ?", lost.load_id)
+    result = world.engine().sync(contract)
+    assert result.settled == 1
+    assert result.rows == 0  # it began where the found one ended
+    assert_exact(world, "orders")
