@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 
 from pydantic import SecretStr
 
-from mirrorlake.errors import ConfigError
 from mirrorlake.failpoint import failpoint
 from mirrorlake.lake.catalog import Identifier, Lake, as_sql_identifier
 from mirrorlake.lake.tables import (
@@ -28,9 +27,20 @@ from mirrorlake.lake.tables import (
     ensure_current_table,
     has_original,
 )
+from mirrorlake.layers import (
+    GONE,
+    Layer,
+    check_rules,
+    clean_layer,
+    clean_view_sql,
+    deduped_layer,
+    merge_sql,
+    spark_type,
+    text_literal,
+)
 from mirrorlake.ledger import Ledger, Load
 from mirrorlake.plan import TablePlan
-from mirrorlake.privacy import HASHABLE, keyed_hash, mask_sql
+from mirrorlake.privacy import keyed_hash
 from mirrorlake.spark import LazySpark, spark_errors
 
 if TYPE_CHECKING:
@@ -39,7 +49,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _FOLDED = "mirrorlake.folded-through"
-_GONE = "_mirror_gone"
 
 
 @dataclass(frozen=True)
@@ -50,17 +59,6 @@ class Folding:
     lake: Lake
     spark: LazySpark
     hash_key: SecretStr | None = None
-
-
-@dataclass(frozen=True)
-class Layer:
-    """One table that is folded into: its columns as (name in the lake, Iceberg type, SQL over
-    raw)."""
-
-    name: str
-    identifier: Identifier
-    columns: tuple[tuple[str, str, str], ...]
-    original: str | None
 
 
 def fold_table(plan: TablePlan, folding: Folding) -> tuple[int, ...]:
@@ -82,99 +80,6 @@ def fold_table(plan: TablePlan, folding: Folding) -> tuple[int, ...]:
         _fold_clean_view(plan, folding)
     failpoint("clean.committed")
     return seqs
-
-
-def check_rules(plan: TablePlan, hash_key: SecretStr | None) -> None:
-    """Refuse rules that can't be kept for their column's type, before anything is read."""
-    types = {e.name: e.iceberg for e in plan.columns}
-    for column, rule in plan.rules.items():
-        if rule != "hash":
-            continue
-        if types[column].split("(")[0] not in HASHABLE:
-            raise ConfigError(
-                f"table {plan.name}: `pii: hash` on {column}, which is {types[column]}: "
-                f"only {', '.join(HASHABLE)} have one text",
-                table=plan.name,
-                column=column,
-                next_step="Use drop or null",
-            )
-        if hash_key is None:
-            raise ConfigError(
-                f"table {plan.name}: `pii: hash` on {column} needs privacy.hash_key",
-                table=plan.name,
-                column=column,
-                next_step="Set privacy.hash_key to ${env:…}",
-            )
-
-
-# --- layers ---------------------------------------------------------------------------------------
-
-
-def deduped_layer(plan: TablePlan) -> Layer:
-    """All columns that were read, as they are."""
-    columns = tuple((e.name, e.iceberg, as_sql_identifier(e.name)) for e in plan.columns)
-    original = as_sql_identifier(ORIGINAL) if has_original(plan.columns) else None
-    return Layer("deduped", plan.deduped, columns, original)
-
-
-def clean_layer(plan: TablePlan) -> Layer:
-    """The columns that people may see, by the contract's rules."""
-    columns: list[tuple[str, str, str]] = []
-    for exact in plan.columns:
-        rule, name = plan.rules.get(exact.name), as_sql_identifier(exact.name)
-        if rule == "null":
-            columns.append(
-                (exact.name, exact.iceberg, f"CAST(NULL AS {spark_type(exact.iceberg)})")
-            )
-        elif rule == "mask":
-            columns.append((exact.name, "string", mask_sql(name)))
-        elif rule == "hash":
-            columns.append(
-                (exact.name, "string", f"mirror_hash({_as_text(exact.name, exact.iceberg)})")
-            )
-        elif rule is None:
-            columns.append((exact.name, exact.iceberg, name))
-    return Layer("clean", plan.clean, tuple(columns), _shown_originals(plan))
-
-
-def _as_text(name: str, iceberg: str) -> str:
-    """A hashable column's value and original text, as the two arguments of the keyed hash."""
-    column = as_sql_identifier(name)
-    value = f"CAST({column} AS {spark_type(iceberg)})"
-    return f"{value}, {{original:{name}}}"
-
-
-def _shown_originals(plan: TablePlan) -> str | None:
-    """The originals without the entries of ruled columns, NULL where none is left."""
-    if not has_original([e for e in plan.columns if e.name not in plan.rules]):
-        return None
-    ruled = [e.name for e in plan.columns if e.original is not None and e.name in plan.rules]
-    original = as_sql_identifier(ORIGINAL)
-    if not ruled:
-        return original
-    names = ", ".join(_text_literal(name) for name in ruled)
-    kept = f"filter({original}, x -> x.column NOT IN ({names}))"
-    return f"CASE WHEN size({kept}) > 0 THEN {kept} END"
-
-
-def clean_view_sql(plan: TablePlan) -> str:
-    """The clean view's text over deduped."""
-    layer = clean_layer(plan)
-    columns = [f"{sql} AS {as_sql_identifier(name)}" for name, _, sql in layer.columns]
-    if layer.original:
-        columns.append(f"{layer.original} AS {as_sql_identifier(ORIGINAL)}")
-    return f"SELECT {', '.join(columns)} FROM {plan.deduped.sql}"  # noqa: S608
-
-
-def spark_type(iceberg: str) -> str:
-    """Spark's name of an Iceberg type."""
-    return {"long": "bigint", "timestamp": "timestamp_ntz", "timestamptz": "timestamp"}.get(
-        iceberg, iceberg
-    )
-
-
-def _text_literal(text: str) -> str:
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 # --- folding one layer ----------------------------------------------------------------------------
@@ -261,7 +166,7 @@ def _raw_rows(
         else f"CAST(NULL AS {spark_type(e.iceberg)}) AS {as_sql_identifier(e.name)}"
         for e in plan.columns
     ]
-    columns += [SEQ, f"{DELETED} AS {_GONE}"]
+    columns += [SEQ, f"{DELETED} AS {GONE}"]
     if has_original(plan.columns):
         columns.append(_original_or_none(there))
     if plan.keeps_aliases:
@@ -304,7 +209,7 @@ def _aliases(spark: SparkSession, plan: TablePlan, rows: DataFrame, folding: Fol
     gone = other.where(~same).select(*keys, f.col(KEY))
     for field in rows.schema.fields:
         if field.name not in (*plan.key, KEY):
-            value = f.lit(True) if field.name == _GONE else f.lit(None)
+            value = f.lit(True) if field.name == GONE else f.lit(None)
             gone = gone.withColumn(field.name, value.cast(field.dataType))
     return gone.select(*(as_sql_identifier(c) for c in rows.columns))
 
@@ -321,7 +226,7 @@ def _projected(
     ]
     if layer.original:
         columns.append(f"{layer.original} AS {ORIGINAL}")
-    return rows.selectExpr(*columns, _GONE)
+    return rows.selectExpr(*columns, GONE)
 
 
 def _with_originals(sql: str, columns: Sequence[str]) -> str:
@@ -332,7 +237,7 @@ def _with_originals(sql: str, columns: Sequence[str]) -> str:
     name, _, after = rest.rpartition("}")
     if ORIGINAL not in columns:
         return f"{before}CAST(NULL AS STRING){after}"
-    entry = f"filter({ORIGINAL}, x -> x.column = {_text_literal(name)})"
+    entry = f"filter({ORIGINAL}, x -> x.column = {text_literal(name)})"
     return f"{before}try_element_at({entry}, 1).text{after}"
 
 
@@ -347,7 +252,7 @@ def _apply(
 ) -> None:
     """One commit: changed rows are written, rows that are equal are left alone."""
     if empty or not plan.key:
-        rows = changes.where(f"NOT {_GONE}").drop(_GONE)
+        rows = changes.where(f"NOT {GONE}").drop(GONE)
         from pyspark.sql import functions as f
 
         writer = rows.writeTo(layer.identifier.sql).option(f"snapshot-property.{_FOLDED}", through)
@@ -361,40 +266,6 @@ def _apply(
     finally:
         spark.conf.unset(setting)
         spark.catalog.dropTempView("mirror_changes")
-
-
-def merge_sql(plan: TablePlan, layer: Layer) -> str:
-    """The MERGE of ``mirror_changes`` into a layer."""
-    names = [name for name, _, _ in layer.columns] + ([ORIGINAL] if layer.original else [])
-    on = " AND ".join(f"t.{as_sql_identifier(k)} = s.{as_sql_identifier(k)}" for k in plan.key)
-    differs = " OR ".join(
-        _differs(name, kind) for name, kind, _ in layer.columns if name not in plan.key
-    )
-    if layer.original:
-        # An engine may have written "no originals" as an empty list; to readers both are none.
-        differs += (" OR " if differs else "") + _differs(ORIGINAL, "list")
-    columns = [as_sql_identifier(name) for name in names]
-    assignments = ", ".join(f"t.{c} = s.{c}" for c in columns)
-    clauses = [f"WHEN MATCHED AND s.{_GONE} THEN DELETE"]
-    if differs:
-        clauses.append(f"WHEN MATCHED AND ({differs}) THEN UPDATE SET {assignments}")
-    values = ", ".join(f"s.{c}" for c in columns)
-    new = f"WHEN NOT MATCHED AND NOT s.{_GONE} THEN INSERT"
-    clauses.append(f"{new} ({', '.join(columns)}) VALUES ({values})")
-    if plan.contract.mode == "full":
-        clauses.append("WHEN NOT MATCHED BY SOURCE THEN DELETE")
-    return f"MERGE INTO {layer.identifier.sql} t USING mirror_changes s ON {on} " + " ".join(
-        clauses
-    )
-
-
-def _differs(name: str, kind: str) -> str:
-    column = as_sql_identifier(name)
-    if kind in ("float", "double"):
-        # SQL calls -0.0 and 0.0 equal; their texts tell them apart, and no two other doubles share
-        # one.
-        return f"NOT (CAST(t.{column} AS STRING) <=> CAST(s.{column} AS STRING))"
-    return f"NOT (t.{column} <=> s.{column})"
 
 
 # --- clean tables and views -----------------------------------------------------------------------

@@ -15,8 +15,9 @@ from pymysql.connections import Connection
 from mirrorlake.config import Config, TableContract
 from mirrorlake.errors import CommitConflict, LeaseHeld, SchemaError, SourceError
 from mirrorlake.extract import Loading, Progress, age_of, load_window, settle_loads
-from mirrorlake.fold import Folding, check_rules, fold_table
+from mirrorlake.fold import Folding, fold_table
 from mirrorlake.lake.catalog import Identifier, Lake
+from mirrorlake.layers import check_rules
 from mirrorlake.ledger import Ledger, Load
 from mirrorlake.mysql.connect import read_position, session
 from mirrorlake.mysql.introspect import read_table

@@ -103,7 +103,7 @@ class World:
 
     def ask_ledger(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
         """The ledger's rows, past the engine."""
-        with sqlite3.connect(self.ledger_file, timeout=10, autocommit=True) as ledger:
+        with sqlite3.connect(self.ledger_file, timeout=10, isolation_level=None) as ledger:
             return ledger.execute(query, values).fetchall()
 
 

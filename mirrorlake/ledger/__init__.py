@@ -1,0 +1,13 @@
+"""The ledger: what was asked of every table, what each load saw, and who holds which table.
+
+One row per window, one per attempt of its load, one lease per table. The ledger is written *around*
+every step on the lake, never in one transaction with it: a load that died is settled by looking
+for its load id in the table's history (DESIGN: the commit protocol). All times are UTC.
+"""
+
+from mirrorlake.ledger.database import LEDGER_VERSION
+from mirrorlake.ledger.leases import LEASE_TIME
+from mirrorlake.ledger.records import Lease, Load, Receipt, Window
+from mirrorlake.ledger.store import Ledger
+
+__all__ = ["LEASE_TIME", "LEDGER_VERSION", "Lease", "Ledger", "Load", "Receipt", "Window"]

@@ -1,0 +1,280 @@
+"""The ledger: what was asked of every table, what each load saw, and what was folded of it."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
+from datetime import UTC, timedelta
+from typing import Any
+
+import sqlalchemy as sa
+
+from mirrorlake.errors import LedgerError
+from mirrorlake.ledger.database import Database, utc_now
+from mirrorlake.ledger.leases import Leases
+from mirrorlake.ledger.records import Lease, Load, Receipt, Window
+from mirrorlake.ledger.tables import FOLDS, LOADS, VERSIONS, VIEWS, WINDOWS
+from mirrorlake.schema import SchemaVersion
+
+
+class Ledger:
+    """One row per window, one per attempt of its load, one lease per table.
+
+    Raises:
+        LedgerError: the database can't be opened, is locked for longer than ``wait``, or was
+            written by a newer Mirrorlake.
+    """
+
+    def __init__(self, url: str, wait: timedelta = timedelta(seconds=30)) -> None:
+        self._database = Database(url, wait)
+        self._leases = Leases(self._database)
+
+    def lease(self, table: str, run_id: str) -> AbstractContextManager[Lease]:
+        """Hold one table for writing; renewed in the background until the block ends.
+
+        Raises:
+            LeaseHeld: another live run holds it.
+        """
+        return self._leases.hold(table, run_id)
+
+    def check_lease(self, lease: Lease) -> None:
+        """See that nobody took the table over while this run was stalled.
+
+        Raises:
+            LeaseHeld: the token has moved on; nothing may be committed.
+        """
+        self._leases.check(lease)
+
+    def create_load(self, table: str, window: Window) -> str:
+        """Write the window as ``created`` and return its load id."""
+        load_id = uuid.uuid4().hex
+        with self._database.begin() as connection:
+            connection.execute(
+                WINDOWS.insert().values(
+                    load_id=load_id,
+                    table_name=table,
+                    kind=window.kind,
+                    lo=window.lo,
+                    hi=window.hi,
+                    day=window.day,
+                    state="created",
+                    created_at=utc_now(),
+                )
+            )
+        return load_id
+
+    def start_load(
+        self, load_id: str, lease: Lease, run_id: str, raw_table: str, parent_snapshot: int | None
+    ) -> Load:
+        """Write the next attempt as ``pending``; its sequence number is taken before anything is
+        read."""
+        with self._database.begin() as connection:
+            attempt = 1 + (
+                connection.scalar(
+                    sa.select(sa.func.max(LOADS.c.attempt)).where(LOADS.c.load_id == load_id)
+                )
+                or 0
+            )
+            result = connection.execute(
+                LOADS.insert().values(
+                    load_id=load_id,
+                    attempt=attempt,
+                    table_name=lease.table,
+                    state="pending",
+                    run_id=run_id,
+                    token=lease.token,
+                    raw_table=raw_table,
+                    parent_snapshot=parent_snapshot,
+                    started_at=utc_now(),
+                )
+            )
+            connection.execute(
+                WINDOWS.update().where(WINDOWS.c.load_id == load_id).values(state="pending")
+            )
+            seq = result.inserted_primary_key
+            return self._loads(connection, LOADS.c.seq == seq[0])[0] if seq else _no_key()
+
+    def finish_load(self, load: Load, snapshot_id: int | None, receipt: Receipt) -> None:
+        """Write an attempt, found or just made in the lake, as ``success``; older failures it
+        covers as ``superseded``. ``snapshot_id`` is None where there was nothing to commit."""
+        with self._database.begin() as connection:
+            connection.execute(
+                LOADS.update()
+                .where(LOADS.c.seq == load.seq)
+                .values(
+                    state="success",
+                    snapshot_id=snapshot_id,
+                    receipt=receipt.to_json(),
+                    finished_at=utc_now(),
+                    error=None,
+                )
+            )
+            connection.execute(
+                WINDOWS.update()
+                .where(WINDOWS.c.load_id == load.load_id)
+                .values(state="success", hi=receipt.hi)
+            )
+            # A window starts at the last success, or at the table's start: it covers every range
+            # that
+            # was asked, and not read, since.
+            connection.execute(
+                WINDOWS.update()
+                .where(
+                    WINDOWS.c.table_name == load.table,
+                    WINDOWS.c.state.in_(("created", "pending", "errored")),
+                    WINDOWS.c.load_id != load.load_id,
+                )
+                .values(state="superseded")
+            )
+
+    def fail_load(self, load: Load, error: str) -> None:
+        """Write an attempt as ``errored`` with the reason."""
+        with self._database.begin() as connection:
+            connection.execute(
+                LOADS.update()
+                .where(LOADS.c.seq == load.seq)
+                .values(state="errored", error=error[:4000], finished_at=utc_now())
+            )
+            connection.execute(
+                WINDOWS.update().where(WINDOWS.c.load_id == load.load_id).values(state="errored")
+            )
+
+    def unsettled_loads(self, table: str) -> list[Load]:
+        """Attempts not known to have succeeded since the table's last success, oldest first."""
+        with self._database.begin() as connection:
+            last = connection.scalar(
+                sa.select(sa.func.max(LOADS.c.seq)).where(
+                    LOADS.c.table_name == table, LOADS.c.state == "success"
+                )
+            )
+            return self._loads(
+                connection,
+                LOADS.c.table_name == table,
+                sa.or_(
+                    LOADS.c.state == "pending",
+                    sa.and_(LOADS.c.state == "errored", LOADS.c.seq > (last or 0)),
+                ),
+            )
+
+    def successful_loads(self, table: str, after_seq: int = 0) -> list[Load]:
+        """Successful loads with a higher sequence number, in its order."""
+        with self._database.begin() as connection:
+            return self._loads(
+                connection,
+                LOADS.c.table_name == table,
+                LOADS.c.state == "success",
+                LOADS.c.seq > after_seq,
+            )
+
+    def last_load(self, table: str, state: str | None = None) -> Load | None:
+        """The newest attempt, of any state or of one."""
+        with self._database.begin() as connection:
+            where = [LOADS.c.table_name == table, *([LOADS.c.state == state] if state else [])]
+            seq = connection.scalar(sa.select(sa.func.max(LOADS.c.seq)).where(*where))
+            return self._loads(connection, LOADS.c.seq == seq)[0] if seq else None
+
+    @staticmethod
+    def _loads(connection: sa.Connection, *where: sa.ColumnElement[bool]) -> list[Load]:
+        joined = LOADS.join(WINDOWS, LOADS.c.load_id == WINDOWS.c.load_id)
+        query = (
+            sa.select(LOADS, WINDOWS.c.kind, WINDOWS.c.lo, WINDOWS.c.hi, WINDOWS.c.day)
+            .select_from(joined)
+            .where(*where)
+            .order_by(LOADS.c.seq)
+        )
+        return [_load(dict(row)) for row in connection.execute(query).mappings()]
+
+    # --- folds and schema versions --------------------------------------------------------------
+
+    def folded_loads(self, table: str, layer: str) -> set[int]:
+        """The sequence numbers of the loads that a layer holds."""
+        with self._database.begin() as connection:
+            return set(
+                connection.scalars(
+                    sa.select(FOLDS.c.seq).where(
+                        FOLDS.c.table_name == table, FOLDS.c.layer == layer
+                    )
+                )
+            )
+
+    def record_folds(self, table: str, layer: str, seqs: Iterable[int]) -> None:
+        """The layer now holds these loads."""
+        known = self.folded_loads(table, layer)
+        rows = [
+            {"table_name": table, "layer": layer, "seq": seq, "folded_at": utc_now()}
+            for seq in sorted(set(seqs) - known)
+        ]
+        if rows:
+            with self._database.begin() as connection:
+                connection.execute(FOLDS.insert(), rows)
+
+    def definition(self, name: str) -> str | None:
+        """The definition that a view or clean table was last made with, or None."""
+        with self._database.begin() as connection:
+            return connection.scalar(sa.select(VIEWS.c.definition).where(VIEWS.c.view_name == name))
+
+    def record_definition(self, name: str, definition: str) -> None:
+        """A view or clean table now has this definition."""
+        with self._database.begin() as connection:
+            connection.execute(VIEWS.delete().where(VIEWS.c.view_name == name))
+            connection.execute(VIEWS.insert().values(view_name=name, definition=definition))
+
+    def forget_definition(self, name: str) -> None:
+        """A view or clean table is no more."""
+        with self._database.begin() as connection:
+            connection.execute(VIEWS.delete().where(VIEWS.c.view_name == name))
+
+    def schema_versions(self, table: str) -> list[SchemaVersion]:
+        """The versions seen of a table, oldest first."""
+        query = (
+            sa.select(VERSIONS.c.columns, VERSIONS.c.raw_table, VERSIONS.c.hash)
+            .where(VERSIONS.c.table_name == table)
+            .order_by(VERSIONS.c.number)
+        )
+        with self._database.begin() as connection:
+            found = connection.execute(query).all()
+        name = table.split(".", 2)[2]
+        return [SchemaVersion(name, tuple((n, t) for n, t in json.loads(c))) for c, _, _ in found]
+
+    def record_schema_version(self, table: str, version: SchemaVersion) -> None:
+        """Write a version that was seen for the first time, or that came back, as the newest."""
+        where = sa.and_(VERSIONS.c.table_name == table, VERSIONS.c.hash == version.hash)
+        with self._database.begin() as connection:
+            newest = connection.scalar(
+                sa.select(sa.func.max(VERSIONS.c.number)).where(VERSIONS.c.table_name == table)
+            )
+            connection.execute(VERSIONS.delete().where(where))
+            connection.execute(
+                VERSIONS.insert().values(
+                    table_name=table,
+                    hash=version.hash,
+                    raw_table=version.raw_table,
+                    columns=json.dumps(version.columns, ensure_ascii=False),
+                    first_seen=utc_now(),
+                    number=(newest or 0) + 1,
+                )
+            )
+
+
+def _load(row: Mapping[str, Any]) -> Load:
+    return Load(
+        seq=row["seq"],
+        load_id=row["load_id"],
+        attempt=row["attempt"],
+        table=row["table_name"],
+        state=row["state"],
+        raw_table=row["raw_table"],
+        window=Window(row["kind"], row["lo"], row["hi"], row["day"]),
+        parent_snapshot=row["parent_snapshot"],
+        snapshot_id=row["snapshot_id"],
+        started_at=row["started_at"].replace(tzinfo=UTC),
+        finished_at=row["finished_at"].replace(tzinfo=UTC) if row["finished_at"] else None,
+        receipt=Receipt.from_json(row["receipt"]) if row["receipt"] else None,
+        error=row["error"],
+    )
+
+
+def _no_key() -> Load:
+    raise LedgerError("the ledger's database gave no sequence number")

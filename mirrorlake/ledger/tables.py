@@ -1,0 +1,82 @@
+"""The ledger's tables. Times are UTC, stored without a zone: not every database keeps one."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+METADATA = sa.MetaData()
+META = sa.Table(
+    "mirrorlake_meta",
+    METADATA,
+    sa.Column("name", sa.String(64), primary_key=True),
+    sa.Column("value", sa.String(255), nullable=False),
+)
+LEASES = sa.Table(
+    "leases",
+    METADATA,
+    sa.Column("table_name", sa.String(255), primary_key=True),
+    sa.Column("token", sa.BigInteger, nullable=False),
+    sa.Column("owner", sa.String(255), nullable=False),
+    sa.Column("expires_at", sa.DateTime, nullable=False),
+)
+WINDOWS = sa.Table(
+    "windows",
+    METADATA,
+    sa.Column("load_id", sa.String(36), primary_key=True),
+    sa.Column("table_name", sa.String(255), nullable=False, index=True),
+    sa.Column("kind", sa.String(16), nullable=False),
+    sa.Column("lo", sa.String(64)),
+    sa.Column("hi", sa.String(64)),
+    sa.Column("day", sa.Date),
+    sa.Column("state", sa.String(16), nullable=False),
+    sa.Column("created_at", sa.DateTime, nullable=False),
+)
+# SQLite alone needs the type INTEGER for a key that counts by itself.
+_counter = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+LOADS = sa.Table(
+    "loads",
+    METADATA,
+    sa.Column("seq", _counter, primary_key=True, autoincrement=True),
+    sa.Column(
+        "load_id", sa.String(36), sa.ForeignKey("windows.load_id"), nullable=False, index=True
+    ),
+    sa.Column("attempt", sa.Integer, nullable=False),
+    sa.Column("table_name", sa.String(255), nullable=False, index=True),
+    sa.Column("state", sa.String(16), nullable=False),
+    sa.Column("run_id", sa.String(64), nullable=False),
+    sa.Column("token", sa.BigInteger, nullable=False),
+    sa.Column("raw_table", sa.String(255), nullable=False),
+    sa.Column("parent_snapshot", sa.BigInteger),
+    sa.Column("snapshot_id", sa.BigInteger),
+    sa.Column("started_at", sa.DateTime, nullable=False),
+    sa.Column("finished_at", sa.DateTime),
+    sa.Column("receipt", sa.Text),
+    sa.Column("error", sa.Text),
+    sa.UniqueConstraint("load_id", "attempt"),
+    # A number is never given out twice, not even after its row was deleted.
+    sqlite_autoincrement=True,
+)
+FOLDS = sa.Table(
+    "folds",
+    METADATA,
+    sa.Column("table_name", sa.String(255), primary_key=True),
+    sa.Column("layer", sa.String(16), primary_key=True),
+    sa.Column("seq", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("folded_at", sa.DateTime, nullable=False),
+)
+VIEWS = sa.Table(
+    "views",
+    METADATA,
+    sa.Column("view_name", sa.String(255), primary_key=True),
+    sa.Column("definition", sa.Text, nullable=False),
+)
+VERSIONS = sa.Table(
+    "schema_versions",
+    METADATA,
+    sa.Column("table_name", sa.String(255), primary_key=True),
+    sa.Column("hash", sa.String(64), primary_key=True),
+    sa.Column("raw_table", sa.String(255), nullable=False),
+    sa.Column("columns", sa.Text, nullable=False),
+    sa.Column("first_seen", sa.DateTime, nullable=False),
+    sa.Column("number", sa.Integer, nullable=False),
+)
