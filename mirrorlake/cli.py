@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -26,7 +27,8 @@ from mirrorlake import __version__
 from mirrorlake.config import Config, TableContract, config_schema, load_config
 from mirrorlake.errors import ConfigError, MirrorlakeError
 
-_console = Console()
+# In a file or a pipe nothing is wrapped for a screen that is not there.
+_console = Console(width=None if sys.stdout.isatty() else 200)
 _errors = Console(stderr=True)
 
 _config_option = click.option(
@@ -77,9 +79,7 @@ def init(url: str, name: str | None, output: Path, force: bool, as_json: bool) -
         "warnings in its comments."
     )
     _console.print(f"Set {', '.join(written.variables)} in the environment, read the file, then:")
-    _console.print(
-        f"  mirrorlake --help\n  mirrorlake sync --config {escape(str(output))}", highlight=False
-    )
+    _console.print(f"  mirrorlake sync --config {escape(str(output))}", highlight=False)
 
 
 @cli.command()
@@ -87,13 +87,16 @@ def init(url: str, name: str | None, output: Path, force: bool, as_json: bool) -
 @_json_option
 def doctor(config_path: Path, as_json: bool) -> None:
     """Show each piece of this machine with its version and state."""
+    from mirrorlake.checkup import diagnose_contract
     from mirrorlake.machine.doctor import diagnose
 
-    pieces = diagnose(config_path if config_path.exists() else None)
+    there = config_path.exists()
+    pieces = diagnose(config_path if there else None)
+    pieces += diagnose_contract(config_path) if there else []
     if as_json:
         _print_json([asdict(p) for p in pieces])
     else:
-        table = Table("piece", "version", "state", "where", "what to do")
+        table = _table("piece", "version", "state", "where", "what to do")
         for p in pieces:
             color = {"ok": "green", "missing": "yellow"}.get(str(p.state), "red")
             note = f"(optional) {p.detail}" if p.optional and p.detail else p.detail
@@ -189,7 +192,7 @@ def status(tables: Sequence[str], config_path: Path, as_json: bool) -> None:
     if as_json:
         _print_json([asdict(s) for s in found])
         return
-    table = Table("table", "mode", "state", "last load (UTC)", "rows", "freshness", "checks")
+    table = _table("table", "mode", "state", "last load (UTC)", "rows", "freshness", "checks")
     for s in found:
         rows = "-" if s.rows is None else f"{s.rows:,}"
         state = s.state if s.error is None else f"{s.state}: {s.error}"
@@ -222,8 +225,16 @@ def demo(once: bool, folder: Path, port: int | None, changes: int) -> None:
     sys.exit(run_demo(folder, port=port, changes=changes, once=once, console=_console))
 
 
+def _table(*columns: str) -> Table:
+    """A table that folds long cells: a name that is cut names nothing."""
+    table = Table(box=box.SIMPLE_HEAD)
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table
+
+
 def _print_results(results: Sequence[Any]) -> None:
-    table = Table("table", "window", "rows", "MB", "originals", "future", "seconds")
+    table = _table("table", "window", "rows", "MB", "originals", "future", "seconds")
     for r in results:
         cells = (
             f"{r.rows:,}",

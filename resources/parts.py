@@ -29,7 +29,7 @@ class MySQLResource(_Part):
     """Sessions with the sources, opened when asked for, closed by the block that asked."""
 
     @contextmanager
-    def session(self, source: str, database: str | None = None) -> Iterator[Connection[Any]]:
+    def session(self, source: str, database: str | None = None) -> "Iterator[Connection[Any]]":
         """One connection in UTC, utf8mb4 and REPEATABLE READ.
 
         Raises:

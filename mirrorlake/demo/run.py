@@ -19,6 +19,7 @@ from typing import Any
 import pymysql
 from pymysql.connections import Connection
 from pymysql.cursors import Cursor
+from rich import box
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
@@ -171,9 +172,10 @@ def _compare(
     console: Console,
 ) -> bool:
     """Every row of every table by the independent comparison, as a table for people."""
-    table = Table("table", "rows in MySQL", "rows in the mirror", "equal", "seconds", "MB")
-    for name in table.columns[1:]:
-        name.justify = "right"
+    table = Table(box=box.SIMPLE_HEAD)
+    table.add_column("table", overflow="fold")
+    for column in ("rows in MySQL", "rows in the mirror", "equal", "seconds", "MB"):
+        table.add_column(column, justify="right", overflow="fold")
     good = True
     for contract in engine.config.tables:
         with server.admin() as connection:

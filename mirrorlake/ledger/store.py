@@ -31,6 +31,11 @@ class Ledger:
         self._database = Database(url, wait)
         self._leases = Leases(self._database)
 
+    @staticmethod
+    def shown_url(url: str) -> str:
+        """A ledger's URL as it may be shown: without its password."""
+        return sa.make_url(url).render_as_string(hide_password=True)
+
     def lease(self, table: str, run_id: str) -> AbstractContextManager[Lease]:
         """Hold one table for writing; renewed in the background until the block ends.
 

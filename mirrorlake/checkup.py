@@ -1,0 +1,62 @@
+"""What `mirrorlake doctor` says of a contract: the file, the lake, the ledger and each source.
+
+The machine's own pieces are `mirrorlake.machine.doctor`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from mirrorlake.config import Config, SourceConfig, load_config
+from mirrorlake.errors import MirrorlakeError
+from mirrorlake.lake.catalog import Lake
+from mirrorlake.ledger import LEDGER_VERSION, Ledger
+from mirrorlake.machine.doctor import Piece
+from mirrorlake.mysql.connect import rows_of, session
+
+
+def diagnose_contract(path: Path) -> list[Piece]:
+    """Every piece that a contract names, also those that are fine; never raises for a bad one.
+
+    Opening the lake and the ledger makes them if they are not there yet, as a sync would.
+    """
+    try:
+        config = load_config(path)
+    except MirrorlakeError as error:
+        return [Piece("contract", "", "broken", str(path), str(error))]
+    pieces = [Piece("contract", "1", "ok", str(path), f"{len(config.tables)} tables")]
+    pieces.append(_looked_at("lake", config.lake.warehouse, lambda: _lake(config)))
+    ledger_at = Ledger.shown_url(config.ledger.url)
+    pieces.append(_looked_at("ledger", ledger_at, lambda: _ledger(config)))
+    for source in config.sources.values():
+        where = f"{source.host}:{source.port}"
+        pieces.append(
+            _looked_at(f"source {source.name}", where, lambda source=source: _source(source))
+        )
+    return pieces
+
+
+def _looked_at(name: str, where: str, look: Callable[[], tuple[str, str]]) -> Piece:
+    try:
+        version, detail = look()
+    except MirrorlakeError as error:
+        return Piece(name, "", "broken", where, str(error))
+    return Piece(name, version, "ok", where, detail)
+
+
+def _lake(config: Config) -> tuple[str, str]:
+    lake = Lake(config.lake)
+    with lake.translated("catalog"):
+        return "format 2", f"{len(lake.catalog.list_namespaces())} namespaces"
+
+
+def _ledger(config: Config) -> tuple[str, str]:
+    Ledger(config.ledger.url, config.ledger.wait)
+    return str(LEDGER_VERSION), ""
+
+
+def _source(source: SourceConfig) -> tuple[str, str]:
+    with session(source) as connection:
+        (version,) = rows_of(connection, "SELECT @@version")[0]
+    return str(version), ""
