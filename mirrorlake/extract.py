@@ -133,8 +133,14 @@ def _give_up(
     reason: str,
 ) -> None:
     """Record a failure; files go only once the table's history is seen not to name the load."""
-    if find_load(lake, plan.raw, load.load_id) is not None:
-        return  # it landed: `settle_loads` records it
+    try:
+        landed = find_load(lake, plan.raw, load.load_id) is not None
+    except MirrorlakeError as error:
+        # Whether it landed is unknown: the attempt stays pending and its files stay.
+        logger.warning("table %s load %s: left to be settled: %s", plan.name, load.load_id, error)
+        return
+    if landed:
+        return  # `settle_loads` records it
     ledger.fail_load(load, reason)
     delete_files(lake, plan.raw, [path for r in receipts for path in r.paths])
 
