@@ -130,7 +130,8 @@ def sync(tables: Sequence[str], config_path: Path, as_json: bool) -> None:
     else:
         _print_results(results)
         for table, error in failures:
-            _errors.print(f"[red]{escape(table)}[/]: {escape(str(error))}", highlight=False)
+            line = f"[red]{escape(table)}[/]: {escape(str(error))}"
+            _errors.print(line, highlight=False, soft_wrap=True)
     if failures:
         sys.exit(failures[0][1].exit_code)
 

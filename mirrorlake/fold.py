@@ -62,8 +62,8 @@ class Folding:
 
 
 def fold_table(plan: TablePlan, folding: Folding) -> tuple[int, ...]:
-    """Bring deduped and clean up to every successful load; the sequence numbers folded into
-    deduped.
+    """Bring deduped and clean up to every successful load; the sequence numbers of the loads that
+    deduped did not hold before.
 
     The caller holds the table's lease. Nothing to do costs no Spark.
 
@@ -92,7 +92,8 @@ def _fold_layer(plan: TablePlan, layer: Layer, folding: Folding) -> tuple[int, .
         current_schema([(n, t) for n, t, _ in layer.columns], layer.original is not None),
     )
     empty = table.current_snapshot() is None
-    loads, held = _loads_to_fold(plan, layer.name, empty, folding.ledger)
+    before = folding.ledger.folded_loads(plan.name, layer.name)
+    loads, held = _loads_to_fold(plan, before, empty, folding.ledger)
     if not held:
         return ()
     failpoint("fold.before")
@@ -104,16 +105,15 @@ def _fold_layer(plan: TablePlan, layer: Layer, folding: Folding) -> tuple[int, .
     failpoint("fold.committed")
     folding.ledger.record_folds(plan.name, layer.name, held)
     failpoint("fold.recorded")
-    return held
+    return tuple(seq for seq in held if seq not in before)
 
 
 def _loads_to_fold(
-    plan: TablePlan, layer: str, empty: bool, ledger: Ledger
+    plan: TablePlan, folded: set[int], empty: bool, ledger: Ledger
 ) -> tuple[list[Load], tuple[int, ...]]:
     """The loads whose rows, latest per key, must be applied, and the numbers that the layer then
     holds."""
     loads = ledger.successful_loads(plan.name)
-    folded = ledger.folded_loads(plan.name, layer)
     missing = [load for load in loads if load.seq not in folded]
     if not missing and not (empty and any(load.snapshot_id for load in loads)):
         return [], ()

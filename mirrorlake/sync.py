@@ -135,6 +135,7 @@ class Engine:
             plan = self.plan(contract, connection)
             with self._lease(contract):
                 self._settle(contract)
+                self._refuse_unloaded(plan)
                 return len(fold_table(plan, self._folding()))
 
     def _chain(
@@ -200,6 +201,16 @@ class Engine:
             return plan.raw.name not in done
         _refuse_changes(plan, newest)
         return True
+
+    def _refuse_unloaded(self, plan: TablePlan) -> None:
+        """A column that came or went since the load would be folded as NULL."""
+        if self._check_version(plan) and self.ledger.schema_versions(plan.name):
+            raise SchemaError(
+                f"table {plan.name}: its schema changed in MySQL since it was loaded",
+                table=plan.name,
+                next_step="Load it again first: the new version's first load is folded with it",
+                retryable=True,
+            )
 
     def status(self, contract: TableContract) -> TableStatus:
         """What is known of a table, without asking its source and without Spark."""

@@ -141,7 +141,8 @@ def ensure_current_table(lake: Lake, identifier: Identifier, schema: Schema) -> 
     if missing:
         with lake.translated(identifier), table.update_schema() as update:
             for field in missing:
-                update.add_column(field.name, field.field_type)
+                # As a path: a text with a dot would be taken for a nested field.
+                update.add_column((field.name,), field.field_type)
         table = table.refresh()
     return table
 

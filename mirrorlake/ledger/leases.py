@@ -81,7 +81,7 @@ class Leases:
     @staticmethod
     def _held(table: str, owner: str, until: datetime) -> LeaseHeld:
         parts = owner.split("|")
-        who = f"run {parts[3]} (process {parts[1]})" if len(parts) == 5 else owner
+        who = f"run {parts[3]} (process {parts[1]})" if len(parts) == 5 else owner or "another run"
         return LeaseHeld(
             f"table {table} is being written by {who}, whose lease runs until {until:%H:%M:%S} UTC",
             table=table,
@@ -138,7 +138,9 @@ def _machine() -> str:
 def _started(pid: int) -> str:
     """When a process started, in the kernel's ticks: a process id may be given out again."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[19]
+        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+        # A zombie has ended; only nobody has asked for its exit code yet.
+        return "" if fields[0] in ("Z", "X") else fields[19]
     except (OSError, IndexError):
         return ""
 

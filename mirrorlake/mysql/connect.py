@@ -82,6 +82,8 @@ def source_error(error: Exception, source: SourceConfig | None = None) -> Source
         step = "Check the user, its password (from the environment) and its grants"
     elif code in (2002, 2003):
         step = "Check host and port, and that the server accepts connections from here"
+    elif code == 1049:
+        step = "Check the database's name in the contract"
     else:
         step = ""
     return SourceError(

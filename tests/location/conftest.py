@@ -1,0 +1,86 @@
+"""A real MariaDB, a contract file over it, and runs in a process of their own, as Dagster has them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mirrorlake.config import Config, load_config
+from mirrorlake.demo.mariadb import MariaDB
+from tests.location.contracts import PASSWORD, USER, write_contracts
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MariaDB]:
+    os.environ["TEST_PASSWORD"] = PASSWORD
+    with MariaDB.start(tmp_path_factory.mktemp("mysql")) as server:
+        server.create_user(USER, PASSWORD)
+        yield server
+
+
+@dataclass(frozen=True)
+class Location:
+    """A code location over one folder, and its runs in a process of their own."""
+
+    folder: Path
+
+    @property
+    def path(self) -> Path:
+        return self.folder / "mirrorlake.yaml"
+
+    @property
+    def config(self) -> Config:
+        return load_config(self.path)
+
+    def run(self, steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """What each step (see ``run_steps.py``) did, in order."""
+        asked, done = self.folder / "steps.json", self.folder / "done.json"
+        asked.write_text(json.dumps(steps))
+        command = [sys.executable, "-m", "tests.location.run_steps", self.path, asked, done]
+        home = self.folder / "dagster"
+        home.mkdir(exist_ok=True)
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), "DAGSTER_HOME": str(home)}
+        ended = subprocess.run(
+            command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+        )
+        assert ended.returncode == 0, ended.stderr[-4000:]
+        return json.loads(done.read_text())
+
+
+@pytest.fixture(scope="module")
+def location_for(
+    server: MariaDB, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[dict[str, Any]], Location]:
+    """A location over one source ``s`` with these databases."""
+
+    def make(databases: dict[str, Any]) -> Location:
+        folder = tmp_path_factory.mktemp("location")
+        write_contracts(folder, server.port, databases)
+        return Location(folder)
+
+    return make
+
+
+@pytest.fixture
+def contract_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], Path]:
+    """Write a mirrorlake.yaml that needs no server: a text, or a mapping of databases."""
+    monkeypatch.setenv("TEST_PASSWORD", PASSWORD)
+
+    def write(content: Any) -> Path:
+        if isinstance(content, str):
+            (tmp_path / "mirrorlake.yaml").write_text(content)
+        else:
+            write_contracts(tmp_path, 1, content)
+        return tmp_path / "mirrorlake.yaml"
+
+    return write

@@ -1,0 +1,48 @@
+"""The contract files of the location's tests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+USER = "mirror"
+PASSWORD = "p@ss w/örd%"
+
+SMALL: dict[str, Any] = {
+    "shop": {
+        "tables": {
+            "orders": {
+                "mode": "incremental",
+                "key": ["id"],
+                "cursor": "modified_at",
+                "start": "2024-05-01",
+                "columns": {"email": {"pii": "mask"}, "card": {"pci": "never"}},
+            },
+            "kinds": {"mode": "full", "key": ["id"]},
+            "log": {"mode": "full"},
+        }
+    }
+}
+
+
+def write_contracts(folder: Path, port: int, databases: dict[str, Any]) -> Path:
+    """A mirrorlake.yaml in ``folder`` for one source ``s``."""
+    text = {
+        "version": 1,
+        "lake": {"warehouse": "lake"},
+        "ledger": {"url": "sqlite:///ledger.db"},
+        "sources": {
+            "s": {
+                "host": "127.0.0.1",
+                "port": port,
+                "user": USER,
+                "password": "${env:TEST_PASSWORD}",
+                "databases": databases,
+            }
+        },
+    }
+    path = folder / "mirrorlake.yaml"
+    path.write_text(yaml.safe_dump(text, allow_unicode=True), encoding="utf-8")
+    return path

@@ -1,0 +1,185 @@
+"""Chains materialised for real: MariaDB, Spark, Iceberg, in the runs that Dagster makes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from mirrorlake.demo.mariadb import MariaDB
+from mirrorlake.demo.nyc import load_nyc
+from mirrorlake.lake.catalog import Lake
+from mirrorlake.lake.tables import DAY
+from mirrorlake.ledger import Ledger
+from mirrorlake.observe import raw_tables
+from tests.location.conftest import Location
+
+TODAY = datetime.now(UTC).date()
+YESTERDAY = TODAY - timedelta(days=1)
+
+SHOP = [
+    "CREATE DATABASE shop CHARACTER SET utf8mb4",
+    "USE shop",
+    "CREATE TABLE shop.orders (id INT PRIMARY KEY, email VARCHAR(40), card VARCHAR(20), modified_at "
+    "TIMESTAMP(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6) ON UPDATE CURRENT_TIMESTAMP(6), KEY (modified_at))",
+    "CREATE TABLE shop.kinds (id INT PRIMARY KEY, word VARCHAR(20))",
+    "CREATE TABLE shop.quiet (id INT PRIMARY KEY, at DATETIME NOT NULL, KEY (at))",
+    "INSERT INTO shop.orders (id, email, card, modified_at) SELECT seq, CONCAT(seq, '@example.com'), "
+    "'4111111111111111', NOW() - INTERVAL 3 HOUR FROM seq_1_to_300",
+    "INSERT INTO shop.kinds VALUES (1, 'one'), (2, 'two')",
+    "INSERT INTO shop.quiet SELECT seq, NOW() - INTERVAL 2 DAY FROM seq_1_to_50",
+]
+MASKED = {"email": {"pii": "mask"}, "card": {"pci": "never"}}
+CONTRACTS: dict[str, Any] = {
+    "shop": {
+        "tables": {
+            "orders": {
+                "mode": "incremental", "key": ["id"], "cursor": "modified_at", "columns": MASKED,
+            },
+            "kinds": {"mode": "full", "key": ["id"]},
+            "quiet": {"mode": "append", "key": ["id"], "cursor": "at", "start": "2024-05-01"},
+            "absent": {"mode": "full", "key": ["id"]},
+        }
+    },
+    "nyc": {
+        "tables": {
+            "flights": {
+                "mode": "append",
+                "key": ["time_hour", "carrier", "flight", "origin"],
+                "cursor": "time_hour",
+                "start": "2013-01-01",
+            }
+        }
+    },
+}  # fmt: skip
+STEPS: list[dict[str, Any]] = [
+    {"tables": ["orders", "kinds", "quiet", "absent"], "day": str(TODAY)},
+    {"tables": ["quiet"], "day": str(TODAY)},
+    {
+        "tables": ["orders"],
+        "day": str(TODAY),
+        "sql": [
+            "UPDATE shop.orders SET email = 'new@example.com' WHERE id <= 7",
+            "INSERT INTO shop.orders (id) VALUES (1001)",
+        ],
+    },
+    {"tables": ["flights"], "days": ["2013-01-01", "2013-12-31"]},
+    {"tables": ["kinds", "quiet"], "days": [str(YESTERDAY), str(TODAY)]},
+    {"tables": ["quiet"], "day": "2024-04-30"},
+    {"tables": ["quiet"], "day": str(TODAY), "plant": {"duplicate": "quiet"}},
+    {"tables": ["orders"], "day": str(TODAY), "plant": {"lose": "orders"}},
+    {"tables": ["orders"], "day": str(TODAY), "sql": ["DELETE FROM shop.orders WHERE id = 200"]},
+]
+
+
+@pytest.fixture(scope="module")
+def place(server: MariaDB, location_for: Callable[[dict[str, Any]], Location]) -> Location:
+    with server.admin() as admin, admin.cursor() as cursor:
+        for statement in SHOP:
+            cursor.execute(statement)
+        load_nyc(admin)
+    return location_for(CONTRACTS)
+
+
+@pytest.fixture(scope="module")
+def runs(place: Location) -> list[dict[str, Any]]:
+    return place.run(STEPS)
+
+
+def chain(table: str) -> set[str]:
+    return {f"{layer}/s/{table}" for layer in ("raw", "deduped", "clean")}
+
+
+def test_a_failed_table_does_not_stop_the_others_of_its_run(runs: list[dict[str, Any]]) -> None:
+    first = runs[0]
+    assert not first["success"]
+    assert set(first["made"]) == chain("shop/orders") | chain("shop/kinds") | chain("shop/quiet")
+    assert list(first["failed"]) == ["raw__s__shop__absent"]
+    assert "shop.absent" in first["failed"]["raw__s__shop__absent"]
+
+
+def test_the_chain_says_what_it_did(runs: list[dict[str, Any]]) -> None:
+    made = runs[0]["made"]
+    raw = made["raw/s/shop/orders"][str(TODAY)]
+    assert (raw["rows"], raw["window"], raw["columns"]) == (300, "initial", True)
+    assert {"load id", "bytes", "seconds"} <= set(raw)
+    assert made["deduped/s/shop/orders"][str(TODAY)]["dagster/row_count"] == 300
+    assert made["clean/s/shop/orders"][str(TODAY)]["dagster/row_count"] == 300
+
+
+def test_all_checks_of_a_sound_table_pass(runs: list[dict[str, Any]]) -> None:
+    checks = {k: v for k, v in runs[0]["checks"].items() if "orders" in k}
+    assert {k.split(":")[1] for k in checks} == {"row_count", "unique_key", "no_pii"}
+    assert all(check["passed"] for check in checks.values()), checks
+
+
+def test_one_jvm_serves_a_run(runs: list[dict[str, Any]]) -> None:
+    assert runs[0]["jvms"] == 1
+
+
+def test_a_run_that_needs_no_spark_starts_no_jvm(runs: list[dict[str, Any]]) -> None:
+    assert runs[1]["success"]
+    assert set(runs[1]["made"]) == chain("shop/quiet")
+    assert runs[1]["jvms"] == 0
+
+
+def test_rows_updated_meanwhile_are_told_from_lost_ones(runs: list[dict[str, Any]]) -> None:
+    counted = runs[2]["checks"]["deduped/s/shop/orders:row_count"]
+    assert runs[2]["made"]["deduped/s/shop/orders"][str(TODAY)]["dagster/row_count"] == 301
+    assert counted["passed"], counted
+
+
+def test_a_year_is_backfilled_in_one_run_and_each_day_equals_mysql(
+    runs: list[dict[str, Any]], server: MariaDB, place: Location
+) -> None:
+    year = runs[3]
+    assert year["success"], year["failed"]
+    assert len(year["made"]["raw/s/nyc/flights"]) == 365
+    with server.admin("nyc") as admin, admin.cursor() as cursor:
+        cursor.execute("SELECT CAST(DATE(time_hour) AS CHAR), COUNT(*) FROM flights GROUP BY 1")
+        mysql = dict(cursor.fetchall())
+    shown = {
+        day: made["dagster/partition_row_count"]
+        for day, made in year["made"]["raw/s/nyc/flights"].items()
+        if made["dagster/partition_row_count"]
+    }
+    assert shown == {day: rows for day, rows in mysql.items() if day < "2014"}
+    (raw,) = raw_tables(
+        Lake(place.config.lake), Ledger(place.config.ledger.url), place.config.table("flights")
+    )
+    days = raw.scan(selected_fields=(DAY,)).to_arrow().column(DAY).value_counts().to_pylist()
+    assert {str(d["values"]): d["counts"] for d in days} == mysql
+
+
+def test_a_past_day_of_a_full_table_says_why_not_and_the_rest_goes_on(
+    runs: list[dict[str, Any]],
+) -> None:
+    mixed = runs[4]
+    assert list(mixed["failed"]) == ["raw__s__shop__kinds"]
+    assert f"day {YESTERDAY}: mode full" in mixed["failed"]["raw__s__shop__kinds"]
+    assert list(mixed["made"]["raw/s/shop/kinds"]) == [str(TODAY)]
+    assert set(mixed["made"]) == chain("shop/quiet") | {"raw/s/shop/kinds"}
+
+
+def test_a_day_before_the_start_is_refused_and_nothing_is_loaded(
+    runs: list[dict[str, Any]],
+) -> None:
+    early = runs[5]
+    assert "before the table's start (2024-05-01)" in early["failed"]["raw__s__shop__quiet"]
+    assert early["made"] == {}
+
+
+def test_a_planted_duplicate_blocks_what_is_downstream(runs: list[dict[str, Any]]) -> None:
+    blocked = runs[6]
+    assert not blocked["checks"]["deduped/s/shop/quiet:unique_key"]["passed"]
+    assert "clean/s/shop/quiet" not in blocked["made"]
+    assert "deduped/s/shop/quiet" in blocked["made"]
+
+
+def test_a_lost_row_fails_the_count(runs: list[dict[str, Any]]) -> None:
+    lost = runs[7]["checks"]["deduped/s/shop/orders:row_count"]
+    assert not lost["passed"]
+    assert lost["severity"] == "ERROR"
+    assert lost["words"] == "1 rows that MySQL has are not in the mirror"
