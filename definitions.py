@@ -1,7 +1,7 @@
 """The code location, as Dagster's server loads it.
 
-``MIRRORLAKE_CONFIG`` names the contract file; without it, ``mirrorlake.yaml`` in the working folder or
-beside this file. Only that file is read when the location loads: nothing is opened.
+``MIRRORLAKE_CONFIG`` names the contract file; without it, ``mirrorlake.yaml`` in the working
+folder or beside this file. Only that file is read when the location loads: nothing is opened.
 """
 
 import logging
@@ -12,7 +12,7 @@ from typing import Any
 
 import dagster as dg
 from dagster._core.errors import DagsterUserCodeProcessError
-from dagster._utils.error import SerializableErrorInfo
+from dagster_shared.error import SerializableErrorInfo
 
 from assets import build_chain, build_days
 from checks import build_checks
@@ -33,9 +33,7 @@ def config_path() -> Path:
     return here if here.exists() else Path(__file__).absolute().parent / "mirrorlake.yaml"
 
 
-def build_definitions(
-    config: Config, resources: Mapping[str, Any] | None = None
-) -> dg.Definitions:
+def build_definitions(config: Config, resources: Mapping[str, Any] | None = None) -> dg.Definitions:
     """Everything that Dagster is told of a config.
 
     Args:
@@ -60,13 +58,14 @@ def load_definitions(path: Path) -> dg.Definitions:
     """The definitions of the file at ``path``; none if it isn't there.
 
     Raises:
-        DagsterUserCodeProcessError: the file says something that can't be kept. The location then shows
+        DagsterUserCodeProcessError: the file says something that can't be kept. The location then
+        shows
             that message alone.
     """
     if not path.exists():
         logger.warning(
-            "There is no contract file %s: the location is empty. Write one with `mirrorlake init`, or "
-            "name yours in MIRRORLAKE_CONFIG, and reload",
+            "There is no contract file %s: the location is empty. Write one with `mirrorlake init`, "
+            "or name yours in MIRRORLAKE_CONFIG, and reload",
             path,
         )
         return dg.Definitions()

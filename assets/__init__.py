@@ -1,7 +1,7 @@
 """The assets: per source table a chain ``mysql`` → ``raw`` → ``deduped`` → ``clean``.
 
-What belongs here: keys, partitions, what an asset is called and shown as. What doesn't: how a table is
-loaded or folded (`mirrorlake.sync`).
+What belongs here: keys, partitions, what an asset is called and shown as. What doesn't: how a
+table is loaded or folded (`mirrorlake.sync`).
 """
 
 from assets.chain import build_chain, chain_keys

@@ -6,7 +6,7 @@ from typing import Any
 import dagster as dg
 
 from assets import keys
-from assets.steps import clean_table, fold_table, load_table
+from assets.steps import Events, clean_table, fold_table, load_table
 from mirrorlake.config import TableContract
 
 _KINDS = {
@@ -59,7 +59,7 @@ def _layer(
     layer: str,
     upstream: dg.AssetKey,
     days: dg.PartitionsDefinition,
-    step: Callable[..., dg.MaterializeResult[Any]],
+    step: Callable[[dg.AssetExecutionContext, TableContract], Events],
 ) -> dg.AssetsDefinition:
     @dg.asset(
         key=keys.asset_key(layer, contract),
@@ -76,7 +76,7 @@ def _layer(
         pool=keys.pool_of(contract.source) if layer == "raw" else None,
     )
     def step_of_chain(context: dg.AssetExecutionContext) -> Any:
-        return step(context, contract)
+        yield from step(context, contract)
 
     return step_of_chain
 

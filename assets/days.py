@@ -1,7 +1,7 @@
 """Partitions: days in UTC, one definition for the whole location.
 
-Dagster refuses a run over assets whose partitions begin on different days, so all begin on the earliest
-start of any contract. What a table is not asked for is decided here, day by day.
+Dagster refuses a run over assets whose partitions begin on different days, so all begin on the
+earliest start of any contract. What a table is not asked for is decided here, day by day.
 """
 
 from collections.abc import Iterable, Sequence

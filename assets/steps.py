@@ -1,7 +1,7 @@
 """What each asset of a chain does: one call of the engine, its result in Dagster's words."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from typing import Any
 
@@ -15,14 +15,14 @@ from mirrorlake.observe import clean_of, deduped_of, raw_days, raw_tables
 from mirrorlake.sync import Engine, SyncResult
 from resources.failures import told
 
+Events = Iterator[dg.MaterializeResult[Any] | dg.AssetMaterialization]
 
-def load_table(
-    context: dg.AssetExecutionContext, contract: TableContract
-) -> dg.MaterializeResult[Any]:
+
+def load_table(context: dg.AssetExecutionContext, contract: TableContract) -> Events:
     """Load the table's next window into raw, for whichever days were asked.
 
-    The ledger decides what there is to read: a day that a load covered already is not read twice. Days
-    that can't be loaded fail the step with their reason, after the others were loaded.
+    The ledger decides what there is to read: a day that a load covered already is not read twice.
+    Days that can't be loaded fail the step with their reason, after the others were loaded.
     """
     with told(context.retry_number):
         engine: Engine = context.resources.engine.engine
@@ -36,17 +36,17 @@ def load_table(
         newest = raw_tables(engine.lake, engine.ledger, contract)[-1]
     metadata = {**_load_metadata(done), **_schema_metadata(newest)}
     if refused:
-        _log_days(context, contract, [d for d in days if d not in refused], held, metadata)
+        # What was loaded is recorded although the step fails: only yielded events outlive a
+        # failure.
+        yield from _loaded_days(contract, [d for d in days if d not in refused], held, metadata)
         raise _refusal(contract, refused)
     for day in days:
         rows = {"dagster/partition_row_count": held.get(day, 0)}
         context.add_asset_metadata(rows, partition_key=day.isoformat())
-    return dg.MaterializeResult(metadata=metadata)
+    yield dg.MaterializeResult(metadata=metadata)
 
 
-def fold_table(
-    context: dg.AssetExecutionContext, contract: TableContract
-) -> dg.MaterializeResult[Any]:
+def fold_table(context: dg.AssetExecutionContext, contract: TableContract) -> Events:
     """Fold every load that deduped and clean don't hold yet."""
     started = time.monotonic()
     with told(context.retry_number):
@@ -57,12 +57,10 @@ def fold_table(
         rows = engine.count_rows(identifier)
         table = engine.lake.load(identifier)
     metadata: dict[str, Any] = {"loads folded": folded, "seconds": seconds}
-    return dg.MaterializeResult(metadata={**metadata, **_rows(rows), **_schema_metadata(table)})
+    yield dg.MaterializeResult(metadata={**metadata, **_rows(rows), **_schema_metadata(table)})
 
 
-def clean_table(
-    context: dg.AssetExecutionContext, contract: TableContract
-) -> dg.MaterializeResult[Any]:
+def clean_table(context: dg.AssetExecutionContext, contract: TableContract) -> Events:
     """Report what the fold made of clean: a view has the rows of deduped."""
     with told(context.retry_number):
         engine: Engine = context.resources.engine.engine
@@ -71,7 +69,7 @@ def clean_table(
         rows = engine.count_rows(identifier)
         table = None if is_view else engine.lake.load(identifier)
     metadata = {"clean is a": contract.clean, "rules": _rules(contract)}
-    return dg.MaterializeResult(metadata={**metadata, **_rows(rows), **_schema_metadata(table)})
+    yield dg.MaterializeResult(metadata={**metadata, **_rows(rows), **_schema_metadata(table)})
 
 
 def _days_of(context: dg.AssetExecutionContext) -> list[date]:
@@ -96,22 +94,16 @@ def _span(days: Sequence[date]) -> str:
     return f"{len(days)} days from {min(days)} to {max(days)}"
 
 
-def _log_days(
-    context: dg.AssetExecutionContext,
+def _loaded_days(
     contract: TableContract,
     days: Sequence[date],
     held: Mapping[date, int],
-    metadata: Mapping[str, Any],
-) -> None:
-    """Record the days that were loaded although the step is about to fail for others."""
+    shown: Mapping[str, Any],
+) -> Iterator[dg.AssetMaterialization]:
     for day in days:
-        rows = {"dagster/partition_row_count": held.get(day, 0)}
-        context.log_event(
-            dg.AssetMaterialization(
-                asset_key("raw", contract),
-                partition=day.isoformat(),
-                metadata={**metadata, **rows},
-            )
+        metadata = {**shown, "dagster/partition_row_count": held.get(day, 0)}
+        yield dg.AssetMaterialization(
+            asset_key("raw", contract), partition=day.isoformat(), metadata=metadata
         )
 
 

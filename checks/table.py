@@ -18,7 +18,7 @@ def build_checks(contract: TableContract) -> list[dg.AssetChecksDefinition]:
             contract,
             "deduped",
             "row_count",
-            "Rows older than settle: as many in deduped as in MySQL. Full: as many as the copy read.",
+            "Rows older than settle: as many in deduped as in MySQL; of a full copy, all it read.",
             judge_rows,
             {"lake", "ledger", "mysql"},
         ),

@@ -35,13 +35,17 @@ def judge_keys(
 def judge_rows(
     context: dg.AssetCheckExecutionContext, contract: TableContract
 ) -> dg.AssetCheckResult:
-    """Whether the mirror has the rows that MySQL has. Fewer is an error; more is a warning, for deletes
-    of incremental and append tables are found by the key sweep of a proof, not by loads."""
+    """Whether the mirror has the rows that MySQL has.
+
+    Fewer is an error; more is a warning: loads of incremental and append tables don't see deletes.
+    """
     with told(0, again=False):
         load = context.resources.ledger.ledger.last_load(contract.name, "success")
         tally = None if load is None else _tally(context, contract, load)
     if tally is None:
-        return dg.AssetCheckResult(passed=True, description="Nothing is old enough to be counted yet")
+        return dg.AssetCheckResult(
+            passed=True, description="Nothing is old enough to be counted yet"
+        )
     metadata = {
         "counted": tally.bound,
         "rows in MySQL": tally.source,
@@ -73,7 +77,9 @@ def judge_privacy(
         wrong = exposed_columns(contract, shown)
         stored = stored_pci(lake, ledger, contract)
     found = [f"{column} {what}" for column, what in wrong.items()]
-    found += [f"{column} is in {table}, and is never to be read" for column, table in stored.items()]
+    found += [
+        f"{column} is in {table}, and is never to be read" for column, table in stored.items()
+    ]
     return dg.AssetCheckResult(
         passed=not found,
         metadata={"columns shown": len(shown), "columns with a rule": len(contract.columns)},

@@ -4,9 +4,9 @@
 
     MirrorlakeError
     ├── ConfigError        the contract file, a flag or an environment variable is wrong
-    ├── MachineError       a piece of the machine is missing or broken (Java, a jar, a server, a
-    port) ├── SourceError        MySQL can't be reached, refuses us, or answered something we can't
-    use ├── SchemaError        a source table is not what its contract, or the lake, says it is
+    ├── MachineError       a piece of the machine is missing or broken (Java, a jar, a port)
+    ├── SourceError        MySQL can't be reached, refuses us, or answers what we can't use
+    ├── SchemaError        a source table is not what its contract, or the lake, says it is
     │   └── TypeRefused    a column's type can't be kept exactly
     ├── LakeError          the catalog, a lake table or a file in it
     │   └── CommitConflict another writer moved the table between our plan and our commit

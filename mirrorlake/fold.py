@@ -231,10 +231,10 @@ def _projected(
 
 def _with_originals(sql: str, columns: Sequence[str]) -> str:
     """Put the SQL of a column's original text where a hash's second argument asks for it."""
-    before, found, rest = sql.partition("{original:")
+    before, found, rest = sql.partition("\0")
     if not found:
         return sql
-    name, _, after = rest.rpartition("}")
+    name, _, after = rest.partition("\0")
     if ORIGINAL not in columns:
         return f"{before}CAST(NULL AS STRING){after}"
     entry = f"filter({ORIGINAL}, x -> x.column = {text_literal(name)})"

@@ -81,7 +81,8 @@ def _as_text(name: str, iceberg: str) -> str:
     """A hashable column's value and original text, as the two arguments of the keyed hash."""
     column = as_sql_identifier(name)
     value = f"CAST({column} AS {spark_type(iceberg)})"
-    return f"{value}, {{original:{name}}}"
+    # `fold` puts the original's SQL there. No name in MySQL holds a NUL, so none is taken for it.
+    return f"{value}, \0{name}\0"
 
 
 def _shown_originals(plan: TablePlan) -> str | None:

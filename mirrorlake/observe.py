@@ -201,9 +201,10 @@ def tally_rows(
     table = _deduped(lake, plan.contract)
     cursor = plan.cursor.name
     # A cursor without a place in its typed column is a zero date: NULL in the lake, first in MySQL.
-    below: BooleanExpression = Or(LessThan(cursor, value), IsNull(cursor))
+    older = LessThan(cursor, value)  # pyright: ignore[reportCallIssue]
+    below: BooleanExpression = Or(older, IsNull(cursor))  # pyright: ignore[reportCallIssue]
     if first is not None:
-        below = And(GreaterThanOrEqual(cursor, first), LessThan(cursor, value))
+        below = And(GreaterThanOrEqual(cursor, first), older)  # pyright: ignore[reportCallIssue]
     (source,) = rows_of(connection, f"SELECT COUNT(*) {where} {old}")[0]
     mirror = _count(lake, table, below)
     updated = 0
@@ -218,7 +219,8 @@ def tally_rows(
 
 
 def _bounds(plan: TablePlan, load: Load) -> tuple[str, str, Any, Any] | None:
-    """SQL of the old rows, SQL of the rows past them, and the range's ends as the lake takes them."""
+    """SQL of the old rows, SQL of the rows past them, and the range's ends as the lake takes
+    them."""
     cursor, receipt = plan.cursor, load.receipt
     if cursor is None or receipt is None or receipt.hi is None:
         return None

@@ -115,10 +115,23 @@ def plan_table(contract: TableContract, source: SourceConfig, table: SourceTable
         created=table.column(contract.created) if contract.created else None,
         rules={table.column(name).name: str(rule) for name, rule in contract.rules.items()},
     )
+    _check_names(plan)
     _check_key(plan)
     _check_cursor(plan)
     _check_rules(plan)
     return plan
+
+
+def _check_names(plan: TablePlan) -> None:
+    """Names of ours mean something else in raw; to Spark any case of them is one name."""
+    for exact in plan.columns:
+        if exact.name.casefold().startswith("_mirror_"):
+            raise SchemaError(
+                f"table {plan.name}: column {exact.name!r} is called as Mirrorlake's own are",
+                table=plan.name,
+                column=exact.name,
+                next_step="Rename it in MySQL, or mark it `pci: never` to leave it out",
+            )
 
 
 def _check_key(plan: TablePlan) -> None:
@@ -254,7 +267,11 @@ def lower_bound(plan: TablePlan, window: Window) -> str:
         return f"{name} >= {int(window.lo)}"
     if not plan.key:
         return _day_bound(cursor, replaced_from(plan, window))
-    return time_bound(cursor, datetime.fromisoformat(window.lo), plan.source.zone)
+    at = datetime.fromisoformat(window.lo)
+    # A row written just after a moment carries it cut to the column's digits: so is the bound.
+    step = 10 ** (6 - (cursor.fraction or 0))
+    at -= timedelta(microseconds=at.microsecond % step)
+    return time_bound(cursor, at, plan.source.zone)
 
 
 def replaced_from(plan: TablePlan, window: Window) -> date:

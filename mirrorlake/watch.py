@@ -195,9 +195,10 @@ class _Watched:
         parts = ", ".join(f"LENGTH({quote(n)}), ':', {quote(n)}" for n in names)
         digest = f"COALESCE(SUM(CRC32(CONCAT({parts}))), 0)"
         where = f" WHERE {self._bound(anchor)}" if anchor is not None else ""
-        sql = f"SELECT COUNT(*), CAST(MAX({quote(self._cursor.name)}) AS CHAR), {digest} {self._from}{where}"
-        rows, high, crc = rows_of(self.connection, sql)[0]
-        return int(rows), None if high is None else str(high), str(crc)
+        high = f"CAST(MAX({quote(self._cursor.name)}) AS CHAR)"
+        sql = f"SELECT COUNT(*), {high}, {digest} {self._from}{where}"
+        rows, highest, crc = rows_of(self.connection, sql)[0]
+        return int(rows), None if highest is None else str(highest), str(crc)
 
     def _bound(self, anchor: str) -> str:
         cursor = self._cursor

@@ -1,7 +1,7 @@
 """What assets, checks and sensors are given: the engine, and its parts opened one by one.
 
-What belongs here: opening and closing, and turning the engine's errors into Dagster's. What doesn't:
-anything that reads or writes a table.
+What belongs here: opening and closing, and turning the engine's errors into Dagster's. What
+doesn't: anything that reads or writes a table.
 
 ========== ===================================================================
 `engine`   the whole engine, for one run: opened when first used, closed with it

@@ -1,5 +1,7 @@
 """The engine, for one run."""
 
+from typing import Any
+
 import dagster as dg
 from pydantic import PrivateAttr
 
@@ -7,11 +9,11 @@ from mirrorlake.sync import Engine
 from resources.contracts import read_config
 
 
-class EngineResource(dg.ConfigurableResource):
+class EngineResource(dg.ConfigurableResource[Any]):
     """The engine over one contract file: opened when a step first uses it, closed with its run.
 
-    With the in-process executor all steps of a run share it, and so one JVM, which starts only when a
-    step needs Spark.
+    With the in-process executor all steps of a run share it, and so one JVM, which starts only
+    when a step needs Spark.
     """
 
     config_path: str
@@ -21,7 +23,7 @@ class EngineResource(dg.ConfigurableResource):
     _run_id: str | None = PrivateAttr(default=None)
 
     def setup_for_execution(self, context: dg.InitResourceContext) -> None:
-        self._run_id = context.run_id
+        self._run_id = context.run.run_id if context.run else None
 
     def teardown_after_execution(self, context: dg.InitResourceContext) -> None:  # noqa: ARG002
         if self._engine is not None:

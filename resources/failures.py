@@ -1,4 +1,4 @@
-"""The engine's errors in Dagster's words: one clear message, retried where the engine says it helps."""
+"""The engine's errors in Dagster's words: one message, retried where that may help."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -15,7 +15,7 @@ from mirrorlake.mysql.connect import session
 from resources.contracts import read_config
 
 
-class _Part(dg.ConfigurableResource):
+class _Part(dg.ConfigurableResource[Any]):
     config_path: str
     """Where mirrorlake.yaml is."""
 

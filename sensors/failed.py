@@ -23,7 +23,9 @@ def failure_line(context: dg.RunFailureSensorContext) -> str:
     """``run … failed: <steps>: <reason>``, on one line."""
     events = context.get_step_failure_events()
     if not events:
-        return f"run {context.dagster_run.run_id} failed: {_one_line(context.failure_event.message)}"
+        return (
+            f"run {context.dagster_run.run_id} failed: {_one_line(context.failure_event.message)}"
+        )
     steps = ", ".join(str(event.step_key) for event in events)
     data = events[0].step_failure_data
     failure = data.user_failure_data

@@ -5,8 +5,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import dagster as dg
-from dagster import AssetObservation, DataVersion
-from dagster._core.definitions.data_version import DATA_VERSION_TAG
 
 from assets.keys import SOURCE_TAG, source_key
 from mirrorlake.config import TableContract
@@ -23,6 +21,7 @@ from resources.failures import told
 from sensors.requests import chains_of, request_chains
 
 INTERVAL_SECONDS = 60
+_DATA_VERSION = "dagster/data_version"
 _UNFINISHED = [
     dg.DagsterRunStatus.QUEUED,
     dg.DagsterRunStatus.NOT_STARTED,
@@ -32,14 +31,12 @@ _UNFINISHED = [
 ]
 
 
-def build_moved_sensor(
-    source: str, contracts: Sequence[TableContract]
-) -> dg.SensorDefinition:
+def build_moved_sensor(source: str, contracts: Sequence[TableContract]) -> dg.SensorDefinition:
     """The sensor of one source.
 
-    A tick looks at all its tables by one connection. While a run of the source is under way it looks at
-    nothing: what moves meanwhile is seen after it. A source that can't be asked fails the tick with the
-    reason and leaves the cursor where it was.
+    A tick looks at all its tables by one connection. While a run of the source is under way it
+    looks at nothing: what moves meanwhile is seen after it. A source that can't be asked fails the
+    tick with the reason and leaves the cursor where it was.
     """
 
     @dg.sensor(
@@ -93,11 +90,10 @@ def _ask(
     )
 
 
-def _observed(moved: Moved) -> AssetObservation:
+def _observed(moved: Moved) -> dg.AssetObservation:
     """The source table as it was seen: its mark is its data version."""
     mark = moved.mark
-    version = DataVersion(f"{mark.rows}-{mark.high}-{mark.digest}-{mark.moved_at}")
-    return AssetObservation(
+    return dg.AssetObservation(
         source_key(moved.contract),
         description=moved.reason,
         metadata={
@@ -105,7 +101,7 @@ def _observed(moved: Moved) -> AssetObservation:
             "anchor": mark.anchor or "-",
             "highest cursor": mark.high or "-",
         },
-        tags={DATA_VERSION_TAG: version.value},
+        tags={_DATA_VERSION: f"{mark.rows}-{mark.high}-{mark.digest}-{mark.moved_at}"},
     )
 
 

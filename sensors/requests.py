@@ -18,7 +18,10 @@ def chains_of(contracts: Sequence[TableContract]) -> list[dg.AssetKey]:
 def request_chains(
     contracts: Sequence[TableContract], day: date, run_key: str, reason: str
 ) -> dg.RunRequest:
-    """One run for these tables of one source: it shares a JVM, and one table's failure stops no other."""
+    """One run for these tables of one source.
+
+    They share a JVM, and one table's failure stops no other.
+    """
     return dg.RunRequest(
         run_key=run_key,
         asset_selection=chains_of(contracts),

@@ -234,6 +234,13 @@ def test_a_type_that_is_not_handled(
     assert_one_line(ran, 5, f"{command.database}.t", named, "mark these columns `pci: never`")
 
 
+def test_a_column_that_is_called_as_ours_are(command: CommandLine, sql: Sql) -> None:
+    sql(GOOD_TABLE, "ALTER TABLE t ADD COLUMN `_Mirror_Seq` INT")
+    with command.unchanged():
+        ran = command.sync({"t": GOOD})
+    assert_one_line(ran, 5, f"{command.database}.t", "_Mirror_Seq", "`pci: never`")
+
+
 @pytest.mark.parametrize(
     ("rule", "words"),
     [

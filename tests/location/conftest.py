@@ -1,4 +1,5 @@
-"""A real MariaDB, a contract file over it, and runs in a process of their own, as Dagster has them."""
+"""A real MariaDB, a contract file over it, and runs in a process of their own, as Dagster has
+them."""
 
 from __future__ import annotations
 

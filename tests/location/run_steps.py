@@ -1,8 +1,8 @@
-"""Runs a list of steps on one code location and writes what happened: ``config steps.json done.json``.
+"""Runs steps on one code location and writes what happened: ``config steps.json done.json``.
 
 A step: ``tables`` (names), ``day`` or ``days`` ([first, last]); before it ``sql`` (statements as the
-mirror's user) and ``plant`` (``{"duplicate": table}`` or ``{"lose": table}`` in deduped). A process of its
-own, as a run has: a session's JVM can't be shared with other tests.
+mirror's user) and ``plant`` (in deduped: ``{"duplicate": table}``, or ``{"lose": table}`` its row
+10). A process of its own, as a run has: a JVM can't be shared with other tests' sessions.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ def _plant(config: Config, plan: dict[str, str]) -> None:
     for fault, name in plan.items():
         table = lake.load(deduped_of(config.table(name)))
         assert table is not None
-        rows = table.scan().to_arrow()
         if fault == "duplicate":
+            rows = table.scan().to_arrow()
             table.append(rows.slice(0, 1).cast(table.schema().as_arrow()))
         else:
-            table.overwrite(rows.slice(1).cast(table.schema().as_arrow()))
+            table.delete("id = 10")
 
 
 def _run(defs: dg.Definitions, config: Config, step: dict[str, Any]) -> dict[str, Any]:

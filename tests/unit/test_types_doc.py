@@ -15,6 +15,7 @@ from mirrorlake.mysql.types import exact_column
 
 DOC = Path(__file__).parents[2] / "docs" / "types.md"
 HEAD = ("MySQL", "Iceberg", "selected as", "kept beside it")
+CHARSETS = ("utf8mb3", "ascii", "latin1", "gbk", "sjis", "utf16")
 TEXTS = ("char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set")
 # Every type of MySQL 8 and 9 and of MariaDB, with sizes on both sides of each boundary.
 TYPES = (
@@ -36,7 +37,7 @@ TYPES = (
     "bit(63)",
     "bit(64)",
     *(f"{text} in utf8mb4" for text in TEXTS),
-    *(f"varchar in {charset}" for charset in ("utf8mb3", "ascii", "latin1", "gbk", "sjis", "utf16")),
+    *(f"varchar in {charset}" for charset in CHARSETS),
     "json",
     *("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"),
     "date",
@@ -50,6 +51,17 @@ TYPES = (
     *("multipoint", "multilinestring", "multipolygon", "geometrycollection"),
     "vector",
     *("uuid", "inet4", "inet6"),
+)
+# What `information_schema.COLUMNS.DATA_TYPE` may say, in MySQL 8 and 9 and in MariaDB 11.
+KNOWN = frozenset(
+    re.findall(
+        r"\w+",
+        """tinyint smallint mediumint int bigint year decimal float double bit json
+        char varchar tinytext text mediumtext longtext enum set
+        binary varbinary tinyblob blob mediumblob longblob date datetime timestamp time
+        geometry point linestring polygon multipoint multilinestring multipolygon
+        geometrycollection geomcollection vector uuid inet4 inet6 xmltype""",
+    )
 )
 
 
@@ -120,15 +132,6 @@ def test_every_type_that_the_code_names_has_a_row() -> None:
     code = source.partition("from __future__")[2]
     named = {w for w in re.findall(r'"([a-z0-9]+)"', code) if w in KNOWN}
     assert named <= {column_of(text).data_type for text in TYPES}
-
-
-# What `information_schema.COLUMNS.DATA_TYPE` may say, in MySQL 8 and 9 and in MariaDB 11.
-KNOWN = frozenset(
-    """tinyint smallint mediumint int bigint year decimal float double bit char varchar tinytext text
-    mediumtext longtext enum set json binary varbinary tinyblob blob mediumblob longblob date datetime
-    timestamp time geometry point linestring polygon multipoint multilinestring multipolygon
-    geometrycollection geomcollection vector uuid inet4 inet6 xmltype""".split()
-)
 
 
 def test_every_known_type_has_a_row() -> None:

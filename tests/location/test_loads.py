@@ -1,0 +1,159 @@
+"""The code location as the server loads it: no server, no lake, no JVM."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+from dagster._core.errors import DagsterUserCodeProcessError
+
+from definitions import build_definitions, load_definitions
+from mirrorlake.config import load_config
+from tests.location.conftest import ROOT
+from tests.location.contracts import SMALL
+
+Write = Callable[[Any], Path]
+
+# key → (depends on, partitioned, group, pool): the location of `SMALL`, whole.
+SNAPSHOT = {
+    f"{layer}/s/shop/{table}": (
+        f"{upstream}/s/shop/{table}" if upstream else None,
+        bool(upstream),
+        "s_shop",
+        "mysql_s" if layer == "raw" else None,
+    )
+    for table in ("kinds", "log", "orders")
+    for upstream, layer in (
+        (None, "mysql"),
+        ("mysql", "raw"),
+        ("raw", "deduped"),
+        ("deduped", "clean"),
+    )
+}
+CHECKS = {
+    "deduped/s/shop/orders:row_count",
+    "deduped/s/shop/orders:unique_key",
+    "clean/s/shop/orders:no_pii",
+    "deduped/s/shop/kinds:row_count",
+    "deduped/s/shop/kinds:unique_key",
+    "clean/s/shop/kinds:no_pii",
+    "deduped/s/shop/log:row_count",
+    "clean/s/shop/log:no_pii",
+}
+
+
+def test_the_location_is_this(contract_file: Write) -> None:
+    defs = load_definitions(contract_file(SMALL))
+    dg.Definitions.validate_loadable(defs)
+    graph = defs.resolve_asset_graph()
+    seen = {}
+    for key in graph.get_all_asset_keys():
+        node = graph.get(key)
+        parents = [p.to_user_string() for p in node.parent_keys]
+        pools = list(node.pools or [])
+        seen[key.to_user_string()] = (
+            parents[0] if parents else None,
+            node.partitions_def is not None,
+            node.group_name,
+            pools[0] if pools else None,
+        )
+    assert seen == SNAPSHOT
+    assert {f"{k.asset_key.to_user_string()}:{k.name}" for k in graph.asset_check_keys} == CHECKS
+    repository = defs.get_repository_def()
+    assert {s.name for s in repository.sensor_defs} == {"moved_s", "failed_runs"}
+    assert [(s.name, s.cron_schedule) for s in repository.schedule_defs] == [("daily", "0 4 * * *")]
+
+
+def test_one_run_per_backfill_and_the_open_day_is_a_partition(contract_file: Write) -> None:
+    graph = load_definitions(contract_file(SMALL)).resolve_asset_graph()
+    node = graph.get(dg.AssetKey(["raw", "s", "shop", "orders"]))
+    assert node.backfill_policy == dg.BackfillPolicy.single_run()
+    days = node.partitions_def
+    assert isinstance(days, dg.DailyPartitionsDefinition)
+    assert days.get_last_partition_key() == time.strftime("%Y-%m-%d", time.gmtime())
+
+
+def test_the_pages_say_what_the_contract_says(contract_file: Write) -> None:
+    node = (
+        load_definitions(contract_file(SMALL))
+        .resolve_asset_graph()
+        .get(dg.AssetKey(["clean", "s", "shop", "orders"]))
+    )
+    assert node.metadata["dagster/table_name"] == "s_shop__clean.orders"
+    assert (node.metadata["mode"], node.metadata["cursor"]) == ("incremental", "modified_at")
+    assert set(node.kinds) == {"iceberg", "spark"}
+    assert node.tags["mirrorlake/source"] == "s"
+
+
+def test_only_the_unique_key_blocks(contract_file: Write) -> None:
+    defs = load_definitions(contract_file(SMALL))
+    specs = [spec for check in defs.asset_checks or [] for spec in check.check_specs]
+    assert {spec.name for spec in specs if spec.blocking} == {"unique_key"}
+
+
+def test_a_missing_file_is_an_empty_location_that_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        defs = load_definitions(tmp_path / "none.yaml")
+    dg.Definitions.validate_loadable(defs)
+    assert not list(defs.resolve_asset_graph().get_all_asset_keys())
+    assert "There is no contract file" in caplog.text
+
+
+def test_a_config_error_is_shown_without_a_stack(contract_file: Write) -> None:
+    path = contract_file("version: 1\nsources: {s: {hosst: a}}\n")
+    with pytest.raises(DagsterUserCodeProcessError) as raised:
+        load_definitions(path)
+    (shown,) = raised.value.user_code_process_error_infos
+    assert "did you mean 'host'" in shown.message
+    assert not shown.stack
+
+
+def test_the_server_loads_the_workspace(contract_file: Write, tmp_path: Path) -> None:
+    """From another folder, by workspace.yaml, in a process of its own: good, then with an error."""
+    path = contract_file(SMALL)
+    assert "Validation successful" in validate(path, tmp_path)
+    path.write_text(path.read_text().replace("mode: full", "mode: fool"))
+    shown = validate(path, tmp_path)
+    assert "fool" in shown
+    assert "Stack Trace" not in shown
+
+
+def validate(path: Path, home: Path) -> str:
+    (home / "dagster.yaml").write_text((ROOT / "dagster.yaml").read_text())
+    dagster = Path(sys.executable).parent / "dagster"
+    ended = subprocess.run(
+        [dagster, "definitions", "validate", "-w", ROOT / "workspace.yaml"],
+        cwd=home,
+        env={**os.environ, "MIRRORLAKE_CONFIG": str(path), "DAGSTER_HOME": str(home)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return ended.stdout + ended.stderr
+
+
+def test_resources_can_be_replaced(contract_file: Write) -> None:
+    path = contract_file(SMALL)
+    mine = dg.ResourceDefinition.hardcoded_resource("mine")
+    defs = build_definitions(load_config(path), {"engine": mine})
+    assert (defs.resources or {})["engine"] is mine
+    dg.Definitions.validate_loadable(defs)
+
+
+def test_five_hundred_tables_load_soon(contract_file: Write) -> None:
+    """Not a benchmark: the bound is ten times what it should take."""
+    table = {"mode": "full", "key": ["id"]}
+    path = contract_file({"shop": {"tables": {f"t{n}": table for n in range(500)}}})
+    started = time.monotonic()
+    dg.Definitions.validate_loadable(load_definitions(path))
+    assert time.monotonic() - started < 40

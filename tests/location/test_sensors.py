@@ -1,0 +1,204 @@
+"""Sensors and the schedule on an ephemeral instance, against a real MariaDB."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from definitions import load_definitions
+from mirrorlake.demo.mariadb import MariaDB
+from mirrorlake.spark import LazySpark
+from tests.location.conftest import Location
+
+TABLES = {
+    "a": {"mode": "incremental", "key": ["id"], "cursor": "at"},
+    "b": {"mode": "append", "key": ["id"], "cursor": "id", "overlap_keys": 5},
+    "c": {"mode": "full", "key": ["id"]},
+}
+
+
+class Ticks:
+    """One sensor and its cursor, as the daemon keeps it."""
+
+    def __init__(self, defs: dg.Definitions, instance: dg.DagsterInstance) -> None:
+        self.defs, self.instance = defs, instance
+        self.sensor = defs.resolve_sensor_def("moved_s")
+        self.repository = defs.get_repository_def()
+        self.cursor: str | None = None
+
+    def tick(self, *, keep: bool = True) -> list[tuple[str | None, set[str]]]:
+        """The run key and the tables of each request; the cursor moves on unless not kept."""
+        context = dg.build_sensor_context(
+            instance=self.instance,
+            cursor=self.cursor,
+            repository_def=self.repository,
+            resources=dict(self.defs.resources or {}),
+        )
+        with context:
+            data = self.sensor.evaluate_tick(context)
+        if keep and data.cursor:
+            self.cursor = data.cursor
+        return [
+            (r.run_key, {key.path[-1] for key in r.asset_selection or []})
+            for r in data.run_requests or []
+        ]
+
+
+@pytest.fixture(scope="module")
+def location(server: MariaDB, location_for: Callable[[dict[str, Any]], Location]) -> Location:
+    with server.admin() as admin, admin.cursor() as cursor:
+        cursor.execute("CREATE DATABASE watched")
+        cursor.execute("USE watched")
+        cursor.execute("CREATE TABLE a (id INT PRIMARY KEY, n INT, at DATETIME NOT NULL, KEY (at))")
+        cursor.execute("CREATE TABLE b (id INT PRIMARY KEY, n INT)")
+        cursor.execute("CREATE TABLE c (id INT PRIMARY KEY)")
+        cursor.execute("INSERT INTO a VALUES (1, 1, UTC_TIMESTAMP()), (2, 2, UTC_TIMESTAMP())")
+        cursor.execute("INSERT INTO b VALUES (1, 1), (2, 2)")
+    return location_for({"watched": {"tables": TABLES}})
+
+
+@pytest.fixture
+def ticks(location: Location, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ticks]:
+    def no_jvm(_: LazySpark) -> None:
+        pytest.fail("a sensor asked for Spark")
+
+    monkeypatch.setattr(LazySpark, "get", no_jvm)
+    with dg.DagsterInstance.ephemeral() as instance:
+        yield Ticks(load_definitions(location.path), instance)
+
+
+@pytest.fixture
+def sql(server: MariaDB) -> Iterator[Callable[[str], None]]:
+    with server.admin("watched") as admin, admin.cursor() as cursor:
+        cursor.execute("SET time_zone = '+00:00'")
+        yield lambda statement: cursor.execute(statement)
+
+
+def test_the_first_tick_asks_for_every_chain_in_one_run(ticks: Ticks) -> None:
+    (request,) = ticks.tick()
+    assert request[1] == {"a", "b", "c"}
+    assert ticks.tick() == []
+
+
+def test_what_moved_is_asked_for_and_nothing_else(ticks: Ticks, sql: Callable[[str], None]) -> None:
+    ticks.tick()
+    sql("INSERT INTO b VALUES (3, 3)")
+    ((_, tables),) = ticks.tick()
+    assert tables == {"b"}
+    assert ticks.tick() == []
+
+
+def test_an_update_within_the_same_second_is_seen(ticks: Ticks, sql: Callable[[str], None]) -> None:
+    """COUNT and MAX stay as they are: only the digest over key and cursor can tell."""
+    sql("UPDATE a SET at = UTC_TIMESTAMP() - INTERVAL 60 SECOND WHERE id = 1")
+    ticks.tick()
+    sql("UPDATE a SET at = at + INTERVAL 1 SECOND WHERE id = 1")
+    ((_, tables),) = ticks.tick()
+    assert tables == {"a"}
+
+
+def test_a_tick_that_is_tried_again_asks_for_the_same_tables(
+    ticks: Ticks, sql: Callable[[str], None]
+) -> None:
+    """The daemon died before it kept the cursor: nothing that moved is forgotten."""
+    ticks.tick()
+    sql("INSERT INTO b VALUES (4, 4)")
+    ((_, first),) = ticks.tick(keep=False)
+    ((_, again),) = ticks.tick()
+    assert first == again == {"b"}
+
+
+def test_the_request_names_the_open_day_and_the_source(ticks: Ticks) -> None:
+    with dg.build_sensor_context(
+        instance=ticks.instance,
+        repository_def=ticks.repository,
+        resources=dict(ticks.defs.resources or {}),
+    ) as context:
+        (request,) = ticks.sensor.evaluate_tick(context).run_requests or []
+    assert request.partition_key == datetime.now(UTC).date().isoformat()
+    assert request.tags["mirrorlake/source"] == "s"
+
+
+def test_a_run_under_way_is_waited_for(ticks: Ticks, sql: Callable[[str], None]) -> None:
+    ticks.tick()
+    sql("INSERT INTO b VALUES (5, 5)")
+    job = ticks.defs.resolve_implicit_global_asset_job_def()
+    run = ticks.instance.create_run_for_job(
+        job, status=dg.DagsterRunStatus.STARTED, tags={"mirrorlake/source": "s"}
+    )
+    assert ticks.tick() == []
+    ticks.instance.report_run_failed(run)
+    ((_, tables),) = ticks.tick()
+    assert tables == {"b"}
+
+
+def test_a_source_that_is_down_fails_the_tick_and_is_recovered_from(
+    ticks: Ticks, sql: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ticks.tick()
+    before = ticks.cursor
+    sql("INSERT INTO b VALUES (6, 6)")
+    with monkeypatch.context() as patch:
+        config = ticks.defs.resources["mysql"].contracts.sources["s"]  # type: ignore[index]
+        patch.setitem(config.__dict__, "port", 1)
+        with pytest.raises(Exception, match=r"source s \(127\.0\.0\.1:1\) answered") as raised:
+            ticks.tick()
+        assert "p@ss" not in str(raised.value)
+    assert ticks.cursor == before
+    ((_, tables),) = ticks.tick()
+    assert tables == {"b"}
+
+
+def test_a_missing_table_keeps_no_other_from_being_seen(
+    ticks: Ticks, sql: Callable[[str], None]
+) -> None:
+    ticks.tick()
+    sql("RENAME TABLE a TO a_gone")
+    try:
+        sql("INSERT INTO b VALUES (7, 7)")
+        ((_, tables),) = ticks.tick()
+    finally:
+        sql("RENAME TABLE a_gone TO a")
+    assert tables == {"b"}
+
+
+def test_the_daily_schedule_asks_for_every_chain(location: Location) -> None:
+    defs = load_definitions(location.path)
+    schedule = defs.resolve_schedule_def("daily")
+    at = datetime(2026, 5, 2, 4, tzinfo=UTC)
+    context = dg.build_schedule_context(
+        scheduled_execution_time=at, repository_def=defs.get_repository_def()
+    )
+    (request,) = schedule.evaluate_tick(context).run_requests or []
+    assert request.partition_key == "2026-05-02"
+    assert {key.path[-1] for key in request.asset_selection or []} == {"a", "b", "c"}
+    assert len(request.asset_selection or []) == 9
+
+
+def test_a_failed_run_is_told_in_one_line(
+    location: Location, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A table that isn't there: the line names the step, and the engine's reason."""
+    defs = load_definitions(location.path)
+    with dg.DagsterInstance.ephemeral() as instance:
+        result = defs.resolve_implicit_global_asset_job_def().execute_in_process(
+            instance=instance,
+            asset_selection=[dg.AssetKey(["raw", "s", "watched", "c"])],
+            partition_key="2026-05-02",
+            raise_on_error=False,
+        )
+        context = dg.build_run_status_sensor_context(
+            "failed_runs",
+            result.get_run_failure_event(),
+            instance,
+            result.dagster_run,
+        ).for_run_failure()
+        defs.resolve_sensor_def("failed_runs")(context)
+    (line,) = [r.message for r in caplog.records if r.name == "mirrorlake.runs"]
+    assert "raw__s__watched__c" in line
+    assert "mode full" in line
+    assert "\n" not in line

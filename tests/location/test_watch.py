@@ -1,0 +1,95 @@
+"""The decision which tables are due, over time: marks from the past, on a real MariaDB."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from mirrorlake.demo.mariadb import MariaDB
+from mirrorlake.ledger import Ledger
+from mirrorlake.mysql.connect import session
+from mirrorlake.watch import Mark, find_moved, marks_from_json, marks_to_json, run_key
+from tests.location.conftest import Location
+
+TABLES = {
+    "t": {"mode": "incremental", "key": ["id"], "cursor": "at"},
+    "f": {"mode": "full", "key": ["id"]},
+}
+
+
+@pytest.fixture(scope="module")
+def location(server: MariaDB, location_for: Callable[[dict[str, Any]], Location]) -> Location:
+    with server.admin() as admin, admin.cursor() as cursor:
+        cursor.execute("CREATE DATABASE due")
+        cursor.execute("CREATE TABLE due.t (id INT PRIMARY KEY, at DATETIME NOT NULL, KEY (at))")
+        cursor.execute("CREATE TABLE due.f (id INT PRIMARY KEY)")
+        cursor.execute("INSERT INTO due.t VALUES (1, UTC_TIMESTAMP())")
+    return location_for({"due": {"tables": TABLES}})
+
+
+Look = Callable[[dict[str, Mark]], dict[str, tuple[str, Mark]]]
+
+
+@pytest.fixture
+def look(location: Location) -> Look:
+    config = location.config
+    ledger = Ledger(config.ledger.url)
+
+    def found(marks: dict[str, Mark]) -> dict[str, tuple[str, Mark]]:
+        with session(config.sources["s"]) as connection:
+            seen = find_moved(connection, config.sources["s"], config.tables, marks, ledger)
+        assert seen.refused == {}
+        return {m.contract.table: (m.reason, m.mark) for m in seen.moved}
+
+    return found
+
+
+def named(found: dict[str, tuple[str, Mark]]) -> dict[str, Mark]:
+    return {f"s.due.{table}": mark for table, (_, mark) in found.items()}
+
+
+def earlier(text: str, by: timedelta) -> str:
+    return (datetime.fromisoformat(text) - by).isoformat()
+
+
+def test_a_request_without_a_load_is_made_again_after_a_while(look: Look) -> None:
+    marks = named(look({}))
+    assert look(marks) == {}
+    old = {
+        n: replace(m, asked_at=earlier(m.asked_at, timedelta(minutes=16))) for n, m in marks.items()
+    }
+    again = look(old)
+    assert {t: reason for t, (reason, _) in again.items()} == dict.fromkeys(
+        ("f", "t"), "the last request brought no load"
+    )
+    assert run_key("s", []) != run_key("t", [])
+
+
+def test_one_more_load_follows_the_last_movement(look: Look) -> None:
+    """Once overlap + settle have passed, and once only: 90 minutes by default."""
+    mark = named(look({}))["s.due.t"]
+    moved = earlier(mark.moved_at, timedelta(minutes=91))
+    reason, settled = look({"s.due.t": replace(mark, moved_at=moved)})["t"]
+    assert reason == "settled"
+    assert "t" not in look({"s.due.t": settled})
+    early = earlier(mark.moved_at, timedelta(minutes=89))
+    assert "t" not in look({"s.due.t": replace(mark, moved_at=early)})
+
+
+def test_time_alone_moves_nothing(look: Look) -> None:
+    """The anchor stands still: rows don't leave its range as the clock goes on."""
+    mark = named(look({}))["s.due.t"]
+    assert mark.rows == 1
+    assert "t" not in look({"s.due.t": mark})
+    with_gap = replace(mark, anchor=earlier(str(mark.anchor), timedelta(days=1)))
+    assert "t" not in look({"s.due.t": with_gap})
+
+
+def test_marks_survive_as_text(look: Look) -> None:
+    marks = named(look({}))
+    assert marks_from_json(marks_to_json(marks)) == marks
+    assert marks_from_json(None) == {}

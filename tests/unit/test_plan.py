@@ -1,0 +1,277 @@
+"""Windows and chunks: what is read next, and that nothing falls between two reads."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from contextlib import closing
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mirrorlake.config import ColumnRule
+from mirrorlake.errors import ConfigError, SchemaError
+from mirrorlake.ledger import Window
+from mirrorlake.mysql.introspect import Column
+from mirrorlake.plan import lower_bound, plan_chunks, plan_window, replaced_from
+from tests.unit.plans import load_that_ended, planned, time_column
+from tests.unit.tables import column
+
+CLOCK = datetime(2026, 3, 29, 1, 30)
+DAY = date(2026, 3, 29)
+
+
+# --- windows --------------------------------------------------------------------------------------
+
+
+def test_full_tables_are_read_whole_every_time() -> None:
+    plan = planned(mode="full")
+    assert plan_window(plan, None, CLOCK) == Window("full", None, None, DAY)
+    assert plan_window(plan, load_that_ended(None), CLOCK) == Window("full", None, None, DAY)
+
+
+@pytest.mark.parametrize("mode", ["append", "incremental"])
+def test_a_first_window_is_open_on_both_sides(mode: str) -> None:
+    plan = planned(time_column(), mode=mode, cursor="at")
+    window = plan_window(plan, None, CLOCK)
+    assert window == Window("initial", None, None, DAY)
+    assert lower_bound(plan, window) == ""
+
+
+def test_a_first_window_begins_with_its_start() -> None:
+    plan = planned(time_column(), mode="incremental", cursor="at", start=date(2026, 2, 1))
+    window = plan_window(plan, None, CLOCK)
+    assert window == Window("initial", "2026-02-01 00:00:00", None, DAY)
+    assert lower_bound(plan, window) == "`at` >= '2026-02-01 00:00:00.000000'"
+
+
+def test_a_live_window_reaches_back_by_the_overlap() -> None:
+    plan = planned(
+        time_column(), mode="incremental", cursor="at", overlap=timedelta(minutes=30)
+    )
+    window = plan_window(plan, load_that_ended(datetime(2026, 3, 1, 12, 0, 0, 5)), CLOCK)
+    assert window == Window("live", "2026-03-01 11:30:00.000005", None, DAY)
+
+
+def test_a_live_window_never_reaches_before_the_start() -> None:
+    plan = planned(time_column(), mode="incremental", cursor="at", start=date(2026, 3, 1))
+    window = plan_window(plan, load_that_ended(datetime(2026, 3, 1, 0, 10)), CLOCK)
+    assert window.lo == "2026-03-01 00:00:00"
+
+
+def test_a_key_cursor_reaches_back_by_keys() -> None:
+    plan = planned(mode="append", cursor="id", overlap_keys=100, start=date(2026, 3, 1))
+    assert plan_window(plan, None, CLOCK) == Window("initial", None, None, DAY)
+    window = plan_window(plan, load_that_ended(1_000), CLOCK)
+    assert window == Window("live", "900", None, DAY)
+    assert lower_bound(plan, window) == "`id` >= 900"
+
+
+def test_an_empty_first_load_is_followed_by_another_first_one() -> None:
+    plan = planned(mode="append", cursor="id")
+    assert plan_window(plan, load_that_ended(None), CLOCK).kind == "initial"
+
+
+ZONES = ("Europe/Berlin", "America/St_Johns", "Australia/Lord_Howe", "Africa/Casablanca", "UTC")
+MOMENTS = st.datetimes(datetime(2015, 1, 1), datetime(2030, 1, 1))
+DELAYS = st.one_of(
+    st.timedeltas(timedelta(0), timedelta(hours=3)), st.timedeltas(timedelta(0), timedelta(days=400))
+)
+OVERLAPS = st.sampled_from([timedelta(0), timedelta(minutes=30), timedelta(days=2)])
+
+
+def stored(moment: datetime, zone: str, cursor: Column) -> datetime:
+    """What an application in ``zone`` writes for a moment (UTC): cut to the column, never rounded."""
+    wall = moment.replace(tzinfo=UTC).astimezone(ZoneInfo(zone)).replace(tzinfo=None)
+    if cursor.data_type == "date":
+        return datetime.combine(wall.date(), datetime.min.time())
+    return wall - timedelta(microseconds=wall.microsecond % 10 ** (6 - (cursor.fraction or 0)))
+
+
+def bound_of(condition: str) -> datetime:
+    """The text in ``cursor >= 'text'``."""
+    found = re.fullmatch(r"`at` >= '([^']+)'", condition)
+    assert found, condition
+    return datetime.fromisoformat(found[1])
+
+
+@settings(max_examples=500, deadline=None)
+@given(
+    zone=st.sampled_from(ZONES),
+    hi=MOMENTS,
+    delay=DELAYS,
+    overlap=OVERLAPS,
+    kind=st.sampled_from(["datetime", "date"]),
+    fraction=st.integers(0, 6),
+    has_key=st.booleans(),
+)
+def test_no_later_row_lies_below_the_next_window(
+    zone: str,
+    hi: datetime,
+    delay: timedelta,
+    overlap: timedelta,
+    kind: str,
+    fraction: int,
+    has_key: bool,
+) -> None:
+    """Whatever the zone's clocks do, and however coarse the column is."""
+    cursor = time_column(kind, fraction)
+    plan = planned(
+        cursor, mode="append", cursor="at", zone=zone, overlap=overlap, key=("id",) * has_key
+    )
+    window = plan_window(plan, load_that_ended(hi), hi)
+    assert stored(hi + delay, zone, cursor) >= bound_of(lower_bound(plan, window))
+
+
+@settings(max_examples=200, deadline=None)
+@given(hi=MOMENTS, delay=DELAYS, overlap=OVERLAPS, fraction=st.integers(0, 6))
+def test_no_later_timestamp_lies_below_the_next_window(
+    hi: datetime, delay: timedelta, overlap: timedelta, fraction: int
+) -> None:
+    cursor = time_column("timestamp", fraction)
+    plan = planned(cursor, mode="incremental", cursor="at", overlap=overlap, zone="Europe/Berlin")
+    condition = lower_bound(plan, plan_window(plan, load_that_ended(hi), hi))
+    found = re.fullmatch(
+        r"\(`at` >= FROM_UNIXTIME\((\d+)\) AND UNIX_TIMESTAMP\(`at`\) >= (\d+)\.(\d{6})\)", condition
+    )
+    assert found, condition
+    edge, seconds, micros = (int(digits) for digits in found.groups())
+    row = stored(hi + delay, "UTC", cursor) - datetime(1970, 1, 1)
+    assert row >= timedelta(seconds=seconds, microseconds=micros)
+    # The index's range is in the server's wall clock: a day covers every turn of it.
+    assert edge <= seconds - 86_400
+
+
+@settings(max_examples=200, deadline=None)
+@given(zone=st.sampled_from(ZONES), hi=MOMENTS, overlap=OVERLAPS)
+def test_a_table_without_a_key_is_read_from_a_days_first_row(
+    zone: str, hi: datetime, overlap: timedelta
+) -> None:
+    """What it replaces is whole raw days, so it reads these days whole."""
+    plan = planned(time_column(), mode="append", cursor="at", zone=zone, overlap=overlap, key=())
+    window = plan_window(plan, load_that_ended(hi), hi)
+    bound = bound_of(lower_bound(plan, window))
+    assert bound == datetime.combine(replaced_from(plan, window), datetime.min.time())
+
+
+# --- chunks ---------------------------------------------------------------------------------------
+
+
+class Sqlite:
+    """SQLite as the server: it reads backticks and compares integers as MySQL does."""
+
+    def __init__(self) -> None:
+        self._database = sqlite3.connect(":memory:")
+        self._database.execute("ATTACH ':memory:' AS shop")
+        self._database.execute("CREATE TABLE shop.t (id INTEGER, at TEXT)")
+
+    def insert(self, keys: set[int]) -> None:
+        self._database.executemany("INSERT INTO shop.t VALUES (?, ?)", ((k, "x") for k in keys))
+
+    def keys_where(self, condition: str) -> list[int]:
+        where = f"WHERE {condition}" if condition else ""
+        return [k for (k,) in self._database.execute(f"SELECT id FROM shop.t {where}")]
+
+    def cursor(self) -> Any:
+        return closing(_Cursor(self._database.cursor()))
+
+
+class _Cursor:
+    def __init__(self, cursor: sqlite3.Cursor) -> None:
+        self._cursor = cursor
+        self.close = cursor.close
+
+    def execute(self, sql: str, values: Any) -> None:
+        self._cursor.execute(sql, values or ())
+
+    def fetchall(self) -> Any:
+        return self._cursor.fetchall()
+
+
+KEYS = st.sets(
+    st.one_of(st.integers(-(2**63), 2**63 - 1), st.integers(-5, 200)), min_size=0, max_size=60
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(keys=KEYS, late=KEYS, pieces=st.integers(1, 40), start=st.none() | st.just(date(2026, 1, 1)))
+def test_chunks_cover_every_key_exactly_once(
+    keys: set[int], late: set[int], pieces: int, start: date | None
+) -> None:
+    """Also keys that came after the plan was made, beyond its lowest and highest."""
+    plan = planned(time_column(), mode="incremental", cursor="at", start=start)
+    server = Sqlite()
+    server.insert(keys)
+    rows_per_chunk = -(-plan.table.estimated_rows // pieces)
+    window = plan_window(plan, None, CLOCK)
+    conditions = plan_chunks(server, plan, window, rows_per_chunk)  # type: ignore[arg-type]
+    assert 1 <= len(conditions) <= pieces
+    server.insert(late - keys)
+    found = sorted(k for condition in conditions for k in server.keys_where(condition))
+    assert found == sorted(keys | late)
+
+
+def test_a_first_load_is_cut_evenly() -> None:
+    plan = planned(mode="append", cursor="id")
+    server = Sqlite()
+    server.insert(set(range(400)))
+    window = plan_window(plan, None, CLOCK)
+    conditions = plan_chunks(server, plan, window, plan.table.estimated_rows // 4 + 1)  # type: ignore[arg-type]
+    assert [len(server.keys_where(c)) for c in conditions] == [100, 100, 100, 100]
+
+
+@pytest.mark.parametrize("last", [None, load_that_ended(datetime(2026, 1, 1))])
+def test_full_copies_and_live_windows_are_one_statement(last: Any) -> None:
+    """One statement is one consistent read."""
+    plans = [planned(mode="full"), planned(time_column(), mode="incremental", cursor="at")]
+    for plan in plans if last else plans[:1]:
+        window = plan_window(plan, last, CLOCK)
+        assert plan_chunks(Sqlite(), plan, window, 1) == (lower_bound(plan, window),)  # type: ignore[arg-type]
+
+
+# --- refusals -------------------------------------------------------------------------------------
+
+
+def test_incremental_without_a_key_is_refused() -> None:
+    with pytest.raises(ConfigError, match="has no key"):
+        planned(time_column(), mode="incremental", cursor="at", key=())
+
+
+@pytest.mark.parametrize(
+    ("cursor", "words"),
+    [
+        (column("at", "datetime", nullable=True), "can be NULL"),
+        (column("at", "varchar"), "only integers and times order loads"),
+        (column("at", "time"), "only integers and times order loads"),
+        (column("at", "int"), "mode incremental needs a time"),
+    ],
+)
+def test_cursors_that_order_nothing(cursor: Column, words: str) -> None:
+    with pytest.raises(SchemaError, match=words) as caught:
+        planned(cursor, mode="incremental", cursor="at")
+    assert caught.value.column == "at"
+    assert caught.value.next_step
+
+
+def test_append_without_a_key_needs_a_time() -> None:
+    with pytest.raises(ConfigError, match="needs a time cursor"):
+        planned(mode="append", cursor="id", key=())
+
+
+def test_names_are_spelled_as_the_server_spells_them() -> None:
+    plan = planned(
+        time_column(name="At"),
+        column("E_Mail"),
+        mode="incremental",
+        key=("ID",),
+        cursor="aT",
+        columns_rules={"e_mail": ColumnRule(pii="drop")},
+    )
+    assert plan.key == ("id",)
+    assert plan.cursor is not None
+    assert plan.cursor.name == "At"
+    assert plan.rules == {"E_Mail": "drop"}
