@@ -2,10 +2,13 @@
 
 ``MIRRORLAKE_CONFIG`` names the contract file; without it, ``mirrorlake.yaml`` in the working
 folder or beside this file. Only that file is read when the location loads: nothing is opened.
+``MIRRORLAKE_SENSORS=on`` has sensors and the schedule on from the start; else a person turns them
+on.
 """
 
 import logging
 import os
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -23,6 +26,8 @@ from resources.contracts import read_config
 from sensors import build_moved_sensor, build_schedule, failed_runs
 
 logger = logging.getLogger("mirrorlake.location")
+# One per asset otherwise: single-run backfills are in beta, and we mean to use them.
+warnings.filterwarnings("ignore", category=dg.BetaWarning, message=".*backfill_policy.*")
 
 
 def config_path() -> Path:
@@ -33,12 +38,15 @@ def config_path() -> Path:
     return here if here.exists() else Path(__file__).absolute().parent / "mirrorlake.yaml"
 
 
-def build_definitions(config: Config, resources: Mapping[str, Any] | None = None) -> dg.Definitions:
+def build_definitions(
+    config: Config, resources: Mapping[str, Any] | None = None, *, running: bool = False
+) -> dg.Definitions:
     """Everything that Dagster is told of a config.
 
     Args:
         config: the contracts.
         resources: replaces resources by name; tests give their own.
+        running: whether sensors and the schedule are on until someone turns them off.
     """
     days = build_days(config.tables)
     by_source = {s: [c for c in config.tables if c.source == s] for s in config.sources}
@@ -46,8 +54,11 @@ def build_definitions(config: Config, resources: Mapping[str, Any] | None = None
     return dg.Definitions(
         assets=[asset for c in config.tables for asset in build_chain(c, days)],
         asset_checks=[check for c in config.tables for check in build_checks(c)],
-        sensors=[failed_runs, *(build_moved_sensor(s, tables) for s, tables in watched.items())],
-        schedules=[build_schedule(config.tables)] if config.tables else [],
+        sensors=[
+            failed_runs,
+            *(build_moved_sensor(s, tables, running=running) for s, tables in watched.items()),
+        ],
+        schedules=[build_schedule(config.tables, running=running)] if config.tables else [],
         resources={**build_resources(str(config.path)), **(resources or {})},
         # All steps of a run share one process, and so one JVM.
         executor=dg.in_process_executor,
@@ -64,13 +75,14 @@ def load_definitions(path: Path) -> dg.Definitions:
     """
     if not path.exists():
         logger.warning(
-            "There is no contract file %s: the location is empty. Write one with `mirrorlake init`, "
-            "or name yours in MIRRORLAKE_CONFIG, and reload",
+            "There is no contract file %s: the location is empty. Write one with "
+            "`mirrorlake init`, or name yours in MIRRORLAKE_CONFIG, and reload",
             path,
         )
         return dg.Definitions()
     try:
-        return build_definitions(read_config(str(path)))
+        running = os.environ.get("MIRRORLAKE_SENSORS") == "on"
+        return build_definitions(read_config(str(path)), running=running)
     except ConfigError as error:
         raise without_trace(error) from None
 

@@ -159,15 +159,22 @@ def _read(plan: ChunkPlan) -> pa.Table:
         # connectorx raises RuntimeError, and its Rust panics are BaseExceptions.
         if isinstance(error, KeyboardInterrupt | SystemExit | MemoryError):
             raise
-        words = without_secret(str(error), plan.source).splitlines()
         raise SourceError(
             f"reading {plan.database}.{plan.table} from source {plan.source.name} failed: "
-            f"{words[0] if words else type(error).__name__}",
+            f"{_servers_words(error, plan.source)}",
             source=plan.source.name,
             table=f"{plan.source.name}.{plan.database}.{plan.table}",
             next_step="Nothing of this load is visible: sync again",
             retryable=True,
         ) from None
+
+
+def _servers_words(error: BaseException, source: SourceConfig) -> str:
+    """The server's own words; the reader's may hold a row's value, and stay where they are."""
+    text = without_secret(str(error), source).splitlines()
+    if text and text[0].startswith(("MySqlError", "DriverError", "IoError")):
+        return text[0]
+    return "the reader met a value or an answer that it can't take"
 
 
 def _exact(plan: ChunkPlan, found: pa.Table, position: str) -> pa.Table:

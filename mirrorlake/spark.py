@@ -83,9 +83,7 @@ class LazySpark:
         }
         for name, value in settings.items():
             builder = builder.config(name, value)
-        session = builder.getOrCreate()
-        session.sparkContext.setLogLevel("ERROR")
-        return session
+        return builder.getOrCreate()
 
 
 _LOCAL = {
@@ -98,7 +96,6 @@ _LOCAL = {
     # Both sides of an exact comparison must fail on what does not fit, never wrap or turn NULL.
     "spark.sql.ansi.enabled": "true",
     "spark.sql.caseSensitive": "false",
-    "spark.log.level": "ERROR",
 }
 
 

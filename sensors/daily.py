@@ -10,15 +10,22 @@ from mirrorlake.config import TableContract
 from sensors.requests import chains_of, request_chains
 
 CRON = "0 4 * * *"
+_STATUS = {
+    True: dg.DefaultScheduleStatus.RUNNING,
+    False: dg.DefaultScheduleStatus.STOPPED,
+}
 
 
-def build_schedule(contracts: Sequence[TableContract]) -> dg.ScheduleDefinition:
+def build_schedule(
+    contracts: Sequence[TableContract], *, running: bool = False
+) -> dg.ScheduleDefinition:
     """At 04:00 UTC one run per source, for the chains of all its tables."""
 
     @dg.schedule(
         name="daily",
         cron_schedule=CRON,
         execution_timezone="UTC",
+        default_status=_STATUS[running],
         target=dg.AssetSelection.assets(*chains_of(contracts)),
         description="Loads and folds every table once a day, whether or not it was seen to move.",
     )

@@ -22,6 +22,10 @@ from sensors.requests import chains_of, request_chains
 
 INTERVAL_SECONDS = 60
 _DATA_VERSION = "dagster/data_version"
+_STATUS = {
+    True: dg.DefaultSensorStatus.RUNNING,
+    False: dg.DefaultSensorStatus.STOPPED,
+}
 _UNFINISHED = [
     dg.DagsterRunStatus.QUEUED,
     dg.DagsterRunStatus.NOT_STARTED,
@@ -31,7 +35,9 @@ _UNFINISHED = [
 ]
 
 
-def build_moved_sensor(source: str, contracts: Sequence[TableContract]) -> dg.SensorDefinition:
+def build_moved_sensor(
+    source: str, contracts: Sequence[TableContract], *, running: bool = False
+) -> dg.SensorDefinition:
     """The sensor of one source.
 
     A tick looks at all its tables by one connection. While a run of the source is under way it
@@ -44,6 +50,7 @@ def build_moved_sensor(source: str, contracts: Sequence[TableContract]) -> dg.Se
         asset_selection=chains_of(contracts),
         minimum_interval_seconds=INTERVAL_SECONDS,
         required_resource_keys={"mysql", "ledger"},
+        default_status=_STATUS[running],
         description=f"Requests the chains of the tables of source {source} that moved in MySQL.",
     )
     def moved(context: dg.SensorEvaluationContext) -> Any:

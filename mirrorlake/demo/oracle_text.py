@@ -183,6 +183,8 @@ def with_originals(
 
 
 def _restored(column: SourceColumn, typed: str | None, original: str | None) -> str:
+    if column.type == "enum" and (typed, original) == ("", "0"):
+        return ""  # the error value: it prints like a legal '', and its index is kept beside it
     if typed is not None:
         return f"{typed} (beside the original {original})"
     if original is None:

@@ -19,9 +19,8 @@ class Receipt:
         digest: order-free 64-bit checksum of the rows, in hexadecimal.
         moment: the source's UTC clock just before the earliest of the load's reads: the next window
             starts before it.
-        hi: where the window ends by what the load saw: the moment for a time cursor (in the
-        cursor's
-            zone), the highest key for a key cursor; None while there is none.
+        hi: where the window ends by what the load saw: the moment (UTC) for a time cursor, the
+            highest key for a key cursor; None while there is none.
         server: the identity of the server that answered.
         position: its GTID position before the earliest read.
         originals: values kept as original text.

@@ -259,6 +259,7 @@ def java_options(java: Java) -> list[str]:
         f"-Dorg.sqlite.tmpdir={temporary}",
         # Else every JVM leaves a file under /tmp/hsperfdata_<user>, whatever tmpdir says.
         "-XX:-UsePerfData",
+        f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}",
     ]
     if java.embedded:
         options += [

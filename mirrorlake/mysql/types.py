@@ -12,14 +12,14 @@ TINYINT…INT, ≤ MEDIUMINT UNSIGNED, YEAR   int                      itself
 INT UNSIGNED, BIGINT                      long                     itself
 BIGINT UNSIGNED                           decimal(20,0)            itself (uint64)
 DECIMAL(p ≤ 38, s)                        decimal(p,s)             itself, or text
-FLOAT, DOUBLE                             float, double            itself (binary protocol: the
-bits) CHAR, VARCHAR, TEXT, JSON, SET            string                   text
-ENUM                                      string                   text; index 0 marked in the
-original BINARY, VARBINARY, BLOB                   binary                   itself
+FLOAT, DOUBLE                             float, double            itself, binary protocol
+CHAR, VARCHAR, TEXT, JSON, SET            string                   text
+ENUM                                      string                   text; index 0 is marked
+BINARY, VARBINARY, BLOB                   binary                   itself
 BIT(n ≤ 63), BIT(64)                      long, decimal(20,0)      CAST … AS UNSIGNED
-DATE, DATETIME                            date, timestamp          NULL + original if a part is zero
-TIMESTAMP                                 timestamptz              UNIX_TIMESTAMP × 10⁶; zero →
-original TIME                                      string                   text
+DATE, DATETIME                            date, timestamp          NULL + original if no real date
+TIMESTAMP                                 timestamptz              UNIX_TIMESTAMP × 10⁶, 0: original
+TIME                                      string                   text
 ========================================  =======================  =================================
 
 Anything else is refused by name before a row is read.
@@ -108,7 +108,12 @@ def _temporal(column: Column) -> Exact:
             f"CAST(NULLIF({instant}, 0) * 1000000 AS SIGNED)",
             f"IF({instant} = 0, CAST({name} AS CHAR), NULL)",
         )
-    partial = f"YEAR({name}) = 0 OR MONTH({name}) = 0 OR DAY({name}) = 0"
+    # Zero dates, dates with a zero part, and (ALLOW_INVALID_DATES) days that the month hasn't:
+    # servers differ in what LAST_DAY says of the latter, and both answers tell.
+    partial = (
+        f"YEAR({name}) = 0 OR MONTH({name}) = 0 OR DAY({name}) = 0"
+        f" OR DAY({name}) > COALESCE(DAY(LAST_DAY({name})), 0)"
+    )
     return Exact(
         column.name,
         "date" if column.data_type == "date" else "timestamp",

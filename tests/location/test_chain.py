@@ -28,7 +28,8 @@ SHOP = [
     "CREATE TABLE shop.kinds (id INT PRIMARY KEY, word VARCHAR(20))",
     "CREATE TABLE shop.quiet (id INT PRIMARY KEY, at DATETIME NOT NULL, KEY (at))",
     "INSERT INTO shop.orders (id, email, card, modified_at) "
-    "SELECT seq, CONCAT(seq, '@example.com'), '4111111111111111', NOW() - INTERVAL 3 HOUR FROM seq_1_to_300",
+    "SELECT seq, CONCAT(seq, '@example.com'), '4111111111111111', NOW() - INTERVAL 3 HOUR "
+    "FROM seq_1_to_300",
     "INSERT INTO shop.kinds VALUES (1, 'one'), (2, 'two')",
     "INSERT INTO shop.quiet SELECT seq, NOW() - INTERVAL 2 DAY FROM seq_1_to_50",
 ]
