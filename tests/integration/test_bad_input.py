@@ -501,7 +501,9 @@ def test_a_schema_that_changed_between_syncs(
         ran = command.sync({"t": GOOD})
         assert_one_line(ran, 5, f"{command.database}.t", words)
         # The fold alone must not take the new shape for the old rows' one.
-        with pytest.raises(SchemaError, match=words.split(",")[0].replace("(", r"\(").replace(")", r"\)")):
+        with pytest.raises(
+            SchemaError, match=words.split(",")[0].replace("(", r"\(").replace(")", r"\)")
+        ):
             engine.fold(engine.config.table("t"))
 
 

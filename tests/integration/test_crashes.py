@@ -299,7 +299,9 @@ def test_a_commit_that_nobody_recorded_is_found_not_repeated(world: World) -> No
 def test_the_very_first_load_killed(world: World, failpoint: str) -> None:
     """Nothing is there yet but what the killed run made."""
     table = "first_" + failpoint.replace(".", "_")
-    world.sql(f"CREATE TABLE {table} (id INT PRIMARY KEY, v INT)", f"INSERT INTO {table} VALUES (1,1)")
+    world.sql(
+        f"CREATE TABLE {table} (id INT PRIMARY KEY, v INT)", f"INSERT INTO {table} VALUES (1,1)"
+    )
     config = write_contract(
         world.place.folder / f"{table}.yaml",
         world.server.port,
@@ -413,7 +415,9 @@ def test_a_committed_load_that_was_written_down_as_failed(world: World) -> None:
     lost = world.engine().load(contract)
     for kind in ("loads", "windows"):
         world.ask_ledger(f"UPDATE {kind} SET state = 'errored' WHERE load_id = ?", lost.load_id)
-    world.ask_ledger("UPDATE loads SET snapshot_id = NULL, receipt = NULL WHERE load_id = ?", lost.load_id)
+    world.ask_ledger(
+        "UPDATE loads SET snapshot_id = NULL, receipt = NULL WHERE load_id = ?", lost.load_id
+    )
     result = world.engine().sync(contract)
     assert result.settled == 1
     assert result.rows == 0  # it began where the found one ended

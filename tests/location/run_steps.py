@@ -1,8 +1,8 @@
 """Runs steps on one code location and writes what happened: ``config steps.json done.json``.
 
 A step: ``tables`` (names), ``day`` or ``days`` ([first, last]); before it ``sql`` (statements by
-the mirror's user) and ``plant`` (in deduped: ``{"duplicate": table}``, or ``{"lose": table}`` for its
-row 10). A process of its own, as a run has: a JVM can't be shared with other tests' sessions.
+the mirror's user) and ``plant``: in deduped ``{"duplicate": table}``, or ``{"lose": table}`` for its
+row 10. A process of its own, as a run has: a JVM can't be shared with other tests' sessions.
 """
 
 from __future__ import annotations

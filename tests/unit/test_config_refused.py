@@ -1,6 +1,6 @@
 """Every file that is refused: at which line, and with which words."""
 
-# ruff: noqa: E501  # a case is one line, so that the cases can be read as a table
+# a case is one line, so that the cases can be read as a table
 
 from __future__ import annotations
 

@@ -92,7 +92,9 @@ def test_a_hashed_columns_original_is_found_by_its_name(name: str) -> None:
 def test_a_merge_writes_changed_rows_alone() -> None:
     plan = planned(time_column(), column("n", "double"), mode="incremental", cursor="at")
     sql = merge_of_deduped(plan)
-    assert sql.startswith("MERGE INTO `lake`.`s_shop`.`t` t USING mirror_changes s ON t.`id` = s.`id` ")
+    assert sql.startswith(
+        "MERGE INTO `lake`.`s_shop`.`t` t USING mirror_changes s ON t.`id` = s.`id` "
+    )
     # SQL calls 0.0 and -0.0 equal: doubles are compared by their text.
     assert "NOT (CAST(t.`n` AS STRING) <=> CAST(s.`n` AS STRING))" in sql
     assert f"NOT (t.`{ORIGINAL}` <=> s.`{ORIGINAL}`)" in sql

@@ -50,9 +50,7 @@ def test_a_first_window_begins_with_its_start() -> None:
 
 
 def test_a_live_window_reaches_back_by_the_overlap() -> None:
-    plan = planned(
-        time_column(), mode="incremental", cursor="at", overlap=timedelta(minutes=30)
-    )
+    plan = planned(time_column(), mode="incremental", cursor="at", overlap=timedelta(minutes=30))
     window = plan_window(plan, load_that_ended(datetime(2026, 3, 1, 12, 0, 0, 5)), CLOCK)
     assert window == Window("live", "2026-03-01 11:30:00.000005", None, DAY)
 
@@ -79,7 +77,8 @@ def test_an_empty_first_load_is_followed_by_another_first_one() -> None:
 ZONES = ("Europe/Berlin", "America/St_Johns", "Australia/Lord_Howe", "Africa/Casablanca", "UTC")
 MOMENTS = st.datetimes(datetime(2015, 1, 1), datetime(2030, 1, 1))
 DELAYS = st.one_of(
-    st.timedeltas(timedelta(0), timedelta(hours=3)), st.timedeltas(timedelta(0), timedelta(days=400))
+    st.timedeltas(timedelta(0), timedelta(hours=3)),
+    st.timedeltas(timedelta(0), timedelta(days=400)),
 )
 OVERLAPS = st.sampled_from([timedelta(0), timedelta(minutes=30), timedelta(days=2)])
 
@@ -136,7 +135,8 @@ def test_no_later_timestamp_lies_below_the_next_window(
     plan = planned(cursor, mode="incremental", cursor="at", overlap=overlap, zone="Europe/Berlin")
     condition = lower_bound(plan, plan_window(plan, load_that_ended(hi), hi))
     found = re.fullmatch(
-        r"\(`at` >= FROM_UNIXTIME\((\d+)\) AND UNIX_TIMESTAMP\(`at`\) >= (\d+)\.(\d{6})\)", condition
+        r"\(`at` >= FROM_UNIXTIME\((\d+)\) AND UNIX_TIMESTAMP\(`at`\) >= (\d+)\.(\d{6})\)",
+        condition,
     )
     assert found, condition
     edge, seconds, micros = (int(digits) for digits in found.groups())
