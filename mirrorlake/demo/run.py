@@ -236,6 +236,7 @@ def _browse(server: MariaDB, config: Config, console: Console) -> int:
         **os.environ,
         "DAGSTER_HOME": str(home),
         "MIRRORLAKE_CONFIG": str(config.path),
+        "MIRRORLAKE_SENSORS": "on",
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",
     }
     port = os.environ.get("MIRRORLAKE_UI_PORT", "3000")
