@@ -242,8 +242,16 @@ def plan_window(plan: TablePlan, last: Load | None, clock: datetime) -> Window:
     hi = datetime.fromisoformat(last.window.hi).replace(tzinfo=UTC)
     back = hi - plan.contract.overlap
     if plan.contract.start is not None:
-        back = max(back, datetime.combine(plan.contract.start, time(), UTC))
+        back = max(back, _first_moment(plan, plan.contract.start))
     return Window("live", back.replace(tzinfo=None).isoformat(sep=" "), None, day)
+
+
+def _first_moment(plan: TablePlan, start: date) -> datetime:
+    """When (UTC) the contract's first day begins in the calendar of the cursor."""
+    first = datetime.combine(start, time(), UTC)
+    if plan.cursor is None or plan.cursor.data_type == "timestamp":
+        return first
+    return first - _lowest_offset(plan.source.zone, first.replace(tzinfo=None))
 
 
 def _start_text(start: date | None) -> str | None:
@@ -268,6 +276,9 @@ def lower_bound(plan: TablePlan, window: Window) -> str:
     if not plan.key:
         return _day_bound(cursor, replaced_from(plan, window))
     at = datetime.fromisoformat(window.lo)
+    if window.kind == "initial":
+        # The contract's first day, in the calendar in which the raw day of a row is told.
+        return _day_bound(cursor, at.date())
     # A row written just after a moment carries it cut to the column's digits: so is the bound.
     step = 10 ** (6 - (cursor.fraction or 0))
     at -= timedelta(microseconds=at.microsecond % step)

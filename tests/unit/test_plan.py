@@ -47,7 +47,7 @@ def test_a_first_window_begins_with_its_start() -> None:
     plan = planned(time_column(), mode="incremental", cursor="at", start=date(2026, 2, 1))
     window = plan_window(plan, None, CLOCK)
     assert window == Window("initial", "2026-02-01 00:00:00", None, DAY)
-    assert lower_bound(plan, window) == "`at` >= '2026-02-01 00:00:00.000000'"
+    assert lower_bound(plan, window) == "`at` >= '2026-02-01'"
 
 
 def test_a_live_window_reaches_back_by_the_overlap() -> None:
@@ -60,6 +60,15 @@ def test_a_live_window_never_reaches_before_the_start() -> None:
     plan = planned(time_column(), mode="incremental", cursor="at", start=date(2026, 3, 1))
     window = plan_window(plan, load_that_ended(datetime(2026, 3, 1, 0, 10)), CLOCK)
     assert window.lo == "2026-03-01 00:00:00"
+
+
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "America/St_Johns", "Pacific/Kiritimati"])
+def test_the_start_is_a_day_of_the_cursors_own_calendar(zone: str) -> None:
+    start = date(2026, 3, 1)
+    plan = planned(time_column(), mode="incremental", cursor="at", start=start, zone=zone)
+    assert lower_bound(plan, plan_window(plan, None, CLOCK)) == "`at` >= '2026-03-01'"
+    early = plan_window(plan, load_that_ended(datetime(2026, 2, 1)), CLOCK)
+    assert lower_bound(plan, early) == "`at` >= '2026-03-01 00:00:00.000000'"
 
 
 def test_a_key_cursor_reaches_back_by_keys() -> None:
