@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -83,7 +84,8 @@ class LazySpark:
         }
         for name, value in settings.items():
             builder = builder.config(name, value)
-        return builder.getOrCreate()
+        with _kept_interrupts():
+            return builder.getOrCreate()
 
 
 _LOCAL = {
@@ -147,6 +149,19 @@ def _reason(error: Any) -> str:
     causes = [line for line in lines if line.startswith("Caused by:")]
     text = causes[-1].removeprefix("Caused by:").strip() if causes else (lines[0] if lines else "")
     return text[:500]
+
+
+@contextmanager
+def _kept_interrupts() -> Iterator[None]:
+    """Keep the program's own answer to Ctrl-C: PySpark puts one in its place, which outlives its
+    session and then fails."""
+    main = threading.current_thread() is threading.main_thread()
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if main:
+            signal.signal(signal.SIGINT, before)
 
 
 def _stop_gateway() -> None:
