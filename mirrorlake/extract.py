@@ -65,6 +65,8 @@ class Loading:
     lease: Lease
     run_id: str
     progress: Progress | None = None
+    server: str = ""
+    """The server that the load was planned on, and that must answer every chunk; '' for any."""
 
 
 def settle_loads(ledger: Ledger, lake: Lake, table: str, namespace: str) -> list[Load]:
@@ -107,7 +109,7 @@ def load_window(
     failpoint("ledger.pending")
     receipts: list[ChunkReceipt] = []
     try:
-        chunks = _chunk_plans(connection, plan, load, table)
+        chunks = _chunk_plans(connection, plan, load, table, loading.server)
         receipts.extend(_run(chunks, plan, loading))
         _check_schema_held(connection, plan)
         receipt = _receipt(plan, window, receipts)
@@ -146,7 +148,7 @@ def _give_up(
 
 
 def _chunk_plans(
-    connection: Connection[Any], plan: TablePlan, load: Load, table: Table
+    connection: Connection[Any], plan: TablePlan, load: Load, table: Table, server: str
 ) -> list[ChunkPlan]:
     conditions = plan_chunks(connection, plan, load.window, ROWS_PER_CHUNK)
     cursor = plan.cursor.name if plan.cursor else None
@@ -168,7 +170,7 @@ def _chunk_plans(
             day=load.window.day,
             day_column=plan.day_column,
             cursor=cursor,
-            server="",
+            server=server,
             key_expression=key_expression(plan),
         )
         for number, where in enumerate(conditions)

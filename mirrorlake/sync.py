@@ -6,7 +6,7 @@ import logging
 import time
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
@@ -183,7 +183,7 @@ class Engine:
         window = plan_window(plan, last, seen.clock)
         if fresh:
             self.ledger.record_schema_version(plan.name, plan.version)
-        return load_window(connection, plan, window, loading)
+        return load_window(connection, plan, window, replace(loading, server=seen.server))
 
     def _check_version(self, plan: TablePlan) -> bool:
         """Whether the plan's schema version needs a first load of its own.

@@ -234,14 +234,14 @@ class Ledger:
     def schema_versions(self, table: str) -> list[SchemaVersion]:
         """The versions seen of a table, oldest first."""
         query = (
-            sa.select(VERSIONS.c.columns, VERSIONS.c.raw_table, VERSIONS.c.hash)
+            sa.select(VERSIONS.c.columns)
             .where(VERSIONS.c.table_name == table)
             .order_by(VERSIONS.c.number)
         )
         with self._database.begin() as connection:
-            found = connection.execute(query).all()
+            found = connection.scalars(query).all()
         name = table.split(".", 2)[2]
-        return [SchemaVersion(name, tuple((n, t) for n, t in json.loads(c))) for c, _, _ in found]
+        return [SchemaVersion(name, tuple((n, t) for n, t in json.loads(c))) for c in found]
 
     def record_schema_version(self, table: str, version: SchemaVersion) -> None:
         """Write a version that was seen for the first time, or that came back, as the newest."""
