@@ -9,21 +9,16 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Any
 
 import connectorx
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as _compute
-import pyarrow.parquet as pq
-from pandas.core.util.hashing import hash_array
-from pyiceberg.io import FileIO, load_file_io
 
 from mirrorlake.config import SourceConfig
+from mirrorlake.datafile import digest_of, write_files
 from mirrorlake.errors import SourceError
 from mirrorlake.failpoint import failpoint
 from mirrorlake.lake.tables import (
@@ -115,7 +110,9 @@ def load_chunk(plan: ChunkPlan) -> ChunkReceipt:
     found = _read(plan)
     seconds = time.monotonic() - started
     rows = _exact(plan, found, seen.position)
-    paths, size = _write(plan, rows)
+    paths, size = write_files(
+        plan.storage, plan.location, f"{plan.load_id}-{plan.attempt}-{plan.number:05d}", rows
+    )
     failpoint("chunk.written")
     return ChunkReceipt(
         number=plan.number,
@@ -243,43 +240,6 @@ def _originals(plan: ChunkPlan, found: pa.Table, kind: pa.DataType) -> pa.Array:
     return pa.array((originals.get(i) for i in range(found.num_rows)), kind, size=found.num_rows)
 
 
-def _write(plan: ChunkPlan, rows: pa.Table) -> tuple[list[str], int]:
-    """One file a raw day; their paths carry load id and attempt."""
-    io = load_file_io(plan.storage, plan.location)
-    paths: list[str] = []
-    size = 0
-    try:
-        for day, part in _by_day(rows):
-            name = f"{plan.load_id}-{plan.attempt}-{plan.number:05d}.parquet"
-            path = f"{plan.location}/data/{DAY}={day}/{name}"
-            paths.append(path)
-            size += _write_file(io, path, part)
-    except BaseException:
-        for path in paths:
-            with suppress(OSError):
-                io.delete(path)
-        raise
-    return paths, size
-
-
-def _write_file(io: FileIO, path: str, rows: pa.Table) -> int:
-    output = io.new_output(path)
-    with output.create(overwrite=True) as stream:
-        pq.write_table(rows, stream, compression="zstd", row_group_size=1_000_000)
-    return len(output)
-
-
-def _by_day(rows: pa.Table) -> Iterator[tuple[date, pa.Table]]:
-    if rows.num_rows == 0:
-        return
-    order = pc.sort_indices(rows, sort_keys=[(DAY, "ascending")])
-    ordered = rows.take(order)
-    days = ordered.column(DAY).combine_chunks()
-    starts = [0, *(pc.indices_nonzero(pc.not_equal(days[1:], days[:-1])).to_numpy() + 1)]
-    for start, end in zip(starts, [*starts[1:], rows.num_rows], strict=True):
-        yield days[int(start)].as_py(), ordered.slice(start, end - start)
-
-
 def _high(plan: ChunkPlan, rows: pa.Table) -> str | None:
     if plan.cursor is None or rows.num_rows == 0:
         return None
@@ -301,47 +261,3 @@ def _count_future(plan: ChunkPlan, rows: pa.Table, clock: datetime) -> int:
     aware = clock.replace(tzinfo=UTC)
     now = aware if kind.tz else aware.astimezone(plan.source.zone).replace(tzinfo=None)
     return pc.sum(pc.greater(rows.column(plan.cursor), pa.scalar(now, kind))).as_py() or 0
-
-
-_MIX = np.uint64(0x9E3779B97F4A7C15)
-_NULL = np.uint64(0xD6E8FEB86659FD93)
-
-
-def digest_of(rows: pa.Table) -> int:
-    """An order-free 64-bit checksum: the sum of one hash a row. A receipt, not a proof."""
-    total = np.zeros(rows.num_rows, dtype=np.uint64)
-    with np.errstate(over="ignore"):
-        for number, column in enumerate(rows.columns, 1):
-            total += _hashes(column) * (_MIX * np.uint64(2 * number + 1))
-        total ^= total >> np.uint64(31)
-        total *= _MIX
-        total ^= total >> np.uint64(29)
-        return int(total.sum(dtype=np.uint64))
-
-
-def _hashes(column: pa.ChunkedArray) -> Any:
-    if pa.types.is_floating(column.type):
-        return _float_hashes(column)
-    encoded = column.combine_chunks().dictionary_encode()
-    if isinstance(encoded, pa.ChunkedArray):
-        encoded = encoded.combine_chunks()
-    values = encoded.dictionary
-    if pa.types.is_integer(values.type):
-        unique = hash_array(values.to_numpy(zero_copy_only=False))
-    else:
-        texts = np.array([_bytes(v) for v in values.to_pylist()], dtype=object)
-        unique = hash_array(texts, categorize=False) if len(texts) else np.array([])
-    table = np.append(unique.astype(np.uint64), _NULL)
-    return table[encoded.indices.fill_null(len(unique)).to_numpy(zero_copy_only=False)]
-
-
-def _float_hashes(column: pa.ChunkedArray) -> Any:
-    """Over the bits: -0.0 and 0.0 are two values, and a dictionary would make them one."""
-    valid = column.is_valid().to_numpy()
-    bits = column.fill_null(0).to_numpy()
-    hashes = hash_array(bits.view(np.uint32 if bits.itemsize == 4 else np.uint64))
-    return np.where(valid, hashes, _NULL)
-
-
-def _bytes(value: Any) -> bytes:
-    return value if isinstance(value, bytes) else str(value).encode()

@@ -23,6 +23,7 @@ from pyiceberg.table import Table
 from pymysql.connections import Connection
 
 from mirrorlake.chunk import ChunkPlan, ChunkReceipt, load_chunk
+from mirrorlake.chunks import key_expression, plan_chunks
 from mirrorlake.errors import MirrorlakeError, SchemaError
 from mirrorlake.failpoint import failpoint
 from mirrorlake.lake.catalog import Identifier, Lake
@@ -40,8 +41,9 @@ from mirrorlake.lake.commit import (
 from mirrorlake.lake.tables import DAY, ensure_raw_table, raw_schema
 from mirrorlake.ledger import Lease, Ledger, Load, Receipt, Window
 from mirrorlake.mysql.introspect import read_table
-from mirrorlake.plan import TablePlan, key_expression, plan_chunks, plan_table, replaced_from
+from mirrorlake.plan import TablePlan, plan_table
 from mirrorlake.spark import LazySpark, spark_errors
+from mirrorlake.windows import replaced_from
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

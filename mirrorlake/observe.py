@@ -33,7 +33,8 @@ from mirrorlake.lake.catalog import Identifier, Lake
 from mirrorlake.lake.tables import DAY
 from mirrorlake.ledger import Ledger, Load
 from mirrorlake.mysql.connect import quote, rows_of
-from mirrorlake.plan import TablePlan, time_bound
+from mirrorlake.plan import TablePlan
+from mirrorlake.windows import time_bound
 
 _TIMES = ("datetime", "timestamp", "date")
 # Of `SELECT … AS `name`, … FROM`: each column that a view gives out.

@@ -21,9 +21,10 @@ from mirrorlake.layers import check_rules
 from mirrorlake.ledger import Ledger, Load
 from mirrorlake.mysql.connect import read_position, session
 from mirrorlake.mysql.introspect import read_table
-from mirrorlake.plan import TablePlan, plan_table, plan_window
+from mirrorlake.plan import TablePlan, plan_table
 from mirrorlake.schema import SchemaVersion
 from mirrorlake.spark import LazySpark
+from mirrorlake.windows import plan_window
 
 logger = logging.getLogger(__name__)
 

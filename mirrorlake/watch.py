@@ -25,7 +25,7 @@ from mirrorlake.errors import SchemaError
 from mirrorlake.ledger import Ledger, Load
 from mirrorlake.mysql.connect import quote, rows_of
 from mirrorlake.mysql.introspect import Column, SourceTable, read_tables
-from mirrorlake.plan import time_bound
+from mirrorlake.windows import time_bound
 
 RETRY_AFTER = timedelta(minutes=15)
 """A request whose load has not succeeded after this time is made again."""

@@ -14,11 +14,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mirrorlake.chunks import plan_chunks
 from mirrorlake.config import ColumnRule
 from mirrorlake.errors import ConfigError, SchemaError
 from mirrorlake.ledger import Window
 from mirrorlake.mysql.introspect import Column
-from mirrorlake.plan import lower_bound, plan_chunks, plan_window, replaced_from
+from mirrorlake.windows import lower_bound, plan_window, replaced_from
 from tests.unit.plans import load_that_ended, planned, time_column
 from tests.unit.tables import column
 
