@@ -1,6 +1,10 @@
-"""One real MariaDB, one lake and one Spark session for all integration tests.
+"""One real MariaDB, one real MySQL 8, one lake and one Spark session for all integration tests.
 
-A test makes its own database, so its tables and namespaces are its own.
+A test makes its own database, so its tables and namespaces are its own. Tests run against MariaDB;
+a module that must hold on both servers overrides ``server``::
+
+    @pytest.fixture(scope="session")
+    def server(on_both_servers): return on_both_servers
 """
 
 from __future__ import annotations
@@ -18,7 +22,9 @@ import pytest
 import yaml
 
 from mirrorlake.config import Config, load_config
+from mirrorlake.demo.embedded import EmbeddedServer
 from mirrorlake.demo.mariadb import MariaDB
+from mirrorlake.demo.mysql8 import MySQL8
 from mirrorlake.lake.catalog import Identifier, Lake
 from mirrorlake.spark import LazySpark
 from mirrorlake.sync import Engine
@@ -38,19 +44,38 @@ class Place:
 
 
 @pytest.fixture(scope="session")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MariaDB]:
-    os.environ["TEST_PASSWORD"] = PASSWORD
-    os.environ["TEST_HASH_KEY"] = HASH_KEY
+def mariadb(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MariaDB]:
     with MariaDB.start(tmp_path_factory.mktemp("mysql")) as server:
         server.create_user(USER, PASSWORD)
         yield server
 
 
 @pytest.fixture(scope="session")
-def place(server: MariaDB, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+def mysql8(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MySQL8]:
+    with MySQL8.start(tmp_path_factory.mktemp("mysql8")) as server:
+        server.create_user(USER, PASSWORD)
+        yield server
+
+
+@pytest.fixture(scope="session")
+def server(mariadb: MariaDB) -> EmbeddedServer:
+    """The server that a test runs against."""
+    return mariadb
+
+
+@pytest.fixture(scope="session", params=["mariadb", "mysql8"])
+def on_both_servers(request: pytest.FixtureRequest) -> EmbeddedServer:
+    """Each server in turn, for modules that override ``server`` by it."""
+    return request.getfixturevalue(request.param)
+
+
+@pytest.fixture(scope="session")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     """A lake whose path has a space and a letter outside ASCII."""
+    os.environ["TEST_PASSWORD"] = PASSWORD
+    os.environ["TEST_HASH_KEY"] = HASH_KEY
     folder = tmp_path_factory.mktemp("läke with space")
-    config = write_config(folder, server, {})
+    config = write_config(folder, None, {})
     lake = Lake(config.lake)
     spark = LazySpark(config.spark, lake)
     yield Place(folder, lake, spark)
@@ -58,7 +83,7 @@ def place(server: MariaDB, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 
 @pytest.fixture
-def database(server: MariaDB) -> Iterator[str]:
+def database(server: EmbeddedServer) -> Iterator[str]:
     """A database of the test's own."""
     name = f"t{uuid.uuid4().hex[:10]}"
     with server.admin() as admin, admin.cursor() as cursor:
@@ -69,7 +94,7 @@ def database(server: MariaDB) -> Iterator[str]:
 
 
 @pytest.fixture
-def sql(server: MariaDB, database: str) -> Iterator[Callable[..., Any]]:
+def sql(server: EmbeddedServer, database: str) -> Iterator[Callable[..., Any]]:
     """Run statements in the test's database, in UTC and with a lenient mode; returns the last
     rows."""
     connection = server.admin(database)
@@ -86,7 +111,9 @@ def sql(server: MariaDB, database: str) -> Iterator[Callable[..., Any]]:
 
 
 @pytest.fixture
-def engine_for(server: MariaDB, place: Place, database: str) -> Callable[[dict[str, Any]], Engine]:
+def engine_for(
+    server: EmbeddedServer, place: Place, database: str
+) -> Callable[[dict[str, Any]], Engine]:
     """An engine over contracts of the test's own database: ``engine_for({"orders": {"mode":
     …}})``."""
 
@@ -99,7 +126,7 @@ def engine_for(server: MariaDB, place: Place, database: str) -> Callable[[dict[s
 
 def write_config(
     folder: Path,
-    server: MariaDB,
+    server: EmbeddedServer | None,
     databases: dict[str, Any],
     source: dict[str, Any] | None = None,
 ) -> Config:
@@ -112,7 +139,7 @@ def write_config(
         "sources": {
             "s": {
                 "host": "127.0.0.1",
-                "port": server.port,
+                "port": server.port if server else 1,
                 "user": USER,
                 "password": "${env:TEST_PASSWORD}",
                 **(source or {}),
@@ -126,7 +153,9 @@ def write_config(
 
 
 @contextmanager
-def connected(server: MariaDB, database: str) -> Iterator[pymysql.connections.Connection[Any]]:
+def connected(
+    server: EmbeddedServer, database: str
+) -> Iterator[pymysql.connections.Connection[Any]]:
     """A plain session of the mirror's user."""
     connection = pymysql.connect(
         host="127.0.0.1",

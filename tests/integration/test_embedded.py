@@ -1,5 +1,6 @@
-"""The embedded MariaDB: ready when it says so, closed to others, and never left running."""
+"""The embedded servers: ready when they say so, closed to others, and never left running."""
 
+import ctypes
 import os
 import shutil
 import signal
@@ -14,6 +15,9 @@ import pymysql
 import pytest
 
 from mirrorlake.demo.mariadb import MariaDB
+from mirrorlake.demo.mysql8 import MySQL8
+from mirrorlake.demo.mysql8_files import STUBS
+from mirrorlake.demo.stub_library import stub_library
 from mirrorlake.errors import MachineError
 
 
@@ -43,10 +47,18 @@ def ask(connection, query):
         return cursor.fetchall()
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    with MariaDB.start(tmp_path_factory.mktemp("a server ü")) as running:
+VERSIONS = {MariaDB: "11.4.5-MariaDB-log", MySQL8: "8.0.12"}
+
+
+@pytest.fixture(scope="module", params=VERSIONS, ids=lambda kind: kind.__name__)
+def server(request, tmp_path_factory):
+    with request.param.start(tmp_path_factory.mktemp("a server ü")) as running:
         yield running
+
+
+@pytest.fixture(params=VERSIONS, ids=lambda kind: kind.__name__)
+def kind(request):
+    return request.param
 
 
 def test_it_is_what_the_engine_is_tested_on(server):
@@ -55,7 +67,36 @@ def test_it_is_what_the_engine_is_tested_on(server):
         "SELECT @@version, @@character_set_server, @@log_bin, @@binlog_format,"
         " @@binlog_row_metadata, @@bind_address, @@server_id",
     )
-    assert row == ("11.4.5-MariaDB-log", "utf8mb4", 1, "ROW", "FULL", "127.0.0.1", 1)
+    assert row == (VERSIONS[type(server)], "utf8mb4", 1, "ROW", "FULL", "127.0.0.1", 1)
+
+
+@pytest.mark.parametrize("server", [MySQL8], indirect=True, ids=["MySQL8"])
+def test_two_servers_are_two(server, tmp_path):
+    """A load is held to the server that it was planned on: copies of one data folder must differ."""
+    query = "SELECT @@server_uuid, @@gtid_mode"
+    with MySQL8.start(tmp_path / "other") as other:
+        [(first, mode)], [(second, _)] = ask(server.admin(), query), ask(other.admin(), query)
+    assert mode == "ON"
+    assert first != second
+
+
+def test_mysql_needs_no_library_that_a_machine_may_lack():
+    """The stand-ins are what it is given, even where the real ones are installed."""
+    files = MySQL8.find_files()
+    ran = subprocess.run(["ldd", files.server], env=files.environment(), capture_output=True, text=True, check=True)  # fmt: skip
+    found = dict(line.split(" => ") for line in ran.stdout.splitlines() if " => " in line)
+    assert "not found" not in ran.stdout
+    for name in STUBS:
+        [path] = [where.split(" (")[0] for what, where in found.items() if what.strip() == name]
+        assert path == str(files.libraries / name)
+
+
+def test_a_stand_in_can_be_called(tmp_path):
+    path = tmp_path / "libnothing.so.9"
+    path.write_bytes(stub_library("libnothing.so.9", {"f": "V1", "n": "V2"}, {"n"}))
+    library = ctypes.CDLL(str(path))
+    assert library.f() == -1
+    assert ctypes.c_long.in_dll(library, "n").value == 0
 
 
 def test_users_may_do_what_they_were_granted_and_no_more(server):
@@ -73,6 +114,7 @@ def test_nobody_comes_over_the_network_without_a_password(server, user):
         connect(server, user, "")
 
 
+@pytest.mark.parametrize("server", [MariaDB], indirect=True, ids=["MariaDB"])
 def test_the_text_client_works(server):
     ran = subprocess.run(
         [*server.client_command, "--batch", "--skip-column-names", "-e", "SELECT 'ü', 1+1"],
@@ -83,7 +125,7 @@ def test_the_text_client_works(server):
 
 def test_a_taken_port_is_named(server, tmp_path):
     with pytest.raises(MachineError, match=str(server.port)):
-        MariaDB.start(tmp_path / "db", port=server.port)
+        type(server).start(tmp_path / "db", port=server.port)
     assert not (tmp_path / "db").exists()
 
 
@@ -95,14 +137,14 @@ def test_a_chosen_port_and_a_long_folder(tmp_path):
         assert server.port == port
 
 
-def test_the_data_stays_and_the_process_goes(tmp_path):
-    with MariaDB.start(tmp_path / "db") as server:
+def test_the_data_stays_and_the_process_goes(tmp_path, kind):
+    with kind.start(tmp_path / "db") as server:
         first = server.pid
         ask(server.admin(), "CREATE DATABASE kept")
     assert not runs(first)
     assert not server.socket.parent.exists()
     server.stop()
-    with MariaDB.start(tmp_path / "db") as server:
+    with kind.start(tmp_path / "db") as server:
         assert ("kept",) in ask(server.admin(), "SHOW DATABASES")
 
 
