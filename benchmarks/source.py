@@ -1,0 +1,93 @@
+"""The benchmarks' own MySQL server, with TPC-H's lineitem, nycflights13 and an awkward table."""
+
+from __future__ import annotations
+
+import secrets
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from mirrorlake.demo.mariadb import MariaDB
+from mirrorlake.demo.nyc import load_nyc
+
+USER = "bench"
+# A table's rows fit: what is measured is reading, not the disk.
+BUFFER_POOL = "--innodb-buffer-pool-size=3G"
+LINEITEM = """
+CREATE TABLE lineitem (
+    l_orderkey BIGINT NOT NULL, l_partkey BIGINT NOT NULL, l_suppkey INT NOT NULL,
+    l_linenumber INT NOT NULL, l_quantity DECIMAL(15,2) NOT NULL,
+    l_extendedprice DECIMAL(15,2) NOT NULL, l_discount DECIMAL(15,2) NOT NULL,
+    l_tax DECIMAL(15,2) NOT NULL, l_returnflag CHAR(1) NOT NULL, l_linestatus CHAR(1) NOT NULL,
+    l_shipdate DATE NOT NULL, l_commitdate DATE NOT NULL, l_receiptdate DATE NOT NULL,
+    l_shipinstruct CHAR(25) NOT NULL, l_shipmode CHAR(10) NOT NULL, l_comment VARCHAR(44) NOT NULL,
+    PRIMARY KEY (l_orderkey, l_linenumber)
+)"""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A running server and how many rows its tables have; ``password`` is of this run alone."""
+
+    server: MariaDB
+    password: str
+    folder: Path
+
+    @property
+    def url(self) -> str:
+        return f"mysql://{USER}:{self.password}@127.0.0.1:{self.server.port}"
+
+    def count(self, table: str) -> int:
+        """The table's rows, told by the server."""
+        with self.server.admin() as admin, admin.cursor() as cursor:
+            cursor.execute(f"SELECT COUNT(*) FROM {table}")
+            found = cursor.fetchone()
+        return int(found[0]) if found else 0
+
+
+@contextmanager
+def started() -> Iterator[Source]:
+    """A fresh server in a folder of its own; both are gone at the end."""
+    with tempfile.TemporaryDirectory(prefix="mirrorlake-bench-") as name:
+        folder = Path(name)
+        with MariaDB.start(folder / "mysql", extra_args=[BUFFER_POOL]) as server:
+            source = Source(server, secrets.token_urlsafe(16), folder)
+            server.create_user(USER, source.password)
+            yield source
+
+
+def load_lineitem(source: Source, scale: float, database: str = "tpch") -> None:
+    """TPC-H's lineitem at a scale factor (1: 6.0 M rows), in ``database``, made anew.
+
+    Source: tpchgen-cli, a generator of TPC-H's tables.
+    """
+    command = [str(Path(sys.executable).with_name("tpchgen-cli")), "csv", "-s", f"{scale:g}"]
+    subprocess.run(
+        [*command, "-T", "lineitem", "-o", str(source.folder)],
+        check=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    path = source.folder / "lineitem.csv"
+    with source.server.admin() as admin, admin.cursor() as cursor:
+        cursor.execute(f"DROP DATABASE IF EXISTS {database}")
+        cursor.execute(f"CREATE DATABASE {database} CHARACTER SET utf8mb4")
+        cursor.execute(f"USE {database}")
+        cursor.execute(LINEITEM)
+        cursor.execute(
+            "LOAD DATA INFILE %s INTO TABLE lineitem FIELDS TERMINATED BY ',' "
+            "OPTIONALLY ENCLOSED BY '\"' IGNORE 1 LINES",
+            (str(path),),
+        )
+        cursor.execute("ANALYZE TABLE lineitem")
+    path.unlink()
+
+
+def load_flights(source: Source) -> None:
+    """nycflights13: 336,776 flights and their four tables, in database ``nyc``."""
+    with source.server.admin() as admin:
+        load_nyc(admin)
