@@ -4,7 +4,7 @@ What belongs here: keys, partitions, what an asset is called and shown as. What 
 table is loaded or folded (`mirrorlake.sync`).
 """
 
-from assets.chain import build_chain, chain_keys
+from assets.chain import build_chain, chain_keys, folded_keys
 from assets.days import build_days
 
-__all__ = ["build_chain", "build_days", "chain_keys"]
+__all__ = ["build_chain", "build_days", "chain_keys", "folded_keys"]

@@ -1,36 +1,36 @@
-"""The factory: one contract → its source asset and the three assets of its chain."""
+"""The factory: one contract → its source asset and the three assets of its chain.
 
-from collections.abc import Callable
+Assets are made by constructors, not by the decorator, which looks at a function's signature for
+each of them; and what a step does is imported when a step runs. Five hundred tables would take
+several seconds more to load otherwise.
+"""
+
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import dagster as dg
 
 from assets import keys
-from assets.steps import Events, clean_table, fold_table, load_table
 from mirrorlake.config import TableContract
 
-_KINDS = {
-    "raw": {"iceberg", "spark"},
-    "deduped": {"iceberg", "spark"},
-    "clean": {"iceberg", "spark"},
-}
+_KINDS = {"iceberg", "spark"}
 _WORDS = {
     "raw": "Row versions as they were pulled from MySQL; every load traceable, partitioned by day.",
     "deduped": "Exactly one current row per key. Partition D means: raw D is folded.",
     "clean": "What people query: personal data masked or gone, card data never read.",
 }
+_IN, _OUT = {"upstream": dg.In(dg.Nothing)}, {"result": dg.Out(dg.Nothing)}
+_UPSTREAM = {"raw": "mysql", "deduped": "raw", "clean": "deduped"}
 
 
 def build_chain(
     contract: TableContract, days: dg.PartitionsDefinition
 ) -> list[dg.AssetSpec | dg.AssetsDefinition]:
     """A table's source asset and its chain, one op per asset."""
-    source = _source_asset(contract)
+    facts = _facts(contract)
     return [
-        source,
-        _layer(contract, "raw", source.key, days, load_table),
-        _layer(contract, "deduped", keys.asset_key("raw", contract), days, fold_table),
-        _layer(contract, "clean", keys.asset_key("deduped", contract), days, clean_table),
+        _source_asset(contract, facts),
+        *(_layer(contract, layer, days, facts) for layer in keys.LAYERS),
     ]
 
 
@@ -39,46 +39,76 @@ def chain_keys(contract: TableContract) -> list[dg.AssetKey]:
     return [keys.asset_key(layer, contract) for layer in keys.LAYERS]
 
 
-def _source_asset(contract: TableContract) -> dg.AssetSpec:
+def folded_keys(contract: TableContract) -> list[dg.AssetKey]:
+    """What is requested of a chain whose raw is ahead: all that is folded from it."""
+    return [keys.asset_key(layer, contract) for layer in ("deduped", "clean")]
+
+
+def _source_asset(contract: TableContract, facts: dict[str, str]) -> dg.AssetSpec:
     return dg.AssetSpec(
         keys.source_key(contract),
         description=f"The table {contract.database}.{contract.table} in MySQL; never written.",
         group_name=keys.group_of(contract),
         kinds={"mysql", "table"},
         tags=keys.tags_of(contract),
-        owners=keys.OWNERS,
+        owners=contract.owners,
         metadata={
             "dagster/table_name": f"{contract.database}.{contract.table}",
-            **_facts(contract),
+            **facts,
         },
     )
 
 
 def _layer(
-    contract: TableContract,
-    layer: str,
-    upstream: dg.AssetKey,
-    days: dg.PartitionsDefinition,
-    step: Callable[[dg.AssetExecutionContext, TableContract], Events],
+    contract: TableContract, layer: str, days: dg.PartitionsDefinition, facts: dict[str, str]
 ) -> dg.AssetsDefinition:
-    @dg.asset(
-        key=keys.asset_key(layer, contract),
+    key, upstream = keys.asset_key(layer, contract), keys.asset_key(_UPSTREAM[layer], contract)
+    spec = dg.AssetSpec(
+        key,
         deps=[upstream],
         description=_WORDS[layer],
         partitions_def=days,
-        backfill_policy=dg.BackfillPolicy.single_run(),
         group_name=keys.group_of(contract),
-        kinds=_KINDS[layer],
+        kinds=_KINDS,
         tags=keys.tags_of(contract),
-        owners=keys.OWNERS,
-        metadata={"dagster/table_name": _table_name(contract, layer), **_facts(contract)},
+        owners=contract.owners,
+        freshness_policy=_freshness(contract) if layer == "clean" else None,
+        metadata={"dagster/table_name": _table_name(contract, layer), **facts},
+    )
+    step = dg.OpDefinition(
+        compute_fn=_step(contract, layer),
+        name=key.to_python_identifier(),
+        ins=_IN,
+        outs=_OUT,
         required_resource_keys={"engine"},
         pool=keys.pool_of(contract.source) if layer == "raw" else None,
     )
-    def step_of_chain(context: dg.AssetExecutionContext) -> Any:
-        yield from step(context, contract)
+    return dg.AssetsDefinition(
+        node_def=step,
+        specs=[spec],
+        keys_by_input_name={"upstream": upstream},
+        keys_by_output_name={"result": key},
+        backfill_policy=dg.BackfillPolicy.single_run(),
+    )
 
-    return step_of_chain
+
+def _step(
+    contract: TableContract, layer: str
+) -> Callable[[dg.AssetExecutionContext, Any], Iterator[Any]]:
+    def step(context: dg.AssetExecutionContext, _: Any) -> Iterator[Any]:
+        from assets.steps import STEPS
+
+        yield from STEPS[layer](context, contract)
+
+    return step
+
+
+def _freshness(contract: TableContract) -> dg.FreshnessPolicy | None:
+    """When clean, and so the whole chain, counts as late."""
+    fresh = contract.freshness
+    if fresh is None:
+        return None
+    return dg.FreshnessPolicy.time_window(fresh.fail_after, fresh.warn_after)
 
 
 def _table_name(contract: TableContract, layer: str) -> str:

@@ -9,7 +9,6 @@ from mirrorlake.config import TableContract
 LAYERS = ("raw", "deduped", "clean")
 SOURCE_TAG = "mirrorlake/source"
 MODE_TAG = "mirrorlake/mode"
-OWNERS = ["team:data-platform"]
 
 
 def asset_key(layer: str, contract: TableContract) -> dg.AssetKey:

@@ -136,3 +136,7 @@ def _schema_metadata(table: Table | None) -> dict[str, Any]:
         return {}
     columns = [dg.TableColumn(f.name, str(f.field_type)) for f in table.schema().fields]
     return {"dagster/column_schema": dg.TableSchema(columns)}
+
+
+STEPS = {"raw": load_table, "deduped": fold_table, "clean": clean_table}
+"""By layer."""

@@ -1,62 +1,78 @@
-"""The factory: one contract → the checks of its chain, one op per check."""
+"""The factory: one contract → the checks of its chain, one op per layer.
 
-from collections.abc import Callable
+As in `assets.chain`: made by constructors, and what a check looks at is imported when it runs.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import dagster as dg
 
 from assets.keys import asset_key
-from checks.verdicts import judge_keys, judge_privacy, judge_rows
 from mirrorlake.config import TableContract
 
-Judge = Callable[[dg.AssetCheckExecutionContext, TableContract], dg.AssetCheckResult]
+_RESOURCES = {"engine"}
+_IN, _OUT = {"asset": dg.In(dg.Nothing)}, dg.Out(dg.Nothing, is_required=False)
 
 
 def build_checks(contract: TableContract) -> list[dg.AssetChecksDefinition]:
     """The checks of one table; a table without a key has no unique key to check."""
-    checks = [
-        _check(
-            contract,
-            "deduped",
-            "row_count",
-            "Rows older than settle: as many in deduped as in MySQL; of a full copy, all it read.",
-            judge_rows,
-            {"lake", "ledger", "mysql"},
-        ),
-        _check(
-            contract,
-            "clean",
-            "no_pii",
-            "Dropped and card columns are absent, masked ones don't come through as they are.",
-            judge_privacy,
-            {"lake", "ledger"},
-        ),
-    ]
+    return [_checks_of(contract, layer, words) for layer, words in _words(contract).items()]
+
+
+def _words(contract: TableContract) -> dict[str, dict[str, str]]:
+    """Per layer: the name of each check and what it promises."""
+    deduped = {
+        "row_count": "Rows older than settle: as many in deduped as in MySQL; of a full copy, all "
+        "that it read.",
+    }
     if contract.key:
-        words = f"No two rows of deduped share ({', '.join(contract.key)})."
-        checks.append(
-            _check(contract, "deduped", "unique_key", words, judge_keys, {"lake"}, blocking=True)
-        )
-    return checks
+        deduped["unique_key"] = f"No two rows of deduped share ({', '.join(contract.key)})."
+    return {
+        "deduped": deduped,
+        "clean": {
+            "no_pii": "Dropped and card columns are absent, masked ones don't come through as "
+            "they are.",
+        },
+    }
 
 
-def _check(
-    contract: TableContract,
-    layer: str,
-    name: str,
-    words: str,
-    judge: Judge,
-    resources: set[str],
-    *,
-    blocking: bool = False,
+def _checks_of(
+    contract: TableContract, layer: str, words: Mapping[str, str]
 ) -> dg.AssetChecksDefinition:
-    @dg.asset_check(
-        asset=asset_key(layer, contract),
-        name=name,
-        description=words,
-        blocking=blocking,
-        required_resource_keys=resources,
+    key = asset_key(layer, contract)
+    specs = [
+        dg.AssetCheckSpec(name, asset=key, description=text, blocking=name != "row_count")
+        for name, text in words.items()
+    ]
+    outputs = {spec.get_python_identifier(): spec for spec in specs}
+    step = dg.OpDefinition(
+        compute_fn=_step(contract, key),
+        name=f"{key.to_python_identifier()}__checks",
+        ins=_IN,
+        outs=dict.fromkeys(outputs, _OUT),
+        required_resource_keys=_RESOURCES,
     )
-    def check_of_chain(context: dg.AssetCheckExecutionContext) -> dg.AssetCheckResult:
-        return judge(context, contract)
+    return dg.AssetChecksDefinition(
+        node_def=step,
+        keys_by_input_name={"asset": key},
+        keys_by_output_name={},
+        check_specs_by_output_name=outputs,
+        can_subset=True,
+    )
 
-    return check_of_chain
+
+def _step(
+    contract: TableContract, key: dg.AssetKey
+) -> Callable[[dg.AssetCheckExecutionContext, Any], Iterator[dg.AssetCheckResult]]:
+    def step(context: dg.AssetCheckExecutionContext, _: Any) -> Iterator[dg.AssetCheckResult]:
+        from checks.verdicts import judge
+
+        names = sorted(
+            k.name
+            for k in context.op_execution_context.selected_asset_check_keys
+            if k.asset_key == key
+        )
+        yield from judge(context, contract, key, names)
+
+    return step

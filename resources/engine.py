@@ -1,12 +1,14 @@
 """The engine, for one run."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 from pydantic import PrivateAttr
 
-from mirrorlake.sync import Engine
 from resources.contracts import read_config
+
+if TYPE_CHECKING:
+    from mirrorlake.sync import Engine
 
 
 class EngineResource(dg.ConfigurableResource[Any]):
@@ -19,7 +21,7 @@ class EngineResource(dg.ConfigurableResource[Any]):
     config_path: str
     """Where mirrorlake.yaml is."""
 
-    _engine: Engine | None = PrivateAttr(default=None)
+    _engine: "Engine | None" = PrivateAttr(default=None)
     _run_id: str | None = PrivateAttr(default=None)
 
     def setup_for_execution(self, context: dg.InitResourceContext) -> None:
@@ -31,8 +33,10 @@ class EngineResource(dg.ConfigurableResource[Any]):
             self._engine = None
 
     @property
-    def engine(self) -> Engine:
+    def engine(self) -> "Engine":
         """The engine; the first call opens lake and ledger."""
         if self._engine is None:
+            from mirrorlake.sync import Engine
+
             self._engine = Engine(read_config(self.config_path), self._run_id)
         return self._engine

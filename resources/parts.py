@@ -1,18 +1,23 @@
-"""The engine's parts one by one: none of them can start a JVM, so sensors and checks use these."""
+"""The engine's parts one by one: none of them can start a JVM, so sensors and checks use these.
+
+Each is imported when it is first used: a code location loads without any of them.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 from pydantic import PrivateAttr
-from pymysql.connections import Connection
 
 from mirrorlake.config import Config
-from mirrorlake.lake.catalog import Lake
-from mirrorlake.ledger import Ledger
-from mirrorlake.mysql.connect import session
 from resources.contracts import read_config
+
+if TYPE_CHECKING:
+    from pymysql.connections import Connection
+
+    from mirrorlake.lake.catalog import Lake
+    from mirrorlake.ledger import Ledger
 
 
 class _Part(dg.ConfigurableResource[Any]):
@@ -35,6 +40,8 @@ class MySQLResource(_Part):
         Raises:
             SourceError: unreachable, refused, or a setting did not hold.
         """
+        from mirrorlake.mysql.connect import session
+
         with session(self.contracts.sources[source], database) as connection:
             yield connection
 
@@ -42,12 +49,14 @@ class MySQLResource(_Part):
 class LakeResource(_Part):
     """The Iceberg catalog and its tables, through PyIceberg."""
 
-    _lake: Lake | None = PrivateAttr(default=None)
+    _lake: "Lake | None" = PrivateAttr(default=None)
 
     @property
-    def lake(self) -> Lake:
+    def lake(self) -> "Lake":
         """The lake; the first call opens it."""
         if self._lake is None:
+            from mirrorlake.lake.catalog import Lake
+
             self._lake = Lake(self.contracts.lake)
         return self._lake
 
@@ -55,11 +64,13 @@ class LakeResource(_Part):
 class LedgerResource(_Part):
     """Windows, loads and folds."""
 
-    _ledger: Ledger | None = PrivateAttr(default=None)
+    _ledger: "Ledger | None" = PrivateAttr(default=None)
 
     @property
-    def ledger(self) -> Ledger:
+    def ledger(self) -> "Ledger":
         """The ledger; the first call opens it."""
         if self._ledger is None:
+            from mirrorlake.ledger import Ledger
+
             self._ledger = Ledger(self.contracts.ledger.url, self.contracts.ledger.wait)
         return self._ledger

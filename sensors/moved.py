@@ -2,23 +2,17 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
 from assets.keys import SOURCE_TAG, source_key
 from mirrorlake.config import TableContract
-from mirrorlake.watch import (
-    Mark,
-    Moved,
-    Seen,
-    find_moved,
-    marks_from_json,
-    marks_to_json,
-    run_key,
-)
 from resources.failures import told
 from sensors.requests import chains_of, request_chains
+
+if TYPE_CHECKING:
+    from mirrorlake.watch import Mark, Moved, Seen
 
 INTERVAL_SECONDS = 60
 _DATA_VERSION = "dagster/data_version"
@@ -65,6 +59,8 @@ def build_moved_sensor(
 def _look(
     context: dg.SensorEvaluationContext, source: str, contracts: Sequence[TableContract]
 ) -> dg.SensorResult | dg.SkipReason:
+    from mirrorlake.watch import find_moved, marks_from_json
+
     marks = marks_from_json(context.cursor)
     with told(0, again=False):
         mysql, ledger = context.resources.mysql, context.resources.ledger.ledger
@@ -79,9 +75,11 @@ def _look(
 
 
 def _ask(
-    source: str, contracts: Sequence[TableContract], marks: Mapping[str, Mark], seen: Seen
+    source: str, contracts: Sequence[TableContract], marks: "Mapping[str, Mark]", seen: "Seen"
 ) -> dg.SensorResult:
     """The request, and the marks of exactly the tables that it asks for moved on."""
+    from mirrorlake.watch import marks_to_json, run_key
+
     known = {contract.name for contract in contracts}
     kept = {name: mark for name, mark in marks.items() if name in known}
     request = request_chains(
@@ -97,7 +95,7 @@ def _ask(
     )
 
 
-def _observed(moved: Moved) -> dg.AssetObservation:
+def _observed(moved: "Moved") -> dg.AssetObservation:
     """The source table as it was seen: its mark is its data version."""
     mark = moved.mark
     return dg.AssetObservation(
@@ -112,6 +110,6 @@ def _observed(moved: Moved) -> dg.AssetObservation:
     )
 
 
-def _nothing(seen: Seen, tables: int) -> str:
+def _nothing(seen: "Seen", tables: int) -> str:
     words = f"None of {tables} tables moved"
     return f"{words}; not watched: {'; '.join(seen.refused.values())}" if seen.refused else words

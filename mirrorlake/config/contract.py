@@ -15,6 +15,7 @@ from mirrorlake.config.fields import nearest
 from mirrorlake.config.sections import (
     Clean,
     ColumnRule,
+    Freshness,
     LakeConfig,
     LedgerConfig,
     Mode,
@@ -73,6 +74,8 @@ class TableContract(Section):
     overlap_keys: int = 10_000
     settle: timedelta = timedelta(hours=1)
     clean: Clean = "view"
+    freshness: Freshness | None = None
+    owners: tuple[str, ...] = ()
     columns: Mapping[str, ColumnRule] = {}
     namespaces: Namespaces
 

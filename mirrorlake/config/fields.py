@@ -211,6 +211,12 @@ def _namespace(name: str) -> str:
     return name
 
 
+def _owner(name: str) -> str:
+    if not re.fullmatch(r"team:\S.*|[^@\s]+@[^@\s]+\.[^@\s]+", name):
+        raise ValueError(f"an owner is an e-mail address or team:<name>, not {name!r}")
+    return name
+
+
 def _time_zone(name: str) -> str:
     try:
         ZoneInfo(name)
@@ -250,5 +256,6 @@ Properties = Annotated[
 MysqlName = Annotated[str, AfterValidator(_mysql_name)]
 SourceName = Annotated[str, AfterValidator(_source_name)]
 NamespaceName = Annotated[str, AfterValidator(_namespace)]
+Owner = Annotated[str, AfterValidator(_owner)]
 TimeZone = Annotated[str, AfterValidator(_time_zone)]
 Port = Annotated[int, Field(ge=1, le=65535)]

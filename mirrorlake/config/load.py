@@ -229,6 +229,7 @@ def _contract(
     namespaces: Namespaces,
 ) -> TableContract:
     source, database, bare = name
+    written = table.model_fields_set
     return TableContract(
         source=source,
         database=database,
@@ -237,12 +238,14 @@ def _contract(
         key=table.key,
         cursor=table.cursor,
         created=table.created,
-        # `start: null` takes the default away; the others can't be null.
-        start=table.start if "start" in table.model_fields_set else defaults.start,
+        # `null` takes the default of these two away; the others can't be null.
+        start=table.start if "start" in written else defaults.start,
+        freshness=table.freshness if "freshness" in written else defaults.freshness,
         overlap=defaults.overlap if table.overlap is None else table.overlap,
         overlap_keys=defaults.overlap_keys if table.overlap_keys is None else table.overlap_keys,
         settle=defaults.settle if table.settle is None else table.settle,
         clean=table.clean or defaults.clean,
+        owners=defaults.owners if table.owners is None else table.owners,
         columns=table.columns,
         namespaces=namespaces,
     )

@@ -30,6 +30,7 @@ from mirrorlake.config.fields import (
     Findings,
     MysqlName,
     NamespaceName,
+    Owner,
     Port,
     Properties,
     Secret,
@@ -127,6 +128,25 @@ class PrivacyConfig(Section):
         return self
 
 
+class Freshness(Section):
+    """When a table's clean layer counts as late: so long after it was last brought up to date."""
+
+    warn_after: Duration | None = None
+    """A warning after this time. Without it: none. Shorter than ``fail_after``."""
+    fail_after: Duration
+    """A failure after this time; at least ``1m``."""
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Freshness:
+        minute = timedelta(minutes=1)
+        if self.fail_after < minute:
+            raise Findings([("fail_after", "freshness is looked at every minute: at least 1m")])
+        if self.warn_after is not None and not minute <= self.warn_after < self.fail_after:
+            message = "a warning comes before the failure: at least 1m, and less than fail_after"
+            raise Findings([("warn_after", message)])
+        return self
+
+
 class DefaultsConfig(Section):
     """What a table's contract has where it says nothing itself."""
 
@@ -140,6 +160,13 @@ class DefaultsConfig(Section):
     """How long rows may still change behind the cursor."""
     clean: Clean = "view"
     """Whether the clean layer is a ``view`` (Spark only) or a ``table`` (every engine)."""
+    freshness: Freshness | None = Freshness(
+        warn_after=timedelta(hours=26), fail_after=timedelta(hours=50)
+    )
+    """When a table counts as late; by default after one and two missed daily runs. ``null``:
+    never."""
+    owners: tuple[Owner, ...] = ()
+    """Who is asked about a table: e-mail addresses, or ``team:<name>``."""
 
 
 class TlsConfig(Section):
@@ -228,6 +255,10 @@ class TableSection(Section):
     """How long rows may still change behind the cursor."""
     clean: Clean | None = None
     """Whether the clean layer is a ``view`` (Spark only) or a ``table`` (every engine)."""
+    freshness: Freshness | None = None
+    """When this table counts as late; ``null``: never."""
+    owners: tuple[Owner, ...] | None = None
+    """Who is asked about this table: e-mail addresses, or ``team:<name>``."""
     columns: dict[MysqlName, ColumnRule] = {}
     """The columns that need a rule; every other column is mirrored as it is."""
 

@@ -18,10 +18,12 @@ SMALL: dict[str, Any] = {
                 "key": ["id"],
                 "cursor": "modified_at",
                 "start": "2024-05-01",
+                "freshness": {"warn_after": "1h", "fail_after": "2h"},
+                "owners": ["team:shop"],
                 "columns": {"email": {"pii": "mask"}, "card": {"pci": "never"}},
             },
             "kinds": {"mode": "full", "key": ["id"]},
-            "log": {"mode": "full"},
+            "log": {"mode": "full", "freshness": None},
         }
     }
 }

@@ -102,6 +102,28 @@ def test_defaults_fill_what_a_table_leaves_out(tmp_path: Path) -> None:
     assert (events.clean, events.created, events.key) == ("table", "created_at", ())
 
 
+def test_freshness_and_owners_have_defaults_that_a_table_replaces(tmp_path: Path) -> None:
+    contracts = """
+    databases:
+      d:
+        tables:
+          a: {mode: full}
+          b: {mode: full, freshness: null, owners: []}
+          c: {mode: full, freshness: {fail_after: 2h}, owners: [me@example.com]}
+"""
+    config = load(tmp_path, "defaults: {owners: [team:x]}\n" + one_source() + contracts)
+    a, b, c = config.tables
+    assert a.freshness is not None
+    assert (a.freshness.warn_after, a.freshness.fail_after) == (
+        timedelta(hours=26),
+        timedelta(hours=50),
+    )
+    assert (a.owners, b.owners, c.owners) == (("team:x",), (), ("me@example.com",))
+    assert b.freshness is None
+    assert c.freshness is not None
+    assert (c.freshness.warn_after, c.freshness.fail_after) == (None, timedelta(hours=2))
+
+
 def test_paths_are_relative_to_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = load(tmp_path, WHOLE)
     assert config.lake.warehouse == str(tmp_path / "lake dir/ünï")

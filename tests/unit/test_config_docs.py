@@ -22,6 +22,7 @@ SECTIONS = {
     "spark": "SparkConfig",
     "privacy": "PrivacyConfig",
     "defaults": "DefaultsConfig",
+    "freshness": "Freshness",
     "sources.<name>": "SourceSection",
     "sources.<name>.tls": "TlsConfig",
     "sources.<name>.databases.<db>": "DatabaseSection",
