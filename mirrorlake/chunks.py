@@ -12,7 +12,7 @@ from mirrorlake.ledger import Window
 from mirrorlake.mysql.connect import quote, rows_of
 from mirrorlake.mysql.introspect import Column
 from mirrorlake.plan import INTEGERS, TIMES, TablePlan, no_pad
-from mirrorlake.windows import lower_bound, time_bound
+from mirrorlake.windows import condition_of, time_bound
 
 
 def plan_chunks(
@@ -22,13 +22,13 @@ def plan_chunks(
 
     The first chunk is open below and the last open above, so rows outside the statistics are read
     too. Full tables and live windows are one chunk: one statement is one consistent read. A large
-    initial load is cut by a column of the key: so a load reads a key once, whatever happens to its
-    row meanwhile.
+    initial load, and a large reload, is cut by a column of the key: so a load reads a key once,
+    whatever happens to its row meanwhile.
     """
-    base = lower_bound(plan, window)
+    base = condition_of(plan, window)
     pieces = -(-plan.table.estimated_rows // rows_per_chunk)
     column = _split_column(plan)
-    if window.kind != "initial" or pieces < 2 or column is None:
+    if window.kind not in ("initial", "reload") or pieces < 2 or column is None:
         return (base,)
     bounds = _bounds(connection, plan, column, base, pieces)
     ranges = zip([None, *bounds], [*bounds, None], strict=True)

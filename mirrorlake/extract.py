@@ -42,8 +42,16 @@ from mirrorlake.lake.tables import DAY, ensure_raw_table, raw_schema
 from mirrorlake.ledger import Lease, Ledger, Load, Receipt, Window
 from mirrorlake.mysql.introspect import read_table
 from mirrorlake.plan import TablePlan, plan_table
+from mirrorlake.reload import (
+    NOTHING,
+    Reloading,
+    Replacement,
+    raw_days,
+    refuse_fewer_rows,
+    replace_small_loads,
+)
 from mirrorlake.spark import LazySpark, spark_errors
-from mirrorlake.windows import replaced_from
+from mirrorlake.windows import days_of, replaced_from
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -69,6 +77,8 @@ class Loading:
     progress: Progress | None = None
     server: str = ""
     """The server that the load was planned on, and that must answer every chunk; '' for any."""
+    oldest_open: datetime | None = None
+    """When (UTC) the oldest writing transaction began that was open before the first read."""
 
 
 def settle_loads(ledger: Ledger, lake: Lake, table: str, namespace: str) -> list[Load]:
@@ -113,10 +123,12 @@ def load_window(
     try:
         chunks = _chunk_plans(connection, plan, load, table, loading.server)
         receipts.extend(_run(chunks, plan, loading))
+        replacement = _replacement(plan, load, loading, chunks[0], receipts)
+        receipts.extend(replacement.receipts)
         _check_schema_held(connection, plan)
-        receipt = _receipt(plan, window, receipts)
+        receipt = _receipt(plan, load, loading, receipts, replacement)
         ledger.check_lease(loading.lease)
-        snapshot = _commit(lake, plan, load, receipt, receipts)
+        snapshot = _commit(lake, plan, load, receipt, receipts, replacement.removes)
     except MirrorlakeError as error:
         _give_up(ledger, lake, plan, load, receipts, str(error))
         raise
@@ -126,6 +138,23 @@ def load_window(
     ledger.finish_load(load, snapshot, receipt)
     failpoint("ledger.success")
     return ledger.successful_loads(plan.name, load.seq - 1)[0]
+
+
+def _replacement(
+    plan: TablePlan,
+    load: Load,
+    loading: Loading,
+    chunk: ChunkPlan,
+    receipts: Sequence[ChunkReceipt],
+) -> Replacement:
+    """What a reload takes the place of, and where the keys went that had left its days."""
+    if load.window.kind != "reload":
+        return NOTHING
+    reloading = Reloading(plan, load, loading.lake, loading.ledger, chunk)
+    if plan.key:
+        return replace_small_loads(reloading, receipts)
+    refuse_fewer_rows(reloading, receipts)
+    return NOTHING
 
 
 def _give_up(
@@ -251,7 +280,13 @@ def _check_schema_held(connection: Connection[Any], plan: TablePlan) -> None:
         )
 
 
-def _receipt(plan: TablePlan, window: Window, chunks: Sequence[ChunkReceipt]) -> Receipt:
+def _receipt(
+    plan: TablePlan,
+    load: Load,
+    loading: Loading,
+    chunks: Sequence[ChunkReceipt],
+    replacement: Replacement,
+) -> Receipt:
     first = min(chunks, key=lambda c: c.moment)
     servers = {c.server for c in chunks}
     if len(servers) > 1:
@@ -267,12 +302,16 @@ def _receipt(plan: TablePlan, window: Window, chunks: Sequence[ChunkReceipt]) ->
         files=sum(len(c.paths) for c in chunks),
         digest=f"{sum(c.digest for c in chunks) % 2**64:016x}",
         moment=first.moment.isoformat(sep=" "),
-        hi=_end(plan, window, first.moment, chunks),
+        hi=_end(plan, load.window, first.moment, chunks),
         server=first.server,
         position=first.position,
         originals=sum(c.originals for c in chunks),
         future=sum(c.future for c in chunks),
         query_seconds=round(max(c.query_seconds for c in chunks), 3),
+        oldest_open=loading.oldest_open.isoformat(sep=" ") if loading.oldest_open else None,
+        looked_up=replacement.looked_up,
+        gone=replacement.gone,
+        replaced=len(replacement.removes),
     )
 
 
@@ -298,6 +337,7 @@ def _commit(
     load: Load,
     receipt: Receipt,
     chunks: Sequence[ChunkReceipt],
+    removes: frozenset[str],
 ) -> int | None:
     failpoint("commit.before")
     snapshot = commit_load(
@@ -312,6 +352,7 @@ def _commit(
                 RECEIPT: receipt.to_json(),
             },
             replaces=_replaced(plan, load.window),
+            removes=removes,
         ),
     )
     failpoint("commit.after")
@@ -327,7 +368,9 @@ def _replaced(plan: TablePlan, window: Window) -> BooleanExpression | None:
     if window.kind == "full":
         return EqualTo(DAY, window.day.isoformat())  # pyright: ignore[reportCallIssue]
     if plan.key:
-        return None
+        return None  # a reload's files are named one by one
+    if window.kind == "reload":
+        return raw_days(*days_of(window))
     if window.lo is None:
         return AlwaysTrue()
     day = replaced_from(plan, window).isoformat()

@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import date, timedelta
 from typing import Any
 
 from pymysql.connections import Connection
@@ -19,12 +19,12 @@ from mirrorlake.fold import Folding, fold_table
 from mirrorlake.lake.catalog import Identifier, Lake
 from mirrorlake.layers import check_rules
 from mirrorlake.ledger import Ledger, Load
-from mirrorlake.mysql.connect import read_position, session
+from mirrorlake.mysql.connect import read_oldest_open, read_position, session
 from mirrorlake.mysql.introspect import read_table
-from mirrorlake.plan import TablePlan, plan_table
+from mirrorlake.plan import TablePlan, by_time, plan_table
 from mirrorlake.schema import SchemaVersion
 from mirrorlake.spark import LazySpark
-from mirrorlake.windows import plan_window
+from mirrorlake.windows import plan_reload, plan_window
 
 logger = logging.getLogger(__name__)
 
@@ -34,11 +34,13 @@ class SyncResult:
     """What one sync of one table did.
 
     Attributes:
-        window: the kind of its window: initial, live or full.
+        window: the kind of its window: initial, live, full or reload.
         rows, bytes, seconds: of this load.
         folded: how many loads were folded into deduped.
         originals: values kept as original text by this load.
         future: rows dated after the source's clock.
+        looked_up, gone: keys that had left the days of a reload: found elsewhere, and no more.
+        replaced: data files of small windows that a reload took the place of.
         settled: loads of dead runs that were put right first.
     """
 
@@ -50,6 +52,9 @@ class SyncResult:
     files: int
     originals: int
     future: int
+    looked_up: int
+    gone: int
+    replaced: int
     folded: int
     settled: int
     seconds: float
@@ -125,6 +130,23 @@ class Engine:
         """`sync` without its fold: only raw moves."""
         return self._chain(contract, progress, fold=False)
 
+    def reload(
+        self, contract: TableContract, first: date, last: date, progress: Progress | None = None
+    ) -> SyncResult:
+        """Load the raw days ``first`` to ``last``, both included, again; only raw moves.
+
+        What small windows read of these days is replaced in one commit, and keys that have left
+        them are looked up: the newer row is written, or a tombstone. A day that was reloaded
+        before is only added to. A table that was never loaded, or has a new column, gets its first
+        load instead, which reads these days too.
+
+        Raises:
+            ConfigError: these days can't be loaded again: mode full, before the table's start, in
+                the future, or without an index that leads to them.
+            MirrorlakeError: see the errors of planning and loading.
+        """
+        return self._chain(contract, progress, fold=False, days=(first, last))
+
     def fold(self, contract: TableContract) -> int:
         """Fold every load that deduped and clean don't hold yet; how many there were.
 
@@ -140,7 +162,12 @@ class Engine:
                 return len(fold_table(plan, self._folding()))
 
     def _chain(
-        self, contract: TableContract, progress: Progress | None, *, fold: bool
+        self,
+        contract: TableContract,
+        progress: Progress | None,
+        *,
+        fold: bool,
+        days: tuple[date, date] | None = None,
     ) -> SyncResult:
         started = time.monotonic()
         source = self.config.sources[contract.source]
@@ -149,9 +176,9 @@ class Engine:
             with self._lease(contract) as lease:
                 loading = Loading(self.ledger, self.lake, self.spark, lease, self.run_id, progress)
                 settled = self._settle(contract)
-                load = self._load(connection, plan, loading)
+                loads = self._load(connection, plan, loading, days)
                 folded = fold_table(plan, self._folding()) if fold else ()
-        return _result(contract, load, settled, len(folded), time.monotonic() - started)
+        return _result(contract, loads, settled, len(folded), time.monotonic() - started)
 
     def _settle(self, contract: TableContract) -> int:
         namespace = contract.namespaces.raw
@@ -166,14 +193,34 @@ class Engine:
     def _folding(self) -> Folding:
         return Folding(self.ledger, self.lake, self.spark, self.config.privacy.hash_key)
 
-    def _load(self, connection: Connection[Any], plan: TablePlan, loading: Loading) -> Load:
+    def _load(
+        self,
+        connection: Connection[Any],
+        plan: TablePlan,
+        loading: Loading,
+        days: tuple[date, date] | None,
+    ) -> list[Load]:
         fresh = self._check_version(plan)
+        # Before anything is read: what opens later writes with later clocks.
+        oldest_open = read_oldest_open(connection) if by_time(plan) else None
         seen = read_position(connection)
-        last = None if fresh else self.ledger.last_load(plan.name, "success")
+        self._refuse_other_server(plan, seen.server)
+        last = None if fresh else self.ledger.last_load(plan.name, "success", moving=True)
+        if days is not None and (last is not None or plan.contract.mode == "full"):
+            loads = self.ledger.successful_loads(plan.name)
+            windows = plan_reload(plan, *days, seen.clock, loads)
+        else:
+            windows = (plan_window(plan, last, seen.clock),)
+        if fresh:
+            self.ledger.record_schema_version(plan.name, plan.version)
+        loading = replace(loading, server=seen.server, oldest_open=oldest_open)
+        return [load_window(connection, plan, window, loading) for window in windows]
+
+    def _refuse_other_server(self, plan: TablePlan, server: str) -> None:
         newest = self.ledger.last_load(plan.name, "success")
-        if newest and newest.receipt and newest.receipt.server != seen.server:
+        if newest and newest.receipt and newest.receipt.server != server:
             raise SourceError(
-                f"source {plan.source.name} is now server {seen.server}; table {plan.name} "
+                f"source {plan.source.name} is now server {server}; table {plan.name} "
                 "was read from "
                 f"{newest.receipt.server}",
                 source=plan.source.name,
@@ -181,10 +228,6 @@ class Engine:
                 next_step="Two servers' answers are not one history: point the contract back, "
                 "or mirror the new server into other namespaces",
             )
-        window = plan_window(plan, last, seen.clock)
-        if fresh:
-            self.ledger.record_schema_version(plan.name, plan.version)
-        return load_window(connection, plan, window, replace(loading, server=seen.server))
 
     def _check_version(self, plan: TablePlan) -> bool:
         """Whether the plan's schema version needs a first load of its own.
@@ -216,7 +259,7 @@ class Engine:
     def status(self, contract: TableContract) -> TableStatus:
         """What is known of a table, without asking its source and without Spark."""
         last = self.ledger.last_load(contract.name)
-        good = self.ledger.last_load(contract.name, "success")
+        good = self.ledger.last_load(contract.name, "success", moving=True)
         deduped = Identifier(contract.namespaces.deduped, contract.table)
         return TableStatus(
             table=contract.name,
@@ -289,20 +332,23 @@ def _refuse_changes(plan: TablePlan, newest: SchemaVersion) -> None:
 
 
 def _result(
-    contract: TableContract, load: Load, settled: int, folded: int, seconds: float
+    contract: TableContract, loads: Sequence[Load], settled: int, folded: int, seconds: float
 ) -> SyncResult:
-    receipt = load.receipt
-    if receipt is None:
-        raise CommitConflict(f"load {load.load_id} has no receipt", table=contract.name)
+    receipts = [load.receipt for load in loads if load.receipt is not None]
+    if len(receipts) != len(loads) or not loads:
+        raise CommitConflict(f"a load of {contract.name} has no receipt", table=contract.name)
     return SyncResult(
         table=contract.name,
-        window=load.window.kind,
-        load_id=load.load_id,
-        rows=receipt.rows,
-        bytes=receipt.bytes,
-        files=receipt.files,
-        originals=receipt.originals,
-        future=receipt.future,
+        window=loads[-1].window.kind,
+        load_id=loads[-1].load_id,
+        rows=sum(r.rows for r in receipts),
+        bytes=sum(r.bytes for r in receipts),
+        files=sum(r.files for r in receipts),
+        originals=sum(r.originals for r in receipts),
+        future=sum(r.future for r in receipts),
+        looked_up=sum(r.looked_up for r in receipts),
+        gone=sum(r.gone for r in receipts),
+        replaced=sum(r.replaced for r in receipts),
         folded=folded,
         settled=settled,
         seconds=round(seconds, 2),

@@ -95,7 +95,7 @@ def find_moved(
     moved: list[Moved] = []
     refused: dict[str, str] = {}
     for contract in contracts:
-        last = ledger.last_load(contract.name, "success")
+        last = ledger.last_load(contract.name, "success", moving=True)
         try:
             table = _table(tables, contract)
             watched = _Watched(connection, source, contract, table, clock)

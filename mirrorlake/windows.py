@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
+from mirrorlake.errors import ConfigError
 from mirrorlake.ledger import Load, Window
 from mirrorlake.mysql.connect import quote
 from mirrorlake.mysql.introspect import Column
 from mirrorlake.plan import INTEGERS, TablePlan, by_time
 
+_MARGIN = timedelta(minutes=1)
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - a wall clock without a zone, like DATETIME
 
 
@@ -28,10 +31,21 @@ def plan_window(plan: TablePlan, last: Load | None, clock: datetime) -> Window:
     if not by_time(plan):
         return Window("live", str(int(last.window.hi) - plan.contract.overlap_keys), None, day)
     hi = datetime.fromisoformat(last.window.hi).replace(tzinfo=UTC)
-    back = hi - plan.contract.overlap
+    back = min(hi - plan.contract.overlap, _oldest_open(last))
     if plan.contract.start is not None:
         back = max(back, _first_moment(plan, plan.contract.start))
     return Window("live", back.replace(tzinfo=None).isoformat(sep=" "), None, day)
+
+
+def _oldest_open(last: Load) -> datetime:
+    """When (UTC) the oldest transaction began whose rows the last window may not have seen yet.
+
+    The margin: a statement's clock may be read a moment before its transaction is told to begin.
+    """
+    oldest = last.receipt.oldest_open if last.receipt else None
+    if oldest is None:
+        return datetime.max.replace(tzinfo=UTC)
+    return datetime.fromisoformat(oldest).replace(tzinfo=UTC) - _MARGIN
 
 
 def _first_moment(plan: TablePlan, start: date) -> datetime:
@@ -48,8 +62,98 @@ def _start_text(start: date | None) -> str | None:
     return datetime.combine(start, time()).isoformat(sep=" ")
 
 
+def plan_reload(
+    plan: TablePlan, first: date, last: date, clock: datetime, loads: Sequence[Load]
+) -> tuple[Window, ...]:
+    """The windows that read the raw days ``first`` to ``last`` again, both included.
+
+    One window where a column tells a row's day. Where none does, the day of a row is the day that
+    loaded it, and the keys which the ledger's loads (``loads``) gave to a day are read again.
+
+    Raises:
+        ConfigError: these days can't be read again, with the reason.
+    """
+    _check_reload(plan, first, last, clock)
+    if plan.day_column is not None:
+        end = last + timedelta(days=1)
+        return (Window("reload", first.isoformat(), end.isoformat(), clock.date()),)
+    days = [first + timedelta(days=n) for n in range((last - first).days + 1)]
+    found = [_keys_of(day, loads) for day in days]
+    windows = tuple(window for window in found if window is not None)
+    if not windows:
+        raise ConfigError(
+            f"table {plan.name}: no load gave {first} to {last} any key, and no column of it tells "
+            "a row's day",
+            table=plan.name,
+            next_step="Choose days on which it was loaded, or name a time column as `created`",
+        )
+    return windows
+
+
+def _check_reload(plan: TablePlan, first: date, last: date, clock: datetime) -> None:
+    why = step = ""
+    start = plan.contract.start
+    if plan.contract.mode == "full":
+        why = "mode full keeps copies of the whole table: MySQL has no older one"
+        step = "Sync it: a new copy is a partition of the day that reads it"
+    elif first > last:
+        why, step = "the range ends before it begins", "Give the earlier day first"
+    # A zone's calendar may be a day ahead of the source's clock, which is UTC.
+    elif last > clock.date() + timedelta(days=1):
+        why, step = f"{last} is in the future", f"Choose days up to {clock.date()}"
+    elif start is not None and by_time(plan) and first < start:
+        why = f"{first} is before the table's start, {start}"
+        step = "Choose later days, or move `start` in the contract back"
+    elif plan.day_column is not None and not plan.table.led_by(plan.day_column):
+        why = f"no index begins with {plan.day_column}: a day would cost a read of the whole table"
+        step = f"Add an index on {plan.day_column} in MySQL"
+    if why:
+        days = f"{first}" if first == last else f"{first} to {last}"
+        raise ConfigError(
+            f"table {plan.name}: {days} can't be loaded again: {why}",
+            table=plan.name,
+            next_step=step,
+        )
+
+
+def _keys_of(day: date, loads: Sequence[Load]) -> Window | None:
+    """The keys that moving loads of one day read, as one window; None if there was no load."""
+    of_day = [
+        load.window
+        for load in loads
+        if load.state == "success" and load.window.day == day and load.window.kind != "reload"
+    ]
+    highs = [int(window.hi) for window in of_day if window.hi is not None]
+    if not highs:
+        return None
+    lows = [int(window.lo) for window in of_day if window.lo is not None]
+    lo = str(min(lows)) if len(lows) == len(of_day) else None
+    return Window("reload", lo, str(max(highs) + 1), day)
+
+
+def days_of(window: Window) -> tuple[date, date]:
+    """The first and last raw day that a reload reads."""
+    if window.lo is None or window.hi is None or "-" not in window.hi[1:]:
+        return window.day, window.day
+    return date.fromisoformat(window.lo), date.fromisoformat(window.hi) - timedelta(days=1)
+
+
+def condition_of(plan: TablePlan, window: Window) -> str:
+    """The window as a condition in SQL, '' for the whole table."""
+    if window.kind != "reload":
+        return lower_bound(plan, window)
+    if plan.day_column is None and plan.cursor is not None:
+        name = quote(plan.cursor.name)
+        lower = f"{name} >= {int(window.lo)} AND " if window.lo is not None else ""
+        return f"{lower}{name} < {int(str(window.hi))}"
+    column = plan.table.column(str(plan.day_column))
+    first, last = days_of(window)
+    upper = _day_bound(column, last + timedelta(days=1), "<")
+    return f"{_day_bound(column, first)} AND {upper}"
+
+
 def lower_bound(plan: TablePlan, window: Window) -> str:
-    """The window's lower bound as a condition in SQL, '' without one.
+    """The lower bound of a moving window as a condition in SQL, '' without one.
 
     The bound is UTC; a DATETIME cursor is compared in the zone in which the application writes it.
     A zone that turns its clocks back writes an hour twice: the lower of its offsets is taken, which
@@ -82,11 +186,19 @@ def replaced_from(plan: TablePlan, window: Window) -> date:
     return (at + _lowest_offset(plan.source.zone, at)).date()
 
 
-def _day_bound(cursor: Column, day: date) -> str:
-    """``cursor >= day``, in the calendar in which the raw day of a row is told."""
-    if cursor.data_type == "timestamp":
-        return time_bound(cursor, datetime.combine(day, time()), ZoneInfo("UTC"))
-    return f"{quote(cursor.name)} >= '{day.isoformat()}'"
+def _day_bound(column: Column, day: date, operator: str = ">=") -> str:
+    """``column >= day`` (or ``<``), in the calendar in which the raw day of a row is told."""
+    if column.data_type == "timestamp":
+        return time_bound(column, datetime.combine(day, time()), ZoneInfo("UTC"), operator)
+    return f"{quote(column.name)} {operator} '{day.isoformat()}'"
+
+
+def end_of_day(plan: TablePlan, day: date) -> datetime:
+    """When (UTC) a raw day ends for the rows of a table."""
+    column = plan.table.column(plan.day_column) if plan.day_column else None
+    zone = UTC if column is None or column.data_type == "timestamp" else plan.source.zone
+    midnight = datetime.combine(day + timedelta(days=1), time(), zone)
+    return midnight.astimezone(UTC)
 
 
 def time_bound(cursor: Column, at: datetime, zone: ZoneInfo, operator: str = ">=") -> str:

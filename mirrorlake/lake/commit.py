@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
 from pyiceberg.expressions import BooleanExpression
 from pyiceberg.io.pyarrow import parquet_files_to_data_files
+from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
@@ -28,13 +29,15 @@ RECEIPT = "mirrorlake.receipt"
 
 @dataclass(frozen=True)
 class Commit:
-    """What one load adds to a raw table and what that replaces."""
+    """What one load adds to a raw table and what that replaces: the files that a condition on the
+    partition selects, and the files named in ``removes``."""
 
     identifier: Identifier
     parent: int | None
     paths: Sequence[str]
     properties: dict[str, str]
     replaces: BooleanExpression | None = None
+    removes: frozenset[str] = frozenset()
 
 
 def commit_load(lake: Lake, commit: Commit) -> int | None:
@@ -60,11 +63,7 @@ def commit_load(lake: Lake, commit: Commit) -> int | None:
 
 
 def _commit(table: Table, commit: Commit) -> int | None:
-    removed = (
-        [task.file for task in table.scan(row_filter=commit.replaces).plan_files()]
-        if commit.replaces is not None and _head(table) is not None
-        else []
-    )
+    removed = _removed(table, commit) if _head(table) is not None else []
     added = list(parquet_files_to_data_files(table.io, table.metadata, iter(commit.paths)))
     if not added and not removed:
         return None
@@ -77,6 +76,17 @@ def _commit(table: Table, commit: Commit) -> int | None:
             for file in added:
                 snapshot.append_data_file(file)
     return _head(table)
+
+
+def _removed(table: Table, commit: Commit) -> list[DataFile]:
+    if commit.replaces is not None:
+        return [task.file for task in table.scan(row_filter=commit.replaces).plan_files()]
+    if not commit.removes:
+        return []
+    found = [t.file for t in table.scan().plan_files() if t.file.file_path in commit.removes]
+    if len(found) != len(commit.removes):
+        raise _conflict(commit, table)
+    return found
 
 
 def find_load(lake: Lake, identifier: Identifier, load_id: str) -> Snapshot | None:

@@ -7,7 +7,7 @@ for its load id in the table's history (DESIGN: the commit protocol). All times 
 
 from mirrorlake.ledger.database import LEDGER_VERSION
 from mirrorlake.ledger.leases import LEASE_TIME
-from mirrorlake.ledger.records import Lease, Load, Receipt, Window
+from mirrorlake.ledger.records import MOVING, Lease, Load, Receipt, Window
 from mirrorlake.ledger.store import Ledger
 
-__all__ = ["LEASE_TIME", "LEDGER_VERSION", "Lease", "Ledger", "Load", "Receipt", "Window"]
+__all__ = ["LEASE_TIME", "LEDGER_VERSION", "MOVING", "Lease", "Ledger", "Load", "Receipt", "Window"]

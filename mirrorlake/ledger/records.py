@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from datetime import date, datetime
 
 
@@ -13,7 +13,7 @@ class Receipt:
     lost.
 
     Attributes:
-        rows: rows read and committed.
+        rows: rows committed: what was read, and a reload's tombstones.
         bytes: bytes of the data files.
         files: how many data files.
         digest: order-free 64-bit checksum of the rows, in hexadecimal.
@@ -26,6 +26,12 @@ class Receipt:
         originals: values kept as original text.
         future: rows whose cursor lies after the source's clock.
         query_seconds: the longest single query.
+        oldest_open: when (UTC, by the source) the oldest transaction began that was open on the
+            server just before the earliest read: its rows may carry cursors from then on. None
+            where none was open, or the server does not let us see.
+        looked_up: rows that a reload looked up by key, because they had left the days it reads.
+        gone: keys that a reload looked up and MySQL has no more: each is a tombstone row.
+        replaced: data files of small windows that a reload took the place of.
     """
 
     rows: int
@@ -39,27 +45,39 @@ class Receipt:
     originals: int
     future: int
     query_seconds: float
+    oldest_open: str | None = None
+    looked_up: int = 0
+    gone: int = 0
+    replaced: int = 0
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), sort_keys=True)
 
     @staticmethod
     def from_json(text: str) -> Receipt:
-        return Receipt(**json.loads(text))
+        """Fields that a newer Mirrorlake wrote and this one does not know are left out."""
+        known = {f.name for f in fields(Receipt)}
+        return Receipt(**{k: v for k, v in json.loads(text).items() if k in known})
 
 
 @dataclass(frozen=True)
 class Window:
     """A half-open range [lo, hi) of a table's cursor, or the whole table (``full``), as texts.
 
-    ``kind`` is ``initial``, ``live`` or ``full``. ``hi`` is None while the window is open above:
-    it is set from the receipt when the load succeeds.
+    ``kind`` is ``initial``, ``live``, ``full`` or ``reload``. ``hi`` is None while the window is
+    open above: it is set from the receipt when the load succeeds. A ``reload`` reads whole days
+    again: its bounds are days of the column that tells a row's raw day, or keys where none does,
+    and it never moves where the next live window starts.
     """
 
     kind: str
     lo: str | None
     hi: str | None
     day: date
+
+
+MOVING = ("initial", "live", "full")
+"""The kinds of window that bring the mirror forward; a ``reload`` looks back."""
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from mirrorlake.errors import LedgerError
 from mirrorlake.ledger.database import Database, utc_now
 from mirrorlake.ledger.leases import Leases
-from mirrorlake.ledger.records import Lease, Load, Receipt, Window
+from mirrorlake.ledger.records import MOVING, Lease, Load, Receipt, Window
 from mirrorlake.ledger.tables import FOLDS, LOADS, VERSIONS, VIEWS, WINDOWS
 from mirrorlake.schema import SchemaVersion
 
@@ -104,6 +104,7 @@ class Ledger:
     def finish_load(self, load: Load, snapshot_id: int | None, receipt: Receipt) -> None:
         """Write an attempt, found or just made in the lake, as ``success``; older failures it
         covers as ``superseded``. ``snapshot_id`` is None where there was nothing to commit."""
+        end = load.window.hi if load.window.kind == "reload" else receipt.hi
         with self._database.begin() as connection:
             connection.execute(
                 LOADS.update()
@@ -119,17 +120,15 @@ class Ledger:
             connection.execute(
                 WINDOWS.update()
                 .where(WINDOWS.c.load_id == load.load_id)
-                .values(state="success", hi=receipt.hi)
+                .values(state="success", hi=end)
             )
-            # A window starts at the last success, or at the table's start: it covers every range
-            # that
-            # was asked, and not read, since.
             connection.execute(
                 WINDOWS.update()
                 .where(
                     WINDOWS.c.table_name == load.table,
                     WINDOWS.c.state.in_(("created", "pending", "errored")),
                     WINDOWS.c.load_id != load.load_id,
+                    _covered_by(load.window),
                 )
                 .values(state="superseded")
             )
@@ -173,12 +172,23 @@ class Ledger:
                 LOADS.c.seq > after_seq,
             )
 
-    def last_load(self, table: str, state: str | None = None) -> Load | None:
-        """The newest attempt, of any state or of one."""
+    def last_load(
+        self, table: str, state: str | None = None, *, moving: bool = False
+    ) -> Load | None:
+        """The newest attempt, of any state or of one; ``moving``: reloads apart."""
+        where = [LOADS.c.table_name == table, *([LOADS.c.state == state] if state else [])]
+        if moving:
+            where.append(WINDOWS.c.kind.in_(MOVING))
+        joined = LOADS.join(WINDOWS, LOADS.c.load_id == WINDOWS.c.load_id)
+        newest = sa.select(sa.func.max(LOADS.c.seq)).select_from(joined).where(*where)
         with self._database.begin() as connection:
-            where = [LOADS.c.table_name == table, *([LOADS.c.state == state] if state else [])]
-            seq = connection.scalar(sa.select(sa.func.max(LOADS.c.seq)).where(*where))
+            seq = connection.scalar(newest)
             return self._loads(connection, LOADS.c.seq == seq)[0] if seq else None
+
+    def loads(self, table: str) -> list[Load]:
+        """Every attempt ever made for a table, in the order of their sequence numbers."""
+        with self._database.begin() as connection:
+            return self._loads(connection, LOADS.c.table_name == table)
 
     @staticmethod
     def _loads(connection: sa.Connection, *where: sa.ColumnElement[bool]) -> list[Load]:
@@ -261,6 +271,20 @@ class Ledger:
                     number=(newest or 0) + 1,
                 )
             )
+
+
+def _covered_by(window: Window) -> sa.ColumnElement[bool]:
+    """The unfinished windows of a table that a success makes needless.
+
+    A moving window starts at the last success, or at the table's start: it covers every range that
+    was asked, and not read, since. A reload covers reloads of days (or keys) within its own.
+    """
+    if window.kind != "reload":
+        return WINDOWS.c.kind.in_(MOVING)
+    mine = WINDOWS.c.kind == "reload"
+    if window.lo is not None and window.lo.count("-") == 2:  # days, which order as texts
+        return sa.and_(mine, WINDOWS.c.lo >= window.lo, WINDOWS.c.hi <= window.hi)
+    return sa.and_(mine, WINDOWS.c.day == window.day)
 
 
 def _load(row: Mapping[str, Any]) -> Load:
