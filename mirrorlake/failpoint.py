@@ -15,6 +15,7 @@ FAILPOINTS = (
     "ledger.created",
     "ledger.pending",
     "chunk.written",
+    "reload.looked_up",
     "commit.before",
     "commit.after",
     "ledger.success",

@@ -28,6 +28,7 @@ from pyiceberg.table import FileScanTask, Table
 from mirrorlake.chunk import ChunkPlan, ChunkReceipt, load_chunk
 from mirrorlake.datafile import write_files
 from mirrorlake.errors import SourceError
+from mirrorlake.failpoint import failpoint
 from mirrorlake.lake.catalog import Identifier, Lake
 from mirrorlake.lake.commit import delete_files
 from mirrorlake.lake.tables import DAY, DELETED, KEY, LOAD, LOADED_AT, SEQ
@@ -106,6 +107,7 @@ def replace_small_loads(reloading: Reloading, receipts: Sequence[ChunkReceipt]) 
         paths = [path for receipt in found for path in receipt.paths]
         delete_files(reloading.lake, plan.raw, paths)
         raise
+    failpoint("reload.looked_up")
     covered = pa.concat_tables([returned, there, gone.select(returned.column_names)])
     return Replacement(
         receipts=tuple(found),

@@ -1,7 +1,7 @@
 """A process that forks one child per order, to be killed: imports and the JVM are paid for once.
 
-Reads one JSON object a line from standard input: ``config``, ``table``, ``failpoint`` and ``spark``
-(whether the child will need Spark); answers with the child's exit code, negative for a signal. A child
+Reads one JSON object a line from standard input: ``config``, ``table``, ``failpoint``, ``spark``
+(whether the child will need Spark) and ``reload`` (a day to load again, '' for a sync); answers with the child's exit code, negative for a signal. A child
 is killed between two of its commands to the JVM, so the next child finds the JVM idle. In the real
 command line the JVM dies with its Python process; `test_crashes` kills that one too.
 """
@@ -12,6 +12,7 @@ import json
 import os
 import sys
 import traceback
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,13 @@ from mirrorlake.sync import Engine
 def run(order: dict[str, Any], spark: LazySpark | None) -> None:
     os.environ["MIRRORLAKE_FAILPOINT"] = order["failpoint"]
     config = load_config(Path(order["config"]))
-    Engine(config, spark=spark).sync(config.table(order["table"]))
+    engine, contract = Engine(config, spark=spark), config.table(order["table"])
+    if order["reload"]:
+        day = date.fromisoformat(order["reload"])
+        engine.reload(contract, day, day)
+        engine.fold(contract)
+    else:
+        engine.sync(contract)
 
 
 def main() -> None:

@@ -15,6 +15,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -118,12 +119,12 @@ def fork() -> Iterator[Callable[..., int]]:
         cwd=ROOT,
     )
 
-    def order(config: Path, table: str, failpoint: str) -> int:
+    def order(config: Path, table: str, failpoint: str, reload: str = "") -> int:
         assert runner.stdin is not None
         assert runner.stdout is not None
         needs_spark = failpoint.startswith(("fold", "clean"))
         fields = {"config": str(config), "table": table, "failpoint": failpoint}
-        runner.stdin.write(json.dumps({**fields, "spark": needs_spark}) + "\n")
+        runner.stdin.write(json.dumps({**fields, "spark": needs_spark, "reload": reload}) + "\n")
         runner.stdin.flush()
         return int(runner.stdout.readline())
 
@@ -243,7 +244,7 @@ def assert_each_load_once(world: World, contract: TableContract) -> None:
 FORKED = ("fold.recorded", "clean.committed")
 
 
-@pytest.mark.parametrize("failpoint", FAILPOINTS)
+@pytest.mark.parametrize("failpoint", [f for f in FAILPOINTS if not f.startswith("reload.")])
 def test_killed_at_every_step(world: World, failpoint: str) -> None:
     world.change("orders")
     if failpoint in FORKED:
@@ -274,6 +275,53 @@ def test_other_modes_killed(world: World, table: str, failpoint: str) -> None:
     world.change(table)
     world.engine().sync(world.contract(table))
     assert_exact(world, table)
+
+
+RELOAD_STEPS = (
+    "chunk.written",
+    "reload.looked_up",
+    "commit.before",
+    "commit.after",
+    "fold.committed",
+)
+
+
+@pytest.mark.parametrize("failpoint", RELOAD_STEPS)
+def test_a_reload_killed(world: World, failpoint: str) -> None:
+    """Rows of an older day: one stays, one left the day, one is gone, and one came late."""
+    table = "reload_" + failpoint.replace(".", "_")
+    day = datetime.now(UTC).date() - timedelta(days=2)
+    world.sql(
+        f"CREATE TABLE {table} (id INT PRIMARY KEY, v INT, modified_at DATETIME(6) NOT NULL, "
+        "KEY (modified_at))",
+    )
+    contract = {"mode": "incremental", "key": ["id"], "cursor": "modified_at", "overlap": "5d"}
+    config = write_contract(
+        world.place.folder / f"{table}.yaml",
+        world.server.port,
+        {DATABASE: {"tables": {table: contract}}},
+        ledger={"url": "sqlite:///ledger.db", "wait": "1s"},
+    )
+    one = World(world.server, world.place, config, world.sql, world.fork)
+    one.engine().sync(one.contract(table))
+    one.sql(f"INSERT INTO {table} VALUES (1,1,'{day}'), (2,1,'{day}'), (3,1,'{day}')")
+    one.engine().sync(one.contract(table))
+    one.sql(
+        f"UPDATE {table} SET v = 2, modified_at = UTC_TIMESTAMP(6) WHERE id = 2",
+        f"DELETE FROM {table} WHERE id = 3",
+        f"INSERT INTO {table} VALUES (4, 1, '{day}')",
+    )
+    assert one.fork(config, table, failpoint, str(day)) == -signal.SIGKILL
+    one.engine().reload(one.contract(table), day, day)
+    one.engine().fold(one.contract(table))
+    deduped = load(one.place.lake, one.contract(table).namespaces.deduped, table)
+    with one.server.admin() as admin:
+        verdict = compare_table(admin, DATABASE, table, ("id",), deduped)
+    assert verdict.equal, verdict.describe()
+    assert_nothing_open(one, one.contract(table))
+    rows = raw_table(one, one.contract(table)).scan().to_arrow().to_pylist()
+    small = {i for (i,) in one.ask_ledger("SELECT load_id FROM windows WHERE kind = 'live'")}
+    assert not [r for r in rows if r["_mirror_day"] == day and r["_mirror_load"] in small]
 
 
 def test_killed_three_times_in_a_row(world: World) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from mirrorlake import reload
 from mirrorlake.config import TableContract
 from mirrorlake.demo.mariadb import MariaDB
 from mirrorlake.demo.oracle import compare_table
@@ -340,8 +342,6 @@ def test_days_that_cannot_be_loaded_again(
 def test_a_failed_lookup_leaves_no_file_and_no_change(
     orders: tuple[Engine, TableContract], sql: Sql, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from mirrorlake import reload
-
     engine, contract = orders
     move_on(sql)
     before = raw_rows(engine, "orders", None)
@@ -357,7 +357,5 @@ def test_a_failed_lookup_leaves_no_file_and_no_change(
         load.load_id for load in engine.ledger.loads(contract.name) if load.state == "errored"
     ]
     assert len(failed) == 1
-    from pathlib import Path
-
     folder = Path(raw.location().removeprefix("file://"))
     assert [p for p in folder.rglob("*.parquet") if p.name.startswith(failed[0])] == []
