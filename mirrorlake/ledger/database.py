@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
-from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import event
 from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError, SQLAlchemyError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 
+from mirrorlake.config.database_url import with_driver
+from mirrorlake.config.fields import hide_url
 from mirrorlake.errors import LedgerError
+from mirrorlake.ledger.servers import READS, alone, clock, kind_of, may_pass, open_engine, words_of
 from mirrorlake.ledger.tables import META, METADATA
 
 LEDGER_VERSION = 1
@@ -27,39 +29,17 @@ class Database:
     """
 
     def __init__(self, url: str, wait: timedelta = timedelta(seconds=30)) -> None:
-        self._url = sa.make_url(url)
+        self._shown = hide_url(url)
         self._wait = wait
-        if self._url.get_backend_name() == "sqlite":
-            self._engine = self._open_sqlite()
-        else:
-            self._engine = sa.create_engine(self._url, pool_pre_ping=True)
-        with self.begin() as connection:
+        read = with_driver(url)
+        self._kind = kind_of(read)
+        self._engine = open_engine(read, wait)
+        self._reader = self._engine.execution_options(**{READS: True})
+        # A server counts open connections: they are closed with the last reference to this.
+        weakref.finalize(self, self._engine.dispose)
+        with self.begin() as connection, alone(connection, self._kind, wait):
             METADATA.create_all(connection)
             self._check_version(connection)
-
-    def _open_sqlite(self) -> sa.Engine:
-        if self._url.database and self._url.database != ":memory:":
-            folder = Path(self._url.database).parent
-            try:
-                folder.mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                raise LedgerError(
-                    f"the ledger's folder {folder} can't be made: {error.strerror}",
-                    next_step="Make it writable, or set ledger.url to another place",
-                ) from error
-        engine = sa.create_engine(self._url, connect_args={"timeout": self._wait.total_seconds()})
-
-        # sqlite3 begins transactions late by itself: two readers that both go on to write would
-        # fail.
-        @event.listens_for(engine, "connect")
-        def _connect(connection: Any, _: Any) -> None:
-            connection.isolation_level = None
-
-        @event.listens_for(engine, "begin")
-        def _begin(connection: sa.Connection) -> None:
-            connection.exec_driver_sql("BEGIN IMMEDIATE")
-
-        return engine
 
     def _check_version(self, connection: sa.Connection) -> None:
         found = connection.scalar(sa.select(META.c.value).where(META.c.name == "version"))
@@ -71,26 +51,52 @@ class Database:
                 next_step="Install the Mirrorlake that wrote it, or a newer one",
             )
 
+    def begin(self) -> AbstractContextManager[sa.Connection]:
+        """A transaction that writes: whole or not at all."""
+        return self._transaction(self._engine)
+
+    def read(self) -> AbstractContextManager[sa.Connection]:
+        """A transaction that only reads, and sees one state of the ledger."""
+        return self._transaction(self._reader)
+
+    def now(self, connection: sa.Connection) -> datetime:
+        """Now in UTC by the ledger's own clock, as the ledger stores it."""
+        return clock(connection, self._kind)
+
     @contextmanager
-    def begin(self) -> Iterator[sa.Connection]:
-        where = self._url.render_as_string(hide_password=True)
+    def _transaction(self, engine: sa.Engine) -> Iterator[sa.Connection]:
         try:
-            with self._engine.begin() as connection:
+            with engine.begin() as connection:
                 yield connection
-        except OperationalError as error:
-            raise LedgerError(
-                f"the ledger {where} could not be used: {error.orig} "
-                f"(waited up to {self._wait.total_seconds():g} s)",
-                next_step="See that no other program holds it, and that the disk has room",
-                retryable=True,
-            ) from error
         except IntegrityError:
             raise
-        except (DBAPIError, SQLAlchemyError) as error:
+        except DBAPIError as error:
+            raise self._told(error) from error
+        except SQLAlchemyError as error:
             raise LedgerError(
-                f"the ledger {where} is not usable: {error}".split("\n", 1)[0],
-                next_step="If the file is damaged, move it away: loads are found again in the lake",
+                f"the ledger {self._shown} is not usable: {error}".split("\n", 1)[0],
+                next_step="See that ledger.url names a database that runs",
+                retryable=isinstance(error, PoolTimeout),
             ) from error
+
+    def _told(self, error: DBAPIError) -> LedgerError:
+        """The driver's error as ours: what may pass by itself, and what a person must mend."""
+        words, local = words_of(error), self._kind == "sqlite"
+        if isinstance(error, OperationalError) or error.connection_invalidated:
+            return LedgerError(
+                f"the ledger {self._shown} could not be used: {words} "
+                f"(waited up to {self._wait.total_seconds():g} s)",
+                next_step="See that no other program holds it, and that the disk has room"
+                if local
+                else "See that the server runs and lets this user in (ledger.url)",
+                retryable=may_pass(error),
+            )
+        return LedgerError(
+            f"the ledger {self._shown} is not usable: {words}",
+            next_step="If the file is damaged, move it away: loads are found again in the lake"
+            if local
+            else "See that ledger.url names a database of which this user may make tables",
+        )
 
 
 def utc_now() -> datetime:

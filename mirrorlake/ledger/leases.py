@@ -52,12 +52,12 @@ class Leases:
             self._release(lease)
 
     def _take(self, table: str, owner: str) -> Lease:
-        now = utc_now()
         try:
             with self._database.begin() as connection:
                 row = connection.execute(
                     LEASES.select().where(LEASES.c.table_name == table)
                 ).first()
+                now = self._database.now(connection)
                 if row is None:
                     connection.execute(
                         LEASES.insert().values(
@@ -72,11 +72,12 @@ class Leases:
                     .where(LEASES.c.table_name == table, LEASES.c.token == row.token)
                     .values(token=row.token + 1, owner=owner, expires_at=now + LEASE_TIME)
                 )
+                # Another may have taken it between the two statements: its token is higher.
                 if taken.rowcount != 1:
                     raise self._held(table, row.owner, row.expires_at)
                 return Lease(table, owner, row.token + 1)
         except IntegrityError as error:
-            raise self._held(table, "another run", now + LEASE_TIME) from error
+            raise self._held(table, "another run", utc_now() + LEASE_TIME) from error
 
     @staticmethod
     def _held(table: str, owner: str, until: datetime) -> LeaseHeld:
@@ -96,7 +97,7 @@ class Leases:
                     connection.execute(
                         LEASES.update()
                         .where(LEASES.c.table_name == lease.table, LEASES.c.token == lease.token)
-                        .values(expires_at=utc_now() + LEASE_TIME)
+                        .values(expires_at=self._database.now(connection) + LEASE_TIME)
                     )
             except LedgerError as error:
                 # The lease may still be ours: `check_lease` decides before anything is committed.
@@ -107,7 +108,7 @@ class Leases:
             connection.execute(
                 LEASES.update()
                 .where(LEASES.c.table_name == lease.table, LEASES.c.token == lease.token)
-                .values(owner="", expires_at=utc_now())
+                .values(owner="", expires_at=self._database.now(connection))
             )
 
     def check(self, lease: Lease) -> None:
@@ -116,7 +117,7 @@ class Leases:
         Raises:
             LeaseHeld: the token has moved on; nothing may be committed.
         """
-        with self._database.begin() as connection:
+        with self._database.read() as connection:
             row = connection.execute(
                 LEASES.select().where(LEASES.c.table_name == lease.table)
             ).first()

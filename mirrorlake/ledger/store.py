@@ -76,6 +76,9 @@ class Ledger:
         """Write the next attempt as ``pending``; its sequence number is taken before anything is
         read."""
         with self._database.begin() as connection:
+            newest = connection.scalar(
+                sa.select(sa.func.max(LOADS.c.seq)).where(LOADS.c.table_name == lease.table)
+            )
             attempt = 1 + (
                 connection.scalar(
                     sa.select(sa.func.max(LOADS.c.attempt)).where(LOADS.c.load_id == load_id)
@@ -98,8 +101,10 @@ class Ledger:
             connection.execute(
                 WINDOWS.update().where(WINDOWS.c.load_id == load_id).values(state="pending")
             )
-            seq = result.inserted_primary_key
-            return self._loads(connection, LOADS.c.seq == seq[0])[0] if seq else _no_key()
+            key = result.inserted_primary_key
+            if not key or key[0] <= (newest or 0):
+                raise _out_of_order(lease.table, key[0] if key else None, newest)
+            return self._loads(connection, LOADS.c.seq == key[0])[0]
 
     def finish_load(self, load: Load, snapshot_id: int | None, receipt: Receipt) -> None:
         """Write an attempt, found or just made in the lake, as ``success``; older failures it
@@ -139,7 +144,7 @@ class Ledger:
             connection.execute(
                 LOADS.update()
                 .where(LOADS.c.seq == load.seq)
-                .values(state="errored", error=error[:4000], finished_at=utc_now())
+                .values(state="errored", error=_storable(error), finished_at=utc_now())
             )
             connection.execute(
                 WINDOWS.update().where(WINDOWS.c.load_id == load.load_id).values(state="errored")
@@ -147,7 +152,7 @@ class Ledger:
 
     def unsettled_loads(self, table: str) -> list[Load]:
         """Attempts not known to have succeeded since the table's last success, oldest first."""
-        with self._database.begin() as connection:
+        with self._database.read() as connection:
             last = connection.scalar(
                 sa.select(sa.func.max(LOADS.c.seq)).where(
                     LOADS.c.table_name == table, LOADS.c.state == "success"
@@ -164,7 +169,7 @@ class Ledger:
 
     def successful_loads(self, table: str, after_seq: int = 0) -> list[Load]:
         """Successful loads with a higher sequence number, in its order."""
-        with self._database.begin() as connection:
+        with self._database.read() as connection:
             return self._loads(
                 connection,
                 LOADS.c.table_name == table,
@@ -181,13 +186,13 @@ class Ledger:
             where.append(WINDOWS.c.kind.in_(MOVING))
         joined = LOADS.join(WINDOWS, LOADS.c.load_id == WINDOWS.c.load_id)
         newest = sa.select(sa.func.max(LOADS.c.seq)).select_from(joined).where(*where)
-        with self._database.begin() as connection:
+        with self._database.read() as connection:
             seq = connection.scalar(newest)
             return self._loads(connection, LOADS.c.seq == seq)[0] if seq else None
 
     def loads(self, table: str) -> list[Load]:
         """Every attempt ever made for a table, in the order of their sequence numbers."""
-        with self._database.begin() as connection:
+        with self._database.read() as connection:
             return self._loads(connection, LOADS.c.table_name == table)
 
     @staticmethod
@@ -205,7 +210,7 @@ class Ledger:
 
     def folded_loads(self, table: str, layer: str) -> set[int]:
         """The sequence numbers of the loads that a layer holds."""
-        with self._database.begin() as connection:
+        with self._database.read() as connection:
             return set(
                 connection.scalars(
                     sa.select(FOLDS.c.seq).where(
@@ -227,7 +232,7 @@ class Ledger:
 
     def definition(self, name: str) -> str | None:
         """The definition that a view or clean table was last made with, or None."""
-        with self._database.begin() as connection:
+        with self._database.read() as connection:
             return connection.scalar(sa.select(VIEWS.c.definition).where(VIEWS.c.view_name == name))
 
     def record_definition(self, name: str, definition: str) -> None:
@@ -248,7 +253,7 @@ class Ledger:
             .where(VERSIONS.c.table_name == table)
             .order_by(VERSIONS.c.number)
         )
-        with self._database.begin() as connection:
+        with self._database.read() as connection:
             found = connection.scalars(query).all()
         name = table.split(".", 2)[2]
         return [SchemaVersion(name, tuple((n, t) for n, t in json.loads(c))) for c in found]
@@ -305,5 +310,16 @@ def _load(row: Mapping[str, Any]) -> Load:
     )
 
 
-def _no_key() -> Load:
-    raise LedgerError("the ledger's database gave no sequence number")
+def _storable(error: str) -> str:
+    """An error's text as every database takes it: a failure to note a failure would hide it."""
+    return error[:4000].replace("\0", "\N{SYMBOL FOR NULL}").encode(errors="replace").decode()
+
+
+def _out_of_order(table: str, number: int | None, newest: int | None) -> LedgerError:
+    """A later observation must have a higher number: the fold goes by it."""
+    return LedgerError(
+        f"table {table}: the ledger's database gave the sequence number {number} after {newest}",
+        table=table,
+        next_step="Let one server alone write the ledger (no multi-primary cluster), and put its "
+        "counter behind the highest number",
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlalchemy as sa
+from sqlalchemy.dialects import mysql
 
 METADATA = sa.MetaData()
 META = sa.Table(
@@ -80,3 +81,22 @@ VERSIONS = sa.Table(
     sa.Column("first_seen", sa.DateTime, nullable=False),
     sa.Column("number", sa.Integer, nullable=False),
 )
+
+
+def _suit_mysql() -> None:
+    """What MySQL and MariaDB take for granted would change what is kept: names that differ only in
+    case or accents are one, times have whole seconds, texts end at 64 KB, a table may have no
+    transactions."""
+    for table in METADATA.tables.values():
+        for family in ("mysql", "mariadb"):
+            options = table.dialect_options[family]
+            options["engine"], options["charset"] = "InnoDB", "utf8mb4"
+            options["collate"] = "utf8mb4_bin"
+        for column in table.columns:
+            if isinstance(column.type, sa.DateTime):
+                column.type = column.type.with_variant(mysql.DATETIME(fsp=6), "mysql", "mariadb")
+            elif isinstance(column.type, sa.Text):
+                column.type = column.type.with_variant(mysql.LONGTEXT(), "mysql", "mariadb")
+
+
+_suit_mysql()

@@ -26,7 +26,7 @@ State = Literal["ok", "missing", "broken"]
 # A small lake, its temporary files and one Spark job's spills.
 ENOUGH_BYTES = 2 * 1024**3
 # What each group of jars is for, and whether `mirrorlake sync` needs it.
-OPTIONAL = {"mariadb": "the demo and the tests", "mysql": "the tests"}
+OPTIONAL = {"mariadb": "the demo and the tests", "mysql": "the tests", "postgres": "the tests"}
 
 
 @dataclass(frozen=True)
