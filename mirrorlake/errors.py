@@ -6,6 +6,7 @@
     ├── ConfigError        the contract file, a flag or an environment variable is wrong
     ├── MachineError       a piece of the machine is missing or broken (Java, a jar, a port)
     ├── SourceError        MySQL can't be reached, refuses us, or answers what we can't use
+    │   └── SourceHeld     a person asked us to leave the source alone for now
     ├── SchemaError        a source table is not what its contract, or the lake, says it is
     │   └── TypeRefused    a column's type can't be kept exactly
     ├── LakeError          the catalog, a lake table or a file in it
@@ -70,6 +71,11 @@ class SourceError(MirrorlakeError):
     """MySQL can't be reached, refuses us, or answered something we can't use."""
 
     exit_code = 4
+
+
+class SourceHeld(SourceError):
+    """A person asked us to leave the source alone for now; what it changes meanwhile is read
+    afterwards."""
 
 
 class SchemaError(MirrorlakeError):

@@ -13,7 +13,7 @@ from typing import Any
 from pymysql.connections import Connection
 
 from mirrorlake.config import Config, TableContract
-from mirrorlake.errors import CommitConflict, LeaseHeld, SchemaError, SourceError
+from mirrorlake.errors import CommitConflict, LeaseHeld, SchemaError, SourceError, SourceHeld
 from mirrorlake.extract import Loading, Progress, age_of, load_window, settle_loads
 from mirrorlake.fold import Folding, fold_table
 from mirrorlake.lake.catalog import Identifier, Lake
@@ -156,7 +156,7 @@ class Engine:
         source = self.config.sources[contract.source]
         with session(source, contract.database) as connection:
             plan = self.plan(contract, connection)
-            with self._lease(contract):
+            with self.lease(contract):
                 self._settle(contract)
                 self._refuse_unloaded(plan)
                 return len(fold_table(plan, self._folding()))
@@ -170,21 +170,37 @@ class Engine:
         days: tuple[date, date] | None = None,
     ) -> SyncResult:
         started = time.monotonic()
+        self.refuse_held(contract.source)
         source = self.config.sources[contract.source]
         with session(source, contract.database) as connection:
             plan = self.plan(contract, connection)
-            with self._lease(contract) as lease:
+            with self.lease(contract) as lease:
                 loading = Loading(self.ledger, self.lake, self.spark, lease, self.run_id, progress)
                 settled = self._settle(contract)
                 loads = self._load(connection, plan, loading, days)
                 folded = fold_table(plan, self._folding()) if fold else ()
         return _result(contract, loads, settled, len(folded), time.monotonic() - started)
 
+    def refuse_held(self, source: str) -> None:
+        """See that nobody asked us to leave a source alone.
+
+        Raises:
+            SourceHeld: somebody did, and until when.
+        """
+        held = self.ledger.held(source)
+        if held is not None:
+            why = f" ({held.reason})" if held.reason else ""
+            raise SourceHeld(
+                f"source {source} is held until {held.until:%Y-%m-%d %H:%M} UTC{why}",
+                source=source,
+                next_step="What it changes is read afterwards; `mirrorlake hold --release` ends it",
+            )
+
     def _settle(self, contract: TableContract) -> int:
         namespace = contract.namespaces.raw
         return len(settle_loads(self.ledger, self.lake, contract.name, namespace))
 
-    def _lease(self, contract: TableContract) -> Any:
+    def lease(self, contract: TableContract) -> Any:
         """The table's lease; a holder that is about to finish is waited for, as long as for a
         lock."""
         deadline = time.monotonic() + self.config.ledger.wait.total_seconds()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, timedelta
 from functools import cached_property
 from pathlib import Path
@@ -110,6 +110,18 @@ class Config(Section):
     privacy: PrivacyConfig
     sources: dict[str, SourceConfig]
     tables: tuple[TableContract, ...]
+
+    def chosen(self, names: Sequence[str]) -> tuple[TableContract, ...]:
+        """The contracts of these names, as `table` takes them; all without a name.
+
+        Raises:
+            ConfigError: a name is nobody's or several tables', or there is no table at all.
+        """
+        if not self.tables:
+            raise ConfigError(
+                f"{self.path} has no tables", next_step="`mirrorlake init` writes their contracts"
+            )
+        return tuple(self.table(name) for name in names) if names else self.tables
 
     def table(self, name: str) -> TableContract:
         """The contract called ``source.db.table``, or ``db.table`` or ``table`` where only one is.

@@ -5,9 +5,20 @@ every step on the lake, never in one transaction with it: a load that died is se
 for its load id in the table's history (DESIGN: the commit protocol). All times are UTC.
 """
 
-from mirrorlake.ledger.database import LEDGER_VERSION
 from mirrorlake.ledger.leases import LEASE_TIME
-from mirrorlake.ledger.records import MOVING, Lease, Load, Receipt, Window
+from mirrorlake.ledger.migrations import LEDGER_VERSION
+from mirrorlake.ledger.records import MOVING, Hold, Lease, Load, OpenWindow, Receipt, Window
 from mirrorlake.ledger.store import Ledger
 
-__all__ = ["LEASE_TIME", "LEDGER_VERSION", "MOVING", "Lease", "Ledger", "Load", "Receipt", "Window"]
+__all__ = [
+    "LEASE_TIME",
+    "LEDGER_VERSION",
+    "MOVING",
+    "Hold",
+    "Lease",
+    "Ledger",
+    "Load",
+    "OpenWindow",
+    "Receipt",
+    "Window",
+]

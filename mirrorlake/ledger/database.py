@@ -14,10 +14,9 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from mirrorlake.config.database_url import with_driver
 from mirrorlake.config.fields import hide_url
 from mirrorlake.errors import LedgerError
+from mirrorlake.ledger.migrations import LEDGER_VERSION, migrate
 from mirrorlake.ledger.servers import READS, alone, clock, kind_of, may_pass, open_engine, words_of
 from mirrorlake.ledger.tables import META, METADATA
-
-LEDGER_VERSION = 1
 
 
 class Database:
@@ -50,6 +49,10 @@ class Database:
                 f"the ledger has version {found}; this Mirrorlake knows {LEDGER_VERSION}",
                 next_step="Install the Mirrorlake that wrote it, or a newer one",
             )
+        elif int(found) < LEDGER_VERSION:
+            migrate(connection, int(found))
+            here = META.update().where(META.c.name == "version")
+            connection.execute(here.values(value=str(LEDGER_VERSION)))
 
     def begin(self) -> AbstractContextManager[sa.Connection]:
         """A transaction that writes: whole or not at all."""

@@ -107,3 +107,25 @@ class Lease:
     table: str
     owner: str
     token: int
+
+
+@dataclass(frozen=True)
+class OpenWindow:
+    """A window that was asked and not read: ``created``, ``pending`` or ``errored``.
+
+    ``error`` is the newest attempt's, None where there was no attempt or it left no word.
+    """
+
+    load_id: str
+    window: Window
+    state: str
+    error: str | None
+
+
+@dataclass(frozen=True)
+class Hold:
+    """A source that is left alone until a moment (UTC), and why."""
+
+    source: str
+    until: datetime
+    reason: str

@@ -6,7 +6,7 @@ import json
 import uuid
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
-from datetime import UTC, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import sqlalchemy as sa
@@ -14,8 +14,8 @@ import sqlalchemy as sa
 from mirrorlake.errors import LedgerError
 from mirrorlake.ledger.database import Database, utc_now
 from mirrorlake.ledger.leases import Leases
-from mirrorlake.ledger.records import MOVING, Lease, Load, Receipt, Window
-from mirrorlake.ledger.tables import FOLDS, LOADS, VERSIONS, VIEWS, WINDOWS
+from mirrorlake.ledger.records import MOVING, Hold, Lease, Load, OpenWindow, Receipt, Window
+from mirrorlake.ledger.tables import FOLDS, HOLDS, LOADS, VERSIONS, VIEWS, WINDOWS
 from mirrorlake.schema import SchemaVersion
 
 
@@ -205,6 +205,58 @@ class Ledger:
             .order_by(LOADS.c.seq)
         )
         return [_load(dict(row)) for row in connection.execute(query).mappings()]
+
+    def open_windows(self, table: str) -> list[OpenWindow]:
+        """The windows of a table that were asked and not read, and that no success covers."""
+        newest = sa.select(sa.func.max(LOADS.c.attempt)).where(LOADS.c.load_id == WINDOWS.c.load_id)
+        attempt = sa.and_(
+            LOADS.c.load_id == WINDOWS.c.load_id,
+            LOADS.c.attempt == newest.correlate(WINDOWS).scalar_subquery(),
+        )
+        query = (
+            sa.select(WINDOWS, LOADS.c.error)
+            .select_from(WINDOWS.outerjoin(LOADS, attempt))
+            .where(WINDOWS.c.table_name == table)
+            .where(WINDOWS.c.state.in_(("created", "pending", "errored")))
+            .order_by(WINDOWS.c.created_at)
+        )
+        with self._database.begin() as connection:
+            found = connection.execute(query).mappings().all()
+        return [
+            OpenWindow(
+                row["load_id"],
+                Window(row["kind"], row["lo"], row["hi"], row["day"]),
+                row["state"],
+                row["error"],
+            )
+            for row in found
+        ]
+
+    # --- holds ----------------------------------------------------------------------------------
+
+    def hold(self, source: str, until: datetime, reason: str = "") -> Hold:
+        """Leave a source alone until then; an earlier hold of it is replaced."""
+        at = until.astimezone(UTC)
+        with self._database.begin() as connection:
+            connection.execute(HOLDS.delete().where(HOLDS.c.source == source))
+            connection.execute(
+                HOLDS.insert().values(
+                    source=source, until=at.replace(tzinfo=None), reason=reason, set_at=utc_now()
+                )
+            )
+        return Hold(source, at, reason)
+
+    def release(self, source: str) -> bool:
+        """End a source's hold; whether there was one."""
+        with self._database.begin() as connection:
+            return connection.execute(HOLDS.delete().where(HOLDS.c.source == source)).rowcount > 0
+
+    def held(self, source: str) -> Hold | None:
+        """The hold that a source is under now, or None."""
+        query = HOLDS.select().where(HOLDS.c.source == source, HOLDS.c.until > utc_now())
+        with self._database.begin() as connection:
+            row = connection.execute(query).first()
+        return None if row is None else Hold(source, row.until.replace(tzinfo=UTC), row.reason)
 
     # --- folds and schema versions --------------------------------------------------------------
 

@@ -53,6 +53,7 @@ LOADS = sa.Table(
     sa.Column("finished_at", sa.DateTime),
     sa.Column("receipt", sa.Text),
     sa.Column("error", sa.Text),
+    sa.Column("job_id", sa.String(255)),
     sa.UniqueConstraint("load_id", "attempt"),
     # A number is never given out twice, not even after its row was deleted.
     sqlite_autoincrement=True,
@@ -80,6 +81,14 @@ VERSIONS = sa.Table(
     sa.Column("columns", sa.Text, nullable=False),
     sa.Column("first_seen", sa.DateTime, nullable=False),
     sa.Column("number", sa.Integer, nullable=False),
+)
+HOLDS = sa.Table(
+    "holds",
+    METADATA,
+    sa.Column("source", sa.String(255), primary_key=True),
+    sa.Column("until", sa.DateTime, nullable=False),
+    sa.Column("reason", sa.Text, nullable=False),
+    sa.Column("set_at", sa.DateTime, nullable=False),
 )
 
 

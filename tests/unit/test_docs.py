@@ -12,15 +12,26 @@ import click
 import pytest
 
 from mirrorlake import errors
+from mirrorlake.backfill import Filled
 from mirrorlake.cli import cli
 from mirrorlake.first_contract import Written
+from mirrorlake.gaps import Stretch
 from mirrorlake.machine.doctor import Piece
+from mirrorlake.recover import Recovered
 from mirrorlake.sync import SyncResult, TableStatus
 
 ROOT = Path(__file__).parents[2]
 CLI = ROOT / "docs" / "cli.md"
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
-SHAPES = {"init": Written, "doctor": Piece, "sync": SyncResult, "status": TableStatus}
+SHAPES = {
+    "init": Written,
+    "doctor": Piece,
+    "sync": SyncResult,
+    "status": TableStatus,
+    "gaps": Stretch,
+    "backfill": Filled,
+    "recover": Recovered,
+}
 # Roots of paths in this repository, as prose writes them.
 PATH = re.compile(
     r"`((?:mirrorlake|docs|tests|tools|assets|checks|resources|sensors|benchmarks|\.ci)/[\w./-]*)`"
@@ -99,7 +110,7 @@ def test_arguments_are_documented(name: str) -> None:
 
 @pytest.mark.parametrize("command", SHAPES)
 def test_the_json_shapes_are_documented(command: str) -> None:
-    head = "an object of `tables`" if command == "sync" else "`--json`: an"
+    head = "an object of `tables`" if command in ("sync", "recover") else "`--json`: an"
     found = first_column(sections(CLI)[f"mirrorlake {command}"], head)
     assert found == [field.name for field in fields(SHAPES[command])]
 

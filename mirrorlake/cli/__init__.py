@@ -7,41 +7,21 @@ fail, the first failure's code.
 
 from __future__ import annotations
 
-import json
 import logging
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import click
-from rich import box
-from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
 from mirrorlake import __version__
+from mirrorlake.cli import show
+from mirrorlake.cli.upkeep import backfill, gaps, hold, recover
 from mirrorlake.config import Config, TableContract, config_schema, load_config
-from mirrorlake.errors import ConfigError, MirrorlakeError
-
-# In a file or a pipe nothing is wrapped for a screen that is not there.
-_console = Console(width=None if sys.stdout.isatty() else 200)
-_errors = Console(stderr=True)
-
-_config_option = click.option(
-    "--config",
-    "config_path",
-    type=click.Path(path_type=Path),
-    default=Path("mirrorlake.yaml"),
-    envvar="MIRRORLAKE_CONFIG",
-    show_default=True,
-    show_envvar=True,
-    help="The contract file.",
-)
-_json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
+from mirrorlake.errors import MirrorlakeError, SourceHeld
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -62,7 +42,7 @@ def cli(verbose: bool) -> None:
 @click.option("--name", help="The source's name; by default its database's or host's.")
 @click.option("--output", type=click.Path(path_type=Path), default=Path("mirrorlake.yaml"))
 @click.option("--force", is_flag=True, help="Overwrite the file if it is there.")
-@_json_option
+@show.json_option
 def init(url: str, name: str | None, output: Path, force: bool, as_json: bool) -> None:
     """Introspect a server and write a first, commented contract for every table.
 
@@ -72,19 +52,21 @@ def init(url: str, name: str | None, output: Path, force: bool, as_json: bool) -
 
     written = write_first_contract(url, name, output, force=force)
     if as_json:
-        _print_json(asdict(written))
+        show.print_json(asdict(written))
         return
-    _console.print(
+    show.console.print(
         f"Wrote {escape(str(output))}: {written.tables} tables, {written.warnings} "
         "warnings in its comments."
     )
-    _console.print(f"Set {', '.join(written.variables)} in the environment, read the file, then:")
-    _console.print(f"  mirrorlake sync --config {escape(str(output))}", highlight=False)
+    show.console.print(
+        f"Set {', '.join(written.variables)} in the environment, read the file, then:"
+    )
+    show.console.print(f"  mirrorlake sync --config {escape(str(output))}", highlight=False)
 
 
 @cli.command()
-@_config_option
-@_json_option
+@show.config_option
+@show.json_option
 def doctor(config_path: Path, as_json: bool) -> None:
     """Show each piece of this machine with its version and state."""
     from mirrorlake.checkup import diagnose_contract
@@ -94,44 +76,44 @@ def doctor(config_path: Path, as_json: bool) -> None:
     pieces = diagnose(config_path if there else None)
     pieces += diagnose_contract(config_path) if there else []
     if as_json:
-        _print_json([asdict(p) for p in pieces])
+        show.print_json([asdict(p) for p in pieces])
     else:
-        table = _table("piece", "version", "state", "where", "what to do")
+        table = show.table("piece", "version", "state", "where", "what to do")
         for p in pieces:
             color = {"ok": "green", "missing": "yellow"}.get(str(p.state), "red")
             note = f"(optional) {p.detail}" if p.optional and p.detail else p.detail
             row = (escape(p.name), escape(p.version), f"[{color}]{p.state}[/]", escape(p.where))
             table.add_row(*row, escape(note))
-        _console.print(table)
+        show.console.print(table)
     if any(p.state != "ok" and not p.optional for p in pieces):
         sys.exit(3)
 
 
 @cli.command()
 @click.argument("tables", nargs=-1)
-@_config_option
-@_json_option
+@show.config_option
+@show.json_option
 def sync(tables: Sequence[str], config_path: Path, as_json: bool) -> None:
     """Mirror TABLES (all by default): load the next window, fold it, refresh clean.
 
     A table that fails does not stop the others.
     """
     config = load_config(config_path)
-    chosen = [config.table(name) for name in tables] if tables else list(config.tables)
-    if not chosen:
-        raise ConfigError(
-            f"{config_path} has no tables", next_step="`mirrorlake init` writes their contracts"
-        )
-    results, failures = sync_tables(config, chosen, quiet=as_json)
+    results, stopped = sync_tables(config, config.chosen(tables), quiet=as_json)
+    held = [(t, e) for t, e in stopped if isinstance(e, SourceHeld)]
+    failures = [(t, e) for t, e in stopped if not isinstance(e, SourceHeld)]
     if as_json:
         done = [asdict(r) for r in results]
         errors = [{"table": t, "error": str(e), "code": e.exit_code} for t, e in failures]
-        _print_json({"tables": done, "errors": errors})
+        waiting = [{"table": t, "reason": str(e)} for t, e in held]
+        show.print_json({"tables": done, "errors": errors, "held": waiting})
     else:
         _print_results(results)
+        for reason in sorted({str(e) for _, e in held}):
+            show.errors.print(f"[yellow]held[/]: {escape(reason)}", highlight=False, soft_wrap=True)
         for table, error in failures:
             line = f"[red]{escape(table)}[/]: {escape(str(error))}"
-            _errors.print(line, highlight=False, soft_wrap=True)
+            show.errors.print(line, highlight=False, soft_wrap=True)
     if failures:
         sys.exit(failures[0][1].exit_code)
 
@@ -145,12 +127,12 @@ def sync_tables(
 
     results: list[Any] = []
     failures: list[tuple[str, MirrorlakeError]] = []
-    with Engine(config) as engine, _progress(quiet) as progress:
+    with Engine(config) as engine, show.progress(quiet) as progress:
         total = progress.add_task("all tables", total=len(chosen))
         for contract in chosen:
             task = progress.add_task(contract.name, total=None)
             try:
-                results.append(engine.sync(contract, _reporter(progress, task)))
+                results.append(engine.sync(contract, show.reporter(progress, task)))
             except MirrorlakeError as error:
                 failures.append((contract.name, error))
             progress.remove_task(task)
@@ -158,30 +140,10 @@ def sync_tables(
     return results, failures
 
 
-def _reporter(progress: Progress, task: Any) -> Callable[[int, int], None]:
-    def report(done: int, total: int) -> None:
-        # One step more than there are chunks: the fold.
-        progress.update(task, completed=done, total=total + 1)
-
-    return report
-
-
-def _progress(quiet: bool) -> Progress:
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        console=_errors,
-        transient=True,
-        disable=quiet or not _errors.is_terminal,
-    )
-
-
 @cli.command()
 @click.argument("tables", nargs=-1)
-@_config_option
-@_json_option
+@show.config_option
+@show.json_option
 def status(tables: Sequence[str], config_path: Path, as_json: bool) -> None:
     """Show per table: mode, state, last load, rows, freshness and checks. Asks no source."""
     from mirrorlake.sync import Engine
@@ -191,16 +153,16 @@ def status(tables: Sequence[str], config_path: Path, as_json: bool) -> None:
     with Engine(config) as engine:
         found = [engine.status(contract) for contract in chosen]
     if as_json:
-        _print_json([asdict(s) for s in found])
+        show.print_json([asdict(s) for s in found])
         return
-    table = _table("table", "mode", "state", "last load (UTC)", "rows", "freshness", "checks")
+    table = show.table("table", "mode", "state", "last load (UTC)", "rows", "freshness", "checks")
     for s in found:
         rows = "-" if s.rows is None else f"{s.rows:,}"
         state = s.state if s.error is None else f"{s.state}: {s.error}"
         when = (s.last_load or "-").removesuffix("+00:00")
-        cells = (s.table, s.mode, state, when, rows, _ago(s.freshness), s.checks)
+        cells = (s.table, s.mode, state, when, rows, show.ago(s.freshness), s.checks)
         table.add_row(*(escape(str(cell)) for cell in cells))
-    _console.print(table)
+    show.console.print(table)
 
 
 @cli.group()
@@ -211,7 +173,7 @@ def config() -> None:
 @config.command()
 def schema() -> None:
     """Print the JSON schema of mirrorlake.yaml."""
-    _print_json(config_schema())
+    show.print_json(config_schema())
 
 
 @cli.command()
@@ -223,19 +185,11 @@ def demo(once: bool, folder: Path, port: int | None, changes: int) -> None:
     """Mirror real flights and an invented, changing shop from an embedded MariaDB."""
     from mirrorlake.demo.run import run_demo
 
-    sys.exit(run_demo(folder, port=port, changes=changes, once=once, console=_console))
-
-
-def _table(*columns: str) -> Table:
-    """A table that folds long cells: a name that is cut names nothing."""
-    table = Table(box=box.SIMPLE_HEAD)
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    return table
+    sys.exit(run_demo(folder, port=port, changes=changes, once=once, console=show.console))
 
 
 def _print_results(results: Sequence[Any]) -> None:
-    table = _table("table", "window", "rows", "MB", "originals", "future", "seconds")
+    table = show.table("table", "window", "rows", "MB", "originals", "future", "seconds")
     for r in results:
         cells = (
             f"{r.rows:,}",
@@ -246,25 +200,11 @@ def _print_results(results: Sequence[Any]) -> None:
         )
         table.add_row(escape(r.table), r.window, *cells)
     if results:
-        _console.print(table)
+        show.console.print(table)
 
 
-def _ago(age: timedelta | None) -> str:
-    if age is None:
-        return "-"
-    seconds = int(age.total_seconds())
-    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
-        if seconds >= 2 * size:
-            return f"{seconds // size} {unit} ago"
-    return f"{seconds} s ago"
-
-
-def _print_json(value: Any) -> None:
-    click.echo(json.dumps(value, default=_plain, indent=2, ensure_ascii=False))
-
-
-def _plain(value: Any) -> Any:
-    return value.total_seconds() if isinstance(value, timedelta) else str(value)
+for _command in (backfill, gaps, hold, recover):
+    cli.add_command(_command)
 
 
 def main() -> None:
@@ -277,9 +217,5 @@ def main() -> None:
         error.show()
         sys.exit(2)
     except MirrorlakeError as error:
-        _errors.print(f"[red]error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
+        show.errors.print(f"[red]error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
         sys.exit(error.exit_code)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,0 +1,5 @@
+"""``python -m mirrorlake.cli``."""
+
+from mirrorlake.cli import main
+
+main()

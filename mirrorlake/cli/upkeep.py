@@ -1,0 +1,196 @@
+"""The commands that look after a mirror: what is missing, filling it, holds, and cleaning up."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from rich.markup import escape
+
+from mirrorlake.cli import show
+from mirrorlake.config import load_config
+from mirrorlake.errors import ConfigError, MirrorlakeError
+
+if TYPE_CHECKING:
+    from mirrorlake.backfill import Filled
+
+_day = click.DateTime(["%Y-%m-%d"])
+
+
+@click.command()
+@click.argument("tables", nargs=-1)
+@show.config_option
+@show.json_option
+@click.option("--all", "everything", is_flag=True, help="Show loaded days too.")
+def gaps(tables: Sequence[str], config_path: Path, as_json: bool, everything: bool) -> None:
+    """List the days of every table that failed or were never asked. Asks no source."""
+    from mirrorlake.gaps import find_stretches
+    from mirrorlake.sync import Engine
+
+    config = load_config(config_path)
+    today = datetime.now(UTC).date()
+    with Engine(config) as engine:
+        found = [s for c in config.chosen(tables) for s in find_stretches(c, engine.ledger, today)]
+    shown = [s for s in found if everything or s.state in ("errored", "not asked")]
+    if as_json:
+        show.print_json([asdict(s) for s in shown])
+        return
+    table = show.table("table", "from", "to", "state", "reason")
+    for s in shown:
+        begin = "the beginning" if s.first is None else str(s.first)
+        table.add_row(escape(s.table), begin, str(s.last), s.state, escape(s.reason))
+    if shown:
+        show.console.print(table)
+    else:
+        show.console.print("No gaps: every day of every table is loaded.")
+
+
+@click.command()
+@click.argument("tables", nargs=-1, required=True)
+@show.config_option
+@show.json_option
+@click.option("--from", "first", type=_day, required=True, help="The first day, YYYY-MM-DD.")
+@click.option("--to", "last", type=_day, help="The last day, included; by default today (UTC).")
+@click.option("--missing", "which", flag_value="missing", default=True, help="Days without a load.")
+@click.option("--errored", "which", flag_value="errored", help="Days whose newest load failed.")
+@click.option("--all", "which", flag_value="all", help="Every day of the range, again.")
+@click.option("--days-per-window", type=int, default=31, show_default=True, help="At most.")
+def backfill(
+    tables: Sequence[str],
+    config_path: Path,
+    as_json: bool,
+    first: datetime,
+    last: datetime | None,
+    which: str,
+    days_per_window: int,
+) -> None:
+    """Load days of TABLES: those without a load, those that failed, or all of a range, again.
+
+    A window that fails is tried again; it stops neither the other windows nor the other tables.
+    """
+    from mirrorlake.backfill import backfill, plan_backfill
+    from mirrorlake.sync import Engine
+
+    config = load_config(config_path)
+    today = datetime.now(UTC).date()
+    end = min(last.date() if last else today, today)
+    with Engine(config) as engine, show.progress(as_json) as progress:
+        task = progress.add_task("windows", total=None)
+
+        def told(_: Filled) -> None:
+            progress.advance(task)
+
+        filled = backfill(
+            engine,
+            config.chosen(tables),
+            lambda c, s: plan_backfill(c, s, first.date(), end, which, days_per_window),
+            today,
+            told,
+        )
+    if as_json:
+        show.print_json([asdict(one) for one in filled])
+    else:
+        _print_filled(filled)
+    codes = [one.code for one in filled if one.code]
+    if codes:
+        sys.exit(codes[0])
+
+
+def _print_filled(filled: Sequence[Filled]) -> None:
+    table = show.table("table", "from", "to", "window", "rows", "tries", "seconds", "error")
+    for one in filled:
+        cells = (one.window or "-", f"{one.rows:,}", str(one.attempts), str(one.seconds))
+        days = (str(one.first), str(one.last))
+        table.add_row(escape(one.table), *days, *cells, escape(one.error or ""))
+    if filled:
+        show.console.print(table)
+    else:
+        show.console.print("Nothing to fill: see `mirrorlake gaps --all`.")
+
+
+@click.command()
+@click.argument("source")
+@show.config_option
+@click.option("--until", help="YYYY-MM-DDTHH:MM[+00:00]; without an offset in UTC.")
+@click.option("--reason", default="", help="Shown to whoever meets the hold.")
+@click.option("--release", is_flag=True, help="End the hold now.")
+def hold(source: str, config_path: Path, until: str | None, reason: str, release: bool) -> None:
+    """Leave SOURCE alone until a moment (its maintenance): nothing asks it, nothing fails.
+
+    What it changes meanwhile is read afterwards, from where each table ended.
+    """
+    from mirrorlake.ledger import Ledger
+
+    config = load_config(config_path)
+    if source not in config.sources:
+        raise ConfigError(
+            f"{config_path} has no source {source!r}",
+            next_step=f"Its sources are: {', '.join(sorted(config.sources))}",
+        )
+    if release == (until is not None):
+        raise ConfigError("hold needs either --until or --release", next_step="Give one of them")
+    ledger = Ledger(config.ledger.url, config.ledger.wait)
+    if until is None:
+        words = "is no longer held" if ledger.release(source) else "was not held"
+        show.console.print(f"Source {escape(source)} {words}.")
+        return
+    held = ledger.hold(source, _moment(until), reason)
+    show.console.print(f"Source {escape(source)} is held until {held.until:%Y-%m-%d %H:%M} UTC.")
+
+
+def _moment(text: str) -> datetime:
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise ConfigError(
+            f"--until {text!r} is no date and time", next_step="Write 2026-11-22T06:00"
+        ) from error
+    at = at.replace(tzinfo=UTC) if at.tzinfo is None else at
+    if at <= datetime.now(UTC):
+        raise ConfigError(f"--until {text} has passed", next_step="Give a moment to come")
+    return at
+
+
+@click.command()
+@click.argument("tables", nargs=-1)
+@show.config_option
+@show.json_option
+@click.option("--grace", type=float, default=24.0, show_default=True, help="Hours; see below.")
+def recover(tables: Sequence[str], config_path: Path, as_json: bool, grace: float) -> None:
+    """Put right what dead runs left of TABLES (all by default).
+
+    Pending loads are settled by the lake's own history, and data files that no snapshot names are
+    removed once they are older than --grace hours. No source is asked.
+    """
+    from mirrorlake.recover import recover_table
+    from mirrorlake.sync import Engine
+
+    config = load_config(config_path)
+    done: list[dict[str, object]] = []
+    failures: list[tuple[str, MirrorlakeError]] = []
+    with Engine(config) as engine:
+        for contract in config.chosen(tables):
+            try:
+                done.append(asdict(recover_table(engine, contract, timedelta(hours=grace))))
+            except MirrorlakeError as error:
+                failures.append((contract.name, error))
+    if as_json:
+        errors = [{"table": t, "error": str(e), "code": e.exit_code} for t, e in failures]
+        show.print_json({"tables": done, "errors": errors})
+    else:
+        table = show.table("table", "found committed", "marked errored", "files removed", "MB")
+        for one in done:
+            cells = (one["committed"], one["errored"], one["orphans"])
+            size = f"{float(str(one['bytes'])) / 1e6:.2f}"
+            table.add_row(escape(str(one["table"])), *(str(cell) for cell in cells), size)
+        show.console.print(table)
+        for name, error in failures:
+            line = f"[red]{escape(name)}[/]: {escape(str(error))}"
+            show.errors.print(line, highlight=False, soft_wrap=True)
+    if failures:
+        sys.exit(failures[0][1].exit_code)

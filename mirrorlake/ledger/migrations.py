@@ -1,0 +1,27 @@
+"""How a ledger of an older version becomes one of this version: one step a version, in order.
+
+New tables need no step: they are made where they are missing. A step runs in the transaction that
+writes the new version, so it is done or not done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import sqlalchemy as sa
+
+LEDGER_VERSION = 2
+
+
+def _to_2(connection: sa.Connection) -> None:
+    """Loads name the external job that read them."""
+    connection.execute(sa.text("ALTER TABLE loads ADD COLUMN job_id VARCHAR(255)"))
+
+
+_STEPS: dict[int, Callable[[sa.Connection], None]] = {2: _to_2}
+
+
+def migrate(connection: sa.Connection, found: int) -> None:
+    """Bring a ledger of version ``found`` to this version; the caller writes the new number."""
+    for version in range(found + 1, LEDGER_VERSION + 1):
+        _STEPS[version](connection)

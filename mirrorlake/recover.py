@@ -1,0 +1,136 @@
+"""Recovery: pending loads are settled, and files that no snapshot names are removed.
+
+All of it happens under the table's lease: then nobody of ours is writing, and a file that no
+snapshot names belongs to a run that died. The grace time is for writers that know no lease.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import pyarrow as pa
+from pyarrow import fs
+from pyiceberg.table import Table
+
+from mirrorlake.config import TableContract
+from mirrorlake.errors import LakeError
+from mirrorlake.extract import settle_loads
+from mirrorlake.lake.catalog import Identifier, Lake
+from mirrorlake.sync import Engine
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Recovered:
+    """What a recovery found of one table.
+
+    Attributes:
+        committed: pending loads that had landed, and are recorded as successes now.
+        errored: pending loads that had not; the next sync reads their range again.
+        orphans, bytes: files that no snapshot named, removed.
+    """
+
+    table: str
+    committed: int
+    errored: int
+    orphans: int
+    bytes: int
+
+
+def recover_table(engine: Engine, contract: TableContract, grace: timedelta) -> Recovered:
+    """Settle a table's pending loads and remove its orphans that are older than ``grace``.
+
+    Raises:
+        LeaseHeld: a live run holds the table.
+        LakeError: the lake can't be read, or a file not be removed.
+    """
+    with engine.lease(contract):
+        namespace = contract.namespaces.raw
+        settled = settle_loads(engine.ledger, engine.lake, contract.name, namespace)
+        pending = {load.load_id for load in settled}
+        states = {load.load_id: load.state for load in engine.ledger.loads(contract.name)}
+        committed = sum(states[load_id] == "success" for load_id in pending)
+        removed = [
+            size
+            for table in _tables(engine, contract)
+            for size in remove_orphans(engine.lake, table, datetime.now(UTC) - grace)
+        ]
+    return Recovered(
+        table=contract.name,
+        committed=committed,
+        errored=len(pending) - committed,
+        orphans=len(removed),
+        bytes=sum(removed),
+    )
+
+
+def _tables(engine: Engine, contract: TableContract) -> Iterator[Table]:
+    spaces = contract.namespaces
+    names = [
+        *(
+            Identifier(spaces.raw, version.raw_table)
+            for version in engine.ledger.schema_versions(contract.name)
+        ),
+        Identifier(spaces.deduped, contract.table),
+        Identifier(spaces.clean, contract.table),
+    ]
+    for name in names:
+        table = engine.lake.load(name)
+        if table is not None:
+            yield table
+
+
+def remove_orphans(lake: Lake, table: Table, before: datetime) -> list[int]:
+    """Remove the data and delete files of a table that none of its snapshots names and that were
+    last written before a moment; their sizes in bytes.
+
+    The caller holds the table's lease.
+
+    Raises:
+        LakeError: the table's own files are not among those that its folder lists: then the two
+            can't be compared, and nothing is removed.
+    """
+    with lake.translated(".".join(table.name())):
+        store, root = _opened(f"{table.location()}/data")
+        listed = {info.path: info for info in _files(store, root)}
+        named = {_path(path) for path in _named(table)}
+        if named and not named <= set(listed):
+            raise LakeError(
+                f"lake table {'.'.join(table.name())}: {len(named - set(listed))} of its files are "
+                "not where it says",
+                table=".".join(table.name()),
+                next_step="Look for who removed them; no orphan was removed",
+            )
+        old = [i for p, i in listed.items() if p not in named and i.mtime < before]
+        for info in old:
+            store.delete_file(info.path)
+            logger.info("orphan %s removed", info.path)
+        return [info.size for info in old]
+
+
+def _files(store: fs.FileSystem, root: str) -> list[fs.FileInfo]:
+    selector = fs.FileSelector(root, recursive=True, allow_not_found=True)
+    return [info for info in store.get_file_info(selector) if info.type == fs.FileType.File]
+
+
+def _named(table: Table) -> list[str]:
+    """Every data and delete file that any snapshot of the table names."""
+    if not table.snapshots():
+        return []
+    files: pa.Table = table.inspect.all_files()
+    return [str(path) for path in files["file_path"].to_pylist()]
+
+
+def _path(location: str) -> str:
+    """A file's path as its file system lists it: without the scheme."""
+    return _opened(location)[1]
+
+
+def _opened(location: str) -> tuple[fs.FileSystem, str]:
+    if location.startswith("file://"):  # a raw path follows, which need not be a valid URI
+        return fs.LocalFileSystem(), location.removeprefix("file://")
+    return fs.FileSystem.from_uri(location)
