@@ -131,6 +131,6 @@ def _path(location: str) -> str:
 
 
 def _opened(location: str) -> tuple[fs.FileSystem, str]:
-    if location.startswith("file://"):  # a raw path follows, which need not be a valid URI
-        return fs.LocalFileSystem(), location.removeprefix("file://")
+    if location.startswith("file:"):  # a raw path follows, which need not be a valid URI
+        return fs.LocalFileSystem(), location.removeprefix("file:").replace("//", "/", 1)
     return fs.FileSystem.from_uri(location)
