@@ -105,7 +105,7 @@ def remove_orphans(lake: Lake, table: Table, before: datetime) -> list[int]:
                 table=".".join(table.name()),
                 next_step="Look for who removed them; no orphan was removed",
             )
-        old = [i for p, i in listed.items() if p not in named and i.mtime < before]
+        old = [i for p, i in listed.items() if _owner(p) not in named and i.mtime < before]
         for info in old:
             store.delete_file(info.path)
             logger.info("orphan %s removed", info.path)
@@ -115,6 +115,15 @@ def remove_orphans(lake: Lake, table: Table, before: datetime) -> list[int]:
 def _files(store: fs.FileSystem, root: str) -> list[fs.FileInfo]:
     selector = fs.FileSelector(root, recursive=True, allow_not_found=True)
     return [info for info in store.get_file_info(selector) if info.type == fs.FileType.File]
+
+
+def _owner(path: str) -> str:
+    """The file that a path is about: Hadoop writes a checksum ``.name.crc`` beside each of its
+    own."""
+    folder, _, name = path.rpartition("/")
+    if name.startswith(".") and name.endswith(".crc"):
+        return f"{folder}/{name[1:-4]}"
+    return path
 
 
 def _named(table: Table) -> list[str]:
@@ -132,5 +141,5 @@ def _path(location: str) -> str:
 
 def _opened(location: str) -> tuple[fs.FileSystem, str]:
     if location.startswith("file:"):  # a raw path follows, which need not be a valid URI
-        return fs.LocalFileSystem(), location.removeprefix("file:").replace("//", "/", 1)
+        return fs.LocalFileSystem(), "/" + location.removeprefix("file:").lstrip("/")
     return fs.FileSystem.from_uri(location)

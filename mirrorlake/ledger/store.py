@@ -220,7 +220,7 @@ class Ledger:
             .where(WINDOWS.c.state.in_(("created", "pending", "errored")))
             .order_by(WINDOWS.c.created_at)
         )
-        with self._database.begin() as connection:
+        with self._database.read() as connection:
             found = connection.execute(query).mappings().all()
         return [
             OpenWindow(
@@ -254,7 +254,7 @@ class Ledger:
     def held(self, source: str) -> Hold | None:
         """The hold that a source is under now, or None."""
         query = HOLDS.select().where(HOLDS.c.source == source, HOLDS.c.until > utc_now())
-        with self._database.begin() as connection:
+        with self._database.read() as connection:
             row = connection.execute(query).first()
         return None if row is None else Hold(source, row.until.replace(tzinfo=UTC), row.reason)
 

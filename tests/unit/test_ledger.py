@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -403,3 +403,82 @@ def test_times_are_utc(ledger: Ledger) -> None:
     load = started(ledger)
     assert load.started_at.utcoffset() == timedelta(0)
     assert abs(datetime.now(load.started_at.tzinfo) - load.started_at) < timedelta(minutes=1)
+
+
+# --- reloads, holds, older ledgers ----------------------------------------------------------------
+
+
+def reload_of(first: str, hi: str) -> Window:
+    return Window("reload", first, hi, date(2026, 1, 2))
+
+
+def test_a_reload_keeps_its_bounds_and_moves_no_window(ledger: Ledger) -> None:
+    live = started(ledger)
+    ledger.finish_load(live, 1, RECEIPT)
+    again = started(ledger, window=reload_of("2026-01-01", "2026-01-03"))
+    ledger.finish_load(again, 2, RECEIPT)
+    last, moving = (
+        ledger.last_load(TABLE, "success"),
+        ledger.last_load(TABLE, "success", moving=True),
+    )
+    assert last is not None
+    assert (last.seq, last.window.hi) == (again.seq, "2026-01-03")
+    assert moving is not None
+    assert moving.seq == live.seq
+
+
+@pytest.mark.parametrize(
+    ("success", "left"),
+    [
+        (WINDOW, ["2026-01-05", "2026-01-06"]),
+        (reload_of("2026-01-05", "2026-01-06"), ["2026-01-01 00:00:00", "2026-01-06"]),
+        (reload_of("2026-01-01", "2026-02-01"), ["2026-01-01 00:00:00"]),
+        (
+            reload_of("2026-01-06", "2026-01-07"),
+            ["2026-01-01 00:00:00", "2026-01-05", "2026-01-06"],
+        ),
+    ],
+)
+def test_a_success_covers_unread_windows_of_its_kind_within_it(
+    ledger: Ledger, success: Window, left: list[str]
+) -> None:
+    for window in (
+        WINDOW,
+        reload_of("2026-01-05", "2026-01-06"),
+        reload_of("2026-01-06", "2026-01-08"),
+    ):
+        ledger.fail_load(started(ledger, window=window), "lost")
+    assert {w.error for w in ledger.open_windows(TABLE)} == {"lost"}
+    ledger.finish_load(started(ledger, window=success), 1, RECEIPT)
+    assert [w.window.lo for w in ledger.open_windows(TABLE)] == left
+
+
+def test_a_hold_ends_by_itself_or_by_word(ledger: Ledger) -> None:
+    now = datetime.now(UTC)
+    assert ledger.held("shop") is None
+    ledger.hold("shop", now - timedelta(seconds=1))
+    assert ledger.held("shop") is None
+    ledger.hold("shop", now + timedelta(hours=1), "new disks")
+    held = ledger.held("shop")
+    assert held is not None
+    assert (held.until, held.reason) == (now + timedelta(hours=1), "new disks")
+    assert ledger.held("other") is None
+    assert ledger.release("shop")
+    assert not ledger.release("shop")
+    assert ledger.held("shop") is None
+
+
+def test_a_ledger_of_version_1_is_brought_to_this_one(
+    url: str, ledger: Ledger, ask: Callable[..., Any]
+) -> None:
+    load = started(ledger)
+    ask("ALTER TABLE loads DROP COLUMN job_id")
+    ask("DROP TABLE holds")
+    ask("UPDATE mirrorlake_meta SET value = '1' WHERE name = 'version'")
+    opened = Ledger(url)
+    assert [found.seq for found in opened.unsettled_loads(TABLE)] == [load.seq]
+    assert opened.held("shop") is None
+    assert ask("SELECT value FROM mirrorlake_meta WHERE name = 'version'") == [
+        (str(LEDGER_VERSION),)
+    ]
+    assert ask("SELECT job_id FROM loads") == [(None,)]
