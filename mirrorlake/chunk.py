@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Any
 
-import connectorx
 import pyarrow as pa
 import pyarrow.compute as _compute
 
@@ -31,7 +31,8 @@ from mirrorlake.lake.tables import (
     POSITION,
     SEQ,
 )
-from mirrorlake.mysql.connect import quote, read_position, session, url_of, without_secret
+from mirrorlake.mysql.connect import SourcePosition, quote, read_position, session
+from mirrorlake.mysql.read import BATCH_ROWS, WITNESS, read_batches, witness
 from mirrorlake.schema import Exact
 
 logger = logging.getLogger(__name__)
@@ -49,6 +50,7 @@ class ChunkPlan:
         day_column: the column whose date is the raw day, or None: then every row gets ``day``.
         cursor: the time column to compare with the source's clock, or None.
         server: the server that must answer, '' if any may.
+        batch_rows: how many rows are held at once while they are read.
         key_expression: SQL of the key under the server's collation, where texts that differ may be
             equal keys; None where the key's columns tell keys apart by themselves.
     """
@@ -70,6 +72,7 @@ class ChunkPlan:
     cursor: str | None
     server: str
     key_expression: str | None
+    batch_rows: int = BATCH_ROWS
 
 
 @dataclass(frozen=True)
@@ -107,7 +110,7 @@ def load_chunk(plan: ChunkPlan) -> ChunkReceipt:
             next_step="Point the contract at one server: answers of two are not one copy",
         )
     started = time.monotonic()
-    found = _read(plan)
+    found = pa.concat_tables(_read(plan, seen))
     seconds = time.monotonic() - started
     rows = _exact(plan, found, seen.position)
     paths, size = write_files(
@@ -130,7 +133,7 @@ def load_chunk(plan: ChunkPlan) -> ChunkReceipt:
     )
 
 
-def select_statement(plan: ChunkPlan) -> str:
+def select_statement(plan: ChunkPlan, server: SourcePosition) -> str:
     """The chunk's one SELECT. Columns are named by number: names may be anything."""
     parts: list[str] = []
     for number, exact in enumerate(plan.columns):
@@ -139,44 +142,71 @@ def select_statement(plan: ChunkPlan) -> str:
             parts.append(f"{exact.original} AS o{number}")
     if plan.key_expression is not None:
         parts.append(f"{plan.key_expression} AS k")
+    filled = " + ".join(f"({quote(e.name)} IS NOT NULL)" for e in _projected(plan))
+    parts.append(f"{witness(server, filled or '0')} AS {WITNESS}")
     where = f" WHERE {plan.where}" if plan.where else ""
     return f"SELECT {', '.join(parts)} FROM {quote(plan.database)}.{quote(plan.table)}{where}"  # noqa: S608
 
 
-def _read(plan: ChunkPlan) -> pa.Table:
-    try:
-        # The binary protocol: the text of a FLOAT is rounded by the server.
-        return connectorx.read_sql(
-            url_of(plan.source, plan.database),
-            select_statement(plan),
-            return_type="arrow",
-            protocol="binary",
-        )
-    except BaseException as error:
-        # connectorx raises RuntimeError, and its Rust panics are BaseExceptions.
-        if isinstance(error, KeyboardInterrupt | SystemExit | MemoryError):
-            raise
+def _projected(plan: ChunkPlan) -> list[Exact]:
+    """The columns that are not selected as themselves: a function may give NULL for a value that it
+    can't take (a result over ``max_allowed_packet``), with a warning that nobody sees."""
+    return [e for e in plan.columns if e.select != quote(e.name)]
+
+
+def _read(plan: ChunkPlan, seen: SourcePosition) -> Iterator[pa.Table]:
+    """The chunk's rows as they arrive, as the server gives them; `_exact` makes them exact."""
+    rows = 0
+    statement = select_statement(plan, seen)
+    for batch in read_batches(plan.source, plan.database, statement, plan.batch_rows):
+        rows += batch.num_rows
+        yield pa.Table.from_batches([batch])
+    if rows == 0:
+        # No row bears witness that the right server has none.
+        asked = f"SELECT {witness(seen)} AS {WITNESS}"
+        for batch in read_batches(plan.source, plan.database, asked):
+            _check_witness(plan, batch.column(0).to_pylist() != [0])
+
+
+def _check_witness(plan: ChunkPlan, other: bool) -> None:
+    if other:
         raise SourceError(
-            f"reading {plan.database}.{plan.table} from source {plan.source.name} failed: "
-            f"{_servers_words(error, plan.source)}",
+            f"source {plan.source.name}: the reader's session is not what was asked for: another "
+            "server answered, or something between us and MySQL drops the session's settings",
+            source=plan.source.name,
+            next_step="Point the contract at the server itself",
+        )
+
+
+def _check_nothing_lost(plan: ChunkPlan, found: pa.Table) -> None:
+    """See that every value that the server has arrived, as itself or as its original text."""
+    told = found.column(WITNESS).cast(pa.int64())
+    _check_witness(plan, pc.any(pc.less(told, 0)).as_py() is True)
+    arrived: Any = pa.repeat(pa.scalar(0, pa.int64()), found.num_rows)
+    for number, exact in enumerate(plan.columns):
+        if exact.select == quote(exact.name):
+            continue
+        there = found.column(f"c{number}").is_valid()
+        if exact.original is not None:
+            there = pc.or_(there, found.column(f"o{number}").is_valid())
+        arrived = pc.add(arrived, there.cast(pa.int64()))
+    if pc.any(pc.not_equal(arrived, told)).as_py():
+        names = ", ".join(repr(e.name) for e in _projected(plan))
+        raise SourceError(
+            f"reading {plan.database}.{plan.table} from source {plan.source.name}: a value of one "
+            f"of the columns {names} came as NULL, and is not: it is too large for the server's "
+            "max_allowed_packet",
             source=plan.source.name,
             table=f"{plan.source.name}.{plan.database}.{plan.table}",
-            next_step="Nothing of this load is visible: sync again",
-            retryable=True,
-        ) from None
-
-
-def _servers_words(error: BaseException, source: SourceConfig) -> str:
-    """The server's own words; the reader's may hold a row's value, and stay where they are."""
-    text = without_secret(str(error), source).splitlines()
-    if text and text[0].startswith(("MySqlError", "DriverError", "IoError")):
-        return text[0]
-    return "the reader met a value or an answer that it can't take"
+            next_step="Raise max_allowed_packet in the server (a text in another charset than "
+            "utf8mb4 needs twice its size)",
+        )
 
 
 def _exact(plan: ChunkPlan, found: pa.Table, position: str) -> pa.Table:
     """The chunk's rows in the raw table's schema; a value that does not fit is an error, never
     changed."""
+    _check_nothing_lost(plan, found)
     rows = found.num_rows
     columns: dict[str, Any] = {}
     for number, exact in enumerate(plan.columns):
@@ -191,7 +221,7 @@ def _exact(plan: ChunkPlan, found: pa.Table, position: str) -> pa.Table:
     columns[DAY] = _days(plan, columns, rows)
     if plan.key_expression is not None:
         columns[KEY] = found.column("k")
-    if ORIGINAL in plan.schema.names:
+    if any(e.original is not None for e in plan.columns):
         columns[ORIGINAL] = _originals(plan, found, plan.schema.field(ORIGINAL).type)
     arrays = [
         columns[f.name].cast(f.type) if columns[f.name].type != f.type else columns[f.name]
@@ -203,8 +233,18 @@ def _exact(plan: ChunkPlan, found: pa.Table, position: str) -> pa.Table:
 def _cast(plan: ChunkPlan, exact: Exact, values: pa.ChunkedArray, wanted: pa.DataType) -> Any:
     try:
         return values.cast(wanted, safe=True)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         # The error's own text holds the value: it may be personal.
+        if exact.iceberg == "string" and pa.types.is_large_binary(values.type):
+            raise SourceError(
+                f"a value of {plan.database}.{plan.table}, column {exact.name!r}, holds bytes that "
+                "are no text in the column's own charset",
+                source=plan.source.name,
+                table=f"{plan.source.name}.{plan.database}.{plan.table}",
+                column=exact.name,
+                next_step="Mend the value in MySQL, declare the column as binary, or mark it "
+                "`pci: never` to leave it out",
+            ) from None
         raise SourceError(
             f"a value of {plan.database}.{plan.table}, column {exact.name!r}, does not fit "
             f"{exact.iceberg}",
@@ -212,7 +252,7 @@ def _cast(plan: ChunkPlan, exact: Exact, values: pa.ChunkedArray, wanted: pa.Dat
             column=exact.name,
             next_step="Its type changed while it was read: sync again",
             retryable=True,
-        ) from error
+        ) from None
 
 
 def _constant(value: Any, rows: int, kind: pa.DataType) -> pa.Array:

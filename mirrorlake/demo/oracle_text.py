@@ -3,7 +3,8 @@
 One text per cell, NULL apart. The rules are written from the documented type table alone, not from
 the engine, and each text names one value only: DOUBLE and FLOAT are the shortest decimal that reads
 back to the same bits (so -0.0 is not 0.0), binary is hexadecimal, BIT is its number, everything
-else is what the server prints.
+else is what the server prints. Text of a charset that does not survive the way to UTF-8 and back is
+its stored bytes, as ``x'…'``.
 """
 
 from __future__ import annotations
@@ -31,16 +32,17 @@ ORIGINALS = "_mirror_original"
 ROWS_PER_FETCH = 20_000
 
 _WHOLE = {"tinyint", "smallint", "mediumint", "int", "bigint"}
-_TEXT = {"char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set", "json"}
+_TEXT = {"char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set", "json"} | {
+    *("uuid", "inet4", "inet6")
+}
 _SHAPES = {"geometry", "point", "linestring", "polygon", "geometrycollection", "geomcollection"} | {
     f"multi{shape}" for shape in ("point", "linestring", "polygon")
 }
 _BYTES = {"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"} | _SHAPES
 _DATED = {"date", "datetime", "timestamp"}
 _KNOWN = _WHOLE | _TEXT | _BYTES | _DATED | {"decimal", "float", "double", "bit", "year", "time"}
-# The server turns these into utf8mb4 without loss; others may become '?'.
-_UNICODE = {"utf8mb4", "utf8mb3", "utf8", "ucs2", "utf16", "utf16le", "utf32"}
-_CHARSETS = _UNICODE | {None, "ascii", "latin1"}
+# The server turns these into utf8mb4 without loss; each value of any other charset is looked at.
+_LOSSLESS = {None, "utf8mb4", "utf8mb3", "utf8", "latin1"}
 
 _LAKE_TYPES: dict[str, pa.DataType] = (
     dict.fromkeys(_WHOLE | {"year"}, pa.int32())
@@ -62,6 +64,7 @@ class SourceColumn:
     scale: int = 0
     fraction: int = 0  # digits of a second
     padded: bool = False  # ZEROFILL: prints more digits than the value has
+    charset: str | None = None
 
     @property
     def is_text(self) -> bool:
@@ -189,6 +192,8 @@ def _restored(column: SourceColumn, typed: str | None, original: str | None) -> 
         return f"{typed} (beside the original {original})"
     if original is None:
         return "NULL (with an original that is NULL)"
+    if column.charset not in _LOSSLESS:
+        return f"x'{original}'"
     if column.type in _DATED and _is_real_date(original):
         return f"NULL (though {original} has a place in the column)"
     return original
@@ -214,17 +219,17 @@ def _read_columns(
     for name, kind, full, precision, scale, fraction, charset in cursor.fetchall():
         if name in excluded:
             continue
-        if kind.lower() not in _KNOWN or charset not in _CHARSETS:
+        if kind.lower() not in _KNOWN:
             raise ProofError(
-                f"the comparison can't read {database}.{table}.{name} exactly:"
-                f" {full}, charset {charset}",
+                f"the comparison can't read {database}.{table}.{name} exactly: {full}",
                 next_step="add its rule to the comparison, or exclude the column",
                 table=f"{database}.{table}",
                 column=name,
             )
         sizes = (int(precision or 0), int(scale or 0), int(fraction or 0))
         padded = "zerofill" in full.lower()
-        columns.append(SourceColumn(name, kind.lower(), "unsigned" in full.lower(), *sizes, padded))
+        unsigned = "unsigned" in full.lower()
+        columns.append(SourceColumn(name, kind.lower(), unsigned, *sizes, padded, charset))
     if not columns:
         raise ProofError(
             f"no table {database}.{table} on the server, or no right to see it",
@@ -242,6 +247,10 @@ def _projection(column: SourceColumn) -> str:
         return f"{name} + 0"  # BIT prints as bytes
     if column.type in {"float", "double"}:
         return f"{name} * 1e0"  # FLOAT's own text is rounded to 6 digits; + 0e0 would lose -0.0
+    if column.charset not in _LOSSLESS:
+        text = f"CONVERT({name} USING utf8mb4)"
+        back = f"CONVERT({text} USING {column.charset})"
+        return f"CONCAT(HEX({name}), '/', HEX({back}), '/', HEX({text}))"
     return name
 
 
@@ -249,7 +258,22 @@ def _cells(column: SourceColumn, values: tuple[bytes | None, ...]) -> pa.Array:
     if column.type in {"float", "double"}:
         shortest = {value: None if value is None else repr(float(value)) for value in set(values)}
         return pa.array([shortest[value] for value in values], pa.large_string())
+    if column.charset not in _LOSSLESS:
+        return pa.array([_decoded(value) for value in values], pa.large_string())
     return pa.array(values, pa.large_string())
+
+
+def _decoded(cell: bytes | None) -> str | None:
+    """The text of a cell that came as stored bytes, the same after UTF-8, and in UTF-8."""
+    if cell is None:
+        return None
+    stored, back, text = cell.decode().split("/")
+    if stored == back:
+        try:
+            return bytes.fromhex(text).decode()
+        except UnicodeDecodeError:
+            pass  # half a surrogate pair: MariaDB takes it to bytes that are no UTF-8, and back
+    return f"x'{stored}'"
 
 
 @contextmanager

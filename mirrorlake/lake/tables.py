@@ -115,10 +115,20 @@ def _schema(fields: Sequence[tuple[str, IcebergType]], with_original: bool) -> S
 
 def ensure_raw_table(lake: Lake, identifier: Identifier, schema: Schema) -> Table:
     """The raw table of one schema version, made if it isn't there, partitioned by the mirror's
-    day."""
+    day.
+
+    A column may come to need originals without another version of the schema: its charset changed.
+    """
     day = schema.find_field(DAY)
     spec = PartitionSpec(PartitionField(day.field_id, 1000, IdentityTransform(), DAY))
-    return _ensure(lake, identifier, schema, spec, {})
+    table = _ensure(lake, identifier, schema, spec, {})
+    there = {field.name for field in table.schema().fields}
+    missing = [f for f in schema.fields if f.name == ORIGINAL and f.name not in there]
+    if missing:
+        with lake.translated(identifier), table.update_schema() as update:
+            update.add_column((ORIGINAL,), missing[0].field_type)
+        table = table.refresh()
+    return table
 
 
 def ensure_current_table(lake: Lake, identifier: Identifier, schema: Schema) -> Table:

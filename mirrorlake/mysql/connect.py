@@ -23,14 +23,19 @@ from mirrorlake.errors import SourceError
 
 logger = logging.getLogger(__name__)
 
-_SETTINGS = {
+SESSION = {
     "time_zone": "+00:00",
     "sql_mode": "",
     "character_set_results": "utf8mb4",
     "character_set_client": "utf8mb4",
 }
-# Server errors that a later attempt may not meet: too many connections, lost connection, deadlock…
-_RETRYABLE = {1040, 1042, 1053, 1203, 1205, 1213, 2002, 2003, 2006, 2013, 2014, 2055, 3024, 1969}
+"""What holds in every session of ours, whoever opens it."""
+# Server errors that a later attempt may not meet: too many connections, lost connection, deadlock,
+# a query that was killed or took too long…
+_RETRYABLE = {
+    *(1040, 1042, 1053, 1203, 1205, 1213, 1317, 1412, 1927, 1969),
+    *(2002, 2003, 2006, 2013, 2014, 2055, 3024, 4031),
+}
 _REFUSED = {1044, 1045, 1698, 1130}
 
 
@@ -40,12 +45,13 @@ class SourcePosition:
 
     ``server`` identifies the server's data directory (MySQL ``server_uuid``, MariaDB
     ``server_uid``); ``position`` is its GTID set, or '' where the server keeps no binary log;
-    ``clock`` is the server's UTC time.
+    ``clock`` is the server's UTC time; ``identified_by`` the SQL of its identity.
     """
 
     server: str
     position: str
     clock: datetime
+    identified_by: str = "@@server_uuid"
 
 
 def quote(identifier: str) -> str:
@@ -53,6 +59,31 @@ def quote(identifier: str) -> str:
     if not identifier or "\0" in identifier:
         raise SourceError(f"{identifier!r} can't be the name of a table or a column in MySQL")
     return "`" + identifier.replace("`", "``") + "`"
+
+
+def quoted_text(text: str) -> str:
+    """A text as a literal that every ``sql_mode`` reads alike.
+
+    >>> quoted_text("it's")
+    "_utf8mb4 x'69742773'"
+    >>> quoted_text("")
+    "''"
+    """
+    return f"_utf8mb4 x'{text.encode().hex()}'" if text else "''"
+
+
+def session_statements() -> tuple[str, ...]:
+    """The statements that make a session ours."""
+    assignments = ", ".join(f"{name} = {quoted_text(value)}" for name, value in SESSION.items())
+    return (
+        f"SET SESSION {assignments}",
+        "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
+    )
+
+
+def is_retryable(code: int) -> bool:
+    """Whether a later attempt may not meet this server error."""
+    return code in _RETRYABLE
 
 
 def rows_of(
@@ -148,11 +179,12 @@ def read_position(connection: Connection[Any]) -> SourcePosition:
     them."""
     (version,) = rows_of(connection, "SELECT @@version")[0]
     if "mariadb" in str(version).lower():
-        sql = "SELECT @@server_uid, @@gtid_binlog_pos, UTC_TIMESTAMP(6)"
+        identity, known = "@@server_uid", "@@gtid_binlog_pos"
     else:
-        sql = "SELECT @@server_uuid, @@global.gtid_executed, UTC_TIMESTAMP(6)"
+        identity, known = "@@server_uuid", "@@global.gtid_executed"
+    sql = f"SELECT {identity}, {known}, UTC_TIMESTAMP(6)"
     server, position, clock = rows_of(connection, sql)[0]
-    return SourcePosition(str(server), str(position or "").replace("\n", ""), clock)
+    return SourcePosition(str(server), str(position or "").replace("\n", ""), clock, identity)
 
 
 def read_oldest_open(connection: Connection[Any]) -> datetime | None:
@@ -194,24 +226,26 @@ def url_of(source: SourceConfig, database: str) -> str:
             next_step="Write `tls: required`, or reach the server through a tunnel that "
             "checks them",
         )
-    tls = "?require_ssl=true&verify_ca=false&verify_identity=false"
+    # Else the reader asks a server on this machine for its socket's path, and goes there instead:
+    # at the end of a tunnel that is another server's path, which may exist here too.
+    options = "?prefer_socket=false"
+    if source.tls == "required":
+        options += "&require_ssl=true&verify_ca=false&verify_identity=false"
     user = percent(source.user, safe="")
     secret = percent(source.password.get_secret_value(), safe="")
-    return f"mysql://{user}:{secret}@{source.host}:{source.port}/{percent(database, safe='')}" + (
-        tls if source.tls == "required" else ""
-    )
+    where = f"{source.host}:{source.port}/{percent(database, safe='')}"
+    return f"mysql://{user}:{secret}@{where}{options}"
 
 
 def _set(connection: Connection[Any], source: SourceConfig) -> None:
-    assignments = ", ".join(f"{name} = %s" for name in _SETTINGS)
-    rows_of(connection, f"SET SESSION {assignments}", tuple(_SETTINGS.values()))
-    rows_of(connection, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-    names = ", ".join(f"@@session.{name}" for name in _SETTINGS)
+    for statement in session_statements():
+        rows_of(connection, statement)
+    names = ", ".join(f"@@session.{name}" for name in SESSION)
     seen = rows_of(connection, f"SELECT {names}")[0]
-    if tuple(str(s) for s in seen) != tuple(_SETTINGS.values()):
+    if tuple(str(s) for s in seen) != tuple(SESSION.values()):
         raise SourceError(
             f"source {source.name} did not keep the session's settings: "
-            f"{dict(zip(_SETTINGS, seen, strict=True))}",
+            f"{dict(zip(SESSION, seen, strict=True))}",
             source=source.name,
             next_step="A proxy between us and MySQL drops them: connect to the server itself",
         )

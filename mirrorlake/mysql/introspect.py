@@ -40,6 +40,11 @@ class Column:
     def unsigned(self) -> bool:
         return "unsigned" in self.column_type.lower()
 
+    @property
+    def padded(self) -> bool:
+        """Whether the server prints it with leading zeros (ZEROFILL)."""
+        return "zerofill" in self.column_type.lower()
+
 
 @dataclass(frozen=True)
 class Index:

@@ -1,9 +1,9 @@
 """How each MySQL type is kept exactly: what is selected, what Iceberg holds, and where a value has
 no place.
 
-The Arrow reader (connectorx) can't set its session and turns some types into something else, so
-every column is *projected in SQL* into a form that the reader carries unchanged under any server
-setting, and cast in Arrow with overflow checks:
+The Arrow reader (connectorx) turns some types into something else, or can't take them, so such
+columns are *projected in SQL* into a form that it carries unchanged, and cast in Arrow with
+overflow checks:
 
 ========================================  =======================  =================================
 MySQL                                     Iceberg                  selected as
@@ -13,9 +13,9 @@ INT UNSIGNED, BIGINT                      long                     itself
 BIGINT UNSIGNED                           decimal(20,0)            itself (uint64)
 DECIMAL(p ≤ 38, s)                        decimal(p,s)             itself, or text
 FLOAT, DOUBLE                             float, double            itself, binary protocol
-CHAR, VARCHAR, TEXT, JSON, SET            string                   text
-ENUM                                      string                   text; index 0 is marked
-BINARY, VARBINARY, BLOB                   binary                   itself
+CHAR, VARCHAR, TEXT, JSON, ENUM, SET      string                   its bytes in UTF-8
+UUID, INET4, INET6                        string                   text
+BINARY, VARBINARY, BLOB, spatial types    binary                   itself; the server's bytes
 BIT(n ≤ 63), BIT(64)                      long, decimal(20,0)      CAST … AS UNSIGNED
 DATE, DATETIME                            date, timestamp          NULL + original if no real date
 TIMESTAMP                                 timestamptz              UNIX_TIMESTAMP × 10⁶, 0: original
@@ -24,7 +24,8 @@ TIME                                      string                   text
 
 Anything else is refused by name before a row is read.
 
-Source: MySQL 8.0 manual, chapter 11 "Data Types"; Iceberg specification, "Primitive Types".
+Source: MySQL 8.0 manual, chapter 11 "Data Types", 10.10 "Supported Character Sets and Collations";
+MariaDB knowledge base, "Data Types"; Iceberg specification, "Primitive Types".
 """
 
 from __future__ import annotations
@@ -35,10 +36,20 @@ from mirrorlake.mysql.introspect import Column, SourceTable
 from mirrorlake.schema import Exact
 
 _SMALL_INTEGERS = ("tinyint", "smallint", "mediumint")
-_TEXTS = ("varchar", "tinytext", "text", "mediumtext", "longtext", "set")
+_TEXTS = ("char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set")
 _BINARIES = ("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob")
-# Charsets whose every stored character the server gives back unchanged as utf8mb4.
-_REVERSIBLE = ("utf8mb4", "utf8mb3", "utf8", "ascii", "latin1")
+_SHAPES = (
+    *("geometry", "point", "linestring", "polygon", "geometrycollection", "geomcollection"),
+    *("multipoint", "multilinestring", "multipolygon"),
+)
+# Types of MariaDB that have one text.
+_PRINTED = ("uuid", "inet4", "inet6")
+# Charsets whose stored bytes are UTF-8 as they are. Arrow checks that: wrong bytes are an error.
+_UTF8 = ("utf8mb4", "utf8mb3", "utf8")
+# Every byte of it is one character, and comes back as the same byte (a test tries all 256).
+_REVERSIBLE = ("latin1",)
+# Charsets in which MariaDB stores half a surrogate pair.
+_UNCHECKED = ("ucs2", "utf32")
 # The reader holds decimals as 96-bit integers at scale 10: more digits fail, a larger scale is cut.
 _READER_SCALE, _READER_DIGITS = 10, 28
 
@@ -82,6 +93,8 @@ def exact_column(column: Column) -> Exact | None:
         return Exact(column.name, "decimal(20,0)" if wide else "long", f"CAST({name} AS UNSIGNED)")
     if kind in _BINARIES:
         return Exact(column.name, "binary", name)
+    if kind in _SHAPES:
+        return Exact(column.name, "binary", f"CAST({name} AS BINARY)")
     if kind in ("date", "datetime", "timestamp"):
         return _temporal(column)
     return _text(column)
@@ -90,10 +103,12 @@ def exact_column(column: Column) -> Exact | None:
 def _decimal(column: Column) -> Exact:
     precision, scale = column.precision or 10, column.scale or 0
     name = quote(column.name)
+    # ZEROFILL prints digits that the number hasn't.
+    text = f"CAST({name} + 0 AS CHAR)" if column.padded else f"CAST({name} AS CHAR)"
     if precision > 38:
-        return Exact(column.name, "string", f"CAST({name} AS CHAR)")
+        return Exact(column.name, "string", text)
     direct = scale <= _READER_SCALE and precision - scale + _READER_SCALE <= _READER_DIGITS
-    select = name if direct else f"CAST({name} AS CHAR)"
+    select = name if direct else text
     return Exact(column.name, f"decimal({precision},{scale})", select)
 
 
@@ -124,22 +139,43 @@ def _temporal(column: Column) -> Exact:
 
 def _text(column: Column) -> Exact | None:
     name, kind = quote(column.name), column.data_type
-    as_text = f"CAST({name} AS CHAR)"
-    if kind == "time":
-        return Exact(column.name, "string", as_text)
+    if kind == "time" or kind in _PRINTED:
+        return Exact(column.name, "string", f"CAST({name} AS CHAR)")
     if kind == "json":
-        return Exact(column.name, "string", as_text)
-    if column.charset not in _REVERSIBLE:
+        return Exact(column.name, "string", _as_utf8(name))
+    if kind not in _TEXTS or column.charset is None:
         return None
-    if kind == "char":
-        # A server with PAD_CHAR_TO_FULL_LENGTH pads what it never stored.
-        return Exact(column.name, "string", f"TRIM(TRAILING ' ' FROM {name})")
+    # As bytes: no session's charset and no reader then changes a letter, and it is faster.
+    if column.charset in _UTF8:
+        select, original = _bytes(name), None
+    elif column.charset in _REVERSIBLE:
+        select, original = _as_utf8(name), None
+    else:
+        select, original = _checked(name, column.charset)
     if kind == "enum":
         # Its error value prints like a legal '': index 0 tells them apart.
-        return Exact(
-            column.name, "string", as_text, f"IF({name} + 0 = 0, '0', NULL)", keeps_value=True
-        )
-    return Exact(column.name, "string", name) if kind in _TEXTS else None
+        error = f"{name} + 0 = 0"
+        original = f"IF({error}, '0', {original or 'NULL'})"
+        return Exact(column.name, "string", select, original, keeps_value=True)
+    return Exact(column.name, "string", select, original)
+
+
+def _bytes(sql: str) -> str:
+    return f"CAST({sql} AS BINARY)"
+
+
+def _as_utf8(sql: str) -> str:
+    return _bytes(f"CONVERT({sql} USING utf8mb4)")
+
+
+def _checked(name: str, charset: str) -> tuple[str, str]:
+    """Text of a charset with characters that don't survive the way to UTF-8 and back: those values
+    are NULL, and their stored bytes are kept in hexadecimal."""
+    # MariaDB turns half a surrogate pair into bytes that are no UTF-8, and back; UTF-16 it checks.
+    from_ = f"CONVERT({name} USING utf16)" if charset in _UNCHECKED else name
+    there_and_back = _bytes(f"CONVERT(CONVERT({from_} USING utf8mb4) USING {charset})")
+    same = f"{there_and_back} = {_bytes(name)}"
+    return f"IF({same}, {_as_utf8(name)}, NULL)", f"IF({same}, NULL, HEX({_bytes(name)}))"
 
 
 def _charset(column: Column) -> str:

@@ -217,23 +217,6 @@ def test_cursor_without_an_index(command: CommandLine, sql: Sql) -> None:
 # --- types and rules ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("column", "named"),
-    [
-        ("place GEOMETRY", "place geometry"),
-        ("note VARCHAR(9) CHARACTER SET gbk", "note varchar(9) (charset gbk)"),
-        ("note TEXT CHARACTER SET euckr", "note text (charset euckr)"),
-    ],
-)
-def test_a_type_that_is_not_handled(
-    command: CommandLine, sql: Sql, column: str, named: str
-) -> None:
-    sql(GOOD_TABLE, f"ALTER TABLE t ADD COLUMN {column}")
-    with command.unchanged():
-        ran = command.sync({"t": GOOD})
-    assert_one_line(ran, 5, f"{command.database}.t", named, "mark these columns `pci: never`")
-
-
 def test_a_column_that_is_called_as_ours_are(command: CommandLine, sql: Sql) -> None:
     sql(GOOD_TABLE, "ALTER TABLE t ADD COLUMN `_Mirror_Seq` INT")
     with command.unchanged():

@@ -321,6 +321,13 @@ class TestReading:
             ("CHAR(5)", "'a  '", "a"),
             ("VARCHAR(5)", "'a  '", "a  "),
             ("TEXT CHARACTER SET latin1", "'é'", "é"),
+            ("TEXT CHARACTER SET sjis", "'あ'", "あ"),
+            ("TEXT CHARACTER SET sjis", "CAST(x'5c' AS CHAR CHARACTER SET sjis)", "\\"),
+            ("TEXT CHARACTER SET gbk", "CAST(x'a2a1' AS CHAR CHARACTER SET gbk)", "ⅰ"),
+            ("TEXT CHARACTER SET gbk", "CAST(x'a2ab' AS CHAR CHARACTER SET gbk)", "x'A2AB'"),
+            ("TEXT CHARACTER SET ucs2", "CAST(x'D800' AS CHAR CHARACTER SET ucs2)", "x'D800'"),
+            ("UUID", "'123E4567e89b12d3a456426655440000'", "123e4567-e89b-12d3-a456-426655440000"),
+            ("INET6", "'::ffff:1.2.3.4'", "::ffff:1.2.3.4"),
             ("BINARY(4)", "'a'", "61000000"),
             ("BIT(64)", "b'" + "1" * 64 + "'", str(2**64 - 1)),
             ("DATE", "'2026-02-00'", "2026-02-00"),
@@ -343,15 +350,8 @@ class TestReading:
         assert source.rows.to_pylist() == [{"a`b": text}]
 
     def test_excluded_columns_are_not_selected(self, connection: Connection[Cursor]) -> None:
-        self.make(connection, "id INT, secret INET6", "1, NULL")
+        self.make(connection, "id INT, secret INT", "1, NULL")
         assert read_source(connection, "reading", "t", {"secret"}).rows.column_names == ["id"]
-        with pytest.raises(ProofError, match="secret"):
-            read_source(connection, "reading", "t")
-
-    def test_a_charset_that_may_lose_characters(self, connection: Connection[Cursor]) -> None:
-        self.make(connection, "name VARCHAR(9) CHARACTER SET sjis", "'a'")
-        with pytest.raises(ProofError, match="sjis"):
-            read_source(connection, "reading", "t")
 
     def test_no_such_table(self, connection: Connection[Cursor]) -> None:
         with pytest.raises(ProofError, match=r"no table reading\.nothing"):

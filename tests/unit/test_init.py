@@ -145,14 +145,12 @@ def test_changes_that_move_no_cursor_are_warned_of() -> None:
 
 
 def test_no_snapshot_no_key_and_no_exact_type_are_warned_of() -> None:
-    odd = Column(
-        "x", 1, "varchar", "varchar(9)", False, "gbk", "gbk_bin", None, None, 9, None, "", ""
-    )
+    odd = Column("x", 1, "vector", "vector(9)", False, None, None, None, None, 9, None, "", "")
     found = suggest(source_table("t", odd, indexes=(), engine="MyISAM"))
     assert len(found.warnings) == 3
     assert "no unique key" in found.warnings[0]
     assert "engine MyISAM has no snapshot" in found.warnings[1]
-    assert "column x varchar(9) can't be kept exactly" in found.warnings[2]
+    assert "column x vector(9) can't be kept exactly" in found.warnings[2]
 
 
 def test_hash_asks_for_a_table() -> None:
