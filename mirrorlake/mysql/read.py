@@ -14,6 +14,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from typing import Any
 
 import connectorx
 import pyarrow as pa
@@ -71,7 +72,7 @@ def read_batches(
     try:
         with _quiet():
             # The binary protocol: the text of a FLOAT is rounded by the server.
-            stream = connectorx.read_sql(
+            stream: Any = connectorx.read_sql(
                 url_of(source, database),
                 statement,
                 return_type="arrow_stream",
