@@ -24,18 +24,21 @@ from pymysql.connections import Connection
 
 from mirrorlake.chunk import ChunkPlan, ChunkReceipt, load_chunk
 from mirrorlake.chunks import key_expression, plan_chunks
-from mirrorlake.errors import MirrorlakeError, SchemaError
+from mirrorlake.errors import LedgerError, MirrorlakeError, SchemaError
 from mirrorlake.failpoint import failpoint
 from mirrorlake.lake.catalog import Identifier, Lake
 from mirrorlake.lake.commit import (
     ATTEMPT,
     LOAD_ID,
+    NUMBER,
     RECEIPT,
+    WINDOW,
     Commit,
     commit_load,
     delete_files,
     find_load,
     head_of,
+    newest_load,
     snapshot_property,
 )
 from mirrorlake.lake.tables import DAY, ensure_raw_table, raw_schema
@@ -113,7 +116,9 @@ def load_window(
         LeaseHeld: another run took the table over; nothing was committed.
     """
     ledger, lake = loading.ledger, loading.lake
-    table = ensure_raw_table(lake, plan.raw, raw_schema(plan.columns, plan.keeps_aliases))
+    schema = raw_schema(plan.columns, plan.keeps_aliases)
+    table = ensure_raw_table(lake, plan.raw, schema, plan.name, plan.version)
+    _refuse_unknown(ledger, plan, table)
     load_id = ledger.create_load(plan.name, window)
     failpoint("ledger.created")
     parent = head_of(lake, plan.raw)
@@ -138,6 +143,25 @@ def load_window(
     ledger.finish_load(load, snapshot, receipt)
     failpoint("ledger.success")
     return ledger.successful_loads(plan.name, load.seq - 1)[0]
+
+
+def _refuse_unknown(ledger: Ledger, plan: TablePlan, table: Table) -> None:
+    """See that the ledger is the one that this raw table was loaded with.
+
+    Another one would give out numbers that the table's rows carry already, and what is newer could
+    not be told any more.
+
+    Raises:
+        LedgerError: it does not know the newest load.
+    """
+    load_id = newest_load(table)
+    if load_id is not None and not ledger.knows(load_id):
+        raise LedgerError(
+            f"lake table {plan.raw} holds load {load_id}, which the ledger does not know",
+            table=plan.name,
+            next_step="It was made with another ledger, or this one was lost or is an old copy: "
+            "run `mirrorlake ledger rebuild`",
+        )
 
 
 def _replacement(
@@ -350,6 +374,8 @@ def _commit(
                 LOAD_ID: load.load_id,
                 ATTEMPT: str(load.attempt),
                 RECEIPT: receipt.to_json(),
+                WINDOW: load.window.to_json(),
+                NUMBER: str(load.seq),
             },
             replaces=_replaced(plan, load.window),
             removes=removes,

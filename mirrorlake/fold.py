@@ -18,6 +18,7 @@ from pydantic import SecretStr
 
 from mirrorlake.failpoint import failpoint
 from mirrorlake.lake.catalog import Identifier, Lake, as_sql_identifier
+from mirrorlake.lake.commit import FOLDED
 from mirrorlake.lake.tables import (
     DELETED,
     KEY,
@@ -47,8 +48,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 logger = logging.getLogger(__name__)
-
-_FOLDED = "mirrorlake.folded-through"
 
 
 @dataclass(frozen=True)
@@ -255,11 +254,11 @@ def _apply(
         rows = changes.where(f"NOT {GONE}").drop(GONE)
         from pyspark.sql import functions as f
 
-        writer = rows.writeTo(layer.identifier.sql).option(f"snapshot-property.{_FOLDED}", through)
+        writer = rows.writeTo(layer.identifier.sql).option(f"snapshot-property.{FOLDED}", through)
         writer.overwrite(f.lit(True))
         return
     changes.createOrReplaceTempView("mirror_changes")
-    setting = f"spark.sql.iceberg.snapshot-property.{_FOLDED}"
+    setting = f"spark.sql.iceberg.snapshot-property.{FOLDED}"
     spark.conf.set(setting, str(through))
     try:
         spark.sql(merge_sql(plan, layer))

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 
 from mirrorlake.config import TableContract
-from mirrorlake.ledger import Ledger, Load, OpenWindow
+from mirrorlake.ledger import MOVING, Ledger, Load, OpenWindow
 from mirrorlake.windows import days_of
 
 STATES = ("loaded", "reloaded", "errored", "not asked")
@@ -82,7 +82,7 @@ class _Known:
         today: date,
     ) -> None:
         self.contract, self.today = contract, today
-        self.moving = [load for load in loads if load.window.kind != "reload"]
+        self.moving = [load for load in loads if load.window.kind in MOVING]
         self.reloads = [days_of(load.window) for load in loads if load.window.kind == "reload"]
         self.failed = [w for w in unread if w.state == "errored"]
         first = min((self._begin(load) or date.min for load in self.moving), default=None)

@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
 from mirrorlake.errors import ConfigError
-from mirrorlake.ledger import Load, Window
+from mirrorlake.ledger import MOVING, Load, Window
 from mirrorlake.mysql.connect import quote
 from mirrorlake.mysql.introspect import Column
 from mirrorlake.plan import INTEGERS, TablePlan, by_time
@@ -121,7 +121,7 @@ def _keys_of(day: date, loads: Sequence[Load]) -> Window | None:
     of_day = [
         load.window
         for load in loads
-        if load.state == "success" and load.window.day == day and load.window.kind != "reload"
+        if load.state == "success" and load.window.day == day and load.window.kind in MOVING
     ]
     highs = [int(window.hi) for window in of_day if window.hi is not None]
     if not highs:

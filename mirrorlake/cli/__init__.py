@@ -19,7 +19,7 @@ from rich.markup import escape
 
 from mirrorlake import __version__
 from mirrorlake.cli import show
-from mirrorlake.cli.upkeep import backfill, gaps, hold, recover
+from mirrorlake.cli.upkeep import backfill, gaps, hold, ledger, recover
 from mirrorlake.config import Config, TableContract, config_schema, load_config
 from mirrorlake.errors import MirrorlakeError, SourceHeld
 
@@ -203,7 +203,7 @@ def _print_results(results: Sequence[Any]) -> None:
         show.console.print(table)
 
 
-for _command in (backfill, gaps, hold, recover):
+for _command in (backfill, gaps, hold, ledger, recover):
     cli.add_command(_command)
 
 

@@ -194,3 +194,37 @@ def recover(tables: Sequence[str], config_path: Path, as_json: bool, grace: floa
             show.errors.print(line, highlight=False, soft_wrap=True)
     if failures:
         sys.exit(failures[0][1].exit_code)
+
+
+@click.group()
+def ledger() -> None:
+    """The ledger itself."""
+
+
+@ledger.command()
+@click.argument("tables", nargs=-1)
+@show.config_option
+@show.json_option
+def rebuild(tables: Sequence[str], config_path: Path, as_json: bool) -> None:
+    """Write down the loads of TABLES (all by default) that the lake holds and the ledger has lost.
+
+    A SQLite ledger that is damaged is moved aside first. What the ledger knows stays.
+    """
+    from mirrorlake.rebuild import rebuild_table, set_damaged_aside
+    from mirrorlake.sync import Engine
+
+    config = load_config(config_path)
+    chosen = config.chosen(tables)
+    aside = set_damaged_aside(config)
+    with Engine(config) as engine:
+        done = [rebuild_table(engine.ledger, engine.lake, c, engine.run_id) for c in chosen]
+    if as_json:
+        moved = None if aside is None else str(aside)
+        show.print_json({"damaged": moved, "tables": [asdict(one) for one in done]})
+        return
+    if aside is not None:
+        show.console.print(f"The damaged ledger is now {escape(str(aside))}.")
+    table = show.table("table", "loads found", "of unknown windows", "folded")
+    for one in done:
+        table.add_row(escape(one.table), str(one.loads), str(one.unknown), str(one.folded))
+    show.console.print(table)

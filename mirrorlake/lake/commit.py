@@ -25,6 +25,10 @@ logger = logging.getLogger(__name__)
 LOAD_ID = "mirrorlake.load-id"
 ATTEMPT = "mirrorlake.attempt"
 RECEIPT = "mirrorlake.receipt"
+WINDOW = "mirrorlake.window"
+NUMBER = "mirrorlake.seq"
+FOLDED = "mirrorlake.folded-through"
+"""On commits of deduped and clean: the highest number of a load that they hold."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +91,12 @@ def _removed(table: Table, commit: Commit) -> list[DataFile]:
     if len(found) != len(commit.removes):
         raise _conflict(commit, table)
     return found
+
+
+def newest_load(table: Table) -> str | None:
+    """The id of the newest load in a table's history; None if there is none."""
+    ids = (snapshot_property(snapshot, LOAD_ID) for snapshot in reversed(table.snapshots()))
+    return next((load_id for load_id in ids if load_id is not None), None)
 
 
 def find_load(lake: Lake, identifier: Identifier, load_id: str) -> Snapshot | None:

@@ -6,6 +6,7 @@ tables hold one row per key and no metadata but ``_mirror_original``.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 from pyiceberg.exceptions import TableAlreadyExistsError
@@ -33,7 +34,7 @@ from pyiceberg.types import (
 
 from mirrorlake.errors import LakeError
 from mirrorlake.lake.catalog import Identifier, Lake
-from mirrorlake.schema import Exact
+from mirrorlake.schema import Exact, SchemaVersion
 
 LOAD = "_mirror_load"
 SEQ = "_mirror_seq"
@@ -43,6 +44,10 @@ DAY = "_mirror_day"
 DELETED = "_mirror_deleted"
 ORIGINAL = "_mirror_original"
 KEY = "_mirror_key"
+
+OF = "mirrorlake.table"
+COLUMNS = "mirrorlake.columns"
+"""Properties of raw tables: the source table, and its columns' names and types as JSON."""
 
 _PRIMITIVES: dict[str, IcebergType] = {
     "int": IntegerType(),
@@ -113,15 +118,18 @@ def _schema(fields: Sequence[tuple[str, IcebergType]], with_original: bool) -> S
     return Schema(*nested)
 
 
-def ensure_raw_table(lake: Lake, identifier: Identifier, schema: Schema) -> Table:
-    """The raw table of one schema version, made if it isn't there, partitioned by the mirror's
-    day.
+def ensure_raw_table(
+    lake: Lake, identifier: Identifier, schema: Schema, source_table: str, version: SchemaVersion
+) -> Table:
+    """The raw table of one schema version, made if it isn't there, partitioned by the mirror's day.
 
-    A column may come to need originals without another version of the schema: its charset changed.
+    It says of which source table and version it is, for a ledger that is rebuilt. A column may come
+    to need originals without another version of the schema: its charset changed.
     """
     day = schema.find_field(DAY)
     spec = PartitionSpec(PartitionField(day.field_id, 1000, IdentityTransform(), DAY))
-    table = _ensure(lake, identifier, schema, spec, {})
+    columns = json.dumps(version.columns, ensure_ascii=False)
+    table = _ensure(lake, identifier, schema, spec, {OF: source_table, COLUMNS: columns})
     there = {field.name for field in table.schema().fields}
     missing = [f for f in schema.fields if f.name == ORIGINAL and f.name not in there]
     if missing:

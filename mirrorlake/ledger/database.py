@@ -66,6 +66,14 @@ class Database:
         """Now in UTC by the ledger's own clock, as the ledger stores it."""
         return clock(connection, self._kind)
 
+    def count_on(self, connection: sa.Connection, column: sa.Column[int]) -> None:
+        """A counting column goes on after its highest value: Postgres alone does not see values
+        that were given."""
+        if self._kind == "postgresql":
+            highest = sa.select(sa.func.max(column)).scalar_subquery()
+            sequence = sa.func.pg_get_serial_sequence(column.table.name, column.name)
+            connection.execute(sa.select(sa.func.setval(sequence, highest)))
+
     @contextmanager
     def _transaction(self, engine: sa.Engine) -> Iterator[sa.Connection]:
         try:

@@ -67,13 +67,22 @@ class Window:
     ``kind`` is ``initial``, ``live``, ``full`` or ``reload``. ``hi`` is None while the window is
     open above: it is set from the receipt when the load succeeds. A ``reload`` reads whole days
     again: its bounds are days of the column that tells a row's raw day, or keys where none does,
-    and it never moves where the next live window starts.
+    and it never moves where the next live window starts. A rebuilt ledger may not know what a load
+    read: its kind is ``unknown``.
     """
 
     kind: str
     lo: str | None
     hi: str | None
     day: date
+
+    def to_json(self) -> str:
+        return json.dumps([self.kind, self.lo, self.hi, self.day.isoformat()])
+
+    @staticmethod
+    def from_json(text: str) -> Window:
+        kind, lo, hi, day = json.loads(text)
+        return Window(kind, lo, hi, date.fromisoformat(day))
 
 
 MOVING = ("initial", "live", "full")

@@ -232,6 +232,66 @@ class Ledger:
             for row in found
         ]
 
+    # --- rebuilding -----------------------------------------------------------------------------
+
+    def knows(self, load_id: str) -> bool:
+        """Whether a load of this id was ever created here."""
+        query = sa.select(WINDOWS.c.load_id).where(WINDOWS.c.load_id == load_id)
+        with self._database.read() as connection:
+            return connection.scalar(query) is not None
+
+    def adopt(self, load: Load) -> bool:
+        """Write down a successful load that the lake holds and the ledger does not; whether it was
+        new.
+
+        Raises:
+            LedgerError: its number belongs to another load.
+        """
+        taken = sa.select(LOADS.c.load_id).where(LOADS.c.seq == load.seq)
+        with self._database.begin() as connection:
+            known = connection.scalar(taken)
+            if known == load.load_id:
+                return False
+            if known is not None:
+                raise LedgerError(
+                    f"table {load.table}: loads {known} and {load.load_id} have one number "
+                    f"({load.seq}): the lake was loaded with two ledgers",
+                    table=load.table,
+                    next_step="Mirror this table anew under other namespaces",
+                )
+            window = load.window
+            fields = {
+                "kind": window.kind,
+                "lo": window.lo,
+                "hi": window.hi,
+                "day": window.day,
+                "state": "success",
+            }
+            mine = WINDOWS.c.load_id == load.load_id
+            # An old copy of the ledger may know an earlier attempt.
+            if connection.execute(WINDOWS.update().where(mine).values(fields)).rowcount == 0:
+                at = load.started_at.replace(tzinfo=None)
+                fields |= {"load_id": load.load_id, "table_name": load.table, "created_at": at}
+                connection.execute(WINDOWS.insert().values(fields))
+            connection.execute(
+                LOADS.insert().values(
+                    seq=load.seq,
+                    load_id=load.load_id,
+                    attempt=load.attempt,
+                    table_name=load.table,
+                    state="success",
+                    run_id="rebuilt",
+                    token=0,
+                    raw_table=load.raw_table,
+                    snapshot_id=load.snapshot_id,
+                    started_at=load.started_at.replace(tzinfo=None),
+                    finished_at=load.started_at.replace(tzinfo=None),
+                    receipt=load.receipt.to_json() if load.receipt else None,
+                )
+            )
+            self._database.count_on(connection, LOADS.c.seq)
+            return True
+
     # --- holds ----------------------------------------------------------------------------------
 
     def hold(self, source: str, until: datetime, reason: str = "") -> Hold:
@@ -253,8 +313,9 @@ class Ledger:
 
     def held(self, source: str) -> Hold | None:
         """The hold that a source is under now, or None."""
-        query = HOLDS.select().where(HOLDS.c.source == source, HOLDS.c.until > utc_now())
         with self._database.read() as connection:
+            now = self._database.now(connection)
+            query = HOLDS.select().where(HOLDS.c.source == source, HOLDS.c.until > now)
             row = connection.execute(query).first()
         return None if row is None else Hold(source, row.until.replace(tzinfo=UTC), row.reason)
 

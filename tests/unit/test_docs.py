@@ -17,6 +17,7 @@ from mirrorlake.cli import cli
 from mirrorlake.first_contract import Written
 from mirrorlake.gaps import Stretch
 from mirrorlake.machine.doctor import Piece
+from mirrorlake.rebuild import Rebuilt
 from mirrorlake.recover import Recovered
 from mirrorlake.sync import SyncResult, TableStatus
 
@@ -31,6 +32,7 @@ SHAPES = {
     "gaps": Stretch,
     "backfill": Filled,
     "recover": Recovered,
+    "ledger rebuild": Rebuilt,
 }
 # Roots of paths in this repository, as prose writes them.
 PATH = re.compile(
@@ -110,7 +112,11 @@ def test_arguments_are_documented(name: str) -> None:
 
 @pytest.mark.parametrize("command", SHAPES)
 def test_the_json_shapes_are_documented(command: str) -> None:
-    head = "an object of `tables`" if command in ("sync", "recover") else "`--json`: an"
+    head = (
+        "an object of `tables`"
+        if command in ("sync", "recover", "ledger rebuild")
+        else "`--json`: an"
+    )
     found = first_column(sections(CLI)[f"mirrorlake {command}"], head)
     assert found == [field.name for field in fields(SHAPES[command])]
 
