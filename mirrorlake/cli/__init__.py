@@ -11,8 +11,9 @@ import logging
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.markup import escape
@@ -22,6 +23,9 @@ from mirrorlake.cli import show
 from mirrorlake.cli.upkeep import backfill, gaps, hold, ledger, recover
 from mirrorlake.config import Config, TableContract, config_schema, load_config
 from mirrorlake.errors import MirrorlakeError, SourceHeld
+
+if TYPE_CHECKING:
+    from mirrorlake.ledger import Ledger
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -144,13 +148,20 @@ def sync_tables(
 @click.argument("tables", nargs=-1)
 @show.config_option
 @show.json_option
-def status(tables: Sequence[str], config_path: Path, as_json: bool) -> None:
+@click.option("--history", is_flag=True, help="Show what the loads of the last days cost instead.")
+@click.option("--days", type=int, default=7, show_default=True, help="How far --history looks.")
+def status(
+    tables: Sequence[str], config_path: Path, as_json: bool, history: bool, days: int
+) -> None:
     """Show per table: mode, state, last load, rows, freshness and checks. Asks no source."""
     from mirrorlake.sync import Engine
 
     config = load_config(config_path)
     chosen = [config.table(name) for name in tables] if tables else list(config.tables)
     with Engine(config) as engine:
+        if history:
+            _show_history(engine.ledger, chosen, days, as_json=as_json)
+            return
         found = [engine.status(contract) for contract in chosen]
     if as_json:
         show.print_json([asdict(s) for s in found])
@@ -162,6 +173,27 @@ def status(tables: Sequence[str], config_path: Path, as_json: bool) -> None:
         when = (s.last_load or "-").removesuffix("+00:00")
         cells = (s.table, s.mode, state, when, rows, show.ago(s.freshness), s.checks)
         table.add_row(*(escape(str(cell)) for cell in cells))
+    show.console.print(table)
+
+
+def _show_history(
+    ledger: Ledger, chosen: Sequence[TableContract], days: int, *, as_json: bool
+) -> None:
+    from mirrorlake.history import history_of
+
+    since = datetime.now(UTC) - timedelta(days=days)
+    found = [history_of(c.name, ledger.loads(c.name), since) for c in chosen]
+    if as_json:
+        show.print_json([asdict(h) for h in found])
+        return
+    columns = ("table", "loads", "failed", "retries", "rows", "MB", "mean s", "longest s")
+    table = show.table(*columns, "source s", "last error")
+    for h in found:
+        seconds = ("-" if s is None else str(s) for s in (h.mean_seconds, h.longest_seconds))
+        counts = (str(n) for n in (h.loads, h.errored, h.retries))
+        sizes = (f"{h.rows:,}", f"{h.bytes / 1e6:.2f}")
+        cells = (*counts, *sizes, *seconds, str(h.source_seconds))
+        table.add_row(escape(h.table), *cells, escape(h.last_error or ""))
     show.console.print(table)
 
 

@@ -16,6 +16,7 @@ from mirrorlake.backfill import Filled
 from mirrorlake.cli import cli
 from mirrorlake.first_contract import Written
 from mirrorlake.gaps import Stretch
+from mirrorlake.history import History
 from mirrorlake.machine.doctor import Piece
 from mirrorlake.rebuild import Rebuilt
 from mirrorlake.recover import Recovered
@@ -33,6 +34,7 @@ SHAPES = {
     "backfill": Filled,
     "recover": Recovered,
     "ledger rebuild": Rebuilt,
+    "status --history": History,
 }
 # Roots of paths in this repository, as prose writes them.
 PATH = re.compile(
@@ -117,7 +119,9 @@ def test_the_json_shapes_are_documented(command: str) -> None:
         if command in ("sync", "recover", "ledger rebuild")
         else "`--json`: an"
     )
-    found = first_column(sections(CLI)[f"mirrorlake {command}"], head)
+    if command == "status --history":
+        head = "with `--history`: an"
+    found = first_column(sections(CLI)[f"mirrorlake {command.split(' --')[0]}"], head)
     assert found == [field.name for field in fields(SHAPES[command])]
 
 

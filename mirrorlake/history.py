@@ -1,0 +1,68 @@
+"""What a table's loads cost and how they went, from the ledger alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from statistics import mean
+
+from mirrorlake.ledger import Load
+
+
+@dataclass(frozen=True)
+class History:
+    """The loads of one table since a moment.
+
+    Attributes:
+        loads: attempts that ended.
+        errored: how many of them failed.
+        retries: attempts after a window's first.
+        rows, bytes: committed to raw.
+        mean_seconds, longest_seconds: from an attempt's start to its end, of successes; None
+            without any.
+        source_seconds: the longest query of each success, summed: what MySQL spent at least.
+        reloads: successes that read whole days again.
+        gone: keys that reloads found to be no more.
+        last_error: the newest failure's words, None if nothing failed.
+    """
+
+    table: str
+    loads: int
+    errored: int
+    retries: int
+    rows: int
+    bytes: int
+    mean_seconds: float | None
+    longest_seconds: float | None
+    source_seconds: float
+    reloads: int
+    gone: int
+    last_error: str | None
+
+
+def history_of(table: str, loads: Sequence[Load], since: datetime) -> History:
+    """The figures of the loads that began at or after ``since`` (UTC); pure."""
+    ended = [load for load in loads if load.started_at >= since and load.finished_at is not None]
+    good = [load for load in ended if load.state == "success"]
+    bad = [load for load in ended if load.state == "errored"]
+    receipts = [load.receipt for load in good if load.receipt is not None]
+    seconds = [
+        (load.finished_at - load.started_at).total_seconds()
+        for load in good
+        if load.finished_at is not None
+    ]
+    return History(
+        table=table,
+        loads=len(ended),
+        errored=len(bad),
+        retries=sum(load.attempt > 1 for load in ended),
+        rows=sum(r.rows for r in receipts),
+        bytes=sum(r.bytes for r in receipts),
+        mean_seconds=round(mean(seconds), 2) if seconds else None,
+        longest_seconds=round(max(seconds), 2) if seconds else None,
+        source_seconds=round(sum(r.query_seconds for r in receipts), 2),
+        reloads=sum(load.window.kind == "reload" for load in good),
+        gone=sum(r.gone for r in receipts),
+        last_error=bad[-1].error if bad else None,
+    )
