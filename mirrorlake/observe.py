@@ -62,6 +62,8 @@ def raw_days(lake: Lake, ledger: Ledger, contract: TableContract) -> dict[date, 
     """Row versions per raw day, from the tables' metadata alone; days without any are absent."""
     days: Counter[date] = Counter()
     for table in raw_tables(lake, ledger, contract):
+        if table.current_snapshot() is None:
+            continue  # nothing was ever loaded: the source table is empty
         with lake.translated(contract.name):
             for row in table.inspect.partitions().to_pylist():
                 days[row["partition"][DAY]] += int(row["record_count"])
