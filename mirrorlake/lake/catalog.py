@@ -17,6 +17,7 @@ from sqlalchemy import make_url
 from sqlalchemy.exc import OperationalError
 
 from mirrorlake.config import LakeConfig
+from mirrorlake.config.database_url import with_driver
 from mirrorlake.errors import LakeError
 
 logger = logging.getLogger(__name__)
@@ -70,6 +71,8 @@ class Lake:
         if url is not None:
             waiting = url.update_query_dict({"timeout": str(wait)})
             properties["uri"] = waiting.render_as_string(hide_password=False)
+        elif not uri.startswith(("http:", "https:")):
+            properties["uri"] = with_driver(uri).render_as_string(hide_password=False)
         return {**properties, **self.config.catalog.properties}
 
     def catalog_uri(self) -> str:

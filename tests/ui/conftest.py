@@ -1,0 +1,99 @@
+"""A real browser over a real location. Where no browser is to be had, tests say so; in CI they
+fail."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, Response, expect, sync_playwright
+
+from tests.ui.place import ROOT, Place, running_place
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+SIZE = {"width": 1400, "height": 860}
+# A machine with two cores that also runs what is looked at.
+PATIENCE_MS = 30_000
+
+
+def find_browser() -> str:
+    """``$MIRRORLAKE_CHROMIUM``, else the first of the usual names on PATH; '' where there is none."""
+    if named := os.environ.get("MIRRORLAKE_CHROMIUM"):
+        return named
+    return next((found for name in BROWSERS if (found := shutil.which(name))), "")
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    path = find_browser()
+    if not path:
+        reason = f"no browser: none of {', '.join(BROWSERS)} on PATH (or set MIRRORLAKE_CHROMIUM)"
+        if os.environ.get("CI") == "true":
+            pytest.fail(reason)
+        pytest.skip(reason)
+    expect.set_options(timeout=PATIENCE_MS)
+    with sync_playwright() as playwright:
+        # Root has no user namespaces to build the sandbox with in most containers.
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="session")
+def place(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    """The browser first: without one nothing else needs to start."""
+    with running_place(tmp_path_factory.mktemp("ui")) as place:
+        yield place
+
+
+@pytest.fixture(scope="session")
+def new_page(browser: Browser, place: Place) -> Iterator[Callable[[], Page]]:
+    """A page in a window of its own; whatever went wrong in any of them fails the tests."""
+    wrong: list[str] = []
+    context = browser.new_context(viewport=SIZE, base_url=place.url, timezone_id="UTC")
+    context.set_default_timeout(PATIENCE_MS)
+
+    def answered(response: Response) -> None:
+        if "/graphql" not in response.url or response.request.method != "POST":
+            return
+        answer = json.loads(response.text())
+        if response.status != 200 or answer.get("errors"):
+            wrong.append(f"{response.status} {str(answer)[:500]}")
+
+    def open_page() -> Page:
+        page = context.new_page()
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.on("requestfinished", lambda request: answered(request.response()))
+        return page
+
+    yield open_page
+    context.close()
+    assert not wrong, wrong
+
+
+@pytest.fixture
+def page(new_page: Callable[[], Page]) -> Iterator[Page]:
+    page = new_page()
+    yield page
+    page.close()
+
+
+@pytest.fixture(scope="session")
+def keep(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Page, str], None]:
+    """Saves what a page shows: for the documents with ``MIRRORLAKE_KEEP_SCREENSHOTS=1``."""
+    wanted = os.environ.get("MIRRORLAKE_KEEP_SCREENSHOTS") == "1"
+    folder = ROOT / "docs" / "images" if wanted else tmp_path_factory.mktemp("screenshots")
+    folder.mkdir(parents=True, exist_ok=True)
+
+    def save(page: Page, name: str) -> None:
+        complaints = page.locator(".bp5-toast.bp5-intent-danger, .bp4-toast.bp4-intent-danger")
+        assert complaints.count() == 0, complaints.all_text_contents()
+        path = Path(folder, f"{name}.png")
+        page.screenshot(path=path, animations="disabled", caret="hide")
+        assert path.stat().st_size > 20_000, "an empty page"
+
+    return save

@@ -1,0 +1,226 @@
+"""What the browser looks at: a MariaDB with flights and a shop, mirrored, under Dagster's server."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import requests
+import yaml
+
+from mirrorlake.demo import watch_server
+from mirrorlake.demo.embedded import HOST, free_port
+from mirrorlake.demo.mariadb import MariaDB
+from mirrorlake.demo.nyc import NYC_TABLES, read_nyc
+from mirrorlake.demo.shop import create_shop
+
+ROOT = Path(__file__).parents[2]
+USER = "mirror"
+PASSWORD = "p@ss w/örd%"
+TODAY = datetime.now(UTC).date()
+FLIGHTS = 5_000
+# The first days are left to the backfill.
+DAYS = [(TODAY - timedelta(days=6)).isoformat(), TODAY.isoformat()]
+BACKFILL = [(TODAY - timedelta(days=10)).isoformat(), (TODAY - timedelta(days=7)).isoformat()]
+TABLES: dict[str, Any] = {
+    "nyc": {
+        "nyc": {
+            "tables": {
+                "flights": {
+                    "mode": "append",
+                    "key": ["time_hour", "carrier", "flight", "origin"],
+                    "cursor": "time_hour",
+                    "start": "2020-01-01",
+                }
+            }
+        }
+    },
+    "shop": {
+        "shop": {
+            "tables": {
+                "customers": {
+                    "mode": "incremental",
+                    "key": ["id"],
+                    "cursor": "modified_at",
+                    "clean": "table",
+                    "columns": {
+                        "email": {"pii": "hash"},
+                        "phone": {"pii": "mask"},
+                        "first_name": {"pii": "mask"},
+                        "last_name": {"pii": "mask"},
+                        "birth_date": {"pii": "null"},
+                        "street": {"pii": "drop"},
+                    },
+                },
+                "orders": {
+                    "mode": "incremental",
+                    "key": ["id"],
+                    "cursor": "modified_at",
+                    "created": "created_at",
+                },
+            }
+        }
+    },
+}
+
+
+@dataclass(frozen=True)
+class Place:
+    """A folder with a contract file and a DAGSTER_HOME, and the address of the UI over them."""
+
+    folder: Path
+    port: int
+
+    @property
+    def url(self) -> str:
+        return f"http://{HOST}:{self.port}"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {
+            **os.environ,
+            "DAGSTER_HOME": str(self.folder / "dagster"),
+            "MIRRORLAKE_CONFIG": str(self.folder / "mirrorlake.yaml"),
+            "MIRRORLAKE_SENSORS": "off",
+            "MIRRORLAKE_HASH_KEY": "a key for the tests, sixteen or more",
+            "TEST_PASSWORD": PASSWORD,
+            "PYTHONPATH": str(ROOT),
+        }
+
+
+@contextmanager
+def running_place(folder: Path) -> Iterator[Place]:
+    """The sources, mirrored through Dagster, and the UI over them; all of it ends with the block."""
+    with MariaDB.start(folder / "mysql") as server:
+        server.create_user(USER, PASSWORD)
+        place = Place(folder, free_port())
+        _write_files(place, server.port)
+        _fill_sources(server)
+        # The server starts while the runs that it will show are made.
+        with _dagster(place):
+            _mirror(place)
+            _wait_for_location(place)
+            yield place
+
+
+def _write_files(place: Place, port: int) -> None:
+    login = {"host": HOST, "port": port, "user": USER, "password": "${env:TEST_PASSWORD}"}
+    contract = {
+        "version": 1,
+        "lake": {"warehouse": "lake"},
+        "ledger": {"url": "sqlite:///ledger.db"},
+        "privacy": {"hash_key": "${env:MIRRORLAKE_HASH_KEY}"},
+        "sources": {name: {**login, "databases": found} for name, found in TABLES.items()},
+    }
+    path = place.folder / "mirrorlake.yaml"
+    path.write_text(yaml.safe_dump(contract, sort_keys=False), encoding="utf-8")
+    home = place.folder / "dagster"
+    home.mkdir()
+    shutil.copy(ROOT / "dagster.yaml", home)
+    # Its databases are made once, by one process: two at a time get in each other's way.
+    with dg.DagsterInstance.from_config(str(home)) as instance:
+        instance.get_run_records(limit=1)
+
+
+def _fill_sources(server: MariaDB) -> None:
+    [table] = [table for table in NYC_TABLES if table.name == "flights"]
+    rows = read_nyc(table).slice(0, FLIGHTS).to_pylist()
+    # As if they left New York in these days: partitions are days up to today.
+    shift = TODAY - datetime.fromisoformat(rows[-1]["time_hour"]).date()
+    for row in rows:
+        row["time_hour"] = datetime.fromisoformat(row["time_hour"]).replace(tzinfo=None) + shift
+    with server.admin() as admin, admin.cursor() as cursor:
+        columns = ", ".join(f"`{name}` {ddl}" for name, ddl, _ in table.columns)
+        cursor.execute("CREATE DATABASE nyc CHARACTER SET utf8mb4")
+        cursor.execute(
+            f"CREATE TABLE nyc.flights ({columns}, PRIMARY KEY ({', '.join(table.key)}))"
+        )
+        marks = ", ".join(["%s"] * len(table.columns))
+        cursor.executemany(
+            f"INSERT INTO nyc.flights VALUES ({marks})", [tuple(row.values()) for row in rows]
+        )
+        # Nothing changed within the overlap: a later run has no rows to fold, and needs no JVM.
+        create_shop(admin, customers=300, now=datetime.now(UTC) - timedelta(hours=3))
+
+
+def _mirror(place: Place) -> None:
+    """Every table's chain, as the runs of a week leave it."""
+    command = [sys.executable, "-m", "tests.ui.mirror", *DAYS]
+    ran = subprocess.run(
+        command, cwd=ROOT, env=place.environment, capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 0, f"{ran.stdout[-3000:]}\n{ran.stderr[-6000:]}"
+
+
+@contextmanager
+def _dagster(place: Place) -> Iterator[None]:
+    """``dagster dev`` in a session of its own, ended with everything it started."""
+    runtime = place.folder / "runtime"
+    runtime.mkdir()
+    command = [sys.executable, "-m", "dagster", "dev", "-w", str(ROOT / "workspace.yaml")]
+    watched = [sys.executable, "-I", "-S", watch_server.__file__, str(runtime), *command]
+    with (place.folder / "dagster.log").open("ab") as log:
+        watcher = subprocess.Popen(
+            [*watched, "-h", HOST, "-p", str(place.port)],
+            cwd=place.folder,
+            env=place.environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            start_new_session=True,
+        )
+    try:
+        yield
+    finally:
+        for number, seconds in ((signal.SIGTERM, 10), (signal.SIGKILL, 10)):
+            deadline = time.monotonic() + seconds
+            for process in leftovers(place):
+                with suppress(ProcessLookupError):
+                    os.kill(process, number)
+            while leftovers(place) and time.monotonic() < deadline:
+                time.sleep(0.2)
+        watcher.communicate(timeout=30)
+        left = leftovers(place)
+        assert not left, f"outlived the UI: {[line[:200] for line in left.values()]}"
+
+
+def leftovers(place: Place) -> dict[int, str]:
+    """Processes that carry the place's DAGSTER_HOME, with their command lines."""
+    mark = f"DAGSTER_HOME={place.folder / 'dagster'}".encode()
+    found: dict[int, str] = {}
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if mark in (process / "environ").read_bytes().split(b"\0"):
+                found[int(process.name)] = (process / "cmdline").read_text().replace("\0", " ")
+    return found
+
+
+def ask(place: Place, query: str) -> dict[str, Any]:
+    """What the server's GraphQL answers."""
+    answer = requests.post(f"{place.url}/graphql", json={"query": query}, timeout=20)
+    return answer.json()["data"]
+
+
+def _wait_for_location(place: Place) -> None:
+    query = "{ assetNodes { assetKey { path } } }"
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            if ask(place, query)["assetNodes"]:
+                return
+        except requests.RequestException:
+            pass
+        log = (place.folder / "dagster.log").read_text("utf-8", errors="replace")
+        assert time.monotonic() < deadline, f"the UI did not start:\n{log[-4000:]}"
+        time.sleep(0.3)

@@ -1,0 +1,121 @@
+"""Dagster's UI as a person meets it: lineage, checks, partitions, and a backfill from its dialog."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.ui.place import BACKFILL, DAYS, TODAY, Place, ask
+
+GROUP = "/locations/mirrorlake/asset-groups/shop_shop/lineage"
+Keep = Callable[[Page, str], None]
+# A minute on two quiet cores; others may be at work on them too.
+pytestmark = pytest.mark.timeout(900)
+
+
+@pytest.fixture(scope="module")
+def backfill(new_page: Callable[[], Page], keep: Keep) -> str:
+    """Four days of both tables' chains, launched in the UI; returns the backfill's page.
+
+    First of all: the daemon looks for backfills twice a minute, and the other pages are looked at
+    meanwhile.
+    """
+    page = new_page()
+    page.goto(GROUP)
+    page.get_by_role("button", name="Materialize all").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("Launch runs to materialize 6 assets")
+    days = dialog.locator("input[type=text]").first
+    days.fill(f"[{'...'.join(BACKFILL)}]")
+    days.press("Enter")
+    expect(dialog).to_contain_text("4 partitions")
+    keep(page, "backfill-dialog")
+    dialog.get_by_role("button", name="Launch backfill").click()
+    toast = page.get_by_text("Created backfill")
+    expect(toast).to_be_visible()
+    expect(dialog).to_be_hidden()
+    page.get_by_role("link", name="View", exact=True).or_(
+        page.get_by_role("button", name="View", exact=True)
+    ).click()
+    page.wait_for_url("**/runs/b/*")
+    where = page.url
+    page.close()
+    return where
+
+
+def test_lineage_goes_from_the_mysql_table_to_clean(backfill: str, page: Page, keep: Keep) -> None:
+    page.set_viewport_size({"width": 1400, "height": 560})
+    page.goto(GROUP)
+    nodes = page.locator("foreignObject", has_text="Latest event")
+    expect(nodes).to_have_count(8)
+    expect(page.locator("foreignObject", has_text="1 / 1 Passed")).to_have_count(2)
+    for table in ("customers", "orders"):
+        chain = nodes.filter(has_text=f"{table}Latest event").all()
+        assert len(chain) == 4
+        chain.sort(key=lambda node: (node.bounding_box() or {"x": -1.0})["x"])
+        assert "MySQL" in (chain[0].text_content() or "")
+        for node, layer in zip(chain[1:], ("raw", "deduped", "clean"), strict=True):
+            links = node.locator(f"a[href^='/assets/{layer}/shop/shop/{table}']")
+            expect(links.first).to_be_visible()
+            assert "Iceberg" in (node.text_content() or "")
+    keep(page, "lineage")
+
+
+def test_both_sources_are_in_the_global_lineage(backfill: str, page: Page, keep: Keep) -> None:
+    page.goto("/asset-groups")
+    for group, assets in (("nyc_nyc", 4), ("shop_shop", 8)):
+        node = page.locator("foreignObject", has_text=group)
+        expect(node).to_contain_text(f"{assets} assets")
+    expect(page.get_by_text("Materialize all (9)")).to_be_visible()
+
+
+def test_a_tables_checks_show_their_verdicts(backfill: str, page: Page, keep: Keep) -> None:
+    page.goto("/assets/deduped/shop/shop/orders?view=checks")
+    expect(page.get_by_text("row_count").first).to_be_visible()
+    expect(page.get_by_text("unique_key").first).to_be_visible()
+    expect(page.get_by_text("Passed", exact=True).first).to_be_visible()
+    rows = page.get_by_role("row", name="rows in MySQL")
+    expect(rows.first).to_contain_text("1500")
+    expect(page.get_by_role("row", name="rows in the mirror").first).to_contain_text("1500")
+    keep(page, "checks")
+
+
+def test_a_tables_days_show_what_each_holds(backfill: str, page: Page, keep: Keep) -> None:
+    page.goto(f"/assets/raw/shop/shop/orders?view=partitions&partition={DAYS[0]}")
+    expect(page.get_by_text("Materialized (").first).to_be_visible()
+    expect(page.get_by_text(str(TODAY), exact=True).first).to_be_visible()
+    expect(page.get_by_text("dagster/partition_row_count").first).to_be_visible()
+    keep(page, "partitions")
+
+
+def test_the_backfill_succeeds_as_one_run(
+    backfill: str, place: Place, page: Page, keep: Keep
+) -> None:
+    deadline = time.monotonic() + 150
+    page.set_viewport_size({"width": 1400, "height": 400})
+    page.goto(f"{backfill}?tab=runs")
+    while not page.get_by_text("Success", exact=True).is_visible():
+        assert not page.get_by_text("Failure", exact=True).is_visible(), failure(place)
+        assert time.monotonic() < deadline, failure(place)
+        page.wait_for_timeout(1_500)
+        page.reload()
+        page.get_by_text("Launched by").wait_for()
+    expect(page.get_by_text("6 assets")).to_have_count(1)
+    expect(page.get_by_text("...".join(BACKFILL))).to_be_visible()
+    keep(page, "backfill-run")
+    found = ask(place, "{ runsOrError { ... on Runs { results { status tags { key value } } } } }")
+    runs = [
+        run["status"]
+        for run in found["runsOrError"]["results"]
+        if any(tag["key"] == "dagster/backfill" for tag in run["tags"])
+    ]
+    assert runs == ["SUCCESS"]
+    page.goto(f"/assets/raw/shop/shop/orders?view=partitions&partition={BACKFILL[0]}")
+    expect(page.get_by_text("Materialized (11)")).to_be_visible()
+
+
+def failure(place: Place) -> str:
+    return (place.folder / "dagster.log").read_text("utf-8", errors="replace")[-4000:]
