@@ -36,8 +36,10 @@ from mirrorlake.layers import (
     clean_view_sql,
     deduped_layer,
     merge_sql,
+    original_of,
     spark_type,
     text_literal,
+    unplaced_key,
 )
 from mirrorlake.ledger import Ledger, Load
 from mirrorlake.plan import TablePlan
@@ -131,9 +133,8 @@ def _changes(
 ) -> DataFrame:
     """One row per key: the latest observation among these loads, and keys that are gone."""
     rows = _observed(spark, plan, loads, folding.lake)
-    key = [KEY] if plan.keeps_aliases else list(plan.key)
-    if len(loads) > 1 and key:
-        rows = _latest(rows, key)
+    if len(loads) > 1 and plan.key:
+        rows = _latest(rows, plan)
     if plan.keeps_aliases:
         rows = rows.unionByName(_aliases(spark, plan, rows, folding))
     return _projected(spark, rows, plan, layer, folding.hash_key)
@@ -181,11 +182,14 @@ def _original_or_none(there: set[str]) -> str:
     return ORIGINAL if ORIGINAL in there else none
 
 
-def _latest(rows: DataFrame, key: Sequence[str]) -> DataFrame:
+def _latest(rows: DataFrame, plan: TablePlan) -> DataFrame:
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
-    by_key = Window.partitionBy(*(f.col(as_sql_identifier(k)) for k in key)).orderBy(f.desc(SEQ))
+    key = [KEY] if plan.keeps_aliases else [as_sql_identifier(k) for k in plan.key]
+    unplaced = () if plan.keeps_aliases else unplaced_key(plan)
+    parts = [f.col(k) for k in key] + [f.expr(original_of(name)) for name in unplaced]
+    by_key = Window.partitionBy(*parts).orderBy(f.desc(SEQ))
     ranked = rows.withColumn("_mirror_rank", f.row_number().over(by_key))
     return ranked.where("_mirror_rank = 1").drop("_mirror_rank")
 
@@ -196,21 +200,28 @@ def _aliases(spark: SparkSession, plan: TablePlan, rows: DataFrame, folding: Fol
     from pyspark.sql import functions as f
 
     history = _observed(spark, plan, folding.ledger.successful_loads(plan.name), folding.lake)
-    keys = [as_sql_identifier(k) for k in plan.key]
-    texts = history.select(*keys, f.col(KEY)).distinct()
-    current = rows.select(
-        f.col(KEY).alias("_now_key"), *(f.col(k).alias(f"_now_{i}") for i, k in enumerate(keys))
-    )
-    other = texts.join(current, f.col(KEY) == f.col("_now_key"))
+    names = [as_sql_identifier(k) for k in plan.key]
+    # Of a key's part without a place in its column, the original text is what it is written as.
+    kept = [*names, *([_key_originals(plan)] if unplaced_key(plan) else [])]
+    texts = history.selectExpr(*kept, KEY).distinct()
+    now = rows.selectExpr(*kept, KEY).toDF(*(f"_now_{i}" for i in range(len(kept))), "_now_key")
+    other = texts.join(now, f.col(KEY) == f.col("_now_key"))
     same = f.lit(True)
-    for i, k in enumerate(keys):
-        same = same & f.col(k).eqNullSafe(f.col(f"_now_{i}"))
-    gone = other.where(~same).select(*keys, f.col(KEY))
+    for i, name in enumerate(texts.columns[:-1]):
+        same = same & f.col(as_sql_identifier(name)).eqNullSafe(f.col(f"_now_{i}"))
+    gone = other.where(~same)
     for field in rows.schema.fields:
-        if field.name not in (*plan.key, KEY):
+        if field.name not in texts.columns:
             value = f.lit(True) if field.name == GONE else f.lit(None)
             gone = gone.withColumn(field.name, value.cast(field.dataType))
     return gone.select(*(as_sql_identifier(c) for c in rows.columns))
+
+
+def _key_originals(plan: TablePlan) -> str:
+    """SQL of the originals of the key's columns alone, NULL where there are none."""
+    names = ", ".join(text_literal(name) for name in unplaced_key(plan))
+    of_key = f"filter({ORIGINAL}, x -> x.column IN ({names}))"
+    return f"CASE WHEN size({of_key}) > 0 THEN {of_key} END AS {ORIGINAL}"
 
 
 def _projected(
@@ -236,8 +247,7 @@ def _with_originals(sql: str, columns: Sequence[str]) -> str:
     name, _, after = rest.partition("\0")
     if ORIGINAL not in columns:
         return f"{before}CAST(NULL AS STRING){after}"
-    entry = f"filter({ORIGINAL}, x -> x.column = {text_literal(name)})"
-    return f"{before}try_element_at({entry}, 1).text{after}"
+    return f"{before}{original_of(name)}{after}"
 
 
 def _apply(

@@ -121,7 +121,7 @@ def text_literal(text: str) -> str:
 def merge_sql(plan: TablePlan, layer: Layer) -> str:
     """The MERGE of ``mirror_changes`` into a layer."""
     names = [name for name, _, _ in layer.columns] + ([ORIGINAL] if layer.original else [])
-    on = " AND ".join(f"t.{as_sql_identifier(k)} = s.{as_sql_identifier(k)}" for k in plan.key)
+    on = " AND ".join(_same_key_part(plan, layer, name) for name in plan.key)
     differs = " OR ".join(
         _differs(name, kind) for name, kind, _ in layer.columns if name not in plan.key
     )
@@ -141,6 +141,29 @@ def merge_sql(plan: TablePlan, layer: Layer) -> str:
     return f"MERGE INTO {layer.identifier.sql} t USING mirror_changes s ON {on} " + " ".join(
         clauses
     )
+
+
+def unplaced_key(plan: TablePlan) -> tuple[str, ...]:
+    """Key columns whose values may have no place in their type (a zero date, a text that UTF-8
+    can't hold): several keys then share one value, and their original texts tell them apart."""
+    originals = {e.name for e in plan.columns if e.original is not None}
+    return tuple(name for name in plan.key if name in originals)
+
+
+def original_of(name: str, table: str = "") -> str:
+    """SQL of a column's original text in a row, NULL where there is none."""
+    of = f"{table}." if table else ""
+    return f"try_element_at(filter({of}{ORIGINAL}, x -> x.column = {text_literal(name)}), 1).text"
+
+
+def _same_key_part(plan: TablePlan, layer: Layer, name: str) -> str:
+    column = as_sql_identifier(name)
+    if name not in unplaced_key(plan):
+        return f"t.{column} = s.{column}"
+    same = f"t.{column} <=> s.{column}"
+    if layer.original is None or (layer.name == "clean" and name in plan.rules):
+        return same  # a keyed hash is of the original too
+    return f"{same} AND {original_of(name, 't')} <=> {original_of(name, 's')}"
 
 
 def _differs(name: str, kind: str) -> str:

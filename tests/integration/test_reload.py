@@ -251,7 +251,7 @@ def test_keys_of_every_kind_are_looked_up(
 def test_a_key_that_has_no_place_keeps_its_small_window(
     sql: Sql, engine_for: EngineFor, server: MariaDB
 ) -> None:
-    """A zero date in the key can't be looked up: the file that holds it stays."""
+    """Zero and half dates in the key can't be looked up: their file stays; each is a key still."""
     sql(
         "CREATE TABLE t (k INT, l DATE, v INT, modified_at DATETIME(6) NOT NULL, "
         "PRIMARY KEY (k, l), KEY (modified_at))"
@@ -259,10 +259,31 @@ def test_a_key_that_has_no_place_keeps_its_small_window(
     engine = engine_for({"t": {**ORDERS, "key": ["k", "l"]}})
     contract = engine.config.table("t")
     engine.sync(contract)
-    sql(f"INSERT INTO t VALUES (1, '0000-00-00', 1, {at('01:00')})")
+    dates = ("0000-00-00", "2020-00-00", "2020-01-00", "2020-01-01")
+    sql(*(f"INSERT INTO t VALUES (1, '{d}', 1, {at('01:00')})" for d in dates))
     engine.sync(contract)
-    sql(f"UPDATE t SET v = 2, modified_at = {at('05:00', TODAY)}")
+    assert_equal(server, engine, "t")
+    sql(f"UPDATE t SET v = 2, modified_at = {at('05:00', TODAY)} WHERE l <> '2020-01-00'")
     assert engine.reload(contract, DAY, DAY).replaced == 0
+    engine.sync(contract)
+    assert_equal(server, engine, "t")
+
+
+def test_a_collated_key_beside_a_zero_date(
+    sql: Sql, engine_for: EngineFor, server: MariaDB
+) -> None:
+    """Two texts of one key, and two keys that only their zero dates tell apart."""
+    sql(
+        "CREATE TABLE t (k VARCHAR(9), l DATE, modified_at DATETIME(6) NOT NULL, "
+        "PRIMARY KEY (k, l), KEY (modified_at)) COLLATE utf8mb4_general_ci",
+        f"INSERT INTO t VALUES ('a', '0000-00-00', {at('01:00')}), ('a', '2020-00-00', {at('01:00')})",
+    )
+    engine = engine_for({"t": {**ORDERS, "key": ["k", "l"]}})
+    contract = engine.config.table("t")
+    engine.sync(contract)
+    sql(f"UPDATE t SET k = 'A', modified_at = {at('05:00', TODAY)} WHERE l = '2020-00-00'")
+    engine.sync(contract)
+    assert_equal(server, engine, "t")
 
 
 def test_append_by_key_reloads_the_keys_that_the_day_was_given(
