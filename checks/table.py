@@ -23,6 +23,8 @@ def build_checks(contract: TableContract) -> list[dg.AssetChecksDefinition]:
 def _words(contract: TableContract) -> dict[str, dict[str, str]]:
     """Per layer: the name of each check and what it promises."""
     deduped = {
+        "contract": "The columns, types, ranges and NULLs that MySQL's columns promise; no other "
+        "column.",
         "row_count": "Rows older than settle: as many in deduped as in MySQL; of a full copy, all "
         "that it read.",
     }
@@ -31,8 +33,9 @@ def _words(contract: TableContract) -> dict[str, dict[str, str]]:
     return {
         "deduped": deduped,
         "clean": {
-            "no_pii": "Dropped and card columns are absent, masked ones don't come through as "
-            "they are.",
+            "contract": "Deduped's columns as the rules leave them: dropped ones absent, nulled "
+            "ones NULL, masked and hashed ones of that shape.",
+            "no_pii": "No layer holds card columns; no hidden value of deduped is shown in clean.",
         },
     }
 

@@ -1,23 +1,34 @@
-"""What each check looks at and what it makes of it."""
+"""What each check looks at and what it makes of it.
 
+A check of rows remembers in the ledger which snapshot it last found good: then only rows of newer
+files are read. Executed alone, by a person, it looks at all of them again.
+"""
+
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import dagster as dg
+from pyiceberg.table import Table
 
 from mirrorlake.config import TableContract
+from mirrorlake.errors import LakeError
+from mirrorlake.exposure import find_exposed, stored_pci
+from mirrorlake.lake.stream import read_batches
+from mirrorlake.lake.views import read_view
 from mirrorlake.ledger import Load
 from mirrorlake.mysql.connect import session
 from mirrorlake.observe import (
     Tally,
+    clean_of,
+    deduped_of,
+    deduped_table,
     duplicate_keys,
-    exposed_columns,
-    shown_columns,
-    stored_pci,
     tally_full,
     tally_rows,
 )
+from mirrorlake.plan import TablePlan
 from mirrorlake.sync import Engine
 from resources.failures import told
 
@@ -30,6 +41,33 @@ class Verdict:
     metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
     words: str | None = None
     severity: dg.AssetCheckSeverity = dg.AssetCheckSeverity.ERROR
+
+
+@dataclass(frozen=True)
+class Look:
+    """One look at one layer of a table; ``whole``: at rows that were found good before, too."""
+
+    engine: Engine
+    contract: TableContract
+    layer: str
+    whole: bool
+
+    def good_snapshot(self, name: str, terms: str) -> int | None:
+        """The snapshot that a check last found good on the same terms."""
+        said = None if self.whole else self.engine.ledger.definition(self._name(name))
+        good = json.loads(said) if said else {}
+        return good["snapshot"] if good.get("terms") == terms else None
+
+    def found_good(self, name: str, terms: str, table: Table) -> None:
+        """Remember that this check found the table good as it was loaded."""
+        snapshot = _snapshot(table)
+        if snapshot is not None:
+            text = json.dumps({"snapshot": snapshot, "terms": terms})
+            self.engine.ledger.record_definition(self._name(name), text)
+
+    def _name(self, name: str) -> str:
+        layer = deduped_of if self.layer == "deduped" else clean_of
+        return f"{name} {layer(self.contract)}"
 
 
 def judge(
@@ -46,10 +84,12 @@ def judge(
         Failure: a look failed; the first reason.
     """
     failed: dg.Failure | None = None
+    alone = not context.op_execution_context.run.asset_selection
     for name in names:
         try:
             with told(0, again=False):
-                verdict = _JUDGES[name](context.resources.engine.engine, contract)
+                look = Look(context.resources.engine.engine, contract, key.path[0], whole=alone)
+                verdict = _JUDGES[name](look)
         except dg.Failure as error:
             failed = failed or error
             continue
@@ -65,18 +105,60 @@ def judge(
         raise failed
 
 
-def judge_keys(engine: Engine, contract: TableContract) -> Verdict:
+def judge_keys(look: Look) -> Verdict:
     """Whether every key stands in one row only."""
-    twice = duplicate_keys(engine.lake, contract)
-    words = f"{twice} rows of deduped repeat a key" if twice else None
-    return Verdict(twice == 0, {"rows beyond the first of their key": twice}, words)
+    contract, lake = look.contract, look.engine.lake
+    table, terms = deduped_table(lake, contract), ", ".join(contract.key)
+    if (good := look.good_snapshot("unique_key", terms)) and good == _snapshot(table):
+        return Verdict(True, words="Deduped has not changed since it was last found good")
+    twice = duplicate_keys(lake, contract)
+    if twice:
+        words = f"{twice} rows of deduped repeat a key"
+        return Verdict(False, {"rows beyond the first of their key": twice}, words)
+    look.found_good("unique_key", terms, table)
+    return Verdict(True, {"rows beyond the first of their key": 0})
 
 
-def judge_rows(engine: Engine, contract: TableContract) -> Verdict:
+def judge_contract(look: Look) -> Verdict:
+    """Whether a layer has the contract's columns, and its rows what MySQL's columns promise."""
+    from checks.contract import build_schema, find_broken, fingerprint, layer_of
+
+    engine, contract = look.engine, look.contract
+    with session(engine.config.sources[contract.source], contract.database) as connection:
+        plan = engine.plan(contract, connection)
+    if drift := _drift(engine, plan):
+        return Verdict(False, words=drift, severity=dg.AssetCheckSeverity.WARN)
+    layer = layer_of(plan, look.layer)
+    schema, terms = build_schema(plan, layer), fingerprint(plan, layer)
+    table = engine.lake.load(layer.identifier)
+    if table is None:
+        view = read_view(engine.lake, layer.identifier)
+        if view is None:
+            raise LakeError(
+                f"lake table {layer.identifier} is not there",
+                table=contract.name,
+                next_step="Materialise the table's chain first",
+            )
+        broken, _ = find_broken(schema, view.schema, ())
+        seen: dict[str, Any] = {"rows": "those of deduped: clean is a view"}
+    else:
+        since = look.good_snapshot("contract", terms)
+        rows = read_batches(engine.lake, table, since=since)
+        broken, looked_at = find_broken(schema, table.schema(), rows)
+        seen = {"rows looked at": looked_at, "rows found good before": since is not None}
+        if not broken:
+            look.found_good("contract", terms, table)
+    cells = {f"{b.column} {b.what}": b.cells for b in broken}
+    words = "; ".join(f"{b.column} {b.what}: {b.cells}" for b in broken) or None
+    return Verdict(not broken, {"columns": len(schema.columns), **seen, **cells}, words)
+
+
+def judge_rows(look: Look) -> Verdict:
     """Whether the mirror has the rows that MySQL has.
 
     Fewer is an error; more is a warning: loads of incremental and append tables don't see deletes.
     """
+    engine, contract = look.engine, look.contract
     load = engine.ledger.last_load(contract.name, "success")
     tally = None if load is None else _tally(engine, contract, load)
     if tally is None:
@@ -97,18 +179,32 @@ def judge_rows(engine: Engine, contract: TableContract) -> Verdict:
     return Verdict(True, metadata)
 
 
-def judge_privacy(engine: Engine, contract: TableContract) -> Verdict:
+def judge_privacy(look: Look) -> Verdict:
     """Whether clean shows nothing that the contract hides, and no layer holds card columns."""
-    lake, ledger = engine.lake, engine.ledger
-    shown = shown_columns(lake, ledger, contract)
-    wrong = exposed_columns(contract, shown)
-    stored = stored_pci(lake, ledger, contract)
-    found = [f"{column} {what}" for column, what in wrong.items()]
+    lake, contract = look.engine.lake, look.contract
+    exposed = find_exposed(lake, contract)
+    stored = stored_pci(lake, look.engine.ledger, contract)
+    found = [f"{column} {what}" for column, what in exposed.found.items()]
     found += [
         f"{column} is in {table}, and is never to be read" for column, table in stored.items()
     ]
-    metadata = {"columns shown": len(shown), "columns with a rule": len(contract.columns)}
+    metadata = {"columns shown": exposed.columns, "columns with a rule": len(contract.columns)}
     return Verdict(not found, metadata, "; ".join(found) or None)
+
+
+def _drift(engine: Engine, plan: TablePlan) -> str | None:
+    """What changed in MySQL since the table was loaded, if anything."""
+    versions = engine.ledger.schema_versions(plan.name)
+    if not versions or versions[-1] == plan.version:
+        return None
+    added, other = plan.version.changes_from(versions[-1])
+    changes = "; ".join([*(f"{name} was added" for name in added), *other])
+    return f"MySQL's columns changed since the load, and rows were not looked at: {changes}"
+
+
+def _snapshot(table: Table) -> int | None:
+    snapshot = table.current_snapshot()
+    return snapshot.snapshot_id if snapshot else None
 
 
 def _tally(engine: Engine, contract: TableContract, load: Load) -> Tally | None:
@@ -118,4 +214,9 @@ def _tally(engine: Engine, contract: TableContract, load: Load) -> Tally | None:
         return tally_rows(connection, engine.plan(contract, connection), engine.lake, load)
 
 
-_JUDGES = {"row_count": judge_rows, "unique_key": judge_keys, "no_pii": judge_privacy}
+_JUDGES = {
+    "contract": judge_contract,
+    "no_pii": judge_privacy,
+    "row_count": judge_rows,
+    "unique_key": judge_keys,
+}

@@ -59,22 +59,29 @@ def deduped_layer(plan: TablePlan) -> Layer:
 
 def clean_layer(plan: TablePlan) -> Layer:
     """The columns that people may see, by the contract's rules."""
-    columns: list[tuple[str, str, str]] = []
-    for exact in plan.columns:
-        rule, name = plan.rules.get(exact.name), as_sql_identifier(exact.name)
-        if rule == "null":
-            columns.append(
-                (exact.name, exact.iceberg, f"CAST(NULL AS {spark_type(exact.iceberg)})")
-            )
-        elif rule == "mask":
-            columns.append((exact.name, "string", mask_sql(name)))
-        elif rule == "hash":
-            columns.append(
-                (exact.name, "string", f"mirror_hash({_as_text(exact.name, exact.iceberg)})")
-            )
-        elif rule is None:
-            columns.append((exact.name, exact.iceberg, name))
-    return Layer("clean", plan.clean, tuple(columns), _shown_originals(plan))
+    columns = (clean_column(e.name, e.iceberg, plan.rules.get(e.name)) for e in plan.columns)
+    shown = tuple(column for column in columns if column is not None)
+    return Layer("clean", plan.clean, shown, _shown_originals(plan))
+
+
+def clean_column(column: str, iceberg: str, rule: str | None) -> tuple[str, str, str] | None:
+    """A column of clean as (name, Iceberg type, SQL over deduped); None if it is not to be there.
+
+    Args:
+        column: as deduped spells it.
+        iceberg: its type in deduped.
+        rule: what the contract says of it (``pii``), if anything.
+    """
+    name = as_sql_identifier(column)
+    if rule == "drop":
+        return None
+    if rule == "null":
+        return column, iceberg, f"CAST(NULL AS {spark_type(iceberg)})"
+    if rule == "mask":
+        return column, "string", mask_sql(name)
+    if rule == "hash":
+        return column, "string", f"mirror_hash({_as_text(column, iceberg)})"
+    return column, iceberg, name
 
 
 def _as_text(name: str, iceberg: str) -> str:

@@ -7,14 +7,11 @@ look is an exception.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
-import pyarrow as pa
 from pyiceberg.expressions import (
     AlwaysTrue,
     And,
@@ -30,15 +27,15 @@ from pymysql.connections import Connection
 from mirrorlake.config import TableContract
 from mirrorlake.errors import LakeError
 from mirrorlake.lake.catalog import Identifier, Lake
+from mirrorlake.lake.stream import read_batches
 from mirrorlake.lake.tables import DAY
 from mirrorlake.ledger import Ledger, Load
 from mirrorlake.mysql.connect import quote, rows_of
 from mirrorlake.plan import TablePlan
+from mirrorlake.repeats import count_repeats
 from mirrorlake.windows import time_bound
 
 _TIMES = ("datetime", "timestamp", "date")
-# Of `SELECT … AS `name`, … FROM`: each column that a view gives out.
-_SHOWN = re.compile(r" AS `((?:[^`]|``)+)`(?=, | FROM )")
 
 
 def deduped_of(contract: TableContract) -> Identifier:
@@ -71,82 +68,14 @@ def raw_days(lake: Lake, ledger: Ledger, contract: TableContract) -> dict[date, 
 
 
 def duplicate_keys(lake: Lake, contract: TableContract) -> int:
-    """How many keys stand in more than one row of deduped. Reads the key's columns, nothing else.
+    """How many rows of deduped repeat the key of another. Reads the key's columns, nothing else.
 
     Raises:
         LakeError: the table is not there, or can't be read.
     """
-    table = _deduped(lake, contract)
+    table = deduped_table(lake, contract)
     key = _names(table, contract.key)
-    with lake.translated(contract.name):
-        keys: pa.Table = table.scan(selected_fields=key).to_arrow()
-    return keys.num_rows - keys.group_by(list(key)).aggregate([]).num_rows
-
-
-def shown_columns(lake: Lake, ledger: Ledger, contract: TableContract) -> dict[str, str | None]:
-    """The columns of clean; of a view each with the SQL that makes it, of a table with None.
-
-    Raises:
-        LakeError: clean is neither there as a table nor was it made as a view.
-    """
-    identifier = clean_of(contract)
-    table = lake.load(identifier)
-    if table is not None:
-        return {field.name: None for field in table.schema().fields}
-    definition = ledger.definition(f"view {identifier}")
-    if definition is None:
-        raise LakeError(
-            f"clean table {identifier} is not there",
-            table=contract.name,
-            next_step="Materialise the table's chain first",
-        )
-    return view_columns(definition)
-
-
-def view_columns(definition: str) -> dict[str, str | None]:
-    """The columns that a view of ours gives out, each with its SQL.
-
-    >>> view_columns("SELECT `a` AS `a`, f(`b`) AS `b` FROM `lake`.`n`.`t`")
-    {'a': '`a`', 'b': 'f(`b`)'}
-    """
-    shown: dict[str, str | None] = {}
-    start = len("SELECT ")
-    for match in _SHOWN.finditer(definition):
-        shown[match[1].replace("``", "`")] = definition[start : match.start()]
-        start = match.end() + len(", ")
-    return shown
-
-
-def exposed_columns(contract: TableContract, shown: Mapping[str, str | None]) -> dict[str, str]:
-    """Columns of clean that break the contract's rules, each with what is wrong.
-
-    A ruled column must not come through as it is: dropped and PCI columns not at all.
-    """
-    wrong: dict[str, str] = {}
-    for name, sql in shown.items():
-        rule = contract.column_rule(name)
-        if rule is None:
-            continue
-        if rule.pci:
-            wrong[name] = "is never to be read (pci)"
-        elif rule.pii == "drop":
-            wrong[name] = "is to be dropped (pii)"
-        elif sql is not None and sql.strip("`") == name:
-            wrong[name] = f"is shown as it is, and the rule is {rule.pii} (pii)"
-    return wrong
-
-
-def stored_pci(lake: Lake, ledger: Ledger, contract: TableContract) -> dict[str, str]:
-    """PCI columns that stand in any table of the chain: name of the column → of the table."""
-    excluded = {name.casefold() for name in contract.excluded}
-    there = [lake.load(deduped_of(contract)), lake.load(clean_of(contract))]
-    tables = [*raw_tables(lake, ledger, contract), *(t for t in there if t is not None)]
-    return {
-        field.name: ".".join(table.name())
-        for table in tables
-        for field in table.schema().fields
-        if field.name.casefold() in excluded
-    }
+    return count_repeats(lambda: read_batches(lake, table, key))
 
 
 @dataclass(frozen=True)
@@ -180,7 +109,7 @@ class Tally:
 def tally_full(lake: Lake, contract: TableContract, load: Load) -> Tally:
     """The rows that the newest copy read, against deduped."""
     rows = load.receipt.rows if load.receipt else 0
-    table = _deduped(lake, contract)
+    table = deduped_table(lake, contract)
     return Tally("the newest copy", rows, _count(lake, table, AlwaysTrue()), 0)
 
 
@@ -201,7 +130,7 @@ def tally_rows(
         return None
     old, changed, value, first = bounds
     where = f"FROM {quote(plan.table.database)}.{quote(plan.table.name)} WHERE"
-    table = _deduped(lake, plan.contract)
+    table = deduped_table(lake, plan.contract)
     cursor = plan.cursor.name
     # A cursor without a place in its typed column is a zero date: NULL in the lake, first in MySQL.
     older = LessThan(cursor, value)  # pyright: ignore[reportCallIssue]
@@ -257,7 +186,12 @@ def _plain(row: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(v.replace(tzinfo=None) if isinstance(v, datetime) else v for v in row)
 
 
-def _deduped(lake: Lake, contract: TableContract) -> Table:
+def deduped_table(lake: Lake, contract: TableContract) -> Table:
+    """Deduped, as the catalog has it now.
+
+    Raises:
+        LakeError: it is not there, or can't be read.
+    """
     table = lake.load(deduped_of(contract))
     if table is None:
         raise LakeError(

@@ -23,6 +23,7 @@ from tests.location.contracts import SMALL
 
 Write = Callable[[Any], Path]
 
+TABLES = ("kinds", "log", "orders")
 # key → (depends on, partitioned, group, pool): the location of `SMALL`, whole.
 SNAPSHOT = {
     f"{layer}/s/shop/{table}": (
@@ -31,7 +32,7 @@ SNAPSHOT = {
         "s_shop",
         "mysql_s" if layer == "raw" else None,
     )
-    for table in ("kinds", "log", "orders")
+    for table in TABLES
     for upstream, layer in (
         (None, "mysql"),
         ("mysql", "raw"),
@@ -40,14 +41,11 @@ SNAPSHOT = {
     )
 }
 CHECKS = {
-    "deduped/s/shop/orders:row_count",
+    *(f"{layer}/s/shop/{table}:contract" for layer in ("deduped", "clean") for table in TABLES),
+    *(f"deduped/s/shop/{table}:row_count" for table in TABLES),
+    *(f"clean/s/shop/{table}:no_pii" for table in TABLES),
     "deduped/s/shop/orders:unique_key",
-    "clean/s/shop/orders:no_pii",
-    "deduped/s/shop/kinds:row_count",
     "deduped/s/shop/kinds:unique_key",
-    "clean/s/shop/kinds:no_pii",
-    "deduped/s/shop/log:row_count",
-    "clean/s/shop/log:no_pii",
 }
 
 

@@ -1,0 +1,207 @@
+"""The pandera schema of a layer, made from the table's contract and its columns in MySQL.
+
+It says, per column: that it is there and no other, its type, its range or length as MySQL declares
+it, whether it may be NULL (a value that has no place in its column is NULL, and then its original
+stands beside it), and what the rules of clean leave of it. It is checked with pandera's pandas
+backend over Arrow columns: the rows come as batches of one data file, are not copied, and no Spark
+is started (`pandera.pyspark` would need a session, and a job per column).
+
+That a key stands in one row only is `unique_key`'s business: no batch can see it alone.
+"""
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+import pandera.pandas as pa_checks
+import pyarrow as pa
+import pyarrow.compute as _compute
+from pyiceberg.io.pyarrow import schema_to_pyarrow
+from pyiceberg.schema import Schema
+
+from mirrorlake.lake.tables import ORIGINAL, current_schema
+from mirrorlake.layers import Layer, clean_layer, deduped_layer
+from mirrorlake.mysql.introspect import Column
+from mirrorlake.plan import TablePlan
+from mirrorlake.schema import Exact
+
+pc: Any = _compute  # its functions are made at import: type checkers see none of them
+_VERSION = 1
+"""Grows when this module comes to ask more of rows."""
+_BITS = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
+_MASKED = r"\*{8}(?s:..)?"
+_HASHED = r"[0-9a-f]{64}"
+
+
+@dataclass(frozen=True)
+class Broken:
+    """One thing that rows (or the table itself) do not keep, and how many cells break it."""
+
+    column: str
+    what: str
+    cells: int
+
+
+def build_schema(plan: TablePlan, layer: Layer) -> pa_checks.DataFrameSchema:
+    """The schema of deduped or clean, as `deduped_layer` and `clean_layer` name its columns."""
+    types = arrow_types(
+        current_schema([(n, t) for n, t, _ in layer.columns], layer.original is not None)
+    )
+    exact = {e.name: e for e in plan.columns}
+    with_originals = layer.original is not None
+    columns = {
+        name: _column(plan, layer, exact[name], types[name], with_originals)
+        for name, _, _ in layer.columns
+    }
+    whole: list[pa_checks.Check] = []
+    if with_originals:
+        columns[ORIGINAL] = pa_checks.Column(pd.ArrowDtype(types[ORIGINAL]), nullable=True)
+        kept = [e for e in plan.columns if e.original and e.name in columns]
+        whole = [check for e in kept if not _rule(plan, layer, e) for check in _paired(plan, e)]
+    return pa_checks.DataFrameSchema(columns, checks=whole, strict=True, name=str(layer.identifier))
+
+
+def layer_of(plan: TablePlan, name: str) -> Layer:
+    """`deduped` or `clean` of a table."""
+    return deduped_layer(plan) if name == "deduped" else clean_layer(plan)
+
+
+def fingerprint(plan: TablePlan, layer: Layer) -> str:
+    """A text that changes with whatever `build_schema` reads: rows that passed need no second
+    look while it stays."""
+    said = (plan.table.columns, sorted(plan.rules.items()), plan.key, layer, _VERSION)
+    return hashlib.sha256(repr(said).encode()).hexdigest()[:16]
+
+
+def find_broken(
+    schema: pa_checks.DataFrameSchema, table: Schema, batches: Iterable[pa.RecordBatch]
+) -> tuple[list[Broken], int]:
+    """What a lake table does not keep of its schema, and how many rows were looked at.
+
+    Its columns and types come first; rows are only looked at where these are right.
+    """
+    empty = _frame(schema_to_pyarrow(table, include_field_ids=False).empty_table())
+    found = Counter(_failures(schema, empty))
+    rows = 0
+    for batch in () if found else batches:
+        rows += batch.num_rows
+        found.update(_failures(schema, _frame(pa.Table.from_batches([batch]))))
+    return [Broken(c, what, n) for (c, what), n in sorted(found.items())], rows
+
+
+def arrow_types(schema: Schema) -> Mapping[str, pa.DataType]:
+    """The Arrow types in which rows of an Iceberg schema are read."""
+    arrow = schema_to_pyarrow(schema, include_field_ids=False)
+    return {field.name: field.type for field in arrow}
+
+
+def _frame(rows: pa.Table) -> pd.DataFrame:
+    return rows.to_pandas(types_mapper=pd.ArrowDtype)
+
+
+def _failures(schema: pa_checks.DataFrameSchema, frame: pd.DataFrame) -> Iterator[tuple[str, str]]:
+    """(column, what) of each failing cell. Their values stay where they are."""
+    try:
+        schema.validate(frame, lazy=True)
+    except pa_checks.errors.SchemaErrors as errors:
+        for case in errors.failure_cases.itertuples():
+            if case.check == "column_in_dataframe":
+                yield str(case.failure_case), "is missing"
+            elif case.check == "column_in_schema":
+                yield str(case.failure_case), "is not to be there"
+            elif str(case.check).startswith("dtype"):
+                yield str(case.column), f"has type {case.failure_case}"
+            elif case.check == "not_nullable":
+                yield str(case.column), "is NULL"
+            else:
+                # Checks of the whole frame are told once per cell of the failing row.
+                name, _, what = str(case.check).rpartition("\0")
+                if not name:
+                    yield str(case.column), what
+                elif case.column == name:
+                    yield name, what
+
+
+# --- columns --------------------------------------------------------------------------------------
+
+
+def _rule(plan: TablePlan, layer: Layer, exact: Exact) -> str | None:
+    return plan.rules.get(exact.name) if layer.name == "clean" else None
+
+
+def _column(
+    plan: TablePlan, layer: Layer, exact: Exact, kind: pa.DataType, with_originals: bool
+) -> pa_checks.Column:
+    rule, source = _rule(plan, layer, exact), plan.table.column(exact.name)
+    # A NULL with an original beside it is looked for in the whole row (`_paired`).
+    excused = exact.original is not None and (with_originals or rule is not None)
+    nullable = rule == "null" or excused or (source.nullable and exact.name not in plan.key)
+    checks = list(_shape(rule) if rule else _range(source))
+    return pa_checks.Column(pd.ArrowDtype(kind), nullable=nullable, checks=checks)
+
+
+def _shape(rule: str) -> Iterator[pa_checks.Check]:
+    """What a rule leaves of a value."""
+    if rule == "null":
+        yield _check("is not NULL", lambda cells: cells.isna(), ignore_na=False)
+    elif rule == "mask":
+        yield _check("is not masked", lambda cells: cells.str.fullmatch(_MASKED))
+    elif rule == "hash":
+        yield _check("is not hashed", lambda cells: cells.str.fullmatch(_HASHED))
+
+
+def _range(source: Column) -> Iterator[pa_checks.Check]:
+    """What MySQL's own declaration of the column promises of each value."""
+    bits = _BITS.get(source.data_type)
+    if bits is not None:
+        low = 0 if source.unsigned else -(2 ** (bits - 1))
+        high = 2 ** (bits if source.unsigned else bits - 1) - 1
+        yield _check(
+            f"is not in {source.column_type}", lambda cells: (cells >= low) & (cells <= high)
+        )
+    length = source.length
+    if source.data_type in ("char", "varchar") and length is not None:
+        yield _check(
+            f"is longer than {source.column_type}", lambda cells: cells.str.len() <= length
+        )
+    if source.data_type in ("binary", "varbinary") and length is not None:
+        yield _check(
+            f"is longer than {source.column_type}",
+            lambda cells: pd.Series(
+                pc.binary_length(pa.array(cells)).to_pandas() <= length, index=cells.index
+            ),
+        )
+
+
+def _paired(plan: TablePlan, exact: Exact) -> Iterator[pa_checks.Check]:
+    """Originals and values of one column: none beside a value, one beside a NULL that MySQL can't
+    have."""
+    name = exact.name
+    if not exact.keeps_value:
+        yield _row_check(
+            name, "has an original beside a value", lambda f: f[name].isna() | ~_has(f, name)
+        )
+    if not plan.table.column(name).nullable:
+        yield _row_check(
+            name, "is NULL without an original", lambda f: f[name].notna() | _has(f, name)
+        )
+
+
+def _has(frame: pd.DataFrame, name: str) -> Any:
+    """Which rows keep an original of a column."""
+    kept = [
+        any(entry["column"] == name for entry in entries or ()) for entries in frame[ORIGINAL].array
+    ]
+    return pd.Series(kept, index=frame.index, dtype=bool)
+
+
+def _check(what: str, holds: Callable[[Any], Any], *, ignore_na: bool = True) -> pa_checks.Check:
+    return pa_checks.Check(holds, name=what, error=what, ignore_na=ignore_na)
+
+
+def _row_check(column: str, what: str, holds: Callable[[Any], Any]) -> pa_checks.Check:
+    text = f"{column}\0{what}"
+    return pa_checks.Check(holds, name=text, error=text, ignore_na=False)

@@ -1,0 +1,47 @@
+"""Reading a lake table's rows without Spark, in memory that does not grow with the table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+from pyiceberg.expressions import AlwaysTrue
+from pyiceberg.io.pyarrow import ArrowScan, schema_to_pyarrow
+from pyiceberg.table import Table
+
+from mirrorlake.lake.catalog import Lake
+
+
+def read_batches(
+    lake: Lake, table: Table, columns: Sequence[str] = ("*",), since: int | None = None
+) -> Iterator[pa.RecordBatch]:
+    """All rows of the snapshot that ``table`` was loaded at, in no order, typed as its schema says.
+
+    One data file is in memory at a time: PyIceberg's own reader of batches starts every file of the
+    scan at once.
+
+    Args:
+        columns: those that are read; all by default.
+        since: a snapshot of the table: rows of files that it had already are left out.
+
+    Raises:
+        LakeError: the catalog or the storage failed.
+    """
+    scan = table.scan(selected_fields=tuple(columns))
+    projection = scan.projection()
+    schema = schema_to_pyarrow(projection, include_field_ids=False)
+    reader = ArrowScan(table.metadata, table.io, projection, AlwaysTrue())
+    with lake.translated(".".join(table.name())):
+        seen = _paths(table, since)
+        for task in scan.plan_files():
+            if task.file.file_path in seen:
+                continue
+            for batch in reader.to_record_batches([task]):
+                arrays = [batch.column(field.name).cast(field.type) for field in schema]
+                yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _paths(table: Table, snapshot: int | None) -> set[str]:
+    if snapshot is None or table.snapshot_by_id(snapshot) is None:
+        return set()
+    return {task.file.file_path for task in table.scan(snapshot_id=snapshot).plan_files()}

@@ -1,0 +1,77 @@
+"""Rows of a lake table file by file, and those of new files alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyiceberg.table import Table
+
+from mirrorlake.config import LakeConfig
+from mirrorlake.lake import stream
+from mirrorlake.lake.catalog import Identifier, Lake
+from mirrorlake.lake.stream import read_batches
+from mirrorlake.lake.tables import current_schema, ensure_current_table
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return Lake(LakeConfig(warehouse=str(tmp_path / "lake")))
+
+
+def filled(lake: Lake, *commits: list[int]) -> Table:
+    columns = current_schema([("id", "long"), ("word", "string")], False)
+    table = ensure_current_table(lake, Identifier("n", "t"), columns)
+    for ids in commits:
+        words = [f"word {i}" for i in ids]
+        table.append(pa.table({"id": ids, "word": words}, table.schema().as_arrow()))
+    return table
+
+
+def ids(lake: Lake, table: Table, since: int | None = None) -> list[int]:
+    return sorted(i for b in read_batches(lake, table, ("id",), since) for i in b["id"].to_pylist())
+
+
+def test_all_rows_are_read_as_their_schema_says(lake: Lake) -> None:
+    table = filled(lake, [1, 2], [3])
+    batches = list(read_batches(lake, table))
+    assert sum(b.num_rows for b in batches) == 3
+    assert {str(b.schema.field("word").type) for b in batches} == {"large_string"}
+
+
+def test_only_rows_of_newer_files(lake: Lake) -> None:
+    table = filled(lake, [1, 2])
+    first = table.current_snapshot()
+    assert first is not None
+    table = filled(lake, [3])
+    assert ids(lake, table, first.snapshot_id) == [3]
+    assert ids(lake, table, 12345) == [1, 2, 3]  # a snapshot that has expired: all rows
+
+
+def test_a_row_that_was_rewritten_is_new(lake: Lake) -> None:
+    table = filled(lake, [1, 2])
+    first = table.current_snapshot()
+    assert first is not None
+    table.delete("id = 1")
+    assert ids(lake, table) == [2]
+    assert ids(lake, table, first.snapshot_id) == [2]
+
+
+def test_one_file_is_in_memory_at_a_time(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = filled(lake, [1], [2], [3])
+    asked: list[int] = []
+    scan = stream.ArrowScan.to_record_batches
+
+    def counted(self: stream.ArrowScan, tasks: list[object]) -> object:
+        asked.append(len(tasks))
+        return scan(self, tasks)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(stream.ArrowScan, "to_record_batches", counted)
+    reading = read_batches(lake, table)
+    next(reading)
+    assert asked == [1]
+
+
+def test_an_empty_table_has_no_rows(lake: Lake) -> None:
+    assert ids(lake, filled(lake)) == []
