@@ -23,7 +23,12 @@ from mirrorlake.config import Config
 from mirrorlake.errors import ConfigError
 from resources import build_resources
 from resources.contracts import read_config
-from sensors import build_moved_sensor, build_schedule, failed_runs
+from sensors import (
+    build_moved_sensor,
+    build_schedule,
+    build_unfolded_sensor,
+    failed_runs,
+)
 
 logger = logging.getLogger("mirrorlake.location")
 # One per asset otherwise: single-run backfills are in beta, and we mean to use them.
@@ -57,6 +62,7 @@ def build_definitions(
         sensors=[
             failed_runs,
             *(build_moved_sensor(s, tables, running=running) for s, tables in watched.items()),
+            *([build_unfolded_sensor(config.tables, running=running)] if config.tables else []),
         ],
         schedules=[build_schedule(config.tables, running=running)] if config.tables else [],
         resources={**build_resources(str(config.path)), **(resources or {})},

@@ -5,7 +5,7 @@ earliest start of any contract. What a table is not asked for is decided here, d
 """
 
 from collections.abc import Iterable, Sequence
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 
 import dagster as dg
 
@@ -29,7 +29,7 @@ def today(now: datetime | None = None) -> date:
 def refused_days(
     contract: TableContract, days: Iterable[date], loaded: Iterable[date], open_day: date
 ) -> dict[date, str]:
-    """The days that can't be loaded, each with the reason.
+    """The days that can't be loaded whatever MySQL holds, each with the reason.
 
     ``loaded`` are the days that raw holds: a copy that was made on a past day is still there.
     """
@@ -43,3 +43,18 @@ def refused_days(
                 "mode full copies the table as it is now: a past day's copy can't be made"
             )
     return refused
+
+
+def spans(days: Iterable[date]) -> list[tuple[date, date]]:
+    """The days as ranges without gaps, both ends included.
+
+    >>> [str(last - first) for first, last in spans([date(2024, 2, 29), date(2024, 3, 1)])]
+    ['1 day, 0:00:00']
+    """
+    found: list[tuple[date, date]] = []
+    for day in sorted(set(days)):
+        if found and day - found[-1][1] == timedelta(days=1):
+            found[-1] = (found[-1][0], day)
+        else:
+            found.append((day, day))
+    return found

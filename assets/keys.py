@@ -9,6 +9,9 @@ from mirrorlake.config import TableContract
 LAYERS = ("raw", "deduped", "clean")
 SOURCE_TAG = "mirrorlake/source"
 MODE_TAG = "mirrorlake/mode"
+LOAD_TAG = "mirrorlake/load"
+"""Of a run: ``live`` loads what is new, whatever day was asked for; ``daily`` loads the asked day
+again and then what is new. Without it, past days are loaded again and the open day is live."""
 
 
 def asset_key(layer: str, contract: TableContract) -> dg.AssetKey:

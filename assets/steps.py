@@ -2,15 +2,19 @@
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import date
 from typing import Any
 
 import dagster as dg
+from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 
-from assets.days import refused_days, today
-from assets.keys import asset_key
+from assets.days import refused_days, spans, today
+from assets.keys import LOAD_TAG, asset_key
 from mirrorlake.config import TableContract
+from mirrorlake.errors import ConfigError
+from mirrorlake.lake.views import read_view
 from mirrorlake.observe import clean_of, deduped_of, raw_days, raw_tables
 from mirrorlake.sync import Engine, SyncResult
 from resources.failures import told
@@ -18,32 +22,72 @@ from resources.failures import told
 Events = Iterator[dg.MaterializeResult[Any] | dg.AssetMaterialization]
 
 
-def load_table(context: dg.AssetExecutionContext, contract: TableContract) -> Events:
-    """Load the table's next window into raw, for whichever days were asked.
+@dataclass
+class Loaded:
+    """What the loads of one step did, and the days that could not be loaded, with the reason."""
 
-    The ledger decides what there is to read: a day that a load covered already is not read twice.
+    results: list[SyncResult] = field(default_factory=list[SyncResult])
+    refused: dict[date, str] = field(default_factory=dict[date, str])
+
+
+def load_table(context: dg.AssetExecutionContext, contract: TableContract) -> Events:
+    """Load a table's days into raw: past days again, range by range, the open day by its next
+    window.
+
     Days that can't be loaded fail the step with their reason, after the others were loaded.
     """
+    asked = context.run.tags.get(LOAD_TAG)
     with told(context.retry_number):
         engine: Engine = context.resources.engine.engine
-        days = _days_of(context)
+        days = [date.fromisoformat(key) for key in context.partition_keys]
         held = raw_days(engine.lake, engine.ledger, contract)
-        refused = refused_days(contract, days, held, today())
-        if len(refused) == len(days):
-            raise _refusal(contract, refused)
-        done = engine.load(contract)
+        done = _load_days(engine, contract, days, set(held), asked)
+        if len(done.refused) == len(days) and not done.results:
+            raise _refusal(contract, done.refused)
         held = raw_days(engine.lake, engine.ledger, contract)
         newest = raw_tables(engine.lake, engine.ledger, contract)[-1]
-    metadata = {**_load_metadata(done), **_schema_metadata(newest)}
-    if refused:
+    metadata = {
+        **_load_metadata(done.results),
+        "dagster/row_count": sum(held.values()),
+        **_schema_metadata(newest, contract),
+    }
+    if done.refused and asked:
+        # What nobody asked for by hand is no failure: it is told, and what is new was loaded.
+        metadata["not loaded again"] = "; ".join(sorted(set(done.refused.values())))
+    elif done.refused:
         # What was loaded is recorded although the step fails: only yielded events outlive a
         # failure.
-        yield from _loaded_days(contract, [d for d in days if d not in refused], held, metadata)
-        raise _refusal(contract, refused)
+        loaded = [d for d in days if d not in done.refused]
+        yield from _loaded_days(contract, loaded, held, metadata)
+        raise _refusal(contract, done.refused)
     for day in days:
         rows = {"dagster/partition_row_count": held.get(day, 0)}
         context.add_asset_metadata(rows, partition_key=day.isoformat())
     yield dg.MaterializeResult(metadata=metadata)
+
+
+def _load_days(
+    engine: Engine,
+    contract: TableContract,
+    days: Sequence[date],
+    held: set[date],
+    asked: str | None,
+) -> Loaded:
+    """The loads that these days take, as few as there can be."""
+    open_day = today()
+    if asked == "live":
+        return Loaded([engine.load(contract)])
+    done = Loaded(refused=refused_days(contract, days, held, open_day))
+    wanted = [day for day in days if day not in done.refused]
+    if contract.mode != "full":
+        for first, last in spans(day for day in wanted if day < open_day):
+            try:
+                done.results.append(engine.reload(contract, first, last))
+            except ConfigError as error:
+                done.refused.update({d: str(error) for d in wanted if first <= d <= last})
+    if open_day in wanted or asked == "daily":
+        done.results.append(engine.load(contract))
+    return done
 
 
 def fold_table(context: dg.AssetExecutionContext, contract: TableContract) -> Events:
@@ -57,23 +101,24 @@ def fold_table(context: dg.AssetExecutionContext, contract: TableContract) -> Ev
         rows = engine.count_rows(identifier)
         table = engine.lake.load(identifier)
     metadata: dict[str, Any] = {"loads folded": folded, "seconds": seconds}
-    yield dg.MaterializeResult(metadata={**metadata, **_rows(rows), **_schema_metadata(table)})
+    yield dg.MaterializeResult(
+        metadata={**metadata, **_rows(rows), **_schema_metadata(table, contract)}
+    )
 
 
 def clean_table(context: dg.AssetExecutionContext, contract: TableContract) -> Events:
     """Report what the fold made of clean: a view has the rows of deduped."""
+    started = time.monotonic()
     with told(context.retry_number):
         engine: Engine = context.resources.engine.engine
         is_view = contract.clean == "view"
         identifier = deduped_of(contract) if is_view else clean_of(contract)
         rows = engine.count_rows(identifier)
         table = None if is_view else engine.lake.load(identifier)
-    metadata = {"clean is a": contract.clean, "rules": _rules(contract)}
-    yield dg.MaterializeResult(metadata={**metadata, **_rows(rows), **_schema_metadata(table)})
-
-
-def _days_of(context: dg.AssetExecutionContext) -> list[date]:
-    return [date.fromisoformat(key) for key in context.partition_keys]
+        schema = _view_metadata(engine, contract) if is_view else _schema_metadata(table, contract)
+    metadata: dict[str, Any] = {"clean is a": contract.clean, "rules": _rules(contract)}
+    metadata["seconds"] = round(time.monotonic() - started, 2)
+    yield dg.MaterializeResult(metadata={**metadata, **_rows(rows), **schema})
 
 
 def _refusal(contract: TableContract, refused: Mapping[date, str]) -> dg.Failure:
@@ -107,17 +152,22 @@ def _loaded_days(
         )
 
 
-def _load_metadata(done: SyncResult) -> dict[str, Any]:
+def _load_metadata(done: Sequence[SyncResult]) -> dict[str, Any]:
+    """What the loads of one step come to; numbers are plotted over time."""
+    if not done:
+        return {"rows": 0, "bytes": 0, "seconds": 0.0}
     return {
-        "load id": done.load_id,
-        "window": done.window,
-        "rows": done.rows,
-        "bytes": done.bytes,
-        "files": done.files,
-        "seconds": done.seconds,
-        "originals kept": done.originals,
-        "rows dated in the future": done.future,
-        "loads of dead runs settled": done.settled,
+        "load id": ", ".join(r.load_id for r in done),
+        "window": ", ".join(r.window for r in done),
+        "rows": sum(r.rows for r in done),
+        "bytes": sum(r.bytes for r in done),
+        "files": sum(r.files for r in done),
+        "seconds": round(sum(r.seconds for r in done), 2),
+        "originals kept": sum(r.originals for r in done),
+        "rows dated in the future": sum(r.future for r in done),
+        "keys looked up": sum(r.looked_up for r in done),
+        "keys gone": sum(r.gone for r in done),
+        "loads of dead runs settled": sum(r.settled for r in done),
     }
 
 
@@ -131,10 +181,26 @@ def _rules(contract: TableContract) -> str:
     return ", ".join(rules) or "none"
 
 
-def _schema_metadata(table: Table | None) -> dict[str, Any]:
-    if table is None:
-        return {}
-    columns = [dg.TableColumn(f.name, str(f.field_type)) for f in table.schema().fields]
+def _view_metadata(engine: Engine, contract: TableContract) -> dict[str, Any]:
+    view = read_view(engine.lake, clean_of(contract))
+    return {} if view is None else _columns_metadata(view.schema, contract)
+
+
+def _schema_metadata(table: Table | None, contract: TableContract) -> dict[str, Any]:
+    return {} if table is None else _columns_metadata(table.schema(), contract)
+
+
+def _columns_metadata(schema: Schema, contract: TableContract) -> dict[str, Any]:
+    """Columns with their types in the lake; the contract's rule is a column's description."""
+    columns = [
+        dg.TableColumn(
+            field.name,
+            str(field.field_type),
+            description=f"pii: {rule.pii}" if (rule := contract.column_rule(field.name)) else None,
+            constraints=dg.TableColumnConstraints(unique=(field.name,) == contract.key),
+        )
+        for field in schema.fields
+    ]
     return {"dagster/column_schema": dg.TableSchema(columns)}
 
 

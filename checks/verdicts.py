@@ -159,7 +159,7 @@ def judge_rows(look: Look) -> Verdict:
     Fewer is an error; more is a warning: loads of incremental and append tables don't see deletes.
     """
     engine, contract = look.engine, look.contract
-    load = engine.ledger.last_load(contract.name, "success")
+    load = engine.ledger.last_load(contract.name, "success", moving=True)
     tally = None if load is None else _tally(engine, contract, load)
     if tally is None:
         return Verdict(True, words="Nothing is old enough to be counted yet")

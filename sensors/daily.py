@@ -1,7 +1,7 @@
-"""The daily schedule: every table's chain, moved or not."""
+"""The daily schedule: every table's chain, moved or not, and the day before once more."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import dagster as dg
@@ -19,7 +19,10 @@ _STATUS = {
 def build_schedule(
     contracts: Sequence[TableContract], *, running: bool = False
 ) -> dg.ScheduleDefinition:
-    """At 04:00 UTC one run per source, for the chains of all its tables."""
+    """At 04:00 UTC per source: the day that ended is loaded again, then what is new.
+
+    Tables of mode full have no past: they get a run of their own, for the day that is open.
+    """
 
     @dg.schedule(
         name="daily",
@@ -28,12 +31,19 @@ def build_schedule(
         default_status=_STATUS[running],
         # Of its own it would be a second job over all assets, which loads as long as the first.
         job_name="__ASSET_JOB",
-        description="Loads and folds every table once a day, whether or not it was seen to move.",
+        description="Loads the day before again, then what is new of every table, and folds it.",
     )
     def daily(context: dg.ScheduleEvaluationContext) -> Any:
         at: datetime = context.scheduled_execution_time.astimezone(UTC)
+        before = at.date() - timedelta(days=1)
         for source in dict.fromkeys(c.source for c in contracts):
             tables = [c for c in contracts if c.source == source]
-            yield request_chains(tables, at.date(), f"daily-{source}-{at.date()}", "daily")
+            for day, name, chosen in (
+                (before, "daily", [c for c in tables if c.mode != "full"]),
+                (at.date(), "daily-full", [c for c in tables if c.mode == "full"]),
+            ):
+                if chosen:
+                    key = f"{name}-{source}-{at.date()}"
+                    yield request_chains(chosen, day, key, "daily", "daily")
 
     return daily

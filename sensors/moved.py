@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from assets.keys import SOURCE_TAG, source_key
+from assets.keys import source_key
 from mirrorlake.config import TableContract
 from resources.failures import told
-from sensors.requests import chains_of, request_chains
+from sensors.requests import chains_of, is_busy, request_chains
 
 if TYPE_CHECKING:
     from mirrorlake.watch import Mark, Moved, Seen
@@ -20,13 +20,6 @@ _STATUS = {
     True: dg.DefaultSensorStatus.RUNNING,
     False: dg.DefaultSensorStatus.STOPPED,
 }
-_UNFINISHED = [
-    dg.DagsterRunStatus.QUEUED,
-    dg.DagsterRunStatus.NOT_STARTED,
-    dg.DagsterRunStatus.STARTING,
-    dg.DagsterRunStatus.STARTED,
-    dg.DagsterRunStatus.CANCELING,
-]
 
 
 def build_moved_sensor(
@@ -48,8 +41,7 @@ def build_moved_sensor(
         description=f"Requests the chains of the tables of source {source} that moved in MySQL.",
     )
     def moved(context: dg.SensorEvaluationContext) -> Any:
-        under_way = dg.RunsFilter(tags={SOURCE_TAG: source}, statuses=_UNFINISHED)
-        if context.instance.get_run_records(under_way, limit=1):
+        if is_busy(context.instance, source):
             return dg.SkipReason(f"A run of source {source} is under way")
         return _look(context, source, contracts)
 
@@ -67,15 +59,46 @@ def _look(
         with mysql.session(source) as connection:
             config = mysql.contracts.sources[source]
             seen = find_moved(connection, config, contracts, marks, ledger)
+            columns = _columns(connection, [m.contract for m in seen.moved])
     for reason in seen.refused.values():
         context.log.warning(reason)
     if not seen.moved:
         return dg.SkipReason(_nothing(seen, len(contracts)))
-    return _ask(source, contracts, marks, seen)
+    return _ask(source, contracts, marks, seen, columns)
+
+
+def _columns(
+    connection: Any, contracts: Sequence[TableContract]
+) -> dict[tuple[str, str], dg.TableSchema]:
+    """The columns of these tables as MySQL has them: what a page can show before the first load."""
+    from mirrorlake.mysql.introspect import read_tables
+
+    wanted = {(c.database, c.table): c for c in contracts}
+    databases = dict.fromkeys(database for database, _ in wanted)
+    return {
+        (table.database, table.name): dg.TableSchema(
+            [
+                dg.TableColumn(
+                    column.name,
+                    column.column_type,
+                    description=column.comment or None,
+                    constraints=dg.TableColumnConstraints(nullable=column.nullable),
+                )
+                for column in table.columns
+            ]
+        )
+        for database in databases
+        for table in read_tables(connection, database)
+        if (table.database, table.name) in wanted
+    }
 
 
 def _ask(
-    source: str, contracts: Sequence[TableContract], marks: "Mapping[str, Mark]", seen: "Seen"
+    source: str,
+    contracts: Sequence[TableContract],
+    marks: "Mapping[str, Mark]",
+    seen: "Seen",
+    columns: Mapping[tuple[str, str], dg.TableSchema],
 ) -> dg.SensorResult:
     """The request, and the marks of exactly the tables that it asks for moved on."""
     from mirrorlake.watch import marks_to_json, run_key
@@ -87,17 +110,21 @@ def _ask(
         seen.clock.date(),
         run_key(source, seen.moved),
         ", ".join(sorted({m.reason for m in seen.moved})),
+        "live",
     )
     return dg.SensorResult(
         run_requests=[request],
         cursor=marks_to_json({**kept, **{m.contract.name: m.mark for m in seen.moved}}),
-        asset_events=[_observed(m) for m in seen.moved],
+        asset_events=[_observed(m, columns) for m in seen.moved],
     )
 
 
-def _observed(moved: "Moved") -> dg.AssetObservation:
+def _observed(
+    moved: "Moved", columns: Mapping[tuple[str, str], dg.TableSchema]
+) -> dg.AssetObservation:
     """The source table as it was seen: its mark is its data version."""
-    mark = moved.mark
+    mark, contract = moved.mark, moved.contract
+    schema = columns.get((contract.database, contract.table))
     return dg.AssetObservation(
         source_key(moved.contract),
         description=moved.reason,
@@ -105,6 +132,7 @@ def _observed(moved: "Moved") -> dg.AssetObservation:
             "rows from the anchor on": mark.rows,
             "anchor": mark.anchor or "-",
             "highest cursor": mark.high or "-",
+            **({"dagster/column_schema": schema} if schema else {}),
         },
         tags={_DATA_VERSION: f"{mark.rows}-{mark.high}-{mark.digest}-{mark.moved_at}"},
     )

@@ -174,7 +174,7 @@ def _compare(
     """Every row of every table by the independent comparison, as a table for people."""
     table = Table(box=box.SIMPLE_HEAD)
     table.add_column("table", overflow="fold")
-    for column in ("rows in MySQL", "rows in the mirror", "equal", "seconds", "MB"):
+    for column in ("rows in MySQL", "rows in the mirror", "checks", "seconds", "MB"):
         table.add_column(column, justify="right", overflow="fold")
     good = True
     for contract in engine.config.tables:
@@ -183,13 +183,13 @@ def _compare(
         surplus = _surplus(contract, writer)
         equal = verdict.equal_but_for(surplus)
         good = good and equal
-        word = "yes" if equal and not surplus else f"yes, but for {len(surplus)} deleted"
+        word = f"exact but {len(surplus)} deleted ✓" if surplus else "exact ✓"
         tally = tallies[contract.name]
         table.add_row(
             contract.name,
             f"{verdict.source_rows:,}",
             f"{verdict.lake_rows:,}",
-            f"[green]{word}[/]" if equal else "[red]NO[/]",
+            f"[green]{word}[/]" if equal else "[red]NOT EXACT ✗[/]",
             f"{tally.seconds:.1f}",
             f"{tally.bytes / 1e6:.2f}",
         )
@@ -197,7 +197,8 @@ def _compare(
             console.print(verdict.describe(), markup=False)
     console.print(table)
     console.print(
-        "“Deleted”: rows deleted in MySQL from incremental and append tables, exactly those "
+        "“Exact”: every row and every cell equals MySQL's own text, compared by code that shares "
+        "nothing with the engine. “Deleted”: rows deleted in MySQL from incremental and append tables, exactly those "
         "that the writer deleted; key sweeps, which find them, come with the proofs.",
         highlight=False,
     )

@@ -5,6 +5,7 @@ Source: Iceberg view specification, "View Metadata"; Iceberg's JDBC catalog, sch
 
 from __future__ import annotations
 
+import gzip
 from dataclasses import dataclass
 
 import sqlalchemy as sa
@@ -16,6 +17,7 @@ from pyiceberg.view.metadata import ViewMetadata
 
 from mirrorlake.lake.catalog import CATALOG, Identifier, Lake
 
+_GZIP = b"\x1f\x8b"
 _FIND = sa.text(
     "SELECT metadata_location FROM iceberg_tables WHERE catalog_name = :catalog"
     " AND table_namespace = :namespace AND table_name = :name AND iceberg_type = 'VIEW'"
@@ -63,4 +65,6 @@ def _metadata(lake: Lake, identifier: Identifier) -> ViewMetadata | None:
     if location is None:
         return None
     with load_file_io(catalog.properties, location).new_input(location).open() as stream:
-        return ViewMetadata.model_validate_json(stream.read())
+        text = stream.read()
+    # Spark writes it compressed, unless told otherwise; only its first bytes say so for sure.
+    return ViewMetadata.model_validate_json(gzip.decompress(text) if text[:2] == _GZIP else text)

@@ -111,6 +111,13 @@ class Leases:
                 .values(owner="", expires_at=self._database.now(connection))
             )
 
+    def is_held(self, table: str) -> bool:
+        """Whether the lease has an owner that may still live."""
+        with self._database.read() as connection:
+            row = connection.execute(LEASES.select().where(LEASES.c.table_name == table)).first()
+            now = self._database.now(connection)
+        return bool(row and row.expires_at > now and row.owner and _alive(row.owner))
+
     def check(self, lease: Lease) -> None:
         """See that nobody took the table over while this run was stalled.
 

@@ -52,6 +52,10 @@ class Ledger:
         """
         self._leases.check(lease)
 
+    def is_held(self, table: str) -> bool:
+        """Whether a run that may still live holds the table."""
+        return self._leases.is_held(table)
+
     def create_load(self, table: str, window: Window) -> str:
         """Write the window as ``created`` and return its load id."""
         load_id = uuid.uuid4().hex
@@ -331,6 +335,26 @@ class Ledger:
                     )
                 )
             )
+
+    def unfolded_loads(self, layer: str, after_seq: int = 0) -> list[Load]:
+        """Loads of any table that a layer does not hold, or that are not known to have ended, with
+        a higher sequence number; in its order."""
+        held = sa.exists().where(
+            FOLDS.c.table_name == LOADS.c.table_name,
+            FOLDS.c.layer == layer,
+            FOLDS.c.seq == LOADS.c.seq,
+        )
+        with self._database.read() as connection:
+            return self._loads(
+                connection,
+                LOADS.c.seq > after_seq,
+                sa.or_(LOADS.c.state == "pending", sa.and_(LOADS.c.state == "success", ~held)),
+            )
+
+    def highest_seq(self) -> int:
+        """The highest sequence number that was given out; 0 if none was."""
+        with self._database.read() as connection:
+            return connection.scalar(sa.select(sa.func.max(LOADS.c.seq))) or 0
 
     def record_folds(self, table: str, layer: str, seqs: Iterable[int]) -> None:
         """The layer now holds these loads."""

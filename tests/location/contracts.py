@@ -34,7 +34,7 @@ def write_contracts(folder: Path, port: int, databases: dict[str, Any]) -> Path:
     text = {
         "version": 1,
         "lake": {"warehouse": "lake"},
-        "ledger": {"url": "sqlite:///ledger.db"},
+        "ledger": {"url": "sqlite:///ledger.db", "wait": "4s"},
         "sources": {
             "s": {
                 "host": "127.0.0.1",

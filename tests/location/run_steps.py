@@ -1,31 +1,41 @@
 """Runs steps on one code location and writes what happened: ``config steps.json done.json``.
 
-A step: ``tables`` (names), ``day`` or ``days`` ([first, last]); before it ``sql`` (statements by
-the mirror's user) and ``plant``: in deduped ``{"duplicate": table}``, or ``{"lose": table}`` for its
-row 10. A process of its own, as a run has: a JVM can't be shared with other tests' sessions.
+A step: ``tables`` (names), ``day`` or ``days`` ([first, last]), ``tags`` of the run; before it ``sql``
+(statements by the mirror's user), ``hold`` ([table, seconds]: another run has the table for so long)
+and ``plant``, a fault and its table: in deduped ``duplicate`` a row, ``lose`` row 10, add an ``odd`` one
+or ``mend`` it; ``expose`` a column in clean's view. A process of its own, as a run has: a JVM can't be shared
+with other tests' sessions.
 """
 
 from __future__ import annotations
 
+import gzip
 import json
+import re
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
+import pyarrow as pa
+import sqlalchemy as sa
 from dagster._core.storage.tags import (
     ASSET_PARTITION_RANGE_END_TAG,
     ASSET_PARTITION_RANGE_START_TAG,
 )
+from pyiceberg.catalog.sql import SqlCatalog
 
 from assets import chain_keys
 from definitions import load_definitions
-from mirrorlake.config import Config, load_config
+from mirrorlake.config import Config, TableContract, load_config
 from mirrorlake.lake.catalog import Lake
+from mirrorlake.ledger import Ledger
 from mirrorlake.mysql.connect import rows_of, session
 from mirrorlake.observe import deduped_of
 from mirrorlake.spark import LazySpark
+from resources import failures
 
 _starts: list[str] = []
 
@@ -43,13 +53,48 @@ def _count_starts() -> None:
 def _plant(config: Config, plan: dict[str, str]) -> None:
     lake = Lake(config.lake)
     for fault, name in plan.items():
-        table = lake.load(deduped_of(config.table(name)))
+        contract = config.table(name)
+        table = lake.load(deduped_of(contract))
         assert table is not None
+        schema = table.schema().as_arrow()
         if fault == "duplicate":
-            rows = table.scan().to_arrow()
-            table.append(rows.slice(0, 1).cast(table.schema().as_arrow()))
+            table.append(table.scan().to_arrow().slice(0, 1).cast(schema))
+        elif fault == "odd":
+            row = {"id": 5000, "email": "e" * 41, "modified_at": None}
+            table.append(pa.Table.from_pylist([row], schema))
+        elif fault == "expose":
+            _expose(lake, contract)
+        elif fault == "mend":
+            table.delete("id = 5000")
         else:
             table.delete("id = 10")
+
+
+def _expose(lake: Lake, contract: TableContract) -> None:
+    """Let clean's view show the e-mail address, as a hand with Spark could."""
+    assert isinstance(lake.catalog, SqlCatalog)
+    find = "SELECT metadata_location FROM iceberg_tables WHERE table_name = :t AND iceberg_type = 'VIEW' AND table_namespace = :n"
+    with lake.catalog.engine.connect() as connection:
+        at = connection.scalar(sa.text(find), {"t": contract.table, "n": contract.namespaces.clean})
+    path = Path(str(at).removeprefix("file:"))
+    metadata = json.loads(gzip.decompress(path.read_bytes()))
+    said = metadata["versions"][-1]["representations"][0]
+    said["sql"] = re.sub(r"CASE WHEN `email` IS NULL .*? END\) END AS", "`email` AS", said["sql"])
+    assert "`email` AS `email`" in said["sql"]
+    path.write_bytes(gzip.compress(json.dumps(metadata).encode()))
+
+
+def _hold(config: Config, table: str, seconds: float) -> None:
+    """Another run has the table: only by its lease do we know."""
+    held = threading.Event()
+
+    def hold() -> None:
+        with Ledger(config.ledger.url).lease(config.table(table).name, "another"):
+            held.set()
+            time.sleep(seconds)
+
+    threading.Thread(target=hold).start()
+    held.wait()
 
 
 def _run(defs: dg.Definitions, config: Config, step: dict[str, Any]) -> dict[str, Any]:
@@ -58,11 +103,13 @@ def _run(defs: dg.Definitions, config: Config, step: dict[str, Any]) -> dict[str
             for statement in step["sql"]:
                 rows_of(connection, statement)
     _plant(config, step.get("plant", {}))
+    if "hold" in step:
+        _hold(config, *step["hold"])
     keys = [key for name in step["tables"] for key in chain_keys(config.table(name))]
-    tags = {}
+    tags = dict(step.get("tags", {}))
     if "days" in step:
         first, last = step["days"]
-        tags = {ASSET_PARTITION_RANGE_START_TAG: first, ASSET_PARTITION_RANGE_END_TAG: last}
+        tags |= {ASSET_PARTITION_RANGE_START_TAG: first, ASSET_PARTITION_RANGE_END_TAG: last}
     _starts.clear()
     started = time.monotonic()
     with dg.DagsterInstance.ephemeral() as instance:
@@ -100,6 +147,7 @@ def _told(result: dg.ExecuteInProcessResult) -> dict[str, Any]:
             data = event.step_failure_data
             told = data.user_failure_data
             failed[str(event.step_key)] = str((told and told.description) or data.error)
+    again = [e.step_key for e in result.all_events if e.is_step_up_for_retry]
     skipped = [str(e.step_key) for e in result.all_events if e.is_step_skipped]
     return {
         "success": result.success,
@@ -107,15 +155,21 @@ def _told(result: dg.ExecuteInProcessResult) -> dict[str, Any]:
         "checks": checks,
         "failed": failed,
         "skipped": skipped,
+        "tried again": again,
         "jvms": len(_starts),
     }
 
 
 def main(path: str, asked: str, done: str) -> None:
     _count_starts()
+    failures.WAIT_SECONDS = 1
     defs, config = load_definitions(Path(path)), load_config(Path(path))
     steps = json.loads(Path(asked).read_text())
-    Path(done).write_text(json.dumps([_run(defs, config, s) for s in steps], default=str))
+    told: list[dict[str, Any]] = []
+    for step in steps:
+        told.append(_run(defs, config, step))
+        print(f"step {len(told)}: {told[-1]['seconds']} s", file=sys.stderr, flush=True)
+    Path(done).write_text(json.dumps(told, default=str))
 
 
 if __name__ == "__main__":

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
@@ -11,7 +17,10 @@ import pytest
 
 from definitions import load_definitions
 from mirrorlake.demo.mariadb import MariaDB
+from mirrorlake.ledger import Ledger
 from mirrorlake.spark import LazySpark
+from mirrorlake.sync import Engine
+from mirrorlake.unfolded import marks_from_json, marks_to_json
 from tests.location.conftest import Location
 
 TABLES = {
@@ -24,14 +33,23 @@ TABLES = {
 class Ticks:
     """One sensor and its cursor, as the daemon keeps it."""
 
-    def __init__(self, defs: dg.Definitions, instance: dg.DagsterInstance) -> None:
+    def __init__(
+        self, defs: dg.Definitions, instance: dg.DagsterInstance, name: str = "moved_s"
+    ) -> None:
         self.defs, self.instance = defs, instance
-        self.sensor = defs.resolve_sensor_def("moved_s")
+        self.sensor = defs.resolve_sensor_def(name)
         self.repository = defs.get_repository_def()
         self.cursor: str | None = None
+        self.observed: list[dg.AssetObservation] = []
 
     def tick(self, *, keep: bool = True) -> list[tuple[str | None, set[str]]]:
         """The run key and the tables of each request; the cursor moves on unless not kept."""
+        return [
+            (r.run_key, {key.path[-1] for key in r.asset_selection or []})
+            for r in self.requests(keep=keep)
+        ]
+
+    def requests(self, *, keep: bool = True) -> list[dg.RunRequest]:
         context = dg.build_sensor_context(
             instance=self.instance,
             cursor=self.cursor,
@@ -42,10 +60,8 @@ class Ticks:
             data = self.sensor.evaluate_tick(context)
         if keep and data.cursor:
             self.cursor = data.cursor
-        return [
-            (r.run_key, {key.path[-1] for key in r.asset_selection or []})
-            for r in data.run_requests or []
-        ]
+        self.observed += [e for e in data.asset_events if isinstance(e, dg.AssetObservation)]
+        return list(data.run_requests or [])
 
 
 @pytest.fixture(scope="module")
@@ -69,6 +85,11 @@ def ticks(location: Location, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ticks
     monkeypatch.setattr(LazySpark, "get", no_jvm)
     with dg.DagsterInstance.ephemeral() as instance:
         yield Ticks(load_definitions(location.path), instance)
+
+
+@pytest.fixture
+def unfolded(ticks: Ticks) -> Ticks:
+    return Ticks(ticks.defs, ticks.instance, "unfolded")
 
 
 @pytest.fixture
@@ -121,6 +142,21 @@ def test_the_request_names_the_open_day_and_the_source(ticks: Ticks) -> None:
         (request,) = ticks.sensor.evaluate_tick(context).run_requests or []
     assert request.partition_key == datetime.now(UTC).date().isoformat()
     assert request.tags["mirrorlake/source"] == "s"
+    assert request.tags["mirrorlake/load"] == "live"
+
+
+def test_a_table_that_is_seen_shows_its_columns(ticks: Ticks) -> None:
+    """Before anything is materialised: as MySQL has them."""
+    ticks.tick()
+    seen = {event.asset_key.path[-1]: event.metadata for event in ticks.observed}
+    assert set(seen) == {"a", "b", "c"}
+    schema = seen["a"]["dagster/column_schema"].value
+    assert isinstance(schema, dg.TableSchema)
+    assert [(c.name, c.type, c.constraints.nullable) for c in schema.columns] == [
+        ("id", "int(11)", False),
+        ("n", "int(11)", True),
+        ("at", "datetime", False),
+    ]
 
 
 def test_a_run_under_way_is_waited_for(ticks: Ticks, sql: Callable[[str], None]) -> None:
@@ -166,17 +202,24 @@ def test_a_missing_table_keeps_no_other_from_being_seen(
     assert tables == {"b"}
 
 
-def test_the_daily_schedule_asks_for_every_chain(location: Location) -> None:
+def test_the_daily_schedule_asks_for_the_day_that_ended(location: Location) -> None:
+    """Full tables have no past: the day that is open, in a run of their own."""
     defs = load_definitions(location.path)
     schedule = defs.resolve_schedule_def("daily")
     at = datetime(2026, 5, 2, 4, tzinfo=UTC)
     context = dg.build_schedule_context(
         scheduled_execution_time=at, repository_def=defs.get_repository_def()
     )
-    (request,) = schedule.evaluate_tick(context).run_requests or []
-    assert request.partition_key == "2026-05-02"
-    assert {key.path[-1] for key in request.asset_selection or []} == {"a", "b", "c"}
-    assert len(request.asset_selection or []) == 9
+    requests = schedule.evaluate_tick(context).run_requests or []
+    assert [
+        (r.run_key, r.partition_key, sorted({key.path[-1] for key in r.asset_selection or []}))
+        for r in requests
+    ] == [
+        ("daily-s-2026-05-02", "2026-05-01", ["a", "b"]),
+        ("daily-full-s-2026-05-02", "2026-05-02", ["c"]),
+    ]
+    assert {r.tags["mirrorlake/load"] for r in requests} == {"daily"}
+    assert [len(r.asset_selection or []) for r in requests] == [6, 3]
 
 
 def test_a_failed_run_is_told_in_one_line(
@@ -202,3 +245,126 @@ def test_a_failed_run_is_told_in_one_line(
     assert "raw__s__watched__c" in line
     assert "mode full" in line
     assert "\n" not in line
+
+
+# --- the sensor on raw's new snapshots ------------------------------------------------------------
+
+
+def load(location: Location, table: str) -> int:
+    """One load of a table by another process than any run, not folded; its sequence number."""
+    config = location.config
+    with Engine(config) as engine:
+        engine.load(config.table(table))
+        last = engine.ledger.last_load(config.table(table).name)
+    assert last is not None
+    return last.seq
+
+
+def fold(location: Location, table: str) -> None:
+    """What a fold tells the ledger when it is done."""
+    config = location.config
+    ledger = Ledger(config.ledger.url)
+    name = config.table(table).name
+    ledger.record_folds(name, "deduped", [found.seq for found in ledger.successful_loads(name)])
+
+
+@pytest.fixture
+def folded(location: Location) -> Iterator[None]:
+    """Nothing waits for a fold, before and after."""
+    for table in TABLES:
+        fold(location, table)
+    yield
+    for table in TABLES:
+        fold(location, table)
+
+
+@pytest.mark.usefixtures("folded")
+def test_a_load_that_nothing_folded_is_asked_for_once(unfolded: Ticks, location: Location) -> None:
+    assert unfolded.requests() == []
+    load(location, "b")
+    (request,) = unfolded.requests()
+    assert [key.to_user_string() for key in request.asset_selection or []] == [
+        "deduped/s/watched/b",
+        "clean/s/watched/b",
+    ]
+    assert request.partition_key == datetime.now(UTC).date().isoformat()
+    assert request.tags["mirrorlake/source"] == "s"
+    assert unfolded.requests() == []
+    fold(location, "b")
+    assert unfolded.requests() == []
+    load(location, "b")
+    assert unfolded.tick()[0][1] == {"b"}
+
+
+@pytest.mark.usefixtures("folded")
+def test_the_tick_after_a_lost_one_asks_for_the_same_run(
+    unfolded: Ticks, location: Location
+) -> None:
+    load(location, "a")
+    load(location, "b")
+    first = unfolded.tick(keep=False)
+    assert [tables for _, tables in first] == [{"a", "b"}]
+    assert unfolded.tick(keep=False) == first
+
+
+@pytest.mark.usefixtures("folded")
+def test_a_fold_that_does_not_come_is_asked_for_again(unfolded: Ticks, location: Location) -> None:
+    load(location, "b")
+    ((first, _),) = unfolded.tick()
+    marks = marks_from_json(unfolded.cursor)
+    old = {
+        name: replace(a, at=(datetime.fromisoformat(a.at) - timedelta(minutes=16)).isoformat())
+        for name, a in marks.asked.items()
+    }
+    unfolded.cursor = marks_to_json(replace(marks, asked=old))
+    ((again, tables),) = unfolded.tick()
+    assert tables == {"b"}
+    assert again != first
+
+
+@pytest.mark.usefixtures("folded")
+def test_a_run_under_way_will_fold_what_it_loads(unfolded: Ticks, location: Location) -> None:
+    load(location, "b")
+    job = unfolded.defs.resolve_implicit_global_asset_job_def()
+    run = unfolded.instance.create_run_for_job(
+        job, status=dg.DagsterRunStatus.STARTED, tags={"mirrorlake/source": "s"}
+    )
+    assert unfolded.tick() == []
+    unfolded.instance.report_run_failed(run)
+    assert [tables for _, tables in unfolded.tick()] == [{"b"}]
+
+
+@pytest.mark.usefixtures("folded")
+def test_a_table_that_another_process_holds_is_left_to_it(
+    unfolded: Ticks, location: Location
+) -> None:
+    load(location, "b")
+    name = location.config.table("b").name
+    with Ledger(location.config.ledger.url).lease(name, "another"):
+        assert unfolded.tick() == []
+    assert [tables for _, tables in unfolded.tick()] == [{"b"}]
+
+
+@pytest.mark.usefixtures("folded")
+def test_a_load_whose_run_died_after_its_commit_is_found_in_raw(
+    unfolded: Ticks, location: Location, sql: Callable[[str], None]
+) -> None:
+    """The ledger calls it pending: only raw's own snapshots know. A death before it is nothing."""
+    assert unfolded.requests() == []
+    sql("INSERT INTO b VALUES (900, 900)")
+    die(location, "commit.before")
+    assert unfolded.tick() == []
+    die(location, "commit.after")
+    assert [tables for _, tables in unfolded.tick()] == [{"b"}]
+
+
+def die(location: Location, failpoint: str) -> None:
+    """`mirrorlake sync b`, killed at a step of its load."""
+    ended = subprocess.run(
+        [Path(sys.executable).parent / "mirrorlake", "sync", "b", "--config", location.path],
+        env={**os.environ, "MIRRORLAKE_FAILPOINT": failpoint},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == -signal.SIGKILL, ended.stderr

@@ -1,0 +1,74 @@
+"""One sensor for the location: which chains' raw is ahead, and a run that folds them."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import dagster as dg
+
+from mirrorlake.config import TableContract
+from resources.failures import told
+from sensors.requests import folds_of, is_busy, request_folds
+
+if TYPE_CHECKING:
+    from mirrorlake.unfolded import Marks, Waiting
+
+INTERVAL_SECONDS = 60
+_STATUS = {
+    True: dg.DefaultSensorStatus.RUNNING,
+    False: dg.DefaultSensorStatus.STOPPED,
+}
+
+
+def build_unfolded_sensor(
+    contracts: Sequence[TableContract], *, running: bool = False
+) -> dg.SensorDefinition:
+    """The sensor on new snapshots of raw: of loads that no fold followed, whoever made them.
+
+    Sources with a run under way are left for the next tick: that run folds what it loads.
+    """
+
+    @dg.sensor(
+        name="unfolded",
+        asset_selection=folds_of(contracts),
+        minimum_interval_seconds=INTERVAL_SECONDS,
+        required_resource_keys={"lake", "ledger"},
+        default_status=_STATUS[running],
+        description="Requests the fold of chains whose raw holds loads that deduped does not.",
+    )
+    def unfolded(context: dg.SensorEvaluationContext) -> Any:
+        from mirrorlake.unfolded import find_unfolded, marks_from_json
+
+        sources = dict.fromkeys(c.source for c in contracts)
+        idle = {source for source in sources if not is_busy(context.instance, source)}
+        if not idle:
+            return dg.SkipReason("Runs of all sources are under way")
+        marks = marks_from_json(context.cursor)
+        with told(0, again=False):
+            lake, ledger = context.resources.lake.lake, context.resources.ledger.ledger
+            waiting = find_unfolded(lake, ledger, contracts, marks)
+        return _ask(marks, waiting, idle)
+
+    return unfolded
+
+
+def _ask(marks: "Marks", waiting: "Waiting", idle: set[str]) -> dg.SensorResult:
+    """A request per source, and the marks of exactly the tables that are asked for moved on."""
+    from mirrorlake.unfolded import Marks, marks_to_json, run_key
+
+    chosen = [b for b in waiting.behind if b.contract.source in idle]
+    requests = [
+        request_folds(
+            [b.contract for b in found],
+            max(b.day for b in found),
+            run_key(source, found, marks),
+            "raw is ahead of deduped",
+        )
+        for source in sorted(idle)
+        if (found := [b for b in chosen if b.contract.source == source])
+    ]
+    asked = {n: a for n, a in marks.asked.items() if a.through > waiting.floor}
+    asked.update({b.contract.name: b.asked for b in chosen})
+    cursor = marks_to_json(Marks(waiting.floor, asked))
+    if not requests:
+        return dg.SensorResult(skip_reason="Every load is folded, or asked for", cursor=cursor)
+    return dg.SensorResult(run_requests=requests, cursor=cursor)
