@@ -12,12 +12,13 @@ from collections.abc import Callable
 
 import click
 
-from benchmarks import extract, memory
+from benchmarks import extract, location, memory
 from benchmarks.report import Figures, keep, show, write_page
 
 PARTS: dict[str, Callable[[int, float], Figures]] = {
     "extract": extract.run,
     "memory": memory.run,
+    "location": location.run,
 }
 
 

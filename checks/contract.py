@@ -31,6 +31,7 @@ from mirrorlake.schema import Exact
 pc: Any = _compute  # its functions are made at import: type checkers see none of them
 _VERSION = 1
 """Grows when this module comes to ask more of rows."""
+ROWS_PER_LOOK = 100_000
 _BITS = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
 _MASKED = r"\*{8}(?s:..)?"
 _HASHED = r"[0-9a-f]{64}"
@@ -86,10 +87,22 @@ def find_broken(
     empty = _frame(schema_to_pyarrow(table, include_field_ids=False).empty_table())
     found = Counter(_failures(schema, empty))
     rows = 0
-    for batch in () if found else batches:
-        rows += batch.num_rows
-        found.update(_failures(schema, _frame(pa.Table.from_batches([batch]))))
+    for some in () if found else _gathered(batches):
+        rows += some.num_rows
+        found.update(_failures(schema, _frame(some)))
     return [Broken(c, what, n) for (c, what), n in sorted(found.items())], rows
+
+
+def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Small batches together: each look of pandera costs as much as some ten thousand rows."""
+    held: list[pa.RecordBatch] = []
+    for batch in batches:
+        held.append(batch)
+        if sum(b.num_rows for b in held) >= ROWS_PER_LOOK:
+            yield pa.Table.from_batches(held)
+            held = []
+    if held:
+        yield pa.Table.from_batches(held)
 
 
 def arrow_types(schema: Schema) -> Mapping[str, pa.DataType]:
@@ -192,9 +205,11 @@ def _paired(plan: TablePlan, exact: Exact) -> Iterator[pa_checks.Check]:
 
 def _has(frame: pd.DataFrame, name: str) -> Any:
     """Which rows keep an original of a column."""
-    kept = [
-        any(entry["column"] == name for entry in entries or ()) for entries in frame[ORIGINAL].array
-    ]
+    entries: Any = frame[ORIGINAL].array
+    lengths = pc.list_value_length(pa.array(entries, entries.dtype.pyarrow_dtype))
+    kept = pc.fill_null(pc.greater(lengths, 0), False).to_numpy(zero_copy_only=False).copy()
+    for row in kept.nonzero()[0]:
+        kept[row] = any(entry["column"] == name for entry in entries[row])
     return pd.Series(kept, index=frame.index, dtype=bool)
 
 

@@ -198,8 +198,9 @@ def _compare(
     console.print(table)
     console.print(
         "“Exact”: every row and every cell equals MySQL's own text, compared by code that shares "
-        "nothing with the engine. “Deleted”: rows deleted in MySQL from incremental and append tables, exactly those "
-        "that the writer deleted; key sweeps, which find them, come with the proofs.",
+        "nothing with the engine. “Deleted”: rows deleted in MySQL from incremental and append "
+        "tables, exactly those that the writer deleted; key sweeps, which find them, come with "
+        "the proofs.",
         highlight=False,
     )
     return good

@@ -3,7 +3,8 @@
 A step: ``tables`` (names), ``day`` or ``days`` ([first, last]), ``tags`` of the run; before it ``sql``
 (statements by the mirror's user), ``hold`` ([table, seconds]: another run has the table for so long)
 and ``plant``, a fault and its table: in deduped ``duplicate`` a row, ``lose`` row 10, add an ``odd`` one
-or ``mend`` it; ``expose`` a column in clean's view. A process of its own, as a run has: a JVM can't be shared
+or ``mend`` it; ``expose`` a column in clean's view. Or ``model``: a table that an asset
+of someone's own reads by the ``spark`` resource. A process of its own, as a run has: a JVM can't be shared
 with other tests' sessions.
 """
 
@@ -102,6 +103,8 @@ def _run(defs: dg.Definitions, config: Config, step: dict[str, Any]) -> dict[str
         with session(config.sources["s"]) as connection:
             for statement in step["sql"]:
                 rows_of(connection, statement)
+    if "model" in step:
+        return _model(defs, config, step["model"])
     _plant(config, step.get("plant", {}))
     if "hold" in step:
         _hold(config, *step["hold"])
@@ -122,6 +125,29 @@ def _run(defs: dg.Definitions, config: Config, step: dict[str, Any]) -> dict[str
             raise_on_error=False,
         )
     return {**_told(result), "seconds": round(time.monotonic() - started, 1)}
+
+
+def _model(defs: dg.Definitions, config: Config, table: str) -> dict[str, Any]:
+    """A model beside the chains, by the ``spark`` resource: how many rows it sees, on how many
+    JVMs; and one that only names the resource."""
+    rows: list[Any] = []
+
+    @dg.asset(required_resource_keys={"spark"})
+    def idle(context: dg.AssetExecutionContext) -> None:
+        rows.append(len(_starts))
+
+    @dg.asset(deps=[idle], required_resource_keys={"spark", "engine"})
+    def counted(context: dg.AssetExecutionContext) -> None:
+        spark = context.resources.spark
+        rows.append(spark.spark_session.table(deduped_of(config.table(table)).sql).count())
+        rows.append(spark.spark_context.defaultParallelism)
+        rows.append(context.resources.engine.engine.spark.get() is spark.spark_session)
+
+    _starts.clear()
+    resources = {name: defs.resources[name] for name in ("spark", "engine")}
+    with dg.DagsterInstance.ephemeral() as instance:
+        dg.materialize([idle, counted], instance=instance, resources=resources)
+    return {"rows": rows, "jvms": len(_starts), "seconds": 0}
 
 
 def _told(result: dg.ExecuteInProcessResult) -> dict[str, Any]:
@@ -169,7 +195,7 @@ def main(path: str, asked: str, done: str) -> None:
     for step in steps:
         told.append(_run(defs, config, step))
         print(f"step {len(told)}: {told[-1]['seconds']} s", file=sys.stderr, flush=True)
-    Path(done).write_text(json.dumps(told, default=str))
+        Path(done).write_text(json.dumps(told, default=str))
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import subprocess
 import sys
 import time
@@ -67,7 +68,7 @@ def test_the_location_is_this(contract_file: Write) -> None:
     assert seen == SNAPSHOT
     assert {f"{k.asset_key.to_user_string()}:{k.name}" for k in graph.asset_check_keys} == CHECKS
     repository = defs.get_repository_def()
-    assert {s.name for s in repository.sensor_defs} == {"moved_s", "failed_runs"}
+    assert {s.name for s in repository.sensor_defs} == {"moved_s", "unfolded", "failed_runs"}
     assert [(s.name, s.cron_schedule) for s in repository.schedule_defs] == [("daily", "0 4 * * *")]
 
 
@@ -96,6 +97,17 @@ def test_only_the_row_count_does_not_block(contract_file: Write) -> None:
     defs = load_definitions(contract_file(SMALL))
     specs = [spec for check in defs.asset_checks or [] for spec in check.check_specs]
     assert {spec.name for spec in specs if not spec.blocking} == {"row_count"}
+
+
+def test_every_check_and_trigger_is_documented(contract_file: Write) -> None:
+    page = (ROOT / "docs" / "checks.md").read_text("utf-8")
+    assert set(re.findall(r"^## `(\w+)`$", page, re.MULTILINE)) == {
+        name.rpartition(":")[2] for name in CHECKS
+    }
+    repository = load_definitions(contract_file(SMALL)).get_repository_def()
+    for trigger in (*repository.sensor_defs, *repository.schedule_defs):
+        shown = "moved_<source>" if trigger.name == "moved_s" else trigger.name
+        assert f"`{shown}`" in page, shown
 
 
 def test_freshness_and_owners_are_the_contracts(contract_file: Write) -> None:

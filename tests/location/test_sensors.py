@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -14,6 +15,7 @@ from typing import Any
 
 import dagster as dg
 import pytest
+import yaml
 
 from definitions import load_definitions
 from mirrorlake.demo.mariadb import MariaDB
@@ -368,3 +370,42 @@ def die(location: Location, failpoint: str) -> None:
         check=False,
     )
     assert ended.returncode == -signal.SIGKILL, ended.stderr
+
+
+# --- a contract that goes while its run waits -------------------------------------------------------
+
+
+def test_a_contract_removed_while_its_run_waits_loses_nothing(
+    ticks: Ticks, location: Location, tmp_path: Path
+) -> None:
+    """The waiting run is refused whole and by name; what stays in the contract is asked for again."""
+    (request,) = ticks.requests()
+    said = yaml.safe_load(location.path.read_text())
+    del said["sources"]["s"]["databases"]["watched"]["tables"]["b"]
+    said["lake"]["warehouse"] = str(location.folder / "lake")
+    said["ledger"]["url"] = f"sqlite:///{location.folder / 'ledger.db'}"
+    path = tmp_path / "mirrorlake.yaml"
+    path.write_text(yaml.safe_dump(said))
+    before = loads_of(location)
+    fewer = load_definitions(path)
+    with pytest.raises(dg.DagsterInvalidSubsetError, match=r"'raw/s/watched/b'.* were selected"):
+        fewer.resolve_implicit_global_asset_job_def().execute_in_process(
+            instance=ticks.instance,
+            asset_selection=list(request.asset_selection or []),
+            partition_key=request.partition_key,
+        )
+    assert loads_of(location) == before
+    later = Ticks(fewer, ticks.instance)
+    marks = json.loads(str(ticks.cursor))
+    for mark in marks.values():
+        asked = datetime.fromisoformat(mark["asked_at"]) - timedelta(minutes=16)
+        mark["asked_at"] = asked.isoformat()
+    later.cursor = json.dumps(marks)
+    ((_, tables),) = later.tick()
+    assert "b" not in tables
+    assert "c" in tables
+    assert set(json.loads(str(later.cursor))) == {"s.watched.a", "s.watched.c"}
+
+
+def loads_of(location: Location) -> int:
+    return Ledger(location.config.ledger.url).highest_seq()

@@ -1,0 +1,194 @@
+"""Part ``location``: how long Dagster's server takes to load 500 tables, and idle sensors to tick.
+
+Loading: each run is a fresh process that does what the code server does, up to the serialised
+snapshot that the webserver asks for. Imports are told apart: a server imports once, and the same
+for one table as for five hundred. Ticks: the sensors' own functions over 500 tables of a real
+MariaDB, each with a load that is folded, in a process that ticked before. Beside the wall's seconds
+stand those of this process's processor: on a machine that does other work too, they tell more.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+
+from benchmarks.report import ROOT, Figures, Section, spread
+from mirrorlake.config import Config, load_config
+from mirrorlake.demo.mariadb import MariaDB
+from mirrorlake.ledger import Ledger, Receipt, Window
+
+TABLES = 500
+LOAD_LIMIT, TICK_LIMIT = "4", "2"
+# What a code server does, by stage, each in seconds of the wall.
+_LOAD = """
+import json, sys, time
+def clock(): return time.perf_counter(), time.process_time()
+marks = [clock()]
+import dagster
+marks.append(clock())
+import definitions, assets, checks, resources, sensors
+marks.append(clock())
+from pathlib import Path
+defs = definitions.load_definitions(Path(sys.argv[1]))
+marks.append(clock())
+repository = defs.get_repository_def()
+repository.load_all_definitions()
+marks.append(clock())
+from dagster._core.remote_representation.external_data import RepositorySnap
+from dagster_shared.serdes import serialize_value
+serialize_value(RepositorySnap.from_def(repository))
+marks.append(clock())
+print(json.dumps(marks))
+"""
+_STAGES = (
+    ("import dagster", 0, 1),
+    ("import the location's modules", 1, 2),
+    ("contract file to definitions", 2, 3),
+    ("definitions to repository", 3, 4),
+    ("repository to serialised snapshot", 4, 5),
+    ("load: all but imports", 2, 5),
+    ("load with imports", 0, 5),
+)
+_COLUMNS = ("median s", "min", "max", "median CPU s", "limit")
+
+
+def run(runs: int, _scale: float) -> Figures:
+    """Seconds of both, each ``runs`` times."""
+    password = os.environ["BENCH_PASSWORD"] = secrets.token_urlsafe(16)
+    with tempfile.TemporaryDirectory() as name, MariaDB.start(Path(name) / "mysql") as server:
+        server.create_user("mirror", password)
+        with server.admin() as admin, admin.cursor() as cursor:
+            cursor.execute("CREATE DATABASE many")
+            for number in range(TABLES):
+                cursor.execute(
+                    f"CREATE TABLE many.t{number} (id INT PRIMARY KEY, word VARCHAR(20), "
+                    "modified_at TIMESTAMP(6) NOT NULL, KEY (modified_at))"
+                )
+        path = Path(name) / "mirrorlake.yaml"
+        path.write_text(_contracts(server.port), encoding="utf-8")
+        _fold_all(load_config(path))
+        return [_loads(path, runs), _ticks(path, runs)]
+
+
+def _loads(path: Path, runs: int) -> Section:
+    _marks(path)  # fills the caches of compiled modules
+    found = [_marks(path) for _ in range(runs)]
+    rows: list[tuple[str, ...]] = []
+    for stage, start, end in _STAGES:
+        wall = [marks[end][0] - marks[start][0] for marks in found]
+        used = [marks[end][1] - marks[start][1] for marks in found]
+        limit = LOAD_LIMIT if stage == "load: all but imports" else "–"
+        rows.append((stage, *spread(wall), spread(used)[0], limit))
+    about = f"{TABLES} tables: {TABLES * 4} assets, {TABLES * 5} checks, in a fresh process."
+    return Section("Load", about, ("stage", *_COLUMNS), tuple(rows))
+
+
+def _marks(path: Path) -> list[tuple[float, float]]:
+    """Wall and processor time at the ends of the stages of one load."""
+    absent = str(path.with_name("none.yaml"))
+    ended = subprocess.run(
+        [sys.executable, "-c", _LOAD, str(path)],
+        cwd=ROOT,
+        env={**os.environ, "MIRRORLAKE_CONFIG": absent, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        check=True,
+    )
+    return json.loads(ended.stdout)
+
+
+def _ticks(path: Path, runs: int) -> Section:
+    from definitions import load_definitions
+
+    defs = load_definitions(path)
+    repository = defs.get_repository_def()
+    rows: list[tuple[str, ...]] = []
+    with dg.DagsterInstance.ephemeral() as instance:
+        for name in ("moved_many", "unfolded"):
+            tick = _ticker(defs, repository, instance, name)
+            tick()  # sees every table for the first time
+            asked = tick()
+            if asked:
+                raise AssertionError(f"sensor {name} asked for {asked} runs, and nothing moved")
+            timed = [_timed(tick) for _ in range(runs)]
+            wall, used = spread([t[0] for t in timed]), spread([t[1] for t in timed])[0]
+            rows.append((f"`{name}`", *wall, used, TICK_LIMIT))
+    about = f"{TABLES} tables, nothing moved, nothing to fold."
+    return Section("Idle tick", about, ("sensor", *_COLUMNS), tuple(rows))
+
+
+def _ticker(
+    defs: dg.Definitions, repository: Any, instance: dg.DagsterInstance, name: str
+) -> Callable[[], int]:
+    """A function that ticks once, with the cursor of the tick before, and counts its requests."""
+    sensor = defs.resolve_sensor_def(name)
+    cursor: str | None = None
+
+    def tick() -> int:
+        nonlocal cursor
+        context = dg.build_sensor_context(
+            instance=instance,
+            cursor=cursor,
+            repository_def=repository,
+            resources=dict(defs.resources or {}),
+        )
+        with context:
+            data = sensor.evaluate_tick(context)
+        cursor = data.cursor or cursor
+        return len(data.run_requests or [])
+
+    return tick
+
+
+def _timed(run: Callable[[], object]) -> tuple[float, float]:
+    """Seconds of the wall and of this process's processor."""
+    started = time.perf_counter(), time.process_time()
+    run()
+    return time.perf_counter() - started[0], time.process_time() - started[1]
+
+
+def _fold_all(config: Config) -> None:
+    """One load per table in the ledger, folded: an idle location has a past."""
+    ledger = Ledger(config.ledger.url, config.ledger.wait)
+    now = datetime.now(UTC).replace(tzinfo=None)
+    receipt = Receipt(
+        rows=0, bytes=0, files=0, digest="0", moment=now.isoformat(), hi=now.isoformat(),
+        server="s", position="", originals=0, future=0, query_seconds=0.0,
+    )  # fmt: skip
+    for contract in config.tables:
+        with ledger.lease(contract.name, "bench") as lease:
+            load_id = ledger.create_load(contract.name, Window("live", None, None, now.date()))
+            load = ledger.start_load(load_id, lease, "bench", f"{contract.table}_v_0", None)
+            ledger.finish_load(load, None, receipt)
+        ledger.record_folds(contract.name, "deduped", [load.seq])
+
+
+def _contracts(port: int) -> str:
+    table = "{mode: incremental, key: [id], cursor: modified_at}"
+    tables: Sequence[str] = [f"          t{number}: {table}" for number in range(TABLES)]
+    head = f"""version: 1
+lake: {{warehouse: lake}}
+ledger: {{url: "sqlite:///ledger.db"}}
+sources:
+  many:
+    host: 127.0.0.1
+    port: {port}
+    user: mirror
+    password: ${{env:BENCH_PASSWORD}}
+    databases:
+      many:
+        tables:
+"""
+    return head + "\n".join(tables) + "\n"
