@@ -51,7 +51,7 @@ def test_lineage_goes_from_the_mysql_table_to_clean(backfill: str, page: Page, k
     page.goto(GROUP)
     nodes = page.locator("foreignObject", has_text="Latest event")
     expect(nodes).to_have_count(8)
-    expect(page.locator("foreignObject", has_text="1 / 1 Passed")).to_have_count(2)
+    expect(page.locator("foreignObject", has_text="2 / 2 Passed")).to_have_count(2)
     for table in ("customers", "orders"):
         chain = nodes.filter(has_text=f"{table}Latest event").all()
         assert len(chain) == 4
