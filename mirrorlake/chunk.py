@@ -223,6 +223,10 @@ def _exact(plan: ChunkPlan, found: pa.Table, position: str) -> pa.Table:
         columns[KEY] = found.column("k")
     if any(e.original is not None for e in plan.columns):
         columns[ORIGINAL] = _originals(plan, found, plan.schema.field(ORIGINAL).type)
+    for name in (KEY, ORIGINAL):
+        # An earlier load of this version needed it (the column's charset or collation was another).
+        if name in plan.schema.names and name not in columns:
+            columns[name] = pa.nulls(rows, plan.schema.field(name).type)
     arrays = [
         columns[f.name].cast(f.type) if columns[f.name].type != f.type else columns[f.name]
         for f in plan.schema

@@ -102,22 +102,37 @@ def key_expression(plan: TablePlan) -> str | None:
     """SQL of one binary value per key under the server's collation, or None where texts tell keys
     apart.
 
-    Each text column's weights (padded to its full length, so that a collation that ignores trailing
-    spaces gives equal weights) are hashed apart, then together: joined weights would not be
-    injective.
+    Each text column's weights (padded beyond its longest value's, so that a collation that ignores
+    trailing spaces gives equal weights) are hashed apart, then together: joined weights would not
+    be injective.
 
     Source: MySQL 8.0 manual, 12.8 "String Functions", WEIGHT_STRING.
     """
     if not plan.keeps_aliases:
         return None
-    parts: list[str] = []
-    for name in plan.key:
-        column = plan.table.column(name)
-        if column in plan.collated_key:
-            padded = "" if no_pad(column) else f" AS CHAR({column.length or 1})"
-            weights = f"WEIGHT_STRING({quote(name)}{padded})"
-            parts.append(f"SHA2({weights}, 256)")
-        else:
-            parts.append(f"SHA2(CAST({quote(name)} AS CHAR), 256)")
+    parts = [f"SHA2({_key_part(plan, plan.table.column(name))}, 256)" for name in plan.key]
     joined = parts[0] if len(parts) == 1 else f"SHA2(CONCAT({', '.join(parts)}), 256)"
     return f"UNHEX({joined})"
+
+
+def _key_part(plan: TablePlan, column: Column) -> str:
+    """SQL of bytes that are equal exactly where the server calls two values of a key equal."""
+    name = quote(column.name)
+    if column in plan.collated_key:
+        padded = (column.length or 1) * _expansion(column)
+        return f"WEIGHT_STRING({name}{'' if no_pad(column) else f' AS CHAR({padded})'})"
+    if column.data_type in ("enum", "set", "bit"):
+        # ENUM's error prints like a legal '': the number tells them apart.
+        return f"{name} + 0"
+    if column.data_type in ("float", "double"):
+        # The text of a FLOAT is rounded; -0.0 becomes 0.0, which is the same key.
+        return f"{name} + 0e0"
+    # Bytes, not CHAR: a binary value is no text.
+    return f"CAST({name} AS BINARY)"
+
+
+def _expansion(column: Column) -> int:
+    """Into how many weights one character may expand ('ß' into two). Padding to fewer would cut the
+    weights of a long key, and make two keys one."""
+    collation = column.collation or ""
+    return 1 if collation.endswith(("_bin", "_general_ci")) else 8

@@ -130,7 +130,10 @@ def merge_sql(plan: TablePlan, layer: Layer) -> str:
     names = [name for name, _, _ in layer.columns] + ([ORIGINAL] if layer.original else [])
     on = " AND ".join(_same_key_part(plan, layer, name) for name in plan.key)
     differs = " OR ".join(
-        _differs(name, kind) for name, kind, _ in layer.columns if name not in plan.key
+        _differs(name, kind)
+        for name, kind, _ in layer.columns
+        # 0.0 and -0.0 are one key to the server and to SQL, and two values.
+        if name not in plan.key or kind in ("float", "double")
     )
     if layer.original:
         # An engine may have written "no originals" as an empty list; to readers both are none.

@@ -61,7 +61,9 @@ class TablePlan:
         """Key columns whose different texts may be one key to the server ('a' and 'A', 'a' and 'a
         ')."""
         columns = [self.table.column(name) for name in self.key]
-        return tuple(c for c in columns if c.collation and not by_bytes(c))
+        # Two labels of one ENUM or SET are never equal to the server.
+        texts = [c for c in columns if c.collation and c.data_type not in ("enum", "set")]
+        return tuple(c for c in texts if not by_bytes(c))
 
     @property
     def keeps_aliases(self) -> bool:

@@ -6,8 +6,13 @@ reads these settings back: a proxy that drops them would change values silently.
 
 from __future__ import annotations
 
+import json
 import logging
+import os
 import ssl
+import subprocess
+import sys
+import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,6 +25,7 @@ from pymysql.connections import Connection
 
 from mirrorlake.config import SourceConfig
 from mirrorlake.errors import SourceError
+from mirrorlake.mysql import carrier
 
 logger = logging.getLogger(__name__)
 
@@ -109,10 +115,15 @@ def source_error(error: Exception, source: SourceConfig | None = None) -> Source
     where = f"source {source.name} ({source.host}:{source.port})" if source else "MySQL"
     if source is not None:
         words = without_secret(words, source)
-    if code in _REFUSED:
+    certificate = "CERTIFICATE_VERIFY_FAILED" in words
+    if certificate:
+        step = "Check tls.ca, and that the server's certificate is for the contract's host"
+    elif code in _REFUSED:
         step = "Check the user, its password (from the environment) and its grants"
     elif code in (2002, 2003):
         step = "Check host and port, and that the server accepts connections from here"
+    elif code == 2026:
+        step = "Switch TLS on in the server, or write `tls: off` if the path is trusted"
     elif code == 1049:
         step = "Check the database's name in the contract"
     else:
@@ -120,7 +131,7 @@ def source_error(error: Exception, source: SourceConfig | None = None) -> Source
     return SourceError(
         f"{where} answered: {words} [{code}]",
         source=source.name if source else None,
-        retryable=code in _RETRYABLE,
+        retryable=code in _RETRYABLE and not certificate,
         next_step=step,
     )
 
@@ -212,29 +223,64 @@ def read_oldest_open(connection: Connection[Any]) -> datetime | None:
     return None if age is None else clock - timedelta(seconds=max(int(age), 0))
 
 
-def url_of(source: SourceConfig, database: str) -> str:
-    """The source as a URL for the Arrow reader; it holds the password: never log or raise it.
+@contextmanager
+def reader_url(source: SourceConfig, database: str) -> Iterator[str]:
+    """The source as a URL for the Arrow reader while the block runs; it may hold the password:
+    never log or raise it.
+
+    The reader speaks no TLS: where the contract asks for it, `carrier` does.
 
     Raises:
-        SourceError: the contract asks for a checked certificate, which the reader can't check.
+        SourceError: no TLS, or a certificate that does not stand its check.
     """
-    if source.tls not in ("off", "required"):
-        raise SourceError(
-            f"source {source.name}: tls.ca can't be used yet: the reader of rows can "
-            "encrypt, and can't check certificates",
-            source=source.name,
-            next_step="Write `tls: required`, or reach the server through a tunnel that "
-            "checks them",
+    name = percent(database, safe="")
+    if source.tls == "off":
+        user = percent(source.user, safe="")
+        secret = percent(source.password.get_secret_value(), safe="")
+        # Else the reader asks a server on this machine for its socket's path, and goes there
+        # instead: at the end of a tunnel that is another server's path, which may exist here too.
+        yield f"mysql://{user}:{secret}@{source.host}:{source.port}/{name}?prefer_socket=false"
+        return
+    usual = tempfile.gettempdir()
+    # A socket's path can't be long.
+    short = None if len(os.fsencode(usual)) < 60 else "/tmp"  # noqa: S108 (mkdtemp inside it)
+    with tempfile.TemporaryDirectory(prefix="ml-", dir=short) as folder:
+        path = f"{folder}/s"
+        # Its standard input closes with us, however we end: so does the carrier.
+        child = subprocess.Popen(
+            [sys.executable, "-P", carrier.__file__],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
         )
-    # Else the reader asks a server on this machine for its socket's path, and goes there instead:
-    # at the end of a tunnel that is another server's path, which may exist here too.
-    options = "?prefer_socket=false"
-    if source.tls == "required":
-        options += "&require_ssl=true&verify_ca=false&verify_identity=false"
-    user = percent(source.user, safe="")
-    secret = percent(source.password.get_secret_value(), safe="")
-    where = f"{source.host}:{source.port}/{percent(database, safe='')}"
-    return f"mysql://{user}:{secret}@{where}{options}"
+        try:
+            _start_carrier(child, source, database, path)
+            yield f"mysql://carried:x@localhost/{name}?prefer_socket=false&socket={percent(path)}"
+        finally:
+            child.kill()
+            child.communicate()
+
+
+def _start_carrier(
+    child: subprocess.Popen[bytes], source: SourceConfig, database: str, path: str
+) -> None:
+    assert child.stdin is not None  # noqa: S101 (pipes were asked for)
+    assert child.stdout is not None  # noqa: S101
+    told = {
+        "socket": path,
+        "host": source.host,
+        "port": source.port,
+        "user": source.user,
+        "password": source.password.get_secret_value(),
+        "database": database,
+        "ca": None if isinstance(source.tls, str) else str(source.tls.ca),
+    }
+    child.stdin.write(json.dumps(told).encode() + b"\n")
+    child.stdin.flush()
+    answer = child.stdout.readline()
+    wrong = json.loads(answer) if answer else [0, "the process that carries TLS ended at once"]
+    if wrong:
+        raise source_error(pymysql.OperationalError(*wrong), source)
 
 
 def _set(connection: Connection[Any], source: SourceConfig) -> None:

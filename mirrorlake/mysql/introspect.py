@@ -12,7 +12,7 @@ from typing import Any
 
 from pymysql.connections import Connection
 
-from mirrorlake.errors import SchemaError
+from mirrorlake.errors import SchemaError, SourceError
 from mirrorlake.mysql.connect import quote, rows_of
 
 SYSTEM_DATABASES = ("information_schema", "mysql", "performance_schema", "sys")
@@ -117,20 +117,23 @@ _COLUMNS = """
 SELECT COLUMN_NAME, ORDINAL_POSITION, DATA_TYPE, COLUMN_TYPE, IS_NULLABLE, CHARACTER_SET_NAME,
        COLLATION_NAME, NUMERIC_PRECISION, NUMERIC_SCALE, CHARACTER_MAXIMUM_LENGTH,
        DATETIME_PRECISION, EXTRA, COLUMN_COMMENT, TABLE_NAME
-FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = %s ORDER BY TABLE_NAME, ORDINAL_POSITION"""
+FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = %s AND TABLE_NAME {match}
+ORDER BY TABLE_NAME, ORDINAL_POSITION"""
 _INDEXES = """
 SELECT TABLE_NAME, INDEX_NAME, NON_UNIQUE, COLUMN_NAME, SUB_PART, INDEX_TYPE
-FROM information_schema.STATISTICS WHERE TABLE_SCHEMA = %s
+FROM information_schema.STATISTICS WHERE TABLE_SCHEMA = %s AND TABLE_NAME {match}
 ORDER BY TABLE_NAME, INDEX_NAME, SEQ_IN_INDEX"""
 _TABLES = """
 SELECT TABLE_NAME, ENGINE, TABLE_ROWS FROM information_schema.TABLES
-WHERE TABLE_SCHEMA = %s AND TABLE_TYPE IN ('BASE TABLE', 'SYSTEM VERSIONED') ORDER BY TABLE_NAME"""
+WHERE TABLE_SCHEMA = %s AND TABLE_NAME {match}
+  AND TABLE_TYPE IN ('BASE TABLE', 'SYSTEM VERSIONED') ORDER BY TABLE_NAME"""
 _FOREIGN_KEYS = """
 SELECT r.TABLE_NAME, r.CONSTRAINT_NAME, r.UPDATE_RULE, r.DELETE_RULE, k.COLUMN_NAME
 FROM information_schema.REFERENTIAL_CONSTRAINTS r JOIN information_schema.KEY_COLUMN_USAGE k
   ON k.CONSTRAINT_SCHEMA = r.CONSTRAINT_SCHEMA AND k.CONSTRAINT_NAME = r.CONSTRAINT_NAME
  AND k.TABLE_NAME = r.TABLE_NAME
-WHERE r.CONSTRAINT_SCHEMA = %s ORDER BY r.TABLE_NAME, r.CONSTRAINT_NAME, k.ORDINAL_POSITION"""
+WHERE r.CONSTRAINT_SCHEMA = %s AND r.TABLE_NAME {match}
+ORDER BY r.TABLE_NAME, r.CONSTRAINT_NAME, k.ORDINAL_POSITION"""
 
 
 def read_databases(connection: Connection[Any]) -> tuple[str, ...]:
@@ -145,9 +148,22 @@ def read_tables(connection: Connection[Any], database: str) -> tuple[SourceTable
     Raises:
         SourceError: the server could not be asked.
     """
-    columns = _columns_by_table(rows_of(connection, _COLUMNS, (database,)))
-    indexes = _indexes_by_table(rows_of(connection, _INDEXES, (database,)))
-    foreign = _foreign_keys_by_table(rows_of(connection, _FOREIGN_KEYS, (database,)))
+    return _read(connection, database, None)
+
+
+def _read(connection: Connection[Any], database: str, table: str | None) -> tuple[SourceTable, ...]:
+    if "mariadb" not in connection.get_server_info().lower():
+        # Else MySQL 8 tells numbers of rows that may be a day old.
+        rows_of(connection, "SET SESSION information_schema_stats_expiry = 0")
+
+    def ask(sql: str) -> list[tuple[Any, ...]]:
+        # Only an equality spares the server from opening every table of the database.
+        match, name = ("LIKE %s", "%") if table is None else ("= %s", table)
+        return rows_of(connection, sql.format(match=match), (database, name))
+
+    columns = _columns_by_table(ask(_COLUMNS))
+    indexes = _indexes_by_table(ask(_INDEXES))
+    foreign = _foreign_keys_by_table(ask(_FOREIGN_KEYS))
     return tuple(
         SourceTable(
             database=database,
@@ -158,17 +174,18 @@ def read_tables(connection: Connection[Any], database: str) -> tuple[SourceTable
             estimated_rows=int(rows or 0),
             foreign_keys=tuple(foreign.get(str(name), ())),
         )
-        for name, engine, rows in rows_of(connection, _TABLES, (database,))
+        for name, engine, rows in ask(_TABLES)
     )
 
 
 def read_table(connection: Connection[Any], database: str, table: str) -> SourceTable:
-    """One table.
+    """One table, with every column that it has.
 
     Raises:
-        SchemaError: there is no such table, or this user may not see it.
+        SchemaError: there is no such table, or this user may not see it, or not all of it.
     """
-    tables = {t.name: t for t in read_tables(connection, database)}
+    # The server compares these names without regard to case: there may be several.
+    tables = {t.name: t for t in _read(connection, database, table)}
     if table not in tables:
         raise SchemaError(
             f"MySQL has no table {database}.{table} that this user may read",
@@ -176,7 +193,30 @@ def read_table(connection: Connection[Any], database: str, table: str) -> Source
             next_step="Check its name and the user's SELECT privilege, or remove it from "
             "the contract",
         )
+    _check_whole(connection, tables[table])
     return tables[table]
+
+
+def _check_whole(connection: Connection[Any], table: SourceTable) -> None:
+    """See that no column is hidden from us: a server shows only those that the user may read, and a
+    mirror without the others would look whole."""
+    name = f"{table.database}.{table.name}"
+    hidden = [c.ordinal for c in table.columns] != list(range(1, len(table.columns) + 1))
+    words = "a column in the middle is hidden"
+    try:
+        whole = f"{quote(table.database)}.{quote(table.name)}"
+        rows_of(connection, f"SELECT * FROM {whole} LIMIT 0")  # noqa: S608
+    except SourceError as error:
+        if "denied" not in error.message:
+            raise
+        hidden, words = True, error.message
+    if hidden:
+        raise SchemaError(
+            f"table {name}: this user may not read every column of it ({words})",
+            table=name,
+            next_step="Grant SELECT on the whole table; a column that is marked `pci: never` is "
+            "never selected",
+        )
 
 
 def read_samples(

@@ -26,8 +26,8 @@ from mirrorlake.mysql.connect import (
     SourcePosition,
     is_retryable,
     quoted_text,
+    reader_url,
     session_statements,
-    url_of,
     without_secret,
 )
 
@@ -70,26 +70,8 @@ def read_batches(
         SourceError: the server refused it, was lost, or gave what the reader can't take.
     """
     try:
-        with _quiet():
-            # The binary protocol: the text of a FLOAT is rounded by the server.
-            stream: Any = connectorx.read_sql(
-                url_of(source, database),
-                statement,
-                return_type="arrow_stream",
-                protocol="binary",
-                batch_size=batch_rows,
-                pre_execution_query=[*session_statements(), *before],
-            )
-        seen = False
-        while True:
-            with _quiet():
-                batch = next(stream, None)
-            if batch is None:
-                break
-            seen = True
-            yield batch
-        if not seen:
-            yield pa.RecordBatch.from_pylist([], schema=stream.schema)
+        with reader_url(source, database) as url:
+            yield from _batches(url, statement, batch_rows, before)
     except BaseException as error:
         # connectorx raises RuntimeError, and its Rust panics are BaseExceptions.
         if isinstance(error, KeyboardInterrupt | SystemExit | GeneratorExit | MemoryError):
@@ -97,6 +79,31 @@ def read_batches(
         if isinstance(error, SourceError):
             raise
         raise _failed(error, source, database) from None
+
+
+def _batches(
+    url: str, statement: str, batch_rows: int, before: Sequence[str]
+) -> Iterator[pa.RecordBatch]:
+    with _quiet():
+        # The binary protocol: the text of a FLOAT is rounded by the server.
+        stream: Any = connectorx.read_sql(
+            url,
+            statement,
+            return_type="arrow_stream",
+            protocol="binary",
+            batch_size=batch_rows,
+            pre_execution_query=[*session_statements(), *before],
+        )
+    seen = False
+    while True:
+        with _quiet():
+            batch = next(stream, None)
+        if batch is None:
+            break
+        seen = True
+        yield batch
+    if not seen:
+        yield pa.RecordBatch.from_pylist([], schema=stream.schema)
 
 
 def _failed(error: BaseException, source: SourceConfig, database: str) -> SourceError:

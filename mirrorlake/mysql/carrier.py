@@ -1,0 +1,174 @@
+"""Carry a reader's bytes to MySQL over TLS: a process of its own, for a reader that speaks no TLS.
+
+PyMySQL opens the connection: it encrypts, checks the certificate against the CA, and logs in. Then
+the reader is let in through a Unix socket in a folder that only this user can open, is greeted as a
+server greets, and is believed whatever it answers. From the first command on, the two connections
+are alike, and bytes are carried both ways unchanged. Capabilities are offered that PyMySQL agreed
+on with the server, and none that would change the form of what follows.
+
+Run as a program with ``-P`` (a neighbour here is called ``types.py``). It reads one line of JSON
+from its standard input, prints one line once the first session stands (an empty list, or what is
+wrong as code and words), and ends when that input closes: with its parent, however the parent dies.
+Only the standard library and PyMySQL: its start is waited for.
+
+Source: MySQL internals, "Connection Phase Packets", "Capabilities Flags".
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import selectors
+import socket
+import ssl
+import sys
+import threading
+from typing import Any
+
+import pymysql
+from pymysql.constants import CLIENT
+
+_OFFERED = (
+    CLIENT.LONG_PASSWORD
+    | CLIENT.LONG_FLAG
+    | CLIENT.CONNECT_WITH_DB
+    | CLIENT.PROTOCOL_41
+    | CLIENT.TRANSACTIONS
+    | CLIENT.SECURE_CONNECTION
+    | CLIENT.MULTI_RESULTS
+    | CLIENT.PLUGIN_AUTH
+)
+_AUTOCOMMIT = 2
+_OK = b"\0\0\0" + _AUTOCOMMIT.to_bytes(2, "little") + b"\0\0"
+_UTF8MB4 = 45
+_CHUNK = 1 << 18
+
+
+def main() -> None:
+    """Carry sessions until the standard input closes."""
+    told: dict[str, Any] = json.loads(sys.stdin.readline())
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(told.pop("socket"))
+    listener.listen()
+    try:
+        first = _log_in(told)
+    except (pymysql.Error, OSError) as error:
+        code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
+        print(json.dumps([code, str(error.args[-1] if error.args else error)]), flush=True)
+        return
+    print("[]", flush=True)
+    threading.Thread(target=_serve, args=(listener, told, [first]), daemon=True).start()
+    while os.read(0, 1024):
+        pass
+    # Threads may be carrying: a closed input ends them all.
+    os._exit(0)
+
+
+def _log_in(told: dict[str, Any]) -> Any:
+    context = ssl.create_default_context(cafile=told["ca"])
+    if told["ca"] is None:
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    connection: Any = pymysql.connect(
+        host=told["host"],
+        port=told["port"],
+        user=told["user"],
+        password=told["password"].encode(),
+        database=told["database"],
+        charset="utf8mb4",
+        autocommit=True,
+        connect_timeout=10,
+        ssl=context,
+    )
+    if not isinstance(connection._sock, ssl.SSLSocket):
+        # PyMySQL goes on without TLS where the server has none.
+        connection.close()
+        raise OSError("the server does not speak TLS")
+    return connection
+
+
+def _serve(listener: socket.socket, told: dict[str, Any], ready: list[Any]) -> None:
+    while True:
+        reader, _ = listener.accept()
+        threading.Thread(target=_carry, args=(reader, told, ready), daemon=True).start()
+
+
+def _carry(reader: socket.socket, told: dict[str, Any], ready: list[Any]) -> None:
+    """One session, from greeting to end; a failure closes the reader's side, which it reports."""
+    with contextlib.suppress(pymysql.Error, OSError, IndexError), reader:
+        connection = ready.pop() if ready else _log_in(told)
+        server: ssl.SSLSocket = connection._sock
+        with server:
+            # A second one would wait for a request that the first has taken.
+            reader.sendall(_packet(_greeting(connection.get_server_info()), 0))
+            _read_packet(reader)
+            reader.sendall(_packet(_OK, 2))
+            _pump(reader, server)
+
+
+def _pump(reader: socket.socket, server: ssl.SSLSocket) -> None:
+    """Carry bytes both ways until a side closes. The protocol is one of question and answer, so
+    either direction may be waited for while the other is sent."""
+    timeout: float | None = None
+    server.settimeout(timeout)
+    with selectors.DefaultSelector() as selector:
+        selector.register(reader, selectors.EVENT_READ)
+        selector.register(server, selectors.EVENT_READ)
+        while True:
+            for key, _ in selector.select():
+                if key.fileobj is reader:
+                    asked = reader.recv(_CHUNK)
+                    if not asked:
+                        return
+                    server.sendall(asked)
+                    continue
+                answered = server.recv(_CHUNK)
+                if not answered:
+                    return
+                # What TLS has decrypted already no selector sees.
+                while server.pending():
+                    answered += server.recv(_CHUNK)
+                reader.sendall(answered)
+
+
+def _greeting(version: str) -> bytes:
+    """The first packet of a server (protocol 10); the challenge is never looked at again."""
+    challenge = os.urandom(20).translate(bytes.maketrans(b"\0$", b"ab"))
+    return b"".join(
+        (
+            b"\x0a",
+            version.encode() + b"\0",
+            (1).to_bytes(4, "little"),
+            challenge[:8] + b"\0",
+            (_OFFERED & 0xFFFF).to_bytes(2, "little"),
+            bytes([_UTF8MB4]),
+            _AUTOCOMMIT.to_bytes(2, "little"),
+            (_OFFERED >> 16).to_bytes(2, "little"),
+            bytes([21]) + bytes(10),
+            challenge[8:] + b"\0",
+            b"mysql_native_password\0",
+        )
+    )
+
+
+def _packet(content: bytes, number: int) -> bytes:
+    return len(content).to_bytes(3, "little") + bytes([number]) + content
+
+
+def _read_packet(reader: socket.socket) -> bytes:
+    head = _exactly(reader, 4)
+    return _exactly(reader, int.from_bytes(head[:3], "little"))
+
+
+def _exactly(reader: socket.socket, size: int) -> bytes:
+    found = b""
+    while len(found) < size:
+        part = reader.recv(size - len(found))
+        if not part:
+            raise OSError("the reader went away")
+        found += part
+    return found
+
+
+if __name__ == "__main__":
+    main()
