@@ -1,7 +1,8 @@
 """How a ledger of an older version becomes one of this version: one step a version, in order.
 
 New tables need no step: they are made where they are missing. A step runs in the transaction that
-writes the new version, so it is done or not done.
+writes the new version, so it is done or not done; in MySQL, where DDL ends a transaction, it may be
+done while the version is still the old one, so a step finds out what is left to do.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ LEDGER_VERSION = 2
 
 def _to_2(connection: sa.Connection) -> None:
     """Loads name the external job that read them."""
-    connection.execute(sa.text("ALTER TABLE loads ADD COLUMN job_id VARCHAR(255)"))
+    if "job_id" not in {column["name"] for column in sa.inspect(connection).get_columns("loads")}:
+        connection.execute(sa.text("ALTER TABLE loads ADD COLUMN job_id VARCHAR(255)"))
 
 
 _STEPS: dict[int, Callable[[sa.Connection], None]] = {2: _to_2}

@@ -20,7 +20,15 @@ import sqlalchemy as sa
 from mirrorlake.config.database_url import with_driver
 from mirrorlake.demo.embedded import EmbeddedServer
 from mirrorlake.errors import LeaseHeld, LedgerError
-from mirrorlake.ledger import Lease, Ledger, Receipt, Window, leases, store
+from mirrorlake.ledger import (
+    LEDGER_VERSION,
+    Lease,
+    Ledger,
+    Receipt,
+    Window,
+    leases,
+    store,
+)
 from mirrorlake.ledger.database import Database
 from mirrorlake.ledger.tables import LOADS
 from mirrorlake.schema import schema_version
@@ -47,10 +55,21 @@ def postgres() -> Iterator[Postgres]:
         yield server
 
 
-SERVERS = ["postgres", "mariadb", pytest.param("mysql8", marks=pytest.mark.full)]
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Every test on every server; `make test` runs the suite on Postgres, and this module's own
+    tests on MariaDB too."""
+    own = [mark.args[0] for mark in metafunc.definition.iter_markers("parametrize")]
+    if "url" not in metafunc.fixturenames or "url" in own:
+        return
+    often = ["postgres"] if metafunc.function.__name__ in SUITE else ["postgres", "mariadb"]
+    servers = [
+        pytest.param(name, marks=() if name in often else pytest.mark.full)
+        for name in ("postgres", "mariadb", "mysql8")
+    ]
+    metafunc.parametrize("url", servers, indirect=True)
 
 
-@pytest.fixture(params=SERVERS)
+@pytest.fixture
 def url(request: pytest.FixtureRequest) -> Iterator[str]:
     """A database of the test's own."""
     name = f"ledger_{uuid.uuid4().hex[:10]}"
@@ -420,3 +439,13 @@ def test_a_lease_and_its_load_through_a_whole_life(url: str) -> None:
     assert done.parent_snapshot == 9_000_000_000_000_000_000
     assert done.snapshot_id == 9_100_000_000_000_000_000
     assert done.window.day == WINDOW.day
+
+
+def test_a_migration_that_was_interrupted_is_finished(url: str, ask: Callable[..., Any]) -> None:
+    """In MySQL a step's DDL stays though the run died before the version was written."""
+    ask("UPDATE mirrorlake_meta SET value = '1' WHERE name = 'version'")
+    load = started(Ledger(url))
+    assert load.state == "pending"
+    assert ask("SELECT value FROM mirrorlake_meta WHERE name = 'version'") == [
+        (str(LEDGER_VERSION),)
+    ]
