@@ -3,21 +3,33 @@ fail."""
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, Response, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.ui.place import ROOT, Place, running_place
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 SIZE = {"width": 1400, "height": 860}
 # A machine with two cores that also runs what is looked at.
-PATIENCE_MS = 30_000
+PATIENCE_MS = 60_000
+# The UI shows some of the server's errors nowhere: every answer to it is looked at.
+LISTEN = """
+const asked = window.fetch;
+window.fetch = async (...what) => {
+  const answer = await asked(...what);
+  if (String(what[0]?.url ?? what[0]).includes("/graphql")) {
+    answer.clone().json().then((body) => {
+      if (body.errors) window.complain(JSON.stringify(body.errors).slice(0, 500));
+    }, () => undefined);
+  }
+  return answer;
+};
+"""
 
 
 def find_browser() -> str:
@@ -57,17 +69,12 @@ def new_page(browser: Browser, place: Place) -> Iterator[Callable[[], Page]]:
     context = browser.new_context(viewport=SIZE, base_url=place.url, timezone_id="UTC")
     context.set_default_timeout(PATIENCE_MS)
 
-    def answered(response: Response) -> None:
-        if "/graphql" not in response.url or response.request.method != "POST":
-            return
-        answer = json.loads(response.text())
-        if response.status != 200 or answer.get("errors"):
-            wrong.append(f"{response.status} {str(answer)[:500]}")
+    context.expose_function("complain", lambda text: wrong.append(text))
+    context.add_init_script(LISTEN)
 
     def open_page() -> Page:
         page = context.new_page()
         page.on("pageerror", lambda error: wrong.append(str(error)))
-        page.on("requestfinished", lambda request: answered(request.response()))
         return page
 
     yield open_page

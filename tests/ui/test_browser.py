@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 
 from tests.ui.place import BACKFILL, DAYS, TODAY, Place, ask
 
-GROUP = "/locations/mirrorlake/asset-groups/shop_shop/lineage"
+LINEAGE = "/locations/mirrorlake/asset-groups/{group}/lineage"
 Keep = Callable[[Page, str], None]
 # A minute on two quiet cores; others may be at work on them too.
 pytestmark = pytest.mark.timeout(900)
@@ -18,16 +18,16 @@ pytestmark = pytest.mark.timeout(900)
 
 @pytest.fixture(scope="module")
 def backfill(new_page: Callable[[], Page], keep: Keep) -> str:
-    """Four days of both tables' chains, launched in the UI; returns the backfill's page.
+    """Four days of the flights' chain, launched in the UI; returns the backfill's page.
 
-    First of all: the daemon looks for backfills twice a minute, and the other pages are looked at
+    First of all: the daemon looks for backfills twice a minute, and the shop's pages are looked at
     meanwhile.
     """
     page = new_page()
-    page.goto(GROUP)
+    page.goto(LINEAGE.format(group="nyc_nyc"))
     page.get_by_role("button", name="Materialize all").click()
     dialog = page.get_by_role("dialog")
-    expect(dialog).to_contain_text("Launch runs to materialize 6 assets")
+    expect(dialog).to_contain_text("Launch runs to materialize 3 assets")
     days = dialog.locator("input[type=text]").first
     days.fill(f"[{'...'.join(BACKFILL)}]")
     days.press("Enter")
@@ -48,7 +48,7 @@ def backfill(new_page: Callable[[], Page], keep: Keep) -> str:
 
 def test_lineage_goes_from_the_mysql_table_to_clean(backfill: str, page: Page, keep: Keep) -> None:
     page.set_viewport_size({"width": 1400, "height": 560})
-    page.goto(GROUP)
+    page.goto(LINEAGE.format(group="shop_shop"))
     nodes = page.locator("foreignObject", has_text="Latest event")
     expect(nodes).to_have_count(8)
     expect(page.locator("foreignObject", has_text="2 / 2 Passed")).to_have_count(2)
@@ -103,7 +103,7 @@ def test_the_backfill_succeeds_as_one_run(
         page.wait_for_timeout(1_500)
         page.reload()
         page.get_by_text("Launched by").wait_for()
-    expect(page.get_by_text("6 assets")).to_have_count(1)
+    expect(page.get_by_text("3 assets")).to_have_count(1)
     expect(page.get_by_text("...".join(BACKFILL))).to_be_visible()
     keep(page, "backfill-run")
     found = ask(place, "{ runsOrError { ... on Runs { results { status tags { key value } } } } }")
@@ -113,7 +113,7 @@ def test_the_backfill_succeeds_as_one_run(
         if any(tag["key"] == "dagster/backfill" for tag in run["tags"])
     ]
     assert runs == ["SUCCESS"]
-    page.goto(f"/assets/raw/shop/shop/orders?view=partitions&partition={BACKFILL[0]}")
+    page.goto(f"/assets/raw/nyc/nyc/flights?view=partitions&partition={BACKFILL[0]}")
     expect(page.get_by_text("Materialized (11)")).to_be_visible()
 
 
