@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as _compute
 from pyiceberg.expressions import (
     AlwaysTrue,
     And,
@@ -28,13 +30,14 @@ from mirrorlake.config import TableContract
 from mirrorlake.errors import LakeError
 from mirrorlake.lake.catalog import Identifier, Lake
 from mirrorlake.lake.stream import read_batches
-from mirrorlake.lake.tables import DAY
+from mirrorlake.lake.tables import DAY, ORIGINAL
 from mirrorlake.ledger import Ledger, Load
 from mirrorlake.mysql.connect import quote, rows_of
 from mirrorlake.plan import TablePlan
 from mirrorlake.repeats import count_repeats
 from mirrorlake.windows import time_bound
 
+pc: Any = _compute  # its functions are made at import: type checkers see none of them
 _TIMES = ("datetime", "timestamp", "date")
 
 
@@ -75,7 +78,24 @@ def duplicate_keys(lake: Lake, contract: TableContract) -> int:
     """
     table = deduped_table(lake, contract)
     key = _names(table, contract.key)
-    return count_repeats(lambda: read_batches(lake, table, key))
+    if ORIGINAL not in {field.name for field in table.schema().fields}:
+        return count_repeats(lambda: read_batches(lake, table, key))
+    return count_repeats(
+        lambda: (_with_originals(b, key) for b in read_batches(lake, table, (*key, ORIGINAL)))
+    )
+
+
+def _with_originals(batch: pa.RecordBatch, key: tuple[str, ...]) -> pa.RecordBatch:
+    """The key's columns, and in one text the originals of its parts: keys whose values have no
+    place in their type (zero dates) share NULL, and only these tell them apart."""
+    entries = batch.column(ORIGINAL)
+    kept: list[str | None] = [None] * batch.num_rows
+    some = pc.fill_null(pc.greater(pc.list_value_length(entries), 0), False)
+    for row in pc.indices_nonzero(some).to_pylist():
+        of_key = [(e["column"], e["text"]) for e in entries[row].as_py() if e["column"] in key]
+        kept[row] = repr(sorted(of_key)) if of_key else None
+    columns = [*(batch.column(name) for name in key), pa.array(kept, pa.large_string())]
+    return pa.RecordBatch.from_arrays(columns, names=[*key, ORIGINAL])
 
 
 @dataclass(frozen=True)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from datetime import date
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from pyiceberg.table import Table
 
-from mirrorlake.config import LakeConfig
+from mirrorlake.config import LakeConfig, Namespaces, TableContract
 from mirrorlake.lake import stream
 from mirrorlake.lake.catalog import Identifier, Lake
 from mirrorlake.lake.stream import read_batches
-from mirrorlake.lake.tables import current_schema, ensure_current_table
+from mirrorlake.lake.tables import ORIGINAL, current_schema, ensure_current_table
+from mirrorlake.observe import duplicate_keys
 
 
 @pytest.fixture
@@ -75,3 +77,33 @@ def test_one_file_is_in_memory_at_a_time(lake: Lake, monkeypatch: pytest.MonkeyP
 
 def test_an_empty_table_has_no_rows(lake: Lake) -> None:
     assert ids(lake, filled(lake)) == []
+
+
+def contract(*key: str) -> TableContract:
+    names = Namespaces(raw="r", deduped="n", clean="c")
+    return TableContract(
+        source="s", database="d", table="t", mode="full", key=key, namespaces=names
+    )
+
+
+def test_repeated_keys_are_counted_over_files(lake: Lake) -> None:
+    filled(lake, [1, 2], [2, 3, 3])
+    assert duplicate_keys(lake, contract("ID")) == 2
+    assert duplicate_keys(lake, contract("id", "word")) == 2
+
+
+def test_keys_that_only_their_originals_tell_apart_are_no_repeats(lake: Lake) -> None:
+    """Two zero dates are two keys, and one of them twice is a repeat."""
+    columns = current_schema([("born", "date"), ("n", "int")], True)
+    table = ensure_current_table(lake, Identifier("n", "t"), columns)
+    texts = ["0000-00-00", "2020-00-00", "2020-00-00"]
+    rows = [
+        {"born": None, "n": n, ORIGINAL: [{"column": "born", "text": text}]}
+        for n, text in enumerate(texts)
+    ]
+    rows.append({"born": date(2020, 1, 1), "n": 3, ORIGINAL: [{"column": "n", "text": "x"}]})
+    rows.append({"born": date(2020, 1, 2), "n": 4, ORIGINAL: []})
+    table.append(pa.Table.from_pylist(rows[:2], table.schema().as_arrow()))
+    assert duplicate_keys(lake, contract("born")) == 0
+    table.append(pa.Table.from_pylist(rows[2:], table.schema().as_arrow()))
+    assert duplicate_keys(lake, contract("born")) == 1
