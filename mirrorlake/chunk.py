@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as _compute
 
 from mirrorlake.config import SourceConfig
-from mirrorlake.datafile import digest_of, write_files
+from mirrorlake.datafile import DayFiles, WrittenFile
+from mirrorlake.digest import digest_of
 from mirrorlake.errors import SourceError
 from mirrorlake.failpoint import failpoint
 from mirrorlake.lake.tables import (
@@ -31,6 +33,7 @@ from mirrorlake.lake.tables import (
     POSITION,
     SEQ,
 )
+from mirrorlake.mysql.calendar import dates_of, datetimes_of
 from mirrorlake.mysql.connect import SourcePosition, quote, read_position, session
 from mirrorlake.mysql.read import BATCH_ROWS, WITNESS, read_batches, witness
 from mirrorlake.schema import Exact
@@ -38,6 +41,8 @@ from mirrorlake.schema import Exact
 logger = logging.getLogger(__name__)
 
 pc: Any = _compute  # its functions are made at import: type checkers see none of them
+
+_DECODERS = {"date": dates_of, "datetime": datetimes_of}
 
 
 @dataclass(frozen=True)
@@ -50,6 +55,7 @@ class ChunkPlan:
         day_column: the column whose date is the raw day, or None: then every row gets ``day``.
         cursor: the time column to compare with the source's clock, or None.
         server: the server that must answer, '' if any may.
+        iceberg: the raw table's schema as Iceberg's JSON: what files' metrics are told by.
         batch_rows: how many rows are held at once while they are read.
         key_expression: SQL of the key under the server's collation, where texts that differ may be
             equal keys; None where the key's columns tell keys apart by themselves.
@@ -72,12 +78,16 @@ class ChunkPlan:
     cursor: str | None
     server: str
     key_expression: str | None
+    iceberg: str | None = None
     batch_rows: int = BATCH_ROWS
 
 
 @dataclass(frozen=True)
 class ChunkReceipt:
-    """What one chunk saw and wrote; see `mirrorlake.ledger.Receipt` for the words."""
+    """What one chunk saw and wrote; see `mirrorlake.ledger.Receipt` for the words.
+
+    ``metrics`` are pairs of a path and what a commit says of it; without, its footer is read.
+    """
 
     number: int
     rows: int
@@ -91,10 +101,17 @@ class ChunkReceipt:
     originals: int
     future: int
     query_seconds: float
+    metrics: tuple[tuple[str, str], ...] = ()
 
 
-def load_chunk(plan: ChunkPlan) -> ChunkReceipt:
+Report = Callable[[int, int], None]
+"""Called with (rows, bytes in Arrow) of every batch that was taken in."""
+
+
+def load_chunk(plan: ChunkPlan, report: Report | None = None) -> ChunkReceipt:
     """Read one chunk in one statement and write its files; on any failure its files are removed.
+
+    Rows are read, made exact and written batch by batch: memory does not grow with the chunk.
 
     Raises:
         SourceError: MySQL was lost, refused, or another server answered.
@@ -109,28 +126,64 @@ def load_chunk(plan: ChunkPlan) -> ChunkReceipt:
             source=plan.source.name,
             next_step="Point the contract at one server: answers of two are not one copy",
         )
-    started = time.monotonic()
-    found = pa.concat_tables(_read(plan, seen))
-    seconds = time.monotonic() - started
-    rows = _exact(plan, found, seen.position)
-    paths, size = write_files(
-        plan.storage, plan.location, f"{plan.load_id}-{plan.attempt}-{plan.number:05d}", rows
-    )
+    stem = f"{plan.load_id}-{plan.attempt}-{plan.number:05d}"
+    files = DayFiles(plan.storage, plan.location, stem, plan.schema, plan.iceberg)
+    tally = _Tally(plan, seen)
+    try:
+        for found in _read(plan, seen):
+            rows = _exact(plan, found, seen.position)
+            tally.add(rows)
+            files.add(rows)
+            if report is not None:
+                report(rows.num_rows, found.nbytes)
+        tally.end_of_query()
+        written = files.finish()
+    except BaseException:
+        files.discard()
+        raise
     failpoint("chunk.written")
-    return ChunkReceipt(
-        number=plan.number,
-        rows=rows.num_rows,
-        bytes=size,
-        paths=tuple(paths),
-        digest=digest_of(rows.select([e.name for e in plan.columns])),
-        moment=seen.clock,
-        server=seen.server,
-        position=seen.position,
-        high=_high(plan, rows),
-        originals=_count_originals(rows),
-        future=_count_future(plan, rows, seen.clock),
-        query_seconds=seconds,
-    )
+    return tally.receipt(written)
+
+
+class _Tally:
+    """What is told of a chunk's rows, counted as they come."""
+
+    def __init__(self, plan: ChunkPlan, seen: SourcePosition) -> None:
+        self._plan, self._seen = plan, seen
+        self._started = time.monotonic()
+        self._seconds = 0.0
+        self._rows = self._digest = self._originals = self._future = 0
+        self._high: Any = None
+
+    def add(self, rows: pa.Table) -> None:
+        plan = self._plan
+        self._rows += rows.num_rows
+        self._digest += digest_of(rows.select([e.name for e in plan.columns]))
+        self._originals += _count_originals(rows)
+        self._future += _count_future(plan, rows, self._seen.clock)
+        highest = _high(plan, rows)
+        if highest is not None and (self._high is None or highest > self._high):
+            self._high = highest
+
+    def end_of_query(self) -> None:
+        self._seconds = time.monotonic() - self._started
+
+    def receipt(self, written: Sequence[WrittenFile]) -> ChunkReceipt:
+        return ChunkReceipt(
+            number=self._plan.number,
+            rows=self._rows,
+            bytes=sum(file.bytes for file in written),
+            paths=tuple(file.path for file in written),
+            digest=self._digest % 2**64,
+            moment=self._seen.clock,
+            server=self._seen.server,
+            position=self._seen.position,
+            high=None if self._high is None else str(self._high),
+            originals=self._originals,
+            future=self._future,
+            query_seconds=self._seconds,
+            metrics=tuple((file.path, file.metrics) for file in written),
+        )
 
 
 def select_statement(plan: ChunkPlan, server: SourcePosition) -> str:
@@ -209,9 +262,17 @@ def _exact(plan: ChunkPlan, found: pa.Table, position: str) -> pa.Table:
     _check_nothing_lost(plan, found)
     rows = found.num_rows
     columns: dict[str, Any] = {}
+    texts: dict[str, Any] = {}
     for number, exact in enumerate(plan.columns):
         wanted = plan.schema.field(exact.name).type
-        columns[exact.name] = _cast(plan, exact, found.column(f"c{number}"), wanted)
+        values = found.column(f"c{number}")
+        if exact.decode == "unscaled":
+            values = _scaled(values, wanted)
+        elif exact.decode:
+            values, texts[exact.name] = _DECODERS[exact.decode](values)
+        elif exact.original is not None:
+            texts[exact.name] = found.column(f"o{number}").combine_chunks()
+        columns[exact.name] = _cast(plan, exact, values, wanted)
     now = datetime.now(UTC)
     columns[LOAD] = _constant(plan.load_id, rows, pa.string())
     columns[SEQ] = _constant(plan.seq, rows, pa.int64())
@@ -221,8 +282,8 @@ def _exact(plan: ChunkPlan, found: pa.Table, position: str) -> pa.Table:
     columns[DAY] = _days(plan, columns, rows)
     if plan.key_expression is not None:
         columns[KEY] = found.column("k")
-    if any(e.original is not None for e in plan.columns):
-        columns[ORIGINAL] = _originals(plan, found, plan.schema.field(ORIGINAL).type)
+    if any(e.has_original for e in plan.columns):
+        columns[ORIGINAL] = _originals(texts, rows, plan.schema.field(ORIGINAL).type)
     for name in (KEY, ORIGINAL):
         # An earlier load of this version needed it (the column's charset or collation was another).
         if name in plan.schema.names and name not in columns:
@@ -234,7 +295,7 @@ def _exact(plan: ChunkPlan, found: pa.Table, position: str) -> pa.Table:
     return pa.Table.from_arrays(arrays, schema=plan.schema)
 
 
-def _cast(plan: ChunkPlan, exact: Exact, values: pa.ChunkedArray, wanted: pa.DataType) -> Any:
+def _cast(plan: ChunkPlan, exact: Exact, values: Any, wanted: pa.DataType) -> Any:
     try:
         return values.cast(wanted, safe=True)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
@@ -259,6 +320,19 @@ def _cast(plan: ChunkPlan, exact: Exact, values: pa.ChunkedArray, wanted: pa.Dat
         ) from None
 
 
+def _scaled(values: Any, kind: Any) -> Any:
+    """Decimals from their digits as whole numbers (int64, and so at most 18 digits)."""
+    array = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+    array = array.cast(pa.int64())
+    whole = np.frombuffer(array.buffers()[1], dtype=np.int64)[array.offset :][: len(array)]
+    halves = np.empty((len(array), 2), dtype=np.int64)
+    halves[:, 0], halves[:, 1] = whole, whole >> 63
+    if array.null_count and array.offset:
+        array = pa.concat_arrays([array])
+    validity = array.buffers()[0] if array.null_count else None
+    return pa.Array.from_buffers(kind, len(array), [validity, pa.py_buffer(halves)])
+
+
 def _constant(value: Any, rows: int, kind: pa.DataType) -> pa.Array:
     return pa.repeat(pa.scalar(value, kind), rows)
 
@@ -271,24 +345,24 @@ def _days(plan: ChunkPlan, columns: dict[str, Any], rows: int) -> Any:
     return pc.coalesce(columns[plan.day_column].cast(pa.date32(), safe=False), today)
 
 
-def _originals(plan: ChunkPlan, found: pa.Table, kind: pa.DataType) -> pa.Array:
+def _originals(texts: dict[str, Any], rows: int, kind: pa.DataType) -> pa.Array:
     """The originals of each row, sorted by column, NULL where there are none."""
     originals: dict[int, list[dict[str, str]]] = {}
-    for number, exact in sorted(enumerate(plan.columns), key=lambda pair: pair[1].name):
-        if exact.original is None:
+    for name, column in sorted(texts.items()):
+        if column.null_count == rows:
             continue
-        texts = found.column(f"o{number}").combine_chunks()
-        for index in pc.indices_nonzero(texts.is_valid()).to_pylist():
-            entry = {"column": exact.name, "text": texts[index].as_py()}
+        for index in pc.indices_nonzero(column.is_valid()).to_pylist():
+            entry = {"column": name, "text": column[index].as_py()}
             originals.setdefault(index, []).append(entry)
-    return pa.array((originals.get(i) for i in range(found.num_rows)), kind, size=found.num_rows)
+    if not originals:
+        return pa.nulls(rows, kind)
+    return pa.array((originals.get(i) for i in range(rows)), kind, size=rows)
 
 
-def _high(plan: ChunkPlan, rows: pa.Table) -> str | None:
+def _high(plan: ChunkPlan, rows: pa.Table) -> Any:
     if plan.cursor is None or rows.num_rows == 0:
         return None
-    highest = pc.max(rows.column(plan.cursor)).as_py()
-    return None if highest is None else str(highest)
+    return pc.max(rows.column(plan.cursor)).as_py()
 
 
 def _count_originals(rows: pa.Table) -> int:

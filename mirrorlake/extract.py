@@ -227,6 +227,7 @@ def _chunk_plans(
             cursor=cursor,
             server=server,
             key_expression=key_expression(plan),
+            iceberg=table.schema().model_dump_json(),
         )
         for number, where in enumerate(conditions)
     ]
@@ -372,6 +373,7 @@ def _commit(
             identifier=plan.raw,
             parent=load.parent_snapshot,
             paths=[path for c in chunks for path in c.paths],
+            metrics={path: metrics for c in chunks for path, metrics in c.metrics},
             properties={
                 LOAD_ID: load.load_id,
                 ATTEMPT: str(load.attempt),
@@ -414,6 +416,7 @@ def _from_json(text: str) -> ChunkReceipt:
     fields: dict[str, Any] = json.loads(text)
     fields["moment"] = datetime.fromisoformat(fields["moment"])
     fields["paths"] = tuple(fields["paths"])
+    fields["metrics"] = tuple((path, metrics) for path, metrics in fields["metrics"])
     return ChunkReceipt(**fields)
 
 

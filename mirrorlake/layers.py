@@ -96,7 +96,7 @@ def _shown_originals(plan: TablePlan) -> str | None:
     """The originals without the entries of ruled columns, NULL where none is left."""
     if not has_original([e for e in plan.columns if e.name not in plan.rules]):
         return None
-    ruled = [e.name for e in plan.columns if e.original is not None and e.name in plan.rules]
+    ruled = [e.name for e in plan.columns if e.has_original and e.name in plan.rules]
     original = as_sql_identifier(ORIGINAL)
     if not ruled:
         return original

@@ -25,6 +25,9 @@ class Exact:
         select: the SQL expression of the value.
         original: the SQL expression of the exact text of a value that has no place in the typed
             column (NULL for all others), or None where every value has one.
+        decode: what ``select`` gives, where that is not the value itself: ``date`` and ``datetime``
+            are numbers (YYYYMMDD, YYYYMMDDhhmmss), which tell value and original; ``unscaled`` is
+            a decimal's digits as a whole number.
         keeps_value: whether the typed value stands beside its original (ENUM's error value) rather
             than being NULL.
     """
@@ -34,6 +37,12 @@ class Exact:
     select: str
     original: str | None = None
     keeps_value: bool = False
+    decode: str = ""
+
+    @property
+    def has_original(self) -> bool:
+        """Whether a value of it may have no place in the typed column."""
+        return self.original is not None or self.decode in ("date", "datetime")
 
 
 @dataclass(frozen=True)

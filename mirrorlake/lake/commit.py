@@ -7,8 +7,8 @@ history is asked for the load id: it is there, or it is not.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
 from pyiceberg.expressions import BooleanExpression
@@ -19,6 +19,7 @@ from pyiceberg.table.snapshots import Snapshot
 
 from mirrorlake.errors import CommitConflict
 from mirrorlake.lake.catalog import Identifier, Lake
+from mirrorlake.lake.metrics import FileMetrics
 
 logger = logging.getLogger(__name__)
 
@@ -34,7 +35,10 @@ FOLDED = "mirrorlake.folded-through"
 @dataclass(frozen=True)
 class Commit:
     """What one load adds to a raw table and what that replaces: the files that a condition on the
-    partition selects, and the files named in ``removes``."""
+    partition selects, and the files named in ``removes``.
+
+    ``metrics`` are the files' `FileMetrics` as JSON, by path; the footer of a file without is read.
+    """
 
     identifier: Identifier
     parent: int | None
@@ -42,6 +46,7 @@ class Commit:
     properties: dict[str, str]
     replaces: BooleanExpression | None = None
     removes: frozenset[str] = frozenset()
+    metrics: Mapping[str, str] = field(default_factory=dict)
 
 
 def commit_load(lake: Lake, commit: Commit) -> int | None:
@@ -68,7 +73,7 @@ def commit_load(lake: Lake, commit: Commit) -> int | None:
 
 def _commit(table: Table, commit: Commit) -> int | None:
     removed = _removed(table, commit) if _head(table) is not None else []
-    added = list(parquet_files_to_data_files(table.io, table.metadata, iter(commit.paths)))
+    added = _added(table, commit)
     if not added and not removed:
         return None
     with table.transaction() as transaction:
@@ -80,6 +85,15 @@ def _commit(table: Table, commit: Commit) -> int | None:
             for file in added:
                 snapshot.append_data_file(file)
     return _head(table)
+
+
+def _added(table: Table, commit: Commit) -> list[DataFile]:
+    told = {path: commit.metrics[path] for path in commit.paths if commit.metrics.get(path)}
+    others = (path for path in commit.paths if path not in told)
+    return [
+        *(FileMetrics.from_json(text).data_file(table, path) for path, text in told.items()),
+        *parquet_files_to_data_files(table.io, table.metadata, others),
+    ]
 
 
 def _removed(table: Table, commit: Commit) -> list[DataFile]:

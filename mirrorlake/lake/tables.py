@@ -102,7 +102,7 @@ def current_schema(columns: Sequence[tuple[str, str]], with_original: bool) -> S
 
 def has_original(columns: Sequence[Exact]) -> bool:
     """Whether any value of these columns may have no place in its typed column."""
-    return any(e.original is not None for e in columns)
+    return any(e.has_original for e in columns)
 
 
 def _schema(fields: Sequence[tuple[str, IcebergType]], with_original: bool) -> Schema:

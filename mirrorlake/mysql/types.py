@@ -11,13 +11,16 @@ MySQL                                     Iceberg                  selected as
 TINYINT…INT, ≤ MEDIUMINT UNSIGNED, YEAR   int                      itself
 INT UNSIGNED, BIGINT                      long                     itself
 BIGINT UNSIGNED                           decimal(20,0)            itself (uint64)
+DECIMAL(p ≤ 18, s)                        decimal(p,s)             × 10ˢ, a whole number
 DECIMAL(p ≤ 38, s)                        decimal(p,s)             itself, or text
 FLOAT, DOUBLE                             float, double            itself, binary protocol
 CHAR, VARCHAR, TEXT, JSON, ENUM, SET      string                   its bytes in UTF-8
 UUID, INET4, INET6                        string                   text
 BINARY, VARBINARY, BLOB, spatial types    binary                   itself; the server's bytes
 BIT(n ≤ 63), BIT(64)                      long, decimal(20,0)      CAST … AS UNSIGNED
-DATE, DATETIME                            date, timestamp          NULL + original if no real date
+DATE, DATETIME                            date, timestamp          a number; NULL + original if no
+                                                                   real date
+DATETIME(1…6)                             timestamp                NULL + original if no real date
 TIMESTAMP                                 timestamptz              UNIX_TIMESTAMP × 10⁶, 0: original
 TIME                                      string                   text
 ========================================  =======================  =================================
@@ -52,6 +55,8 @@ _REVERSIBLE = ("latin1",)
 _UNCHECKED = ("ucs2", "utf32")
 # The reader holds decimals as 96-bit integers at scale 10: more digits fail, a larger scale is cut.
 _READER_SCALE, _READER_DIGITS = 10, 28
+# A signed BIGINT holds every number of so many digits.
+_INTEGER_DIGITS = 18
 
 
 def exact_columns(table: SourceTable, excluded: frozenset[str] = frozenset()) -> tuple[Exact, ...]:
@@ -107,6 +112,15 @@ def _decimal(column: Column) -> Exact:
     text = f"CAST({name} + 0 AS CHAR)" if column.padded else f"CAST({name} AS CHAR)"
     if precision > 38:
         return Exact(column.name, "string", text)
+    if precision <= _INTEGER_DIGITS:
+        # A whole number says it exactly, and costs both sides less than a decimal's text.
+        whole = f"{name} * {10**scale}" if scale else name
+        return Exact(
+            column.name,
+            f"decimal({precision},{scale})",
+            f"CAST({whole} AS SIGNED)",
+            decode="unscaled",
+        )
     direct = scale <= _READER_SCALE and precision - scale + _READER_SCALE <= _READER_DIGITS
     select = name if direct else text
     return Exact(column.name, f"decimal({precision},{scale})", select)
@@ -123,6 +137,10 @@ def _temporal(column: Column) -> Exact:
             f"CAST(NULLIF({instant}, 0) * 1000000 AS SIGNED)",
             f"IF({instant} = 0, CAST({name} AS CHAR), NULL)",
         )
+    if column.data_type == "date":
+        return Exact(column.name, "date", f"{name} + 0", decode="date")
+    if not column.fraction:
+        return Exact(column.name, "timestamp", f"{name} + 0", decode="datetime")
     # Zero dates, dates with a zero part, and (ALLOW_INVALID_DATES) days that the month hasn't:
     # servers differ in what LAST_DAY says of the latter, and both answers tell.
     partial = (
@@ -131,7 +149,7 @@ def _temporal(column: Column) -> Exact:
     )
     return Exact(
         column.name,
-        "date" if column.data_type == "date" else "timestamp",
+        "timestamp",
         f"IF({partial}, NULL, {name})",
         f"IF({partial}, CAST({name} AS CHAR), NULL)",
     )

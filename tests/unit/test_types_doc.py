@@ -100,6 +100,8 @@ def row_of(text: str) -> str:
     if exact.original is not None:
         beside = f"`{exact.original.replace('`', '')}`"
         beside += " (the value stays)" if exact.keeps_value else ""
+    elif exact.has_original:
+        beside = "its text, where no calendar has the date"
     return f"| `{text}` | `{exact.iceberg}` | {selected} | {beside} |"
 
 
