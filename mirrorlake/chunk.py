@@ -21,7 +21,7 @@ import pyarrow.compute as _compute
 from mirrorlake.config import SourceConfig
 from mirrorlake.datafile import DayFiles, WrittenFile
 from mirrorlake.digest import digest_of
-from mirrorlake.errors import SourceError
+from mirrorlake.errors import LakeError, SourceError
 from mirrorlake.failpoint import failpoint
 from mirrorlake.lake.tables import (
     DAY,
@@ -37,6 +37,9 @@ from mirrorlake.mysql.calendar import dates_of, datetimes_of
 from mirrorlake.mysql.connect import SourcePosition, quote, read_position, session
 from mirrorlake.mysql.read import BATCH_ROWS, WITNESS, read_batches, witness
 from mirrorlake.schema import Exact
+
+# What is made exact at once, at most (and at least one batch).
+GATHERED_BYTES = 8 * 2**20
 
 logger = logging.getLogger(__name__)
 
@@ -56,6 +59,7 @@ class ChunkPlan:
         cursor: the time column to compare with the source's clock, or None.
         server: the server that must answer, '' if any may.
         iceberg: the raw table's schema as Iceberg's JSON: what files' metrics are told by.
+        retry, task: which reading of the chunk this is: files of two readings never share a name.
         batch_rows: how many rows are held at once while they are read.
         key_expression: SQL of the key under the server's collation, where texts that differ may be
             equal keys; None where the key's columns tell keys apart by themselves.
@@ -80,13 +84,22 @@ class ChunkPlan:
     key_expression: str | None
     iceberg: str | None = None
     batch_rows: int = BATCH_ROWS
+    retry: int = 0
+    task: str = ""
+
+    @property
+    def stem(self) -> str:
+        """The name of its files: load and attempt, the chunk's number, and the reading."""
+        again = f"r{self.retry}" if self.retry else ""
+        return f"{self.load_id}-{self.attempt}-{self.number:05d}{again}{self.task}"
 
 
 @dataclass(frozen=True)
 class ChunkReceipt:
     """What one chunk saw and wrote; see `mirrorlake.ledger.Receipt` for the words.
 
-    ``metrics`` are pairs of a path and what a commit says of it; without, its footer is read.
+    ``read_bytes`` are those of its rows in memory; ``metrics`` are pairs of a path and what a commit
+    says of it; without, its footer is read.
     """
 
     number: int
@@ -102,6 +115,7 @@ class ChunkReceipt:
     future: int
     query_seconds: float
     metrics: tuple[tuple[str, str], ...] = ()
+    read_bytes: int = 0
 
 
 Report = Callable[[int, int], None]
@@ -126,18 +140,25 @@ def load_chunk(plan: ChunkPlan, report: Report | None = None) -> ChunkReceipt:
             source=plan.source.name,
             next_step="Point the contract at one server: answers of two are not one copy",
         )
-    stem = f"{plan.load_id}-{plan.attempt}-{plan.number:05d}"
-    files = DayFiles(plan.storage, plan.location, stem, plan.schema, plan.iceberg)
+    files = DayFiles(plan.storage, plan.location, plan.stem, plan.schema, plan.iceberg)
     tally = _Tally(plan, seen)
     try:
-        for found in _read(plan, seen):
+        for found in _gathered(_read(plan, seen)):
             rows = _exact(plan, found, seen.position)
             tally.add(rows)
             files.add(rows)
             if report is not None:
-                report(rows.num_rows, found.nbytes)
+                report(rows.num_rows, rows.nbytes)
         tally.end_of_query()
         written = files.finish()
+    except OSError as error:
+        files.discard()
+        raise LakeError(
+            f"a data file of {plan.database}.{plan.table} could not be written: "
+            f"{error.strerror or error}",
+            table=f"{plan.source.name}.{plan.database}.{plan.table}",
+            next_step="See that the warehouse has room and can be written, then sync again",
+        ) from error
     except BaseException:
         files.discard()
         raise
@@ -152,12 +173,13 @@ class _Tally:
         self._plan, self._seen = plan, seen
         self._started = time.monotonic()
         self._seconds = 0.0
-        self._rows = self._digest = self._originals = self._future = 0
+        self._rows = self._bytes = self._digest = self._originals = self._future = 0
         self._high: Any = None
 
     def add(self, rows: pa.Table) -> None:
         plan = self._plan
         self._rows += rows.num_rows
+        self._bytes += rows.nbytes
         self._digest += digest_of(rows.select([e.name for e in plan.columns]))
         self._originals += _count_originals(rows)
         self._future += _count_future(plan, rows, self._seen.clock)
@@ -182,8 +204,24 @@ class _Tally:
             originals=self._originals,
             future=self._future,
             query_seconds=self._seconds,
+            read_bytes=self._bytes,
             metrics=tuple((file.path, file.metrics) for file in written),
         )
+
+
+def _gathered(batches: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    """Small batches together: rows that may be large are read few at once, and are mostly small."""
+    held: list[pa.Table] = []
+    rows = size = 0
+    for batch in batches:
+        held.append(batch)
+        rows += batch.num_rows
+        size += batch.nbytes
+        if rows >= BATCH_ROWS or size >= GATHERED_BYTES:
+            yield pa.concat_tables(held).combine_chunks()
+            held, rows, size = [], 0, 0
+    if held:
+        yield pa.concat_tables(held).combine_chunks()
 
 
 def select_statement(plan: ChunkPlan, server: SourcePosition) -> str:

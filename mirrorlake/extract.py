@@ -7,22 +7,18 @@ run left.
 
 from __future__ import annotations
 
-import json
 import logging
-import threading
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
-import pyarrow as pa
 from pyiceberg.expressions import AlwaysTrue, BooleanExpression, EqualTo, GreaterThanOrEqual
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.table import Table
 from pymysql.connections import Connection
 
-from mirrorlake.chunk import ChunkPlan, ChunkReceipt, load_chunk
+from mirrorlake.chunk import ChunkPlan, ChunkReceipt
 from mirrorlake.chunks import key_expression, plan_chunks
 from mirrorlake.errors import LedgerError, MirrorlakeError, SchemaError
 from mirrorlake.failpoint import failpoint
@@ -44,6 +40,7 @@ from mirrorlake.lake.commit import (
 from mirrorlake.lake.tables import DAY, ensure_raw_table, raw_schema
 from mirrorlake.ledger import Lease, Ledger, Load, Receipt, Window
 from mirrorlake.mysql.introspect import read_table
+from mirrorlake.mysql.read import BATCH_ROWS
 from mirrorlake.plan import TablePlan, plan_table
 from mirrorlake.reload import (
     NOTHING,
@@ -53,19 +50,14 @@ from mirrorlake.reload import (
     refuse_fewer_rows,
     replace_small_loads,
 )
-from mirrorlake.spark import LazySpark, spark_errors
+from mirrorlake.spark import LazySpark
+from mirrorlake.tasks import Pace, Progress, run_chunks
 from mirrorlake.windows import days_of, replaced_from
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 logger = logging.getLogger(__name__)
 
-# Rows that one task reads: its memory, and the least that is worth a Spark job.
-ROWS_PER_CHUNK = 150_000
-
-Progress = Callable[[int, int], None]
-"""Called with (chunks done, chunks in all)."""
+# What is read again when a connection is lost, and what a task of Spark is worth starting for.
+ROWS_PER_CHUNK = 500_000
 
 
 @dataclass(frozen=True)
@@ -127,7 +119,11 @@ def load_window(
     receipts: list[ChunkReceipt] = []
     try:
         chunks = _chunk_plans(connection, plan, load, table, loading.server)
-        receipts.extend(_run(chunks, plan, loading))
+        pace = Pace(plan.name, load.load_id, plan.table.estimated_rows, loading.progress)
+        connections = plan.source.connections
+        for found in run_chunks(chunks, plan.name, loading.spark, connections, pace):
+            receipts.append(found)
+        pace.finish()
         replacement = _replacement(plan, load, loading, chunks[0], receipts)
         receipts.extend(replacement.receipts)
         _check_schema_held(connection, plan)
@@ -227,71 +223,24 @@ def _chunk_plans(
             cursor=cursor,
             server=server,
             key_expression=key_expression(plan),
+            batch_rows=_batch_rows(plan),
             iceberg=table.schema().model_dump_json(),
         )
         for number, where in enumerate(conditions)
     ]
 
 
-def _run(chunks: Sequence[ChunkPlan], plan: TablePlan, loading: Loading) -> list[ChunkReceipt]:
-    """All chunks' receipts: on Spark's tasks, or here where one chunk is all there is."""
-    report = loading.progress or (lambda _done, _total: None)
-    report(0, len(chunks))
-    if len(chunks) == 1:
-        receipts = [load_chunk(chunks[0])]
-    else:
-        receipts = _run_on_spark(chunks, plan, loading.spark, report)
-    report(len(chunks), len(chunks))
-    return receipts
+def _batch_rows(plan: TablePlan) -> int:
+    """How many rows the reader holds at once: few where one may have megabytes."""
+    kinds = {column.data_type for column in plan.table.columns}
+    if kinds & _HUGE:
+        return 64
+    return 1_024 if kinds & _LARGE else BATCH_ROWS
 
 
-def _run_on_spark(
-    chunks: Sequence[ChunkPlan], plan: TablePlan, lazy: LazySpark, report: Progress
-) -> list[ChunkReceipt]:
-    spark = lazy.get()
-    by_number = {chunk.number: chunk for chunk in chunks}
-    connections = min(len(chunks), plan.source.connections)
-
-    def run_chunks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                receipt = _to_json(load_chunk(by_number[number]))
-                yield pa.RecordBatch.from_pydict({"receipt": [receipt]})
-
-    # As many tasks as the source allows connections; a task reads its chunks one after the other.
-    numbers = spark.range(0, len(chunks), 1, connections)
-    with spark_errors(plan.name), _polled(spark, len(chunks), report):
-        found = numbers.mapInArrow(cast(Any, run_chunks), "receipt string").collect()
-    receipts = sorted((_from_json(row.receipt) for row in found), key=lambda r: r.number)
-    if [r.number for r in receipts] != [c.number for c in chunks]:
-        raise SchemaError(
-            f"table {plan.name}: {len(chunks)} chunks were asked, {len(receipts)} came back"
-        )
-    return receipts
-
-
-@contextmanager
-def _polled(spark: Any, total: int, report: Progress) -> Generator[None]:
-    """Report the share of finished tasks, in chunks, while the block runs."""
-    context = getattr(spark, "_sc", None)  # a Spark Connect session has none, and tells no progress
-    stop = threading.Event()
-
-    def poll() -> None:
-        while context is not None and not stop.wait(0.2):
-            tracker = context.statusTracker()
-            stages = [tracker.getStageInfo(s) for s in tracker.getActiveStageIds()]
-            done = sum(stage.numCompletedTasks for stage in stages if stage)
-            tasks = sum(stage.numTasks for stage in stages if stage)
-            if tasks:
-                report(done * total // tasks, total)
-
-    thread = threading.Thread(target=poll, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join()
+# Up to 4 GB a value; and up to 64 KB.
+_HUGE = {"mediumtext", "longtext", "mediumblob", "longblob", "json", "geometry", "polygon"}
+_LARGE = {"text", "blob"}
 
 
 def _check_schema_held(connection: Connection[Any], plan: TablePlan) -> None:
@@ -405,19 +354,6 @@ def _replaced(plan: TablePlan, window: Window) -> BooleanExpression | None:
         return AlwaysTrue()
     day = replaced_from(plan, window).isoformat()
     return GreaterThanOrEqual(DAY, day)  # pyright: ignore[reportCallIssue]
-
-
-def _to_json(receipt: ChunkReceipt) -> str:
-    fields = {**vars(receipt), "moment": receipt.moment.isoformat()}
-    return json.dumps(fields)
-
-
-def _from_json(text: str) -> ChunkReceipt:
-    fields: dict[str, Any] = json.loads(text)
-    fields["moment"] = datetime.fromisoformat(fields["moment"])
-    fields["paths"] = tuple(fields["paths"])
-    fields["metrics"] = tuple((path, metrics) for path, metrics in fields["metrics"])
-    return ChunkReceipt(**fields)
 
 
 def age_of(load: Load | None, now: datetime | None = None) -> timedelta | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import signal
 import threading
 from collections.abc import Iterator
@@ -41,6 +42,14 @@ class LazySpark:
     @property
     def started(self) -> bool:
         return self._session is not None
+
+    def is_worth_tasks(self) -> bool:
+        """Whether chunks are read faster by Spark's tasks than one after the other here: on a
+        cluster, and where a local session has more cores than one stream keeps busy."""
+        if self._config.connect:
+            return True
+        cores = cores_of(self._config.master)
+        return cores is None or cores > _CORES_OF_ONE_STREAM
 
     def get(self) -> SparkSession:
         """The session, started or attached on the first call.
@@ -87,6 +96,22 @@ class LazySpark:
         with _kept_interrupts():
             return builder.getOrCreate()
 
+
+def cores_of(master: str) -> int | None:
+    """How many cores a local master has; None for a cluster.
+
+    >>> cores_of("local[2]"), cores_of("local"), cores_of("spark://host:7077")
+    (2, 1, None)
+    """
+    found = re.fullmatch(r"local(?:\[(\*|\d+)(?:,\d+)?\])?", master)
+    if found is None:
+        return None
+    here = os.cpu_count() or 1
+    return here if found[1] == "*" else min(int(found[1] or 1), here)
+
+
+# The server sends, the reader's own thread decodes, and we convert and write.
+_CORES_OF_ONE_STREAM = 2
 
 _LOCAL = {
     "spark.ui.enabled": "false",

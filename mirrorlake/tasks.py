@@ -1,0 +1,219 @@
+"""Chunk tasks: the chunks of a load run here, or each as a task of Spark, and are tried again.
+
+A chunk that fails in a way that a later attempt may not meet (a lost connection, a deadlock, a
+killed worker) is read again after a pause; what other chunks have read stays. Every attempt writes
+files of its own name, so that a worker which was taken for dead can't write over another's.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import logging
+import re
+import threading
+import time
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any, cast
+
+import pyarrow as pa
+
+from mirrorlake.chunk import ChunkPlan, ChunkReceipt, load_chunk
+from mirrorlake.errors import LakeError, MirrorlakeError, SourceError
+from mirrorlake.spark import LazySpark, spark_errors
+
+logger = logging.getLogger(__name__)
+
+ATTEMPTS = 4
+PAUSE_SECONDS = 1.0
+LOG_SECONDS = 10.0
+
+Progress = Callable[[int, int], None]
+"""Called with (rows read, rows expected); equal only once everything was read."""
+
+
+def run_chunks(
+    chunks: Sequence[ChunkPlan],
+    table: str,
+    spark: LazySpark,
+    connections: int,
+    pace: Pace,
+) -> Iterator[ChunkReceipt]:
+    """The chunks' receipts as they finish, each chunk read exactly once.
+
+    Without a Spark that has more cores than one stream keeps busy, chunks are read here one after
+    the other: a stream's reader, its conversion and the server use two cores between them.
+
+    Raises:
+        MirrorlakeError: a chunk failed for good; the others' files are theirs who ask.
+    """
+    if len(chunks) == 1 or not spark.is_worth_tasks():
+        for chunk in chunks:
+            yield _patiently(chunk, table, lambda plan: load_chunk(plan, pace.advance))
+        return
+    session = spark.get()
+
+    def on_spark(plan: ChunkPlan) -> ChunkReceipt:
+        receipt = _run_on_spark(session, table, plan)
+        pace.advance(receipt.rows, receipt.read_bytes)
+        return receipt
+
+    with ThreadPoolExecutor(min(connections, len(chunks)), "chunk") as pool:
+        waiting: set[Future[ChunkReceipt]] = {
+            pool.submit(_patiently, chunk, table, on_spark) for chunk in chunks
+        }
+        try:
+            while waiting:
+                done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+                for future in done:
+                    yield future.result()
+        finally:
+            for future in waiting:
+                future.cancel()
+
+
+def _patiently(
+    chunk: ChunkPlan, table: str, run: Callable[[ChunkPlan], ChunkReceipt]
+) -> ChunkReceipt:
+    """Run one chunk, up to four times where the failure may pass."""
+    for number in range(ATTEMPTS):
+        try:
+            return run(dataclasses.replace(chunk, retry=number))
+        except MirrorlakeError as error:
+            if not error.retryable or number + 1 == ATTEMPTS:
+                raise
+            pause = PAUSE_SECONDS * 2**number
+            logger.warning(
+                "table %s load %s chunk %d: %s; read again in %g s",
+                *(table, chunk.load_id, chunk.number, error, pause),
+            )
+            time.sleep(pause)
+    raise AssertionError("unreachable")
+
+
+def _run_on_spark(session: Any, table: str, plan: ChunkPlan) -> ChunkReceipt:
+    """One chunk as one task of one job; its own errors come back as they are."""
+
+    def run_chunk(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for _ in range(batch.num_rows):
+                yield pa.RecordBatch.from_pydict({"answer": [_answer(plan)]})
+
+    with _deaths_are_retryable(table), spark_errors(table):
+        # One row: one task. mapInArrow works on a cluster and through Spark Connect alike.
+        found = session.range(0, 1, 1, 1).mapInArrow(cast(Any, run_chunk), "answer string")
+        (row,) = found.collect()
+    answer = json.loads(row.answer)
+    if "error" in answer:
+        raise SourceError(**answer["error"])
+    return receipt_from_json(answer["receipt"])
+
+
+@contextmanager
+def _deaths_are_retryable(table: str) -> Generator[None]:
+    """Spark's own failures (a worker that was killed, an executor that was lost) may pass."""
+    try:
+        yield
+    except LakeError as error:
+        if not _DEATHS.search(str(error.__cause__)):
+            raise
+        raise LakeError(
+            f"a Spark worker ended while it read a chunk of table {table}",
+            table=table,
+            next_step="See Spark's log for its end (memory, most often), and sync again",
+            retryable=True,
+        ) from error
+
+
+_DEATHS = re.compile(
+    r"crashed|exited unexpectedly|ExecutorLost|Lost task|executor .* (lost|exited)"
+    r"|EOFException|Connection reset|Broken pipe",
+    re.IGNORECASE,
+)
+
+
+def _answer(plan: ChunkPlan) -> str:
+    """Runs on a worker: the chunk's receipt, or its error, as JSON."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    if context is not None:
+        # Spark may run a task again by itself.
+        plan = dataclasses.replace(plan, task=f"t{context.taskAttemptId()}")
+    try:
+        return json.dumps({"receipt": receipt_to_json(load_chunk(plan))})
+    except MirrorlakeError as error:
+        told = {
+            "message": error.message,
+            "next_step": error.next_step,
+            "retryable": error.retryable,
+            "source": plan.source.name,
+            "table": error.table,
+            "column": error.column,
+        }
+        return json.dumps({"error": told})
+
+
+def receipt_to_json(receipt: ChunkReceipt) -> str:
+    """A receipt as it travels from a task to the driver."""
+    return json.dumps({**vars(receipt), "moment": receipt.moment.isoformat()})
+
+
+def receipt_from_json(text: str) -> ChunkReceipt:
+    """The receipt that `receipt_to_json` wrote."""
+    fields: dict[str, Any] = json.loads(text)
+    fields["moment"] = datetime.fromisoformat(fields["moment"])
+    fields["paths"] = tuple(fields["paths"])
+    fields["metrics"] = tuple((path, metrics) for path, metrics in fields["metrics"])
+    return ChunkReceipt(**fields)
+
+
+class Pace:
+    """How far a load is: told to whoever asked, and to the log at intervals.
+
+    Args:
+        expected: rows that the load may bring, by the server's statistics.
+    """
+
+    def __init__(self, table: str, load_id: str, expected: int, report: Progress | None) -> None:
+        self._table, self._load_id = table, load_id
+        self._expected, self._report = expected, report
+        self._lock = threading.Lock()
+        self._started = self._logged = time.monotonic()
+        self.rows = 0
+        self.bytes = 0
+        self.advance(0, 0)
+
+    def advance(self, rows: int, size: int) -> None:
+        """So many more rows, and bytes of them in memory, were read."""
+        with self._lock:
+            self.rows += rows
+            self.bytes += size
+            self._log()
+            if self._report is not None:
+                # The statistics may say too little: only the end is the end.
+                self._report(self.rows, max(self._expected, self.rows + 1))
+
+    def finish(self) -> None:
+        """Everything was read."""
+        if self._report is not None:
+            self._report(self.rows, self.rows)
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self._started
+
+    def _log(self) -> None:
+        now = time.monotonic()
+        if now - self._logged < LOG_SECONDS:
+            return
+        self._logged = now
+        speed = self.bytes / 1e6 / self.seconds
+        left = max(self._expected - self.rows, 0) * self.seconds / max(self.rows, 1)
+        logger.info(
+            "table %s load %s: %d rows, %.0f MB, %.1f MB/s, about %.0f s left",
+            *(self._table, self._load_id, self.rows, self.bytes / 1e6, speed, left),
+        )
