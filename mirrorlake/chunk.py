@@ -98,8 +98,8 @@ class ChunkPlan:
 class ChunkReceipt:
     """What one chunk saw and wrote; see `mirrorlake.ledger.Receipt` for the words.
 
-    ``read_bytes`` are those of its rows in memory; ``metrics`` are pairs of a path and what a commit
-    says of it; without, its footer is read.
+    ``read_bytes`` are those of its rows in memory; ``metrics`` are pairs of a path and what a
+    commit says of it; without, its footer is read.
     """
 
     number: int

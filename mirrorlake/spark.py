@@ -11,9 +11,12 @@ import logging
 import os
 import re
 import signal
+import tempfile
 import threading
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import make_url
@@ -21,6 +24,7 @@ from sqlalchemy import make_url
 from mirrorlake.config import SparkConfig
 from mirrorlake.errors import LakeError
 from mirrorlake.lake.catalog import CATALOG, Lake
+from mirrorlake.machine.cache import cache_folder
 from mirrorlake.machine.jars import ensure_jars
 from mirrorlake.machine.java import java_environment
 
@@ -60,6 +64,8 @@ class LazySpark:
         with self._lock:
             if self._session is None:
                 self._session = self._attach() if self._config.connect else self._start()
+                if self._config.connect or cores_of(self._config.master) is None:
+                    _ship(self._session)
             return self._session
 
     def stop(self) -> None:
@@ -149,6 +155,23 @@ def catalog_settings(lake: Lake) -> dict[str, str]:
         settings[f"{prefix}.jdbc.user"] = url.username or ""
         settings[f"{prefix}.jdbc.password"] = url.password or ""
     return settings
+
+
+def _ship(session: Any) -> None:
+    """Give the engine's own code to workers that may not have it; its dependencies they must have.
+
+    Source: PySpark manual, "Python Package Management".
+    """
+    import mirrorlake
+
+    package = Path(mirrorlake.__file__).parent
+    with tempfile.TemporaryDirectory(dir=cache_folder("tmp")) as folder:
+        archive = Path(folder) / "mirrorlake.zip"
+        with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as out:
+            for path in sorted(package.rglob("*")):
+                if path.suffix in (".py", ".json"):
+                    out.write(path, path.relative_to(package.parent))
+        session.addArtifacts(str(archive), pyfile=True)
 
 
 @contextmanager

@@ -69,10 +69,15 @@ def fill(sql: Callable[..., Any], columns: str, key: str, rows: list[tuple[Any, 
 
 
 @EXAMPLES
-@given(keys=st.lists(integers, min_size=2, max_size=60))
-def test_sparse_integers(chunks_of: Any, sql: Any, keys: list[int]) -> None:
+@given(keys=st.lists(integers, min_size=2, max_size=60), late=st.lists(integers, max_size=9))
+def test_sparse_integers(chunks_of: Any, sql: Any, keys: list[int], late: list[int]) -> None:
+    """Also those that come after the plan was made, beyond its lowest and highest."""
     fill(sql, "id BIGINT", "id", [(k,) for k in keys])
-    chunks_of(["id"], 5)
+    chunks = chunks_of(["id"], 5)
+    for key in late:
+        sql("INSERT IGNORE INTO t (id) VALUES (%s)", values=(key,))
+    matches = " + ".join(f"(({c or 1}) IS TRUE)" for c in chunks)
+    assert sql(f"SELECT COUNT(*) FROM t WHERE ({matches}) <> 1") == ((0,),)
 
 
 @EXAMPLES

@@ -1,0 +1,33 @@
+"""One load in small chunks, in a process whose Spark is its own: ``cluster_runner CONFIG ROWS``."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from pathlib import Path
+from typing import Any
+
+from mirrorlake import extract, tasks
+from mirrorlake.config import load_config
+from mirrorlake.sync import Engine
+
+
+def main(config: Path, rows_per_chunk: int) -> None:
+    logging.basicConfig(level=logging.INFO)
+    extract.ROWS_PER_CHUNK = rows_per_chunk
+    seen: list[Any] = []
+    run = tasks._run_on_spark
+
+    def counted(*arguments: Any) -> Any:
+        seen.append(arguments)
+        return run(*arguments)
+
+    tasks._run_on_spark = counted
+    loaded = load_config(config)
+    with Engine(loaded) as engine:
+        result = engine.load(loaded.tables[0])
+    print(f"{result.rows} rows; chunks on Spark: {len(seen)}")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]))
