@@ -7,6 +7,7 @@ commits.
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
 import re
@@ -165,13 +166,20 @@ def _ship(session: Any) -> None:
     import mirrorlake
 
     package = Path(mirrorlake.__file__).parent
-    with tempfile.TemporaryDirectory(dir=cache_folder("tmp")) as folder:
-        archive = Path(folder) / "mirrorlake.zip"
-        with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as out:
-            for path in sorted(package.rglob("*")):
-                if path.suffix in (".py", ".json"):
-                    out.write(path, path.relative_to(package.parent))
-        session.addArtifacts(str(archive), pyfile=True)
+    paths = sorted(p for p in package.rglob("*") if p.suffix in (".py", ".json"))
+    content = [(str(p.relative_to(package.parent)), p.read_bytes()) for p in paths]
+    name = hashlib.sha256(repr(content).encode()).hexdigest()[:16]
+    # Workers fetch it whenever they start: it stays as long as the session may live.
+    archive = cache_folder("shipped") / f"mirrorlake-{name}.zip"
+    if not archive.exists():
+        with (
+            tempfile.NamedTemporaryFile(dir=archive.parent, delete=False) as stream,
+            zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as out,
+        ):
+            for path, text in content:
+                out.writestr(path, text)
+        Path(stream.name).replace(archive)
+    session.addArtifacts(str(archive), pyfile=True)
 
 
 @contextmanager

@@ -129,9 +129,7 @@ def _deaths_are_retryable(table: str) -> Generator[None]:
 
 
 _DEATHS = re.compile(
-    r"crashed|exited unexpectedly|ExecutorLost|Lost task|executor .* (lost|exited)"
-    r"|EOFException|Connection reset|Broken pipe",
-    re.IGNORECASE,
+    r"worker (crashed|exited)|exited unexpectedly|ExecutorLost|Connection reset|EOFException"
 )
 
 
