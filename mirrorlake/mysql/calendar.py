@@ -21,6 +21,7 @@ Flags: TypeAlias = npt.NDArray[np.bool_]
 
 _DAYS = np.array([0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31], dtype=np.int64)
 _CENTURY = 1_000_000
+_WORTH_A_TABLE = 4_096
 _UNREAL = np.int32(-(2**31))
 
 
@@ -74,8 +75,8 @@ def _masked(values: Any, valid: Flags) -> pa.Array:
 
 def _days(numbers: Numbers) -> npt.NDArray[np.int32]:
     """Days since 1970-01-01 of each YYYYMMDD, `_UNREAL` where no calendar has it."""
-    if not len(numbers):
-        return np.zeros(0, dtype=np.int32)
+    if len(numbers) < _WORTH_A_TABLE:
+        return _computed(numbers)
     first = int(numbers.min()) // _CENTURY
     if int(numbers.max()) // _CENTURY == first:
         return _century(first)[numbers - first * _CENTURY]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mirrorlake.mysql.calendar import dates_of, datetimes_of
@@ -33,6 +33,7 @@ def test_every_number_of_a_year_is_a_date_or_keeps_its_text(year: int) -> None:
         assert (value, text) == expected
 
 
+@settings(deadline=None)
 @given(st.lists(st.none() | st.datetimes().map(lambda t: t.replace(microsecond=0)), max_size=30))
 def test_datetimes(times: list[datetime | None]) -> None:
     numbers = [None if t is None else int(f"{t.year:04}" + t.strftime("%m%d%H%M%S")) for t in times]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mirrorlake.digest import digest_of
@@ -52,6 +52,7 @@ rows = st.lists(
 )
 
 
+@settings(deadline=None)
 @given(rows, st.randoms(), st.integers(0, 20))
 def test_neither_order_nor_batches_count(found: list[Any], random: Any, cut: int) -> None:
     kinds = (pa.int64(), pa.string(), pa.binary())
