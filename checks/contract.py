@@ -60,7 +60,7 @@ def build_schema(plan: TablePlan, layer: Layer) -> pa_checks.DataFrameSchema:
     whole: list[pa_checks.Check] = []
     if with_originals:
         columns[ORIGINAL] = pa_checks.Column(pd.ArrowDtype(types[ORIGINAL]), nullable=True)
-        kept = [e for e in plan.columns if e.original and e.name in columns]
+        kept = [e for e in plan.columns if e.has_original and e.name in columns]
         whole = [check for e in kept if not _rule(plan, layer, e) for check in _paired(plan, e)]
     return pa_checks.DataFrameSchema(columns, checks=whole, strict=True, name=str(layer.identifier))
 
@@ -150,7 +150,7 @@ def _column(
 ) -> pa_checks.Column:
     rule, source = _rule(plan, layer, exact), plan.table.column(exact.name)
     # A NULL with an original beside it is looked for in the whole row (`_paired`).
-    excused = exact.original is not None and (with_originals or rule is not None)
+    excused = exact.has_original and (with_originals or rule is not None)
     nullable = rule == "null" or excused or (source.nullable and exact.name not in plan.key)
     checks = list(_shape(rule) if rule else _range(source))
     return pa_checks.Column(pd.ArrowDtype(kind), nullable=nullable, checks=checks)

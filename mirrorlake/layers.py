@@ -156,7 +156,7 @@ def merge_sql(plan: TablePlan, layer: Layer) -> str:
 def unplaced_key(plan: TablePlan) -> tuple[str, ...]:
     """Key columns whose values may have no place in their type (a zero date, a text that UTF-8
     can't hold): several keys then share one value, and their original texts tell them apart."""
-    originals = {e.name for e in plan.columns if e.original is not None}
+    originals = {e.name for e in plan.columns if e.has_original}
     return tuple(name for name in plan.key if name in originals)
 
 
