@@ -83,7 +83,8 @@ def _patiently(
         try:
             return run(dataclasses.replace(chunk, retry=number))
         except MirrorlakeError as error:
-            if not error.retryable or number + 1 == ATTEMPTS:
+            # A value that does not fit its column will not fit it in a second either.
+            if not error.retryable or error.column or number + 1 == ATTEMPTS:
                 raise
             pause = PAUSE_SECONDS * 2**number
             logger.warning(

@@ -99,13 +99,13 @@ def test_another_type_between_plan_and_read(
     database: str, sql: Sql, engine_for: EngineFor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sql("CREATE TABLE t (id INT PRIMARY KEY, v INT)", "INSERT INTO t VALUES (1, 7)")
-    before = extract._run
+    before = extract.run_chunks
 
     def alter_and_run(*arguments: Any) -> Any:
         sql("ALTER TABLE t MODIFY v VARCHAR(20)", "UPDATE t SET v = 'seven'")
         return before(*arguments)
 
-    monkeypatch.setattr(extract, "_run", alter_and_run)
+    monkeypatch.setattr(extract, "run_chunks", alter_and_run)
     assert refused(engine_for(FULL), MirrorlakeError, f"{database}.t").retryable
 
 
@@ -121,7 +121,7 @@ def test_another_charset_between_plan_and_read(
         "CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(9) CHARACTER SET latin1)",
         "INSERT INTO t VALUES (1, 'a')",
     )
-    before = extract._run
+    before = extract.run_chunks
 
     def alter_and_run(*arguments: Any) -> Any:
         sql(
@@ -132,7 +132,7 @@ def test_another_charset_between_plan_and_read(
 
     engine = engine_for(FULL)
     with monkeypatch.context() as patched:
-        patched.setattr(extract, "_run", alter_and_run)
+        patched.setattr(extract, "run_chunks", alter_and_run)
         assert refused(engine, SchemaError, f"{database}.t", "changed").retryable
     engine.sync(engine.config.table("t"))
     assert_exact(server, engine, database, "t", ("id",))
