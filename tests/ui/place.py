@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -19,7 +18,6 @@ import dagster as dg
 import requests
 import yaml
 
-from mirrorlake.demo import watch_server
 from mirrorlake.demo.embedded import HOST, free_port
 from mirrorlake.demo.mariadb import MariaDB
 from mirrorlake.demo.nyc import NYC_TABLES, read_nyc
@@ -73,6 +71,19 @@ TABLES: dict[str, Any] = {
         }
     },
 }
+# Ends the whole group when this process lets go of its standard input, or dies: by itself `dagster
+# dev` leaves its daemon and webserver behind when it is killed.
+WATCH = """
+import os, signal, subprocess, sys
+child = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL)
+sys.stdin.read()
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+os.killpg(0, signal.SIGTERM)
+try:
+    child.wait(10)
+finally:
+    os.killpg(0, signal.SIGKILL)
+"""
 
 
 @dataclass(frozen=True)
@@ -166,32 +177,25 @@ def _mirror(place: Place) -> None:
 @contextmanager
 def _dagster(place: Place) -> Iterator[None]:
     """``dagster dev`` in a session of its own, ended with everything it started."""
-    runtime = place.folder / "runtime"
-    runtime.mkdir()
     command = [sys.executable, "-m", "dagster", "dev", "-w", str(ROOT / "workspace.yaml")]
-    watched = [sys.executable, "-I", "-S", watch_server.__file__, str(runtime), *command]
+    watched = [sys.executable, "-I", "-S", "-c", WATCH, *command]
     with (place.folder / "dagster.log").open("ab") as log:
         watcher = subprocess.Popen(
             [*watched, "-h", HOST, "-p", str(place.port)],
             cwd=place.folder,
             env=place.environment,
             stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
+            stdout=log,
             stderr=log,
             start_new_session=True,
         )
     try:
         yield
     finally:
-        for number, seconds in ((signal.SIGTERM, 10), (signal.SIGKILL, 10)):
-            deadline = time.monotonic() + seconds
-            for process in leftovers(place):
-                with suppress(ProcessLookupError):
-                    os.kill(process, number)
-            while leftovers(place) and time.monotonic() < deadline:
-                time.sleep(0.2)
-        watcher.communicate(timeout=30)
-        left = leftovers(place)
+        watcher.communicate(timeout=60)
+        deadline = time.monotonic() + 20
+        while (left := leftovers(place)) and time.monotonic() < deadline:
+            time.sleep(0.2)
         assert not left, f"outlived the UI: {[line[:200] for line in left.values()]}"
 
 
