@@ -76,8 +76,9 @@ def test_both_sources_are_in_the_global_lineage(backfill: str, page: Page, keep:
 
 def test_a_tables_checks_show_their_verdicts(backfill: str, page: Page, keep: Keep) -> None:
     page.goto("/assets/deduped/shop/shop/orders?view=checks")
-    expect(page.get_by_text("row_count").first).to_be_visible()
-    expect(page.get_by_text("unique_key").first).to_be_visible()
+    for name in ("contract", "unique_key", "row_count"):
+        expect(page.get_by_text(name, exact=True).first).to_be_visible()
+    page.get_by_text("row_count", exact=True).first.click()
     expect(page.get_by_text("Passed", exact=True).first).to_be_visible()
     rows = page.get_by_role("row", name="rows in MySQL")
     expect(rows.first).to_contain_text("1500")
