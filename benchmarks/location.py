@@ -91,7 +91,7 @@ def _loads(path: Path, runs: int) -> Section:
         limit = LOAD_LIMIT if stage == "load: all but imports" else "–"
         rows.append((stage, *spread(wall), spread(used)[0], limit))
     about = f"{TABLES} tables: {TABLES * 4} assets, {TABLES * 5} checks, in a fresh process."
-    return Section("Load", about, ("stage", *_COLUMNS), tuple(rows))
+    return Section("Load", about, ("stage", *_COLUMNS), tuple(rows), (_load_note(),))
 
 
 def _marks(path: Path) -> list[tuple[float, float]]:
@@ -126,7 +126,7 @@ def _ticks(path: Path, runs: int) -> Section:
             wall, used = spread([t[0] for t in timed]), spread([t[1] for t in timed])[0]
             rows.append((f"`{name}`", *wall, used, TICK_LIMIT))
     about = f"{TABLES} tables, nothing moved, nothing to fold."
-    return Section("Idle tick", about, ("sensor", *_COLUMNS), tuple(rows))
+    return Section("Idle tick", about, ("sensor", *_COLUMNS), tuple(rows), (_load_note(),))
 
 
 def _ticker(
@@ -157,6 +157,11 @@ def _timed(run: Callable[[], object]) -> tuple[float, float]:
     started = time.perf_counter(), time.process_time()
     run()
     return time.perf_counter() - started[0], time.process_time() - started[1]
+
+
+def _load_note() -> str:
+    """How busy the machine was: what the wall's seconds are worth."""
+    return f"The machine's load average was {os.getloadavg()[1]:.0f} on {os.cpu_count()} cores."
 
 
 def _fold_all(config: Config) -> None:

@@ -1,5 +1,6 @@
 """The engine, for one run."""
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
@@ -9,6 +10,18 @@ from resources.contracts import read_config
 
 if TYPE_CHECKING:
     from mirrorlake.sync import Engine
+
+
+@dataclass
+class _Shared:
+    """The engine of one run, and how many resources of the run may still use it."""
+
+    users: int = 0
+    engine: "Engine | None" = None
+
+
+# Dagster makes a second resource of one that another depends on: both are given the same engine.
+_SHARED: dict[tuple[str, str | None], _Shared] = {}
 
 
 class EngineResource(dg.ConfigurableResource[Any]):
@@ -21,22 +34,33 @@ class EngineResource(dg.ConfigurableResource[Any]):
     config_path: str
     """Where mirrorlake.yaml is."""
 
-    _engine: "Engine | None" = PrivateAttr(default=None)
     _run_id: str | None = PrivateAttr(default=None)
 
     def setup_for_execution(self, context: dg.InitResourceContext) -> None:
         self._run_id = context.run.run_id if context.run else None
+        _SHARED.setdefault(self._key, _Shared()).users += 1
 
     def teardown_after_execution(self, context: dg.InitResourceContext) -> None:  # noqa: ARG002
-        if self._engine is not None:
-            self._engine.spark.stop()
-            self._engine = None
+        shared = _SHARED.get(self._key)
+        if shared is None:
+            return
+        shared.users -= 1
+        if shared.users > 0:
+            return
+        del _SHARED[self._key]
+        if shared.engine is not None:
+            shared.engine.spark.stop()
+
+    @property
+    def _key(self) -> tuple[str, str | None]:
+        return self.config_path, self._run_id
 
     @property
     def engine(self) -> "Engine":
         """The engine; the first call opens lake and ledger."""
-        if self._engine is None:
+        shared = _SHARED.setdefault(self._key, _Shared())
+        if shared.engine is None:
             from mirrorlake.sync import Engine
 
-            self._engine = Engine(read_config(self.config_path), self._run_id)
-        return self._engine
+            shared.engine = Engine(read_config(self.config_path), self._run_id)
+        return shared.engine

@@ -133,20 +133,20 @@ def _model(defs: dg.Definitions, config: Config, table: str) -> dict[str, Any]:
     rows: list[Any] = []
 
     @dg.asset(required_resource_keys={"spark"})
-    def idle(context: dg.AssetExecutionContext) -> None:
+    def idle(context) -> None:
         rows.append(len(_starts))
 
     @dg.asset(deps=[idle], required_resource_keys={"spark", "engine"})
-    def counted(context: dg.AssetExecutionContext) -> None:
+    def counted(context) -> None:
         spark = context.resources.spark
         rows.append(spark.spark_session.table(deduped_of(config.table(table)).sql).count())
         rows.append(spark.spark_context.defaultParallelism)
         rows.append(context.resources.engine.engine.spark.get() is spark.spark_session)
 
     _starts.clear()
-    resources = {name: defs.resources[name] for name in ("spark", "engine")}
+    models = dg.Definitions(assets=[idle, counted], resources=defs.resources)
     with dg.DagsterInstance.ephemeral() as instance:
-        dg.materialize([idle, counted], instance=instance, resources=resources)
+        models.resolve_implicit_global_asset_job_def().execute_in_process(instance=instance)
     return {"rows": rows, "jvms": len(_starts), "seconds": 0}
 
 
