@@ -168,14 +168,6 @@ def load(server: Any, place: Any, database: str, rows: None, tmp_path: Path) -> 
             process.wait()
 
 
-def test_a_standalone_cluster(load: Loader, master: str, server: Any, database: str) -> None:
-    config, process = load({"master": master})
-    said, _ = process.communicate(timeout=280)
-    assert process.returncode == 0, said
-    assert "chunks on Spark: 1" in said
-    assert_exact(config, server, database)
-
-
 def test_spark_connect(load: Loader, connect: str, server: Any, database: str) -> None:
     config, process = load({"connect": connect})
     said, _ = process.communicate(timeout=280)
@@ -184,11 +176,14 @@ def test_spark_connect(load: Loader, connect: str, server: Any, database: str) -
     assert_exact(config, server, database)
 
 
-def test_workers_killed_ten_times(load: Loader, master: str, server: Any, database: str) -> None:
-    """Each kill hits a Python worker while it has a chunk; what others read is not read again."""
+@pytest.mark.parametrize("kills", [1, pytest.param(10, marks=pytest.mark.full)])
+def test_a_standalone_cluster_whose_workers_are_killed(
+    load: Loader, master: str, server: Any, database: str, kills: int
+) -> None:
+    """Each kill hits a Python worker of an executor; what others read is not read again."""
     config, process = load({"master": master})
     killed: set[int] = set()
-    while len(killed) < 10 and process.poll() is None:
+    while len(killed) < kills and process.poll() is None:
         for pid in busy_workers() - killed:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -197,7 +192,8 @@ def test_workers_killed_ten_times(load: Loader, master: str, server: Any, databa
         time.sleep(0.2)
     said, _ = process.communicate(timeout=280)
     assert process.returncode == 0, said
-    assert len(killed) == 10, (killed, said)
+    assert len(killed) == kills, (killed, said)
+    assert "chunks on Spark: 1" in said
     assert_exact(config, server, database)
 
 
