@@ -30,6 +30,8 @@ ORIGINALS = "_mirror_original"
 """The lake column that keeps (column, text) of values that have no place in their column."""
 
 ROWS_PER_FETCH = 20_000
+# ENUM's error value prints like a legal '', and is another: its index, 0, is kept beside it.
+_ENUM_ERROR = "\0"
 
 _WHOLE = {"tinyint", "smallint", "mediumint", "int", "bigint"}
 _TEXT = {"char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set", "json"} | {
@@ -187,7 +189,7 @@ def with_originals(
 
 def _restored(column: SourceColumn, typed: str | None, original: str | None) -> str:
     if column.type == "enum" and (typed, original) == ("", "0"):
-        return ""  # the error value: it prints like a legal '', and its index is kept beside it
+        return _ENUM_ERROR
     if typed is not None:
         return f"{typed} (beside the original {original})"
     if original is None:
@@ -247,11 +249,17 @@ def _projection(column: SourceColumn) -> str:
         return f"{name} + 0"  # BIT prints as bytes
     if column.type in {"float", "double"}:
         return f"{name} * 1e0"  # FLOAT's own text is rounded to 6 digits; + 0e0 would lose -0.0
+    cell = name
     if column.charset not in _LOSSLESS:
         text = f"CONVERT({name} USING utf8mb4)"
         back = f"CONVERT({text} USING {column.charset})"
-        return f"CONCAT(HEX({name}), '/', HEX({back}), '/', HEX({text}))"
-    return name
+        cell = f"CONCAT(HEX({name}), '/', HEX({back}), '/', HEX({text}))"
+    if column.type == "enum":
+        error = f"x'{_ENUM_ERROR.encode().hex()}'"
+        if column.charset not in _LOSSLESS:
+            error = "'00/00/00'"
+        return f"IF({name} + 0 = 0, {error}, {cell})"
+    return cell
 
 
 def _cells(column: SourceColumn, values: tuple[bytes | None, ...]) -> pa.Array:

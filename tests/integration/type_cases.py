@@ -219,12 +219,10 @@ def _others() -> list[Case]:
     )
     json = (
         """'{"b": 1, "a": [null, true, {"ü": "😀"}], "a": 2}'""",
-        "'[1.0, 1e400, 123456789012345678901234567890]'"
-        if False
-        else "'[1.5, 12345678901234567890, -1e-7]'",
+        "'[1.5, 12345678901234567890, -1e-7]'",
         "'\"\"'",
         "'null'",
-        f"'{'[' * 90}{']' * 90}'",
+        f"'{'[' * 30}{']' * 30}'",
         '\'{"": {"\\\\\\\\": "\\\\\\\\u0000"}}\'',
     )
     return [
@@ -264,7 +262,7 @@ def _shapes() -> list[Case]:
         Case("GEOMETRY", (*points, polygon, "ST_GeomFromText('LINESTRING(0 0,1 1)')")),
         Case("LINESTRING", ("ST_GeomFromText('LINESTRING(0 0,1 1)')",)),
         Case("POLYGON", (polygon,)),
-        Case("MULTIPOINT", ("ST_GeomFromText('MULTIPOINT((0 0),(1 1))')",)),
+        Case("MULTIPOINT", ("ST_GeomFromText('MULTIPOINT(0 0,1 1)')",)),
         Case("MULTILINESTRING", ("ST_GeomFromText('MULTILINESTRING((0 0,1 1),(2 2,3 3))')",)),
         Case("MULTIPOLYGON", ("ST_GeomFromText('MULTIPOLYGON(((0 0,0 1,1 1,0 0)))')",)),
         Case(
