@@ -82,7 +82,11 @@ class LazySpark:
     def _attach(self) -> SparkSession:
         from pyspark.sql import SparkSession
 
-        return SparkSession.builder.remote(str(self._config.connect)).getOrCreate()
+        session = SparkSession.builder.remote(str(self._config.connect)).getOrCreate()
+        # The server's own defaults may be others, and would change values silently.
+        for name, value in _EXACT.items():
+            session.conf.set(name, value)
+        return session
 
     def _start(self) -> SparkSession:
         os.environ.update(java_environment())
@@ -120,16 +124,21 @@ def cores_of(master: str) -> int | None:
 # The server sends, the reader's own thread decodes, and we convert and write.
 _CORES_OF_ONE_STREAM = 2
 
-_LOCAL = {
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
+_EXACT = {
     "spark.sql.session.timeZone": "UTC",
-    "spark.sql.shuffle.partitions": "4",
-    "spark.sql.adaptive.enabled": "true",
-    "spark.sql.extensions": ("org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"),
     # Both sides of an exact comparison must fail on what does not fit, never wrap or turn NULL.
     "spark.sql.ansi.enabled": "true",
     "spark.sql.caseSensitive": "false",
+}
+"""What a session must have so that values stay what they are; wherever it runs."""
+
+_LOCAL = {
+    **_EXACT,
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.shuffle.partitions": "4",
+    "spark.sql.adaptive.enabled": "true",
+    "spark.sql.extensions": ("org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"),
 }
 
 

@@ -337,6 +337,17 @@ class _Waiting:
 
 def _refuse_changes(plan: TablePlan, newest: SchemaVersion) -> None:
     _, other = plan.version.changes_from(newest)
+    hidden = {name.casefold() for name in plan.contract.excluded}
+    never = [name for name, _ in newest.columns if name.casefold() in hidden]
+    if never:
+        raise SchemaError(
+            f"table {plan.name}: {', '.join(never)} is marked `pci: never`, and its mirror "
+            "holds it already",
+            table=plan.name,
+            column=never[0],
+            next_step="Mirror the table anew under other namespaces and drop the old ones: what "
+            "was read can't be unread",
+        )
     if other:
         raise SchemaError(
             f"table {plan.name}: its schema changed in MySQL: {'; '.join(other)}",

@@ -490,6 +490,19 @@ def test_a_schema_that_changed_between_syncs(
             engine.fold(engine.config.table("t"))
 
 
+def test_a_mirrored_column_that_is_never_to_be_read(
+    command: CommandLine, engine_for: EngineFor, sql: Sql
+) -> None:
+    sql(GOOD_TABLE, "INSERT INTO t (id, name, price) VALUES (1, 'a', 0.1)")
+    engine = engine_for({"t": GOOD})
+    engine.load(engine.config.table("t"))
+    with command.unchanged():
+        ran = command.sync({"t": {**GOOD, "columns": {"NAME": {"pci": "never"}}}})
+        assert_one_line(
+            ran, 5, f"{command.database}.t", "name is marked `pci: never`, and its mirror"
+        )
+
+
 @pytest.mark.parametrize(
     "contract",
     [
