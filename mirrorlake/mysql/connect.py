@@ -84,6 +84,9 @@ def session_statements() -> tuple[str, ...]:
     return (
         f"SET SESSION {assignments}",
         "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
+        # A DDL may hold the table for hours: give up, and come back. The reader waits with the
+        # interpreter's lock held, so that no lease is renewed meanwhile: shorter than a lease.
+        "SET SESSION lock_wait_timeout = 30",
     )
 
 

@@ -45,7 +45,11 @@ def witness(server: SourcePosition, count: str = "0") -> str:
     name can each give a session that is not what was asked for, and would change values silently.
     The conditions are constants to the server: they cost nothing per row.
     """
-    holds = [f"@@session.{name} = {quoted_text(value)}" for name, value in SESSION.items()]
+    # MariaDB may read '' as NULL even after sql_mode was emptied (EMPTY_STRING_IS_NULL).
+    holds = [
+        f"@@session.{name} = {quoted_text(value)}" if value else f"LENGTH(@@session.{name}) = 0"
+        for name, value in SESSION.items()
+    ]
     holds.append(f"{server.identified_by} = {quoted_text(server.server)}")
     return f"IF({' AND '.join(holds)}, {count}, -1)"
 

@@ -241,7 +241,7 @@ def assert_each_load_once(world: World, contract: TableContract) -> None:
 
 
 # These need a JVM each, and come after what the command line is killed at: a fork is cheaper.
-FORKED = ("fold.recorded", "clean.committed")
+FORKED = ("fold.before", "fold.committed", "fold.recorded", "clean.committed")
 
 
 @pytest.mark.parametrize("failpoint", [f for f in FAILPOINTS if not f.startswith("reload.")])

@@ -156,11 +156,11 @@ def test_a_failed_window_is_a_gap_until_it_is_filled(
     config = world(orders=ORDERS)
     run(config, "sync", "orders")
 
-    def broken(*_: Any) -> Any:
+    def broken(*_: Any, **__: Any) -> Any:
         raise SourceError("the wire was cut")
 
     with monkeypatch.context() as patch:
-        patch.setattr(extract, "_run", broken)
+        patch.setattr(extract, "run_chunks", broken)
         arguments = ("backfill", "orders", "--from", str(DAY), "--to", str(DAY))
         assert run(config, *arguments, "--all").exit_code == 4
     (gap,) = run_json(config, "gaps")
