@@ -16,7 +16,7 @@ from datetime import date, timedelta
 
 from mirrorlake.config import TableContract
 from mirrorlake.errors import ConfigError, MirrorlakeError
-from mirrorlake.gaps import Stretch, find_stretches
+from mirrorlake.gaps import STATES, Stretch, find_stretches
 from mirrorlake.sync import Engine
 
 logger = logging.getLogger(__name__)
@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 WANTED = {
     "missing": ("not asked", "errored"),
     "errored": ("errored",),
-    "all": ("loaded", "reloaded", "errored", "not asked"),
+    "all": STATES,
 }
 RETRIES = 3
 WAIT_SECONDS = 2.0

@@ -120,7 +120,7 @@ def _print_filled(filled: Sequence[Filled]) -> None:
 @click.option("--reason", default="", help="Shown to whoever meets the hold.")
 @click.option("--release", is_flag=True, help="End the hold now.")
 def hold(source: str, config_path: Path, until: str | None, reason: str, release: bool) -> None:
-    """Leave SOURCE alone until a moment (its maintenance): nothing asks it, nothing fails.
+    """Leave SOURCE alone until a moment (its maintenance): no load reads it.
 
     What it changes meanwhile is read afterwards, from where each table ended.
     """
