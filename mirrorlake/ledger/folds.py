@@ -1,0 +1,104 @@
+"""What is made of loads: folds, the definitions of views and clean tables, schema versions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+import sqlalchemy as sa
+
+from mirrorlake.ledger.database import Database, utc_now
+from mirrorlake.ledger.loads import read_loads
+from mirrorlake.ledger.records import Load
+from mirrorlake.ledger.tables import FOLDS, LOADS, VERSIONS, VIEWS
+from mirrorlake.schema import SchemaVersion
+
+
+class Folds:
+    """The folds and schema versions in one ledger; a part of `Ledger`."""
+
+    _database: Database
+
+    def folded_loads(self, table: str, layer: str) -> set[int]:
+        """The sequence numbers of the loads that a layer holds."""
+        with self._database.read() as connection:
+            return set(
+                connection.scalars(
+                    sa.select(FOLDS.c.seq).where(
+                        FOLDS.c.table_name == table, FOLDS.c.layer == layer
+                    )
+                )
+            )
+
+    def unfolded_loads(self, layer: str, after_seq: int = 0) -> list[Load]:
+        """Loads of any table that a layer does not hold, or that are not known to have ended, with
+        a higher sequence number; in its order."""
+        held = sa.exists().where(
+            FOLDS.c.table_name == LOADS.c.table_name,
+            FOLDS.c.layer == layer,
+            FOLDS.c.seq == LOADS.c.seq,
+        )
+        with self._database.read() as connection:
+            return read_loads(
+                connection,
+                LOADS.c.seq > after_seq,
+                sa.or_(LOADS.c.state == "pending", sa.and_(LOADS.c.state == "success", ~held)),
+            )
+
+    def record_folds(self, table: str, layer: str, seqs: Iterable[int]) -> None:
+        """The layer now holds these loads."""
+        known = self.folded_loads(table, layer)
+        rows = [
+            {"table_name": table, "layer": layer, "seq": seq, "folded_at": utc_now()}
+            for seq in sorted(set(seqs) - known)
+        ]
+        if rows:
+            with self._database.begin() as connection:
+                connection.execute(FOLDS.insert(), rows)
+
+    def definition(self, name: str) -> str | None:
+        """The definition that a view or clean table was last made with, or None."""
+        with self._database.read() as connection:
+            return connection.scalar(sa.select(VIEWS.c.definition).where(VIEWS.c.view_name == name))
+
+    def record_definition(self, name: str, definition: str) -> None:
+        """A view or clean table now has this definition."""
+        with self._database.begin() as connection:
+            connection.execute(VIEWS.delete().where(VIEWS.c.view_name == name))
+            connection.execute(VIEWS.insert().values(view_name=name, definition=definition))
+
+    def forget_definition(self, name: str) -> None:
+        """A view or clean table is no more."""
+        with self._database.begin() as connection:
+            connection.execute(VIEWS.delete().where(VIEWS.c.view_name == name))
+
+    def schema_versions(self, table: str) -> list[SchemaVersion]:
+        """The versions seen of a table, oldest first."""
+        query = (
+            sa.select(VERSIONS.c.columns)
+            .where(VERSIONS.c.table_name == table)
+            .order_by(VERSIONS.c.number)
+        )
+        with self._database.read() as connection:
+            found = connection.scalars(query).all()
+        name = table.split(".", 2)[2]
+        return [SchemaVersion(name, tuple((n, t) for n, t in json.loads(c))) for c in found]
+
+    def record_schema_version(self, table: str, version: SchemaVersion) -> None:
+        """Write a version that was seen for the first time, or that came back, as the newest."""
+        where = sa.and_(VERSIONS.c.table_name == table, VERSIONS.c.hash == version.hash)
+        with self._database.begin() as connection:
+            newest = connection.scalar(
+                sa.select(sa.func.max(VERSIONS.c.number)).where(VERSIONS.c.table_name == table)
+            )
+            connection.execute(VERSIONS.delete().where(where))
+            connection.execute(
+                VERSIONS.insert().values(
+                    table_name=table,
+                    hash=version.hash,
+                    raw_table=version.raw_table,
+                    columns=json.dumps(version.columns, ensure_ascii=False),
+                    first_seen=utc_now(),
+                    number=(newest or 0) + 1,
+                )
+            )

@@ -1,0 +1,312 @@
+"""Windows and their loads: what was asked of every table, and what became of each attempt."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from datetime import UTC
+from typing import Any
+
+import sqlalchemy as sa
+
+from mirrorlake.errors import LedgerError
+from mirrorlake.ledger.database import Database, utc_now
+from mirrorlake.ledger.records import MOVING, Lease, Load, OpenWindow, Receipt, Window
+from mirrorlake.ledger.tables import LOADS, WINDOWS
+
+
+class Loads:
+    """The windows and loads in one ledger; a part of `Ledger`."""
+
+    _database: Database
+
+    def create_load(self, table: str, window: Window) -> str:
+        """Write the window as ``created`` and return its load id."""
+        load_id = uuid.uuid4().hex
+        with self._database.begin() as connection:
+            connection.execute(
+                WINDOWS.insert().values(
+                    load_id=load_id,
+                    table_name=table,
+                    kind=window.kind,
+                    lo=window.lo,
+                    hi=window.hi,
+                    day=window.day,
+                    state="created",
+                    created_at=utc_now(),
+                )
+            )
+        return load_id
+
+    def start_load(
+        self, load_id: str, lease: Lease, run_id: str, raw_table: str, parent_snapshot: int | None
+    ) -> Load:
+        """Write the next attempt as ``pending``; its sequence number is taken before anything is
+        read."""
+        with self._database.begin() as connection:
+            newest = connection.scalar(
+                sa.select(sa.func.max(LOADS.c.seq)).where(LOADS.c.table_name == lease.table)
+            )
+            attempt = 1 + (
+                connection.scalar(
+                    sa.select(sa.func.max(LOADS.c.attempt)).where(LOADS.c.load_id == load_id)
+                )
+                or 0
+            )
+            result = connection.execute(
+                LOADS.insert().values(
+                    load_id=load_id,
+                    attempt=attempt,
+                    table_name=lease.table,
+                    state="pending",
+                    run_id=run_id,
+                    token=lease.token,
+                    raw_table=raw_table,
+                    parent_snapshot=parent_snapshot,
+                    started_at=utc_now(),
+                )
+            )
+            connection.execute(
+                WINDOWS.update().where(WINDOWS.c.load_id == load_id).values(state="pending")
+            )
+            key = result.inserted_primary_key
+            if not key or key[0] <= (newest or 0):
+                raise _out_of_order(lease.table, key[0] if key else None, newest)
+            return read_loads(connection, LOADS.c.seq == key[0])[0]
+
+    def finish_load(self, load: Load, snapshot_id: int | None, receipt: Receipt) -> None:
+        """Write an attempt, found or just made in the lake, as ``success``; older failures it
+        covers as ``superseded``. ``snapshot_id`` is None where there was nothing to commit."""
+        end = load.window.hi if load.window.kind == "reload" else receipt.hi
+        with self._database.begin() as connection:
+            connection.execute(
+                LOADS.update()
+                .where(LOADS.c.seq == load.seq)
+                .values(
+                    state="success",
+                    snapshot_id=snapshot_id,
+                    receipt=receipt.to_json(),
+                    finished_at=utc_now(),
+                    error=None,
+                )
+            )
+            connection.execute(
+                WINDOWS.update()
+                .where(WINDOWS.c.load_id == load.load_id)
+                .values(state="success", hi=end)
+            )
+            connection.execute(
+                WINDOWS.update()
+                .where(
+                    WINDOWS.c.table_name == load.table,
+                    WINDOWS.c.state.in_(("created", "pending", "errored")),
+                    WINDOWS.c.load_id != load.load_id,
+                    _covered_by(load.window),
+                )
+                .values(state="superseded")
+            )
+
+    def fail_load(self, load: Load, error: str) -> None:
+        """Write an attempt as ``errored`` with the reason."""
+        with self._database.begin() as connection:
+            connection.execute(
+                LOADS.update()
+                .where(LOADS.c.seq == load.seq)
+                .values(state="errored", error=_storable(error), finished_at=utc_now())
+            )
+            connection.execute(
+                WINDOWS.update().where(WINDOWS.c.load_id == load.load_id).values(state="errored")
+            )
+
+    def unsettled_loads(self, table: str) -> list[Load]:
+        """Attempts not known to have succeeded since the table's last success, oldest first."""
+        with self._database.read() as connection:
+            last = connection.scalar(
+                sa.select(sa.func.max(LOADS.c.seq)).where(
+                    LOADS.c.table_name == table, LOADS.c.state == "success"
+                )
+            )
+            return read_loads(
+                connection,
+                LOADS.c.table_name == table,
+                sa.or_(
+                    LOADS.c.state == "pending",
+                    sa.and_(LOADS.c.state == "errored", LOADS.c.seq > (last or 0)),
+                ),
+            )
+
+    def successful_loads(self, table: str, after_seq: int = 0) -> list[Load]:
+        """Successful loads with a higher sequence number, in its order."""
+        with self._database.read() as connection:
+            return read_loads(
+                connection,
+                LOADS.c.table_name == table,
+                LOADS.c.state == "success",
+                LOADS.c.seq > after_seq,
+            )
+
+    def last_load(
+        self, table: str, state: str | None = None, *, moving: bool = False
+    ) -> Load | None:
+        """The newest attempt, of any state or of one; ``moving``: reloads apart."""
+        where = [LOADS.c.table_name == table, *([LOADS.c.state == state] if state else [])]
+        if moving:
+            where.append(WINDOWS.c.kind.in_(MOVING))
+        joined = LOADS.join(WINDOWS, LOADS.c.load_id == WINDOWS.c.load_id)
+        newest = sa.select(sa.func.max(LOADS.c.seq)).select_from(joined).where(*where)
+        with self._database.read() as connection:
+            seq = connection.scalar(newest)
+            return read_loads(connection, LOADS.c.seq == seq)[0] if seq else None
+
+    def loads(self, table: str) -> list[Load]:
+        """Every attempt ever made for a table, in the order of their sequence numbers."""
+        with self._database.read() as connection:
+            return read_loads(connection, LOADS.c.table_name == table)
+
+    def open_windows(self, table: str) -> list[OpenWindow]:
+        """The windows of a table that were asked and not read, and that no success covers."""
+        newest = sa.select(sa.func.max(LOADS.c.attempt)).where(LOADS.c.load_id == WINDOWS.c.load_id)
+        attempt = sa.and_(
+            LOADS.c.load_id == WINDOWS.c.load_id,
+            LOADS.c.attempt == newest.correlate(WINDOWS).scalar_subquery(),
+        )
+        query = (
+            sa.select(WINDOWS, LOADS.c.error)
+            .select_from(WINDOWS.outerjoin(LOADS, attempt))
+            .where(WINDOWS.c.table_name == table)
+            .where(WINDOWS.c.state.in_(("created", "pending", "errored")))
+            .order_by(WINDOWS.c.created_at)
+        )
+        with self._database.read() as connection:
+            found = connection.execute(query).mappings().all()
+        return [
+            OpenWindow(
+                row["load_id"],
+                Window(row["kind"], row["lo"], row["hi"], row["day"]),
+                row["state"],
+                row["error"],
+            )
+            for row in found
+        ]
+
+    def knows(self, load_id: str) -> bool:
+        """Whether a load of this id was ever created here."""
+        query = sa.select(WINDOWS.c.load_id).where(WINDOWS.c.load_id == load_id)
+        with self._database.read() as connection:
+            return connection.scalar(query) is not None
+
+    def adopt(self, load: Load) -> bool:
+        """Write down a successful load that the lake holds and the ledger does not; whether it was
+        new.
+
+        Raises:
+            LedgerError: its number belongs to another load.
+        """
+        taken = sa.select(LOADS.c.load_id).where(LOADS.c.seq == load.seq)
+        with self._database.begin() as connection:
+            known = connection.scalar(taken)
+            if known == load.load_id:
+                return False
+            if known is not None:
+                raise LedgerError(
+                    f"table {load.table}: loads {known} and {load.load_id} have one number "
+                    f"({load.seq}): the lake was loaded with two ledgers",
+                    table=load.table,
+                    next_step="Mirror this table anew under other namespaces",
+                )
+            window = load.window
+            fields = {
+                "kind": window.kind,
+                "lo": window.lo,
+                "hi": window.hi,
+                "day": window.day,
+                "state": "success",
+            }
+            mine = WINDOWS.c.load_id == load.load_id
+            # An old copy of the ledger may know an earlier attempt.
+            if connection.execute(WINDOWS.update().where(mine).values(fields)).rowcount == 0:
+                at = load.started_at.replace(tzinfo=None)
+                fields |= {"load_id": load.load_id, "table_name": load.table, "created_at": at}
+                connection.execute(WINDOWS.insert().values(fields))
+            connection.execute(
+                LOADS.insert().values(
+                    seq=load.seq,
+                    load_id=load.load_id,
+                    attempt=load.attempt,
+                    table_name=load.table,
+                    state="success",
+                    run_id="rebuilt",
+                    token=0,
+                    raw_table=load.raw_table,
+                    snapshot_id=load.snapshot_id,
+                    started_at=load.started_at.replace(tzinfo=None),
+                    finished_at=load.started_at.replace(tzinfo=None),
+                    receipt=load.receipt.to_json() if load.receipt else None,
+                )
+            )
+            self._database.count_on(connection, LOADS.c.seq)
+            return True
+
+    def highest_seq(self) -> int:
+        """The highest sequence number that was given out; 0 if none was."""
+        with self._database.read() as connection:
+            return connection.scalar(sa.select(sa.func.max(LOADS.c.seq))) or 0
+
+
+def read_loads(connection: sa.Connection, *where: sa.ColumnElement[bool]) -> list[Load]:
+    """The loads that fulfil all conditions, in the order of their sequence numbers."""
+    joined = LOADS.join(WINDOWS, LOADS.c.load_id == WINDOWS.c.load_id)
+    query = (
+        sa.select(LOADS, WINDOWS.c.kind, WINDOWS.c.lo, WINDOWS.c.hi, WINDOWS.c.day)
+        .select_from(joined)
+        .where(*where)
+        .order_by(LOADS.c.seq)
+    )
+    return [_load(dict(row)) for row in connection.execute(query).mappings()]
+
+
+def _covered_by(window: Window) -> sa.ColumnElement[bool]:
+    """The unfinished windows of a table that a success makes needless.
+
+    A moving window starts at the last success, or at the table's start: it covers every range that
+    was asked, and not read, since. A reload covers reloads of days (or keys) within its own.
+    """
+    if window.kind != "reload":
+        return WINDOWS.c.kind.in_(MOVING)
+    mine = WINDOWS.c.kind == "reload"
+    if window.lo is not None and window.lo.count("-") == 2:  # days, which order as texts
+        return sa.and_(mine, WINDOWS.c.lo >= window.lo, WINDOWS.c.hi <= window.hi)
+    return sa.and_(mine, WINDOWS.c.day == window.day)
+
+
+def _load(row: Mapping[str, Any]) -> Load:
+    return Load(
+        seq=row["seq"],
+        load_id=row["load_id"],
+        attempt=row["attempt"],
+        table=row["table_name"],
+        state=row["state"],
+        raw_table=row["raw_table"],
+        window=Window(row["kind"], row["lo"], row["hi"], row["day"]),
+        parent_snapshot=row["parent_snapshot"],
+        snapshot_id=row["snapshot_id"],
+        started_at=row["started_at"].replace(tzinfo=UTC),
+        finished_at=row["finished_at"].replace(tzinfo=UTC) if row["finished_at"] else None,
+        receipt=Receipt.from_json(row["receipt"]) if row["receipt"] else None,
+        error=row["error"],
+    )
+
+
+def _storable(error: str) -> str:
+    """An error's text as every database takes it: a failure to note a failure would hide it."""
+    return error[:4000].replace("\0", "\N{SYMBOL FOR NULL}").encode(errors="replace").decode()
+
+
+def _out_of_order(table: str, number: int | None, newest: int | None) -> LedgerError:
+    """A later observation must have a higher number: the fold goes by it."""
+    return LedgerError(
+        f"table {table}: the ledger's database gave the sequence number {number} after {newest}",
+        table=table,
+        next_step="Let one server alone write the ledger (no multi-primary cluster), and put its "
+        "counter behind the highest number",
+    )
