@@ -165,12 +165,29 @@ class DayFiles:
     def _metrics(self, opened: _OpenFile, day: date, size: int) -> str:
         if self._schema is None:
             return ""
-        found = data_file_statistics_from_parquet_metadata(
-            opened.footers[0],
-            compute_statistics_plan(self._schema, {}),
-            parquet_path_to_id_mapping(self._schema),
-        )
-        return FileMetrics(size, day, found.to_serialized_dict()).to_json()
+        return metrics_of(opened.footers[0], self._schema, day, size).to_json()
+
+
+def metrics_of(footer: Any, schema: Schema, day: date, size: int) -> FileMetrics:
+    """What a commit says of a file with this footer (Parquet's metadata)."""
+    found = data_file_statistics_from_parquet_metadata(
+        footer, compute_statistics_plan(schema, {}), parquet_path_to_id_mapping(schema)
+    )
+    return FileMetrics(size, day, found.to_serialized_dict())
+
+
+def holds(io: FileIO, path: str, metrics: str, schema: Schema) -> bool:
+    """Whether a file is there as its writer left it, by its size and its footer."""
+    told = FileMetrics.from_json(metrics)
+    file = io.new_input(path)
+    try:
+        if len(file) != told.size:
+            return False
+        with file.open(seekable=True) as stream:
+            footer = pq.read_metadata(stream)
+        return metrics_of(footer, schema, told.day, told.size) == told
+    except (OSError, pa.ArrowInvalid, KeyError):  # KeyError: a column that the table lacks
+        return False
 
 
 def write_files(

@@ -19,8 +19,14 @@ from pyiceberg.table import Table
 from pymysql.connections import Connection
 
 from mirrorlake.chunk import ChunkPlan, ChunkReceipt
-from mirrorlake.chunks import key_expression, plan_chunks
-from mirrorlake.errors import LedgerError, MirrorlakeError, SchemaError
+from mirrorlake.chunks import key_expression
+from mirrorlake.errors import (
+    CommitConflict,
+    LedgerError,
+    MirrorlakeError,
+    SchemaError,
+    SourceError,
+)
 from mirrorlake.failpoint import failpoint
 from mirrorlake.lake.catalog import Identifier, Lake
 from mirrorlake.lake.commit import (
@@ -38,10 +44,11 @@ from mirrorlake.lake.commit import (
     snapshot_property,
 )
 from mirrorlake.lake.tables import DAY, ensure_raw_table, raw_schema
-from mirrorlake.ledger import Lease, Ledger, Load, Receipt, Window
+from mirrorlake.ledger import ChunkedLoad, Lease, Ledger, Load, Receipt, Window
 from mirrorlake.mysql.introspect import read_table
 from mirrorlake.mysql.read import BATCH_ROWS
 from mirrorlake.plan import TablePlan, plan_table
+from mirrorlake.receipts import receipt_of
 from mirrorlake.reload import (
     NOTHING,
     Reloading,
@@ -50,8 +57,9 @@ from mirrorlake.reload import (
     refuse_fewer_rows,
     replace_small_loads,
 )
+from mirrorlake.resume import Cut, basis_of, files_of, find_cut, plan_cut, start_of
 from mirrorlake.spark import LazySpark
-from mirrorlake.tasks import Pace, Progress, run_chunks
+from mirrorlake.tasks import Pace, Progress, receipt_to_json, run_chunks
 from mirrorlake.windows import days_of, replaced_from
 
 logger = logging.getLogger(__name__)
@@ -91,7 +99,8 @@ def settle_loads(ledger: Ledger, lake: Lake, table: str, namespace: str) -> list
             settled.append(load)
         elif load.state == "pending":
             logger.info("table %s load %s: died before its commit", table, load.load_id)
-            ledger.fail_load(load, "the run died before its commit")
+            # What it read stays: `find_cut` says whether a later run may use it.
+            ledger.fail_load(load, "the run died before its commit", keep_chunks=True)
             settled.append(load)
     return settled
 
@@ -101,8 +110,12 @@ def load_window(
 ) -> Load:
     """Read one window and commit it to the raw table of the plan's schema version.
 
+    A load of the same window whose run ended in the middle is gone on with: its finished chunks are
+    not read again.
+
     Raises:
-        SourceError: MySQL failed, or another server answered.
+        SourceError: MySQL failed, or another server answered. What was read of several chunks
+            stays for the next run.
         SchemaError: the table's schema changed while it was read; nothing was committed.
         CommitConflict: the raw table moved; nothing was committed.
         LeaseHeld: another run took the table over; nothing was committed.
@@ -111,34 +124,83 @@ def load_window(
     schema = raw_schema(plan.columns, plan.keeps_aliases)
     table = ensure_raw_table(lake, plan.raw, schema, plan.name, plan.version)
     _refuse_unknown(ledger, plan, table)
-    load_id = ledger.create_load(plan.name, window)
-    failpoint("ledger.created")
-    parent = head_of(lake, plan.raw)
-    load = ledger.start_load(load_id, loading.lease, loading.run_id, plan.raw.name, parent)
-    failpoint("ledger.pending")
-    receipts: list[ChunkReceipt] = []
+    basis = basis_of(connection, plan, window, table, loading.server)
+    load, cut = _start(plan, window, loading, find_cut(ledger, lake, plan, basis, table))
+    receipts = list(cut.finished) if cut else []
     try:
-        chunks = _chunk_plans(connection, plan, load, table, loading.server)
-        pace = Pace(plan.name, load.load_id, plan.table.estimated_rows, loading.progress)
-        connections = plan.source.connections
-        for found in run_chunks(chunks, plan.name, loading.spark, connections, pace):
-            receipts.append(found)
-        pace.finish()
+        if cut is None:
+            cut = plan_cut(connection, plan, window, ROWS_PER_CHUNK, loading.oldest_open)
+            if cut.can_be_resumed:
+                ledger.plan_chunks(load, basis, start_of(cut), cut.bounds)
+                failpoint("chunks.planned")
+        chunks = _chunk_plans(plan, load, table, loading.server, cut.bounds)
+        _read_chunks(plan, load, loading, cut, chunks, receipts)
         replacement = _replacement(plan, load, loading, chunks[0], receipts)
         receipts.extend(replacement.receipts)
         _check_schema_held(connection, plan)
-        receipt = _receipt(plan, load, loading, receipts, replacement)
+        receipt = receipt_of(plan, load, cut, receipts, replacement)
         ledger.check_lease(loading.lease)
         snapshot = _commit(lake, plan, load, receipt, receipts, replacement.removes)
-    except MirrorlakeError as error:
-        _give_up(ledger, lake, plan, load, receipts, str(error))
-        raise
     except BaseException as error:
-        _give_up(ledger, lake, plan, load, receipts, type(error).__name__)
+        _give_up(ledger, lake, plan, load, receipts, error)
         raise
     ledger.finish_load(load, snapshot, receipt)
     failpoint("ledger.success")
     return ledger.successful_loads(plan.name, load.seq - 1)[0]
+
+
+def _start(
+    plan: TablePlan, window: Window, loading: Loading, found: tuple[ChunkedLoad, Cut] | None
+) -> tuple[Load, Cut | None]:
+    """An attempt, ``pending``: of the load that was found, with its chunks, or of a new one.
+
+    Raises:
+        CommitConflict: the load that was to be gone on with was committed just now.
+    """
+    ledger, lake = loading.ledger, loading.lake
+    if found is None:
+        load_id = ledger.create_load(plan.name, window)
+        failpoint("ledger.created")
+        parent = head_of(lake, plan.raw)
+        load = ledger.start_load(load_id, loading.lease, loading.run_id, plan.raw.name, parent)
+        failpoint("ledger.pending")
+        return load, None
+    chunked, cut = found
+    parent = head_of(lake, plan.raw)
+    # A last owner that wakes up: what it commits before this look is seen, what it commits after
+    # it moves the table off the parent that our own commit asserts.
+    if find_load(lake, plan.raw, chunked.load.load_id) is not None:
+        raise CommitConflict(
+            f"table {plan.name}: load {chunked.load.load_id} was committed by another run",
+            table=plan.name,
+            next_step="Sync again: it goes on from there",
+            retryable=True,
+        )
+    load = ledger.resume_load(chunked.load, loading.lease, loading.run_id, parent)
+    failpoint("chunks.resumed")
+    return load, cut
+
+
+def _read_chunks(
+    plan: TablePlan,
+    load: Load,
+    loading: Loading,
+    cut: Cut,
+    chunks: Sequence[ChunkPlan],
+    receipts: list[ChunkReceipt],
+) -> None:
+    """Read the chunks that have no receipt yet; each receipt is added, and recorded, as it
+    comes."""
+    pace = Pace(plan.name, load.load_id, plan.table.estimated_rows, loading.progress)
+    done = {receipt.number for receipt in receipts}
+    waiting = [chunk for chunk in chunks if chunk.number not in done]
+    connections = plan.source.connections
+    for found in run_chunks(waiting, plan.name, loading.spark, connections, pace):
+        receipts.append(found)
+        if cut.can_be_resumed:
+            loading.ledger.finish_chunk(load, found.number, receipt_to_json(found))
+            failpoint("chunks.recorded")
+    pace.finish()
 
 
 def _refuse_unknown(ledger: Ledger, plan: TablePlan, table: Table) -> None:
@@ -183,25 +245,43 @@ def _give_up(
     plan: TablePlan,
     load: Load,
     receipts: Sequence[ChunkReceipt],
-    reason: str,
+    error: BaseException,
 ) -> None:
-    """Record a failure; files go only once the table's history is seen not to name the load."""
+    """Record a failure; files go only once the table's history is seen not to name the load.
+
+    Where another run could go on, finished chunks stay. Where another run has taken the load over,
+    everything is that run's.
+    """
     try:
         landed = find_load(lake, plan.raw, load.load_id) is not None
-    except MirrorlakeError as error:
+    except MirrorlakeError as unseen:
         # Whether it landed is unknown: the attempt stays pending and its files stay.
-        logger.warning("table %s load %s: left to be settled: %s", plan.name, load.load_id, error)
+        logger.warning("table %s load %s: left to be settled: %s", plan.name, load.load_id, unseen)
         return
     if landed:
         return  # `settle_loads` records it
-    ledger.fail_load(load, reason)
-    delete_files(lake, plan.raw, [path for r in receipts for path in r.paths])
+    reason = str(error) if isinstance(error, MirrorlakeError) else type(error).__name__
+    kept = files_of(ledger.chunked_load(plan.name)) if _may_pass(error) else frozenset[str]()
+    if not ledger.fail_load(load, reason, keep_chunks=bool(kept)):
+        logger.warning("table %s load %s: taken over by another run", plan.name, load.load_id)
+        return
+    # Files of an earlier attempt may be what a stalled owner is just about to commit.
+    mine = f"/{load.load_id}-{load.attempt}-"
+    paths = (path for receipt in receipts for path in receipt.paths)
+    delete_files(lake, plan.raw, [p for p in paths if mine in p and p not in kept])
+
+
+def _may_pass(error: BaseException) -> bool:
+    """Whether a later run may get further by itself: what was read is then worth its place."""
+    if isinstance(error, MirrorlakeError):
+        passes = error.retryable or isinstance(error, SourceError)
+        return passes and not error.column and not isinstance(error, SchemaError)
+    return not isinstance(error, Exception)  # Ctrl-C, or an end that was asked for
 
 
 def _chunk_plans(
-    connection: Connection[Any], plan: TablePlan, load: Load, table: Table, server: str
+    plan: TablePlan, load: Load, table: Table, server: str, bounds: Sequence[str]
 ) -> list[ChunkPlan]:
-    conditions = plan_chunks(connection, plan, load.window, ROWS_PER_CHUNK)
     cursor = plan.cursor.name if plan.cursor else None
     schema = schema_to_pyarrow(table.schema())
     return [
@@ -226,7 +306,7 @@ def _chunk_plans(
             batch_rows=_batch_rows(plan),
             iceberg=table.schema().model_dump_json(),
         )
-        for number, where in enumerate(conditions)
+        for number, where in enumerate(bounds)
     ]
 
 
@@ -254,57 +334,6 @@ def _check_schema_held(connection: Connection[Any], plan: TablePlan) -> None:
             next_step="Nothing of this load is visible: sync again",
             retryable=True,
         )
-
-
-def _receipt(
-    plan: TablePlan,
-    load: Load,
-    loading: Loading,
-    chunks: Sequence[ChunkReceipt],
-    replacement: Replacement,
-) -> Receipt:
-    first = min(chunks, key=lambda c: c.moment)
-    servers = {c.server for c in chunks}
-    if len(servers) > 1:
-        raise SchemaError(
-            f"table {plan.name}: chunks of one load were answered by several servers: "
-            f"{sorted(servers)}",
-            table=plan.name,
-            next_step="Point the contract at one server: answers of two are not one copy",
-        )
-    return Receipt(
-        rows=sum(c.rows for c in chunks),
-        bytes=sum(c.bytes for c in chunks),
-        files=sum(len(c.paths) for c in chunks),
-        digest=f"{sum(c.digest for c in chunks) % 2**64:016x}",
-        moment=first.moment.isoformat(sep=" "),
-        hi=_end(plan, load.window, first.moment, chunks),
-        server=first.server,
-        position=first.position,
-        originals=sum(c.originals for c in chunks),
-        future=sum(c.future for c in chunks),
-        query_seconds=round(max(c.query_seconds for c in chunks), 3),
-        oldest_open=loading.oldest_open.isoformat(sep=" ") if loading.oldest_open else None,
-        looked_up=replacement.looked_up,
-        gone=replacement.gone,
-        replaced=len(replacement.removes),
-    )
-
-
-def _end(
-    plan: TablePlan, window: Window, moment: datetime, chunks: Sequence[ChunkReceipt]
-) -> str | None:
-    """Where the next window starts from, before its overlap.
-
-    A time: the earliest moment that a chunk shows. A key: the highest one read; without rows, what
-    the window itself started from.
-    """
-    if plan.cursor is None or plan.cursor.data_type in ("datetime", "timestamp", "date"):
-        return moment.isoformat(sep=" ")
-    highs = [int(c.high) for c in chunks if c.high is not None]
-    if highs:
-        return str(max(highs))
-    return None if window.lo is None else str(int(window.lo) + plan.contract.overlap_keys)
 
 
 def _commit(

@@ -19,6 +19,7 @@ from mirrorlake.config import TableContract
 from mirrorlake.errors import LakeError
 from mirrorlake.extract import settle_loads
 from mirrorlake.lake.catalog import Identifier, Lake
+from mirrorlake.resume import files_of
 from mirrorlake.sync import Engine
 
 logger = logging.getLogger(__name__)
@@ -30,7 +31,8 @@ class Recovered:
 
     Attributes:
         committed: pending loads that had landed, and are recorded as successes now.
-        errored: pending loads that had not; the next sync reads their range again.
+        errored: pending loads that had not; the next sync goes on with them, or reads their range
+            again.
         orphans, bytes: files that no snapshot named, removed.
     """
 
@@ -54,10 +56,11 @@ def recover_table(engine: Engine, contract: TableContract, grace: timedelta) -> 
         pending = {load.load_id for load in settled}
         states = {load.load_id: load.state for load in engine.ledger.loads(contract.name)}
         committed = sum(states[load_id] == "success" for load_id in pending)
+        kept = files_of(engine.ledger.chunked_load(contract.name))
         removed = [
             size
             for table in _tables(engine, contract)
-            for size in remove_orphans(engine.lake, table, datetime.now(UTC) - grace)
+            for size in remove_orphans(engine.lake, table, datetime.now(UTC) - grace, kept)
         ]
     return Recovered(
         table=contract.name,
@@ -84,10 +87,13 @@ def _tables(engine: Engine, contract: TableContract) -> Iterator[Table]:
             yield table
 
 
-def remove_orphans(lake: Lake, table: Table, before: datetime) -> list[int]:
+def remove_orphans(
+    lake: Lake, table: Table, before: datetime, kept: frozenset[str] = frozenset()
+) -> list[int]:
     """Remove the data and delete files of a table that none of its snapshots names and that were
     last written before a moment; their sizes in bytes.
 
+    ``kept`` are files that no snapshot names yet: the chunks of a load that can be gone on with.
     The caller holds the table's lease.
 
     Raises:
@@ -105,7 +111,8 @@ def remove_orphans(lake: Lake, table: Table, before: datetime) -> list[int]:
                 table=".".join(table.name()),
                 next_step="Look for who removed them; no orphan was removed",
             )
-        old = [i for p, i in listed.items() if _owner(p) not in named and i.mtime < before]
+        used = named | {_path(path) for path in kept}
+        old = [i for p, i in listed.items() if _owner(p) not in used and i.mtime < before]
         for info in old:
             store.delete_file(info.path)
             logger.info("orphan %s removed", info.path)

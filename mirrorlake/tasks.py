@@ -50,7 +50,7 @@ def run_chunks(
     Raises:
         MirrorlakeError: a chunk failed for good; the others' files are theirs who ask.
     """
-    if len(chunks) == 1 or not spark.is_worth_tasks():
+    if len(chunks) < 2 or not spark.is_worth_tasks():
         for chunk in chunks:
             yield _patiently(chunk, table, lambda plan: load_chunk(plan, pace.advance))
         return
@@ -62,17 +62,31 @@ def run_chunks(
         return receipt
 
     with ThreadPoolExecutor(min(connections, len(chunks)), "chunk") as pool:
-        waiting: set[Future[ChunkReceipt]] = {
-            pool.submit(_patiently, chunk, table, on_spark) for chunk in chunks
-        }
-        try:
-            while waiting:
-                done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
-                for future in done:
+        yield from _as_they_finish(
+            {pool.submit(_patiently, chunk, table, on_spark) for chunk in chunks}
+        )
+
+
+def _as_they_finish(waiting: set[Future[ChunkReceipt]]) -> Iterator[ChunkReceipt]:
+    """The chunks' receipts, those too that were being read when another chunk failed."""
+    failed: Future[ChunkReceipt] | None = None
+    try:
+        while waiting:
+            done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+            for future in done:
+                if future.cancelled():
+                    continue
+                if future.exception() is None:
                     yield future.result()
-        finally:
-            for future in waiting:
-                future.cancel()
+                elif failed is None:
+                    failed = future
+                    for other in waiting:
+                        other.cancel()
+    finally:
+        for future in waiting:
+            future.cancel()
+    if failed is not None:
+        failed.result()
 
 
 def _patiently(

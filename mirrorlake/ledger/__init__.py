@@ -7,13 +7,23 @@ for its load id in the table's history (DESIGN: the commit protocol). All times 
 
 from mirrorlake.ledger.leases import LEASE_TIME
 from mirrorlake.ledger.migrations import LEDGER_VERSION
-from mirrorlake.ledger.records import MOVING, Hold, Lease, Load, OpenWindow, Receipt, Window
+from mirrorlake.ledger.records import (
+    MOVING,
+    ChunkedLoad,
+    Hold,
+    Lease,
+    Load,
+    OpenWindow,
+    Receipt,
+    Window,
+)
 from mirrorlake.ledger.store import Ledger
 
 __all__ = [
     "LEASE_TIME",
     "LEDGER_VERSION",
     "MOVING",
+    "ChunkedLoad",
     "Hold",
     "Lease",
     "Ledger",

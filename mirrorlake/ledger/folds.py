@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from mirrorlake.ledger.database import Database, utc_now
 from mirrorlake.ledger.loads import read_loads
 from mirrorlake.ledger.records import Load
-from mirrorlake.ledger.tables import FOLDS, LOADS, VERSIONS, VIEWS
+from mirrorlake.ledger.tables import CHUNKED, FOLDS, LOADS, VERSIONS, VIEWS
 from mirrorlake.schema import SchemaVersion
 
 
@@ -31,8 +31,8 @@ class Folds:
             )
 
     def unfolded_loads(self, layer: str, after_seq: int = 0) -> list[Load]:
-        """Loads of any table that a layer does not hold, or that are not known to have ended, with
-        a higher sequence number; in its order."""
+        """Loads of any table that a layer does not hold, or that are not known to have ended (or
+        may be gone on with), with a higher sequence number; in its order."""
         held = sa.exists().where(
             FOLDS.c.table_name == LOADS.c.table_name,
             FOLDS.c.layer == layer,
@@ -42,7 +42,11 @@ class Folds:
             return read_loads(
                 connection,
                 LOADS.c.seq > after_seq,
-                sa.or_(LOADS.c.state == "pending", sa.and_(LOADS.c.state == "success", ~held)),
+                sa.or_(
+                    LOADS.c.state == "pending",
+                    sa.exists().where(CHUNKED.c.seq == LOADS.c.seq),
+                    sa.and_(LOADS.c.state == "success", ~held),
+                ),
             )
 
     def record_folds(self, table: str, layer: str, seqs: Iterable[int]) -> None:

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from mirrorlake.errors import LedgerError
 from mirrorlake.ledger.database import Database, utc_now
 from mirrorlake.ledger.records import MOVING, Lease, Load, OpenWindow, Receipt, Window
-from mirrorlake.ledger.tables import LOADS, WINDOWS
+from mirrorlake.ledger.tables import CHUNKED, CHUNKS, LOADS, WINDOWS
 
 
 class Loads:
@@ -42,8 +42,15 @@ class Loads:
         self, load_id: str, lease: Lease, run_id: str, raw_table: str, parent_snapshot: int | None
     ) -> Load:
         """Write the next attempt as ``pending``; its sequence number is taken before anything is
-        read."""
+        read.
+
+        With it the chunks of an earlier load are forgotten: rows that they hold are older than this
+        number says, and rows still to be read would be newer than theirs.
+        """
         with self._database.begin() as connection:
+            _forget_chunks(
+                connection, LOADS.c.table_name == lease.table, LOADS.c.token <= lease.token
+            )
             newest = connection.scalar(
                 sa.select(sa.func.max(LOADS.c.seq)).where(LOADS.c.table_name == lease.table)
             )
@@ -105,18 +112,29 @@ class Loads:
                 )
                 .values(state="superseded")
             )
+            _forget_chunks(connection, LOADS.c.seq == load.seq)
 
-    def fail_load(self, load: Load, error: str) -> None:
-        """Write an attempt as ``errored`` with the reason."""
+    def fail_load(self, load: Load, error: str, *, keep_chunks: bool = False) -> bool:
+        """Write an attempt as ``errored`` with the reason, its chunks as not to be gone on with
+        unless ``keep_chunks``.
+
+        False, and nothing is written, where the attempt is not pending any more: another run has
+        taken the load over, and its files are that run's.
+        """
         with self._database.begin() as connection:
-            connection.execute(
+            failed = connection.execute(
                 LOADS.update()
-                .where(LOADS.c.seq == load.seq)
+                .where(is_running(load))
                 .values(state="errored", error=_storable(error), finished_at=utc_now())
             )
+            if failed.rowcount != 1:
+                return False
             connection.execute(
                 WINDOWS.update().where(WINDOWS.c.load_id == load.load_id).values(state="errored")
             )
+            if not keep_chunks:
+                _forget_chunks(connection, LOADS.c.seq == load.seq)
+            return True
 
     def unsettled_loads(self, table: str) -> list[Load]:
         """Attempts not known to have succeeded since the table's last success, oldest first."""
@@ -265,6 +283,25 @@ def read_loads(connection: sa.Connection, *where: sa.ColumnElement[bool]) -> lis
     return [_load(dict(row)) for row in connection.execute(query).mappings()]
 
 
+def is_running(load: Load) -> sa.ColumnElement[bool]:
+    """Whether an attempt is still the one that may write its load: none has taken it over."""
+    return sa.and_(
+        LOADS.c.seq == load.seq,
+        LOADS.c.attempt == load.attempt,
+        LOADS.c.token == load.token,
+        LOADS.c.state == "pending",
+    )
+
+
+def _forget_chunks(connection: sa.Connection, *loads: sa.ColumnElement[bool]) -> None:
+    """The chunks of these loads are of no use any more; nor are the bounds, which are values."""
+    joined = CHUNKED.join(LOADS, CHUNKED.c.seq == LOADS.c.seq)
+    seqs = connection.scalars(sa.select(CHUNKED.c.seq).select_from(joined).where(*loads)).all()
+    # By their numbers: MySQL would lock what other tables' loads are writing.
+    for table in (CHUNKS, CHUNKED) if seqs else ():
+        connection.execute(table.delete().where(table.c.seq.in_(seqs)))
+
+
 def _covered_by(window: Window) -> sa.ColumnElement[bool]:
     """The unfinished windows of a table that a success makes needless.
 
@@ -294,6 +331,7 @@ def _load(row: Mapping[str, Any]) -> Load:
         finished_at=row["finished_at"].replace(tzinfo=UTC) if row["finished_at"] else None,
         receipt=Receipt.from_json(row["receipt"]) if row["receipt"] else None,
         error=row["error"],
+        token=row["token"],
     )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import sqlalchemy as sa
 
-LEDGER_VERSION = 2
+LEDGER_VERSION = 3
 
 
 def _to_2(connection: sa.Connection) -> None:
@@ -20,7 +20,12 @@ def _to_2(connection: sa.Connection) -> None:
         connection.execute(sa.text("ALTER TABLE loads ADD COLUMN job_id VARCHAR(255)"))
 
 
-_STEPS: dict[int, Callable[[sa.Connection], None]] = {2: _to_2}
+def _to_3(_: sa.Connection) -> None:
+    """Finished chunks are kept: two new tables. An older release would take their files for
+    orphans, which is why this is a version of its own."""
+
+
+_STEPS: dict[int, Callable[[sa.Connection], None]] = {2: _to_2, 3: _to_3}
 
 
 def migrate(connection: sa.Connection, found: int) -> None:

@@ -107,6 +107,26 @@ class Load:
     finished_at: datetime | None
     receipt: Receipt | None
     error: str | None
+    token: int = 0
+    """The lease's token under which this attempt runs: a later owner's is higher."""
+
+
+@dataclass(frozen=True)
+class ChunkedLoad:
+    """A load of several chunks that did not end, and what of it was read.
+
+    Attributes:
+        basis: what must be the same for a run that goes on with it, by its name in words.
+        start: what was seen before its first read, by name; None where there was none.
+        bounds: the SQL condition of every chunk, by number.
+        receipts: those of finished chunks, by number, as they were recorded.
+    """
+
+    load: Load
+    basis: dict[str, str]
+    start: dict[str, str | None]
+    bounds: tuple[str, ...]
+    receipts: dict[int, str]
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import sqlalchemy as sa
 
+from mirrorlake.ledger.chunks import Chunks
 from mirrorlake.ledger.database import Database
 from mirrorlake.ledger.folds import Folds
 from mirrorlake.ledger.holds import Holds
@@ -15,7 +16,7 @@ from mirrorlake.ledger.loads import Loads
 from mirrorlake.ledger.records import Lease
 
 
-class Ledger(Loads, Folds, Holds):
+class Ledger(Loads, Chunks, Folds, Holds):
     """One row per window, one per attempt of its load, one lease per table.
 
     Raises:

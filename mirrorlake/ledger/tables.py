@@ -58,6 +58,22 @@ LOADS = sa.Table(
     # A number is never given out twice, not even after its row was deleted.
     sqlite_autoincrement=True,
 )
+CHUNKED = sa.Table(
+    "chunked_loads",
+    METADATA,
+    sa.Column("seq", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("basis", sa.Text, nullable=False),
+    sa.Column("start", sa.Text, nullable=False),
+    sa.Column("planned_at", sa.DateTime, nullable=False),
+)
+CHUNKS = sa.Table(
+    "chunks",
+    METADATA,
+    sa.Column("seq", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("bounds", sa.Text, nullable=False),
+    sa.Column("receipt", sa.Text),
+)
 FOLDS = sa.Table(
     "folds",
     METADATA,

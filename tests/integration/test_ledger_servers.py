@@ -1,5 +1,5 @@
-"""The ledger on servers: the suite of `tests/unit/test_ledger.py` over Postgres, MariaDB and MySQL
-8, and what only servers can get wrong: isolation, collations, precision, lengths."""
+"""The ledger on servers: the suites of `tests/unit/test_ledger*.py` over Postgres, MariaDB and
+MySQL 8, and what only servers can get wrong: isolation, collations, precision, lengths."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from mirrorlake.ledger import (
     Receipt,
     Window,
     leases,
-    store,
+    loads,
 )
 from mirrorlake.ledger.database import Database
 from mirrorlake.ledger.tables import LOADS
 from mirrorlake.schema import schema_version
 from tests.integration.conftest import PASSWORD, USER
 from tests.postgres import Postgres, running_postgres
-from tests.unit import test_ledger as suite
+from tests.unit import test_ledger, test_ledger_chunks
 from tests.unit.test_ledger import RECEIPT, TABLE, WINDOW, started
 
 # What is about SQLite's file, or about no database at all.
@@ -44,7 +44,12 @@ ELSEWHERE = {
     "test_a_receipt_survives_its_text",
     "test_a_password_is_not_shown",
 }
-SUITE = {name: test for name, test in vars(suite).items() if name.startswith("test_")}
+SUITE = {
+    name: test
+    for suite in (test_ledger, test_ledger_chunks)
+    for name, test in vars(suite).items()
+    if name.startswith("test_")
+}
 assert SUITE.keys() > ELSEWHERE
 globals().update({name: test for name, test in SUITE.items() if name not in ELSEWHERE})
 
@@ -274,7 +279,7 @@ def test_a_name_that_has_no_place_is_refused_not_cut(ledger: Ledger) -> None:
 
 def test_times_are_kept_to_the_microsecond(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     at = datetime(2026, 3, 29, 1, 30, 0, 123457)
-    monkeypatch.setattr(store, "utc_now", lambda: at)
+    monkeypatch.setattr(loads, "utc_now", lambda: at)
     assert started(ledger).started_at.replace(tzinfo=None) == at
 
 

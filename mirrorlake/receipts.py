@@ -1,0 +1,74 @@
+"""Receipts of loads, made of their chunks' receipts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from mirrorlake.chunk import ChunkReceipt
+from mirrorlake.errors import SchemaError
+from mirrorlake.ledger import Load, Receipt, Window
+from mirrorlake.plan import TablePlan
+from mirrorlake.reload import Replacement
+from mirrorlake.resume import Cut
+
+
+def receipt_of(
+    plan: TablePlan,
+    load: Load,
+    cut: Cut,
+    chunks: Sequence[ChunkReceipt],
+    replacement: Replacement,
+) -> Receipt:
+    """What a load saw.
+
+    Raises:
+        SchemaError: its chunks were answered by several servers.
+    """
+    first = min(chunks, key=lambda c: c.moment)
+    servers = {c.server for c in chunks}
+    if len(servers) > 1:
+        raise SchemaError(
+            f"table {plan.name}: chunks of one load were answered by several servers: "
+            f"{sorted(servers)}",
+            table=plan.name,
+            next_step="Point the contract at one server: answers of two are not one copy",
+        )
+    return Receipt(
+        rows=sum(c.rows for c in chunks),
+        bytes=sum(c.bytes for c in chunks),
+        files=sum(len(c.paths) for c in chunks),
+        digest=f"{sum(c.digest for c in chunks) % 2**64:016x}",
+        moment=first.moment.isoformat(sep=" "),
+        hi=_end(plan, load.window, first.moment, chunks, cut.top),
+        server=first.server,
+        position=first.position,
+        originals=sum(c.originals for c in chunks),
+        future=sum(c.future for c in chunks),
+        query_seconds=round(max(c.query_seconds for c in chunks), 3),
+        oldest_open=cut.oldest_open.isoformat(sep=" ") if cut.oldest_open else None,
+        looked_up=replacement.looked_up,
+        gone=replacement.gone,
+        replaced=len(replacement.removes),
+    )
+
+
+def _end(
+    plan: TablePlan,
+    window: Window,
+    moment: datetime,
+    chunks: Sequence[ChunkReceipt],
+    top: int | None,
+) -> str | None:
+    """Where the next window starts from, before its overlap.
+
+    A time: the earliest moment that a chunk shows. A key: the highest one read, but of several
+    chunks none that came after the first of them was read (``top``); without rows, what the window
+    itself started from.
+    """
+    if plan.cursor is None or plan.cursor.data_type in ("datetime", "timestamp", "date"):
+        return moment.isoformat(sep=" ")
+    highs = [int(c.high) for c in chunks if c.high is not None]
+    if highs:
+        return str(max(highs) if top is None else min(max(highs), top))
+    return None if window.lo is None else str(int(window.lo) + plan.contract.overlap_keys)

@@ -1,0 +1,170 @@
+"""Going on with a load whose run ended in the middle: what was read of it is not read again.
+
+Rows carry their load's number, and a higher number is a later observation. A load is therefore
+gone on with only while no later number was given out for its table; then all of its rows, read
+before or after, are newer than those of every other load. What was read is used only where reading
+it now would write the same: the same server, table, columns, window and release. A full copy is one
+moment, so it is one chunk, and is always read anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table
+from pymysql.connections import Connection
+
+import mirrorlake
+from mirrorlake.chunk import ChunkReceipt
+from mirrorlake.chunks import key_expression, plan_chunks
+from mirrorlake.datafile import holds
+from mirrorlake.lake.catalog import Lake
+from mirrorlake.ledger import ChunkedLoad, Ledger, Window
+from mirrorlake.mysql.connect import quote, rows_of
+from mirrorlake.plan import TablePlan, by_time
+from mirrorlake.tasks import receipt_from_json
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A load's chunks, and what was seen before the first of them was read.
+
+    Attributes:
+        bounds: their SQL conditions, by number.
+        finished: receipts of those that need not be read.
+        top: the highest key there was, where the cursor is a key and there are several chunks:
+            what comes above it meanwhile is the next window's.
+        oldest_open: when (UTC) the oldest writing transaction began that was open then.
+    """
+
+    bounds: tuple[str, ...]
+    finished: tuple[ChunkReceipt, ...] = ()
+    top: int | None = None
+    oldest_open: datetime | None = None
+
+    @property
+    def can_be_resumed(self) -> bool:
+        return len(self.bounds) > 1
+
+
+def plan_cut(
+    connection: Connection[Any],
+    plan: TablePlan,
+    window: Window,
+    rows_per_chunk: int,
+    oldest_open: datetime | None,
+) -> Cut:
+    """Cut a window into chunks, and look at what they must not miss."""
+    bounds = plan_chunks(connection, plan, window, rows_per_chunk)
+    top = None
+    if len(bounds) > 1 and plan.cursor is not None and not by_time(plan):
+        table = f"{quote(plan.table.database)}.{quote(plan.table.name)}"
+        sql = f"SELECT MAX({quote(plan.cursor.name)}) FROM {table}"  # noqa: S608
+        top = rows_of(connection, sql)[0][0]
+    return Cut(bounds, top=top, oldest_open=oldest_open)
+
+
+def start_of(cut: Cut) -> dict[str, str | None]:
+    """What was seen before the first read, as the ledger keeps it."""
+    return {
+        "top": None if cut.top is None else str(cut.top),
+        "oldest_open": cut.oldest_open.isoformat() if cut.oldest_open else None,
+    }
+
+
+def basis_of(
+    connection: Connection[Any], plan: TablePlan, window: Window, table: Table, server: str
+) -> dict[str, str]:
+    """What must be the same for chunks to be used by another run, by its name in words."""
+    sql = (
+        "SELECT CREATE_TIME FROM information_schema.TABLES "
+        "WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s"
+    )
+    with connection.cursor() as cursor:
+        cursor.execute(sql, (plan.table.database, plan.table.name))
+        made = cursor.fetchone()
+    contract = (
+        *(plan.table.columns, plan.columns, plan.key, plan.cursor, plan.day_column),
+        *(key_expression(plan), plan.contract.mode, plan.source.time_zone),
+    )
+    lake = (plan.raw, table.location(), table.schema().model_dump_json())
+    return {
+        "server": server,
+        "schema version": plan.version.hash,
+        "table in MySQL (it was made anew, or altered)": str(made[0] if made else None),
+        "window": repr((window.kind, window.lo, window.hi)),
+        "contract": _digest(contract),
+        "raw table": _digest(lake),
+        "release": mirrorlake.__version__,
+    }
+
+
+def find_cut(
+    ledger: Ledger, lake: Lake, plan: TablePlan, basis: dict[str, str], table: Table
+) -> tuple[ChunkedLoad, Cut] | None:
+    """The load of a table that can be gone on with, and its chunks; None if there is none.
+
+    The caller holds the table's lease and has settled its loads. Files that are not as they were
+    written are not used: their chunks are read again.
+    """
+    chunked = ledger.chunked_load(plan.name)
+    if chunked is None or not chunked.receipts:
+        return None
+    load = chunked.load
+    other = [name for name, value in basis.items() if chunked.basis.get(name) != value]
+    if other:
+        logger.info(
+            "table %s load %s: not gone on with, for this is another one now: %s",
+            *(plan.name, load.load_id, ", ".join(other)),
+        )
+        return None
+    finished: list[ChunkReceipt] = []
+    with lake.translated(plan.name):
+        for number, text in chunked.receipts.items():
+            receipt = receipt_from_json(text)
+            if _is_whole(receipt, table):
+                finished.append(receipt)
+            else:
+                logger.warning(
+                    "table %s load %s chunk %d: its files are not as they were written: read again",
+                    *(plan.name, load.load_id, number),
+                )
+    logger.info(
+        "table %s load %s: gone on with, %d of %d chunks are there",
+        *(plan.name, load.load_id, len(finished), len(chunked.bounds)),
+    )
+    top, oldest = chunked.start.get("top"), chunked.start.get("oldest_open")
+    return chunked, Cut(
+        bounds=chunked.bounds,
+        finished=tuple(finished),
+        top=int(top) if top is not None else None,
+        oldest_open=datetime.fromisoformat(oldest) if oldest else None,
+    )
+
+
+def files_of(chunked: ChunkedLoad | None) -> frozenset[str]:
+    """The data files of finished chunks: no snapshot names them, and they are no orphans."""
+    if chunked is None:
+        return frozenset()
+    receipts = (receipt_from_json(text) for text in chunked.receipts.values())
+    return frozenset(path for receipt in receipts for path in receipt.paths)
+
+
+def _is_whole(receipt: ChunkReceipt, table: Table) -> bool:
+    schema: Schema = table.schema()
+    told = dict(receipt.metrics)
+    return set(told) == set(receipt.paths) and all(
+        metrics and holds(table.io, path, metrics, schema) for path, metrics in told.items()
+    )
+
+
+def _digest(values: Sequence[Any]) -> str:
+    return hashlib.sha256(repr(values).encode()).hexdigest()[:16]
