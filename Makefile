@@ -4,6 +4,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 ONCE ?=
+# Two workers, a file at a time: most tests wait for a server, a JVM or a browser by turns.
+WORKERS ?= -n 2 --dist loadfile --no-loadscope-reorder
 # The tools that make the lock file run from the cache folder; UV is only needed by `make lock`.
 UV = $(shell ls -d "$${MIRRORLAKE_CACHE:-$${XDG_CACHE_HOME:-$$HOME/.cache}/mirrorlake}"/tools/uv-*/bin/uv | tail -1)
 
@@ -24,10 +26,10 @@ demo: setup ## Start the demo's MySQL, mirror it and keep going (ONCE=1: end aft
 	@"$(BIN)/mirrorlake" demo $(if $(filter-out 0,$(ONCE)),--once)
 
 test: setup ## Run the tests (at most 10 minutes on 2 cores)
-	@"$(BIN)/python" -m pytest -m "not full" tests
+	@"$(BIN)/python" -m pytest $(WORKERS) -m "not full" tests
 
 test-full: setup ## Run everything: matrices, soaks and long histories too
-	@"$(BIN)/python" -m pytest -m "full or not full" tests
+	@"$(BIN)/python" -m pytest $(WORKERS) -m "full or not full" tests
 
 check: setup ## Lint, format, types and layers: what CI runs before the tests
 	@"$(BIN)/ruff" check .
