@@ -1,0 +1,67 @@
+"""The kinds of kill, and the seeded order in which a soak deals them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+
+from mirrorlake.failpoint import FAILPOINTS
+
+KINDS = {
+    "step": "the run, at a named step of the protocol (a failpoint)",
+    "run": "the run's process alone, at a random moment; the JVM that it used lives on",
+    "tree": "the whole process tree of the run, its JVM too, at a random moment",
+    "jvm": "the Spark JVM alone, at a random moment",
+    "server": "the MariaDB server, at a random moment; it comes back within two seconds",
+    "connection": "every connection to MariaDB (reset by a proxy), at a random moment",
+}
+# Of a hundred rounds. A JVM takes seconds to come back, so fewer of those.
+WEIGHTS = {"step": 40, "run": 25, "tree": 8, "jvm": 7, "server": 10, "connection": 10}
+# Passed by the tables that are named, and not by others.
+ONLY_RELOADS = "reload.looked_up"
+TABLES = ("orders", "visits", "clicks", "cities")
+
+
+@dataclass(frozen=True)
+class Kill:
+    """One round: what is killed, during which act on which table.
+
+    ``moment`` is where in the act's usual time a random kill falls, 0 to 1; ``pause`` for how many
+    seconds a server or the way to it stays away.
+    """
+
+    kind: str
+    table: str
+    act: str
+    failpoint: str
+    moment: float
+    pause: float
+
+
+def deal(rounds: int, seed: int, kinds: dict[str, int] | None = None) -> list[Kill]:
+    """So many rounds in a seeded order; every kind and every failpoint as evenly as can be."""
+    rng = Random(seed)
+    weights = kinds or WEIGHTS
+    names = _evenly(rng, [k for k, n in weights.items() for _ in range(n)], rounds)
+    points = _evenly(rng, list(FAILPOINTS), rounds)
+    return [_kill(rng, kind, point) for kind, point in zip(names, points, strict=True)]
+
+
+def _evenly(rng: Random, deck: list[str], number: int) -> list[str]:
+    dealt: list[str] = []
+    while len(dealt) < number:
+        dealt += rng.sample(deck, len(deck))
+    return dealt[:number]
+
+
+def _kill(rng: Random, kind: str, point: str) -> Kill:
+    table = rng.choices(TABLES, (55, 15, 15, 15))[0]
+    act = "reload" if table == "orders" and rng.random() < 0.25 else "sync"
+    failpoint = point if kind == "step" else ""
+    if failpoint == ONLY_RELOADS:
+        table, act = "orders", "reload"
+    elif failpoint.startswith("fold") and table == "orders" and rng.random() < 0.4:
+        failpoint += ":2"  # clean's fold, after deduped's
+    # What is asked of MySQL is asked in the first part of a sync.
+    moment = rng.random() * (0.6 if kind in ("server", "connection") else 1.0)
+    return Kill(kind, table, act, failpoint, moment, rng.choice((0.0, 0.3, 1.5)))

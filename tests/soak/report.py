@@ -1,0 +1,205 @@
+"""What a soak came to: printed, kept as JSON, and made into docs/reliability.md.
+
+The page's prose stands in `reliability.md` beside this file; its figures come from the committed
+JSON in `results/`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from mirrorlake.failpoint import FAILPOINTS
+from tests.soak.kills import KINDS
+from tests.soak.soak import Soak
+from tests.soak.steps import FINISHED, STEPS
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+RESULTS = HERE / "results"
+PAGE = ROOT / "docs" / "reliability.md"
+FAULTS = {
+    "lost": "rows (or loads) lost",
+    "doubled": "rows (or loads) doubled",
+    "changed": "rows that differ",
+    "stuck": "windows, loads, leases, runs that stayed stuck",
+    "orphans": "orphan files after maintenance",
+    "unexpected": "errors that are none of ours, and other surprises",
+}
+MUST_COVER = 50
+"""From so many rounds on, a step that nothing was killed at fails the soak."""
+
+
+def result_of(soak: Soak, rounds: int, seed: int, seconds: float) -> dict[str, Any]:
+    """Everything that is kept of a soak, as JSON has it."""
+    landed = [k for k in soak.killed if k.step != FINISHED]
+    named = [k for k in landed if k.kill.kind == "step"]
+    steps = {
+        step: {kind: sum(k.step == step and k.kill.kind == kind for k in landed) for kind in KINDS}
+        for step in STEPS
+    }
+    return {
+        "command": f"make soak ROUNDS={rounds} SEED={seed}",
+        "commit": commit(),
+        "machine": machine(),
+        "when": datetime.now(UTC).isoformat(timespec="minutes"),
+        "rounds": rounds,
+        "done": len(soak.killed),
+        "episodes": soak.episodes,
+        "seconds": round(seconds, 1),
+        "kinds": {
+            kind: dict(Counter(k.outcome for k in soak.killed if k.kill.kind == kind))
+            for kind in KINDS
+        },
+        "steps": steps,
+        "failpoints": {
+            name: sum(k.kill.failpoint.partition(":")[0] == name for k in named)
+            for name in FAILPOINTS
+        },
+        "recovery": {
+            "median": round(median([k.recovery for k in soak.killed] or [0]), 2),
+            "slowest": max([k.recovery for k in soak.killed] or [0]),
+            "tries": max([k.tries for k in soak.killed] or [0]),
+            "second_tries": sum(k.tries > 1 for k in soak.killed),
+        },
+        "changes": dict(sorted(soak.changes.items())),
+        "rows": soak.rows,
+        "faults": {name: getattr(soak.findings, name) for name in FAULTS},
+    }
+
+
+def uncovered(result: Mapping[str, Any]) -> list[str]:
+    """The steps and failpoints that nothing was killed at, where there were rounds enough."""
+    if result["rounds"] < MUST_COVER:
+        return []
+    steps = [step for step, kinds in result["steps"].items() if not sum(kinds.values())]
+    return steps + [name for name, number in result["failpoints"].items() if not number]
+
+
+def is_good(result: Mapping[str, Any]) -> bool:
+    """No fault, every round done, and something was killed at every step."""
+    whole = result["done"] == result["rounds"]
+    return whole and not any(result["faults"].values()) and not uncovered(result)
+
+
+def text_of(result: Mapping[str, Any]) -> str:
+    """For the terminal: the figures, and every fault."""
+    lines = ["", *_figures(result)]
+    for name, found in result["faults"].items():
+        lines += [f"{name}: {what}" for what in found[:20]]
+    for name in uncovered(result):
+        lines.append(f"nothing was killed at: {name}")
+    lines += ["", "good" if is_good(result) else "NOT GOOD"]
+    return "\n".join(lines)
+
+
+def record(result: Mapping[str, Any]) -> None:
+    """Keep the result, and write the page anew."""
+    RESULTS.mkdir(exist_ok=True)
+    text = json.dumps(result, indent=2, ensure_ascii=False)
+    (RESULTS / "soak.json").write_text(text + "\n", "utf-8")
+    PAGE.write_text(page(), "utf-8")
+
+
+def page() -> str:
+    """docs/reliability.md from its prose and the figures that are kept."""
+    text = (HERE / "reliability.md").read_text("utf-8")
+    for name, figures in (("soak", _figures), ("full", _full)):
+        kept = RESULTS / f"{name}.json"
+        lines = figures(json.loads(kept.read_text("utf-8"))) if kept.exists() else ["Not run yet."]
+        text = text.replace("{{" + name + "}}", "\n".join(lines))
+    return text
+
+
+def _figures(result: Mapping[str, Any]) -> list[str]:
+    recovery = result["recovery"]
+    changes = ", ".join(f"{number:,} × {kind}" for kind, number in result["changes"].items())
+    return [
+        f"{result['done']} rounds in {result['episodes']} episodes, {result['seconds']:.0f} s "
+        f"({result['seconds'] / max(result['done'], 1):.1f} s a round). Live changes meanwhile: "
+        f"{changes}. Then {result['rows']:,} rows with a key, and all those without one, were "
+        "compared cell by cell.",
+        "",
+        *_markdown(
+            ("what was looked for", "found"),
+            [(what, str(len(result["faults"][name]))) for name, what in FAULTS.items()],
+        ),
+        "",
+        f"A new run put everything right in {recovery['median']} s (median; "
+        f"slowest {recovery['slowest']} s); {recovery['second_tries']} times it took more than one "
+        f"try, never more than {recovery['tries']}.",
+        "",
+        "Where the run was when the kill fell, by what was killed:",
+        "",
+        *_markdown(
+            ("step of the protocol", *KINDS, "all"),
+            [
+                (step, *(str(n) for n in kinds.values()), str(sum(kinds.values())))
+                for step, kinds in result["steps"].items()
+            ],
+        ),
+        "",
+        "Kills at named steps (the column `step` above):",
+        "",
+        *_markdown(
+            ("failpoint", "kills"), [(f"`{n}`", str(k)) for n, k in result["failpoints"].items()]
+        ),
+        "",
+        "What became of the run:",
+        "",
+        *_markdown(
+            ("killed", "rounds", "outcome"),
+            [
+                (kind, str(sum(found.values())), ", ".join(f"{n} {w}" for w, n in found.items()))
+                for kind, found in result["kinds"].items()
+            ],
+        ),
+        "",
+        _origin(result),
+    ]
+
+
+def _full(result: Mapping[str, Any]) -> list[str]:
+    return [
+        *_markdown(
+            ("passed", "failed", "skipped", "minutes"),
+            [tuple(str(result[name]) for name in ("passed", "failed", "skipped", "minutes"))],
+        ),
+        "",
+        _origin(result),
+    ]
+
+
+def _origin(result: Mapping[str, Any]) -> str:
+    return (
+        f"Command: `{result['command']}` · commit {result['commit']} · {result['machine']} · "
+        f"{result['when']} UTC."
+    )
+
+
+def _markdown(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    head = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
+    return head + ["| " + " | ".join(row) + " |" for row in rows]
+
+
+def machine() -> str:
+    return f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}"
+
+
+def commit() -> str:
+    found = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return found.stdout.strip() or "unknown"

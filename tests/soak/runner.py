@@ -1,0 +1,129 @@
+"""A process that forks one child per order, to be killed: imports and the JVM are paid for once.
+
+Reads one JSON object a line from standard input (`runs.Order`), answers ``{"number", "pid"}`` when the
+child was forked and ``{"number", "code"}`` when it has ended: 0, an error's exit code,
+`UNEXPECTED` for an exception that is none of ours, negative for a signal. Children may run beside
+each other. Each has a session of its own in the shared JVM, as two clients of a Spark Connect
+server have; what a killed one asked the JVM to do goes on without it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import sys
+import threading
+import traceback
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+from mirrorlake.config import load_config
+from mirrorlake.errors import MirrorlakeError
+from mirrorlake.lake.catalog import Lake
+from mirrorlake.ledger import leases
+from mirrorlake.recover import recover_table
+from mirrorlake.spark import LazySpark
+from mirrorlake.sync import Engine
+
+UNEXPECTED = 70
+_kept: list[Any] = []
+
+
+def act(order: dict[str, Any], spark: LazySpark | None) -> None:
+    """What a child does."""
+    if order["failpoint"]:
+        os.environ["MIRRORLAKE_FAILPOINT"] = order["failpoint"]
+    if order["lease_seconds"]:
+        leases.LEASE_TIME = timedelta(seconds=order["lease_seconds"])
+    if spark is not None and spark.started:
+        _take_own_session(spark)
+    config = load_config(Path(order["config"]))
+    engine, contract = Engine(config, spark=spark), config.table(order["table"])
+    match order["act"]:
+        case "sync":
+            engine.sync(contract)
+        case "load":
+            engine.load(contract)
+        case "fold":
+            engine.fold(contract)
+        case "reload":
+            first, last = (date.fromisoformat(day) for day in order["days"])
+            engine.reload(contract, first, last)
+            engine.fold(contract)
+        case "recover":
+            recover_table(engine, contract, timedelta())
+        case other:
+            raise ValueError(other)
+
+
+def _take_own_session(spark: LazySpark) -> None:
+    """The parent's connection to the JVM is one socket, whose answers only one may read."""
+    from pyspark import SparkContext
+
+    client: Any = SparkContext._gateway._gateway_client  # type: ignore[union-attr]
+    # Closing them here would end them for the parent too.
+    _kept.extend([list(client.deque), client.thread_connection, spark.get()])
+    client.deque.clear()
+    client.thread_connection = threading.local()
+    spark._session = spark.get().newSession()
+
+
+def child(order: dict[str, Any], spark: LazySpark | None) -> int:
+    """Run an order; its exit code."""
+    try:
+        act(order, spark)
+    except MirrorlakeError as error:
+        Path(order["answer"]).write_text(f"{type(error).__name__}: {error}", "utf-8")
+        return error.exit_code
+    except BaseException:  # noqa: BLE001 - nothing of the parent's may run in the child
+        Path(order["answer"]).write_text(traceback.format_exc(), "utf-8")
+        traceback.print_exc()
+        return UNEXPECTED
+    return 0
+
+
+def tell(**fields: Any) -> None:
+    print(json.dumps(fields), flush=True)
+
+
+def main() -> None:
+    spark: LazySpark | None = None
+    running: dict[int, int] = {}
+    waiting = b""
+    while True:
+        for pid in list(running):
+            done, status = os.waitpid(pid, os.WNOHANG)
+            if done:
+                tell(number=running.pop(pid), code=os.waitstatus_to_exitcode(status))
+        if b"\n" not in waiting:
+            ready, _, _ = select.select([0], [], [], 0.02 if running else None)
+            if not ready:
+                continue
+            read = os.read(0, 65_536)
+            if not read:
+                break
+            waiting += read
+            continue
+        line, _, waiting = waiting.partition(b"\n")
+        order = json.loads(line)
+        if order["spark"] and spark is None:
+            config = load_config(Path(order["config"]))
+            spark = LazySpark(config.spark, Lake(config.lake))
+            spark.get()
+        if order["act"] == "warm":
+            tell(number=order["number"], pid=os.getpid())
+            tell(number=order["number"], code=0)
+            continue
+        pid = os.fork()
+        if pid == 0:
+            os._exit(child(order, spark))
+        running[pid] = order["number"]
+        tell(number=order["number"], pid=pid)
+    if spark is not None:
+        spark.stop()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

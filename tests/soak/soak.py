@@ -1,0 +1,341 @@
+"""The soak: rounds of live changes in which something is killed, then put right, then judged.
+
+An episode has a source database and tables of its own. In each of its rounds one table is synced
+(or reloaded) while something is killed at a seeded moment; then a new run goes on from there. At
+its end every row is compared with MySQL by the independent oracle.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import signal
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from pymysql.connections import Connection
+
+from mirrorlake.config import load_config
+from mirrorlake.demo.mariadb import MariaDB
+from mirrorlake.lake.catalog import Lake
+from tests.integration.contract_files import write_contract
+from tests.soak import judge
+from tests.soak.judge import Findings
+from tests.soak.kills import TABLES, Kill
+from tests.soak.proxy import Proxy
+from tests.soak.runner import UNEXPECTED
+from tests.soak.runs import STUCK_SECONDS, Order, Run, Runner
+from tests.soak.steps import FINISHED, LEFT_BY, Watcher
+from tests.soak.writer import DAYS_BACK, SCHEMA, Writer
+
+logger = logging.getLogger(__name__)
+
+TRIES = 3
+# Windows reach back by seconds only: a load that was taken for done would lose its rows for good.
+CONTRACTS: dict[str, dict[str, Any]] = {
+    "orders": {
+        "mode": "incremental",
+        "key": ["id"],
+        "cursor": "modified_at",
+        "overlap": "5s",
+        "clean": "table",
+        "columns": {"email": {"pii": "hash"}},
+    },
+    "visits": {"mode": "append", "cursor": "created_at", "overlap": "5s"},
+    "clicks": {"mode": "append", "key": ["id"], "cursor": "id", "overlap_keys": 200},
+    "cities": {"mode": "full", "key": ["id"]},
+}
+
+
+@dataclass
+class Killed:
+    """One round's outcome. ``step`` is where the run was; `FINISHED` if the kill came too late."""
+
+    number: int
+    kill: Kill
+    step: str
+    outcome: str
+    tries: int
+    seconds: float
+    recovery: float
+
+
+@dataclass
+class Source:
+    """The server, which comes back with its data and its port after it was killed, and the proxy
+    before it."""
+
+    server: MariaDB
+    proxy: Proxy = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.proxy = Proxy(self.server.port)
+
+    def connect(self, database: str | None = None) -> Connection[Any]:
+        """A session as the application has it."""
+        connection = self.server.admin(database)
+        with connection.cursor() as cursor:
+            cursor.execute("SET time_zone = '+00:00', sql_mode = ''")
+            # Picking a row must not lock its neighbours.
+            cursor.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
+        return connection
+
+    def kill(self, pause: float) -> None:
+        """SIGKILL, and a new server over the same data after ``pause`` seconds."""
+        old = self.server
+        os.kill(old.pid, signal.SIGKILL)
+        old.stop()
+        time.sleep(pause)
+        self.server = MariaDB.start(old.folder, old.port)
+
+    def stop(self) -> None:
+        self.proxy.stop()
+        self.server.stop()
+
+
+@dataclass
+class Soak:
+    """Everything that the rounds share."""
+
+    folder: Path
+    lake: Lake
+    source: Source
+    runner: Runner
+    hash_key: bytes
+    lake_settings: dict[str, Any] = field(default_factory=dict)
+    pause: float = 0.01
+    killed: list[Killed] = field(default_factory=list)
+    findings: Findings = field(default_factory=Findings)
+    rows: int = 0
+    changes: dict[str, int] = field(default_factory=dict)
+    episodes: int = 0
+    _usual: dict[str, float] = field(default_factory=dict)
+
+    def episode(self, kills: Sequence[Kill], seed: int, report: Callable[[str], None]) -> None:
+        """These rounds over tables of their own, and the judgement."""
+        self.episodes += 1
+        episode = Episode(self, f"soak{self.episodes}", Random(seed))
+        writer = Writer(lambda: self.source.connect(episode.database), seed, self.pause)
+        episode.create()
+        writer.start()
+        try:
+            for kill in kills:
+                done = episode.round(kill)
+                self.killed.append(done)
+                report(_line(done))
+            writer.stop()
+        except BaseException:
+            with contextlib.suppress(Exception):
+                writer.stop()
+            raise
+        self.findings += episode.judge()
+        for kind, number in writer.counts.by_kind.items():
+            self.changes[kind] = self.changes.get(kind, 0) + number
+
+    def usual(self, act: str) -> float:
+        """How long an act takes that nobody disturbs."""
+        return self._usual.get(act, 2.0)
+
+    def took(self, act: str, seconds: float) -> None:
+        before = self._usual.get(act, seconds)
+        self._usual[act] = 0.7 * before + 0.3 * seconds
+
+
+@dataclass
+class Episode:
+    """One database, from its first load to its judgement."""
+
+    soak: Soak
+    database: str
+    rng: Random
+    config: Path = field(init=False)
+    watchers: dict[str, Watcher] = field(init=False)
+
+    def create(self) -> None:
+        soak = self.soak
+        with contextlib.closing(soak.source.connect()) as admin, admin.cursor() as cursor:
+            cursor.execute(f"CREATE DATABASE {self.database} CHARACTER SET utf8mb4")
+            cursor.execute(f"USE {self.database}")
+            for statement in SCHEMA:
+                cursor.execute(statement)
+            # A load without rows commits nothing, and leaves nothing to look for.
+            cursor.execute("INSERT INTO orders (email, turn) VALUES ('a@example.com', 1)")
+            cursor.execute("INSERT INTO visits (page) VALUES ('/')")
+            cursor.execute("INSERT INTO clicks (what) VALUES ('1')")
+            cursor.execute("INSERT INTO cities (name) VALUES ('Köln')")
+        self.config = write_contract(
+            soak.folder / f"{self.database}.yaml",
+            soak.source.proxy.port,
+            {self.database: {"tables": CONTRACTS}},
+            ledger={"url": "sqlite:///ledger.db", "wait": "5s"},
+            **soak.lake_settings,
+        )
+        config = load_config(self.config)
+        ledger = soak.folder / "ledger.db"
+        self.watchers = {
+            name: Watcher(ledger, soak.lake, config.table(f"s.{self.database}.{name}"))
+            for name in TABLES
+        }
+
+    # --- one round --------------------------------------------------------------------------------
+
+    def round(self, kill: Kill) -> Killed:
+        """Run, kill, recover."""
+        started = time.monotonic()
+        watcher = self.watchers[kill.table]
+        run, step = self._killed_run(kill, watcher)
+        outcome = self._outcome(kill, run, step)
+        recovering = time.monotonic()
+        tries = self.recover(kill.table)
+        now = time.monotonic()
+        return Killed(
+            len(self.soak.killed) + 1,
+            kill,
+            step,
+            outcome,
+            tries,
+            round(now - started, 2),
+            round(now - recovering, 2),
+        )
+
+    def order(self, table: str, act: str = "sync", failpoint: str = "") -> Order:
+        today = datetime.now(UTC).date()
+        days = ((today - timedelta(days=DAYS_BACK)).isoformat(), today.isoformat())
+        return Order(
+            self.config,
+            f"s.{self.database}.{table}",
+            act,
+            days if act == "reload" else (),
+            failpoint,
+        )
+
+    def _killed_run(self, kill: Kill, watcher: Watcher) -> tuple[Run, str]:
+        soak, windows = self.soak, watcher.last_window() if self._known() else 0
+        run = soak.runner.start(self.order(kill.table, kill.act, kill.failpoint))
+        if kill.kind == "step":
+            soak.runner.wait(run)
+            return run, watcher.step(windows)
+        moment = kill.moment * soak.usual(f"{kill.act} {kill.table}")
+        if soak.runner.wait(run, moment) is not None:
+            return run, FINISHED
+        match kill.kind:
+            case "run":
+                os.kill(run.pid, signal.SIGKILL)
+                soak.runner.wait(run)
+                return run, watcher.step(windows)
+            case "tree":
+                soak.runner.kill()
+                run.code = run.code if run.code is not None else -signal.SIGKILL
+                return run, watcher.step(windows)
+        # What is killed is not the run: where it is, is asked before.
+        step = watcher.step(windows)
+        if kill.kind == "jvm":
+            jvm = soak.runner.jvm()
+            assert jvm is not None, "the runner has no JVM"
+            os.kill(jvm, signal.SIGKILL)
+        elif kill.kind == "server":
+            soak.source.kill(kill.pause)
+        else:
+            soak.source.proxy.cut(kill.pause)
+        soak.runner.wait(run)
+        if kill.kind == "jvm":
+            soak.runner.kill()  # its gateway leads nowhere: the next order makes a new one
+        return run, step
+
+    def _known(self) -> bool:
+        return (self.soak.folder / "ledger.db").exists()
+
+    def _outcome(self, kill: Kill, run: Run, step: str) -> str:
+        """``killed``, ``survived``, ``told an error`` or ``too late``; everything else is a fault."""
+        faults = self.soak.findings
+        name = f"round {len(self.soak.killed) + 1} ({kill.kind} {kill.table} {kill.failpoint})"
+        if run.code is None:
+            faults.stuck.append(f"{name}: the run still runs after {STUCK_SECONDS:.0f} s")
+            os.kill(run.pid, signal.SIGKILL)
+            self.soak.runner.wait(run)
+            return "stuck"
+        if run.code == UNEXPECTED:
+            faults.unexpected.append(f"{name}: {run.error}")
+            return "fell"
+        if kill.kind == "step":
+            point, _, nth = kill.failpoint.partition(":")
+            left = LEFT_BY[point] if not nth else tuple(LEFT_BY_CLEAN[point])
+            if run.code != -signal.SIGKILL or step not in left:
+                faults.unexpected.append(
+                    f"{name}: ended with {run.code} at {step}, not killed: {run.error}"
+                )
+            return "killed"
+        if step == FINISHED:
+            return "too late"
+        if run.code == -signal.SIGKILL:
+            return "killed"
+        return "survived" if run.code == 0 else "told an error"
+
+    def recover(self, table: str) -> int:
+        """Sync a table as the next run would; how many tries it took."""
+        soak, watcher = self.soak, self.watchers[table]
+        for number in range(1, TRIES + 1):
+            run = soak.runner.run(self.order(table))
+            if run.code == 0:
+                soak.took(f"sync {table}", run.seconds)
+                soak.findings += judge.find_open(watcher)
+                return number
+            logger.info("recovery of %s failed: %s", table, run.error)
+            if run.code in (None, UNEXPECTED):
+                break
+        soak.findings.stuck.append(
+            f"round {len(soak.killed) + 1}: {table} did not recover: {run.error}"
+        )
+        if run.code is None:
+            os.kill(run.pid, signal.SIGKILL)
+            soak.runner.wait(run)
+        return TRIES
+
+    # --- the judgement ----------------------------------------------------------------------------
+
+    def judge(self) -> Findings:
+        """Nothing is written any more: every table is brought up to date, and judged."""
+        soak, found = self.soak, Findings()
+        for table in TABLES:
+            self.recover(table)
+        with contextlib.closing(soak.source.connect()) as admin:
+            orders = self.watchers["orders"]
+            surplus = {"orders": judge.surplus_of(orders, judge.keys_of(admin, orders))}
+            self._must("orders", "reload", found)
+            for table, watcher in self.watchers.items():
+                self._must(table, "recover", found)
+                found += judge.find_open(watcher)
+                found += judge.find_disagreements(watcher)
+                found.orphans += [str(path) for path in judge.find_orphans(watcher)]
+                stays = surplus.get(table, set())
+                found += judge.find_differences(admin, watcher, stays, soak.hash_key)
+                soak.rows += len(judge.keys_of(admin, watcher)) if watcher.contract.key else 0
+        return found
+
+    def _must(self, table: str, act: str, found: Findings) -> None:
+        run = self.soak.runner.run(self.order(table, act))
+        if run.code != 0:
+            found.stuck.append(f"{act} of {table} ended with {run.code}: {run.error}")
+
+
+LEFT_BY_CLEAN = {
+    "fold.before": ("deduped recorded, clean not",),
+    "fold.committed": ("deduped recorded, clean not",),
+    "fold.recorded": ("all folded, lease held",),
+}
+
+
+def _line(done: Killed) -> str:
+    kill = done.kill
+    what = f"{kill.kind} {kill.failpoint}".strip()
+    return (
+        f"{done.number:4} {what:24} {kill.act:6} {kill.table:7} {done.outcome:13} {done.step:28} "
+        f"{done.seconds:5.1f} s, recovered in {done.recovery:4.1f} s"
+        + (f" ({done.tries} tries)" if done.tries > 1 else "")
+    )
