@@ -1,7 +1,8 @@
 """Named places where a test may kill this process, as a power cut would.
 
 Set ``MIRRORLAKE_FAILPOINT=<name>`` (or ``<name>:<n>`` for the n-th passing) and the process kills
-itself with SIGKILL when it gets there: no handler, no ``finally``, no flush.
+itself with SIGKILL when it gets there: no handler, no ``finally``, no flush. ``<name>!stop`` stops
+it there instead (SIGSTOP), as a machine that stalls would; SIGCONT wakes it up.
 Unset, a failpoint costs one look at the environment.
 """
 
@@ -36,7 +37,8 @@ def failpoint(name: str) -> None:
     wanted = os.environ.get("MIRRORLAKE_FAILPOINT")
     if not wanted:
         return
-    at, _, nth = wanted.partition(":")
+    place, _, how = wanted.partition("!")
+    at, _, nth = place.partition(":")
     _passed[name] += 1
     if at == name and _passed[name] == int(nth or 1):
-        os.kill(os.getpid(), signal.SIGKILL)
+        os.kill(os.getpid(), signal.SIGSTOP if how == "stop" else signal.SIGKILL)

@@ -18,7 +18,7 @@ from pydantic import SecretStr
 
 from mirrorlake.failpoint import failpoint
 from mirrorlake.lake.catalog import Identifier, Lake, as_sql_identifier
-from mirrorlake.lake.commit import FOLDED
+from mirrorlake.lake.commit import FOLDED, was_overtaken
 from mirrorlake.lake.tables import (
     DELETED,
     KEY,
@@ -41,7 +41,7 @@ from mirrorlake.layers import (
     text_literal,
     unplaced_key,
 )
-from mirrorlake.ledger import Ledger, Load
+from mirrorlake.ledger import Lease, Ledger, Load
 from mirrorlake.plan import TablePlan
 from mirrorlake.privacy import keyed_hash
 from mirrorlake.spark import LazySpark, spark_errors
@@ -60,6 +60,8 @@ class Folding:
     lake: Lake
     spark: LazySpark
     hash_key: SecretStr | None = None
+    lease: Lease | None = None
+    """The table's, which is looked at once more before anything is written."""
 
 
 def fold_table(plan: TablePlan, folding: Folding) -> tuple[int, ...]:
@@ -70,6 +72,7 @@ def fold_table(plan: TablePlan, folding: Folding) -> tuple[int, ...]:
 
     Raises:
         LakeError: Spark, the catalog or the storage failed; each layer is as it was, or folded.
+        LeaseHeld: another run took the table over; this one writes nothing more.
         ConfigError: a column is to be hashed whose text MySQL and we might write differently.
     """
     check_rules(plan, folding.hash_key)
@@ -92,8 +95,12 @@ def _fold_layer(plan: TablePlan, layer: Layer, folding: Folding) -> tuple[int, .
         layer.identifier,
         current_schema([(n, t) for n, t, _ in layer.columns], layer.original is not None),
     )
-    empty = table.current_snapshot() is None
+    head = table.current_snapshot()
+    empty = head is None
     before = folding.ledger.folded_loads(plan.name, layer.name)
+    if was_overtaken(table):
+        logger.warning("table %s: a stalled fold wrote over %s: folded anew", plan.name, layer.name)
+        before = set()
     loads, held = _loads_to_fold(plan, before, empty, folding.ledger)
     if not held:
         return ()
@@ -102,7 +109,10 @@ def _fold_layer(plan: TablePlan, layer: Layer, folding: Folding) -> tuple[int, .
         spark = folding.spark.get()
         with spark_errors(plan.name):
             changes = _changes(spark, plan, layer, loads, folding)
-            _apply(spark, plan, layer, changes, empty=empty, through=max(held))
+            if folding.lease is not None:
+                folding.ledger.check_lease(folding.lease)
+            after = head.snapshot_id if head else None
+            _apply(spark, plan, layer, changes, after=after, through=max(held))
     failpoint("fold.committed")
     folding.ledger.record_folds(plan.name, layer.name, held)
     failpoint("fold.recorded")
@@ -256,15 +266,19 @@ def _apply(
     layer: Layer,
     changes: DataFrame,
     *,
-    empty: bool,
+    after: int | None,
     through: int,
 ) -> None:
     """One commit: changed rows are written, rows that are equal are left alone."""
-    if empty or not plan.key:
+    if after is None or not plan.key:
         rows = changes.where(f"NOT {GONE}").drop(GONE)
         from pyspark.sql import functions as f
 
         writer = rows.writeTo(layer.identifier.sql).option(f"snapshot-property.{FOLDED}", through)
+        # Whatever was committed since this fold looked is a conflict: it may be newer.
+        writer = writer.option("isolation-level", "serializable")
+        if after is not None:
+            writer = writer.option("validate-from-snapshot-id", after)
         writer.overwrite(f.lit(True))
         return
     changes.createOrReplaceTempView("mirror_changes")

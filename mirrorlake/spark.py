@@ -194,18 +194,29 @@ def _ship(session: Any) -> None:
 @contextmanager
 def spark_errors(table: str) -> Iterator[None]:
     """Turn what Spark and its JVM raise into LakeErrors of one line."""
-    from py4j.protocol import Py4JError
+    from py4j.protocol import Py4JError, Py4JNetworkError
     from pyspark.errors import PySparkException
 
     try:
         yield
+    except (Py4JNetworkError, ConnectionError) as error:
+        raise LakeError(
+            f"Spark's JVM ended while it worked on table {table}",
+            table=table,
+            next_step="See its log (memory, most often), and sync again in a new process",
+            retryable=True,
+        ) from error
     except (Py4JError, PySparkException) as error:
         raise LakeError(
             f"Spark failed on table {table}: {_reason(error)}",
             table=table,
             next_step="Nothing of this step is visible: sync again",
-            retryable="CommitFailed" in str(error) or "locked" in str(error),
+            retryable=any(words in str(error) for words in _PASSING),
         ) from error
+
+
+# Another writer was faster, or holds the catalog.
+_PASSING = ("CommitFailed", "ValidationException", "locked")
 
 
 def _reason(error: Any) -> str:

@@ -18,7 +18,7 @@ from mirrorlake.extract import Loading, Progress, age_of, load_window, settle_lo
 from mirrorlake.fold import Folding, fold_table
 from mirrorlake.lake.catalog import Identifier, Lake
 from mirrorlake.layers import check_rules
-from mirrorlake.ledger import Ledger, Load
+from mirrorlake.ledger import Lease, Ledger, Load
 from mirrorlake.mysql.connect import read_oldest_open, read_position, session
 from mirrorlake.mysql.introspect import read_table
 from mirrorlake.plan import TablePlan, by_time, plan_table
@@ -156,10 +156,10 @@ class Engine:
         source = self.config.sources[contract.source]
         with session(source, contract.database) as connection:
             plan = self.plan(contract, connection)
-            with self.lease(contract):
+            with self.lease(contract) as lease:
                 self._settle(contract)
                 self._refuse_unloaded(plan)
-                return len(fold_table(plan, self._folding()))
+                return len(fold_table(plan, self._folding(lease)))
 
     def _chain(
         self,
@@ -178,7 +178,7 @@ class Engine:
                 loading = Loading(self.ledger, self.lake, self.spark, lease, self.run_id, progress)
                 settled = self._settle(contract)
                 loads = self._load(connection, plan, loading, days)
-                folded = fold_table(plan, self._folding()) if fold else ()
+                folded = fold_table(plan, self._folding(lease)) if fold else ()
         return _result(contract, loads, settled, len(folded), time.monotonic() - started)
 
     def refuse_held(self, source: str) -> None:
@@ -206,8 +206,8 @@ class Engine:
         deadline = time.monotonic() + self.config.ledger.wait.total_seconds()
         return _Waiting(lambda: self.ledger.lease(contract.name, self.run_id), deadline)
 
-    def _folding(self) -> Folding:
-        return Folding(self.ledger, self.lake, self.spark, self.config.privacy.hash_key)
+    def _folding(self, lease: Lease) -> Folding:
+        return Folding(self.ledger, self.lake, self.spark, self.config.privacy.hash_key, lease)
 
     def _load(
         self,

@@ -129,6 +129,14 @@ def snapshot_property(snapshot: Snapshot, name: str) -> str | None:
     return snapshot.summary.additional_properties.get(name) if snapshot.summary else None
 
 
+def was_overtaken(table: Table) -> bool:
+    """Whether the newest fold of a layer holds less than one before it did: its run had stalled,
+    and another had folded meanwhile."""
+    through = [snapshot_property(snapshot, FOLDED) for snapshot in table.snapshots()]
+    numbers = [int(number) for number in through if number is not None]
+    return bool(numbers) and numbers[-1] < max(numbers)
+
+
 def head_of(lake: Lake, identifier: Identifier) -> int | None:
     """The snapshot id that main shows, None for an empty table."""
     table = lake.load(identifier)

@@ -28,6 +28,7 @@ from mirrorlake.demo.mysql8 import MySQL8
 from mirrorlake.lake.catalog import Identifier, Lake
 from mirrorlake.spark import LazySpark
 from mirrorlake.sync import Engine
+from tests.soak.runs import Runner
 
 USER = "mirror"
 PASSWORD = "p@ss w/örd%"
@@ -80,6 +81,15 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     spark = LazySpark(config.spark, lake)
     yield Place(folder, lake, spark)
     spark.stop()
+
+
+@pytest.fixture(scope="session")
+def runner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runner]:
+    """Runs in processes of their own, which a test may kill; its JVM starts with the first that
+    needs one."""
+    runner = Runner(tmp_path_factory.mktemp("runner"))
+    yield runner
+    runner.stop()
 
 
 @pytest.fixture

@@ -75,7 +75,9 @@ def find_disagreements(watcher: Watcher) -> Findings:
         for i in sorted(set(committed))
         if committed.count(i) > 1
     ]
-    query = "SELECT load_id, snapshot_id, receipt FROM loads WHERE table_name = ? AND state = 'success'"
+    query = (
+        "SELECT load_id, snapshot_id, receipt FROM loads WHERE table_name = ? AND state = 'success'"
+    )
     successes = watcher.ask(query)
     named = {load_id for load_id, snapshot, _ in successes if snapshot is not None}
     found.lost += [f"{name}: load {i} is no commit" for i in sorted(named - set(committed))]

@@ -40,7 +40,7 @@ class Kill:
 
 def deal(rounds: int, seed: int, kinds: dict[str, int] | None = None) -> list[Kill]:
     """So many rounds in a seeded order; every kind and every failpoint as evenly as can be."""
-    rng = Random(seed)
+    rng = Random(seed)  # noqa: S311
     weights = kinds or WEIGHTS
     names = _evenly(rng, [k for k, n in weights.items() for _ in range(n)], rounds)
     points = _evenly(rng, list(FAILPOINTS), rounds)

@@ -15,6 +15,7 @@ import select
 import sys
 import threading
 import traceback
+from collections.abc import Iterator
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
@@ -91,23 +92,7 @@ def tell(**fields: Any) -> None:
 def main() -> None:
     spark: LazySpark | None = None
     running: dict[int, int] = {}
-    waiting = b""
-    while True:
-        for pid in list(running):
-            done, status = os.waitpid(pid, os.WNOHANG)
-            if done:
-                tell(number=running.pop(pid), code=os.waitstatus_to_exitcode(status))
-        if b"\n" not in waiting:
-            ready, _, _ = select.select([0], [], [], 0.02 if running else None)
-            if not ready:
-                continue
-            read = os.read(0, 65_536)
-            if not read:
-                break
-            waiting += read
-            continue
-        line, _, waiting = waiting.partition(b"\n")
-        order = json.loads(line)
+    for order in orders(running):
         if order["spark"] and spark is None:
             config = load_config(Path(order["config"]))
             spark = LazySpark(config.spark, Lake(config.lake))
@@ -123,6 +108,27 @@ def main() -> None:
         tell(number=order["number"], pid=pid)
     if spark is not None:
         spark.stop()
+
+
+def orders(running: dict[int, int]) -> Iterator[dict[str, Any]]:
+    """The orders as they come, until standard input ends; children that end meanwhile are told."""
+    waiting = b""
+    while True:
+        for pid in list(running):
+            done, status = os.waitpid(pid, os.WNOHANG)
+            if done:
+                tell(number=running.pop(pid), code=os.waitstatus_to_exitcode(status))
+        line, found, rest = waiting.partition(b"\n")
+        if found:
+            waiting = rest
+            yield json.loads(line)
+            continue
+        ready, _, _ = select.select([0], [], [], 0.02 if running else None)
+        if ready:
+            read = os.read(0, 65_536)
+            if not read:
+                return
+            waiting += read
 
 
 if __name__ == "__main__":

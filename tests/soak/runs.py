@@ -160,8 +160,11 @@ class Runner:
         process.stdin.flush()
         with self._told:
             number = self._number
-            there = self._told.wait_for(lambda: number in self._pids or process.poll() is not None, 120)
-            assert there and number in self._pids, f"the runner is gone, see {self.folder}"
+            there = self._told.wait_for(
+                lambda: number in self._pids or process.poll() is not None, 120
+            )
+            assert there, f"the runner says nothing, see {self.folder}"
+            assert number in self._pids, f"the runner is gone, see {self.folder}"
             return Run(order, self._pids[number], answer)
 
     def wait(self, run: Run, seconds: float = STUCK_SECONDS) -> int | None:

@@ -120,7 +120,7 @@ class Soak:
     def episode(self, kills: Sequence[Kill], seed: int, report: Callable[[str], None]) -> None:
         """These rounds over tables of their own, and the judgement."""
         self.episodes += 1
-        episode = Episode(self, f"soak{self.episodes}", Random(seed))
+        episode = Episode(self, f"soak{self.episodes}", Random(seed))  # noqa: S311
         writer = Writer(lambda: self.source.connect(episode.database), seed, self.pause)
         episode.create()
         writer.start()

@@ -50,7 +50,7 @@ class Writer:
     def __init__(self, connect: Callable[[], Connection[Any]], seed: int, pause: float) -> None:
         self.counts = Counts()
         self._connect = connect
-        self._rng = Random(seed)
+        self._rng = Random(seed)  # noqa: S311
         self._pause = pause
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None

@@ -1,0 +1,29 @@
+"""What Spark, its JVM and the way to it raise is told as one LakeError."""
+
+from __future__ import annotations
+
+import pytest
+from py4j.protocol import Py4JError, Py4JNetworkError
+
+from mirrorlake.errors import LakeError
+from mirrorlake.spark import spark_errors
+
+
+@pytest.mark.parametrize(
+    ("error", "retryable", "words"),
+    [
+        # A JVM that was killed: the command on its way, and the next one.
+        (Py4JNetworkError("Answer from Java side is empty"), True, "JVM ended"),
+        (ConnectionRefusedError(111, "Connection refused"), True, "JVM ended"),
+        (ConnectionResetError(104, "Connection reset by peer"), True, "JVM ended"),
+        # Another run's commit came first.
+        (Py4JError("x.ValidationException: Found conflicting files"), True, "conflicting files"),
+        (Py4JError("no such thing"), False, "no such thing"),
+    ],
+)
+def test_a_failure_of_spark_is_one_line(error: Exception, retryable: bool, words: str) -> None:
+    with pytest.raises(LakeError, match=words) as caught, spark_errors("s.d.t"):
+        raise error
+    assert caught.value.retryable is retryable
+    assert "s.d.t" in str(caught.value)
+    assert "\n" not in str(caught.value)
