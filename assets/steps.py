@@ -12,8 +12,9 @@ from pyiceberg.table import Table
 
 from assets.days import refused_days, spans, today
 from assets.keys import LOAD_TAG, asset_key
+from mirrorlake.backlog import find_due
 from mirrorlake.config import TableContract
-from mirrorlake.errors import ConfigError
+from mirrorlake.errors import ConfigError, MirrorlakeError
 from mirrorlake.lake.views import read_view
 from mirrorlake.observe import clean_of, deduped_of, raw_days, raw_tables
 from mirrorlake.sync import Engine, SyncResult
@@ -28,6 +29,8 @@ class Loaded:
 
     results: list[SyncResult] = field(default_factory=list[SyncResult])
     refused: dict[date, str] = field(default_factory=dict[date, str])
+    owed: dict[date, str] = field(default_factory=dict[date, str])
+    """Earlier days whose reload is due, and failed again."""
 
 
 def load_table(context: dg.AssetExecutionContext, contract: TableContract) -> Events:
@@ -51,9 +54,9 @@ def load_table(context: dg.AssetExecutionContext, contract: TableContract) -> Ev
         "dagster/row_count": sum(held.values()),
         **_schema_metadata(newest, contract),
     }
-    if done.refused and asked:
+    if (done.refused or done.owed) and asked:
         # What nobody asked for by hand is no failure: it is told, and what is new was loaded.
-        metadata["not loaded again"] = "; ".join(sorted(set(done.refused.values())))
+        metadata["not loaded again"] = _words({**done.owed, **done.refused})
     elif done.refused:
         # What was loaded is recorded although the step fails: only yielded events outlive a
         # failure.
@@ -79,6 +82,8 @@ def _load_days(
         return Loaded([engine.load(contract)])
     done = Loaded(refused=refused_days(contract, days, held, open_day))
     wanted = [day for day in days if day not in done.refused]
+    if asked == "daily":
+        done.results += _load_due(engine, contract, set(wanted), open_day, done.owed)
     if contract.mode != "full":
         for first, last in spans(day for day in wanted if day < open_day):
             try:
@@ -88,6 +93,25 @@ def _load_days(
     if open_day in wanted or asked == "daily":
         done.results.append(engine.load(contract))
     return done
+
+
+def _load_due(
+    engine: Engine, contract: TableContract, asked: set[date], open_day: date, owed: dict[date, str]
+) -> Iterator[SyncResult]:
+    """The days before the asked ones that are owed a reload, oldest first.
+
+    Nobody asked for them by hand: one that fails is told (``owed``) and keeps nothing else from
+    being loaded. One that can't be read again at all is not owed.
+    """
+    zone = engine.config.sources[contract.source].zone
+    due = [d for d in find_due(contract, engine.ledger, zone, open_day) if d not in asked]
+    for first, last in spans(due):
+        try:
+            yield engine.reload(contract, first, last)
+        except ConfigError:
+            continue
+        except MirrorlakeError as error:
+            owed.update({d: str(error) for d in due if first <= d <= last})
 
 
 def fold_table(context: dg.AssetExecutionContext, contract: TableContract) -> Events:
@@ -123,14 +147,18 @@ def clean_table(context: dg.AssetExecutionContext, contract: TableContract) -> E
 
 def _refusal(contract: TableContract, refused: Mapping[date, str]) -> dg.Failure:
     """One failure that names the days, shortly, by reason."""
+    return dg.Failure(
+        f"table {contract.name}: {_words(refused)}. Ask for the other days alone",
+        allow_retries=False,
+    )
+
+
+def _words(refused: Mapping[date, str]) -> str:
+    """The days by reason."""
     reasons: dict[str, list[date]] = {}
     for day, reason in refused.items():
         reasons.setdefault(reason, []).append(day)
-    parts = [f"{_span(days)}: {reason}" for reason, days in reasons.items()]
-    return dg.Failure(
-        f"table {contract.name}: {'; '.join(parts)}. Ask for the other days alone",
-        allow_retries=False,
-    )
+    return "; ".join(f"{_span(days)}: {reason}" for reason, days in reasons.items())
 
 
 def _span(days: Sequence[date]) -> str:

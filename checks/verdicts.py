@@ -7,6 +7,7 @@ files are read. Executed alone, by a person, it looks at all of them again.
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 import dagster as dg
@@ -15,6 +16,7 @@ from pyiceberg.table import Table
 from mirrorlake.config import TableContract
 from mirrorlake.errors import LakeError
 from mirrorlake.exposure import find_exposed, stored_pci
+from mirrorlake.gaps import find_stretches
 from mirrorlake.lake.stream import read_batches
 from mirrorlake.lake.views import read_view
 from mirrorlake.ledger import Load
@@ -31,6 +33,9 @@ from mirrorlake.observe import (
 from mirrorlake.plan import TablePlan
 from mirrorlake.sync import Engine
 from resources.failures import told
+
+_SHOWN = 100
+"""How many gaps a verdict lists."""
 
 
 @dataclass(frozen=True)
@@ -103,6 +108,29 @@ def judge(
         )
     if failed is not None:
         raise failed
+
+
+def judge_gaps(look: Look) -> Verdict:
+    """Whether every day of the table that has ended was loaded; the days that were not, listed."""
+    today = datetime.now(UTC).date()
+    found = [
+        s
+        for s in find_stretches(look.contract, look.engine.ledger, today)
+        if s.state == "errored" or (s.state == "not asked" and s.first != today)
+    ]
+    if not found:
+        return Verdict(True, {"gaps": 0})
+    records = [
+        dg.TableRecord(
+            {"from": str(s.first or "-"), "to": str(s.last), "state": s.state, "reason": s.reason}
+        )
+        for s in found[:_SHOWN]
+    ]
+    failed = sum(s.state == "errored" for s in found)
+    words = f"{failed} stretches of days failed, {len(found) - failed} were never asked for"
+    severity = dg.AssetCheckSeverity.ERROR if failed else dg.AssetCheckSeverity.WARN
+    metadata = {"gaps": len(found), "days": dg.MetadataValue.table(records)}
+    return Verdict(False, metadata, words, severity)
 
 
 def judge_keys(look: Look) -> Verdict:
@@ -216,6 +244,7 @@ def _tally(engine: Engine, contract: TableContract, load: Load) -> Tally | None:
 
 _JUDGES = {
     "contract": judge_contract,
+    "gaps": judge_gaps,
     "no_pii": judge_privacy,
     "row_count": judge_rows,
     "unique_key": judge_keys,

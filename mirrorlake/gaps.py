@@ -45,7 +45,7 @@ def find_stretches(contract: TableContract, ledger: Ledger, today: date) -> list
     Raises:
         LedgerError: the ledger can't be read.
     """
-    loads = ledger.successful_loads(contract.name)
+    loads = ledger.landmarks(contract.name)
     return stretches_of(contract, loads, ledger.open_windows(contract.name), today)
 
 
@@ -84,6 +84,8 @@ class _Known:
         self.contract, self.today = contract, today
         self.moving = [load for load in loads if load.window.kind in MOVING]
         self.reloads = [days_of(load.window) for load in loads if load.window.kind == "reload"]
+        spans = (((last - first).days + 1, first) for first, last in self.reloads)
+        self.reloaded = {first + n * _DAY for days, first in spans for n in range(days)}
         self.failed = [w for w in unread if w.state == "errored"]
         first = min((self._begin(load) or date.min for load in self.moving), default=None)
         self.first = contract.start if first is None else (None if first == date.min else first)
@@ -109,7 +111,7 @@ class _Known:
         for window in reversed(self.failed):
             if self._covers(window, day):
                 return "errored", window.error or "the run died"
-        if any(first <= day <= last for first, last in self.reloads):
+        if day in self.reloaded:
             return "reloaded", ""
         if self.until is None:
             return "not asked", "never loaded"

@@ -7,9 +7,11 @@ from typing import Any
 import dagster as dg
 
 from mirrorlake.config import TableContract
-from sensors.requests import request_chains
+from resources.failures import told
+from sensors.requests import request_chains, why_held
 
-CRON = "0 4 * * *"
+CRON = "0 4-23 * * *"
+"""Every hour from 04:00 on: a request that was made has its day's run key, and is made once."""
 _STATUS = {
     True: dg.DefaultScheduleStatus.RUNNING,
     False: dg.DefaultScheduleStatus.STOPPED,
@@ -21,6 +23,8 @@ def build_schedule(
 ) -> dg.ScheduleDefinition:
     """At 04:00 UTC per source: the day that ended is loaded again, then what is new.
 
+    A source that is held then is asked for in the first hour in which it is not.
+
     Tables of mode full have no past: they get a run of their own, for the day that is open.
     """
 
@@ -29,6 +33,7 @@ def build_schedule(
         cron_schedule=CRON,
         execution_timezone="UTC",
         default_status=_STATUS[running],
+        required_resource_keys={"ledger"},
         # Of its own it would be a second job over all assets, which loads as long as the first.
         job_name="__ASSET_JOB",
         description="Loads the day before again, then what is new of every table, and folds it.",
@@ -36,7 +41,13 @@ def build_schedule(
     def daily(context: dg.ScheduleEvaluationContext) -> Any:
         at: datetime = context.scheduled_execution_time.astimezone(UTC)
         before = at.date() - timedelta(days=1)
-        for source in dict.fromkeys(c.source for c in contracts):
+        with told(0, again=False):
+            ledger = context.resources.ledger.ledger
+            sources = dict.fromkeys(c.source for c in contracts)
+            held = {s: why for s in sources if (why := why_held(ledger, s))}
+        if len(held) == len(sources):
+            yield dg.SkipReason("; ".join(held.values()))
+        for source in (s for s in sources if s not in held):
             tables = [c for c in contracts if c.source == source]
             for day, name, chosen in (
                 (before, "daily", [c for c in tables if c.mode != "full"]),

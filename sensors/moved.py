@@ -9,7 +9,7 @@ import dagster as dg
 from assets.keys import source_key
 from mirrorlake.config import TableContract
 from resources.failures import told
-from sensors.requests import chains_of, is_busy, request_chains
+from sensors.requests import chains_of, is_busy, request_chains, why_held
 
 if TYPE_CHECKING:
     from mirrorlake.watch import Mark, Moved, Seen
@@ -28,8 +28,8 @@ def build_moved_sensor(
     """The sensor of one source.
 
     A tick looks at all its tables by one connection. While a run of the source is under way it
-    looks at nothing: what moves meanwhile is seen after it. A source that can't be asked fails the
-    tick with the reason and leaves the cursor where it was.
+    looks at nothing: what moves meanwhile is seen after it. So it is with a source that is held.
+    A source that can't be asked fails the tick with the reason and leaves the cursor where it was.
     """
 
     @dg.sensor(
@@ -43,6 +43,9 @@ def build_moved_sensor(
     def moved(context: dg.SensorEvaluationContext) -> Any:
         if is_busy(context.instance, source):
             return dg.SkipReason(f"A run of source {source} is under way")
+        with told(0, again=False):
+            if why := why_held(context.resources.ledger.ledger, source):
+                return dg.SkipReason(why)
         return _look(context, source, contracts)
 
     return moved

@@ -2,12 +2,16 @@
 
 from collections.abc import Sequence
 from datetime import date
+from typing import TYPE_CHECKING
 
 import dagster as dg
 
 from assets import chain_keys, folded_keys
 from assets.keys import LOAD_TAG, SOURCE_TAG
 from mirrorlake.config import TableContract
+
+if TYPE_CHECKING:
+    from mirrorlake.ledger import Ledger
 
 _UNFINISHED = [
     dg.DagsterRunStatus.QUEUED,
@@ -69,3 +73,12 @@ def is_busy(instance: dg.DagsterInstance, source: str) -> bool:
     """Whether a run of this source waits or works."""
     under_way = dg.RunsFilter(tags={SOURCE_TAG: source}, statuses=_UNFINISHED)
     return bool(instance.get_run_records(under_way, limit=1))
+
+
+def why_held(ledger: "Ledger", source: str) -> str | None:
+    """Why nothing is asked of a source now, None where somebody may."""
+    held = ledger.held(source)
+    if held is None:
+        return None
+    why = f" ({held.reason})" if held.reason else ""
+    return f"Source {source} is held until {held.until:%Y-%m-%d %H:%M} UTC{why}"

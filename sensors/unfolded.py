@@ -7,7 +7,7 @@ import dagster as dg
 
 from mirrorlake.config import TableContract
 from resources.failures import told
-from sensors.requests import folds_of, is_busy, request_folds
+from sensors.requests import folds_of, is_busy, request_folds, why_held
 
 if TYPE_CHECKING:
     from mirrorlake.unfolded import Marks, Waiting
@@ -24,7 +24,8 @@ def build_unfolded_sensor(
 ) -> dg.SensorDefinition:
     """The sensor on new snapshots of raw: of loads that no fold followed, whoever made them.
 
-    Sources with a run under way are left for the next tick: that run folds what it loads.
+    Sources with a run under way are left for the next tick: that run folds what it loads. So are
+    held ones: a fold reads the columns of its table in MySQL.
     """
 
     @dg.sensor(
@@ -45,6 +46,9 @@ def build_unfolded_sensor(
         marks = marks_from_json(context.cursor)
         with told(0, again=False):
             lake, ledger = context.resources.lake.lake, context.resources.ledger.ledger
+            idle = {source for source in idle if why_held(ledger, source) is None}
+            if not idle:
+                return dg.SkipReason("Every source is held, or has a run under way")
             waiting = find_unfolded(lake, ledger, contracts, marks)
         return _ask(marks, waiting, idle)
 

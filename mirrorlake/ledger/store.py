@@ -14,9 +14,10 @@ from mirrorlake.ledger.holds import Holds
 from mirrorlake.ledger.leases import Leases
 from mirrorlake.ledger.loads import Loads
 from mirrorlake.ledger.records import Lease
+from mirrorlake.ledger.reports import Reports
 
 
-class Ledger(Loads, Chunks, Folds, Holds):
+class Ledger(Loads, Chunks, Folds, Holds, Reports):
     """One row per window, one per attempt of its load, one lease per table.
 
     Raises:

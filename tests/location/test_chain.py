@@ -147,7 +147,13 @@ def test_the_chain_says_what_it_did(runs: list[dict[str, Any]]) -> None:
 
 def test_all_checks_of_a_sound_table_pass(runs: list[dict[str, Any]]) -> None:
     checks = {k: v for k, v in runs[0]["checks"].items() if "orders" in k}
-    assert {k.split(":")[1] for k in checks} == {"row_count", "unique_key", "no_pii", "contract"}
+    assert {k.split(":")[1] for k in checks} == {
+        "gaps",
+        "row_count",
+        "unique_key",
+        "no_pii",
+        "contract",
+    }
     assert all(check["passed"] for check in checks.values()), checks
     assert checks["deduped/s/shop/orders:contract"]["metadata"]["rows looked at"] == 300
 
