@@ -17,13 +17,14 @@ import dagster as dg
 from dagster._core.errors import DagsterUserCodeProcessError
 from dagster_shared.error import SerializableErrorInfo
 
-from assets import build_chain, build_days
+from assets import build_chain, build_cleanup, build_days
 from checks import build_checks
 from mirrorlake.config import Config
 from mirrorlake.errors import ConfigError
 from resources import build_resources
 from resources.contracts import read_config
 from sensors import (
+    build_cleanup_schedule,
     build_moved_sensor,
     build_schedule,
     build_unfolded_sensor,
@@ -57,14 +58,21 @@ def build_definitions(
     by_source = {s: [c for c in config.tables if c.source == s] for s in config.sources}
     watched = {source: tables for source, tables in by_source.items() if tables}
     return dg.Definitions(
-        assets=[asset for c in config.tables for asset in build_chain(c, days)],
+        assets=[
+            *(asset for c in config.tables for asset in build_chain(c, days)),
+            *(build_cleanup(source) for source in watched),
+        ],
         asset_checks=[check for c in config.tables for check in build_checks(c)],
         sensors=[
             failed_runs,
             *(build_moved_sensor(s, tables, running=running) for s, tables in watched.items()),
             *([build_unfolded_sensor(config.tables, running=running)] if config.tables else []),
         ],
-        schedules=[build_schedule(config.tables, running=running)] if config.tables else [],
+        schedules=[
+            build(config.tables, running=running)
+            for build in (build_schedule, build_cleanup_schedule)
+            if config.tables
+        ],
         resources={**build_resources(str(config.path)), **(resources or {})},
         # All steps of a run share one process, and so one JVM.
         executor=dg.in_process_executor,

@@ -1,10 +1,12 @@
-"""The assets: per source table a chain ``mysql`` → ``raw`` → ``deduped`` → ``clean``.
+"""The assets: per source table a chain ``mysql`` → ``raw`` → ``deduped`` → ``clean``, and per
+source its ``cleanup``.
 
 What belongs here: keys, partitions, what an asset is called and shown as. What doesn't: how a
 table is loaded or folded (`mirrorlake.sync`).
 """
 
 from assets.chain import build_chain, chain_keys, folded_keys
+from assets.cleanup import build_cleanup
 from assets.days import build_days
 
-__all__ = ["build_chain", "build_days", "chain_keys", "folded_keys"]
+__all__ = ["build_chain", "build_cleanup", "build_days", "chain_keys", "folded_keys"]

@@ -10,13 +10,15 @@ import dagster as dg
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 
+from assets.cleanup import cleanup_key
 from assets.days import refused_days, spans, today
 from assets.keys import LOAD_TAG, asset_key
 from mirrorlake.backlog import find_due
 from mirrorlake.config import TableContract
-from mirrorlake.errors import ConfigError, MirrorlakeError
+from mirrorlake.errors import ConfigError, LeaseHeld, MirrorlakeError
 from mirrorlake.lake.views import read_view
 from mirrorlake.observe import clean_of, deduped_of, raw_days, raw_tables
+from mirrorlake.recover import GRACE, Recovered, recover_table
 from mirrorlake.sync import Engine, SyncResult
 from resources.failures import told
 
@@ -143,6 +145,41 @@ def clean_table(context: dg.AssetExecutionContext, contract: TableContract) -> E
     metadata: dict[str, Any] = {"clean is a": contract.clean, "rules": _rules(contract)}
     metadata["seconds"] = round(time.monotonic() - started, 2)
     yield dg.MaterializeResult(metadata={**metadata, **_rows(rows), **schema})
+
+
+def clean_up(context: dg.AssetExecutionContext, source: str) -> Events:
+    """Recover every table of a source.
+
+    A table that a run holds is left for the next time. One that can't be read is told, and fails
+    the step after all others were done.
+    """
+    engine: Engine = context.resources.engine.engine
+    done: list[Recovered] = []
+    held: list[str] = []
+    failed: dict[str, MirrorlakeError] = {}
+    for contract in (c for c in engine.config.tables if c.source == source):
+        try:
+            done.append(recover_table(engine, contract, GRACE, wait=False))
+        except LeaseHeld:
+            held.append(contract.name)
+        except MirrorlakeError as error:
+            context.log.warning("table %s: %s", contract.name, error)
+            failed[contract.name] = error
+    metadata: dict[str, Any] = {
+        "tables": len(done),
+        "loads found committed": sum(r.committed for r in done),
+        "loads marked errored": sum(r.errored for r in done),
+        "orphans removed": sum(r.orphans for r in done),
+        "bytes freed": sum(r.bytes for r in done),
+        **({"left to runs": ", ".join(held)} if held else {}),
+        **({"could not be read": ", ".join(failed)} if failed else {}),
+    }
+    if failed:
+        # Only what is yielded outlives a failure.
+        yield dg.AssetMaterialization(cleanup_key(source), metadata=metadata)
+        name, error = next(iter(failed.items()))
+        raise dg.Failure(f"{len(failed)} tables could not be read; {name}: {error}", metadata)
+    yield dg.MaterializeResult(metadata=metadata)
 
 
 def _refusal(contract: TableContract, refused: Mapping[date, str]) -> dg.Failure:

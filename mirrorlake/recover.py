@@ -43,14 +43,23 @@ class Recovered:
     bytes: int
 
 
-def recover_table(engine: Engine, contract: TableContract, grace: timedelta) -> Recovered:
+GRACE = timedelta(hours=24)
+"""How old a file is that no snapshot names, before it is taken for an orphan."""
+
+
+def recover_table(
+    engine: Engine, contract: TableContract, grace: timedelta = GRACE, *, wait: bool = True
+) -> Recovered:
     """Settle a table's pending loads and remove its orphans that are older than ``grace``.
+
+    ``wait``: for a run that is about to finish with the table, as long as for a lock.
 
     Raises:
         LeaseHeld: a live run holds the table.
         LakeError: the lake can't be read, or a file not be removed.
     """
-    with engine.lease(contract):
+    held = engine.lease(contract) if wait else engine.ledger.lease(contract.name, engine.run_id)
+    with held:
         namespace = contract.namespaces.raw
         settled = settle_loads(engine.ledger, engine.lake, contract.name, namespace)
         pending = {load.load_id for load in settled}

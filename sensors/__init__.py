@@ -4,9 +4,16 @@ What belongs here: requests and messages. What doesn't: deciding which table mov
 (`mirrorlake.watch`), or whose raw is ahead (`mirrorlake.unfolded`); no sensor starts a JVM.
 """
 
+from sensors.cleanup import build_cleanup_schedule
 from sensors.daily import build_schedule
 from sensors.failed import failed_runs
 from sensors.moved import build_moved_sensor
 from sensors.unfolded import build_unfolded_sensor
 
-__all__ = ["build_moved_sensor", "build_schedule", "build_unfolded_sensor", "failed_runs"]
+__all__ = [
+    "build_cleanup_schedule",
+    "build_moved_sensor",
+    "build_schedule",
+    "build_unfolded_sensor",
+    "failed_runs",
+]

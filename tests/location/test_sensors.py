@@ -209,10 +209,12 @@ def test_the_daily_schedule_asks_for_the_day_that_ended(location: Location) -> N
     defs = load_definitions(location.path)
     schedule = defs.resolve_schedule_def("daily")
     at = datetime(2026, 5, 2, 4, tzinfo=UTC)
-    context = dg.build_schedule_context(
-        scheduled_execution_time=at, repository_def=defs.get_repository_def()
-    )
-    requests = schedule.evaluate_tick(context).run_requests or []
+    with dg.build_schedule_context(
+        scheduled_execution_time=at,
+        repository_def=defs.get_repository_def(),
+        resources=dict(defs.resources or {}),
+    ) as context:
+        requests = schedule.evaluate_tick(context).run_requests or []
     assert [
         (r.run_key, r.partition_key, sorted({key.path[-1] for key in r.asset_selection or []}))
         for r in requests
