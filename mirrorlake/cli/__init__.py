@@ -1,8 +1,9 @@
 """The command line: the engine's capabilities without Dagster.
 
 Exit codes: 0 done · 1 anything not named here · 2 config or flags · 3 the machine · 4 the source ·
-5 a schema or a type · 6 the lake · 7 the ledger, or a held table · 8 a proof. Where several tables
-fail, the first failure's code.
+5 a schema or a type · 6 the lake · 7 the ledger, or a held table · 8 a proof that could not be made
+· 9 a check that found a difference · 10 a check that can't decide yet. Where several tables fail,
+the first failure's code.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from rich.markup import escape
 
 from mirrorlake import __version__
 from mirrorlake.cli import show
+from mirrorlake.cli.proof import check, proof
 from mirrorlake.cli.upkeep import backfill, gaps, hold, ledger, recover
 from mirrorlake.config import Config, TableContract, config_schema, load_config
 from mirrorlake.errors import MirrorlakeError, SourceHeld
@@ -235,7 +237,7 @@ def _print_results(results: Sequence[Any]) -> None:
         show.console.print(table)
 
 
-for _command in (backfill, gaps, hold, ledger, recover):
+for _command in (backfill, check, gaps, hold, ledger, proof, recover):
     cli.add_command(_command)
 
 

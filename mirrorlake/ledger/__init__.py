@@ -14,6 +14,7 @@ from mirrorlake.ledger.records import (
     Lease,
     Load,
     OpenWindow,
+    Proof,
     Receipt,
     Window,
 )
@@ -29,6 +30,7 @@ __all__ = [
     "Ledger",
     "Load",
     "OpenWindow",
+    "Proof",
     "Receipt",
     "Window",
 ]

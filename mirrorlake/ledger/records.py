@@ -158,3 +158,44 @@ class Hold:
     source: str
     until: datetime
     reason: str
+
+
+@dataclass(frozen=True)
+class Proof:
+    """The verdict on one range of keys of one check, and what it rests on. No values of rows.
+
+    Attributes:
+        check_id: one check's ranges share it.
+        asked: full, next, partition, keys or where.
+        lo, hi: the range's keys as texts, [lo, hi); None: no bound there.
+        verdict: equal, different or undecided.
+        source_rows, lake_rows, source_digest, lake_digest: of the range, on both sides.
+        waiting, differences: of the whole check: rows too new to be compared, and rows that differ.
+        server, position, source_time: of MySQL just before the first read (UTC).
+        snapshot_id: of deduped; ``through_seq``: the newest load in it.
+        code: the version of the code that judged.
+        seconds, source_bytes: of the whole check; ``evidence``: where its file is.
+    """
+
+    check_id: str
+    table: str
+    asked: str
+    lo: str | None
+    hi: str | None
+    verdict: str
+    source_rows: int
+    lake_rows: int
+    source_digest: str
+    lake_digest: str
+    waiting: int
+    differences: int
+    server: str
+    position: str
+    source_time: datetime
+    snapshot_id: int | None
+    through_seq: int
+    code: str
+    started_at: datetime
+    seconds: float
+    source_bytes: int
+    evidence: str

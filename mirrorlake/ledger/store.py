@@ -13,11 +13,12 @@ from mirrorlake.ledger.folds import Folds
 from mirrorlake.ledger.holds import Holds
 from mirrorlake.ledger.leases import Leases
 from mirrorlake.ledger.loads import Loads
+from mirrorlake.ledger.proofs import Proofs
 from mirrorlake.ledger.records import Lease
 from mirrorlake.ledger.reports import Reports
 
 
-class Ledger(Loads, Chunks, Folds, Holds, Reports):
+class Ledger(Loads, Chunks, Folds, Holds, Proofs, Reports):
     """One row per window, one per attempt of its load, one lease per table.
 
     Raises:

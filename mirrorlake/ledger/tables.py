@@ -106,6 +106,40 @@ HOLDS = sa.Table(
     sa.Column("reason", sa.Text, nullable=False),
     sa.Column("set_at", sa.DateTime, nullable=False),
 )
+PROOFS = sa.Table(
+    "proofs",
+    METADATA,
+    sa.Column("number", _counter, primary_key=True, autoincrement=True),
+    sa.Column("check_id", sa.String(36), nullable=False, index=True),
+    sa.Column("table_name", sa.String(255), nullable=False, index=True),
+    sa.Column("asked", sa.String(64), nullable=False),
+    sa.Column("lo", sa.String(64)),
+    sa.Column("hi", sa.String(64)),
+    sa.Column("verdict", sa.String(16), nullable=False),
+    sa.Column("source_rows", sa.BigInteger, nullable=False),
+    sa.Column("lake_rows", sa.BigInteger, nullable=False),
+    sa.Column("source_digest", sa.String(64), nullable=False),
+    sa.Column("lake_digest", sa.String(64), nullable=False),
+    sa.Column("waiting", sa.BigInteger, nullable=False),
+    sa.Column("differences", sa.BigInteger, nullable=False),
+    sa.Column("server", sa.String(255), nullable=False),
+    sa.Column("position", sa.Text, nullable=False),
+    sa.Column("source_time", sa.DateTime, nullable=False),
+    sa.Column("snapshot_id", sa.BigInteger),
+    sa.Column("through_seq", sa.BigInteger, nullable=False),
+    sa.Column("code", sa.String(64), nullable=False),
+    sa.Column("started_at", sa.DateTime, nullable=False),
+    sa.Column("seconds", sa.Float, nullable=False),
+    sa.Column("source_bytes", sa.BigInteger, nullable=False),
+    sa.Column("evidence", sa.Text, nullable=False),
+    sqlite_autoincrement=True,
+)
+PROOF_OFFSETS = sa.Table(
+    "proof_offsets",
+    METADATA,
+    sa.Column("table_name", sa.String(255), primary_key=True),
+    sa.Column("next_lo", sa.String(64)),
+)
 
 
 def _suit_mysql() -> None:

@@ -14,9 +14,11 @@ import pytest
 from mirrorlake import errors
 from mirrorlake.backfill import Filled
 from mirrorlake.cli import cli
+from mirrorlake.cli.proof import DIFFERENT, UNDECIDED
 from mirrorlake.first_contract import Written
 from mirrorlake.gaps import Stretch
 from mirrorlake.history import History
+from mirrorlake.ledger import Proof
 from mirrorlake.machine.doctor import Piece
 from mirrorlake.rebuild import Rebuilt
 from mirrorlake.recover import Recovered
@@ -32,6 +34,7 @@ SHAPES = {
     "status": TableStatus,
     "gaps": Stretch,
     "backfill": Filled,
+    "proof": Proof,
     "recover": Recovered,
     "ledger rebuild": Rebuilt,
     "status --history": History,
@@ -129,7 +132,8 @@ def test_every_exit_code_is_documented() -> None:
     classes = [c for c in vars(errors).values() if isinstance(c, type)]
     codes = {c.exit_code for c in classes if issubclass(c, errors.MirrorlakeError)}
     documented = set(re.findall(r"^\| (\d+) \|", sections(CLI)["Exit codes"], flags=re.MULTILINE))
-    assert documented == {str(code) for code in codes} | {"0", "130"}
+    verdicts = {str(DIFFERENT), str(UNDECIDED)}
+    assert documented == {str(code) for code in codes} | {"0", "130"} | verdicts
 
 
 def test_every_environment_variable_is_documented() -> None:

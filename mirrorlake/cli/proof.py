@@ -1,0 +1,160 @@
+"""The commands that prove a mirror: is a table equal to MySQL's, and what was proved when."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.markup import escape
+
+from mirrorlake.cli import show
+from mirrorlake.config import load_config
+from mirrorlake.errors import ConfigError
+
+if TYPE_CHECKING:
+    from mirrorlake.proof.ranges import Range
+    from mirrorlake.proof.report import Ask, Report
+
+DIFFERENT, UNDECIDED = 9, 10
+"""Exit codes of verdicts; a failure to look has its error's."""
+
+
+@click.command()
+@click.argument("table")
+@show.config_option
+@show.json_option
+@click.option("--full", is_flag=True, help="Check the whole table. The default.")
+@click.option("--next", "next_", is_flag=True, help="Check the next chunk, then move on.")
+@click.option("--partition", type=click.DateTime(["%Y-%m-%d"]), help="Check the rows of a day.")
+@click.option("--keys", help="Check keys from a to b, both included, written a..b.")
+@click.option("--where", help="Check the rows that a condition chooses, in SQL of both sides.")
+@click.option("--most", type=click.IntRange(1), default=1_000, show_default=True)
+@click.option("--show-pii", is_flag=True, help="Show values of columns with a rule on this screen.")
+@click.option("--evidence", type=click.Path(path_type=Path), help="The folder of evidence files.")
+def check(table: str, config_path: Path, as_json: bool, show_pii: bool, **asked: Any) -> None:
+    """Compare TABLE with MySQL, field by field, and keep the proof.
+
+    Ends with 0 if they are equal, 9 if they differ, 10 if that can't be decided yet.
+    """
+    from mirrorlake.proof.keep import evidence_of, prove_table, report_words, teller_of
+    from mirrorlake.proof.target import Proving
+    from mirrorlake.sync import Engine
+
+    config = load_config(config_path)
+    contract = config.table(table)
+    ask = _ask(asked)
+    with Engine(config) as engine:
+        proving = Proving(config, engine.lake, engine.ledger, engine.spark)
+        report, path = prove_table(proving, contract, ask, asked["evidence"], asked["most"])
+    teller = teller_of(config, contract, shown=show_pii)
+    if as_json:
+        told = evidence_of(report, teller, "")
+        kept = {key: told[key] for key in (*report_words(report), "undecided", "differences")}
+        show.print_json({**kept, "evidence": str(path)})
+    else:
+        _print_report(report, path)
+        for difference in report.differences:
+            for line in teller.tell(difference):
+                show.console.print(escape(line), highlight=False, soft_wrap=True)
+    sys.exit({"equal": 0, "different": DIFFERENT, "undecided": UNDECIDED}[report.verdict])
+
+
+def _ask(asked: dict[str, Any]) -> Ask:
+    from mirrorlake.proof.report import Ask
+
+    given = [name for name in ("full", "next_", "partition", "keys", "where") if asked[name]]
+    if len(given) > 1:
+        raise ConfigError(
+            "--full, --next, --partition, --keys and --where exclude each other",
+            next_step="Give one of them",
+        )
+    if asked["next_"]:
+        return Ask("next")
+    if asked["partition"]:
+        day: datetime = asked["partition"]
+        return Ask("partition", day=day.date())
+    if asked["where"]:
+        return Ask("where", where=asked["where"])
+    return Ask("keys", keys=_keys(asked["keys"])) if asked["keys"] else Ask()
+
+
+def _keys(text: str) -> Range:
+    from mirrorlake.proof.ranges import Range
+
+    low, found, high = text.partition("..")
+    try:
+        keys = Range(int(low) if low else None, int(high) + 1 if high else None)
+    except ValueError:
+        keys = None
+    if keys is None or not found:
+        raise ConfigError(
+            f"--keys {text!r} is no range of whole numbers",
+            next_step="Write --keys 100..199; either end may be left out",
+        )
+    return keys
+
+
+def _print_report(report: Report, path: Path) -> None:
+    color = {"equal": "green", "different": "red", "undecided": "yellow"}[report.verdict]
+    rows = f"{report.source.rows:,} rows in MySQL, {report.lake.rows:,} in the lake"
+    show.console.print(
+        f"{escape(report.table)}: [{color}]{report.verdict}[/] ({rows}; "
+        f"{escape(report.scope)}; {report.seconds} s, {report.bytes:,} bytes from MySQL)",
+        highlight=False,
+        soft_wrap=True,
+    )
+    notes = [f"{count} rows {reason}" for reason, count in sorted(report.undecided.items())]
+    if report.waiting:
+        notes.append(f"{report.waiting:,} rows wait: MySQL changed them within the settle time")
+    if report.unlooked:
+        notes.append(f"{report.unlooked:,} more rows or groups differ: see --most")
+    for note in [*notes, f"evidence: {path}"]:
+        show.console.print(f"  {escape(note)}", highlight=False, soft_wrap=True)
+
+
+@click.command()
+@click.argument("table")
+@show.config_option
+@show.json_option
+@click.option("--all", "everything", is_flag=True, help="Show earlier proofs of a range too.")
+def proof(table: str, config_path: Path, as_json: bool, everything: bool) -> None:
+    """Show what was proved of TABLE: ranges, verdicts, when, at which position, by which code.
+
+    From the ledger: no source is asked.
+    """
+    from mirrorlake.ledger import Ledger
+
+    config = load_config(config_path)
+    contract = config.table(table)
+    found = Ledger(config.ledger.url, config.ledger.wait).proofs(contract.name)
+    if not everything:
+        # The newest of each range that was asked for in the same way.
+        found = list({(p.lo, p.hi): p for p in found}.values())
+    if as_json:
+        show.print_json([asdict(p) for p in found])
+        return
+    columns = ("keys", "verdict", "rows", "digest in MySQL", "in the lake", "MySQL's time (UTC)")
+    printed = show.table(*columns, "position", "code")
+    for p in found:
+        keys = "all" if p.lo is None and p.hi is None else f"{p.lo or ''}..{p.hi or ''}"
+        if p.asked in ("partition", "where"):
+            keys = p.asked
+        rows = (
+            f"{p.source_rows:,}"
+            if p.source_rows == p.lake_rows
+            else (f"{p.source_rows:,} / {p.lake_rows:,}")
+        )
+        digests = (p.source_digest[-16:], p.lake_digest[-16:])
+        when = f"{p.source_time:%Y-%m-%d %H:%M:%S}"
+        cells = (keys, p.verdict, rows, *digests, when, p.position, p.code)
+        printed.add_row(*(escape(cell) for cell in cells))
+    if found:
+        show.console.print(printed)
+    else:
+        show.console.print(
+            f"Nothing of {escape(contract.name)} was proved yet: see mirrorlake check."
+        )

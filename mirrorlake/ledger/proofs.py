@@ -1,0 +1,68 @@
+"""Proofs: what was found equal to MySQL, when, and where the next chunk of a table begins."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from mirrorlake.ledger.database import Database
+from mirrorlake.ledger.records import Proof
+from mirrorlake.ledger.tables import PROOF_OFFSETS, PROOFS
+
+_TIMES = ("source_time", "started_at")
+
+
+class Proofs:
+    """The proofs in one ledger; a part of `Ledger`."""
+
+    _database: Database
+
+    def record_proofs(self, proofs: Sequence[Proof], offset: tuple[str | None] | None) -> None:
+        """Write one check's ranges, and where its table's next chunk begins, in one transaction.
+
+        Args:
+            offset: the first key of the next chunk (None: the beginning); None leaves it as it was.
+        """
+        rows = [_row(proof) for proof in proofs]
+        with self._database.begin() as connection:
+            if rows:
+                connection.execute(PROOFS.insert(), rows)
+            if offset is not None and proofs:
+                table = proofs[0].table
+                mine = PROOF_OFFSETS.c.table_name == table
+                connection.execute(PROOF_OFFSETS.delete().where(mine))
+                values = PROOF_OFFSETS.insert().values(table_name=table, next_lo=offset[0])
+                connection.execute(values)
+
+    def proofs(self, table: str) -> list[Proof]:
+        """Every proof of a table, oldest first."""
+        query = PROOFS.select().where(PROOFS.c.table_name == table).order_by(PROOFS.c.number)
+        with self._database.read() as connection:
+            return [_proof(dict(row)) for row in connection.execute(query).mappings()]
+
+    def proof_offset(self, table: str) -> str | None:
+        """The key at which a table's next chunk begins; None for the beginning."""
+        query = sa.select(PROOF_OFFSETS.c.next_lo).where(PROOF_OFFSETS.c.table_name == table)
+        with self._database.read() as connection:
+            return connection.scalar(query)
+
+
+def _row(proof: Proof) -> dict[str, Any]:
+    row = asdict(proof)
+    row["table_name"] = row.pop("table")
+    for name in _TIMES:
+        at: datetime = row[name]
+        row[name] = at.astimezone(UTC).replace(tzinfo=None) if at.tzinfo else at
+    return row
+
+
+def _proof(row: dict[str, Any]) -> Proof:
+    row["table"] = row.pop("table_name")
+    del row["number"]
+    for name in _TIMES:
+        row[name] = row[name].replace(tzinfo=UTC)
+    return Proof(**row)

@@ -1,0 +1,246 @@
+"""Digests of both sides, group by group; then the keys of the groups that differ."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from pymysql.connections import Connection
+
+from mirrorlake.errors import ProofError
+from mirrorlake.mysql.connect import session
+from mirrorlake.proof.mirror import LakeSide, key_view
+from mirrorlake.proof.ranges import Grid, Range, Tallies, Tally, bucket_count, differing, total
+from mirrorlake.proof.report import RangeProof
+from mirrorlake.proof.scope import both
+from mirrorlake.proof.source import Asked, Key, SourceSide, one_state
+from mirrorlake.proof.target import Target
+
+MOST_WAITING = 500_000
+"""More keys that wait than this are a mirror that is far behind, not a moving source."""
+MOST_ROWS = 400_000
+"""Rows of groups that differ whose keys are fetched; the other groups are only counted."""
+
+
+@dataclass(frozen=True)
+class Cut:
+    """How the rows are cut: by a grid over the key, or into ``buckets``."""
+
+    grid: Grid | None
+    buckets: int = 1
+
+    def source(self, side: SourceSide) -> str:
+        return self.grid.source if self.grid else side.bucket(self.buckets)
+
+    def lake(self, side: LakeSide) -> str:
+        return self.grid.lake if self.grid else side.bucket(self.buckets)
+
+
+@dataclass
+class Digests:
+    """Both sides' groups; ``newer``: keys that MySQL has moved past the bound."""
+
+    source: dict[int, Tally] = field(default_factory=dict[int, Tally])
+    lake: dict[int, Tally] = field(default_factory=dict[int, Tally])
+    newer: list[Key] = field(default_factory=list[Key])
+    bytes: int = 0
+
+    @property
+    def differing(self) -> list[int]:
+        return differing(self.source, self.lake)
+
+
+def read_source(connection: Connection[Any], target: Target, side: SourceSide, cut: Cut) -> Digests:
+    """MySQL's groups: statements are shared out among the connections that the source allows.
+
+    Raises:
+        SourceError: a statement failed.
+        ProofError: too many rows wait.
+    """
+    spans = list(_spans(cut, target.table.estimated_rows))
+    shared = _Shared(target, side, cut, spans)
+    helpers = min(target.source.connections, len(spans), 2) - 1
+    threads = [threading.Thread(target=shared.work_beside, daemon=True) for _ in range(helpers)]
+    for thread in threads:
+        thread.start()
+    try:
+        shared.work(connection)
+    finally:
+        # Whether it went well or not: no statement of ours is left running.
+        for thread in threads:
+            thread.join()
+    if shared.failed:
+        raise shared.failed[0]
+    return shared.found
+
+
+class _Shared:
+    """Spans of groups that several connections read; the first failure ends all."""
+
+    def __init__(self, target: Target, side: SourceSide, cut: Cut, spans: Sequence[range]) -> None:
+        self._target, self._side, self._cut = target, side, cut
+        self._left = deque(spans)
+        self._lock = threading.Lock()
+        self.found = Digests()
+        self.failed: list[BaseException] = []
+
+    def work_beside(self) -> None:
+        """In a thread: on a connection of its own, whose bytes it counts."""
+        try:
+            with session(self._target.source, self._target.table.database) as connection:
+                asked = Asked(connection)
+                self.work(connection)
+                with self._lock:
+                    self.found.bytes += asked.bytes
+        except BaseException as error:  # noqa: BLE001 (raised again by the thread that waits)
+            self.failed.append(error)
+
+    def work(self, connection: Connection[Any]) -> None:
+        """Read spans until none is left, or one failed."""
+        while self._left and not self.failed:
+            try:
+                groups = self._left.popleft()
+            except IndexError:
+                return
+            try:
+                self._add(*_read_span(connection, self._target, self._side, self._cut, groups))
+            except BaseException as error:
+                self.failed.append(error)
+                raise
+
+    def _add(self, tallies: Tallies, newer: Sequence[Key]) -> None:
+        with self._lock:
+            self.found.source.update(tallies)
+            self.found.newer += newer
+            if len(self.found.newer) > MOST_WAITING:
+                raise _too_far_behind(self._target)
+
+
+def _spans(cut: Cut, rows: int) -> Iterable[range]:
+    return cut.grid.queries(rows) if cut.grid else [range(cut.buckets)]
+
+
+def _read_span(
+    connection: Connection[Any], target: Target, side: SourceSide, cut: Cut, groups: range
+) -> tuple[dict[int, Tally], list[Key]]:
+    within = _within_source(cut, groups)
+    with one_state(connection):
+        newer: list[Key] = []
+        if target.scope.newer and target.key:
+            newer = side.read_keys(connection, side.keys_sql(target.scope.newer, within))
+        statement = side.groups_sql(cut.source(side), within)
+        return side.read_groups(connection, statement), newer
+
+
+def _within_source(cut: Cut, groups: range) -> str:
+    return cut.grid.span_of(groups).source(cut.grid.column) if cut.grid else ""
+
+
+def _too_far_behind(target: Target) -> ProofError:
+    return ProofError(
+        f"table {target.name}: more than {MOST_WAITING:,} rows changed in MySQL since the mirror's "
+        "newest load, less the settle time",
+        table=target.name,
+        next_step="Sync it first",
+    )
+
+
+def read_lake(spark: Any, side: LakeSide, cut: Cut, newer: Sequence[Key]) -> dict[int, Tally]:
+    """The lake's groups, without the rows that MySQL has moved past the bound."""
+    with leaving_out(spark, newer) as without:
+        return side.read_groups(spark, side.groups_sql(cut.lake(side), without=without))
+
+
+@contextmanager
+def leaving_out(spark: Any, keys: Sequence[Key]) -> Iterator[str]:
+    """The view of these keys, '' for none."""
+    with ExitStack() as stack:
+        yield stack.enter_context(key_view(spark, keys)) if keys else ""
+
+
+def proofs(target: Target, cut: Cut, digests: Digests) -> tuple[RangeProof, ...]:
+    """Both sides per range of keys that one statement digested, and what the lake has beyond."""
+    differing_groups = set(digests.differing)
+    if cut.grid is None:
+        verdict = "undecided" if differing_groups else "equal"
+        return (RangeProof(None, total(digests.source), total(digests.lake), verdict),)
+    found: list[RangeProof] = []
+    spans = list(cut.grid.queries(target.table.estimated_rows))
+    for number, span in enumerate(spans):
+        low = -1 if number == 0 else span[0]
+        high = cut.grid.count if number == len(spans) - 1 else span[-1]
+        groups = range(low, high + 1)
+        ours, theirs = _part(digests.source, groups), _part(digests.lake, groups)
+        verdict = "undecided" if differing_groups & set(groups) else "equal"
+        keys = Range(cut.grid.range_of(low).lo, cut.grid.range_of(high).hi)
+        found.append(RangeProof(keys, ours, theirs, verdict))
+    return tuple(found)
+
+
+def _part(tallies: Tallies, groups: range) -> Tally:
+    found = Tally(0, 0)
+    for group, tally in tallies.items():
+        if group in groups:
+            found += tally
+    return found
+
+
+def chosen_groups(digests: Digests) -> list[int]:
+    """The groups that differ and whose keys are fetched: as many as hold ``MOST_ROWS`` rows."""
+    rows, chosen = 0, list[int]()
+    for group in digests.differing:
+        sides = (digests.source.get(group), digests.lake.get(group))
+        rows += max(side.rows for side in sides if side)
+        if chosen and rows > MOST_ROWS:
+            break
+        chosen.append(group)
+    return chosen
+
+
+def candidates(
+    connection: Connection[Any],
+    spark: Any,
+    sides: tuple[SourceSide, LakeSide],
+    cut: Cut,
+    digests: Digests,
+) -> list[Key]:
+    """The keys, in some order, of rows that are not alike in the groups that differ."""
+    source, lake = sides
+    groups = chosen_groups(digests)
+    if not groups:
+        return []
+    ours: Counter[tuple[Key, int]] = Counter()
+    for condition in _source_conditions(source, cut, groups):
+        ours.update(source.read_digests(connection, source.digests_sql(condition)))
+    with leaving_out(spark, digests.newer) as without:
+        condition = _lake_condition(lake, cut, groups)
+        theirs = Counter(lake.read_digests(spark, lake.digests_sql(condition, without=without)))
+    return sorted({key for key, _ in (ours - theirs)} | {key for key, _ in (theirs - ours)})
+
+
+def _source_conditions(side: SourceSide, cut: Cut, groups: Sequence[int]) -> Iterator[str]:
+    if cut.grid is None:
+        listed = ", ".join(map(str, groups))
+        yield f"{side.bucket(cut.buckets)} IN ({listed})"
+        return
+    for group in groups:
+        if 0 <= group < cut.grid.count:
+            yield cut.grid.range_of(group).source(cut.grid.column)
+
+
+def _lake_condition(side: LakeSide, cut: Cut, groups: Sequence[int]) -> str:
+    listed = ", ".join(map(str, groups))
+    chosen = f"{cut.lake(side)} IN ({listed})"
+    if cut.grid is None:
+        return chosen
+    whole = Range(cut.grid.range_of(groups[0]).lo, cut.grid.range_of(groups[-1]).hi)
+    return both(whole.lake(cut.grid.column), chosen)
+
+
+def cut_for(target: Target, grid: Grid | None) -> Cut:
+    """The cut of a table: its grid, or as many buckets as its rows need."""
+    return Cut(grid, 1 if grid else bucket_count(target.table.estimated_rows))

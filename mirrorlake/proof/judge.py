@@ -1,0 +1,104 @@
+"""Candidates judged again: a difference counts only if it survives a moving source.
+
+MySQL is asked for the row, then the newest version of the mirror, then MySQL once more. What MySQL
+changed meanwhile, or so late that the mirror need not have it, is not decidable yet.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from pymysql.connections import Connection
+
+from mirrorlake.ledger import Load
+from mirrorlake.mysql.connect import read_position
+from mirrorlake.proof.differences import Difference, compare_counts, compare_rows
+from mirrorlake.proof.mirror import LakeSide
+from mirrorlake.proof.source import Key, Row, SourceSide, changed_at
+from mirrorlake.proof.target import Target
+
+CHANGING = "changed in MySQL while they were looked at"
+_NEWER = "newer than the settle time"
+
+
+@dataclass
+class Judged:
+    """What became of candidates: differences that are real, and why others can't be decided yet."""
+
+    differences: list[Difference] = field(default_factory=list[Difference])
+    undecided: Counter[str] = field(default_factory=Counter[str])
+
+
+def judge(
+    connection: Connection[Any],
+    spark: Any,
+    target: Target,
+    source: SourceSide,
+    lake: LakeSide,
+    keys: Sequence[Key],
+) -> Judged:
+    """Judge these keys again; ``target`` and both sides are those of the newest mirror."""
+    read = source.read_rows if target.key else source.read_by_digest
+    before = read(connection, keys)
+    # The server may know an asked key under other letters: then the lake's rows of both belong
+    # together.
+    own = {key: found[0].key for key, found in before.items()}
+    together: dict[Key, list[Key]] = {}
+    for key in keys:
+        together.setdefault(own.get(key, key), []).append(key)
+    mirrored = lake.read_rows(spark, sorted({*keys, *together}))
+    after = read(connection, list(together))
+    moved = _moved(connection, target)
+    judged = Judged()
+    for key, asked in together.items():
+        ours = before.get(asked[0], [])
+        theirs = [row for k in dict.fromkeys((key, *asked)) for row in mirrored.get(k, [])]
+        found = _compare(target, ours, theirs)
+        if not found:
+            continue
+        reason = _undecidable(ours, after.get(key, []), moved)
+        if reason:
+            judged.undecided[reason] += 1
+        else:
+            judged.differences += found
+    return judged
+
+
+def _compare(target: Target, ours: Sequence[Row], theirs: Sequence[Row]) -> list[Difference]:
+    if target.key:
+        return compare_rows(target.rows, target.key_names, ours, theirs)
+    return compare_counts(target.rows, ours, theirs)
+
+
+def _undecidable(before: Sequence[Row], after: Sequence[Row], moved: str) -> str:
+    if [row.forms for row in before] != [row.forms for row in after]:
+        return CHANGING
+    if any(not row.settled for row in before):
+        return _NEWER
+    return moved
+
+
+def _moved(connection: Connection[Any], target: Target) -> str:
+    """Why a row's age can't be told: it has no cursor, and the table may have changed since."""
+    load = target.mirror.load
+    if target.contract.mode != "full" or load.receipt is None:
+        return ""
+    position = read_position(connection).position
+    if position and position == load.receipt.position:
+        return ""
+    moment = datetime.fromisoformat(load.receipt.moment)
+    at: datetime | None = changed_at(connection, target.table)
+    # Told in whole seconds: the second of the load itself is not decided.
+    if at is not None and at < moment.replace(microsecond=0, tzinfo=None) - timedelta(seconds=1):
+        return ""
+    return _since(load, at)
+
+
+def _since(load: Load, at: datetime | None) -> str:
+    moment = load.receipt.moment[:19] if load.receipt else ""
+    when = f"changed at {at} UTC" if at else "may have changed"
+    return f"of a full copy of {moment} UTC, and the table {when}: sync, then check again"

@@ -1,0 +1,158 @@
+"""How a table's rows are cut into groups, the same way in MySQL and in the lake.
+
+Where the key begins with an integer, groups are ranges of it: MySQL reads each through the key's
+index. Other keys have no order that both sides share (collations, ENUM), so their rows are dealt
+out by the hash of the key's form; without a key, by the row's own digest. Then every look at a part
+of them reads the whole table in MySQL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from mirrorlake.lake.catalog import as_sql_identifier
+from mirrorlake.mysql.connect import quote
+from mirrorlake.mysql.introspect import Column
+
+GROUP_ROWS = 4_000
+"""About so many rows are a group: what is fetched when its digests differ."""
+QUERY_ROWS = 500_000
+"""About so many rows are digested in one statement of MySQL."""
+INTEGERS = ("tinyint", "smallint", "mediumint", "int", "bigint")
+_LONG = 2**63
+
+
+@dataclass(frozen=True)
+class Tally:
+    """A group's rows and the sum of their digests."""
+
+    rows: int
+    digest: int
+
+    def __add__(self, other: Tally) -> Tally:
+        return Tally(self.rows + other.rows, self.digest + other.digest)
+
+
+NOTHING = Tally(0, 0)
+Tallies = Mapping[int, Tally]
+"""By the number of the group; groups without rows are absent."""
+
+
+@dataclass(frozen=True)
+class Range:
+    """Keys from ``lo`` to below ``hi``; None: no bound on that side."""
+
+    lo: int | None = None
+    hi: int | None = None
+
+    def source(self, column: Column) -> str:
+        """The range as MySQL's condition, '' for all."""
+        return self._sql(quote(column.name))
+
+    def lake(self, column: Column) -> str:
+        """The range as Spark's condition, '' for all."""
+        return self._sql(as_sql_identifier(column.name))
+
+    def _sql(self, name: str) -> str:
+        lower = [f"{name} >= {self.lo}"] if self.lo is not None else []
+        upper = [f"{name} < {self.hi}"] if self.hi is not None else []
+        return " AND ".join(lower + upper)
+
+    def __str__(self) -> str:
+        low = "" if self.lo is None else str(self.lo)
+        return f"{low}..{'' if self.hi is None else self.hi}"
+
+
+EVERYWHERE = Range()
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Groups of ``width`` keys each, counted from ``first``, within ``whole``.
+
+    What the lake has below ``first`` is group -1, what it has at or past ``end`` group ``count``:
+    MySQL has no such keys.
+    """
+
+    column: Column
+    whole: Range
+    first: int
+    end: int
+    width: int
+
+    @property
+    def count(self) -> int:
+        return -(-(self.end - self.first) // self.width)
+
+    def range_of(self, group: int) -> Range:
+        """The keys of a group."""
+        if group < 0:
+            return Range(self.whole.lo, self.first)
+        if group >= self.count:
+            return Range(self.end, self.whole.hi)
+        low = self.first + group * self.width
+        return Range(low, min(low + self.width, self.end))
+
+    def span_of(self, groups: range) -> Range:
+        """The keys of some groups in a row."""
+        return Range(self.range_of(groups[0]).lo, self.range_of(groups[-1]).hi)
+
+    @property
+    def source(self) -> str:
+        """MySQL's SQL of a row's group."""
+        name = quote(self.column.name)
+        if self.end - self.first >= _LONG or self.end >= _LONG:
+            name = f"CAST({name} AS DECIMAL(21,0))"
+        return f"({name} - ({self.first})) DIV {self.width}"
+
+    @property
+    def lake(self) -> str:
+        """Spark's SQL of a row's group."""
+        name = as_sql_identifier(self.column.name)
+        wide = f"CAST({name} AS DECIMAL(21,0))"
+        inside = f"CAST(({wide} - ({self.first})) div {self.width} AS BIGINT)"
+        return (
+            f"CASE WHEN {name} < {self.first} THEN -1 WHEN {name} >= {self.end} THEN {self.count}"
+            f" ELSE {inside} END"
+        )
+
+    def queries(self, rows: int) -> Iterator[range]:
+        """The groups that one statement digests together, where the table has about so many
+        rows."""
+        per_group = max(1, rows // self.count)
+        together = max(1, QUERY_ROWS // per_group)
+        for start in range(0, self.count, together):
+            yield range(start, min(start + together, self.count))
+
+
+def plan_grid(column: Column, whole: Range, lowest: int, highest: int, rows: int) -> Grid:
+    """A grid over the keys that MySQL has within a range, ``lowest`` to ``highest``."""
+    groups = max(1, rows // GROUP_ROWS)
+    span = highest + 1 - lowest
+    return Grid(column, whole, lowest, highest + 1, max(1, -(-span // groups)))
+
+
+def bucket_count(rows: int) -> int:
+    """How many buckets the rows of a table without ordered keys are dealt into."""
+    return max(1, rows // GROUP_ROWS)
+
+
+def ordered_column(key: Sequence[Column]) -> Column | None:
+    """The key's first column, if both sides order it alike."""
+    return key[0] if key and key[0].data_type in INTEGERS else None
+
+
+def differing(source: Tallies, lake: Tallies) -> list[int]:
+    """The groups whose rows or digests differ, in order."""
+    groups = {*source, *lake}
+    return sorted(g for g in groups if source.get(g, NOTHING) != lake.get(g, NOTHING))
+
+
+def total(tallies: Tallies, groups: Sequence[int] | None = None) -> Tally:
+    """All groups together, or some."""
+    found = NOTHING
+    for group, tally in tallies.items():
+        if groups is None or group in groups:
+            found += tally
+    return found

@@ -1,0 +1,107 @@
+"""What a check found: verdicts per range, differences, and by what they can be doubted."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from pathlib import Path
+from typing import Literal
+
+import mirrorlake
+from mirrorlake.proof.differences import Difference
+from mirrorlake.proof.ranges import EVERYWHERE, Range, Tally
+
+Verdict = Literal["equal", "different", "undecided"]
+
+
+@dataclass(frozen=True)
+class Ask:
+    """What is to be checked: ``full``, ``next`` (the next chunk), or the rows of a ``partition``
+    (a day), of ``keys``, or that a condition (``where``) chooses."""
+
+    kind: Literal["full", "next", "partition", "keys", "where"] = "full"
+    day: date | None = None
+    keys: Range = EVERYWHERE
+    where: str = ""
+
+    def __str__(self) -> str:
+        told = {"partition": self.day, "keys": self.keys, "where": self.where}.get(self.kind)
+        return self.kind if told is None else f"{self.kind} {told}"
+
+
+@dataclass(frozen=True)
+class RangeProof:
+    """Both sides of one range: as many rows and the same digest, or not.
+
+    ``range`` is one of keys; None where all rows that were asked for are one range.
+    """
+
+    range: Range | None
+    source: Tally
+    lake: Tally
+    verdict: Verdict
+
+
+@dataclass(frozen=True)
+class Report:
+    """One check of one table.
+
+    Attributes:
+        ask, scope: what was asked for, and which rows of it were old enough.
+        verdict: different as soon as one difference is confirmed; undecided where candidates are
+            left that are none yet.
+        ranges: in the order of their keys.
+        waiting: rows that MySQL changed too late to be compared.
+        differences: confirmed ones, at most as many as were asked for; they hold values.
+        unlooked: further rows, or groups of rows, that differ and were not looked at.
+        undecided: reasons, and how many rows.
+        server, position, source_time: of MySQL just before the first read (UTC).
+        snapshot: of deduped; ``through``: the sequence number of the newest load in it.
+        seconds, bytes: how long it took, and what MySQL sent for it.
+        statements: by their name, the SQL of both sides.
+    """
+
+    table: str
+    ask: Ask
+    scope: str
+    verdict: Verdict
+    ranges: tuple[RangeProof, ...]
+    waiting: int
+    differences: tuple[Difference, ...]
+    unlooked: int
+    undecided: Mapping[str, int]
+    server: str
+    position: str
+    source_time: datetime
+    snapshot: int | None
+    through: int
+    started: datetime
+    seconds: float
+    bytes: int
+    statements: Mapping[str, str]
+    code: str = field(default_factory=lambda: code_version())
+
+    @property
+    def source(self) -> Tally:
+        return sum((r.source for r in self.ranges), Tally(0, 0))
+
+    @property
+    def lake(self) -> Tally:
+        return sum((r.lake for r in self.ranges), Tally(0, 0))
+
+
+@functools.cache
+def code_version() -> str:
+    """Mirrorlake's version, and a hash of the code that judges."""
+    told = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        told.update(path.name.encode() + b"\0" + path.read_bytes())
+    return f"{mirrorlake.__version__}+{told.hexdigest()[:12]}"
+
+
+def digest_text(tally: Tally) -> str:
+    """A digest as it is written down."""
+    return f"{tally.digest:024x}"

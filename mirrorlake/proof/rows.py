@@ -1,0 +1,114 @@
+"""A row's form and digest, as SQL of both sides, and what a group of rows amounts to.
+
+The digest of a row is the first 64 bits of the MD5 of its form; that of a group is the sum of its
+rows' digests, a whole number that no order changes. Beside it stands the number of rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from mirrorlake.errors import ProofError
+from mirrorlake.lake.catalog import as_sql_identifier
+from mirrorlake.mysql.introspect import Column
+from mirrorlake.proof.forms import ORIGINALS, SHORT, Form, form_of
+
+# Commas, lengths, and forms other than texts, each at its longest.
+_PER_CELL = 90
+
+
+@dataclass(frozen=True)
+class RowForm:
+    """The forms of a table's compared columns, in the server's order.
+
+    ``originals``: the lake's table keeps original texts.
+    """
+
+    cells: tuple[Form, ...]
+    originals: bool
+
+    @cached_property
+    def source(self) -> str:
+        """MySQL's SQL of a row's form."""
+        return f"CONCAT({_joined([cell.source for cell in self.cells])})"
+
+    @cached_property
+    def lake(self) -> str:
+        """Spark's SQL of a row's form; originals that no column accounts for change it."""
+        parts = _joined([cell.lake for cell in self.cells])
+        return f"concat({parts},{self.strays})"
+
+    @property
+    def strays(self) -> str:
+        """Spark's SQL of '', or of ``!`` where a row keeps originals of other columns, or two of
+        one."""
+        if not self.originals:
+            return "''"
+        kept = as_sql_identifier(ORIGINALS)
+        names = ",".join(_literal_of(cell) for cell in self.cells if cell.original)
+        known = (
+            f"size(array_distinct(filter(transform({kept}, x -> x.column),"
+            f" x -> array_contains(array({names}), x))))"
+            if names
+            else "0"
+        )
+        return (
+            f"CASE WHEN coalesce(array_size({kept}),0) = 0 THEN ''"
+            f" WHEN array_size({kept}) = {known} THEN '' ELSE '!' END"
+        )
+
+    @property
+    def source_digest(self) -> str:
+        return f"CAST(CONV(LEFT(MD5({self.source}),16),16,10) AS UNSIGNED)"
+
+    @property
+    def lake_digest(self) -> str:
+        return lake_number(self.lake, 16)
+
+
+def _literal_of(cell: Form) -> str:
+    from mirrorlake.proof.forms import lake_literal
+
+    return lake_literal(cell.name)
+
+
+def source_number(form: str, digits: int) -> str:
+    """MySQL's SQL of the first hexadecimal digits of a form's MD5, as a number."""
+    return f"CAST(CONV(LEFT(MD5({form}),{digits}),16,10) AS UNSIGNED)"
+
+
+def lake_number(form: str, digits: int) -> str:
+    """Spark's SQL of the same number."""
+    hashed = f"substr(md5(CAST({form} AS BINARY)),1,{digits})"
+    return f"CAST(conv({hashed},16,10) AS DECIMAL(20,0))"
+
+
+def _joined(forms: Sequence[str]) -> str:
+    return ",',',".join(forms)
+
+
+def row_form(columns: Sequence[Column], originals: bool, packet: int) -> RowForm:
+    """The form of a table's rows.
+
+    Args:
+        packet: the server's ``max_allowed_packet``: what a text may be as long as in its functions.
+
+    Raises:
+        TypeRefused: a column has no form.
+        ProofError: the server's packets are too small to write a row's form at all.
+    """
+    for short in (SHORT, 0):
+        if _longest(columns, short) <= packet:
+            return RowForm(tuple(form_of(c, originals, short) for c in columns), originals)
+    raise ProofError(
+        f"the server's max_allowed_packet ({packet}) is too small for {len(columns)} columns",
+        next_step="Raise max_allowed_packet in the server",
+    )
+
+
+def _longest(columns: Sequence[Column], short: int) -> int:
+    return sum(
+        _PER_CELL + (8 * (c.length or 0) if (c.length or 0) <= short else 0) for c in columns
+    )

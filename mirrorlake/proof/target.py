@@ -1,0 +1,182 @@
+"""What a check compares: one table of MySQL and one snapshot of its mirror; what is refused."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from pyiceberg.table import Table
+from pymysql.connections import Connection
+
+from mirrorlake.config import Config, SourceConfig, TableContract
+from mirrorlake.errors import ProofError, SchemaError, SourceError
+from mirrorlake.lake.catalog import Identifier, Lake
+from mirrorlake.ledger import MOVING, Ledger, Load
+from mirrorlake.mysql.connect import SourcePosition, read_position
+from mirrorlake.mysql.introspect import Column, SourceTable, read_table
+from mirrorlake.proof.forms import ORIGINALS
+from mirrorlake.proof.rows import RowForm, row_form
+from mirrorlake.proof.scope import Scope, settled_scope
+from mirrorlake.proof.source import read_packet
+from mirrorlake.schema import schema_version
+from mirrorlake.spark import LazySpark
+
+
+@dataclass(frozen=True)
+class Proving:
+    """What a proof needs besides its table."""
+
+    config: Config
+    lake: Lake
+    ledger: Ledger
+    spark: LazySpark
+
+
+@dataclass(frozen=True)
+class Mirror:
+    """A version of the mirror: deduped's snapshot (None: empty), and the newest load in it."""
+
+    identifier: Identifier
+    snapshot: int | None
+    load: Load
+
+
+@dataclass(frozen=True)
+class Target:
+    """One table, ready to be compared; ``position`` is the source's before anything is read."""
+
+    contract: TableContract
+    source: SourceConfig
+    table: SourceTable
+    key: tuple[Column, ...]
+    rows: RowForm
+    mirror: Mirror
+    scope: Scope
+    position: SourcePosition
+
+    @property
+    def name(self) -> str:
+        return self.contract.name
+
+    @property
+    def key_names(self) -> tuple[str, ...]:
+        return tuple(column.name for column in self.key)
+
+
+def resolve_target(
+    proving: Proving, contract: TableContract, connection: Connection[Any]
+) -> Target:
+    """The table as MySQL, the ledger and the lake have it now.
+
+    Raises:
+        SchemaError: MySQL has no such table, or the user may not read it whole; a column is missing
+            in the mirror or has another type there; the key is not unique in MySQL; the schema
+            changed since the load.
+        SourceError: another server answers than the one that was mirrored.
+        ProofError: nothing of the table is in the mirror yet.
+    """
+    source = proving.config.sources[contract.source]
+    table = read_table(connection, contract.database, contract.table)
+    columns = _columns(table, contract)
+    key = tuple(table.column(name) for name in contract.key)
+    if key and not table.has_unique([c.name for c in key]):
+        raise SchemaError(
+            f"table {contract.name}: MySQL does not keep ({', '.join(contract.key)}) unique and "
+            "NOT NULL, so rows can't be told apart by it",
+            table=contract.name,
+            next_step="Name the columns of its primary key or of a unique index over NOT NULL "
+            "columns",
+        )
+    _refuse_drift(proving.ledger, contract, columns)
+    mirror, found = read_mirror(proving, contract)
+    fields = {f.name: str(f.field_type).replace(" ", "") for f in found.schema().fields}
+    rows = row_form(columns, ORIGINALS in fields, read_packet(connection))
+    _check_columns(contract, key, rows, fields)
+    position = read_position(connection)
+    _refuse_other_server(contract, mirror.load, position)
+    scope = settled_scope(table, contract, source, mirror.load)
+    return Target(contract, source, table, key, rows, mirror, scope, position)
+
+
+def read_mirror(proving: Proving, contract: TableContract) -> tuple[Mirror, Table]:
+    """The newest version of deduped, and the newest load that it surely holds.
+
+    Raises:
+        ProofError: there is none.
+    """
+    ledger = proving.ledger
+    # First the ledger, then the lake: the snapshot holds at least these loads.
+    folded = ledger.folded_loads(contract.name, "deduped")
+    loads = [
+        load
+        for load in ledger.successful_loads(contract.name)
+        if load.seq in folded and load.window.kind in MOVING
+    ]
+    identifier = Identifier(contract.namespaces.deduped, contract.table)
+    table = proving.lake.load(identifier)
+    if table is None or not loads:
+        raise ProofError(
+            f"table {contract.name} is not mirrored yet: no load of it was folded",
+            table=contract.name,
+            next_step="Sync it first",
+        )
+    snapshot = table.current_snapshot()
+    return Mirror(identifier, snapshot.snapshot_id if snapshot else None, loads[-1]), table
+
+
+def _columns(table: SourceTable, contract: TableContract) -> tuple[Column, ...]:
+    hidden = {name.casefold() for name in contract.excluded}
+    return tuple(c for c in table.columns if c.name.casefold() not in hidden)
+
+
+def _refuse_drift(ledger: Ledger, contract: TableContract, columns: tuple[Column, ...]) -> None:
+    versions = ledger.schema_versions(contract.name)
+    now = schema_version(contract.table, [(c.name, c.column_type) for c in columns])
+    if not versions or versions[-1] == now:
+        return
+    added, other = now.changes_from(versions[-1])
+    changes = "; ".join([*(f"{name} was added" for name in added), *other])
+    raise SchemaError(
+        f"table {contract.name}: its schema changed in MySQL since it was loaded: {changes}",
+        table=contract.name,
+        next_step="Sync it first; what sync refuses, it explains",
+    )
+
+
+def _check_columns(
+    contract: TableContract, key: tuple[Column, ...], rows: RowForm, fields: dict[str, str]
+) -> None:
+    """Forms are compared as texts: a value of another type must not pass for the right one."""
+    keys = {column.name for column in key}
+    for cell in sorted(rows.cells, key=lambda cell: cell.name not in keys):
+        what = "key column" if cell.name in keys else "column"
+        there = fields.get(cell.name)
+        if there == cell.iceberg:
+            continue
+        words = f"is {there} there, not {cell.iceberg}" if there else "is missing there"
+        raise SchemaError(
+            f"table {contract.name}: the mirror can't be compared: {what} {cell.name} {words}",
+            table=contract.name,
+            column=cell.name,
+            next_step="Somebody changed the lake table: drop it, then sync: it is rebuilt from raw",
+        )
+    strange = sorted({*fields} - {cell.name for cell in rows.cells} - {ORIGINALS})
+    if strange:
+        raise SchemaError(
+            f"table {contract.name}: the mirror has columns that are not mirrored: "
+            f"{', '.join(strange)}",
+            table=contract.name,
+            column=strange[0],
+            next_step="Somebody changed the lake table: drop it, then sync: it is rebuilt from raw",
+        )
+
+
+def _refuse_other_server(contract: TableContract, load: Load, now: SourcePosition) -> None:
+    if load.receipt is not None and load.receipt.server != now.server:
+        raise SourceError(
+            f"source {contract.source} is now server {now.server}; table {contract.name} was read "
+            f"from {load.receipt.server}",
+            source=contract.source,
+            table=contract.name,
+            next_step="Point the contract back, or mirror the new server into other namespaces",
+        )

@@ -1,0 +1,277 @@
+"""The exact check against a real MariaDB: every kind of fault, planted in the lake, is named."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from mirrorlake.cli import cli
+from mirrorlake.errors import ConfigError, MirrorlakeError, ProofError, SchemaError
+from mirrorlake.proof.keep import prove_table, teller_of
+from mirrorlake.proof.ranges import Range
+from mirrorlake.proof.report import Ask, Report
+from mirrorlake.proof.target import Proving
+from mirrorlake.sync import Engine
+
+Sql = Callable[..., Any]
+EngineFor = Callable[..., Engine]
+LONG_AGO = "2020-01-01 00:00:00"
+INCREMENTAL = {"mode": "incremental", "key": ["id"], "cursor": "modified_at"}
+
+
+def proving(engine: Engine) -> Proving:
+    return Proving(engine.config, engine.lake, engine.ledger, engine.spark)
+
+
+def checked(engine: Engine, table: str, ask: Ask | None = None, **more: Any) -> Report:
+    return prove_table(proving(engine), engine.config.table(table), ask or Ask(), **more)[0]
+
+
+def told(engine: Engine, table: str, report: Report, *, shown: bool = False) -> list[str]:
+    teller = teller_of(engine.config, engine.config.table(table), shown=shown)
+    return sorted(line for d in report.differences for line in teller.tell(d))
+
+
+def mirrored(engine_for: EngineFor, sql: Sql, rows: int = 40, **contract: Any) -> Engine:
+    """A table of old rows, mirrored."""
+    sql(
+        "CREATE TABLE t (id BIGINT PRIMARY KEY, a VARCHAR(20), b VARCHAR(20), x DOUBLE, "
+        "modified_at DATETIME NOT NULL, KEY (modified_at))",
+        f"INSERT INTO t SELECT seq, CONCAT('a', seq), '', IF(seq = 7, -0e0, 0), '{LONG_AGO}' "
+        f"FROM seq_1_to_{rows}",
+        "ANALYZE TABLE t",
+    )
+    engine = engine_for({"t": {**INCREMENTAL, **contract}})
+    engine.sync(engine.config.table("t"))
+    return engine
+
+
+def plant(engine: Engine, database: str, *statements: str) -> None:
+    for statement in statements:
+        engine.spark.get().sql(statement.format(t=f"lake.s_{database}.t"))
+
+
+def test_every_kind_of_fault_is_named(database: str, sql: Sql, engine_for: EngineFor) -> None:
+    engine = mirrored(engine_for, sql)
+    assert checked(engine, "t").verdict == "equal"
+    plant(
+        engine,
+        database,
+        "UPDATE {t} SET a = CASE id WHEN 1 THEN 'A1' WHEN 2 THEN 'a2 ' WHEN 4 THEN b ELSE a END, "
+        "b = CASE id WHEN 3 THEN NULL WHEN 4 THEN a ELSE b END, "
+        "x = CASE id WHEN 7 THEN 0.0 ELSE x END, "
+        "modified_at = CASE id WHEN 8 THEN modified_at + INTERVAL 1 HOUR ELSE modified_at END "
+        "WHERE id < 9",
+        "DELETE FROM {t} WHERE id = 9",
+        "INSERT INTO {t} SELECT explode(array(id, 99, -5)), a, b, x, modified_at, _mirror_original "
+        "FROM {t} WHERE id = 10",
+    )
+    report = checked(engine, "t")
+    assert report.verdict == "different"
+    between = "does not match between MySQL"
+    assert told(engine, "t", report) == sorted(
+        [
+            f"changed (id=1): `a` {between} (val='a1') and the lake (val='A1')",
+            f"changed (id=2): `a` {between} (val='a2') and the lake (val='a2 ')",
+            f"changed (id=3): `b` {between} (val='') and the lake (val=NULL)",
+            f"changed (id=4): `a` {between} (val='a4') and the lake (val='')",
+            f"changed (id=4): `b` {between} (val='') and the lake (val='a4')",
+            f"changed (id=7): `x` {between} (val=-0) and the lake (val=0.0)",
+            f"changed (id=8): `modified_at` {between} (val=2020-01-01 00:00:00) "
+            "and the lake (val=2020-01-01 01:00:00)",
+            "missing (id=9): MySQL has this row, the lake has not",
+            "extra: a second row (id=10): the lake has this row",
+            "extra: gone from MySQL (id=-5): the lake has this row",
+            "extra: gone from MySQL (id=99): the lake has this row",
+        ]
+    )
+
+
+def test_a_part_is_checked_alone(database: str, sql: Sql, engine_for: EngineFor) -> None:
+    engine = mirrored(engine_for, sql)
+    plant(engine, database, "UPDATE {t} SET a = 'other' WHERE id = 30")
+    assert checked(engine, "t", Ask("keys", keys=Range(1, 30))).verdict == "equal"
+    assert checked(engine, "t", Ask("keys", keys=Range(30, 31))).verdict == "different"
+    assert checked(engine, "t", Ask("where", where="id < 20")).source.rows == 19
+    by_text = checked(engine, "t", Ask("where", where="a = 'A30'"))
+    # MySQL's collation chooses the row, Spark's does not: it is compared all the same.
+    assert told(engine, "t", by_text)[0].startswith("changed (id=30)")
+    day = checked(engine, "t", Ask("partition", day=date(2020, 1, 1)))
+    assert (day.verdict, day.source.rows) == ("different", 40)
+
+
+def test_chunks_go_round_and_a_failed_one_is_asked_again(
+    database: str, sql: Sql, engine_for: EngineFor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = mirrored(engine_for, sql)
+    from mirrorlake.proof import check
+
+    monkeypatch.setattr(check, "CHUNK_ROWS", 15)
+    seen: list[str] = []
+    for _ in range(4):
+        if len(seen) == 1:
+            sql("RENAME TABLE t TO away")
+            with pytest.raises(SchemaError, match="has no table"):
+                checked(engine, "t", Ask("next"))
+            sql("RENAME TABLE away TO t")
+        report = checked(engine, "t", Ask("next"))
+        assert report.verdict == "equal"
+        seen.append(str(report.ask.keys))
+    assert seen[0].startswith("..")
+    assert seen[1].startswith(seen[0].removeprefix(".."))
+    assert "" in {keys.rpartition("..")[2] for keys in seen}, "the last chunk is open above"
+    proofs = engine.ledger.proofs(engine.config.table("t").name)
+    assert sum(p.source_rows for p in proofs[:3]) == 40
+    assert all(p.code and p.server and p.source_digest == p.lake_digest for p in proofs)
+
+
+def test_what_moves_waits_and_what_is_gone_is_told(
+    database: str, sql: Sql, engine_for: EngineFor
+) -> None:
+    engine = mirrored(engine_for, sql)
+    sql(
+        "UPDATE t SET a = 'new', modified_at = UTC_TIMESTAMP() WHERE id IN (1, 2)",
+        "INSERT INTO t VALUES (50, 'new', '', 0, UTC_TIMESTAMP())",
+    )
+    report = checked(engine, "t")
+    assert (report.verdict, report.waiting) == ("equal", 3)
+    # A change that moves no cursor is a difference, and so is a row that is gone.
+    sql("UPDATE t SET a = 'quiet' WHERE id = 5", "DELETE FROM t WHERE id = 6")
+    report = checked(engine, "t")
+    assert told(engine, "t", report) == [
+        "changed (id=5): `a` does not match between MySQL (val='quiet') and the lake (val='a5')",
+        "extra: gone from MySQL (id=6): the lake has this row",
+    ]
+
+
+def test_a_full_copy_that_mysql_left_behind_is_not_decided(
+    database: str, sql: Sql, engine_for: EngineFor
+) -> None:
+    engine = mirrored(engine_for, sql)
+    contract = {"mode": "full", "key": ["id"]}
+    engine = engine_for({"t": contract})
+    engine.sync(engine.config.table("t"))
+    sql("UPDATE t SET a = 'later' WHERE id = 5")
+    report = checked(engine, "t")
+    assert report.verdict == "undecided"
+    assert "sync, then check again" in next(iter(report.undecided))
+    engine.sync(engine.config.table("t"))
+    assert checked(engine, "t").verdict == "equal"
+    plant(engine, database, "UPDATE {t} SET a = 'by hand' WHERE id = 5")
+    assert checked(engine, "t").verdict == "different"
+
+
+def test_keys_that_the_server_calls_equal(database: str, sql: Sql, engine_for: EngineFor) -> None:
+    sql(
+        "CREATE TABLE t (k VARCHAR(20) COLLATE utf8mb4_general_ci PRIMARY KEY, v INT, "
+        "modified_at DATETIME NOT NULL, KEY (modified_at))",
+        f"INSERT INTO t VALUES ('a', 1, '{LONG_AGO}'), ('ß', 2, '{LONG_AGO}'), "
+        f"('c', 3, '{LONG_AGO}'), ('', 4, '{LONG_AGO}')",
+    )
+    engine = engine_for({"t": {**INCREMENTAL, "key": ["k"]}})
+    engine.sync(engine.config.table("t"))
+    assert checked(engine, "t").verdict == "equal"
+    plant(
+        engine,
+        database,
+        "UPDATE {t} SET k = 'A' WHERE k = 'a'",
+        "UPDATE {t} SET v = 9 WHERE k = 'c'",
+    )
+    assert told(engine, "t", checked(engine, "t")) == [
+        "changed (k='a'): `k` does not match between MySQL (val='a') and the lake (val='A')",
+        "changed (k='c'): `v` does not match between MySQL (val=3) and the lake (val=9)",
+    ]
+    with pytest.raises(ConfigError, match="does not begin with an integer"):
+        checked(engine, "t", Ask("keys", keys=Range(1, 2)))
+
+
+def test_without_a_key_rows_are_a_multiset(database: str, sql: Sql, engine_for: EngineFor) -> None:
+    sql(
+        "CREATE TABLE t (a INT, b VARCHAR(9))",
+        "INSERT INTO t VALUES (1, 'x'), (1, 'x'), (1, 'x'), (2, NULL), (3, 'y')",
+    )
+    engine = engine_for({"t": {"mode": "full"}})
+    engine.sync(engine.config.table("t"))
+    assert checked(engine, "t").verdict == "equal"
+    plant(
+        engine,
+        database,
+        "DELETE FROM {t} WHERE a = 3",
+        "INSERT INTO {t} VALUES (1, 'x')",
+        "UPDATE {t} SET b = '' WHERE a = 2",
+    )
+    assert told(engine, "t", checked(engine, "t")) == [
+        "extra: gone from MySQL (a=2, b=''): the lake has this row",
+        "extra: not so often in MySQL (a=1, b='x'): the lake has this row",
+        "missing (a=2, b=NULL): MySQL has this row, the lake has not",
+        "missing (a=3, b='y'): MySQL has this row, the lake has not",
+    ]
+
+
+def test_personal_values_are_told_as_keyed_digests(
+    database: str, sql: Sql, engine_for: EngineFor, tmp_path: Path
+) -> None:
+    engine = mirrored(engine_for, sql, columns={"a": {"pii": "drop"}, "b": {"pci": "never"}})
+    plant(engine, database, "UPDATE {t} SET a = 'secret' WHERE id = 3")
+    report, path = prove_table(proving(engine), engine.config.table("t"), Ask(), tmp_path)
+    [line] = told(engine, "t", report)
+    assert line.count("keyed digest") == 2
+    assert "secret" in told(engine, "t", report, shown=True)[0]
+    evidence = path.read_text("utf-8")
+    assert "secret" not in evidence
+    assert "'a3'" not in evidence
+    assert line in json.loads(evidence)["differences"]
+
+
+def test_what_cannot_be_compared_is_an_error(
+    database: str, sql: Sql, engine_for: EngineFor, tmp_path: Path
+) -> None:
+    engine = engine_for({"t": INCREMENTAL})
+    sql(
+        "CREATE TABLE t (id BIGINT PRIMARY KEY, a VARCHAR(20), b VARCHAR(20), x DOUBLE, "
+        "modified_at DATETIME NOT NULL, KEY (modified_at))"
+    )
+    with pytest.raises(ProofError, match="not mirrored yet"):
+        checked(engine, "t")
+    sql("DROP TABLE t")
+    engine = mirrored(engine_for, sql)
+    blocked = tmp_path / "file"
+    blocked.touch()
+    with pytest.raises(ProofError, match="evidence folder"):
+        checked(engine, "t", evidence=blocked)
+    sql("ALTER TABLE t DROP PRIMARY KEY")
+    with pytest.raises(SchemaError, match="does not keep \\(id\\) unique"):
+        checked(engine, "t")
+    sql("ALTER TABLE t ADD PRIMARY KEY (id)")
+    plant(engine, database, "ALTER TABLE {t} RENAME COLUMN id TO was_id")
+    with pytest.raises(SchemaError, match="key column id is missing there"):
+        checked(engine, "t")
+    sql("DROP TABLE t")
+    with pytest.raises(MirrorlakeError, match="has no table"):
+        checked(engine, "t")
+    assert engine.ledger.proofs(engine.config.table("t").name) == []
+
+
+def test_the_command_says_it_with_its_exit_code(
+    database: str, sql: Sql, engine_for: EngineFor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = mirrored(engine_for, sql)
+    monkeypatch.setattr("mirrorlake.sync.LazySpark", lambda *_: engine.spark)
+    monkeypatch.setattr("mirrorlake.sync.Engine.close", lambda _: None)
+    config = ["--config", str(engine.config.path)]
+    runner = CliRunner()
+    assert runner.invoke(cli, ["check", "t", *config]).exit_code == 0
+    plant(engine, database, "UPDATE {t} SET a = 'x' WHERE id = 3")
+    found = runner.invoke(cli, ["check", "t", "--json", *config])
+    assert found.exit_code == 9
+    assert json.loads(found.output)["differences"][0].startswith("changed (id=3): `a`")
+    bad = runner.invoke(cli, ["check", "t", "--keys", "a..b", *config])
+    assert isinstance(bad.exception, ConfigError)
+    proofs = json.loads(runner.invoke(cli, ["proof", "t", "--all", "--json", *config]).output)
+    assert [p["verdict"] for p in proofs] == ["equal", "different"]
