@@ -12,6 +12,8 @@ MODE_TAG = "mirrorlake/mode"
 LOAD_TAG = "mirrorlake/load"
 """Of a run: ``live`` loads what is new, whatever day was asked for; ``daily`` loads the asked day
 again and then what is new. Without it, past days are loaded again and the open day is live."""
+ACCEPT_TAG = "mirrorlake/accept-smaller"
+"""Of a run, ``true``: full copies are taken that are far smaller than the last ones."""
 
 
 def asset_key(layer: str, contract: TableContract) -> dg.AssetKey:

@@ -12,7 +12,7 @@ from pyiceberg.table import Table
 
 from assets.cleanup import cleanup_key
 from assets.days import refused_days, spans, today
-from assets.keys import LOAD_TAG, asset_key
+from assets.keys import ACCEPT_TAG, LOAD_TAG, asset_key
 from mirrorlake.backlog import find_due
 from mirrorlake.config import TableContract
 from mirrorlake.errors import ConfigError, LeaseHeld, MirrorlakeError
@@ -42,11 +42,12 @@ def load_table(context: dg.AssetExecutionContext, contract: TableContract) -> Ev
     Days that can't be loaded fail the step with their reason, after the others were loaded.
     """
     asked = context.run.tags.get(LOAD_TAG)
+    accept = context.run.tags.get(ACCEPT_TAG) == "true"
     with told(context.retry_number):
         engine: Engine = context.resources.engine.engine
         days = [date.fromisoformat(key) for key in context.partition_keys]
         held = raw_days(engine.lake, engine.ledger, contract)
-        done = _load_days(engine, contract, days, set(held), asked)
+        done = _load_days(engine, contract, days, set(held), asked, accept_smaller=accept)
         if len(done.refused) == len(days) and not done.results:
             raise _refusal(contract, done.refused)
         held = raw_days(engine.lake, engine.ledger, contract)
@@ -77,11 +78,13 @@ def _load_days(
     days: Sequence[date],
     held: set[date],
     asked: str | None,
+    *,
+    accept_smaller: bool,
 ) -> Loaded:
     """The loads that these days take, as few as there can be."""
     open_day = today()
     if asked == "live":
-        return Loaded([engine.load(contract)])
+        return Loaded([engine.load(contract, accept_smaller=accept_smaller)])
     done = Loaded(refused=refused_days(contract, days, held, open_day))
     wanted = [day for day in days if day not in done.refused]
     if asked == "daily":
@@ -93,7 +96,7 @@ def _load_days(
             except ConfigError as error:
                 done.refused.update({d: str(error) for d in wanted if first <= d <= last})
     if open_day in wanted or asked == "daily":
-        done.results.append(engine.load(contract))
+        done.results.append(engine.load(contract, accept_smaller=accept_smaller))
     return done
 
 

@@ -58,6 +58,7 @@ from mirrorlake.reload import (
     replace_small_loads,
 )
 from mirrorlake.resume import Cut, basis_of, files_of, find_cut, plan_cut, start_of
+from mirrorlake.shrink import refuse_smaller
 from mirrorlake.spark import LazySpark
 from mirrorlake.tasks import Pace, Progress, receipt_to_json, run_chunks
 from mirrorlake.windows import days_of, replaced_from
@@ -80,6 +81,8 @@ class Loading:
     progress: Progress | None = None
     server: str = ""
     """The server that the load was planned on, and that must answer every chunk; '' for any."""
+    accept_smaller: bool = False
+    """Whether a full copy is taken that is far smaller than the last one."""
     oldest_open: datetime | None = None
     """When (UTC) the oldest writing transaction began that was open before the first read."""
 
@@ -114,8 +117,8 @@ def load_window(
     not read again.
 
     Raises:
-        SourceError: MySQL failed, or another server answered. What was read of several chunks
-            stays for the next run.
+        SourceError: MySQL failed, or another server answered: what was read of several chunks
+            stays for the next run. Or a full copy is far smaller than the last one.
         SchemaError: the table's schema changed while it was read; nothing was committed.
         CommitConflict: the raw table moved; nothing was committed.
         LeaseHeld: another run took the table over; nothing was committed.
@@ -135,6 +138,8 @@ def load_window(
                 failpoint("chunks.planned")
         chunks = _chunk_plans(plan, load, table, loading.server, cut.bounds)
         _read_chunks(plan, load, loading, cut, chunks, receipts)
+        if not loading.accept_smaller:
+            refuse_smaller(plan, load, ledger, receipts)
         replacement = _replacement(plan, load, loading, chunks[0], receipts)
         receipts.extend(replacement.receipts)
         _check_schema_held(connection, plan)

@@ -115,20 +115,33 @@ class Engine:
         check_rules(plan, self.config.privacy.hash_key)
         return plan
 
-    def sync(self, contract: TableContract, progress: Progress | None = None) -> SyncResult:
+    def sync(
+        self,
+        contract: TableContract,
+        progress: Progress | None = None,
+        *,
+        accept_smaller: bool = False,
+    ) -> SyncResult:
         """Load the next window of a table and fold it: raw, then deduped, then clean.
 
         Whatever a dead run left is put right first. A failure leaves every layer as it was, or a
-        step further; the next sync goes on from there.
+        step further; the next sync goes on from there. ``accept_smaller`` takes a full copy that is
+        far smaller than the last one.
 
         Raises:
             MirrorlakeError: see the errors of planning, loading and folding.
         """
-        return self._chain(contract, progress, fold=True)
+        return self._chain(contract, progress, fold=True, accept_smaller=accept_smaller)
 
-    def load(self, contract: TableContract, progress: Progress | None = None) -> SyncResult:
+    def load(
+        self,
+        contract: TableContract,
+        progress: Progress | None = None,
+        *,
+        accept_smaller: bool = False,
+    ) -> SyncResult:
         """`sync` without its fold: only raw moves."""
-        return self._chain(contract, progress, fold=False)
+        return self._chain(contract, progress, fold=False, accept_smaller=accept_smaller)
 
     def reload(
         self, contract: TableContract, first: date, last: date, progress: Progress | None = None
@@ -168,6 +181,7 @@ class Engine:
         *,
         fold: bool,
         days: tuple[date, date] | None = None,
+        accept_smaller: bool = False,
     ) -> SyncResult:
         started = time.monotonic()
         self.refuse_held(contract.source)
@@ -175,7 +189,10 @@ class Engine:
         with session(source, contract.database) as connection:
             plan = self.plan(contract, connection)
             with self.lease(contract) as lease:
-                loading = Loading(self.ledger, self.lake, self.spark, lease, self.run_id, progress)
+                loading = Loading(
+                    *(self.ledger, self.lake, self.spark, lease, self.run_id, progress),
+                    accept_smaller=accept_smaller,
+                )
                 settled = self._settle(contract)
                 loads = self._load(connection, plan, loading, days)
                 folded = fold_table(plan, self._folding(lease)) if fold else ()

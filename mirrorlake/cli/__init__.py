@@ -24,7 +24,7 @@ from mirrorlake.cli import show
 from mirrorlake.cli.proof import check, proof
 from mirrorlake.cli.upkeep import backfill, gaps, hold, ledger, recover
 from mirrorlake.config import Config, TableContract, config_schema, load_config
-from mirrorlake.errors import MirrorlakeError, SourceHeld
+from mirrorlake.errors import ConfigError, MirrorlakeError, SourceHeld
 
 if TYPE_CHECKING:
     from mirrorlake.ledger import Ledger
@@ -99,13 +99,25 @@ def doctor(config_path: Path, as_json: bool) -> None:
 @click.argument("tables", nargs=-1)
 @show.config_option
 @show.json_option
-def sync(tables: Sequence[str], config_path: Path, as_json: bool) -> None:
+@click.option(
+    "--accept-smaller",
+    is_flag=True,
+    help="Take full copies of TABLES that are far smaller than their last.",
+)
+def sync(tables: Sequence[str], config_path: Path, as_json: bool, accept_smaller: bool) -> None:
     """Mirror TABLES (all by default): load the next window, fold it, refresh clean.
 
     A table that fails does not stop the others.
     """
     config = load_config(config_path)
-    results, stopped = sync_tables(config, config.chosen(tables), quiet=as_json)
+    if accept_smaller and not tables:
+        raise ConfigError(
+            "--accept-smaller is for tables that somebody has looked at",
+            next_step="Name them: mirrorlake sync TABLE --accept-smaller",
+        )
+    results, stopped = sync_tables(
+        config, config.chosen(tables), quiet=as_json, accept_smaller=accept_smaller
+    )
     held = [(t, e) for t, e in stopped if isinstance(e, SourceHeld)]
     failures = [(t, e) for t, e in stopped if not isinstance(e, SourceHeld)]
     if as_json:
@@ -125,7 +137,11 @@ def sync(tables: Sequence[str], config_path: Path, as_json: bool) -> None:
 
 
 def sync_tables(
-    config: Config, chosen: Sequence[TableContract], *, quiet: bool = False
+    config: Config,
+    chosen: Sequence[TableContract],
+    *,
+    quiet: bool = False,
+    accept_smaller: bool = False,
 ) -> tuple[list[Any], list[tuple[str, MirrorlakeError]]]:
     """Sync tables one after the other with progress bars; their results, and the failures by
     table."""
@@ -138,7 +154,8 @@ def sync_tables(
         for contract in chosen:
             task = progress.add_task(contract.name, total=None)
             try:
-                results.append(engine.sync(contract, show.reporter(progress, task)))
+                report = show.reporter(progress, task)
+                results.append(engine.sync(contract, report, accept_smaller=accept_smaller))
             except MirrorlakeError as error:
                 failures.append((contract.name, error))
             progress.remove_task(task)

@@ -76,6 +76,8 @@ class TableContract(Section):
     clean: Clean = "view"
     freshness: Freshness | None = None
     owners: tuple[str, ...] = ()
+    shrink_limit: float | None = 0.9
+    """The share of its rows by which a full copy may not be smaller than the last; None: any."""
     columns: Mapping[str, ColumnRule] = {}
     namespaces: Namespaces
 

@@ -50,6 +50,8 @@ _MESSAGES: Final = {
     "string_type": "a text is expected; put quotes around a name like null",
     "int_type": "a whole number is expected",
     "int_parsing": "a whole number is expected",
+    "float_type": "a number is expected",
+    "float_parsing": "a number is expected",
     "time_delta_type": "a duration is expected, like 15s, 30m, 1h or 2d",
     "too_short": "is empty",
 }
@@ -238,9 +240,10 @@ def _contract(
         key=table.key,
         cursor=table.cursor,
         created=table.created,
-        # `null` takes the default of these two away; the others can't be null.
+        # `null` takes the default of these three away; the others can't be null.
         start=table.start if "start" in written else defaults.start,
         freshness=table.freshness if "freshness" in written else defaults.freshness,
+        shrink_limit=(table.shrink_limit if "shrink_limit" in written else defaults.shrink_limit),
         overlap=defaults.overlap if table.overlap is None else table.overlap,
         overlap_keys=defaults.overlap_keys if table.overlap_keys is None else table.overlap_keys,
         settle=defaults.settle if table.settle is None else table.settle,

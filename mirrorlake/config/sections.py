@@ -42,6 +42,7 @@ from mirrorlake.config.fields import (
 Mode: TypeAlias = Literal["append", "incremental", "full"]
 Clean: TypeAlias = Literal["view", "table"]
 PiiRule: TypeAlias = Literal["drop", "null", "hash", "mask"]
+ShrinkLimit: TypeAlias = Annotated[float, Field(gt=0, le=1)]
 VERSION: Final = 1
 HASH_KEY_LENGTH: Final = 16
 
@@ -167,6 +168,10 @@ class DefaultsConfig(Section):
     never."""
     owners: tuple[Owner, ...] = ()
     """Who is asked about a table: e-mail addresses, or ``team:<name>``."""
+    shrink_limit: ShrinkLimit | None = 0.9
+    """The share of its rows by which a ``full`` copy may not be smaller than the last one, nor may
+    it be empty: it stops before anything is committed, and is taken when a person says so.
+    ``null``: every copy is taken."""
 
 
 class TlsConfig(Section):
@@ -259,6 +264,8 @@ class TableSection(Section):
     """When this table counts as late; ``null``: never."""
     owners: tuple[Owner, ...] | None = None
     """Who is asked about this table: e-mail addresses, or ``team:<name>``."""
+    shrink_limit: ShrinkLimit | None = None
+    """The same for this table, where its mode is ``full``; ``null``: every copy is taken."""
     columns: dict[MysqlName, ColumnRule] = {}
     """The columns that need a rule; every other column is mirrored as it is."""
 
@@ -282,7 +289,9 @@ def _mode_findings(table: TableSection) -> Iterable[tuple[str, str]]:
         for field in ("overlap", "overlap_keys"):
             if getattr(table, field) is not None:
                 yield field, f"mode full reads the whole table: remove {field}"
-    elif table.cursor is None:
+    elif "shrink_limit" in table.model_fields_set:
+        yield "shrink_limit", f"mode {table.mode} makes no copies to compare: remove shrink_limit"
+    if table.mode != "full" and table.cursor is None:
         yield "cursor", f"mode {table.mode} needs the column that moves when a row does"
 
 

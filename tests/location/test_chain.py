@@ -107,6 +107,8 @@ STEPS: list[dict[str, Any]] = [
         ],
     },
     {"tables": [], "model": "orders"},
+    {"tables": ["kinds"], "day": str(TODAY), "sql": ["DELETE FROM shop.kinds"]},
+    {"tables": ["kinds"], "day": str(TODAY), "tags": {"mirrorlake/accept-smaller": "true"}},
 ]
 
 
@@ -260,6 +262,18 @@ def test_the_daily_run_loads_the_day_again_and_then_what_is_new(
     kinds = daily["made"]["raw/s/shop/kinds"][str(YESTERDAY)]
     assert kinds["window"] == "full"
     assert "a past day's copy can't be made" in kinds["not loaded again"]
+
+
+def test_an_empty_copy_stops_until_a_run_says_that_it_is_right(runs: list[dict[str, Any]]) -> None:
+    stopped, taken = runs[12:14]
+    assert list(stopped["failed"]) == ["raw__s__shop__kinds"]
+    said = stopped["failed"]["raw__s__shop__kinds"]
+    assert "the copy has 0 rows" in said
+    assert "mirrorlake/accept-smaller: true" in said
+    assert stopped["tried again"] == []
+    assert stopped["made"] == {}
+    assert taken["success"], taken["failed"]
+    assert taken["made"]["deduped/s/shop/kinds"][str(TODAY)]["dagster/row_count"] == 0
 
 
 def test_a_live_run_that_midnight_overtook_is_still_live(runs: list[dict[str, Any]]) -> None:

@@ -124,6 +124,21 @@ def test_freshness_and_owners_have_defaults_that_a_table_replaces(tmp_path: Path
     assert (c.freshness.warn_after, c.freshness.fail_after) == (None, timedelta(hours=2))
 
 
+def test_a_shrink_limit_of_a_tables_own(tmp_path: Path) -> None:
+    contracts = """
+    databases:
+      d:
+        tables:
+          a: {mode: full}
+          b: {mode: full, shrink_limit: null}
+          c: {mode: full, shrink_limit: 1}
+"""
+    limits = [t.shrink_limit for t in load(tmp_path, one_source() + contracts).tables]
+    assert limits == [0.9, None, 1.0]
+    config = load(tmp_path, "defaults: {shrink_limit: 0.5}\n" + one_source() + contracts)
+    assert [t.shrink_limit for t in config.tables] == [0.5, None, 1.0]
+
+
 def test_paths_are_relative_to_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = load(tmp_path, WHOLE)
     assert config.lake.warehouse == str(tmp_path / "lake dir/ünï")
