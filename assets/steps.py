@@ -231,6 +231,7 @@ def _load_metadata(done: Sequence[SyncResult]) -> dict[str, Any]:
         "bytes": sum(r.bytes for r in done),
         "files": sum(r.files for r in done),
         "seconds": round(sum(r.seconds for r in done), 2),
+        "longest query (s)": max(r.longest_query for r in done),
         "originals kept": sum(r.originals for r in done),
         "rows dated in the future": sum(r.future for r in done),
         "keys looked up": sum(r.looked_up for r in done),

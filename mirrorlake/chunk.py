@@ -34,8 +34,11 @@ from mirrorlake.lake.tables import (
     SEQ,
 )
 from mirrorlake.mysql.calendar import dates_of, datetimes_of
+from mirrorlake.mysql.calm import await_calm
 from mirrorlake.mysql.connect import SourcePosition, quote, read_position, session
+from mirrorlake.mysql.guard import mark
 from mirrorlake.mysql.read import BATCH_ROWS, WITNESS, read_batches, witness
+from mirrorlake.mysql.route import Heed
 from mirrorlake.schema import Exact
 
 # What is made exact at once, at most (and at least one batch).
@@ -61,6 +64,7 @@ class ChunkPlan:
         iceberg: the raw table's schema as Iceberg's JSON: what files' metrics are told by.
         retry, task: which reading of the chunk this is: files of two readings never share a name.
         batch_rows: how many rows are held at once while they are read.
+        braked: whether the reader must be kept from running ahead of the files: rows may be large.
         key_expression: SQL of the key under the server's collation, where texts that differ may be
             equal keys; None where the key's columns tell keys apart by themselves.
     """
@@ -84,8 +88,14 @@ class ChunkPlan:
     key_expression: str | None
     iceberg: str | None = None
     batch_rows: int = BATCH_ROWS
+    braked: bool = False
     retry: int = 0
     task: str = ""
+
+    @property
+    def name(self) -> str:
+        """``source.database.table``."""
+        return f"{self.source.name}.{self.database}.{self.table}"
 
     @property
     def stem(self) -> str:
@@ -122,16 +132,24 @@ Report = Callable[[int, int], None]
 """Called with (rows, bytes in Arrow) of every batch that was taken in."""
 
 
-def load_chunk(plan: ChunkPlan, report: Report | None = None) -> ChunkReceipt:
+def load_chunk(
+    plan: ChunkPlan, report: Report | None = None, heed: Heed | None = None
+) -> ChunkReceipt:
     """Read one chunk in one statement and write its files; on any failure its files are removed.
 
-    Rows are read, made exact and written batch by batch: memory does not grow with the chunk.
+    Rows are read, made exact and written batch by batch: memory does not grow with the chunk. A
+    server that is busy is waited for first, as its contract says.
+
+    Args:
+        heed: called while rows come, and are waited for; raises to give the chunk up.
 
     Raises:
         SourceError: MySQL was lost, refused, or another server answered.
+        SourceBusy: it did not come to rest.
         LakeError: a file could not be written.
     """
     with session(plan.source, plan.database) as connection:
+        await_calm(connection, plan.source, plan.name, plan.load_id)
         seen = read_position(connection)
     if plan.server and seen.server != plan.server:
         raise SourceError(
@@ -143,7 +161,7 @@ def load_chunk(plan: ChunkPlan, report: Report | None = None) -> ChunkReceipt:
     files = DayFiles(plan.storage, plan.location, plan.stem, plan.schema, plan.iceberg)
     tally = _Tally(plan, seen)
     try:
-        for found in _gathered(_read(plan, seen)):
+        for found in _gathered(_read(plan, seen, heed)):
             rows = _exact(plan, found, seen.position)
             tally.add(rows)
             files.add(rows)
@@ -156,7 +174,7 @@ def load_chunk(plan: ChunkPlan, report: Report | None = None) -> ChunkReceipt:
         raise LakeError(
             f"a data file of {plan.database}.{plan.table} could not be written: "
             f"{error.strerror or error}",
-            table=f"{plan.source.name}.{plan.database}.{plan.table}",
+            table=plan.name,
             next_step="See that the warehouse has room and can be written, then sync again",
         ) from error
     except BaseException:
@@ -236,7 +254,8 @@ def select_statement(plan: ChunkPlan, server: SourcePosition) -> str:
     filled = " + ".join(f"({quote(e.name)} IS NOT NULL)" for e in _projected(plan))
     parts.append(f"{witness(server, filled or '0')} AS {WITNESS}")
     where = f" WHERE {plan.where}" if plan.where else ""
-    return f"SELECT {', '.join(parts)} FROM {quote(plan.database)}.{quote(plan.table)}{where}"  # noqa: S608
+    table = f"{quote(plan.database)}.{quote(plan.table)}"
+    return f"SELECT /* {mark(plan.load_id)} */ {', '.join(parts)} FROM {table}{where}"  # noqa: S608
 
 
 def _projected(plan: ChunkPlan) -> list[Exact]:
@@ -245,11 +264,19 @@ def _projected(plan: ChunkPlan) -> list[Exact]:
     return [e for e in plan.columns if e.select != quote(e.name)]
 
 
-def _read(plan: ChunkPlan, seen: SourcePosition) -> Iterator[pa.Table]:
+def _read(plan: ChunkPlan, seen: SourcePosition, heed: Heed | None) -> Iterator[pa.Table]:
     """The chunk's rows as they arrive, as the server gives them; `_exact` makes them exact."""
     rows = 0
     statement = select_statement(plan, seen)
-    for batch in read_batches(plan.source, plan.database, statement, plan.batch_rows):
+    for batch in read_batches(
+        plan.source,
+        plan.database,
+        statement,
+        plan.batch_rows,
+        table=plan.name,
+        braked=plan.braked,
+        heed=heed,
+    ):
         rows += batch.num_rows
         yield pa.Table.from_batches([batch])
     if rows == 0:

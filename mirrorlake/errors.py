@@ -6,7 +6,9 @@
     ├── ConfigError        the contract file, a flag or an environment variable is wrong
     ├── MachineError       a piece of the machine is missing or broken (Java, a jar, a port)
     ├── SourceError        MySQL can't be reached, refuses us, or answers what we can't use
-    │   └── SourceHeld     a person asked us to leave the source alone for now
+    │   ├── SourceHeld     a person asked us to leave the source alone for now
+    │   ├── SourceBusy     the source has more to do than its contract lets us add to
+    │   └── ReadGivenUp    a read of ours stood in somebody's way, and was ended
     ├── SchemaError        a source table is not what its contract, or the lake, says it is
     │   └── TypeRefused    a column's type can't be kept exactly
     ├── LakeError          the catalog, a lake table or a file in it
@@ -76,6 +78,15 @@ class SourceError(MirrorlakeError):
 class SourceHeld(SourceError):
     """A person asked us to leave the source alone for now; what it changes meanwhile is read
     afterwards."""
+
+
+class SourceBusy(SourceError):
+    """The source did not come to rest while we waited; it was left alone."""
+
+
+class ReadGivenUp(SourceError):
+    """A read was ended because a change of its table waited for it, or old row versions piled
+    up."""
 
 
 class SchemaError(MirrorlakeError):

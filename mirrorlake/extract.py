@@ -7,6 +7,7 @@ run left.
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -45,6 +46,7 @@ from mirrorlake.lake.commit import (
 )
 from mirrorlake.lake.tables import DAY, ensure_raw_table, raw_schema
 from mirrorlake.ledger import ChunkedLoad, Lease, Ledger, Load, Receipt, Window
+from mirrorlake.mysql.guard import Guard
 from mirrorlake.mysql.introspect import read_table
 from mirrorlake.mysql.read import BATCH_ROWS
 from mirrorlake.plan import TablePlan, plan_table
@@ -85,6 +87,8 @@ class Loading:
     """Whether a full copy is taken that is far smaller than the last one."""
     oldest_open: datetime | None = None
     """When (UTC) the oldest writing transaction began that was open before the first read."""
+    shown: datetime | None = None
+    """Up to where (UTC) the load's reads show all that was committed; None: as its chunks say."""
 
 
 def settle_loads(ledger: Ledger, lake: Lake, table: str, namespace: str) -> list[Load]:
@@ -132,7 +136,9 @@ def load_window(
     receipts = list(cut.finished) if cut else []
     try:
         if cut is None:
-            cut = plan_cut(connection, plan, window, ROWS_PER_CHUNK, loading.oldest_open)
+            cut = plan_cut(connection, plan, window, ROWS_PER_CHUNK)
+            seen = {"oldest_open": loading.oldest_open, "shown": loading.shown}
+            cut = dataclasses.replace(cut, **seen)
             if cut.can_be_resumed:
                 ledger.plan_chunks(load, basis, start_of(cut), cut.bounds)
                 failpoint("chunks.planned")
@@ -199,12 +205,12 @@ def _read_chunks(
     pace = Pace(plan.name, load.load_id, plan.table.estimated_rows, loading.progress)
     done = {receipt.number for receipt in receipts}
     waiting = [chunk for chunk in chunks if chunk.number not in done]
-    connections = plan.source.connections
-    for found in run_chunks(waiting, plan.name, loading.spark, connections, pace):
-        receipts.append(found)
-        if cut.can_be_resumed:
-            loading.ledger.finish_chunk(load, found.number, receipt_to_json(found))
-            failpoint("chunks.recorded")
+    with Guard(plan.source, plan.table.database, plan.table.name, load.load_id) as guard:
+        for found in run_chunks(waiting, plan.name, loading.spark, pace, guard.heed):
+            receipts.append(found)
+            if cut.can_be_resumed:
+                loading.ledger.finish_chunk(load, found.number, receipt_to_json(found))
+                failpoint("chunks.recorded")
     pace.finish()
 
 

@@ -22,6 +22,7 @@ class History:
         mean_seconds, longest_seconds: from an attempt's start to its end, of successes; None
             without any.
         source_seconds: the longest query of each success, summed: what MySQL spent at least.
+        longest_query: seconds of the longest statement that read rows.
         reloads: successes that read whole days again.
         gone: keys that reloads found to be no more.
         last_error: the newest failure's words, None if nothing failed.
@@ -36,6 +37,7 @@ class History:
     mean_seconds: float | None
     longest_seconds: float | None
     source_seconds: float
+    longest_query: float
     reloads: int
     gone: int
     last_error: str | None
@@ -62,6 +64,7 @@ def history_of(table: str, loads: Sequence[Load], since: datetime) -> History:
         mean_seconds=round(mean(seconds), 2) if seconds else None,
         longest_seconds=round(max(seconds), 2) if seconds else None,
         source_seconds=round(sum(r.query_seconds for r in receipts), 2),
+        longest_query=max((r.query_seconds for r in receipts), default=0.0),
         reloads=sum(load.window.kind == "reload" for load in good),
         gone=sum(r.gone for r in receipts),
         last_error=bad[-1].error if bad else None,

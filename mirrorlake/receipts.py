@@ -26,6 +26,8 @@ def receipt_of(
         SchemaError: its chunks were answered by several servers.
     """
     first = min(chunks, key=lambda c: c.moment)
+    # Before the first chunk there may be a wait, and a replica shows the past.
+    moment = min(first.moment, cut.shown or first.moment)
     servers = {c.server for c in chunks}
     if len(servers) > 1:
         raise SchemaError(
@@ -39,8 +41,8 @@ def receipt_of(
         bytes=sum(c.bytes for c in chunks),
         files=sum(len(c.paths) for c in chunks),
         digest=f"{sum(c.digest for c in chunks) % 2**64:016x}",
-        moment=first.moment.isoformat(sep=" "),
-        hi=_end(plan, load.window, first.moment, chunks, cut.top),
+        moment=moment.isoformat(sep=" "),
+        hi=_end(plan, load.window, moment, chunks, cut.top),
         server=first.server,
         position=first.position,
         originals=sum(c.originals for c in chunks),

@@ -34,6 +34,7 @@ from mirrorlake.lake.commit import delete_files
 from mirrorlake.lake.tables import DAY, DELETED, KEY, LOAD, LOADED_AT, SEQ
 from mirrorlake.ledger import Ledger, Load
 from mirrorlake.mysql.keys import key_condition
+from mirrorlake.mysql.limits import reading
 from mirrorlake.plan import TablePlan
 from mirrorlake.windows import days_of, end_of_day
 
@@ -98,7 +99,8 @@ def replace_small_loads(reloading: Reloading, receipts: Sequence[ChunkReceipt]) 
             chunk = dataclasses.replace(
                 reloading.chunk, number=number + len(found), where=key_condition(key, keys)
             )
-            found.append(load_chunk(chunk))
+            with reading(chunk.source):
+                found.append(load_chunk(chunk))
         there = _keys_in(reloading, found)
         gone = _without(moved, there, names)
         if gone.num_rows:

@@ -43,12 +43,14 @@ class Cut:
         top: the highest key there was, where the cursor is a key and there are several chunks:
             what comes above it meanwhile is the next window's.
         oldest_open: when (UTC) the oldest writing transaction began that was open then.
+        shown: up to where (UTC) its reads show all that was committed; None: as its chunks say.
     """
 
     bounds: tuple[str, ...]
     finished: tuple[ChunkReceipt, ...] = ()
     top: int | None = None
     oldest_open: datetime | None = None
+    shown: datetime | None = None
 
     @property
     def can_be_resumed(self) -> bool:
@@ -60,7 +62,6 @@ def plan_cut(
     plan: TablePlan,
     window: Window,
     rows_per_chunk: int,
-    oldest_open: datetime | None,
 ) -> Cut:
     """Cut a window into chunks, and look at what they must not miss."""
     bounds = plan_chunks(connection, plan, window, rows_per_chunk)
@@ -69,7 +70,7 @@ def plan_cut(
         table = f"{quote(plan.table.database)}.{quote(plan.table.name)}"
         sql = f"SELECT MAX({quote(plan.cursor.name)}) FROM {table}"  # noqa: S608
         top = rows_of(connection, sql)[0][0]
-    return Cut(bounds, top=top, oldest_open=oldest_open)
+    return Cut(bounds, top=top)
 
 
 def start_of(cut: Cut) -> dict[str, str | None]:
@@ -77,6 +78,7 @@ def start_of(cut: Cut) -> dict[str, str | None]:
     return {
         "top": None if cut.top is None else str(cut.top),
         "oldest_open": cut.oldest_open.isoformat() if cut.oldest_open else None,
+        "shown": cut.shown.isoformat() if cut.shown else None,
     }
 
 
@@ -142,11 +144,13 @@ def find_cut(
         *(plan.name, load.load_id, len(finished), len(chunked.bounds)),
     )
     top, oldest = chunked.start.get("top"), chunked.start.get("oldest_open")
+    shown = chunked.start.get("shown")
     return chunked, Cut(
         bounds=chunked.bounds,
         finished=tuple(finished),
         top=int(top) if top is not None else None,
         oldest_open=datetime.fromisoformat(oldest) if oldest else None,
+        shown=datetime.fromisoformat(shown) if shown else None,
     )
 
 

@@ -13,20 +13,32 @@ from typing import Any
 from pymysql.connections import Connection
 
 from mirrorlake.config import Config, TableContract
-from mirrorlake.errors import CommitConflict, LeaseHeld, SchemaError, SourceError, SourceHeld
+from mirrorlake.errors import (
+    CommitConflict,
+    LeaseHeld,
+    ReadGivenUp,
+    SchemaError,
+    SourceError,
+    SourceHeld,
+)
 from mirrorlake.extract import Loading, Progress, age_of, load_window, settle_loads
 from mirrorlake.fold import Folding, fold_table
 from mirrorlake.lake.catalog import Identifier, Lake
 from mirrorlake.layers import check_rules
 from mirrorlake.ledger import Lease, Ledger, Load
-from mirrorlake.mysql.connect import read_oldest_open, read_position, session
+from mirrorlake.mysql.connect import read_position, session
 from mirrorlake.mysql.introspect import read_table
+from mirrorlake.mysql.replica import read_reach
 from mirrorlake.plan import TablePlan, by_time, plan_table
 from mirrorlake.schema import SchemaVersion
 from mirrorlake.spark import LazySpark
 from mirrorlake.windows import plan_reload, plan_window
 
 logger = logging.getLogger(__name__)
+
+ATTEMPTS = 4
+GIVEN_UP_SECONDS = 2.0
+"""How long a load that gave way waits before it tries again; twice as long each time."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +49,8 @@ class SyncResult:
         window: the kind of its window: initial, live, full or reload.
         rows, bytes, seconds: of this load.
         folded: how many loads were folded into deduped.
-        originals: values kept as original text by this load.
+        longest_query: seconds of the longest statement that read rows.
+    originals: values kept as original text by this load.
         future: rows dated after the source's clock.
         looked_up, gone: keys that had left the days of a reload: found elsewhere, and no more.
         replaced: data files of small windows that a reload took the place of.
@@ -58,6 +71,7 @@ class SyncResult:
     folded: int
     settled: int
     seconds: float
+    longest_query: float
 
 
 @dataclass(frozen=True)
@@ -194,7 +208,7 @@ class Engine:
                     accept_smaller=accept_smaller,
                 )
                 settled = self._settle(contract)
-                loads = self._load(connection, plan, loading, days)
+                plan, loads = self._load_again(connection, plan, loading, days)
                 folded = fold_table(plan, self._folding(lease)) if fold else ()
         return _result(contract, loads, settled, len(folded), time.monotonic() - started)
 
@@ -226,6 +240,28 @@ class Engine:
     def _folding(self, lease: Lease) -> Folding:
         return Folding(self.ledger, self.lake, self.spark, self.config.privacy.hash_key, lease)
 
+    def _load_again(
+        self,
+        connection: Connection[Any],
+        plan: TablePlan,
+        loading: Loading,
+        days: tuple[date, date] | None,
+    ) -> tuple[TablePlan, list[Load]]:
+        """`_load`, tried again where it gave way to a change of its table: planned anew then."""
+        for number in range(ATTEMPTS):
+            try:
+                if number:
+                    plan = self.plan(plan.contract, connection)
+                return plan, self._load(connection, plan, loading, days)
+            except (ReadGivenUp, SchemaError) as error:
+                gave_way = isinstance(error, ReadGivenUp) or number > 0
+                if not gave_way or not error.retryable or number + 1 == ATTEMPTS:
+                    raise
+                pause = GIVEN_UP_SECONDS * 2**number
+                logger.warning("%s Tried again in %g s", error, pause)
+                time.sleep(pause)
+        raise AssertionError("unreachable")
+
     def _load(
         self,
         connection: Connection[Any],
@@ -235,7 +271,8 @@ class Engine:
     ) -> list[Load]:
         fresh = self._check_version(plan)
         # Before anything is read: what opens later writes with later clocks.
-        oldest_open = read_oldest_open(connection) if by_time(plan) else None
+        told = by_time(plan) or plan.source.primary is not None
+        reach = read_reach(connection, plan.source) if told else None
         seen = read_position(connection)
         self._refuse_other_server(plan, seen.server)
         last = None if fresh else self.ledger.last_load(plan.name, "success", moving=True)
@@ -246,7 +283,9 @@ class Engine:
             windows = (plan_window(plan, last, seen.clock),)
         if fresh:
             self.ledger.record_schema_version(plan.name, plan.version)
-        loading = replace(loading, server=seen.server, oldest_open=oldest_open)
+        loading = replace(loading, server=seen.server)
+        if reach is not None:
+            loading = replace(loading, oldest_open=reach.oldest_open, shown=reach.shown)
         return [load_window(connection, plan, window, loading) for window in windows]
 
     def _refuse_other_server(self, plan: TablePlan, server: str) -> None:
@@ -396,4 +435,5 @@ def _result(
         folded=folded,
         settled=settled,
         seconds=round(seconds, 2),
+        longest_query=max(r.query_seconds for r in receipts),
     )

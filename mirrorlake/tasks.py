@@ -22,7 +22,15 @@ from typing import Any, cast
 import pyarrow as pa
 
 from mirrorlake.chunk import ChunkPlan, ChunkReceipt, load_chunk
-from mirrorlake.errors import LakeError, MirrorlakeError, SourceError
+from mirrorlake.errors import (
+    LakeError,
+    MirrorlakeError,
+    ReadGivenUp,
+    SourceBusy,
+    SourceError,
+)
+from mirrorlake.mysql.limits import reading, share_of
+from mirrorlake.mysql.route import Heed
 from mirrorlake.spark import LazySpark, spark_errors
 
 logger = logging.getLogger(__name__)
@@ -39,31 +47,43 @@ def run_chunks(
     chunks: Sequence[ChunkPlan],
     table: str,
     spark: LazySpark,
-    connections: int,
     pace: Pace,
+    heed: Heed,
 ) -> Iterator[ChunkReceipt]:
     """The chunks' receipts as they finish, each chunk read exactly once.
 
     Without a Spark that has more cores than one stream keeps busy, chunks are read here one after
-    the other: a stream's reader, its conversion and the server use two cores between them.
+    the other: a stream's reader, its conversion and the server use two cores between them. Either
+    way each reads by one of its source's ``connections``, which all threads of this process share.
+
+    Args:
+        heed: called while chunks are read; raises to give the load up.
 
     Raises:
         MirrorlakeError: a chunk failed for good; the others' files are theirs who ask.
     """
+
+    def here(plan: ChunkPlan) -> ChunkReceipt:
+        with reading(plan.source):
+            return load_chunk(plan, pace.advance, heed)
+
     if len(chunks) < 2 or not spark.is_worth_tasks():
         for chunk in chunks:
-            yield _patiently(chunk, table, lambda plan: load_chunk(plan, pace.advance))
+            yield _patiently(chunk, table, here, heed)
         return
     session = spark.get()
 
     def on_spark(plan: ChunkPlan) -> ChunkReceipt:
-        receipt = _run_on_spark(session, table, plan)
+        with reading(plan.source):
+            heed()
+            plan = dataclasses.replace(plan, source=share_of(plan.source))
+            receipt = _run_on_spark(session, table, plan)
         pace.advance(receipt.rows, receipt.read_bytes)
         return receipt
 
-    with ThreadPoolExecutor(min(connections, len(chunks)), "chunk") as pool:
+    with ThreadPoolExecutor(min(chunks[0].source.connections, len(chunks)), "chunk") as pool:
         yield from _as_they_finish(
-            {pool.submit(_patiently, chunk, table, on_spark) for chunk in chunks}
+            {pool.submit(_patiently, chunk, table, on_spark, heed) for chunk in chunks}
         )
 
 
@@ -90,13 +110,19 @@ def _as_they_finish(waiting: set[Future[ChunkReceipt]]) -> Iterator[ChunkReceipt
 
 
 def _patiently(
-    chunk: ChunkPlan, table: str, run: Callable[[ChunkPlan], ChunkReceipt]
+    chunk: ChunkPlan, table: str, run: Callable[[ChunkPlan], ChunkReceipt], heed: Heed
 ) -> ChunkReceipt:
-    """Run one chunk, up to four times where the failure may pass."""
+    """Run one chunk, up to four times where the failure may pass.
+
+    Not where the load as a whole is to leave the source alone: it says so itself.
+    """
     for number in range(ATTEMPTS):
         try:
             return run(dataclasses.replace(chunk, retry=number))
+        except (SourceBusy, ReadGivenUp):
+            raise
         except MirrorlakeError as error:
+            heed()  # a connection that was lost because the read was ended
             # A value that does not fit its column will not fit it in a second either.
             if not error.retryable or error.column or number + 1 == ATTEMPTS:
                 raise
@@ -123,7 +149,7 @@ def _run_on_spark(session: Any, table: str, plan: ChunkPlan) -> ChunkReceipt:
         (row,) = found.collect()
     answer = json.loads(row.answer)
     if "error" in answer:
-        raise SourceError(**answer["error"])
+        raise _KINDS[answer["kind"]](**answer["error"])
     return receipt_from_json(answer["receipt"])
 
 
@@ -142,6 +168,9 @@ def _deaths_are_retryable(table: str) -> Generator[None]:
             retryable=True,
         ) from error
 
+
+# What a task's error is, where its kind decides what follows.
+_KINDS = {kind.__name__: kind for kind in (SourceError, SourceBusy, LakeError)}
 
 _DEATHS = re.compile(
     r"worker (crashed|exited)|exited unexpectedly|ExecutorLost|Connection reset|EOFException"
@@ -167,7 +196,8 @@ def _answer(plan: ChunkPlan) -> str:
             "table": error.table,
             "column": error.column,
         }
-        return json.dumps({"error": told})
+        kind = type(error).__name__
+        return json.dumps({"error": told, "kind": kind if kind in _KINDS else "SourceError"})
 
 
 def receipt_to_json(receipt: ChunkReceipt) -> str:

@@ -206,12 +206,13 @@ def _show_history(
         show.print_json([asdict(h) for h in found])
         return
     columns = ("table", "loads", "failed", "retries", "rows", "MB", "mean s", "longest s")
-    table = show.table(*columns, "source s", "last error")
+    table = show.table(*columns, "source s", "longest query", "last error")
     for h in found:
         seconds = ("-" if s is None else str(s) for s in (h.mean_seconds, h.longest_seconds))
         counts = (str(n) for n in (h.loads, h.errored, h.retries))
         sizes = (f"{h.rows:,}", f"{h.bytes / 1e6:.2f}")
         cells = (*counts, *sizes, *seconds, str(h.source_seconds))
+        cells = (*cells, str(h.longest_query))
         table.add_row(escape(h.table), *cells, escape(h.last_error or ""))
     show.console.print(table)
 
@@ -240,7 +241,8 @@ def demo(once: bool, folder: Path, port: int | None, changes: int) -> None:
 
 
 def _print_results(results: Sequence[Any]) -> None:
-    table = show.table("table", "window", "rows", "MB", "originals", "future", "seconds")
+    columns = ("table", "window", "rows", "MB", "originals", "future", "seconds")
+    table = show.table(*columns, "longest query")
     for r in results:
         cells = (
             f"{r.rows:,}",
@@ -248,6 +250,7 @@ def _print_results(results: Sequence[Any]) -> None:
             str(r.originals),
             str(r.future),
             str(r.seconds),
+            str(r.longest_query),
         )
         table.add_row(escape(r.table), r.window, *cells)
     if results:

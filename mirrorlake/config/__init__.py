@@ -10,6 +10,7 @@ asked of a server. What doesn't: anything that opens a connection or looks into 
 ======================  ============================================================
 `yaml_file`             text → plain values that remember their line
 `fields`                durations, days, names and secrets: the types of single values
+`server`                one server: TLS, and how much may be asked of it
 `sections`              the file as it is written, one pydantic model per section
 `contract`              what the engine uses: everything resolved, every default filled in
 `resolved`              what contracts may not do to each other
@@ -33,13 +34,13 @@ from mirrorlake.config.sections import (
     PiiRule,
     PrivacyConfig,
     SparkConfig,
-    Tls,
-    TlsConfig,
     default_namespaces,
 )
+from mirrorlake.config.server import BackOff, Tls, TlsConfig
 from mirrorlake.config.source_url import SourceUrl, parse_source_url
 
 __all__ = [
+    "BackOff",
     "CatalogConfig",
     "Clean",
     "ColumnRule",

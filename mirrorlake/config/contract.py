@@ -22,15 +22,18 @@ from mirrorlake.config.sections import (
     Namespaces,
     PiiRule,
     PrivacyConfig,
-    Section,
     SparkConfig,
-    Tls,
 )
+from mirrorlake.config.server import BackOff, Section, Tls
 from mirrorlake.errors import ConfigError
 
 
 class SourceConfig(Section):
-    """One MySQL server or cluster, as it is reached."""
+    """One MySQL server or cluster, as it is read: where the contract names a replica, that one.
+
+    ``primary`` is then the server that it replicates, which is asked for its oldest open
+    transaction and its position, and for no row.
+    """
 
     name: str
     host: str
@@ -42,6 +45,10 @@ class SourceConfig(Section):
     time_zone: str = "UTC"
     """The zone in which the application writes its DATETIME cursors."""
     connections: int = 2
+    rows_per_second: int | None = None
+    statement_seconds: int | None = 3600
+    back_off: BackOff = BackOff()
+    primary: SourceConfig | None = None
 
     @property
     def zone(self) -> ZoneInfo:

@@ -248,6 +248,7 @@ DatabaseUrl = Annotated[
     BeforeValidator(_url),
     PlainSerializer(hide_url, return_type=str),
 ]
+ServerUrl = Annotated[str, BeforeValidator(_url), PlainSerializer(hide_url, return_type=str)]
 Properties = Annotated[
     dict[str, Annotated[str, BeforeValidator(_property)]],
     BeforeValidator(_properties),

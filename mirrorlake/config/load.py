@@ -16,8 +16,6 @@ from mirrorlake.config.contract import Config, SourceConfig, TableContract
 from mirrorlake.config.fields import Findings, has_placeholder, nearest
 from mirrorlake.config.resolved import contract_problems
 from mirrorlake.config.sections import (
-    TLS_SECTION,
-    TLS_WORD,
     ConfigSections,
     DatabaseSection,
     DefaultsConfig,
@@ -26,17 +24,16 @@ from mirrorlake.config.sections import (
     Namespaces,
     SourceSection,
     TableSection,
-    Tls,
-    TlsConfig,
     default_namespaces,
 )
-from mirrorlake.config.source_url import default_tls
+from mirrorlake.config.server import TLS_SECTION, TLS_WORD, Tls, TlsConfig
+from mirrorlake.config.source_url import default_tls, parse_source_url
 from mirrorlake.config.yaml_file import Path as YamlPath
 from mirrorlake.config.yaml_file import Plain, Problem, YamlFile
 from mirrorlake.errors import ConfigError
 
 _ENVIRONMENT_ALLOWED: Final = re.compile(
-    r"/sources/[^/]*/password|/privacy/hash_key|/ledger/url|/lake/catalog/uri"
+    r"/sources/[^/]*/(?:password|replica)|/privacy/hash_key|/ledger/url|/lake/catalog/uri"
     r"|/lake/catalog/properties/.*|/spark/conf/.*|/sources/.*/tables/.*",
     re.DOTALL,
 )
@@ -294,16 +291,26 @@ def _absolute_sqlite(url: str, folder: Path) -> str:
 
 
 def _source(name: str, section: SourceSection, folder: Path) -> SourceConfig:
-    tls: Tls = section.tls or default_tls(section.host)
-    if isinstance(tls, TlsConfig):
-        tls = TlsConfig(ca=_absolute(tls.ca, folder))
-    return SourceConfig(
+    source = SourceConfig(
         name=name,
         host=section.host,
         port=section.port,
         user=section.user,
         password=section.password,
-        tls=tls,
+        tls=_tls(section.tls or default_tls(section.host), folder),
         time_zone=section.time_zone,
         connections=section.connections,
+        rows_per_second=section.rows_per_second,
+        statement_seconds=section.statement_seconds,
+        back_off=section.back_off,
     )
+    if section.replica is None:
+        return source
+    url = parse_source_url(section.replica)
+    there = {"host": url.host, "port": url.port, "user": url.user, "password": url.password}
+    update = {**there, "tls": _tls(url.tls, folder), "primary": source}
+    return source.model_copy(update=update)
+
+
+def _tls(tls: Tls, folder: Path) -> Tls:
+    return TlsConfig(ca=_absolute(tls.ca, folder)) if isinstance(tls, TlsConfig) else tls

@@ -8,6 +8,8 @@ from datetime import date
 
 from mirrorlake.config.contract import TableContract
 from mirrorlake.config.sections import ConfigSections, Namespaces, default_namespaces
+from mirrorlake.config.source_url import parse_source_url
+from mirrorlake.errors import ConfigError
 
 _Found = Iterator[tuple[tuple[str | int, ...], str]]
 _LAYERS = ("raw", "deduped", "clean")
@@ -19,11 +21,25 @@ def contract_problems(
     """Path and message of everything that is wrong between sections, none if they fit together."""
     if sections.defaults.start is not None and sections.defaults.start > today:
         yield ("defaults", "start"), _future(sections.defaults.start, today)
+    yield from _replicas(sections)
     for contract in tables:
         yield from _table_problems(sections, contract, today)
     yield from _name_collisions(tables)
     yield from _namespace_collisions(sections)
     yield from _shared_tables(tables)
+
+
+def _replicas(sections: ConfigSections) -> _Found:
+    for name, source in sections.sources.items():
+        if source.replica is None:
+            continue
+        try:
+            replica = parse_source_url(source.replica)
+        except ConfigError as error:
+            yield ("sources", name, "replica"), str(error)
+            continue
+        if (replica.host, replica.port) == (source.host, source.port):
+            yield ("sources", name, "replica"), "this is the source itself: leave it out"
 
 
 def _path(contract: TableContract, *rest: str) -> tuple[str, ...]:

@@ -8,22 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from datetime import timedelta
-from typing import Annotated, Any, Final, Literal, TypeAlias, cast
+from typing import Annotated, Final, Literal, TypeAlias
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Discriminator,
-    Field,
-    SecretStr,
-    Tag,
-    model_validator,
-)
-from typing_extensions import override
+from pydantic import BeforeValidator, Field, SecretStr, model_validator
 
 from mirrorlake.config.fields import (
-    HIDDEN,
     DatabaseUrl,
     Day,
     Duration,
@@ -34,10 +23,11 @@ from mirrorlake.config.fields import (
     Port,
     Properties,
     Secret,
+    ServerUrl,
     SourceName,
     TimeZone,
-    hide_url,
 )
+from mirrorlake.config.server import BackOff, Section, TlsField
 
 Mode: TypeAlias = Literal["append", "incremental", "full"]
 Clean: TypeAlias = Literal["view", "table"]
@@ -45,24 +35,6 @@ PiiRule: TypeAlias = Literal["drop", "null", "hash", "mask"]
 ShrinkLimit: TypeAlias = Annotated[float, Field(gt=0, le=1)]
 VERSION: Final = 1
 HASH_KEY_LENGTH: Final = 16
-
-
-class Section(BaseModel):
-    """A part of the file: frozen, and an unknown key is an error. Shown without any secret."""
-
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", hide_input_in_errors=True, use_attribute_docstrings=True
-    )
-
-    @override
-    def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
-        for name, value in super().__repr_args__():
-            if name in ("url", "uri") and isinstance(value, str):
-                yield name, hide_url(value)
-            elif name in ("properties", "conf") and isinstance(value, dict):
-                yield name, dict.fromkeys(cast("dict[str, str]", value), HIDDEN)
-            else:
-                yield name, value
 
 
 class CatalogConfig(Section):
@@ -172,27 +144,6 @@ class DefaultsConfig(Section):
     """The share of its rows by which a ``full`` copy may not be smaller than the last one, nor may
     it be empty: it stops before anything is committed, and is taken when a person says so.
     ``null``: every copy is taken."""
-
-
-class TlsConfig(Section):
-    """An encrypted connection to a server that proves who it is."""
-
-    ca: str = Field(min_length=1)
-    """A file of certificate authorities (relative to this file): the server's certificate and name
-    are checked."""
-
-
-def _tls_kind(value: object) -> str:
-    return TLS_SECTION if isinstance(value, dict | TlsConfig) else TLS_WORD
-
-
-TLS_WORD: Final = "<tls word>"
-TLS_SECTION: Final = "<tls section>"
-Tls: TypeAlias = Literal["off", "required"] | TlsConfig
-_TlsField = Annotated[
-    Annotated[Literal["off", "required"], Tag(TLS_WORD)] | Annotated[TlsConfig, Tag(TLS_SECTION)],
-    Discriminator(_tls_kind),
-]
 
 
 class ColumnRule(Section):
@@ -334,14 +285,25 @@ class SourceSection(Section):
     """The account; it needs SELECT, REPLICATION CLIENT and nothing else."""
     password: Secret = SecretStr("")
     """Its password, as ``${env:NAME}``. Without it: none."""
-    tls: _TlsField | None = None
+    tls: TlsField | None = None
     """``off``; ``required`` (encrypted, but the server is not proved); or a mapping with ``ca``.
     Without it: ``off`` for a loopback address, else ``required``."""
     time_zone: TimeZone = "UTC"
     """The zone in which the application writes its DATETIME cursors (a name like
     ``Europe/Berlin``)."""
+    replica: ServerUrl | None = None
+    """A replica of it that is read in its place: ``mysql://user:${env:NAME}@host:port?tls=…``. The
+    server above is then asked for its oldest open transaction and its position alone."""
     connections: int = Field(default=2, ge=1, le=1000)
-    """How many connections may be open to this server at once."""
+    """How many reads of this server a process may have open at once, over all its tables."""
+    rows_per_second: int | None = Field(default=None, ge=1)
+    """How many rows all reads of a process may take from this server in a second. Without it: as
+    many as come."""
+    statement_seconds: int | None = Field(default=3600, ge=1, le=31_536_000)
+    """How long one statement of ours may run; the server stops it after that. ``null``: for
+    ever."""
+    back_off: BackOff = BackOff()
+    """When this server is left in peace for a while."""
     databases: dict[MysqlName, DatabaseSection] = {}
     """The databases, by name."""
 

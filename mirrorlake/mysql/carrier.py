@@ -1,4 +1,5 @@
-"""Carry a reader's bytes to MySQL over TLS: a process of its own, for a reader that speaks no TLS.
+"""Carry a reader's bytes to MySQL: a process of its own, for a reader that speaks no TLS and takes
+rows without end.
 
 PyMySQL opens the connection: it encrypts, checks the certificate against the CA, and logs in. Then
 the reader is let in through a Unix socket in a folder that only this user can open, is greeted as a
@@ -6,9 +7,14 @@ server greets, and is believed whatever it answers. From the first command on, t
 are alike, and bytes are carried both ways unchanged. Capabilities are offered that PyMySQL agreed
 on with the server, and none that would change the form of what follows.
 
+A *braked* carrier counts the rows of each answer to a prepared statement, lets through as many as
+it was allowed, and reads no further from the server meanwhile.
+
 Run as a program with ``-P`` (a neighbour here is called ``types.py``). It reads one line of JSON
 from its standard input, prints one line once the first session stands (an empty list, or what is
 wrong as code and words), and ends when that input closes: with its parent, however the parent dies.
+Braked, its further input is how many rows are allowed so far, one number a line; it prints how many
+are through whenever they are as many, and `END` after the last one.
 Only the standard library and PyMySQL: its start is waited for.
 
 Source: MySQL internals, "Connection Phase Packets", "Capabilities Flags".
@@ -43,6 +49,11 @@ _AUTOCOMMIT = 2
 _OK = b"\0\0\0" + _AUTOCOMMIT.to_bytes(2, "little") + b"\0\0"
 _UTF8MB4 = 45
 _CHUNK = 1 << 18
+_EXECUTE = b"\x17"
+_ERROR, _END_OF_PART = 0xFF, 0xFE
+# A packet as large as can be goes on in the next.
+_LARGEST = 0xFFFFFF
+END = "end"
 
 
 def main() -> None:
@@ -58,16 +69,18 @@ def main() -> None:
         print(json.dumps([code, str(error.args[-1] if error.args else error)]), flush=True)
         return
     print("[]", flush=True)
-    threading.Thread(target=_serve, args=(listener, told, [first]), daemon=True).start()
-    while os.read(0, 1024):
-        pass
+    gate = _Gate() if told["braked"] else None
+    threading.Thread(target=_serve, args=(listener, told, [first], gate), daemon=True).start()
+    for line in sys.stdin:
+        if gate is not None:
+            gate.allow(int(line))
     # Threads may be carrying: a closed input ends them all.
     os._exit(0)
 
 
 def _log_in(told: dict[str, Any]) -> Any:
-    context = ssl.create_default_context(cafile=told["ca"])
-    if told["ca"] is None:
+    context = ssl.create_default_context(cafile=told["ca"]) if told["tls"] else None
+    if context is not None and told["ca"] is None:
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     connection: Any = pymysql.connect(
         host=told["host"],
@@ -80,33 +93,76 @@ def _log_in(told: dict[str, Any]) -> Any:
         connect_timeout=10,
         ssl=context,
     )
-    if not isinstance(connection._sock, ssl.SSLSocket):
+    if told["tls"] and not isinstance(connection._sock, ssl.SSLSocket):
         # PyMySQL goes on without TLS where the server has none.
         connection.close()
         raise OSError("the server does not speak TLS")
+    if told["braked"]:
+        # Else the kernel takes megabytes ahead of what is allowed.
+        connection._sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _CHUNK)
     return connection
 
 
-def _serve(listener: socket.socket, told: dict[str, Any], ready: list[Any]) -> None:
+class _Gate:
+    """How many rows are allowed so far; carrying waits here for more."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._allowed = self._through = 0
+
+    def allow(self, rows: int) -> None:
+        with self._changed:
+            self._allowed = rows
+            self._changed.notify_all()
+
+    def room(self) -> int:
+        """How many rows may go through now; waits until one may."""
+        with self._changed:
+            if self._through >= self._allowed:
+                print(self._through, flush=True)
+                self._changed.wait_for(lambda: self._through < self._allowed)
+            return self._allowed - self._through
+
+    def passed(self, rows: int) -> None:
+        with self._changed:
+            self._through += rows
+
+    def end(self) -> None:
+        print(END, flush=True)
+
+
+_Server = socket.socket  # an SSLSocket is one
+
+
+def _serve(
+    listener: socket.socket, told: dict[str, Any], ready: list[Any], gate: _Gate | None
+) -> None:
     while True:
         reader, _ = listener.accept()
-        threading.Thread(target=_carry, args=(reader, told, ready), daemon=True).start()
+        arguments = (reader, told, ready, gate)
+        threading.Thread(target=_carry, args=arguments, daemon=True).start()
 
 
-def _carry(reader: socket.socket, told: dict[str, Any], ready: list[Any]) -> None:
+def _carry(
+    reader: socket.socket, told: dict[str, Any], ready: list[Any], gate: _Gate | None
+) -> None:
     """One session, from greeting to end; a failure closes the reader's side, which it reports."""
     with contextlib.suppress(pymysql.Error, OSError, IndexError), reader:
         connection = ready.pop() if ready else _log_in(told)
-        server: ssl.SSLSocket = connection._sock
+        server: _Server = connection._sock
         with server:
             # A second one would wait for a request that the first has taken.
             reader.sendall(_packet(_greeting(connection.get_server_info()), 0))
             _read_packet(reader)
             reader.sendall(_packet(_OK, 2))
-            _pump(reader, server)
+            try:
+                _pump(reader, server, gate)
+            finally:
+                if gate is not None:
+                    gate.end()
 
 
-def _pump(reader: socket.socket, server: ssl.SSLSocket) -> None:
+def _pump(reader: socket.socket, server: _Server, gate: _Gate | None) -> None:
     """Carry bytes both ways until a side closes. The protocol is one of question and answer, so
     either direction may be waited for while the other is sent."""
     timeout: float | None = None
@@ -117,18 +173,69 @@ def _pump(reader: socket.socket, server: ssl.SSLSocket) -> None:
         while True:
             for key, _ in selector.select():
                 if key.fileobj is reader:
-                    asked = reader.recv(_CHUNK)
+                    asked = reader.recv(_CHUNK) if gate is None else _read_question(reader)
                     if not asked:
                         return
                     server.sendall(asked)
+                    if gate is not None and asked[4:5] == _EXECUTE:
+                        _pass_rows(reader, server, gate)
+                        gate.end()
                     continue
                 answered = server.recv(_CHUNK)
                 if not answered:
                     return
                 # What TLS has decrypted already no selector sees.
-                while server.pending():
+                while isinstance(server, ssl.SSLSocket) and server.pending():
                     answered += server.recv(_CHUNK)
                 reader.sendall(answered)
+
+
+def _read_question(reader: socket.socket) -> bytes:
+    """One request, with its head."""
+    head = _exactly(reader, 4)
+    return head + _exactly(reader, int.from_bytes(head[:3], "little"))
+
+
+def _pass_rows(reader: socket.socket, server: _Server, gate: _Gate) -> None:
+    """Carry one answer of rows, as many at a time as the gate has room for.
+
+    What stands between two waits is one piece of what the server sent, and one row at most beside
+    it. Before the rows come the columns, which end as the rows do.
+    """
+    held = bytearray()
+    parts = 2  # the columns, the rows
+    first, goes_on = True, False
+    while parts:
+        piece = server.recv(_CHUNK)
+        if not piece:
+            raise OSError("the server went away")
+        held += piece
+        at = rows = 0
+        room = gate.room() if parts == 1 else 0
+        while parts and len(held) - at >= 4:
+            size = held[at] | held[at + 1] << 8 | held[at + 2] << 16
+            if len(held) - at < 4 + size:
+                break
+            kind = held[at + 4] if size and not goes_on else 0
+            at += 4 + size
+            if kind == _ERROR or (first and kind == 0 and not goes_on):
+                parts = 0  # an error, or no rows at all
+            elif kind == _END_OF_PART and size < 9:
+                parts -= 1
+                if parts == 1:
+                    room = gate.room()
+            elif parts == 1 and size < _LARGEST:
+                rows += 1
+            first, goes_on = False, size == _LARGEST
+            if rows and rows == room:
+                reader.sendall(held[:at])
+                del held[:at]
+                gate.passed(rows)
+                at = rows = 0
+                room = gate.room()
+        reader.sendall(held[:at])
+        del held[:at]
+        gate.passed(rows)
 
 
 def _greeting(version: str) -> bytes:

@@ -6,13 +6,8 @@ reads these settings back: a proxy that drops them would change values silently.
 
 from __future__ import annotations
 
-import json
 import logging
-import os
 import ssl
-import subprocess
-import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,7 +20,6 @@ from pymysql.connections import Connection
 
 from mirrorlake.config import SourceConfig
 from mirrorlake.errors import SourceError
-from mirrorlake.mysql import carrier
 
 logger = logging.getLogger(__name__)
 
@@ -39,9 +33,11 @@ SESSION = {
 # Server errors that a later attempt may not meet: too many connections, lost connection, deadlock,
 # a query that was killed or took too long…
 _RETRYABLE = {
-    *(1040, 1042, 1053, 1203, 1205, 1213, 1317, 1412, 1927, 1969),
-    *(2002, 2003, 2006, 2013, 2014, 2055, 3024, 4031),
+    *(1040, 1042, 1053, 1203, 1205, 1213, 1317, 1412, 1927),
+    *(2002, 2003, 2006, 2013, 2014, 2055, 4031),
 }
+# The server stopped a statement at its time limit. The same one would take as long again.
+STOPPED = {1969, 3024}
 _REFUSED = {1044, 1045, 1698, 1130}
 
 
@@ -78,8 +74,12 @@ def quoted_text(text: str) -> str:
     return f"_utf8mb4 x'{text.encode().hex()}'" if text else "''"
 
 
-def session_statements() -> tuple[str, ...]:
-    """The statements that make a session ours."""
+def session_statements(source: SourceConfig | None = None) -> tuple[str, ...]:
+    """The statements that make a session ours, with the source's limit of time.
+
+    Source: MySQL 8.0 manual, 9.7 "Comments", ``max_execution_time`` (milliseconds, SELECT alone);
+    MariaDB knowledge base, "Comment Syntax", ``max_statement_time`` (seconds).
+    """
     assignments = ", ".join(f"{name} = {quoted_text(value)}" for name, value in SESSION.items())
     return (
         f"SET SESSION {assignments}",
@@ -87,7 +87,17 @@ def session_statements() -> tuple[str, ...]:
         # A DDL may hold the table for hours: give up, and come back. The reader waits with the
         # interpreter's lock held, so that no lease is renewed meanwhile: shorter than a lease.
         "SET SESSION lock_wait_timeout = 30",
+        *_time_limit(source.statement_seconds if source else None),
     )
+
+
+def _time_limit(seconds: int | None) -> tuple[str, ...]:
+    """Each server reads what is meant for it: MariaDB passes over comments of MySQL 5.7's
+    numbers."""
+    if seconds is None:
+        return ()
+    ours = f"/*M!100100 max_statement_time = {seconds} */"
+    return (f"SET SESSION {ours} /*!50708 max_execution_time = {seconds * 1000} */",)
 
 
 def is_retryable(code: int) -> bool:
@@ -96,19 +106,32 @@ def is_retryable(code: int) -> bool:
 
 
 def rows_of(
-    connection: Connection[Any], sql: str, values: Sequence[Any] = ()
+    connection: Connection[Any], sql: str, values: Sequence[Any] = (), cursor: Any = None
 ) -> list[tuple[Any, ...]]:
-    """All rows of one statement, values bound by the driver.
+    """All rows of one statement, values bound by the driver; by a cursor of the caller's where it
+    wants the columns' names too.
 
     Raises:
         SourceError: the server refused it or was lost.
     """
     try:
-        with connection.cursor() as cursor:
-            cursor.execute(sql, tuple(values) or None)
-            return [tuple(row) for row in cursor.fetchall()]
+        with connection.cursor() as own:
+            asked = own if cursor is None else cursor
+            asked.execute(sql, tuple(values) or None)
+            return [tuple(row) for row in asked.fetchall()]
     except pymysql.Error as error:
         raise source_error(error) from error
+
+
+def is_mariadb(connection: Connection[Any]) -> bool:
+    """Whether the server is MariaDB; it told its version when it greeted us."""
+    return "mariadb" in str(connection.get_server_info()).lower()
+
+
+def read_clock(connection: Connection[Any]) -> datetime:
+    """The server's UTC clock, without a zone."""
+    clock: datetime = rows_of(connection, "SELECT UTC_TIMESTAMP(6)")[0][0]
+    return clock
 
 
 def source_error(error: Exception, source: SourceConfig | None = None) -> SourceError:
@@ -127,6 +150,8 @@ def source_error(error: Exception, source: SourceConfig | None = None) -> Source
         step = "Check host and port, and that the server accepts connections from here"
     elif code == 2026:
         step = "Switch TLS on in the server, or write `tls: off` if the path is trusted"
+    elif code in STOPPED:
+        step = "Raise `statement_seconds` of the source, or ask the server for less at once"
     elif code == 1049:
         step = "Check the database's name in the contract"
     else:
@@ -226,68 +251,8 @@ def read_oldest_open(connection: Connection[Any]) -> datetime | None:
     return None if age is None else clock - timedelta(seconds=max(int(age), 0))
 
 
-@contextmanager
-def reader_url(source: SourceConfig, database: str) -> Iterator[str]:
-    """The source as a URL for the Arrow reader while the block runs; it may hold the password:
-    never log or raise it.
-
-    The reader speaks no TLS: where the contract asks for it, `carrier` does.
-
-    Raises:
-        SourceError: no TLS, or a certificate that does not stand its check.
-    """
-    name = percent(database, safe="")
-    if source.tls == "off":
-        user = percent(source.user, safe="")
-        secret = percent(source.password.get_secret_value(), safe="")
-        # Else the reader asks a server on this machine for its socket's path, and goes there
-        # instead: at the end of a tunnel that is another server's path, which may exist here too.
-        yield f"mysql://{user}:{secret}@{source.host}:{source.port}/{name}?prefer_socket=false"
-        return
-    usual = tempfile.gettempdir()
-    # A socket's path can't be long.
-    short = None if len(os.fsencode(usual)) < 60 else "/tmp"  # noqa: S108 (mkdtemp inside it)
-    with tempfile.TemporaryDirectory(prefix="ml-", dir=short) as folder:
-        path = f"{folder}/s"
-        # Its standard input closes with us, however we end: so does the carrier.
-        child = subprocess.Popen(
-            [sys.executable, "-P", carrier.__file__],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-        )
-        try:
-            _start_carrier(child, source, database, path)
-            yield f"mysql://carried:x@localhost/{name}?prefer_socket=false&socket={percent(path)}"
-        finally:
-            child.kill()
-            child.communicate()
-
-
-def _start_carrier(
-    child: subprocess.Popen[bytes], source: SourceConfig, database: str, path: str
-) -> None:
-    assert child.stdin is not None  # noqa: S101 (pipes were asked for)
-    assert child.stdout is not None  # noqa: S101
-    told = {
-        "socket": path,
-        "host": source.host,
-        "port": source.port,
-        "user": source.user,
-        "password": source.password.get_secret_value(),
-        "database": database,
-        "ca": None if isinstance(source.tls, str) else str(source.tls.ca),
-    }
-    child.stdin.write(json.dumps(told).encode() + b"\n")
-    child.stdin.flush()
-    answer = child.stdout.readline()
-    wrong = json.loads(answer) if answer else [0, "the process that carries TLS ended at once"]
-    if wrong:
-        raise source_error(pymysql.OperationalError(*wrong), source)
-
-
 def _set(connection: Connection[Any], source: SourceConfig) -> None:
-    for statement in session_statements():
+    for statement in session_statements(source):
         rows_of(connection, statement)
     names = ", ".join(f"@@session.{name}" for name in SESSION)
     seen = rows_of(connection, f"SELECT {names}")[0]

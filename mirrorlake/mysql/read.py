@@ -20,16 +20,17 @@ import connectorx
 import pyarrow as pa
 
 from mirrorlake.config import SourceConfig
-from mirrorlake.errors import SourceError
+from mirrorlake.errors import MirrorlakeError, SourceError
 from mirrorlake.mysql.connect import (
     SESSION,
+    STOPPED,
     SourcePosition,
     is_retryable,
     quoted_text,
-    reader_url,
     session_statements,
     without_secret,
 )
+from mirrorlake.mysql.route import Gate, Heed, open_route
 
 BATCH_ROWS = 16_384
 WITNESS = "w"
@@ -60,66 +61,104 @@ def read_batches(
     statement: str,
     batch_rows: int = BATCH_ROWS,
     before: Sequence[str] = (),
+    *,
+    table: str | None = None,
+    braked: bool = False,
+    heed: Heed | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The statement's rows, in the order in which they come; at least one batch, maybe empty.
 
     One statement is one consistent read (on InnoDB). The next batch is fetched while the last one
-    is looked at. While it waits for the server's first row no other Python thread runs.
+    is looked at. While it waits for the server's first row no other Python thread runs; it is not
+    so where the source has a rate, or the read is ``braked``: there rows come no faster than they
+    are taken, and all waiting is done here.
 
     Args:
         batch_rows: how many rows are held at once.
         before: statements that the session runs first, after ours.
+        table: what the rows are of, for errors.
+        heed: called now and then, while a braked read waits too; raises to give the read up.
 
     Raises:
         SourceError: the server refused it, was lost, or gave what the reader can't take.
     """
     try:
-        with reader_url(source, database) as url:
-            yield from _batches(url, statement, batch_rows, before)
+        with open_route(source, database, braked=braked) as route:
+            # A reader that takes little at a time is none that was lost.
+            patient = ("SET SESSION net_write_timeout = 3600",) if route.gate else ()
+            first = [*session_statements(source), *patient, *before]
+            stream = _open(route.url, statement, batch_rows, first)
+            yield from _batches(stream, batch_rows, route.gate, heed or _heedless)
     except BaseException as error:
         # connectorx raises RuntimeError, and its Rust panics are BaseExceptions.
         if isinstance(error, KeyboardInterrupt | SystemExit | GeneratorExit | MemoryError):
             raise
-        if isinstance(error, SourceError):
+        if isinstance(error, MirrorlakeError):
             raise
-        raise _failed(error, source, database) from None
+        raise _failed(error, source, database, table) from None
 
 
-def _batches(
-    url: str, statement: str, batch_rows: int, before: Sequence[str]
-) -> Iterator[pa.RecordBatch]:
+def _heedless() -> None:
+    pass
+
+
+def _open(url: str, statement: str, batch_rows: int, first: list[str]) -> Any:
     with _quiet():
         # The binary protocol: the text of a FLOAT is rounded by the server.
-        stream: Any = connectorx.read_sql(
+        return connectorx.read_sql(
             url,
             statement,
             return_type="arrow_stream",
             protocol="binary",
             batch_size=batch_rows,
-            pre_execution_query=[*session_statements(), *before],
+            pre_execution_query=first,
         )
-    seen = False
+
+
+def _batches(
+    stream: Any, batch_rows: int, gate: Gate | None, heed: Heed
+) -> Iterator[pa.RecordBatch]:
+    seen = 0
     while True:
+        if gate is not None:
+            gate.await_rows((seen + 1) * batch_rows, heed)
+        heed()
         with _quiet():
             batch = next(stream, None)
         if batch is None:
             break
-        seen = True
+        seen += 1
         yield batch
     if not seen:
         yield pa.RecordBatch.from_pylist([], schema=stream.schema)
 
 
-def _failed(error: BaseException, source: SourceConfig, database: str) -> SourceError:
+def _failed(
+    error: BaseException, source: SourceConfig, database: str, table: str | None
+) -> SourceError:
     """The reader's error in our words: the server's own, or none; a row's value is never in it."""
     found = _SERVERS_WORDS.search(without_secret(str(error), source))
     words = found[2].strip() if found else "the reader met a value or an answer that it can't take"
     code = re.match(r"ERROR (\d+)", words) if found and found[1] == "MySqlError" else None
+    if code and int(code[1]) in STOPPED:
+        return _stopped(source, table or f"of database {database}")
     return SourceError(
         f"reading database {database} of source {source.name} failed: {words}",
         source=source.name,
+        table=table,
         next_step="Nothing of this load is visible: sync again",
         retryable=is_retryable(int(code[1])) if code else found is not None,
+    )
+
+
+def _stopped(source: SourceConfig, table: str) -> SourceError:
+    return SourceError(
+        f"reading table {table} took longer than `statement_seconds` of source {source.name} "
+        f"allows ({source.statement_seconds} s), and the server stopped it",
+        source=source.name,
+        table=table,
+        next_step="Raise `statement_seconds`, or have less read at once: a first load is cut where "
+        "the table has a key of integers, texts, dates or bytes",
     )
 
 

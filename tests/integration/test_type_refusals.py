@@ -208,7 +208,7 @@ def test_a_session_that_is_not_ours_is_noticed(
 ) -> None:
     """As if a proxy dropped the settings: rows and an empty answer alike."""
     sql("CREATE TABLE t (id INT PRIMARY KEY, v TIMESTAMP NULL)")
-    monkeypatch.setattr(read, "session_statements", lambda: ("SET SESSION time_zone = '+05:00'",))
+    monkeypatch.setattr(read, "session_statements", lambda _: ("SET SESSION time_zone = '+05:00'",))
     for rows in ("", "INSERT INTO t VALUES (1, NULL)"):
         if rows:
             sql(rows)

@@ -24,6 +24,7 @@ SECTIONS = {
     "defaults": "DefaultsConfig",
     "freshness": "Freshness",
     "sources.<name>": "SourceSection",
+    "sources.<name>.back_off": "BackOff",
     "sources.<name>.tls": "TlsConfig",
     "sources.<name>.databases.<db>": "DatabaseSection",
     "sources.<name>.databases.<db>.namespaces": "NamespacesSection",

@@ -47,6 +47,7 @@ def test_figures_of_loads_that_ended_since() -> None:
         mean_seconds=2.67,
         longest_seconds=4.0,
         source_seconds=4.5,
+        longest_query=1.5,
         reloads=1,
         gone=6,
         last_error="lost",

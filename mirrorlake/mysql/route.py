@@ -1,0 +1,169 @@
+"""The way from the Arrow reader to MySQL: straight, or through `carrier`, a process of ours.
+
+The carrier is between them where TLS is asked for (the reader speaks none), and where the reader
+must not run ahead. The reader takes what the server sends as fast as it can, queues it without a
+bound, and holds the interpreter's lock while it waits for a row. So a limit of rows a second, and
+any other brake, can only be put where the bytes come from: the carrier lets through as many rows as
+it was allowed, and reads no further from the server; we wait for a whole batch to be there, with
+the lock released, before we ask the reader for it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from urllib.parse import quote as percent
+
+import pymysql
+
+from mirrorlake.config import SourceConfig
+from mirrorlake.mysql import carrier
+from mirrorlake.mysql.connect import source_error
+from mirrorlake.mysql.limits import BURST_SECONDS, reserve_rows
+
+# The reader takes rows from its connection 32 at a time before it looks at the first.
+_AHEAD = 64
+_LOOK_SECONDS = 0.5
+
+Heed = Callable[[], None]
+"""Called while a read waits; raises to give it up."""
+
+
+@dataclass(frozen=True)
+class Route:
+    """How the reader reaches the server; ``url`` may hold the password: never log or raise it."""
+
+    url: str
+    gate: Gate | None
+
+
+class Gate:
+    """The brake of one read: how many rows may come, and how many are through."""
+
+    def __init__(self, child: subprocess.Popen[bytes], source: SourceConfig) -> None:
+        self._child, self._source = child, source
+        self._allowed = self._through = 0
+        self._ended = False
+        self._unread = b""
+
+    def await_rows(self, rows: int, heed: Heed) -> None:
+        """Return when so many rows in all, or all that there are, have been let through; other
+        threads run meanwhile."""
+        wanted = rows + _AHEAD
+        while not self._ended and self._through < wanted:
+            if self._through >= self._allowed:
+                self._allow(wanted, heed)
+            heed()
+            self._listen(_LOOK_SECONDS)
+
+    def _allow(self, wanted: int, heed: Heed) -> None:
+        rate = self._source.rows_per_second
+        step = wanted - self._allowed
+        if rate is not None:
+            step = min(step, max(int(rate * BURST_SECONDS), 1))
+        until = time.monotonic() + reserve_rows(self._source, step)
+        while (left := until - time.monotonic()) > 0:
+            heed()
+            time.sleep(min(left, _LOOK_SECONDS))
+        self._allowed += step
+        assert self._child.stdin is not None  # noqa: S101 (a pipe was asked for)
+        try:
+            self._child.stdin.write(b"%d\n" % self._allowed)
+            self._child.stdin.flush()
+        except OSError:
+            self._ended = True  # the carrier ended: the reader will tell how
+
+    def _listen(self, seconds: float) -> None:
+        """Take in what the carrier says: the number of rows that are through, or its end."""
+        assert self._child.stdout is not None  # noqa: S101
+        descriptor = self._child.stdout.fileno()
+        if not select.select([descriptor], [], [], seconds)[0]:
+            return
+        said = os.read(descriptor, 65_536)
+        *lines, self._unread = (self._unread + said).split(b"\n")
+        for line in lines:
+            if line == carrier.END.encode():
+                self._ended = True
+            else:
+                self._through = int(line)
+        self._ended = self._ended or not said
+
+
+@contextmanager
+def open_route(source: SourceConfig, database: str, *, braked: bool = False) -> Iterator[Route]:
+    """A way for the reader while the block runs.
+
+    Args:
+        braked: whether the reader must be kept from running ahead, without a rate too.
+
+    Raises:
+        SourceError: no TLS, or a certificate that does not stand its check.
+    """
+    name = percent(database, safe="")
+    braked = braked or source.rows_per_second is not None
+    if source.tls == "off" and not braked:
+        user = percent(source.user, safe="")
+        secret = percent(source.password.get_secret_value(), safe="")
+        # Else the reader asks a server on this machine for its socket's path, and goes there
+        # instead: at the end of a tunnel that is another server's path, which may exist here too.
+        login = f"{user}:{secret}@{source.host}:{source.port}"
+        yield Route(f"mysql://{login}/{name}?prefer_socket=false", None)
+        return
+    usual = tempfile.gettempdir()
+    # A socket's path can't be long.
+    short = None if len(os.fsencode(usual)) < 60 else "/tmp"  # noqa: S108 (mkdtemp inside it)
+    with tempfile.TemporaryDirectory(prefix="ml-", dir=short) as folder:
+        path = f"{folder}/s"
+        # Its standard input closes with us, however we end: so does the carrier.
+        child = subprocess.Popen(
+            [sys.executable, "-P", carrier.__file__],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            bufsize=0,
+        )
+        try:
+            _start_carrier(child, source, database, path, braked=braked)
+            url = f"mysql://carried:x@localhost/{name}?prefer_socket=false&socket={percent(path)}"
+            yield Route(url, Gate(child, source) if braked else None)
+        finally:
+            child.kill()
+            child.communicate()
+
+
+def _start_carrier(
+    child: subprocess.Popen[bytes], source: SourceConfig, database: str, path: str, *, braked: bool
+) -> None:
+    assert child.stdin is not None  # noqa: S101 (pipes were asked for)
+    assert child.stdout is not None  # noqa: S101
+    told = {
+        **told_of(source),
+        "socket": path,
+        "database": database,
+        "braked": braked,
+    }
+    child.stdin.write(json.dumps(told).encode() + b"\n")
+    answer = child.stdout.readline()
+    wrong = json.loads(answer) if answer else [0, "the process that carries the rows ended at once"]
+    if wrong:
+        raise source_error(pymysql.OperationalError(*wrong), source)
+
+
+def told_of(source: SourceConfig) -> dict[str, str | int | bool | None]:
+    """How a process of ours reaches a server, for its standard input."""
+    return {
+        "host": source.host,
+        "port": source.port,
+        "user": source.user,
+        "password": source.password.get_secret_value(),
+        "tls": source.tls != "off",
+        "ca": None if isinstance(source.tls, str) else str(source.tls.ca),
+    }

@@ -1,0 +1,118 @@
+"""Watch over a load's reads: a program of its own, for `guard`, with one connection.
+
+Run with ``-P`` (a neighbour here is called ``types.py``). It reads one line of JSON from its
+standard input, looks about once a second, ends the load's reads (``KILL``) when one of them stands
+in the way, prints why as one line of JSON, and ends; or it ends when that input closes. What the
+account may not see is not looked for. Only the standard library and PyMySQL.
+
+Source: MySQL 8.0 manual, 27.12.13.3 "The metadata_locks Table", 8.14.3 "General Thread States".
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import select
+import ssl
+import sys
+from typing import Any
+
+import pymysql
+
+_LOOK_SECONDS = 1.0
+_WAITS = "waiting for table metadata lock"
+
+
+def main() -> None:
+    """Watch until a read was ended, or the standard input closes."""
+    told: dict[str, Any] = json.loads(sys.stdin.readline())
+    connection = _log_in(told)
+    with connection.cursor() as cursor:
+        while not select.select([sys.stdin], [], [], _LOOK_SECONDS)[0]:
+            reason = _look(cursor, told)
+            if reason is not None:
+                print(json.dumps(reason), flush=True)
+                return
+
+
+def _log_in(told: dict[str, Any]) -> Any:
+    context = ssl.create_default_context(cafile=told["ca"]) if told["tls"] else None
+    if context is not None and told["ca"] is None:
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return pymysql.connect(
+        host=told["host"],
+        port=told["port"],
+        user=told["user"],
+        password=told["password"].encode(),
+        charset="utf8mb4",
+        autocommit=True,
+        connect_timeout=10,
+        ssl=context,
+    )
+
+
+def _look(cursor: Any, told: dict[str, Any]) -> str | None:
+    """One look: why the reads were ended, or None."""
+    threads = _rows(
+        cursor,
+        "SELECT ID, TIME, STATE, INFO FROM information_schema.PROCESSLIST "
+        "WHERE COMMAND IN ('Query', 'Execute', 'Connect', 'Slave_SQL', 'Slave_worker') "
+        "AND INFO IS NOT NULL AND ID <> CONNECTION_ID()",
+    )
+    ours = [
+        number
+        for number, seconds, state, text in threads
+        if told["mark"] in str(text)
+        and int(seconds or 0) >= told["patience"]
+        and str(state).lower() != _WAITS
+    ]
+    if not ours:
+        return None
+    reason = _waiter(threads, told) or _history(cursor, told)
+    if reason is None:
+        return None
+    for number in ours:
+        # The connection: a server that is blocked in sending looks at nothing less.
+        _rows(cursor, f"KILL {int(number)}")
+    return reason
+
+
+def _waiter(threads: list[tuple[Any, ...]], told: dict[str, Any]) -> str | None:
+    """Whoever waits for a lock of the table, by the first words of the statement."""
+    name = re.compile(rf"(?<![\w$`])`?{re.escape(told['table'])}`?(?![\w$`])", re.IGNORECASE)
+    for number, seconds, state, text in threads:
+        if str(state).lower() != _WAITS or told["mark"] in str(text):
+            continue
+        if name.search(str(text)):
+            words = " ".join(re.findall(r"[A-Za-z]+", str(text))[:2]).upper()
+            return f"{words} (thread {number}) waits for its table, {int(seconds or 0)} s now"
+    return None
+
+
+def _history(cursor: Any, told: dict[str, Any]) -> str | None:
+    if told["history_list"] is None:
+        return None
+    found = _rows(cursor, "SHOW GLOBAL STATUS LIKE 'Innodb_history_list_length'") or _rows(
+        cursor,
+        "SELECT NAME, `COUNT` FROM information_schema.INNODB_METRICS "
+        "WHERE NAME = 'trx_rseg_history_len'",
+    )
+    length = int(found[0][1]) if found else 0
+    if length <= told["history_list"]:
+        return None
+    return f"the history list grew to {length} (back_off.history_list: {told['history_list']})"
+
+
+def _rows(cursor: Any, sql: str) -> list[tuple[Any, ...]]:
+    """The rows, or none where the server refuses to tell."""
+    try:
+        cursor.execute(sql)
+        return [tuple(row) for row in cursor.fetchall()]
+    except (pymysql.err.OperationalError, pymysql.err.ProgrammingError) as error:
+        if error.args and error.args[0] in (2006, 2013):
+            raise
+        return []
+
+
+if __name__ == "__main__":
+    main()
