@@ -183,6 +183,33 @@ def test_tls(tmp_path: Path, host: str, written: str | None, expected: str) -> N
     assert load(tmp_path, text).sources["shop"].tls == expected
 
 
+def test_a_replica_is_what_is_read(tmp_path: Path) -> None:
+    """Its own host, account and TLS; all else is the source's, and the primary stays beside it."""
+    replica = "    replica: mysql://reader:${env:ODD}@r.example.com:3310?ca=r.pem\n"
+    text = WHOLE.replace("    connections: 4\n", f"    connections: 4\n{replica}")
+    config = load(tmp_path, text)
+    source = config.sources["shop"]
+    assert (source.name, source.host, source.port) == ("shop", "r.example.com", 3310)
+    assert (source.user, source.password.get_secret_value()) == ("reader", ENVIRON["ODD"])
+    assert source.tls == TlsConfig(ca=str(tmp_path / "r.pem"))
+    assert (source.time_zone, source.connections) == ("Europe/Berlin", 4)
+    assert source.primary is not None
+    assert (source.primary.host, source.primary.user) == ("db.example.com", "mirror")
+    assert (source.primary.password.get_secret_value(), source.primary.primary) == (SECRET, None)
+    assert ENVIRON["ODD"] not in f"{config!r} {config.model_dump_json()}"
+
+
+def test_limits_of_a_source(tmp_path: Path) -> None:
+    limits = "    rows_per_second: 5\n    statement_seconds: null\n"
+    off = "    back_off: {threads_running: null, replica_lag: 90s, wait: 1s}\n"
+    given = load(tmp_path, one_source(limits + off)).sources["shop"]
+    assert (given.rows_per_second, given.statement_seconds) == (5, None)
+    assert (given.back_off.threads_running, given.back_off.history_list) == (None, 1_000_000)
+    assert given.back_off.replica_lag == timedelta(seconds=90)
+    usual = load(tmp_path, one_source()).sources["shop"]
+    assert (usual.rows_per_second, usual.statement_seconds, usual.connections) == (None, 3600, 2)
+
+
 def test_secrets_are_never_shown(tmp_path: Path) -> None:
     text = WHOLE.replace(
         "sqlite:///state/ledger.db", "postgresql://u:${env:ODD}@h/db?sslpassword=${env:ODD}"

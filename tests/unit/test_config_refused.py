@@ -125,6 +125,12 @@ REFUSED = {
     "hash without a key": (columns("a: {pii: hash}", ", clean: table"), "pii: hash needs privacy.hash_key"),
     "dropped key of a table": (columns("ID: {pii: drop}", ", clean: table"), "the clean table is kept by its key"),
     "masked key of a table": (columns("id: {pii: mask}", ", clean: table"), "the clean table is kept by its key"),
+    "a replica's password": (TOP + "    replica: mysql://u:hunter2@r\n", "m.yaml:6:14: sources.s.replica: a password is not written into this file"),
+    "a replica's kind": (TOP + "    replica: postgresql://r\n", "sources.s.replica: the source's URL does not begin with mysql://"),
+    "a replica without a user": (TOP + "    replica: mysql://r\n", "sources.s.replica: the source's URL names no user"),
+    "a replica that is the source": (TOP + "    replica: mysql://u@127.0.0.1\n", "sources.s.replica: this is the source itself"),
+    "no rows a second": (TOP + "    rows_per_second: 0\n", "sources.s.rows_per_second: "),
+    "an unknown limit": (TOP + "    back_off: {lag: 5m}\n", "sources.s.back_off.lag: unknown key"),
     "colliding defaults": (
         "version: 1\nsources:\n"
         "  a_b: {host: h, user: u, databases: {c: {}}}\n"
