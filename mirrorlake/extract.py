@@ -67,8 +67,9 @@ from mirrorlake.windows import days_of, replaced_from
 
 logger = logging.getLogger(__name__)
 
-# What is read again when a connection is lost, and what a task of Spark is worth starting for.
-ROWS_PER_CHUNK = 500_000
+# What is read again when a connection is lost. One stream after the other, the server waits while a
+# chunk's last file is written: few chunks. As tasks of Spark, or of large rows: a quarter of it.
+ROWS_PER_CHUNK = 2_000_000
 
 
 @dataclass(frozen=True)
@@ -136,7 +137,7 @@ def load_window(
     receipts = list(cut.finished) if cut else []
     try:
         if cut is None:
-            cut = plan_cut(connection, plan, window, ROWS_PER_CHUNK)
+            cut = plan_cut(connection, plan, window, _chunk_rows(plan, loading.spark))
             seen = {"oldest_open": loading.oldest_open, "shown": loading.shown}
             cut = dataclasses.replace(cut, **seen)
             if cut.can_be_resumed:
@@ -319,6 +320,11 @@ def _chunk_plans(
         )
         for number, where in enumerate(bounds)
     ]
+
+
+def _chunk_rows(plan: TablePlan, spark: LazySpark) -> int:
+    small = spark.is_worth_tasks() or _batch_rows(plan) < BATCH_ROWS
+    return ROWS_PER_CHUNK // 4 if small else ROWS_PER_CHUNK
 
 
 def _batch_rows(plan: TablePlan) -> int:

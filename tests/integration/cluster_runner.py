@@ -14,7 +14,7 @@ from mirrorlake.sync import Engine
 
 def main(config: Path, rows_per_chunk: int) -> None:
     logging.basicConfig(level=logging.INFO)
-    extract.ROWS_PER_CHUNK = rows_per_chunk
+    extract.ROWS_PER_CHUNK = 4 * rows_per_chunk  # of tasks of Spark a quarter
     seen: list[Any] = []
     run = tasks._run_on_spark
 
