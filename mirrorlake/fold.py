@@ -10,20 +10,18 @@ gives, and doing it again changes nothing.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pydantic import SecretStr
-
+from mirrorlake.changes import Folding, original_or_none, read_changes
+from mirrorlake.compact import compact_if_due
 from mirrorlake.failpoint import failpoint
-from mirrorlake.lake.catalog import Identifier, Lake, as_sql_identifier
+from mirrorlake.lake.catalog import Identifier, as_sql_identifier
 from mirrorlake.lake.commit import FOLDED, was_overtaken
 from mirrorlake.lake.tables import (
-    DELETED,
     KEY,
     ORIGINAL,
-    SEQ,
+    TARGET_BYTES,
     current_schema,
     ensure_current_table,
     has_original,
@@ -36,32 +34,46 @@ from mirrorlake.layers import (
     clean_view_sql,
     deduped_layer,
     merge_sql,
-    original_of,
     spark_type,
-    text_literal,
-    unplaced_key,
 )
-from mirrorlake.ledger import Lease, Ledger, Load
+from mirrorlake.ledger import Ledger, Load
 from mirrorlake.plan import TablePlan
-from mirrorlake.privacy import keyed_hash
-from mirrorlake.spark import LazySpark, spark_errors
+from mirrorlake.pruning import Bounds, bounds_of, bounds_sql, may_prune
+from mirrorlake.spark import spark_errors
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 logger = logging.getLogger(__name__)
 
+LISTED = 200_000
+"""Up to so many rows, the changed keys are brought here to be bounded."""
+KNOWN_LOADS, KNOWN_ROWS = 8, 20_000
+"""How far back loads are asked what the layer holds: so many at most, and so many rows, or four
+times those that are folded."""
+
 
 @dataclass(frozen=True)
-class Folding:
-    """What a fold needs besides its plan."""
+class _Todo:
+    """What a fold of one layer applies.
 
-    ledger: Ledger
-    lake: Lake
-    spark: LazySpark
-    hash_key: SecretStr | None = None
-    lease: Lease | None = None
-    """The table's, which is looked at once more before anything is written."""
+    Attributes:
+        loads: those whose rows, latest per key, must be applied.
+        held: the numbers of the loads that the layer then holds.
+        known: the loads right before these, which tell what the layer holds of a key.
+        windows: whether all are small windows, after all that the layer holds.
+        again: whether all loads are folded again.
+    """
+
+    loads: tuple[Load, ...] = ()
+    held: tuple[int, ...] = ()
+    known: tuple[Load, ...] = ()
+    windows: bool = False
+    again: bool = False
+
+    @property
+    def rows(self) -> int:
+        return sum(load.receipt.rows if load.receipt else LISTED for load in self.loads)
 
 
 def fold_table(plan: TablePlan, folding: Folding) -> tuple[int, ...]:
@@ -94,6 +106,7 @@ def _fold_layer(plan: TablePlan, layer: Layer, folding: Folding) -> tuple[int, .
         folding.lake,
         layer.identifier,
         current_schema([(n, t) for n, t, _ in layer.columns], layer.original is not None),
+        plan.key,
     )
     head = table.current_snapshot()
     empty = head is None
@@ -101,191 +114,145 @@ def _fold_layer(plan: TablePlan, layer: Layer, folding: Folding) -> tuple[int, .
     if was_overtaken(table):
         logger.warning("table %s: a stalled fold wrote over %s: folded anew", plan.name, layer.name)
         before = set()
-    loads, held = _loads_to_fold(plan, before, empty, folding.ledger)
-    if not held:
+    todo = _plan_fold(plan, before, empty, folding.ledger)
+    if not todo.held:
         return ()
     failpoint("fold.before")
-    if loads:
+    if todo.loads:
         spark = folding.spark.get()
         with spark_errors(plan.name):
-            changes = _changes(spark, plan, layer, loads, folding)
-            if folding.lease is not None:
-                folding.ledger.check_lease(folding.lease)
-            after = head.snapshot_id if head else None
-            _apply(spark, plan, layer, changes, after=after, through=max(held))
+            changes = read_changes(spark, plan, layer, todo.loads, folding, todo.known)
+            if empty or not plan.key:
+                _overwrite(plan, layer, changes, todo, folding, head.snapshot_id if head else None)
+            else:
+                _merge(spark, plan, layer, changes, todo, folding)
     failpoint("fold.committed")
-    folding.ledger.record_folds(plan.name, layer.name, held)
+    folding.ledger.record_folds(plan.name, layer.name, todo.held)
     failpoint("fold.recorded")
-    return tuple(seq for seq in held if seq not in before)
+    if todo.loads and not empty:
+        compact_if_due(folding.spark.get(), folding.lake, layer.identifier)
+    return tuple(seq for seq in todo.held if seq not in before)
 
 
-def _loads_to_fold(
-    plan: TablePlan, folded: set[int], empty: bool, ledger: Ledger
-) -> tuple[list[Load], tuple[int, ...]]:
-    """The loads whose rows, latest per key, must be applied, and the numbers that the layer then
-    holds."""
+def _plan_fold(plan: TablePlan, folded: set[int], empty: bool, ledger: Ledger) -> _Todo:
     loads = ledger.successful_loads(plan.name)
     missing = [load for load in loads if load.seq not in folded]
     if not missing and not (empty and any(load.snapshot_id for load in loads)):
-        return [], ()
+        return _Todo()
     held = tuple(load.seq for load in loads)
     if plan.contract.mode == "full":
-        return loads[-1:], held
+        return _Todo(tuple(loads[-1:]), held)
     late = bool(folded) and bool(missing) and missing[0].seq < max(folded)
-    if empty or late or not plan.key:
-        return loads, held
+    if empty or late or not folded or not plan.key:
+        return _Todo(tuple(loads), held, again=True)
     # A load without rows committed nothing and has nothing to apply.
-    return [load for load in missing if load.snapshot_id is not None], held
+    new = tuple(load for load in missing if load.snapshot_id is not None)
+    windows = all(load.window.kind == "live" for load in new)
+    known = _known(new, [load for load in loads if load.seq in folded]) if windows else ()
+    return _Todo(new, held, known, windows)
 
 
-def _changes(
-    spark: SparkSession, plan: TablePlan, layer: Layer, loads: Sequence[Load], folding: Folding
-) -> DataFrame:
-    """One row per key: the latest observation among these loads, and keys that are gone."""
-    rows = _observed(spark, plan, loads, folding.lake)
-    if len(loads) > 1 and plan.key:
-        rows = _latest(rows, plan)
-    if plan.keeps_aliases:
-        rows = rows.unionByName(_aliases(spark, plan, rows, folding))
-    return _projected(spark, rows, plan, layer, folding.hash_key)
+def _known(new: tuple[Load, ...], before: list[Load]) -> tuple[Load, ...]:
+    """The newest loads that the layer holds, without a gap, as far back as it is cheap to read.
+
+    Only beside small windows: a reload takes older loads' rows out of raw, and what is left of a
+    key there need not be what the layer holds.
+    """
+    rows = 4 * sum(load.receipt.rows for load in new if load.receipt) + KNOWN_ROWS
+    known: list[Load] = []
+    for load in reversed(before):
+        if load.snapshot_id is None:
+            continue
+        rows -= load.receipt.rows if load.receipt else rows + 1
+        if rows < 0 or len(known) == KNOWN_LOADS:
+            break
+        known.append(load)
+    return tuple(reversed(known))
 
 
-def _observed(spark: SparkSession, plan: TablePlan, loads: Sequence[Load], lake: Lake) -> DataFrame:
-    """The raw rows of these loads, in the plan's columns, from every schema version's table."""
-    tables = dict.fromkeys(load.raw_table for load in loads)
-    if not plan.key:
-        # Rows without a key can't be told apart over versions: the newest version holds them all.
-        tables = {plan.raw.name: None}
-    frames = [
-        _raw_rows(spark, plan, Identifier(plan.raw.namespace, name), loads, lake) for name in tables
-    ]
-    union = frames[0]
-    for frame in frames[1:]:
-        union = union.unionByName(frame)
-    return union
+def _check_lease(folding: Folding) -> None:
+    if folding.lease is not None:
+        folding.ledger.check_lease(folding.lease)
 
 
-def _raw_rows(
-    spark: SparkSession, plan: TablePlan, raw: Identifier, loads: Sequence[Load], lake: Lake
-) -> DataFrame:
-    table = lake.load(raw)
-    there = {field.name for field in table.schema().fields} if table else set()
-    columns = [
-        as_sql_identifier(e.name)
-        if e.name in there
-        else f"CAST(NULL AS {spark_type(e.iceberg)}) AS {as_sql_identifier(e.name)}"
-        for e in plan.columns
-    ]
-    columns += [SEQ, f"{DELETED} AS {GONE}"]
-    if has_original(plan.columns):
-        columns.append(_original_or_none(there))
-    if plan.keeps_aliases:
-        columns.append(KEY)
-    seqs = ", ".join(str(load.seq) for load in loads if load.raw_table == raw.name)
-    return spark.sql(
-        f"SELECT {', '.join(columns)} FROM {raw.sql} WHERE {SEQ} IN ({seqs})"  # noqa: S608
-    )
+def _overwrite(
+    plan: TablePlan,
+    layer: Layer,
+    changes: DataFrame,
+    todo: _Todo,
+    folding: Folding,
+    after: int | None,
+) -> None:
+    """The first fold: the layer in files of moderate size, each of a range of keys of its own.
 
-
-def _original_or_none(there: set[str]) -> str:
-    none = f"CAST(NULL AS array<struct<column:string,text:string>>) AS {ORIGINAL}"
-    return ORIGINAL if ORIGINAL in there else none
-
-
-def _latest(rows: DataFrame, plan: TablePlan) -> DataFrame:
-    from pyspark.sql import Window
+    One load's files are so already, as its chunks were: only rows of several loads are sorted.
+    """
     from pyspark.sql import functions as f
 
-    key = [KEY] if plan.keeps_aliases else [as_sql_identifier(k) for k in plan.key]
-    unplaced = () if plan.keeps_aliases else unplaced_key(plan)
-    parts = [f.col(k) for k in key] + [f.expr(original_of(name)) for name in unplaced]
-    by_key = Window.partitionBy(*parts).orderBy(f.desc(SEQ))
-    ranked = rows.withColumn("_mirror_rank", f.row_number().over(by_key))
-    return ranked.where("_mirror_rank = 1").drop("_mirror_rank")
+    rows = changes.where(f"NOT {GONE}").drop(GONE)
+    size = sum(load.receipt.bytes if load.receipt else TARGET_BYTES for load in todo.loads)
+    files = max(1, round(size / TARGET_BYTES))
+    several = len(todo.loads) > 1 and bool(plan.key)
+    if several and files > 1:
+        rows = rows.repartitionByRange(files, f.col(as_sql_identifier(plan.key[0])))
+    writer = rows.writeTo(layer.identifier.sql)
+    writer = writer.option("use-table-distribution-and-ordering", str(several).lower())
+    writer = writer.option(f"snapshot-property.{FOLDED}", max(todo.held))
+    # Whatever was committed since this fold looked is a conflict: it may be newer.
+    writer = writer.option("isolation-level", "serializable")
+    if after is not None:
+        writer = writer.option("validate-from-snapshot-id", after)
+    _check_lease(folding)
+    writer.overwrite(f.lit(True))
 
 
-def _aliases(spark: SparkSession, plan: TablePlan, rows: DataFrame, folding: Folding) -> DataFrame:
-    """Other texts under which raw holds these keys: an UPDATE from 'a' to 'A' leaves no 'a'
-    behind."""
-    from pyspark.sql import functions as f
-
-    history = _observed(spark, plan, folding.ledger.successful_loads(plan.name), folding.lake)
-    names = [as_sql_identifier(k) for k in plan.key]
-    # Of a key's part without a place in its column, the original text is what it is written as.
-    kept = [*names, *([_key_originals(plan)] if unplaced_key(plan) else [])]
-    texts = history.selectExpr(*kept, KEY).distinct()
-    now = rows.selectExpr(*kept, KEY).toDF(*(f"_now_{i}" for i in range(len(kept))), "_now_key")
-    other = texts.join(now, f.col(KEY) == f.col("_now_key"))
-    same = f.lit(True)
-    for i, name in enumerate(texts.columns[:-1]):
-        same = same & f.col(as_sql_identifier(name)).eqNullSafe(f.col(f"_now_{i}"))
-    gone = other.where(~same)
-    for field in rows.schema.fields:
-        if field.name not in texts.columns:
-            value = f.lit(True) if field.name == GONE else f.lit(None)
-            gone = gone.withColumn(field.name, value.cast(field.dataType))
-    return gone.select(*(as_sql_identifier(c) for c in rows.columns))
-
-
-def _key_originals(plan: TablePlan) -> str:
-    """SQL of the originals of the key's columns alone, NULL where there are none."""
-    names = ", ".join(text_literal(name) for name in unplaced_key(plan))
-    of_key = f"filter({ORIGINAL}, x -> x.column IN ({names}))"
-    return f"CASE WHEN size({of_key}) > 0 THEN {of_key} END AS {ORIGINAL}"
-
-
-def _projected(
-    spark: SparkSession, rows: DataFrame, plan: TablePlan, layer: Layer, hash_key: SecretStr | None
-) -> DataFrame:
-    if "hash" in plan.rules.values() and layer.name == "clean" and hash_key is not None:
-        function = keyed_hash(hash_key.get_secret_value().encode())
-        spark.udf.register("mirror_hash", function, "string")
-    columns = [
-        f"{_with_originals(sql, rows.columns)} AS {as_sql_identifier(name)}"
-        for name, _, sql in layer.columns
-    ]
-    if layer.original:
-        columns.append(f"{layer.original} AS {ORIGINAL}")
-    return rows.selectExpr(*columns, GONE)
-
-
-def _with_originals(sql: str, columns: Sequence[str]) -> str:
-    """Put the SQL of a column's original text where a hash's second argument asks for it."""
-    before, found, rest = sql.partition("\0")
-    if not found:
-        return sql
-    name, _, after = rest.partition("\0")
-    if ORIGINAL not in columns:
-        return f"{before}CAST(NULL AS STRING){after}"
-    return f"{before}{original_of(name)}{after}"
-
-
-def _apply(
+def _merge(
     spark: SparkSession,
     plan: TablePlan,
     layer: Layer,
     changes: DataFrame,
-    *,
-    after: int | None,
-    through: int,
+    todo: _Todo,
+    folding: Folding,
 ) -> None:
-    """One commit: changed rows are written, rows that are equal are left alone."""
-    if after is None or not plan.key:
-        rows = changes.where(f"NOT {GONE}").drop(GONE)
-        from pyspark.sql import functions as f
+    """One commit, or none where nothing changed.
 
-        writer = rows.writeTo(layer.identifier.sql).option(f"snapshot-property.{FOLDED}", through)
-        # Whatever was committed since this fold looked is a conflict: it may be newer.
-        writer = writer.option("isolation-level", "serializable")
-        if after is not None:
-            writer = writer.option("validate-from-snapshot-id", after)
-        writer.overwrite(f.lit(True))
-        return
+    Of several loads there is always one: without, a stalled run that had begun to fold the first
+    of them would meet no conflict.
+
+    Of a small window the loads before it tell which rows are equal already, so the layer's own
+    rows need not be read for it: only its keys are.
+    """
+    types = {name: spark_type(kind) for name, kind, _ in layer.columns}
+    key = [(name, types[name]) for name in plan.key]
+    bounded = plan.contract.mode != "full" and not todo.again
+    bounded = bounded and may_prune([kind for _, kind in key])
+    listed = bounded and todo.rows <= LISTED
+    if listed:
+        changes = changes.persist()
+    try:
+        bounds = bounds_of(changes, plan.key, listed=listed) if bounded else None
+        if bounds is None or not bounds.empty or len(todo.loads) > 1:
+            _check_lease(folding)
+            statement = _merge_statement(plan, layer, bounds, key, todo)
+            _run_merge(spark, changes, statement, max(todo.held))
+    finally:
+        if listed:
+            changes.unpersist()
+
+
+def _merge_statement(
+    plan: TablePlan, layer: Layer, bounds: Bounds | None, key: list[tuple[str, str]], todo: _Todo
+) -> str:
+    condition = bounds_sql(bounds, key) if bounds else ""
+    return merge_sql(plan, layer, condition, compares=not todo.windows)
+
+
+def _run_merge(spark: SparkSession, changes: DataFrame, statement: str, through: int) -> None:
     changes.createOrReplaceTempView("mirror_changes")
     setting = f"spark.sql.iceberg.snapshot-property.{FOLDED}"
     spark.conf.set(setting, str(through))
     try:
-        spark.sql(merge_sql(plan, layer))
+        spark.sql(statement)
     finally:
         spark.conf.unset(setting)
         spark.catalog.dropTempView("mirror_changes")
@@ -343,7 +310,7 @@ def _fold_raw_view(plan: TablePlan, folding: Folding) -> None:
             for e in plan.columns
         ]
         meta = sorted(n for n in there if n.startswith("_mirror_") and n not in (ORIGINAL, KEY))
-        original = [_original_or_none(there)] if has_original(plan.columns) else []
+        original = [original_or_none(there)] if has_original(plan.columns) else []
         selects.append(f"SELECT {', '.join([*columns, *original, *meta])} FROM {raw.sql}")  # noqa: S608
     if selects:
         _make_view(plan.raw_view, " UNION ALL ".join(selects), folding)

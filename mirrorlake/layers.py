@@ -125,24 +125,33 @@ def text_literal(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
-def merge_sql(plan: TablePlan, layer: Layer) -> str:
-    """The MERGE of ``mirror_changes`` into a layer."""
+def merge_sql(plan: TablePlan, layer: Layer, bounds: str = "", *, compares: bool = True) -> str:
+    """The MERGE of ``mirror_changes`` into a layer.
+
+    Args:
+        bounds: a condition that every row of the layer fulfils whose key is one of the changes'.
+        compares: whether a row that is equal already is left alone; without, the MERGE reads of
+            the layer its key alone.
+    """
     names = [name for name, _, _ in layer.columns] + ([ORIGINAL] if layer.original else [])
     on = " AND ".join(_same_key_part(plan, layer, name) for name in plan.key)
+    if bounds:
+        on = f"{on} AND {bounds}"
     differs = " OR ".join(
-        _differs(name, kind)
+        f"NOT ({same_value(name, kind)})"
         for name, kind, _ in layer.columns
         # 0.0 and -0.0 are one key to the server and to SQL, and two values.
         if name not in plan.key or kind in ("float", "double")
     )
     if layer.original:
         # An engine may have written "no originals" as an empty list; to readers both are none.
-        differs += (" OR " if differs else "") + _differs(ORIGINAL, "list")
+        differs += (" OR " if differs else "") + f"NOT ({same_value(ORIGINAL, 'list')})"
     columns = [as_sql_identifier(name) for name in names]
     assignments = ", ".join(f"t.{c} = s.{c}" for c in columns)
     clauses = [f"WHEN MATCHED AND s.{GONE} THEN DELETE"]
     if differs:
-        clauses.append(f"WHEN MATCHED AND ({differs}) THEN UPDATE SET {assignments}")
+        which = f" AND ({differs})" if compares else ""
+        clauses.append(f"WHEN MATCHED{which} THEN UPDATE SET {assignments}")
     values = ", ".join(f"s.{c}" for c in columns)
     new = f"WHEN NOT MATCHED AND NOT s.{GONE} THEN INSERT"
     clauses.append(f"{new} ({', '.join(columns)}) VALUES ({values})")
@@ -176,10 +185,11 @@ def _same_key_part(plan: TablePlan, layer: Layer, name: str) -> str:
     return f"{same} AND {original_of(name, 't')} <=> {original_of(name, 's')}"
 
 
-def _differs(name: str, kind: str) -> str:
+def same_value(name: str, kind: str) -> str:
+    """SQL of whether ``t`` and ``s`` hold the same in a column, NULLs being the same."""
     column = as_sql_identifier(name)
     if kind in ("float", "double"):
         # SQL calls -0.0 and 0.0 equal; their texts tell them apart, and no two other doubles share
         # one.
-        return f"NOT (CAST(t.{column} AS STRING) <=> CAST(s.{column} AS STRING))"
-    return f"NOT (t.{column} <=> s.{column})"
+        return f"CAST(t.{column} AS STRING) <=> CAST(s.{column} AS STRING)"
+    return f"t.{column} <=> s.{column}"

@@ -13,6 +13,13 @@ from pyiceberg.exceptions import TableAlreadyExistsError
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
+from pyiceberg.table.sorting import (
+    UNSORTED_SORT_ORDER,
+    NullOrder,
+    SortDirection,
+    SortField,
+    SortOrder,
+)
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import (
     BinaryType,
@@ -67,8 +74,20 @@ _COMMON = {
     "commit.retry.num-retries": "0",
     "write.parquet.compression-codec": "zstd",
 }
-# Only rows that changed are written; what they replace is marked deleted beside the old files.
-_MERGE_ON_READ = {f"write.{verb}.mode": "merge-on-read" for verb in ("merge", "update", "delete")}
+TARGET_BYTES = 32 * 2**20
+"""The size of deduped's files: each holds a range of keys, and a fold opens those it needs."""
+_CURRENT = {
+    # Only rows that changed are written; what they replace is marked deleted beside the old files.
+    **{f"write.{verb}.mode": "merge-on-read" for verb in ("merge", "update", "delete")},
+    # One file of deletes for each data file at most: a later one takes in what it holds.
+    "write.delete.granularity": "file",
+    "write.target-file-size-bytes": str(TARGET_BYTES),
+    # A fold sorts as far as it pays: by itself Spark would run the whole join twice to sample it.
+    "write.distribution-mode": "none",
+    "write.merge.distribution-mode": "none",
+    # A manifest a tick would otherwise wait until there are a hundred.
+    "commit.manifest.min-count-to-merge": "20",
+}
 
 
 def iceberg_type(text: str) -> IcebergType:
@@ -139,13 +158,21 @@ def ensure_raw_table(
     return table
 
 
-def ensure_current_table(lake: Lake, identifier: Identifier, schema: Schema) -> Table:
-    """A deduped or clean table, made if it isn't there; columns that it lacks are added.
+def ensure_current_table(
+    lake: Lake, identifier: Identifier, schema: Schema, key: Sequence[str] = ()
+) -> Table:
+    """A deduped or clean table, made if it isn't there, sorted by its key; columns and properties
+    that it lacks are added.
 
     Raises:
         LakeError: a column of it has another type than asked for.
     """
-    table = _ensure(lake, identifier, schema, UNPARTITIONED_PARTITION_SPEC, _MERGE_ON_READ)
+    order = SortOrder(*(_ascending(schema, name) for name in key))
+    table = _ensure(lake, identifier, schema, UNPARTITIONED_PARTITION_SPEC, _CURRENT, order)
+    lacking = {k: v for k, v in _CURRENT.items() if k not in table.properties}
+    if lacking:
+        with lake.translated(identifier), table.transaction() as transaction:
+            transaction.set_properties(lacking)
     existing = {f.name: f.field_type for f in table.schema().fields}
     missing = [f for f in schema.fields if f.name not in existing]
     for field in schema.fields:
@@ -165,6 +192,15 @@ def ensure_current_table(lake: Lake, identifier: Identifier, schema: Schema) -> 
     return table
 
 
+def _ascending(schema: Schema, name: str) -> SortField:
+    return SortField(
+        source_id=schema.find_field(name).field_id,
+        transform=IdentityTransform(),
+        direction=SortDirection.ASC,
+        null_order=NullOrder.NULLS_FIRST,
+    )
+
+
 def _other_type(
     identifier: Identifier, name: str, there: IcebergType, asked: IcebergType
 ) -> LakeError:
@@ -182,6 +218,7 @@ def _ensure(
     schema: Schema,
     spec: PartitionSpec,
     properties: dict[str, str],
+    order: SortOrder = UNSORTED_SORT_ORDER,
 ) -> Table:
     found = lake.load(identifier)
     if found is not None:
@@ -194,6 +231,7 @@ def _ensure(
                 schema,
                 location=lake.location(identifier),
                 partition_spec=spec,
+                sort_order=order,
                 properties={
                     **_COMMON,
                     **properties,

@@ -1,0 +1,191 @@
+"""Changes: what a fold's loads observed, as one row per key in a layer's columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pydantic import SecretStr
+
+from mirrorlake.lake.catalog import Identifier, Lake, as_sql_identifier
+from mirrorlake.lake.tables import DELETED, KEY, ORIGINAL, SEQ, has_original
+from mirrorlake.layers import (
+    GONE,
+    Layer,
+    original_of,
+    same_value,
+    spark_type,
+    text_literal,
+    unplaced_key,
+)
+from mirrorlake.ledger import Lease, Ledger, Load
+from mirrorlake.plan import TablePlan
+from mirrorlake.privacy import keyed_hash
+from mirrorlake.spark import LazySpark
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True)
+class Folding:
+    """What a fold needs besides its plan."""
+
+    ledger: Ledger
+    lake: Lake
+    spark: LazySpark
+    hash_key: SecretStr | None = None
+    lease: Lease | None = None
+    """The table's, which is looked at once more before anything is written."""
+
+
+def read_changes(
+    spark: SparkSession,
+    plan: TablePlan,
+    layer: Layer,
+    loads: Sequence[Load],
+    folding: Folding,
+    known: Sequence[Load] = (),
+) -> DataFrame:
+    """One row per key: the latest observation among these loads, and keys that are gone.
+
+    Args:
+        known: loads right before these, without a gap, which the layer holds: a key whose latest
+            row among them is the same in every column has not changed, and is left out.
+    """
+    rows = _latest_of(spark, plan, loads, folding.lake)
+    if known:
+        rows = _without_known(rows, _latest_of(spark, plan, known, folding.lake), plan)
+    if plan.keeps_aliases:
+        rows = rows.unionByName(_aliases(spark, plan, rows, folding))
+    return _projected(spark, rows, plan, layer, folding.hash_key)
+
+
+def _latest_of(
+    spark: SparkSession, plan: TablePlan, loads: Sequence[Load], lake: Lake
+) -> DataFrame:
+    rows = _observed(spark, plan, loads, lake)
+    return _latest(rows, plan) if len(loads) > 1 and plan.key else rows
+
+
+def _without_known(rows: DataFrame, known: DataFrame, plan: TablePlan) -> DataFrame:
+    """The rows that differ from the known row of their key, or have none."""
+    columns = [(e.name, e.iceberg) for e in plan.columns] + [(GONE, "boolean")]
+    if has_original(plan.columns):
+        columns.append((ORIGINAL, "list"))
+    same = " AND ".join(same_value(name, kind) for name, kind in columns)
+    from pyspark.sql import functions as f
+
+    return rows.alias("t").join(known.alias("s"), f.expr(same), "left_anti")
+
+
+def _observed(spark: SparkSession, plan: TablePlan, loads: Sequence[Load], lake: Lake) -> DataFrame:
+    """The raw rows of these loads, in the plan's columns, from every schema version's table."""
+    tables = dict.fromkeys(load.raw_table for load in loads)
+    if not plan.key:
+        # Rows without a key can't be told apart over versions: the newest version holds them all.
+        tables = {plan.raw.name: None}
+    frames = [
+        _raw_rows(spark, plan, Identifier(plan.raw.namespace, name), loads, lake) for name in tables
+    ]
+    union = frames[0]
+    for frame in frames[1:]:
+        union = union.unionByName(frame)
+    return union
+
+
+def _raw_rows(
+    spark: SparkSession, plan: TablePlan, raw: Identifier, loads: Sequence[Load], lake: Lake
+) -> DataFrame:
+    table = lake.load(raw)
+    there = {field.name for field in table.schema().fields} if table else set()
+    columns = [
+        as_sql_identifier(e.name)
+        if e.name in there
+        else f"CAST(NULL AS {spark_type(e.iceberg)}) AS {as_sql_identifier(e.name)}"
+        for e in plan.columns
+    ]
+    columns += [SEQ, f"{DELETED} AS {GONE}"]
+    if has_original(plan.columns):
+        columns.append(original_or_none(there))
+    if plan.keeps_aliases:
+        columns.append(KEY)
+    seqs = ", ".join(str(load.seq) for load in loads if load.raw_table == raw.name)
+    return spark.sql(
+        f"SELECT {', '.join(columns)} FROM {raw.sql} WHERE {SEQ} IN ({seqs})"  # noqa: S608
+    )
+
+
+def original_or_none(there: set[str]) -> str:
+    """SQL of a raw table's originals, which it may not have."""
+    none = f"CAST(NULL AS array<struct<column:string,text:string>>) AS {ORIGINAL}"
+    return ORIGINAL if ORIGINAL in there else none
+
+
+def _latest(rows: DataFrame, plan: TablePlan) -> DataFrame:
+    from pyspark.sql import Window
+    from pyspark.sql import functions as f
+
+    key = [KEY] if plan.keeps_aliases else [as_sql_identifier(k) for k in plan.key]
+    unplaced = () if plan.keeps_aliases else unplaced_key(plan)
+    parts = [f.col(k) for k in key] + [f.expr(original_of(name)) for name in unplaced]
+    by_key = Window.partitionBy(*parts).orderBy(f.desc(SEQ))
+    ranked = rows.withColumn("_mirror_rank", f.row_number().over(by_key))
+    return ranked.where("_mirror_rank = 1").drop("_mirror_rank")
+
+
+def _aliases(spark: SparkSession, plan: TablePlan, rows: DataFrame, folding: Folding) -> DataFrame:
+    """Other texts under which raw holds these keys: an UPDATE from 'a' to 'A' leaves no 'a'
+    behind."""
+    from pyspark.sql import functions as f
+
+    history = _observed(spark, plan, folding.ledger.successful_loads(plan.name), folding.lake)
+    names = [as_sql_identifier(k) for k in plan.key]
+    # Of a key's part without a place in its column, the original text is what it is written as.
+    kept = [*names, *([_key_originals(plan)] if unplaced_key(plan) else [])]
+    texts = history.selectExpr(*kept, KEY).distinct()
+    now = rows.selectExpr(*kept, KEY).toDF(*(f"_now_{i}" for i in range(len(kept))), "_now_key")
+    other = texts.join(now, f.col(KEY) == f.col("_now_key"))
+    same = f.lit(True)
+    for i, name in enumerate(texts.columns[:-1]):
+        same = same & f.col(as_sql_identifier(name)).eqNullSafe(f.col(f"_now_{i}"))
+    gone = other.where(~same)
+    for field in rows.schema.fields:
+        if field.name not in texts.columns:
+            value = f.lit(True) if field.name == GONE else f.lit(None)
+            gone = gone.withColumn(field.name, value.cast(field.dataType))
+    return gone.select(*(as_sql_identifier(c) for c in rows.columns))
+
+
+def _key_originals(plan: TablePlan) -> str:
+    """SQL of the originals of the key's columns alone, NULL where there are none."""
+    names = ", ".join(text_literal(name) for name in unplaced_key(plan))
+    of_key = f"filter({ORIGINAL}, x -> x.column IN ({names}))"
+    return f"CASE WHEN size({of_key}) > 0 THEN {of_key} END AS {ORIGINAL}"
+
+
+def _projected(
+    spark: SparkSession, rows: DataFrame, plan: TablePlan, layer: Layer, hash_key: SecretStr | None
+) -> DataFrame:
+    if "hash" in plan.rules.values() and layer.name == "clean" and hash_key is not None:
+        function = keyed_hash(hash_key.get_secret_value().encode())
+        spark.udf.register("mirror_hash", function, "string")
+    columns = [
+        f"{with_originals(sql, rows.columns)} AS {as_sql_identifier(name)}"
+        for name, _, sql in layer.columns
+    ]
+    if layer.original:
+        columns.append(f"{layer.original} AS {ORIGINAL}")
+    return rows.selectExpr(*columns, GONE)
+
+
+def with_originals(sql: str, columns: Sequence[str]) -> str:
+    """Put the SQL of a column's original text where a hash's second argument asks for it."""
+    before, found, rest = sql.partition("\0")
+    if not found:
+        return sql
+    name, _, after = rest.partition("\0")
+    if ORIGINAL not in columns:
+        return f"{before}CAST(NULL AS STRING){after}"
+    return f"{before}{original_of(name)}{after}"

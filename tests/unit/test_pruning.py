@@ -1,0 +1,97 @@
+"""The bounds of a MERGE: no key of a change lies outside, whatever its type."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from itertools import pairwise
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mirrorlake.pruning import Bounds, KeyRange, bounds_sql, cover, literal, may_prune
+
+TIMES = st.datetimes(datetime(1, 1, 1), datetime(9999, 12, 31))
+VALUES = st.one_of(
+    st.lists(st.integers(-(2**63), 2**63 - 1)),
+    st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=12)),
+    st.lists(st.binary(max_size=12)),
+    st.lists(st.decimals(-(10**20), 10**20, places=6)),
+    st.lists(st.dates()),
+    st.lists(TIMES),
+)
+
+
+def ordered(value: Any) -> Any:
+    """As the lake orders: text by its bytes."""
+    return value.encode() if isinstance(value, str) else value
+
+
+@settings(deadline=None)
+@given(values=VALUES, most=st.integers(1, 60))
+def test_every_value_is_in_one_of_few_ranges_that_do_not_meet(values: list[Any], most: int) -> None:
+    ranges = cover(pa.chunked_array([pa.array(values)]), most)
+    assert len(ranges) <= most
+    assert bool(ranges) == bool(values)
+    for value in values:
+        inside = [r for r in ranges if ordered(r.lo) <= ordered(value) <= ordered(r.hi)]
+        assert len(inside) == 1
+    for before, after in pairwise(ranges):
+        assert ordered(before.lo) <= ordered(before.hi) < ordered(after.lo)
+
+
+def test_ranges_are_cut_where_the_gaps_are_widest() -> None:
+    newest = range(95_000, 95_400)
+    ranges = cover(pa.chunked_array([[17, 40_000, *newest]]), most=3)
+    assert ranges == (KeyRange(17, 17), KeyRange(40_000, 40_000), KeyRange(95_000, 95_399))
+    texts = cover(pa.chunked_array([["user/1", "user/2", "user/x", "user/y"]]), most=2)
+    assert texts == (KeyRange("user/1", "user/2"), KeyRange("user/x", "user/y"))
+    first = datetime(2024, 1, 1, tzinfo=UTC)
+    times = [first, first + timedelta(seconds=1), first + timedelta(days=9)]
+    assert cover(pa.chunked_array([times]), most=2)[1] == KeyRange(times[2], times[2])
+
+
+def test_a_value_without_a_place_is_bounded_by_being_null() -> None:
+    assert cover(pa.chunked_array([[None, 5]])) == (KeyRange(5, 5),)
+    sql = bounds_sql(Bounds((KeyRange(5, 5),), missing=True), [("id", "bigint")])
+    assert sql == "(t.`id` = CAST('5' AS bigint) OR t.`id` IS NULL)"
+
+
+def test_no_change_matches_nothing() -> None:
+    assert Bounds((), missing=False).empty
+    assert bounds_sql(Bounds((), missing=False), [("id", "bigint")]) == "(false)"
+
+
+def test_the_whole_key_is_told_by_its_hash() -> None:
+    bounds = Bounds((KeyRange(1, 3), KeyRange(9, 9)), missing=False, hashes=(-(2**63), 7))
+    assert bounds_sql(bounds, [("a`b", "int"), ("n", "string")]) == (
+        "xxhash64(t.`a``b`, t.`n`) IN (-9223372036854775808L, 7L) AND "
+        "(t.`a``b` BETWEEN CAST('1' AS int) AND CAST('3' AS int) OR t.`a``b` = CAST('9' AS int))"
+    )
+
+
+@pytest.mark.parametrize("kinds", [["double"], ["long", "float"], []])
+def test_a_key_with_two_zeroes_is_not_pruned(kinds: list[str]) -> None:
+    assert not may_prune(kinds)
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "sql"),
+    [
+        ("a'b\\`", "string", "CAST(X'6127625c60' AS string)"),
+        (b"\x00'", "binary", "X'0027'"),
+        (Decimal("-0.000001"), "decimal(38,6)", "CAST('-0.000001' AS decimal(38,6))"),
+        (date(1, 2, 3), "date", "DATE'0001-02-03'"),
+        (datetime(9, 1, 1), "timestamp_ntz", "TIMESTAMP_NTZ'0009-01-01 00:00:00.000000'"),
+        (
+            datetime(2024, 1, 1, 0, 0, 0, 5, tzinfo=UTC),
+            "timestamp",
+            "TIMESTAMP_LTZ'2024-01-01 00:00:00.000005+00:00'",
+        ),
+    ],
+)
+def test_literals_are_of_the_columns_own_type(value: Any, kind: str, sql: str) -> None:
+    assert literal(value, kind) == sql
