@@ -19,7 +19,8 @@ from mirrorlake.errors import ConfigError, LeaseHeld, MirrorlakeError
 from mirrorlake.lake.views import read_view
 from mirrorlake.observe import clean_of, deduped_of, raw_days, raw_tables
 from mirrorlake.recover import GRACE, Recovered, recover_table
-from mirrorlake.sync import Engine, SyncResult
+from mirrorlake.results import SyncResult, speed
+from mirrorlake.sync import Engine
 from resources.failures import told
 
 Events = Iterator[dg.MaterializeResult[Any] | dg.AssetMaterialization]
@@ -229,6 +230,8 @@ def _load_metadata(done: Sequence[SyncResult]) -> dict[str, Any]:
         "window": ", ".join(r.window for r in done),
         "rows": sum(r.rows for r in done),
         "bytes": sum(r.bytes for r in done),
+        "MB read": round(sum(r.read_bytes for r in done) / 1e6, 3),
+        "MB/s": speed(sum(r.read_bytes for r in done), sum(r.read_seconds for r in done)),
         "files": sum(r.files for r in done),
         "seconds": round(sum(r.seconds for r in done), 2),
         "longest query (s)": max(r.longest_query for r in done),

@@ -11,10 +11,9 @@ import dataclasses
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any
 
-from pyiceberg.expressions import AlwaysTrue, BooleanExpression, EqualTo, GreaterThanOrEqual
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.table import Table
 from pymysql.connections import Connection
@@ -44,26 +43,26 @@ from mirrorlake.lake.commit import (
     newest_load,
     snapshot_property,
 )
-from mirrorlake.lake.tables import DAY, ensure_raw_table, raw_schema
+from mirrorlake.lake.tables import ensure_raw_table, raw_schema
 from mirrorlake.ledger import ChunkedLoad, Lease, Ledger, Load, Receipt, Window
 from mirrorlake.mysql.guard import Guard
 from mirrorlake.mysql.introspect import read_table
 from mirrorlake.mysql.read import BATCH_ROWS
+from mirrorlake.pace import Pace, Progress, Report
 from mirrorlake.plan import TablePlan, plan_table
 from mirrorlake.receipts import receipt_of
 from mirrorlake.reload import (
     NOTHING,
     Reloading,
     Replacement,
-    raw_days,
     refuse_fewer_rows,
     replace_small_loads,
+    replaced_by,
 )
 from mirrorlake.resume import Cut, basis_of, files_of, find_cut, plan_cut, start_of
 from mirrorlake.shrink import refuse_smaller
 from mirrorlake.spark import LazySpark
-from mirrorlake.tasks import Pace, Progress, receipt_to_json, run_chunks
-from mirrorlake.windows import days_of, replaced_from
+from mirrorlake.tasks import receipt_to_json, run_chunks
 
 logger = logging.getLogger(__name__)
 
@@ -81,7 +80,7 @@ class Loading:
     spark: LazySpark
     lease: Lease
     run_id: str
-    progress: Progress | None = None
+    progress: Report | None = None
     server: str = ""
     """The server that the load was planned on, and that must answer every chunk; '' for any."""
     accept_smaller: bool = False
@@ -144,13 +143,13 @@ def load_window(
                 ledger.plan_chunks(load, basis, start_of(cut), cut.bounds)
                 failpoint("chunks.planned")
         chunks = _chunk_plans(plan, load, table, loading.server, cut.bounds)
-        _read_chunks(plan, load, loading, cut, chunks, receipts)
+        seen = _read_chunks(plan, load, loading, cut, chunks, receipts)
         if not loading.accept_smaller:
             refuse_smaller(plan, load, ledger, receipts)
         replacement = _replacement(plan, load, loading, chunks[0], receipts)
         receipts.extend(replacement.receipts)
         _check_schema_held(connection, plan)
-        receipt = receipt_of(plan, load, cut, receipts, replacement)
+        receipt = receipt_of(plan, load, cut, receipts, replacement, seen)
         ledger.check_lease(loading.lease)
         snapshot = _commit(lake, plan, load, receipt, receipts, replacement.removes)
     except BaseException as error:
@@ -200,10 +199,16 @@ def _read_chunks(
     cut: Cut,
     chunks: Sequence[ChunkPlan],
     receipts: list[ChunkReceipt],
-) -> None:
+) -> Progress:
     """Read the chunks that have no receipt yet; each receipt is added, and recorded, as it
     comes."""
-    pace = Pace(plan.name, load.load_id, plan.table.estimated_rows, loading.progress)
+    pace = Pace(
+        plan.name,
+        load.load_id,
+        _expected(plan, cut),
+        loading.progress,
+        there=sum(receipt.rows for receipt in receipts),
+    )
     done = {receipt.number for receipt in receipts}
     waiting = [chunk for chunk in chunks if chunk.number not in done]
     with Guard(plan.source, plan.table.database, plan.table.name, load.load_id) as guard:
@@ -212,7 +217,14 @@ def _read_chunks(
             if cut.can_be_resumed:
                 loading.ledger.finish_chunk(load, found.number, receipt_to_json(found))
                 failpoint("chunks.recorded")
-    pace.finish()
+    return pace.finish()
+
+
+def _expected(plan: TablePlan, cut: Cut) -> int | None:
+    """How many rows a load may bring; None for a window of which nothing is known before."""
+    if cut.can_be_resumed:
+        return min(plan.table.estimated_rows, len(cut.bounds) * ROWS_PER_CHUNK)
+    return None if any(cut.bounds) else plan.table.estimated_rows
 
 
 def _refuse_unknown(ledger: Ledger, plan: TablePlan, table: Table) -> None:
@@ -376,35 +388,9 @@ def _commit(
                 WINDOW: load.window.to_json(),
                 NUMBER: str(load.seq),
             },
-            replaces=_replaced(plan, load.window),
+            replaces=replaced_by(plan, load.window),
             removes=removes,
         ),
     )
     failpoint("commit.after")
     return snapshot
-
-
-def _replaced(plan: TablePlan, window: Window) -> BooleanExpression | None:
-    """What of the raw table a load stands in for.
-
-    A full copy: the copy of the same day. A table without a key: the days that it read again,
-    whole.
-    """
-    if window.kind == "full":
-        return EqualTo(DAY, window.day.isoformat())  # pyright: ignore[reportCallIssue]
-    if plan.key:
-        return None  # a reload's files are named one by one
-    if window.kind == "reload":
-        return raw_days(*days_of(window))
-    if window.lo is None:
-        return AlwaysTrue()
-    day = replaced_from(plan, window).isoformat()
-    return GreaterThanOrEqual(DAY, day)  # pyright: ignore[reportCallIssue]
-
-
-def age_of(load: Load | None, now: datetime | None = None) -> timedelta | None:
-    """How long ago the source stood where the mirror stands now; None before the first load."""
-    if load is None or load.receipt is None:
-        return None
-    moment = datetime.fromisoformat(load.receipt.moment).replace(tzinfo=UTC)
-    return (now or datetime.now(UTC)) - moment

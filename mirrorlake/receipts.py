@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 
 from mirrorlake.chunk import ChunkReceipt
 from mirrorlake.errors import SchemaError
 from mirrorlake.ledger import Load, Receipt, Window
+from mirrorlake.pace import Progress
 from mirrorlake.plan import TablePlan
 from mirrorlake.reload import Replacement
 from mirrorlake.resume import Cut
@@ -19,6 +20,7 @@ def receipt_of(
     cut: Cut,
     chunks: Sequence[ChunkReceipt],
     replacement: Replacement,
+    seen: Progress,
 ) -> Receipt:
     """What a load saw.
 
@@ -52,6 +54,8 @@ def receipt_of(
         looked_up=replacement.looked_up,
         gone=replacement.gone,
         replaced=len(replacement.removes),
+        read_bytes=seen.bytes,
+        read_seconds=round(seen.seconds, 3),
     )
 
 
@@ -74,3 +78,11 @@ def _end(
     if highs:
         return str(max(highs) if top is None else min(max(highs), top))
     return None if window.lo is None else str(int(window.lo) + plan.contract.overlap_keys)
+
+
+def age_of(load: Load | None, now: datetime | None = None) -> timedelta | None:
+    """How long ago the source stood where the mirror stands now; None before the first load."""
+    if load is None or load.receipt is None:
+        return None
+    moment = datetime.fromisoformat(load.receipt.moment).replace(tzinfo=UTC)
+    return (now or datetime.now(UTC)) - moment

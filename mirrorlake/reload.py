@@ -21,7 +21,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as _compute
 import pyarrow.parquet as pq
-from pyiceberg.expressions import And, BooleanExpression, GreaterThanOrEqual, LessThanOrEqual
+from pyiceberg.expressions import (
+    AlwaysTrue,
+    And,
+    BooleanExpression,
+    EqualTo,
+    GreaterThanOrEqual,
+    LessThanOrEqual,
+)
 from pyiceberg.io import load_file_io
 from pyiceberg.table import FileScanTask, Table
 
@@ -32,11 +39,11 @@ from mirrorlake.failpoint import failpoint
 from mirrorlake.lake.catalog import Identifier, Lake
 from mirrorlake.lake.commit import delete_files
 from mirrorlake.lake.tables import DAY, DELETED, KEY, LOAD, LOADED_AT, SEQ
-from mirrorlake.ledger import Ledger, Load
+from mirrorlake.ledger import Ledger, Load, Window
 from mirrorlake.mysql.keys import key_condition
 from mirrorlake.mysql.limits import reading
 from mirrorlake.plan import TablePlan
-from mirrorlake.windows import days_of, end_of_day
+from mirrorlake.windows import days_of, end_of_day, replaced_from
 
 pc: Any = _compute  # its functions are made at import: type checkers see none of them
 
@@ -138,6 +145,24 @@ def refuse_fewer_rows(reloading: Reloading, receipts: Sequence[ChunkReceipt]) ->
             table=reloading.plan.name,
             next_step="If MySQL deleted them on purpose, leave these days alone; else look there",
         )
+
+
+def replaced_by(plan: TablePlan, window: Window) -> BooleanExpression | None:
+    """What of the raw table a load stands in for.
+
+    A full copy: the copy of the same day. A table without a key: the days that it read again,
+    whole.
+    """
+    if window.kind == "full":
+        return EqualTo(DAY, window.day.isoformat())  # pyright: ignore[reportCallIssue]
+    if plan.key:
+        return None  # a reload's files are named one by one
+    if window.kind == "reload":
+        return raw_days(*days_of(window))
+    if window.lo is None:
+        return AlwaysTrue()
+    day = replaced_from(plan, window).isoformat()
+    return GreaterThanOrEqual(DAY, day)  # pyright: ignore[reportCallIssue]
 
 
 def raw_days(first: date, last: date) -> BooleanExpression:

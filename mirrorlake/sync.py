@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from typing import Any
@@ -14,14 +14,13 @@ from pymysql.connections import Connection
 
 from mirrorlake.config import Config, TableContract
 from mirrorlake.errors import (
-    CommitConflict,
     LeaseHeld,
     ReadGivenUp,
     SchemaError,
     SourceError,
     SourceHeld,
 )
-from mirrorlake.extract import Loading, Progress, age_of, load_window, settle_loads
+from mirrorlake.extract import Loading, load_window, settle_loads
 from mirrorlake.fold import Folding, fold_table
 from mirrorlake.lake.catalog import Identifier, Lake
 from mirrorlake.layers import check_rules
@@ -29,7 +28,10 @@ from mirrorlake.ledger import Lease, Ledger, Load
 from mirrorlake.mysql.connect import read_position, session
 from mirrorlake.mysql.introspect import read_table
 from mirrorlake.mysql.replica import read_reach
+from mirrorlake.pace import Report
 from mirrorlake.plan import TablePlan, by_time, plan_table
+from mirrorlake.receipts import age_of
+from mirrorlake.results import SyncResult, result_of
 from mirrorlake.schema import SchemaVersion
 from mirrorlake.spark import LazySpark
 from mirrorlake.windows import plan_reload, plan_window
@@ -39,39 +41,6 @@ logger = logging.getLogger(__name__)
 ATTEMPTS = 4
 GIVEN_UP_SECONDS = 2.0
 """How long a load that gave way waits before it tries again; twice as long each time."""
-
-
-@dataclass(frozen=True)
-class SyncResult:
-    """What one sync of one table did.
-
-    Attributes:
-        window: the kind of its window: initial, live, full or reload.
-        rows, bytes, seconds: of this load.
-        folded: how many loads were folded into deduped.
-        longest_query: seconds of the longest statement that read rows.
-    originals: values kept as original text by this load.
-        future: rows dated after the source's clock.
-        looked_up, gone: keys that had left the days of a reload: found elsewhere, and no more.
-        replaced: data files of small windows that a reload took the place of.
-        settled: loads of dead runs that were put right first.
-    """
-
-    table: str
-    window: str
-    load_id: str
-    rows: int
-    bytes: int
-    files: int
-    originals: int
-    future: int
-    looked_up: int
-    gone: int
-    replaced: int
-    folded: int
-    settled: int
-    seconds: float
-    longest_query: float
 
 
 @dataclass(frozen=True)
@@ -132,7 +101,7 @@ class Engine:
     def sync(
         self,
         contract: TableContract,
-        progress: Progress | None = None,
+        progress: Report | None = None,
         *,
         accept_smaller: bool = False,
     ) -> SyncResult:
@@ -150,7 +119,7 @@ class Engine:
     def load(
         self,
         contract: TableContract,
-        progress: Progress | None = None,
+        progress: Report | None = None,
         *,
         accept_smaller: bool = False,
     ) -> SyncResult:
@@ -158,7 +127,7 @@ class Engine:
         return self._chain(contract, progress, fold=False, accept_smaller=accept_smaller)
 
     def reload(
-        self, contract: TableContract, first: date, last: date, progress: Progress | None = None
+        self, contract: TableContract, first: date, last: date, progress: Report | None = None
     ) -> SyncResult:
         """Load the raw days ``first`` to ``last``, both included, again; only raw moves.
 
@@ -191,7 +160,7 @@ class Engine:
     def _chain(
         self,
         contract: TableContract,
-        progress: Progress | None,
+        progress: Report | None,
         *,
         fold: bool,
         days: tuple[date, date] | None = None,
@@ -210,7 +179,7 @@ class Engine:
                 settled = self._settle(contract)
                 plan, loads = self._load_again(connection, plan, loading, days)
                 folded = fold_table(plan, self._folding(lease)) if fold else ()
-        return _result(contract, loads, settled, len(folded), time.monotonic() - started)
+        return result_of(contract, loads, settled, len(folded), time.monotonic() - started)
 
     def refuse_held(self, source: str) -> None:
         """See that nobody asked us to leave a source alone.
@@ -412,28 +381,3 @@ def _refuse_changes(plan: TablePlan, newest: SchemaVersion) -> None:
             "the table anew "
             "under other namespaces, or change it back",
         )
-
-
-def _result(
-    contract: TableContract, loads: Sequence[Load], settled: int, folded: int, seconds: float
-) -> SyncResult:
-    receipts = [load.receipt for load in loads if load.receipt is not None]
-    if len(receipts) != len(loads) or not loads:
-        raise CommitConflict(f"a load of {contract.name} has no receipt", table=contract.name)
-    return SyncResult(
-        table=contract.name,
-        window=loads[-1].window.kind,
-        load_id=loads[-1].load_id,
-        rows=sum(r.rows for r in receipts),
-        bytes=sum(r.bytes for r in receipts),
-        files=sum(r.files for r in receipts),
-        originals=sum(r.originals for r in receipts),
-        future=sum(r.future for r in receipts),
-        looked_up=sum(r.looked_up for r in receipts),
-        gone=sum(r.gone for r in receipts),
-        replaced=sum(r.replaced for r in receipts),
-        folded=folded,
-        settled=settled,
-        seconds=round(seconds, 2),
-        longest_query=max(r.query_seconds for r in receipts),
-    )

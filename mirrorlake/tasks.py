@@ -11,7 +11,6 @@ import dataclasses
 import json
 import logging
 import re
-import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -31,16 +30,13 @@ from mirrorlake.errors import (
 )
 from mirrorlake.mysql.limits import reading, share_of
 from mirrorlake.mysql.route import Heed
+from mirrorlake.pace import Pace
 from mirrorlake.spark import LazySpark, spark_errors
 
 logger = logging.getLogger(__name__)
 
 ATTEMPTS = 4
 PAUSE_SECONDS = 1.0
-LOG_SECONDS = 10.0
-
-Progress = Callable[[int, int], None]
-"""Called with (rows read, rows expected); equal only once everything was read."""
 
 
 def run_chunks(
@@ -212,51 +208,3 @@ def receipt_from_json(text: str) -> ChunkReceipt:
     fields["paths"] = tuple(fields["paths"])
     fields["metrics"] = tuple((path, metrics) for path, metrics in fields["metrics"])
     return ChunkReceipt(**fields)
-
-
-class Pace:
-    """How far a load is: told to whoever asked, and to the log at intervals.
-
-    Args:
-        expected: rows that the load may bring, by the server's statistics.
-    """
-
-    def __init__(self, table: str, load_id: str, expected: int, report: Progress | None) -> None:
-        self._table, self._load_id = table, load_id
-        self._expected, self._report = expected, report
-        self._lock = threading.Lock()
-        self._started = self._logged = time.monotonic()
-        self.rows = 0
-        self.bytes = 0
-        self.advance(0, 0)
-
-    def advance(self, rows: int, size: int) -> None:
-        """So many more rows, and bytes of them in memory, were read."""
-        with self._lock:
-            self.rows += rows
-            self.bytes += size
-            self._log()
-            if self._report is not None:
-                # The statistics may say too little: only the end is the end.
-                self._report(self.rows, max(self._expected, self.rows + 1))
-
-    def finish(self) -> None:
-        """Everything was read."""
-        if self._report is not None:
-            self._report(self.rows, self.rows)
-
-    @property
-    def seconds(self) -> float:
-        return time.monotonic() - self._started
-
-    def _log(self) -> None:
-        now = time.monotonic()
-        if now - self._logged < LOG_SECONDS:
-            return
-        self._logged = now
-        speed = self.bytes / 1e6 / self.seconds
-        left = max(self._expected - self.rows, 0) * self.seconds / max(self.rows, 1)
-        logger.info(
-            "table %s load %s: %d rows, %.0f MB, %.1f MB/s, about %.0f s left",
-            *(self._table, self._load_id, self.rows, self.bytes / 1e6, speed, left),
-        )

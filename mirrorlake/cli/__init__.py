@@ -145,21 +145,20 @@ def sync_tables(
 ) -> tuple[list[Any], list[tuple[str, MirrorlakeError]]]:
     """Sync tables one after the other with progress bars; their results, and the failures by
     table."""
+    from mirrorlake.bars import Bars
     from mirrorlake.sync import Engine
 
     results: list[Any] = []
     failures: list[tuple[str, MirrorlakeError]] = []
-    with Engine(config) as engine, show.progress(quiet) as progress:
-        total = progress.add_task("all tables", total=len(chosen))
-        for contract in chosen:
-            task = progress.add_task(contract.name, total=None)
+    with Engine(config) as engine, Bars(show.errors, quiet=quiet) as bars:
+        done = bars.count("all tables", len(chosen))
+        for number, contract in enumerate(chosen, 1):
             try:
-                report = show.reporter(progress, task)
-                results.append(engine.sync(contract, report, accept_smaller=accept_smaller))
+                with bars.table(contract.name) as report:
+                    results.append(engine.sync(contract, report, accept_smaller=accept_smaller))
             except MirrorlakeError as error:
                 failures.append((contract.name, error))
-            progress.remove_task(task)
-            progress.advance(total)
+            done(number)
     return results, failures
 
 
@@ -241,12 +240,13 @@ def demo(once: bool, folder: Path, port: int | None, changes: int) -> None:
 
 
 def _print_results(results: Sequence[Any]) -> None:
-    columns = ("table", "window", "rows", "MB", "originals", "future", "seconds")
+    columns = ("table", "window", "rows", "MB", "MB/s", "originals", "future", "seconds")
     table = show.table(*columns, "longest query")
     for r in results:
         cells = (
             f"{r.rows:,}",
             f"{r.bytes / 1e6:.2f}",
+            f"{r.mb_per_second:.1f}",
             str(r.originals),
             str(r.future),
             str(r.seconds),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,6 @@ from typing import Any
 import click
 from rich import box
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 # In a file or a pipe nothing is wrapped for a screen that is not there.
@@ -30,26 +28,6 @@ config_option = click.option(
     help="The contract file.",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
-
-
-def reporter(progress: Progress, task: Any) -> Callable[[int, int], None]:
-    def report(done: int, total: int) -> None:
-        # One step more than there are chunks: the fold.
-        progress.update(task, completed=done, total=total + 1)
-
-    return report
-
-
-def progress(quiet: bool) -> Progress:
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        console=errors,
-        transient=True,
-        disable=quiet or not errors.is_terminal,
-    )
 
 
 def table(*columns: str) -> Table:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -74,16 +75,17 @@ def backfill(
     A window that fails is tried again; it stops neither the other windows nor the other tables.
     """
     from mirrorlake.backfill import backfill, plan_backfill
+    from mirrorlake.bars import Bars
     from mirrorlake.sync import Engine
 
     config = load_config(config_path)
     today = datetime.now(UTC).date()
     end = min(last.date() if last else today, today)
-    with Engine(config) as engine, show.progress(as_json) as progress:
-        task = progress.add_task("windows", total=None)
+    with Engine(config) as engine, Bars(show.errors, quiet=as_json) as bars:
+        count, done = bars.count("windows", None), itertools.count(1)
 
         def told(_: Filled) -> None:
-            progress.advance(task)
+            count(next(done))
 
         filled = backfill(
             engine,

@@ -9,21 +9,20 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Any
 
 import pymysql
 from pymysql.connections import Connection
 from pymysql.cursors import Cursor
 from rich import box
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from mirrorlake.bars import Bars
 from mirrorlake.config import Config, TableContract, load_config
 from mirrorlake.demo.mariadb import MariaDB
 from mirrorlake.demo.nyc import load_nyc
@@ -64,9 +63,8 @@ def run_demo(folder: Path, *, port: int | None, changes: int, once: bool, consol
         with Engine(config) as engine:
             _round(engine, "first copy", tallies, console)
             writer.journal.mark()
-            with _bar(console) as bar:
-                task = bar.add_task("live changes", total=changes)
-                _write(writer, changes, lambda done: bar.update(task, completed=done))
+            with Bars(console) as bars:
+                _write(writer, changes, bars.count("live changes", changes))
             console.print(
                 f"The live writer made {writer.changes:,} changes "
                 f"({writer.late_commits} committed late, "
@@ -104,12 +102,13 @@ def _set_up(server: MariaDB, folder: Path, console: Console) -> Config:
     # One key for all runs: hashes in clean can be compared from run to run.
     os.environ.setdefault("MIRRORLAKE_HASH_KEY", "the demo's own key, no secret")
     server.create_user(USER, os.environ["MIRRORLAKE_DEMO_PASSWORD"])
-    with server.admin() as connection, _bar(console) as bar:
-        tasks: dict[str, Any] = {}
+    with server.admin() as connection, Bars(console) as bars:
+        told: dict[str, Callable[[int], None]] = {}
 
         def report(table: str, done: int, total: int) -> None:
-            task = tasks.setdefault(table, bar.add_task(f"load {table}", total=total))
-            bar.update(task, completed=done)
+            if table not in told:
+                told[table] = bars.count(f"load {table}", total)
+            told[table](done)
 
         nyc = load_nyc(connection, progress=report)
         shop = create_shop(connection, progress=report)
@@ -133,7 +132,7 @@ def _connect(server: MariaDB) -> Connection[Cursor]:
     )
 
 
-def _write(writer: LiveWriter, changes: int, report: Any) -> None:
+def _write(writer: LiveWriter, changes: int, report: Callable[[int], None]) -> None:
     """Exactly so many changes, in batches, so that progress is seen."""
     while writer.changes < changes:
         writer.run(min(200, changes - writer.changes))
@@ -144,16 +143,12 @@ def _round(engine: Engine, name: str, tallies: dict[str, Tally], console: Consol
     """Sync every table once, with a bar per table."""
     started = time.monotonic()
     tables = engine.config.tables
-    with _bar(console) as bar:
-        total = bar.add_task(name, total=len(tables))
-        for contract in tables:
-            task = bar.add_task(contract.name, total=None)
-            result = engine.sync(
-                contract,
-                lambda done, chunks, task=task: bar.update(task, completed=done, total=chunks + 1),
-            )
-            bar.update(task, completed=1, total=1, visible=False)
-            bar.advance(total)
+    with Bars(console) as bars:
+        done = bars.count(name, len(tables))
+        for number, contract in enumerate(tables, 1):
+            with bars.table(contract.name) as report:
+                result = engine.sync(contract, report)
+            done(number)
             tally = tallies[contract.name]
             tally.rows += result.rows
             tally.bytes += result.bytes
@@ -287,15 +282,3 @@ def _interruptible() -> Iterator[None]:
         sys.exit(130)
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-def _bar(console: Console) -> Progress:
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-    )

@@ -32,6 +32,9 @@ class Receipt:
         looked_up: rows that a reload looked up by key, because they had left the days it reads.
         gone: keys that a reload looked up and MySQL has no more: each is a tombstone row.
         replaced: data files of small windows that a reload took the place of.
+        read_bytes: bytes in memory of the rows that the run which committed the load has read: not
+            those of an interrupted run's chunks.
+        read_seconds: how long that took.
     """
 
     rows: int
@@ -49,6 +52,8 @@ class Receipt:
     looked_up: int = 0
     gone: int = 0
     replaced: int = 0
+    read_bytes: int = 0
+    read_seconds: float = 0.0
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), sort_keys=True)

@@ -23,6 +23,7 @@ from mirrorlake.demo.oracle_text import read_source
 from mirrorlake.errors import LakeError, SchemaError
 from mirrorlake.lake.catalog import Identifier
 from mirrorlake.ledger import Ledger
+from mirrorlake.pace import Progress
 from mirrorlake.sync import Engine
 from tests.integration.conftest import HASH_KEY, PASSWORD, Place, connected
 from tests.integration.contract_files import write_contract
@@ -378,8 +379,8 @@ def test_a_catalog_locked_just_before_the_commit(
     contract = engine.config.table("t")
     lock = locked(command.place.folder / "lake" / "catalog.db")
 
-    def report(done: int, total: int) -> None:
-        if done == total:
+    def report(seen: Progress) -> None:
+        if seen.ended:
             lock.__enter__()
 
     with pytest.raises(LakeError, match="locked by another writer") as caught:

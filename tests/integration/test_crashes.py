@@ -29,6 +29,7 @@ from mirrorlake.errors import CommitConflict, LeaseHeld
 from mirrorlake.failpoint import FAILPOINTS
 from mirrorlake.lake.catalog import Identifier, Lake
 from mirrorlake.ledger import Ledger
+from mirrorlake.pace import Progress, Report
 from mirrorlake.sync import Engine
 from tests.integration import crash_runner
 from tests.integration.conftest import HASH_KEY, Place
@@ -393,11 +394,11 @@ def test_every_failpoint_of_the_engine_is_listed() -> None:
 # --- leases, conflicts, lost words ----------------------------------------------------------------
 
 
-def at_the_end(act: Callable[[], None]) -> Callable[[int, int], None]:
+def at_the_end(act: Callable[[], None]) -> Report:
     """A progress report that acts once all chunks are read, just before the commit."""
 
-    def report(done: int, total: int) -> None:
-        if done == total:
+    def report(seen: Progress) -> None:
+        if seen.ended:
             act()
 
     return report

@@ -26,6 +26,7 @@ from mirrorlake.demo.embedded import EmbeddedServer
 from mirrorlake.demo.oracle import compare_table
 from mirrorlake.errors import LeaseHeld, SchemaError
 from mirrorlake.lake.catalog import Identifier
+from mirrorlake.pace import Progress, Report
 from mirrorlake.recover import recover_table
 from mirrorlake.sync import Engine, SyncResult
 from tests.integration import crash_runner
@@ -89,7 +90,7 @@ class World:
     def engine(self) -> Engine:
         return Engine(load_config(self.config), spark=self.place.spark)
 
-    def load(self, progress: Any = None) -> SyncResult:
+    def load(self, progress: Report | None = None) -> SyncResult:
         engine = self.engine()
         return engine.load(engine.config.table("big"), progress)
 
@@ -257,8 +258,8 @@ def test_a_reload_goes_on_too(world: World) -> None:
 def test_an_interrupted_run_keeps_what_it_read(world: World, small: None) -> None:
     """Ctrl-C, or the end that an orchestrator asks for."""
 
-    def interrupt(rows: int, _: int) -> None:
-        if rows > 5 * CHUNK:
+    def interrupt(seen: Progress) -> None:
+        if seen.rows > 5 * CHUNK:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -366,8 +367,8 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_schema_that_changed_meanwhile_keeps_nothing(world: World, small: None) -> None:
-    def alter(done: int, total: int) -> None:
-        if done == total:
+    def alter(seen: Progress) -> None:
+        if seen.ended:
             world.sql("ALTER TABLE big ADD COLUMN w INT")
 
     with pytest.raises(SchemaError):
@@ -398,8 +399,8 @@ def test_an_owner_that_stalled_commits_nothing(world: World, small: None, when: 
     """Another run takes the load over, and ends it, while the first one sleeps."""
     done: list[SyncResult] = []
 
-    def take_over(rows: int, expected: int) -> None:
-        late = rows == expected if when != "in the middle" else rows > 5 * CHUNK
+    def take_over(seen: Progress) -> None:
+        late = seen.ended if when != "in the middle" else seen.rows > 5 * CHUNK
         if late and not done:
             world.ask("UPDATE leases SET expires_at = '2000-01-01 00:00:00.000000'")
             done.append(world.load())

@@ -1,0 +1,88 @@
+"""What a sync did, for the command line, for Dagster and for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mirrorlake.config import TableContract
+from mirrorlake.errors import CommitConflict
+from mirrorlake.ledger import Load
+
+
+@dataclass(frozen=True)
+class SyncResult:
+    """What one sync of one table did.
+
+    Attributes:
+        window: the kind of its window: initial, live, full or reload.
+        rows, bytes: of this load's data files.
+        seconds: from its lease to its fold.
+        read_bytes, read_seconds, mb_per_second: of the rows in memory as they came from MySQL.
+        longest_query: seconds of the longest statement that read rows.
+        folded: how many loads were folded into deduped.
+        originals: values kept as original text by this load.
+        future: rows dated after the source's clock.
+        looked_up, gone: keys that had left the days of a reload: found elsewhere, and no more.
+        replaced: data files of small windows that a reload took the place of.
+        settled: loads of dead runs that were put right first.
+    """
+
+    table: str
+    window: str
+    load_id: str
+    rows: int
+    bytes: int
+    files: int
+    originals: int
+    future: int
+    looked_up: int
+    gone: int
+    replaced: int
+    folded: int
+    settled: int
+    seconds: float
+    longest_query: float
+    read_bytes: int
+    read_seconds: float
+    mb_per_second: float
+
+
+def result_of(
+    contract: TableContract, loads: Sequence[Load], settled: int, folded: int, seconds: float
+) -> SyncResult:
+    """The loads of one sync, added up.
+
+    Raises:
+        CommitConflict: there is none, or one without a receipt.
+    """
+    receipts = [load.receipt for load in loads if load.receipt is not None]
+    if len(receipts) != len(loads) or not loads:
+        raise CommitConflict(f"a load of {contract.name} has no receipt", table=contract.name)
+    size = sum(r.read_bytes for r in receipts)
+    spent = sum(r.read_seconds for r in receipts)
+    return SyncResult(
+        table=contract.name,
+        window=loads[-1].window.kind,
+        load_id=loads[-1].load_id,
+        rows=sum(r.rows for r in receipts),
+        bytes=sum(r.bytes for r in receipts),
+        files=sum(r.files for r in receipts),
+        originals=sum(r.originals for r in receipts),
+        future=sum(r.future for r in receipts),
+        looked_up=sum(r.looked_up for r in receipts),
+        gone=sum(r.gone for r in receipts),
+        replaced=sum(r.replaced for r in receipts),
+        folded=folded,
+        settled=settled,
+        seconds=round(seconds, 2),
+        longest_query=max(r.query_seconds for r in receipts),
+        read_bytes=size,
+        read_seconds=round(spent, 3),
+        mb_per_second=speed(size, spent),
+    )
+
+
+def speed(size: int, seconds: float) -> float:
+    """Megabytes a second; 0 where nothing was measured."""
+    return round(size / 1e6 / seconds, 2) if seconds > 0 else 0.0
