@@ -181,7 +181,8 @@ def test_only_the_rest_is_read(world: World, failpoint: str, read: int | None) -
     world.kill(failpoint)
     change(world)
     before = world.sent()
-    result = world.load()
+    told: list[Progress] = []
+    result = world.load(told.append)
     chunks = sum(world.readings().values())
     assert chunks > 6
     read = chunks if read is None else read
@@ -189,6 +190,7 @@ def test_only_the_rest_is_read(world: World, failpoint: str, read: int | None) -
     assert world.sent() - before < (chunks - read) * CHUNK * 2 + 500
     assert world.readings() == Counter({1: read, 2: chunks - read} if chunks > read else {1: read})
     assert result.rows == ROWS
+    assert (told[0].rows > 3 * CHUNK, told[0].read, told[-1].rows) == (True, 0, ROWS)
     assert world.ask("SELECT attempt, state FROM loads") == [(2, "success")]
     assert world.ask("SELECT COUNT(*) FROM chunks") == [(0,)]
     # What changed in finished chunks comes with the next window, which begins before them.

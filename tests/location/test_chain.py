@@ -143,6 +143,8 @@ def test_the_chain_says_what_it_did(runs: list[dict[str, Any]]) -> None:
     raw = made["raw/s/shop/orders"][str(TODAY)]
     assert (raw["rows"], raw["window"], raw["columns"]) == (300, "initial", True)
     assert {"load id", "bytes", "seconds"} <= set(raw)
+    assert raw["MB read"] > 0
+    assert raw["MB/s"] > 0
     assert made["deduped/s/shop/orders"][str(TODAY)]["dagster/row_count"] == 300
     assert made["clean/s/shop/orders"][str(TODAY)]["dagster/row_count"] == 300
 
