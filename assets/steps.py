@@ -1,6 +1,7 @@
 """What each asset of a chain does: one call of the engine, its result in Dagster's words."""
 
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
@@ -236,11 +237,27 @@ def _load_metadata(done: Sequence[SyncResult]) -> dict[str, Any]:
         "seconds": round(sum(r.seconds for r in done), 2),
         "longest query (s)": max(r.longest_query for r in done),
         "originals kept": sum(r.originals for r in done),
+        "originals by column": _by_column(done),
+        "moments": "; ".join(_moments(r) for r in done),
         "rows dated in the future": sum(r.future for r in done),
         "keys looked up": sum(r.looked_up for r in done),
         "keys gone": sum(r.gone for r in done),
         "loads of dead runs settled": sum(r.settled for r in done),
     }
+
+
+def _by_column(done: Sequence[SyncResult]) -> str:
+    found: Counter[str] = Counter()
+    for result in done:
+        found.update(result.original_columns)
+    return ", ".join(f"{name}: {count}" for name, count in sorted(found.items())) or "none"
+
+
+def _moments(result: SyncResult) -> str:
+    """What of MySQL the load shows: one moment, or as many as it has chunks."""
+    if result.chunks == 1:
+        return f"{result.moment} UTC"
+    return f"{result.chunks} chunks, from {result.moment} to {result.until} UTC"
 
 
 def _rows(count: int | None) -> dict[str, Any]:

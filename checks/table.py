@@ -12,7 +12,7 @@ from assets.keys import asset_key
 from mirrorlake.config import TableContract
 
 _RESOURCES = {"engine"}
-_TOLD = ("gaps", "row_count")
+_TOLD = ("gaps", "originals", "row_count")
 """What they find is told; it keeps nothing downstream from running."""
 _IN, _OUT = {"asset": dg.In(dg.Nothing)}, dg.Out(dg.Nothing, is_required=False)
 
@@ -34,7 +34,9 @@ def _words(contract: TableContract) -> dict[str, dict[str, str]]:
         deduped["unique_key"] = f"No two rows of deduped share ({', '.join(contract.key)})."
     return {
         "raw": {
-            "gaps": "Every day that has ended was loaded: none failed, none was never asked for."
+            "gaps": "Every day that has ended was loaded: none failed, none was never asked for.",
+            "originals": "How many values have no place in their column's type, and keep their "
+            "original text: by column and by day of the run. Always passes.",
         },
         "deduped": deduped,
         "clean": {

@@ -5,9 +5,10 @@ files are read. Executed alone, by a person, it looks at all of them again.
 """
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import Any
 
 import dagster as dg
@@ -17,6 +18,7 @@ from mirrorlake.config import TableContract
 from mirrorlake.errors import LakeError
 from mirrorlake.exposure import find_exposed, stored_pci
 from mirrorlake.gaps import find_stretches
+from mirrorlake.lake.originals import originals_by_day
 from mirrorlake.lake.stream import read_batches
 from mirrorlake.lake.views import read_view
 from mirrorlake.ledger import Load
@@ -27,6 +29,7 @@ from mirrorlake.observe import (
     deduped_of,
     deduped_table,
     duplicate_keys,
+    raw_tables,
     tally_full,
     tally_rows,
 )
@@ -50,12 +53,14 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Look:
-    """One look at one layer of a table; ``whole``: at rows that were found good before, too."""
+    """One look at one layer of a table; ``whole``: at rows that were found good before, too;
+    ``days``: the first and last that the run is about, None where it names none."""
 
     engine: Engine
     contract: TableContract
     layer: str
     whole: bool
+    days: tuple[date, date] | None = None
 
     def good_snapshot(self, name: str, terms: str) -> int | None:
         """The snapshot that a check last found good on the same terms."""
@@ -89,11 +94,12 @@ def judge(
         Failure: a look failed; the first reason.
     """
     failed: dg.Failure | None = None
-    alone = not context.op_execution_context.run.asset_selection
+    run = context.op_execution_context.run
+    alone, days = not run.asset_selection, _days_of(run.tags)
     for name in names:
         try:
             with told(0, again=False):
-                look = Look(context.resources.engine.engine, contract, key.path[0], whole=alone)
+                look = Look(context.resources.engine.engine, contract, key.path[0], alone, days)
                 verdict = _JUDGES[name](look)
         except dg.Failure as error:
             failed = failed or error
@@ -131,6 +137,38 @@ def judge_gaps(look: Look) -> Verdict:
     severity = dg.AssetCheckSeverity.ERROR if failed else dg.AssetCheckSeverity.WARN
     metadata = {"gaps": len(found), "days": dg.MetadataValue.table(records)}
     return Verdict(False, metadata, words, severity)
+
+
+def _days_of(tags: Mapping[str, str]) -> tuple[date, date] | None:
+    """The days of a run, by its partition or its range of partitions."""
+    one = tags.get("dagster/partition")
+    first = tags.get("dagster/asset_partition_range_start", one)
+    last = tags.get("dagster/asset_partition_range_end", one)
+    return (date.fromisoformat(first), date.fromisoformat(last)) if first and last else None
+
+
+def judge_originals(look: Look) -> Verdict:
+    """How many values keep their original text, of the run's days or of all."""
+    engine, contract = look.engine, look.contract
+    first, last = look.days or (None, None)
+    by_day: dict[date, Counter[str]] = {}
+    for table in raw_tables(engine.lake, engine.ledger, contract):
+        for day, counts in originals_by_day(engine.lake, table, first, last).items():
+            by_day.setdefault(day, Counter()).update(counts)
+    columns = sum(by_day.values(), Counter[str]())
+    told = ", ".join(f"{name}: {count}" for name, count in sorted(columns.items()))
+    days = (
+        "all days" if look.days is None else f"{first} to {last}" if first != last else str(first)
+    )
+    metadata: dict[str, Any] = {
+        "days": days,
+        "values": columns.total(),
+        "by column": dg.MetadataValue.json(dict(sorted(columns.items()))),
+        "by day": dg.MetadataValue.json(
+            {str(day): dict(sorted(by_day[day].items())) for day in sorted(by_day)}
+        ),
+    }
+    return Verdict(True, metadata, f"Originals kept in raw ({days}): {told or 'none'}")
 
 
 def judge_keys(look: Look) -> Verdict:
@@ -246,6 +284,7 @@ _JUDGES = {
     "contract": judge_contract,
     "gaps": judge_gaps,
     "no_pii": judge_privacy,
+    "originals": judge_originals,
     "row_count": judge_rows,
     "unique_key": judge_keys,
 }

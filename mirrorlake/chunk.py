@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
@@ -23,6 +24,7 @@ from mirrorlake.datafile import DayFiles, WrittenFile
 from mirrorlake.digest import digest_of
 from mirrorlake.errors import LakeError, SourceError
 from mirrorlake.failpoint import failpoint
+from mirrorlake.lake.originals import count_originals
 from mirrorlake.lake.tables import (
     DAY,
     DELETED,
@@ -108,8 +110,8 @@ class ChunkPlan:
 class ChunkReceipt:
     """What one chunk saw and wrote; see `mirrorlake.ledger.Receipt` for the words.
 
-    ``read_bytes`` are those of its rows in memory; ``metrics`` are pairs of a path and what a
-    commit says of it; without, its footer is read.
+    ``originals`` are counted by column. ``read_bytes`` are those of its rows in memory; ``metrics``
+    are pairs of a path and what a commit says of it; without, its footer is read.
     """
 
     number: int
@@ -121,7 +123,7 @@ class ChunkReceipt:
     server: str
     position: str
     high: str | None
-    originals: int
+    originals: dict[str, int]
     future: int
     query_seconds: float
     metrics: tuple[tuple[str, str], ...] = ()
@@ -191,7 +193,8 @@ class _Tally:
         self._plan, self._seen = plan, seen
         self._started = time.monotonic()
         self._seconds = 0.0
-        self._rows = self._bytes = self._digest = self._originals = self._future = 0
+        self._rows = self._bytes = self._digest = self._future = 0
+        self._originals: Counter[str] = Counter()
         self._high: Any = None
 
     def add(self, rows: pa.Table) -> None:
@@ -199,7 +202,8 @@ class _Tally:
         self._rows += rows.num_rows
         self._bytes += rows.nbytes
         self._digest += digest_of(rows.select([e.name for e in plan.columns]))
-        self._originals += _count_originals(rows)
+        if ORIGINAL in rows.schema.names:
+            self._originals.update(count_originals(rows.column(ORIGINAL)))
         self._future += _count_future(plan, rows, self._seen.clock)
         highest = _high(plan, rows)
         if highest is not None and (self._high is None or highest > self._high):
@@ -219,7 +223,7 @@ class _Tally:
             server=self._seen.server,
             position=self._seen.position,
             high=None if self._high is None else str(self._high),
-            originals=self._originals,
+            originals=dict(self._originals),
             future=self._future,
             query_seconds=self._seconds,
             read_bytes=self._bytes,
@@ -428,12 +432,6 @@ def _high(plan: ChunkPlan, rows: pa.Table) -> Any:
     if plan.cursor is None or rows.num_rows == 0:
         return None
     return pc.max(rows.column(plan.cursor)).as_py()
-
-
-def _count_originals(rows: pa.Table) -> int:
-    if ORIGINAL not in rows.schema.names:
-        return 0
-    return pc.sum(pc.list_value_length(rows.column(ORIGINAL))).as_py() or 0
 
 
 def _count_future(plan: ChunkPlan, rows: pa.Table, clock: datetime) -> int:

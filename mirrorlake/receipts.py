@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from os.path import commonprefix
+from typing import Any
 
 from mirrorlake.chunk import ChunkReceipt
 from mirrorlake.errors import SchemaError
@@ -47,7 +50,7 @@ def receipt_of(
         hi=_end(plan, load.window, moment, chunks, cut.top),
         server=first.server,
         position=first.position,
-        originals=sum(c.originals for c in chunks),
+        originals=sum(sum(c.originals.values()) for c in chunks),
         future=sum(c.future for c in chunks),
         query_seconds=round(max(c.query_seconds for c in chunks), 3),
         oldest_open=cut.oldest_open.isoformat(sep=" ") if cut.oldest_open else None,
@@ -56,7 +59,25 @@ def receipt_of(
         replaced=len(replacement.removes),
         read_bytes=seen.bytes,
         read_seconds=round(seen.seconds, 3),
+        original_columns=_originals(chunks),
+        moments=_moments(chunks, first.moment) if len(chunks) > 1 else None,
     )
+
+
+def _originals(chunks: Sequence[ChunkReceipt]) -> dict[str, int]:
+    found: Counter[str] = Counter()
+    for chunk in chunks:
+        found.update(chunk.originals)
+    return dict(sorted(found.items()))
+
+
+def _moments(chunks: Sequence[ChunkReceipt], first: datetime) -> dict[str, Any]:
+    """Seconds after the earliest moment and the end of the position, by chunk: the receipt of a
+    thousand chunks stands in the summary of a commit too."""
+    ordered = sorted(chunks, key=lambda c: c.number)
+    prefix = commonprefix([c.position for c in ordered])  # noqa: RUF071 - of texts, no paths
+    told = [[(c.moment - first).total_seconds(), c.position[len(prefix) :]] for c in ordered]
+    return {"prefix": prefix, "chunks": told}
 
 
 def _end(

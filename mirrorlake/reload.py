@@ -302,7 +302,7 @@ def _write_tombstones(
         paths=tuple(paths),
         digest=0,
         high=None,
-        originals=0,
+        originals={},
         future=0,
         query_seconds=0.0,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -20,6 +21,9 @@ class SyncResult:
         seconds: from its lease to its fold.
         read_bytes, read_seconds, mb_per_second: of the rows in memory as they came from MySQL.
         longest_query: seconds of the longest statement that read rows.
+        original_columns: ``originals`` by column; those without any are left out.
+        chunks: of these loads: one statement each.
+        moment, until: the source's clock (UTC) just before the first and the last of them was read.
         folded: how many loads were folded into deduped.
         originals: values kept as original text by this load.
         future: rows dated after the source's clock.
@@ -46,6 +50,10 @@ class SyncResult:
     read_bytes: int
     read_seconds: float
     mb_per_second: float
+    original_columns: dict[str, int]
+    chunks: int
+    moment: str
+    until: str
 
 
 def result_of(
@@ -60,6 +68,10 @@ def result_of(
     if len(receipts) != len(loads) or not loads:
         raise CommitConflict(f"a load of {contract.name} has no receipt", table=contract.name)
     size = sum(r.read_bytes for r in receipts)
+    moments = [at for r in receipts for at, _ in r.moments_of()]
+    columns: Counter[str] = Counter()
+    for receipt in receipts:
+        columns.update(receipt.original_columns)
     spent = sum(r.read_seconds for r in receipts)
     return SyncResult(
         table=contract.name,
@@ -80,6 +92,10 @@ def result_of(
         read_bytes=size,
         read_seconds=round(spent, 3),
         mb_per_second=speed(size, spent),
+        original_columns=dict(sorted(columns.items())),
+        chunks=len(moments),
+        moment=min(moments).isoformat(sep=" "),
+        until=max(moments).isoformat(sep=" "),
     )
 
 

@@ -46,7 +46,7 @@ GIVEN_UP_SECONDS = 2.0
 @dataclass(frozen=True)
 class TableStatus:
     """One table as the ledger and the lake know it; ``freshness`` counts from the newest load's
-    moment."""
+    moment, ``originals`` are that load's, by column."""
 
     table: str
     mode: str
@@ -56,6 +56,7 @@ class TableStatus:
     freshness: timedelta | None
     checks: str
     error: str | None
+    originals: dict[str, int]
 
 
 class Engine:
@@ -311,6 +312,7 @@ class Engine:
             freshness=age_of(good),
             checks=self._checks(contract, good),
             error=last.error if last and last.state == "errored" else None,
+            originals=good.receipt.original_columns if good and good.receipt else {},
         )
 
     def _checks(self, contract: TableContract, good: Load | None) -> str:
@@ -320,7 +322,11 @@ class Engine:
         behind = len(loads - self.ledger.folded_loads(contract.name, "deduped"))
         found = [f"{behind} loads not folded" if behind else "folded"]
         if good.receipt.originals:
-            found.append(f"{good.receipt.originals} originals kept")
+            columns = good.receipt.original_columns
+            by_column = ", ".join(f"{name}: {count}" for name, count in columns.items())
+            found.append(
+                f"{good.receipt.originals} originals kept" + (f" ({by_column})" if columns else "")
+            )
         if good.receipt.future:
             found.append(f"{good.receipt.future} rows dated in the future")
         return ", ".join(found)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
-from pyiceberg.expressions import AlwaysTrue
+from pyiceberg.expressions import AlwaysTrue, BooleanExpression
 from pyiceberg.io.pyarrow import ArrowScan, schema_to_pyarrow
 from pyiceberg.table import Table
 
@@ -13,9 +13,13 @@ from mirrorlake.lake.catalog import Lake
 
 
 def read_batches(
-    lake: Lake, table: Table, columns: Sequence[str] = ("*",), since: int | None = None
+    lake: Lake,
+    table: Table,
+    columns: Sequence[str] = ("*",),
+    since: int | None = None,
+    days: BooleanExpression | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """All rows of the snapshot that ``table`` was loaded at, in no order, typed as its schema says.
+    """The rows of the snapshot that ``table`` was loaded at, in no order, typed as its schema says.
 
     One data file is in memory at a time: PyIceberg's own reader of batches starts every file of the
     scan at once.
@@ -23,11 +27,12 @@ def read_batches(
     Args:
         columns: those that are read; all by default.
         since: a snapshot of the table: rows of files that it had already are left out.
+        days: a condition on the partition, by which whole files are left out; all by default.
 
     Raises:
         LakeError: the catalog or the storage failed.
     """
-    scan = table.scan(selected_fields=tuple(columns))
+    scan = table.scan(row_filter=days or AlwaysTrue(), selected_fields=tuple(columns))
     projection = scan.projection()
     schema = schema_to_pyarrow(projection, include_field_ids=False)
     reader = ArrowScan(table.metadata, table.io, projection, AlwaysTrue())

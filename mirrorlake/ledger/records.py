@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, fields
-from datetime import date, datetime
+from dataclasses import asdict, dataclass, field, fields
+from datetime import date, datetime, timedelta
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,10 @@ class Receipt:
         read_bytes: bytes in memory of the rows that the run which committed the load has read: not
             those of an interrupted run's chunks.
         read_seconds: how long that took.
+        original_columns: how many of ``originals`` each column has; columns without any are left
+            out.
+        moments: which moment each chunk shows, by number, where there were several; None where the
+            load is one statement, and so one moment. See `moments_of`.
     """
 
     rows: int
@@ -54,6 +59,21 @@ class Receipt:
     replaced: int = 0
     read_bytes: int = 0
     read_seconds: float = 0.0
+    original_columns: dict[str, int] = field(default_factory=dict[str, int])
+    moments: dict[str, Any] | None = None
+
+    @property
+    def one_moment(self) -> bool:
+        """Whether all rows show one moment of the table (on an engine with snapshots: InnoDB)."""
+        return self.moments is None
+
+    def moments_of(self) -> list[tuple[datetime, str]]:
+        """The source's UTC clock and its position just before each chunk was read, by number."""
+        first = datetime.fromisoformat(self.moment)
+        if self.moments is None:
+            return [(first, self.position)]
+        prefix = self.moments["prefix"]
+        return [(first + timedelta(seconds=s), prefix + p) for s, p in self.moments["chunks"]]
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), sort_keys=True)

@@ -42,6 +42,7 @@ ELSEWHERE = {
     "test_a_lock_is_waited_for_and_then_told",
     "test_a_damaged_file_is_one_line",
     "test_a_receipt_survives_its_text",
+    "test_a_receipt_tells_which_moment_each_chunk_shows",
     "test_a_password_is_not_shown",
 }
 SUITE = {

@@ -26,6 +26,7 @@ from mirrorlake.demo.embedded import EmbeddedServer
 from mirrorlake.demo.oracle import compare_table
 from mirrorlake.errors import LeaseHeld, SchemaError
 from mirrorlake.lake.catalog import Identifier
+from mirrorlake.ledger import Receipt
 from mirrorlake.pace import Progress, Report
 from mirrorlake.recover import recover_table
 from mirrorlake.sync import Engine, SyncResult
@@ -137,6 +138,11 @@ class World:
         assert max(seen.values()) == 1
         return {row["id"]: row["v"] for row in sorted(rows, key=lambda r: r["_mirror_seq"])}
 
+    def receipts(self) -> list[Receipt]:
+        """Of the successful loads, by number."""
+        found = self.ask("SELECT receipt FROM loads WHERE state = 'success' ORDER BY seq")
+        return [Receipt.from_json(text) for (text,) in found]
+
     def source(self) -> dict[int, int]:
         return {row[0]: row[1] for row in self.sql("SELECT id, v FROM big")}
 
@@ -193,6 +199,15 @@ def test_only_the_rest_is_read(world: World, failpoint: str, read: int | None) -
     assert (told[0].rows > 3 * CHUNK, told[0].read, told[-1].rows) == (True, 0, ROWS)
     assert world.ask("SELECT attempt, state FROM loads") == [(2, "success")]
     assert world.ask("SELECT COUNT(*) FROM chunks") == [(0,)]
+    # Each chunk shows a moment of its own, and the next window begins before all of them.
+    (receipt,) = world.receipts()
+    moments = receipt.moments_of()
+    assert (len(moments), receipt.one_moment) == (chunks, False)
+    assert receipt.hi == receipt.moment == min(at for at, _ in moments).isoformat(sep=" ")
+    assert receipt.position == min(moments)[1]
+    assert (result.chunks, result.until > result.moment) == (chunks, True)
+    changed = world.sql("SELECT MIN(modified_at) FROM big WHERE id = 15")[0][0]
+    assert sum(at < changed for at, _ in moments) == read
     # What changed in finished chunks comes with the next window, which begins before them.
     assert world.mirrored() != world.source()
     world.load()
@@ -359,6 +374,7 @@ def test_a_full_copy_is_one_moment(world: World) -> None:
     assert world.ask("SELECT COUNT(*) FROM chunked_loads") == [(0,)]
     change(world)
     assert world.load().rows == ROWS + 1
+    assert [receipt.one_moment for receipt in world.receipts()] == [True]
     assert world.mirrored() == world.source()
 
 

@@ -32,12 +32,13 @@ SHOP = [
     "CREATE TABLE shop.orders (id INT PRIMARY KEY, email VARCHAR(40), card VARCHAR(20), "
     "modified_at TIMESTAMP(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6) "
     "ON UPDATE CURRENT_TIMESTAMP(6), KEY (modified_at))",
-    "CREATE TABLE shop.kinds (id INT PRIMARY KEY, word VARCHAR(20))",
+    "SET sql_mode = ''",
+    "CREATE TABLE shop.kinds (id INT PRIMARY KEY, word VARCHAR(20), since DATE, until DATE)",
     "CREATE TABLE shop.quiet (id INT PRIMARY KEY, at DATETIME NOT NULL, KEY (at))",
     "INSERT INTO shop.orders (id, email, card, modified_at) "
     "SELECT seq, CONCAT(seq, '@example.com'), '4111111111111111', NOW() - INTERVAL 3 HOUR "
     "FROM seq_1_to_300",
-    "INSERT INTO shop.kinds VALUES (1, 'one'), (2, 'two')",
+    "INSERT INTO shop.kinds VALUES (1, 'one', '0000-00-00', NULL), (2, 'two', '0000-00-00', '2020-01-00')",
     "INSERT INTO shop.quiet SELECT seq, NOW() - INTERVAL 2 DAY FROM seq_1_to_50",
 ]
 MASKED = {"email": {"pii": "mask"}, "card": {"pci": "never"}}
@@ -152,12 +153,8 @@ def test_the_chain_says_what_it_did(runs: list[dict[str, Any]]) -> None:
 def test_all_checks_of_a_sound_table_pass(runs: list[dict[str, Any]]) -> None:
     checks = {k: v for k, v in runs[0]["checks"].items() if "orders" in k}
     assert {k.split(":")[1] for k in checks} == {
-        "gaps",
-        "row_count",
-        "unique_key",
-        "no_pii",
-        "contract",
-    }
+        "gaps", "row_count", "unique_key", "no_pii", "contract", "originals",
+    }  # fmt: skip
     assert all(check["passed"] for check in checks.values()), checks
     assert checks["deduped/s/shop/orders:contract"]["metadata"]["rows looked at"] == 300
 
@@ -167,6 +164,20 @@ def test_rows_that_were_found_good_are_not_looked_at_again(runs: list[dict[str, 
     seen = runs[2]["checks"]["deduped/s/shop/orders:contract"]
     assert seen["passed"]
     assert seen["metadata"]["rows looked at"] == 8
+
+
+def test_originals_are_counted_by_column_and_day_and_block_nothing(
+    runs: list[dict[str, Any]],
+) -> None:
+    kinds = runs[0]["checks"]["raw/s/shop/kinds:originals"]
+    assert (kinds["passed"], kinds["metadata"]["values"]) == (True, 3)
+    assert kinds["words"] == f"Originals kept in raw ({TODAY}): since: 2, until: 1"
+    assert kinds["metadata"]["by day"] == {str(TODAY): {"since": 2, "until": 1}}
+    raw = runs[0]["made"]["raw/s/shop/kinds"][str(TODAY)]
+    assert raw["originals by column"] == "since: 2, until: 1"
+    assert raw["moments"].endswith(" UTC")
+    year = runs[3]["checks"]["raw/s/nyc/flights:originals"]
+    assert year["words"] == "Originals kept in raw (2013-01-01 to 2013-12-31): none"
 
 
 def test_one_jvm_serves_a_run(runs: list[dict[str, Any]]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import signal
 import sqlite3
@@ -160,6 +161,20 @@ def test_last_and_successful_loads_are_told_by_sequence(ledger: Ledger) -> None:
         assert last is not None
         assert last.seq == seq
     assert ledger.last_load("s.shop.nobody") is None
+
+
+def test_a_receipt_tells_which_moment_each_chunk_shows() -> None:
+    """By MySQL's position too; a receipt of one statement shows one."""
+    at = datetime.fromisoformat(RECEIPT.moment)
+    assert (RECEIPT.one_moment, RECEIPT.moments_of()) == (True, [(at, "0-1-5")])
+    told = {"prefix": "0-1-", "chunks": [[2.5, "77"], [0.0, "5"], [0.000001, "6"]]}
+    receipt = Receipt.from_json(dataclasses.replace(RECEIPT, moments=told).to_json())
+    assert not receipt.one_moment
+    assert receipt.moments_of() == [
+        (at + timedelta(seconds=2.5), "0-1-77"),
+        (at, "0-1-5"),
+        (at + timedelta(microseconds=1), "0-1-6"),
+    ]
 
 
 def test_a_receipt_survives_its_text() -> None:
