@@ -62,7 +62,7 @@ from mirrorlake.reload import (
 from mirrorlake.resume import Cut, basis_of, files_of, find_cut, plan_cut, start_of
 from mirrorlake.shrink import refuse_smaller
 from mirrorlake.spark import LazySpark
-from mirrorlake.tasks import receipt_to_json, run_chunks
+from mirrorlake.tasks import reads_on_spark, receipt_to_json, run_chunks
 
 logger = logging.getLogger(__name__)
 
@@ -211,6 +211,8 @@ def _read_chunks(
     )
     done = {receipt.number for receipt in receipts}
     waiting = [chunk for chunk in chunks if chunk.number not in done]
+    if reads_on_spark(waiting, loading.spark):
+        loading.ledger.record_job(load, loading.spark.application_id())
     with Guard(plan.source, plan.table.database, plan.table.name, load.load_id) as guard:
         for found in run_chunks(waiting, plan.name, loading.spark, pace, guard.heed):
             receipts.append(found)

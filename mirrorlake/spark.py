@@ -69,6 +69,10 @@ class LazySpark:
                     _ship(self._session)
             return self._session
 
+    def application_id(self) -> str:
+        """Spark's own id of the application, by which its UI and its logs know it."""
+        return str(self.get().conf.get("spark.app.id"))
+
     def stop(self) -> None:
         """Stop the session and its JVM, if one was started."""
         with self._lock:

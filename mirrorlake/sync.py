@@ -316,11 +316,17 @@ class Engine:
         )
 
     def _checks(self, contract: TableContract, good: Load | None) -> str:
+        chunked = self.ledger.chunked_load(contract.name)
+        read = (
+            [f"{len(chunked.receipts)} of {len(chunked.bounds)} chunks of the newest load read"]
+            if chunked
+            else []
+        )
         if good is None or good.receipt is None:
-            return "-"
+            return ", ".join(read) or "-"
         loads = {load.seq for load in self.ledger.successful_loads(contract.name)}
         behind = len(loads - self.ledger.folded_loads(contract.name, "deduped"))
-        found = [f"{behind} loads not folded" if behind else "folded"]
+        found = [f"{behind} loads not folded" if behind else "folded", *read]
         if good.receipt.originals:
             columns = good.receipt.original_columns
             by_column = ", ".join(f"{name}: {count}" for name, count in columns.items())

@@ -39,6 +39,11 @@ ATTEMPTS = 4
 PAUSE_SECONDS = 1.0
 
 
+def reads_on_spark(chunks: Sequence[ChunkPlan], spark: LazySpark) -> bool:
+    """Whether chunks become tasks of Spark, rather than being read here."""
+    return len(chunks) > 1 and spark.is_worth_tasks()
+
+
 def run_chunks(
     chunks: Sequence[ChunkPlan],
     table: str,
@@ -63,7 +68,7 @@ def run_chunks(
         with reading(plan.source):
             return load_chunk(plan, pace.advance, heed)
 
-    if len(chunks) < 2 or not spark.is_worth_tasks():
+    if not reads_on_spark(chunks, spark):
         for chunk in chunks:
             yield _patiently(chunk, table, here, heed)
         return

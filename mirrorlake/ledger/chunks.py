@@ -120,6 +120,7 @@ class Chunks:
                     state="pending",
                     attempt=load.attempt + 1,
                     run_id=run_id,
+                    job_id=None,
                     token=lease.token,
                     parent_snapshot=parent_snapshot,
                     started_at=utc_now(),

@@ -81,6 +81,11 @@ class Loads:
                 raise _out_of_order(lease.table, key[0] if key else None, newest)
             return read_loads(connection, LOADS.c.seq == key[0])[0]
 
+    def record_job(self, load: Load, job_id: str) -> None:
+        """Write which external job reads a pending attempt."""
+        with self._database.begin() as connection:
+            connection.execute(LOADS.update().where(is_running(load)).values(job_id=job_id))
+
     def finish_load(self, load: Load, snapshot_id: int | None, receipt: Receipt) -> None:
         """Write an attempt, found or just made in the lake, as ``success``; older failures it
         covers as ``superseded``. ``snapshot_id`` is None where there was nothing to commit."""
@@ -332,6 +337,7 @@ def _load(row: Mapping[str, Any]) -> Load:
         receipt=Receipt.from_json(row["receipt"]) if row["receipt"] else None,
         error=row["error"],
         token=row["token"],
+        job_id=row["job_id"],
     )
 
 

@@ -134,6 +134,8 @@ class Load:
     error: str | None
     token: int = 0
     """The lease's token under which this attempt runs: a later owner's is higher."""
+    job_id: str | None = None
+    """The application of Spark whose tasks read its chunks; None where they were read here."""
 
 
 @dataclass(frozen=True)

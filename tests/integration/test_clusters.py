@@ -7,6 +7,7 @@ driver but storage. Each load is compared with MySQL by the oracle.
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -52,6 +53,13 @@ def assert_exact(config: Path, server: Any, database: str) -> None:
         expected = list(cursor.fetchall())
     rows = found.sort_by("id").to_pydict()
     assert list(zip(*(rows[c] for c in ("id", "name", "price", "d")), strict=True)) == expected
+
+
+def job_of(config: Path) -> str:
+    """The job that the ledger names for the load."""
+    engine = Engine(load_config(config))
+    (load,) = engine.ledger.successful_loads(engine.config.tables[0].name)
+    return str(load.job_id)
 
 
 def free_port() -> int:
@@ -174,6 +182,7 @@ def test_spark_connect(load: Loader, connect: str, server: Any, database: str) -
     assert process.returncode == 0, said
     assert "chunks on Spark: 1" in said
     assert_exact(config, server, database)
+    assert re.fullmatch(r"local-\d+", job_of(config))
 
 
 @pytest.mark.parametrize("kills", [1, pytest.param(10, marks=pytest.mark.full)])
@@ -195,6 +204,7 @@ def test_a_standalone_cluster_whose_workers_are_killed(
     assert len(killed) == kills, (killed, said)
     assert "chunks on Spark: 1" in said
     assert_exact(config, server, database)
+    assert re.fullmatch(r"app-\d+-\d+", job_of(config))
 
 
 def busy_workers() -> set[int]:

@@ -185,6 +185,9 @@ def change(world: World) -> None:
 )
 def test_only_the_rest_is_read(world: World, failpoint: str, read: int | None) -> None:
     world.kill(failpoint)
+    chunks_there = world.ask("SELECT COUNT(*) FROM chunks WHERE receipt IS NOT NULL")[0][0]
+    status = world.engine().status(world.engine().config.table("big"))
+    assert status.checks.startswith(f"{chunks_there} of ")
     change(world)
     before = world.sent()
     told: list[Progress] = []

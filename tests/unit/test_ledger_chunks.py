@@ -57,6 +57,22 @@ def test_a_load_that_died_is_gone_on_with_under_its_first_number(
     assert ask("SELECT COUNT(*) FROM chunks") == [(0,)]
 
 
+def test_a_load_names_the_job_that_reads_it(ledger: Ledger) -> None:
+    load = chunked(ledger)
+    assert load.job_id is None
+    ledger.record_job(load, "app-1")
+    ledger.fail_load(load, "died", keep_chunks=True)
+    (failed,) = ledger.loads(TABLE)
+    assert failed.job_id == "app-1"
+    again = ledger.resume_load(load, NEXT, "second", None)
+    assert again.job_id is None
+    ledger.record_job(load, "late")
+    ledger.record_job(again, "app-2")
+    ledger.finish_load(again, 1, RECEIPT)
+    (done,) = ledger.successful_loads(TABLE)
+    assert done.job_id == "app-2"
+
+
 def test_a_stalled_owner_writes_nothing_more(ledger: Ledger, ask: Callable[..., Any]) -> None:
     stalled = chunked(ledger)
     ledger.fail_load(stalled, "taken for dead", keep_chunks=True)
