@@ -10,7 +10,10 @@ WORKERS ?= -n 2 --dist loadfile --no-loadscope-reorder
 UV = $(shell ls -d "$${MIRRORLAKE_CACHE:-$${XDG_CACHE_HOME:-$$HOME/.cache}/mirrorlake}"/tools/uv-*/bin/uv | tail -1)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-full check bench lock clean
+ROUNDS ?= 20
+SEED ?= 1
+RECORD ?=
+.PHONY: help setup demo test test-full soak check bench lock clean
 
 help: ## Show this list
 	@echo 'Mirrorlake: MySQL, mirrored exactly in the lake, and proved.'
@@ -30,6 +33,9 @@ test: setup ## Run the tests (at most 10 minutes on 2 cores)
 
 test-full: setup ## Run everything: matrices, soaks and long histories too
 	@"$(BIN)/python" -m pytest $(WORKERS) -m "full or not full" tests
+
+soak: setup ## Kill and recover (ROUNDS=200 SEED=7); RECORD=1 writes docs/reliability.md
+	@"$(BIN)/python" -m tests.soak --rounds "$(ROUNDS)" --seed "$(SEED)" $(if $(filter-out 0,$(RECORD)),--record)
 
 check: setup ## Lint, format, types and layers: what CI runs before the tests
 	@"$(BIN)/ruff" check .

@@ -20,6 +20,8 @@ WEIGHTS = {"step": 40, "run": 25, "tree": 8, "jvm": 7, "server": 10, "connection
 # Passed by the tables that are named, and not by others.
 ONLY_RELOADS = "reload.looked_up"
 TABLES = ("orders", "visits", "clicks", "cities")
+FRESH = "fresh"
+"""A table of the round's own, whose first load has several chunks."""
 
 
 @dataclass(frozen=True)
@@ -55,11 +57,13 @@ def _evenly(rng: Random, deck: list[str], number: int) -> list[str]:
 
 
 def _kill(rng: Random, kind: str, point: str) -> Kill:
-    table = rng.choices(TABLES, (55, 15, 15, 15))[0]
+    table = rng.choices((*TABLES, FRESH), (50, 13, 13, 13, 11))[0]
     act = "reload" if table == "orders" and rng.random() < 0.25 else "sync"
     failpoint = point if kind == "step" else ""
     if failpoint == ONLY_RELOADS:
         table, act = "orders", "reload"
+    elif failpoint.startswith("chunks."):
+        table = FRESH
     elif failpoint.startswith("fold") and table == "orders" and rng.random() < 0.4:
         failpoint += ":2"  # clean's fold, after deduped's
     # What is asked of MySQL is asked in the first part of a sync.

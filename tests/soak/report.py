@@ -112,6 +112,8 @@ def record(result: Mapping[str, Any]) -> None:
 def page() -> str:
     """docs/reliability.md from its prose and the figures that are kept."""
     text = (HERE / "reliability.md").read_text("utf-8")
+    kinds = "\n".join(f"| {kind} | {how} |" for kind, how in KINDS.items())
+    text = text.replace("{{kinds}}", kinds)
     for name, figures in (("soak", _figures), ("full", _full)):
         kept = RESULTS / f"{name}.json"
         lines = figures(json.loads(kept.read_text("utf-8"))) if kept.exists() else ["Not run yet."]

@@ -20,6 +20,7 @@ from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
+from mirrorlake import extract
 from mirrorlake.config import load_config
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.lake.catalog import Lake
@@ -38,6 +39,8 @@ def act(order: dict[str, Any], spark: LazySpark | None) -> None:
         os.environ["MIRRORLAKE_FAILPOINT"] = order["failpoint"]
     if order["lease_seconds"]:
         leases.LEASE_TIME = timedelta(seconds=order["lease_seconds"])
+    if order["rows_per_chunk"]:
+        extract.ROWS_PER_CHUNK = order["rows_per_chunk"]
     if spark is not None and spark.started:
         _take_own_session(spark)
     config = load_config(Path(order["config"]))

@@ -34,6 +34,7 @@ class Order:
     failpoint: str = ""
     spark: bool = True
     lease_seconds: float = 0.0
+    rows_per_chunk: int = 0
 
 
 @dataclass

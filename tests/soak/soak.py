@@ -13,7 +13,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
@@ -27,7 +27,7 @@ from mirrorlake.lake.catalog import Lake
 from tests.integration.contract_files import write_contract
 from tests.soak import judge
 from tests.soak.judge import Findings
-from tests.soak.kills import TABLES, Kill
+from tests.soak.kills import FRESH, Kill
 from tests.soak.proxy import Proxy
 from tests.soak.runner import UNEXPECTED
 from tests.soak.runs import STUCK_SECONDS, Order, Run, Runner
@@ -51,6 +51,13 @@ CONTRACTS: dict[str, dict[str, Any]] = {
     "clicks": {"mode": "append", "key": ["id"], "cursor": "id", "overlap_keys": 200},
     "cities": {"mode": "full", "key": ["id"]},
 }
+FRESH_CONTRACT = {"mode": "incremental", "key": ["id"], "cursor": "modified_at", "overlap": "5s"}
+FRESH_SCHEMA = (
+    "CREATE TABLE {0} (id INT PRIMARY KEY, v INT, modified_at DATETIME(6) NOT NULL DEFAULT "
+    "CURRENT_TIMESTAMP(6) ON UPDATE CURRENT_TIMESTAMP(6), KEY (modified_at))",
+    "INSERT INTO {0} (id, v) SELECT seq, seq FROM seq_1_to_600",
+)
+FRESH_CHUNK = 100
 
 
 @dataclass
@@ -108,14 +115,13 @@ class Soak:
     source: Source
     runner: Runner
     hash_key: bytes
-    lake_settings: dict[str, Any] = field(default_factory=dict)
-    pause: float = 0.01
+    pause: float = 0.02
     killed: list[Killed] = field(default_factory=list)
     findings: Findings = field(default_factory=Findings)
     rows: int = 0
     changes: dict[str, int] = field(default_factory=dict)
     episodes: int = 0
-    _usual: dict[str, float] = field(default_factory=dict)
+    _took: dict[str, list[float]] = field(default_factory=dict)
 
     def episode(self, kills: Sequence[Kill], seed: int, report: Callable[[str], None]) -> None:
         """These rounds over tables of their own, and the judgement."""
@@ -139,12 +145,12 @@ class Soak:
             self.changes[kind] = self.changes.get(kind, 0) + number
 
     def usual(self, act: str) -> float:
-        """How long an act takes that nobody disturbs."""
-        return self._usual.get(act, 2.0)
+        """How long an act takes that nobody disturbs: the shortest of late, else kills fall after
+        its end."""
+        return min(self._took.get(act, [1.5])[-3:])
 
     def took(self, act: str, seconds: float) -> None:
-        before = self._usual.get(act, seconds)
-        self._usual[act] = 0.7 * before + 0.3 * seconds
+        self._took.setdefault(act, []).append(seconds)
 
 
 @dataclass
@@ -156,8 +162,10 @@ class Episode:
     rng: Random
     config: Path = field(init=False)
     watchers: dict[str, Watcher] = field(init=False)
+    fresh: list[str] = field(default_factory=list)
 
     def create(self) -> None:
+        """The tables that live through the whole episode, and their contract."""
         soak = self.soak
         with contextlib.closing(soak.source.connect()) as admin, admin.cursor() as cursor:
             cursor.execute(f"CREATE DATABASE {self.database} CHARACTER SET utf8mb4")
@@ -169,30 +177,49 @@ class Episode:
             cursor.execute("INSERT INTO visits (page) VALUES ('/')")
             cursor.execute("INSERT INTO clicks (what) VALUES ('1')")
             cursor.execute("INSERT INTO cities (name) VALUES ('Köln')")
+        self._contract()
+
+    def _contract(self) -> None:
+        soak = self.soak
+        tables = {**CONTRACTS, **dict.fromkeys(self.fresh, FRESH_CONTRACT)}
         self.config = write_contract(
             soak.folder / f"{self.database}.yaml",
             soak.source.proxy.port,
-            {self.database: {"tables": CONTRACTS}},
+            {self.database: {"tables": tables}},
             ledger={"url": "sqlite:///ledger.db", "wait": "5s"},
-            **soak.lake_settings,
         )
-        config = load_config(self.config)
-        ledger = soak.folder / "ledger.db"
+        config, ledger = load_config(self.config), soak.folder / "ledger.db"
         self.watchers = {
             name: Watcher(ledger, soak.lake, config.table(f"s.{self.database}.{name}"))
-            for name in TABLES
+            for name in tables
         }
+
+    def _add_fresh(self) -> str:
+        """A table that was never loaded."""
+        name = f"fresh{len(self.fresh)}"
+        with contextlib.closing(self.soak.source.connect(self.database)) as admin:
+            for statement in FRESH_SCHEMA:
+                admin.query(statement.format(name))
+        self.fresh.append(name)
+        self._contract()
+        return name
 
     # --- one round --------------------------------------------------------------------------------
 
     def round(self, kill: Kill) -> Killed:
         """Run, kill, recover."""
         started = time.monotonic()
-        watcher = self.watchers[kill.table]
-        run, step = self._killed_run(kill, watcher)
+        table = self._add_fresh() if kill.table == FRESH else kill.table
+        kill = replace(kill, table=table)
+        if kill.failpoint == "chunks.resumed":  # only what was begun can be gone on with
+            self.soak.runner.run(self.order(table, failpoint="chunks.recorded:2"))
+        run, step = self._killed_run(kill, self.watchers[table])
         outcome = self._outcome(kill, run, step)
+        if table in self.fresh:
+            with contextlib.closing(self.soak.source.connect(self.database)) as admin:
+                admin.query(f"UPDATE {table} SET v = v + 1 WHERE id % 7 = 0")
         recovering = time.monotonic()
-        tries = self.recover(kill.table)
+        tries = self.recover(table)
         now = time.monotonic()
         return Killed(
             len(self.soak.killed) + 1,
@@ -213,6 +240,7 @@ class Episode:
             act,
             days if act == "reload" else (),
             failpoint,
+            rows_per_chunk=FRESH_CHUNK if table in self.fresh else 0,
         )
 
     def _killed_run(self, kill: Kill, watcher: Watcher) -> tuple[Run, str]:
@@ -221,7 +249,7 @@ class Episode:
         if kill.kind == "step":
             soak.runner.wait(run)
             return run, watcher.step(windows)
-        moment = kill.moment * soak.usual(f"{kill.act} {kill.table}")
+        moment = kill.moment * soak.usual(f"{kill.act} {kill.table.rstrip('0123456789')}")
         if soak.runner.wait(run, moment) is not None:
             return run, FINISHED
         match kill.kind:
@@ -283,7 +311,7 @@ class Episode:
         for number in range(1, TRIES + 1):
             run = soak.runner.run(self.order(table))
             if run.code == 0:
-                soak.took(f"sync {table}", run.seconds)
+                soak.took(f"sync {table.rstrip('0123456789')}", run.seconds)
                 soak.findings += judge.find_open(watcher)
                 return number
             logger.info("recovery of %s failed: %s", table, run.error)
@@ -302,7 +330,7 @@ class Episode:
     def judge(self) -> Findings:
         """Nothing is written any more: every table is brought up to date, and judged."""
         soak, found = self.soak, Findings()
-        for table in TABLES:
+        for table in self.watchers:
             self.recover(table)
         with contextlib.closing(soak.source.connect()) as admin:
             orders = self.watchers["orders"]

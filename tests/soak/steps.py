@@ -31,6 +31,9 @@ LEFT_BY = {
     "ledger.created": ("window created",),
     "ledger.pending": ("attempt pending",),
     "chunk.written": ("files written",),
+    "chunks.planned": ("attempt pending",),
+    "chunks.resumed": ("files written",),
+    "chunks.recorded": ("files written",),
     "reload.looked_up": ("files written",),
     "commit.before": ("files written",),
     "commit.after": ("committed, not recorded",),
@@ -67,12 +70,12 @@ class Watcher:
 
         ``alone``: it was to make no window, but to fold.
         """
-        if self.last_window() == windows and not alone:
-            return STEPS[0]
         if self._ids("windows", "created"):
             return "window created"
         if pending := self._ids("loads", "pending"):
             return self._of_pending(pending[-1])
+        if self.last_window() == windows and not alone:
+            return STEPS[0]
         return self._of_fold()
 
     def is_leased(self) -> bool:
