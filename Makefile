@@ -32,7 +32,9 @@ test: setup ## Run the tests (at most 10 minutes on 2 cores)
 	@"$(BIN)/python" -m pytest $(WORKERS) -m "not full" tests
 
 test-full: setup ## Run everything: matrices, soaks and long histories too
-	@"$(BIN)/python" -m pytest $(WORKERS) -m "full or not full" tests
+	@RECORD="$(RECORD)" "$(BIN)/python" -m pytest $(WORKERS) -m "full or not full" tests \
+		--junit-xml=.pytest_cache/full.xml; code=$$?; \
+		$(if $(filter-out 0,$(RECORD)),"$(BIN)/python" -m tests.soak.report .pytest_cache/full.xml;) exit $$code
 
 soak: setup ## Kill and recover (ROUNDS=200 SEED=7); RECORD=1 writes docs/reliability.md
 	@"$(BIN)/python" -m tests.soak --rounds "$(ROUNDS)" --seed "$(SEED)" $(if $(filter-out 0,$(RECORD)),--record)

@@ -19,7 +19,10 @@ import sqlalchemy as sa
 
 from mirrorlake.config.database_url import with_driver
 from mirrorlake.demo.embedded import EmbeddedServer
+from mirrorlake.demo.mariadb import MariaDB
 from mirrorlake.errors import LeaseHeld, LedgerError
+from mirrorlake.lake.catalog import Identifier
+from mirrorlake.lake.commit import LOAD_ID, snapshot_property
 from mirrorlake.ledger import (
     LEDGER_VERSION,
     Lease,
@@ -32,7 +35,8 @@ from mirrorlake.ledger import (
 from mirrorlake.ledger.database import Database
 from mirrorlake.ledger.tables import LOADS
 from mirrorlake.schema import schema_version
-from tests.integration.conftest import PASSWORD, USER
+from tests.integration.conftest import PASSWORD, USER, Place
+from tests.integration.contract_files import write_contract
 from tests.postgres import Postgres, running_postgres
 from tests.unit import test_ledger, test_ledger_chunks
 from tests.unit.test_ledger import RECEIPT, TABLE, WINDOW, started
@@ -455,3 +459,35 @@ def test_a_migration_that_was_interrupted_is_finished(url: str, ask: Callable[..
     assert ask("SELECT value FROM mirrorlake_meta WHERE name = 'version'") == [
         (str(LEDGER_VERSION),)
     ]
+
+
+@pytest.mark.parametrize("url", ["postgres"], indirect=True)
+def test_two_runs_of_one_table_at_once(
+    url: str, mariadb: MariaDB, place: Place, database: str, sql: Callable[..., Any], runner: Runner
+) -> None:
+    """Real runs, as processes: each waits for the other, and each load id is in the lake once."""
+    sql(
+        "CREATE TABLE t (id INT AUTO_INCREMENT PRIMARY KEY, v INT)",
+        "INSERT INTO t (v) SELECT seq FROM seq_1_to_50",
+    )
+    config = write_contract(
+        place.folder / f"{database}.yaml",
+        mariadb.port,
+        {database: {"tables": {"t": {"mode": "append", "key": ["id"], "cursor": "id"}}}},
+        ledger={
+            "url": url.replace(quote(PASSWORD, safe=""), "${env:TEST_PASSWORD}"),
+            "wait": "20s",
+        },
+    )
+    order = Order(config, f"s.{database}.t", "load", spark=False)
+    assert runner.run(order).code == 0
+    sql("INSERT INTO t (v) VALUES (51)")
+    runs = [runner.start(order) for _ in range(3)]
+    assert [runner.wait(run) for run in runs] == [0, 0, 0], [run.error for run in runs]
+    loads = Ledger(url).successful_loads(order.table)
+    assert len(loads) == 4
+    raw = place.lake.load(Identifier(f"s_{database}__raw", loads[0].raw_table))
+    assert raw is not None
+    ids = [snapshot_property(snapshot, LOAD_ID) for snapshot in raw.snapshots()]
+    assert sorted(map(str, ids)) == sorted(load.load_id for load in loads if load.snapshot_id)
+    assert len(set(raw.scan().to_arrow()["id"].to_pylist())) == 51

@@ -9,6 +9,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 from mirrorlake.config import load_config
 from mirrorlake.demo.mariadb import MariaDB
@@ -43,6 +44,13 @@ def run(rounds: int, seed: int, folder: Path) -> Soak:
         source.stop()
 
 
+def soak_result(rounds: int, seed: int, folder: Path) -> dict[str, Any]:
+    """A soak from start to end, as its report has it."""
+    started = time.monotonic()
+    soak = run(rounds, seed, folder)
+    return report.result_of(soak, rounds, seed, time.monotonic() - started)
+
+
 def _say(line: str) -> None:
     print(line, flush=True)
 
@@ -53,10 +61,8 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--record", action="store_true", help="write docs/reliability.md anew")
     options = parser.parse_args()
-    started = time.monotonic()
     folder = Path(tempfile.mkdtemp(prefix="ml-soak-"))
-    soak = run(options.rounds, options.seed, folder)
-    result = report.result_of(soak, options.rounds, options.seed, time.monotonic() - started)
+    result = soak_result(options.rounds, options.seed, folder)
     print(report.text_of(result))
     if options.record:
         report.record(result)

@@ -176,7 +176,7 @@ class Episode:
             cursor.execute("INSERT INTO orders (email, turn) VALUES ('a@example.com', 1)")
             cursor.execute("INSERT INTO visits (page) VALUES ('/')")
             cursor.execute("INSERT INTO clicks (what) VALUES ('1')")
-            cursor.execute("INSERT INTO cities (name) VALUES ('Köln')")
+            cursor.execute("INSERT INTO cities (name) SELECT CONCAT('Köln ', seq) FROM seq_1_to_40")
         self._contract()
 
     def _contract(self) -> None:
