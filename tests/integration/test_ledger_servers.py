@@ -38,6 +38,7 @@ from mirrorlake.schema import schema_version
 from tests.integration.conftest import PASSWORD, USER, Place
 from tests.integration.contract_files import write_contract
 from tests.postgres import Postgres, running_postgres
+from tests.soak.runs import Order, Runner
 from tests.unit import test_ledger, test_ledger_chunks
 from tests.unit.test_ledger import RECEIPT, TABLE, WINDOW, started
 
