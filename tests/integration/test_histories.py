@@ -413,7 +413,7 @@ def run_histories(world: World, examples: int, steps: int, number: int | None = 
 
 def test_histories(world: World) -> None:
     """The first one is always the simplest."""
-    run_histories(world, 4, 12, number=1)
+    run_histories(world, 3, 12, number=1)
 
 
 @pytest.mark.full

@@ -104,10 +104,12 @@ def find_orphans(watcher: Watcher) -> list[Path]:
 def _orphans_of(table: Table) -> list[Path]:
     metadata = table.metadata
     named = {table.metadata_location, *(entry.metadata_file for entry in metadata.metadata_log)}
+    manifests: set[str] = set()
     for snapshot in metadata.snapshots:
         named.add(snapshot.manifest_list)
-        named |= {manifest.manifest_path for manifest in snapshot.manifests(table.io)}
-    if metadata.snapshots:
+        manifests |= {manifest.manifest_path for manifest in snapshot.manifests(table.io)}
+    named |= manifests
+    if manifests:
         named |= set(table.inspect.all_files()["file_path"].to_pylist())
     paths = {"/" + str(name).removeprefix("file:").lstrip("/") for name in named}
     paths |= {str(Path(p).with_name(f".{Path(p).name}.crc")) for p in paths}
