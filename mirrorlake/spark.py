@@ -227,7 +227,10 @@ def _reason(error: Any) -> str:
     """The deepest cause's first line: Spark wraps it in its own and in Python's."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     causes = [line for line in lines if line.startswith("Caused by:")]
-    text = causes[-1].removeprefix("Caused by:").strip() if causes else (lines[0] if lines else "")
+    if not causes and lines and lines[0].startswith("An error occurred while calling"):
+        lines = lines[1:] or lines  # py4j's own line; what Java says follows
+    text = causes[-1].removeprefix("Caused by:") if causes else (lines[0] if lines else "")
+    text = text.strip(": ")
     return text[:500]
 
 

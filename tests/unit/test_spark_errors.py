@@ -18,6 +18,11 @@ from mirrorlake.spark import spark_errors
         (ConnectionResetError(104, "Connection reset by peer"), True, "JVM ended"),
         # Another run's commit came first.
         (Py4JError("x.ValidationException: Found conflicting files"), True, "conflicting files"),
+        (
+            Py4JError("An error occurred while calling o1.sql.\n: x.Bad: why\n\tat x"),
+            False,
+            "Bad: why",
+        ),
         (Py4JError("no such thing"), False, "no such thing"),
     ],
 )
