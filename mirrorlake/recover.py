@@ -7,7 +7,7 @@ snapshot names belongs to a run that died. The grace time is for writers that kn
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -99,33 +99,62 @@ def _tables(engine: Engine, contract: TableContract) -> Iterator[Table]:
 def remove_orphans(
     lake: Lake, table: Table, before: datetime, kept: frozenset[str] = frozenset()
 ) -> list[int]:
-    """Remove the data and delete files of a table that none of its snapshots names and that were
-    last written before a moment; their sizes in bytes.
+    """Remove the files of a table that none of its snapshots names (data and delete files, and what
+    a commit that failed left beside its metadata) and that were last written before a moment; their
+    sizes in bytes.
 
     ``kept`` are files that no snapshot names yet: the chunks of a load that can be gone on with.
     The caller holds the table's lease.
 
     Raises:
-        LakeError: the table's own files are not among those that its folder lists: then the two
+        LakeError: the table's own files are not among those that its folders list: then the two
             can't be compared, and nothing is removed.
     """
     with lake.translated(".".join(table.name())):
-        store, root = _opened(f"{table.location()}/data")
-        listed = {info.path: info for info in _files(store, root)}
-        named = {_path(path) for path in _named(table)}
-        if named and not named <= set(listed):
-            raise LakeError(
-                f"lake table {'.'.join(table.name())}: {len(named - set(listed))} of its files are "
-                "not where it says",
-                table=".".join(table.name()),
-                next_step="Look for who removed them; no orphan was removed",
-            )
-        used = named | {_path(path) for path in kept}
-        old = [i for p, i in listed.items() if _owner(p) not in used and i.mtime < before]
-        for info in old:
+        data = _orphans(table, "data", _named(table), kept)
+        manifests = _orphans(table, "metadata", _manifests(table), _versions(table))
+        old = [(store, i) for store, i in (*data, *manifests) if i.mtime < before]
+        for store, info in old:
             store.delete_file(info.path)
             logger.info("orphan %s removed", info.path)
-        return [info.size for info in old]
+        return [info.size for _, info in old]
+
+
+def _orphans(
+    table: Table, folder: str, names: Iterable[str], kept: Iterable[str]
+) -> list[tuple[fs.FileSystem, fs.FileInfo]]:
+    """The files of a folder that are neither named, and so must be there, nor kept."""
+    store, root = _opened(f"{table.location()}/{folder}")
+    listed = {info.path: info for info in _files(store, root)}
+    named = {_path(path) for path in names}
+    if not named <= set(listed):
+        raise LakeError(
+            f"lake table {'.'.join(table.name())}: {len(named - set(listed))} of its files are "
+            "not where it says",
+            table=".".join(table.name()),
+            next_step="Look for who removed them; no orphan was removed",
+        )
+    used = named | {_path(path) for path in kept}
+    return [(store, info) for path, info in listed.items() if _owner(path) not in used]
+
+
+def _manifests(table: Table) -> set[str]:
+    """Its metadata file, and the manifests of all its snapshots and the lists of them."""
+    named = {table.metadata_location}
+    for snapshot in table.snapshots():
+        named.add(snapshot.manifest_list)
+        named |= {manifest.manifest_path for manifest in snapshot.manifests(table.io)}
+    return named
+
+
+def _versions(table: Table) -> set[str]:
+    """Earlier metadata files, and statistics: named, but not needed to read the table."""
+    metadata = table.metadata
+    statistics = (*metadata.statistics, *metadata.partition_statistics)
+    return {
+        *(entry.metadata_file for entry in metadata.metadata_log),
+        *(file.statistics_path for file in statistics),
+    }
 
 
 def _files(store: fs.FileSystem, root: str) -> list[fs.FileInfo]:

@@ -166,7 +166,7 @@ def _moment(text: str) -> datetime:
 def recover(tables: Sequence[str], config_path: Path, as_json: bool, grace: float) -> None:
     """Put right what dead runs left of TABLES (all by default).
 
-    Pending loads are settled by the lake's own history, and data files that no snapshot names are
+    Pending loads are settled by the lake's own history, and files that no snapshot names are
     removed once they are older than --grace hours. No source is asked.
     """
     from mirrorlake.recover import recover_table

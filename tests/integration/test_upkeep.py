@@ -224,14 +224,18 @@ def test_recovery_settles_and_removes_orphans_alone(
     old, young = data / "0123-1-00000.parquet", data / "4567-1-00000.parquet"
     for orphan in (old, young):
         orphan.write_bytes(b"left by a dead run")
-    os.utime(old, (time.time() - 7_200,) * 2)
+    manifest = data.parents[1] / "metadata" / "0123-m0.avro"  # of a commit that failed
+    manifest.write_bytes(b"left by a dead run")
+    for orphan in (old, manifest):
+        os.utime(orphan, (time.time() - 7_200,) * 2)
     with engine.ledger.lease(contract.name, "dead") as lease:
         window = engine.ledger.last_load(contract.name).window  # type: ignore[union-attr]
         load_id = engine.ledger.create_load(contract.name, window)
         engine.ledger.start_load(load_id, lease, "dead", version.raw_table, None)
     done = recover_table(engine, contract, timedelta(hours=1))
-    assert (done.committed, done.errored, done.orphans, done.bytes) == (0, 1, 1, 18)
+    assert (done.committed, done.errored, done.orphans, done.bytes) == (0, 1, 2, 36)
     assert not old.exists()
+    assert not manifest.exists()
     assert young.exists()
     assert_equal(server, place, config, "orders")
     answer = run_json(config, "recover", "orders", "--grace", "0")
