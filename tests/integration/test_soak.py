@@ -35,6 +35,7 @@ def soak(place: Place, runner: Runner, tmp_path: Path) -> Iterator[Soak]:
 
 
 def test_a_few_rounds(soak: Soak) -> None:
+    soak.tables = ("orders",)
     soak.episode(FEW, 1, print)
     assert soak.findings.none, soak.findings
     assert len(soak.killed) == len(FEW)

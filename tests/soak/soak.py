@@ -115,6 +115,8 @@ class Soak:
     source: Source
     runner: Runner
     hash_key: bytes
+    tables: tuple[str, ...] = tuple(CONTRACTS)
+    """Those that live through an episode."""
     pause: float = 0.02
     killed: list[Killed] = field(default_factory=list)
     findings: Findings = field(default_factory=Findings)
@@ -181,7 +183,8 @@ class Episode:
 
     def _contract(self) -> None:
         soak = self.soak
-        tables = {**CONTRACTS, **dict.fromkeys(self.fresh, FRESH_CONTRACT)}
+        lasting = {name: CONTRACTS[name] for name in soak.tables}
+        tables = {**lasting, **dict.fromkeys(self.fresh, FRESH_CONTRACT)}
         self.config = write_contract(
             soak.folder / f"{self.database}.yaml",
             soak.source.proxy.port,
