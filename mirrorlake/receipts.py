@@ -60,7 +60,7 @@ def receipt_of(
         read_bytes=seen.bytes,
         read_seconds=round(seen.seconds, 3),
         original_columns=_originals(chunks),
-        moments=_moments(chunks, first.moment) if len(chunks) > 1 else None,
+        moments=_moments(chunks, moment) if len(chunks) > 1 else None,
     )
 
 
@@ -72,8 +72,8 @@ def _originals(chunks: Sequence[ChunkReceipt]) -> dict[str, int]:
 
 
 def _moments(chunks: Sequence[ChunkReceipt], first: datetime) -> dict[str, Any]:
-    """Seconds after the earliest moment and the end of the position, by chunk: the receipt of a
-    thousand chunks stands in the summary of a commit too."""
+    """Seconds after the receipt's own moment and the end of the position, by chunk: the receipt of
+    a thousand chunks stands in the summary of a commit too."""
     ordered = sorted(chunks, key=lambda c: c.number)
     prefix = commonprefix([c.position for c in ordered])  # noqa: RUF071 - of texts, no paths
     told = [[(c.moment - first).total_seconds(), c.position[len(prefix) :]] for c in ordered]
