@@ -158,6 +158,7 @@ def _figures(result: Mapping[str, Any]) -> list[str]:
             [(what, str(len(result["faults"][name]))) for name, what in FAULTS.items()],
         ),
         "",
+        *(line for note in result.get("notes", ()) for line in (note, "")),
         f"A new run put everything right in {recovery['median']} s (median; "
         f"slowest {recovery['slowest']} s); {recovery['second_tries']} times it took more than one "
         f"try, never more than {recovery['tries']}.",
