@@ -12,15 +12,17 @@ import click
 from rich.markup import escape
 
 from mirrorlake.cli import show
-from mirrorlake.config import load_config
+from mirrorlake.config import TableContract, load_config
 from mirrorlake.errors import ConfigError
 
 if TYPE_CHECKING:
     from mirrorlake.proof.ranges import Range
     from mirrorlake.proof.report import Ask, Report
+    from mirrorlake.proof.target import Proving
 
 DIFFERENT, UNDECIDED = 9, 10
 """Exit codes of verdicts; a failure to look has its error's."""
+_CODES = {"equal": 0, "different": DIFFERENT, "undecided": UNDECIDED}
 
 
 @click.command()
@@ -32,6 +34,7 @@ DIFFERENT, UNDECIDED = 9, 10
 @click.option("--partition", type=click.DateTime(["%Y-%m-%d"]), help="Check the rows of a day.")
 @click.option("--keys", help="Check keys from a to b, both included, written a..b.")
 @click.option("--where", help="Check the rows that a condition chooses, in SQL of both sides.")
+@click.option("--counts", is_flag=True, help="Only count the rows of both sides, day by day.")
 @click.option("--most", type=click.IntRange(1), default=1_000, show_default=True)
 @click.option("--show-pii", is_flag=True, help="Show values of columns with a rule on this screen.")
 @click.option("--evidence", type=click.Path(path_type=Path), help="The folder of evidence files.")
@@ -49,6 +52,8 @@ def check(table: str, config_path: Path, as_json: bool, show_pii: bool, **asked:
     ask = _ask(asked)
     with Engine(config) as engine:
         proving = Proving(config, engine.lake, engine.ledger, engine.spark)
+        if asked["counts"]:
+            sys.exit(_count(proving, contract, as_json=as_json))
         report, path = prove_table(proving, contract, ask, asked["evidence"], asked["most"])
     teller = teller_of(config, contract, shown=show_pii)
     if as_json:
@@ -60,16 +65,34 @@ def check(table: str, config_path: Path, as_json: bool, show_pii: bool, **asked:
         for difference in report.differences:
             for line in teller.tell(difference):
                 show.console.print(escape(line), highlight=False, soft_wrap=True)
-    sys.exit({"equal": 0, "different": DIFFERENT, "undecided": UNDECIDED}[report.verdict])
+    sys.exit(_CODES[report.verdict])
+
+
+def _count(proving: Proving, contract: TableContract, *, as_json: bool) -> int:
+    from mirrorlake.proof.counts import count_rows
+
+    found = count_rows(proving, contract)
+    if as_json:
+        show.print_json(asdict(found))
+        return _CODES[found.verdict]
+    rows = f"{found.source_rows:,} rows in MySQL, {found.lake_rows:,} in the lake"
+    waiting = f", {found.waiting:,} wait" if found.waiting else ""
+    reason = f" {found.reason}" if found.reason else ""
+    line = f"{found.table}: counts are {found.verdict}{reason} ({rows}{waiting}; {found.compared})"
+    show.console.print(escape(line), highlight=False, soft_wrap=True)
+    for day, (ours, theirs) in found.days.items():
+        line = f"  {day}: {ours:,} rows in MySQL, {theirs:,} in the lake"
+        show.console.print(line, highlight=False)
+    return _CODES[found.verdict]
 
 
 def _ask(asked: dict[str, Any]) -> Ask:
     from mirrorlake.proof.report import Ask
 
-    given = [name for name in ("full", "next_", "partition", "keys", "where") if asked[name]]
-    if len(given) > 1:
+    choices = ("full", "next_", "partition", "keys", "where", "counts")
+    if sum(bool(asked[name]) for name in choices) > 1:
         raise ConfigError(
-            "--full, --next, --partition, --keys and --where exclude each other",
+            "--full, --next, --partition, --keys, --where and --counts exclude each other",
             next_step="Give one of them",
         )
     if asked["next_"]:

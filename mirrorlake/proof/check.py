@@ -23,7 +23,6 @@ from mirrorlake.proof.compare import (
     Cut,
     Digests,
     candidates,
-    chosen_groups,
     cut_for,
     proofs,
     read_lake,
@@ -194,8 +193,9 @@ def _look(
     most: int,
 ) -> tuple[Judged, int]:
     """Down to the rows, and each judged again; how many rows and groups were not looked at."""
-    keys = candidates(connection, spark, (sides.source, sides.lake), cut, digests)
-    left = len(digests.differing) - len(chosen_groups(digests))
+    both_sides = (sides.source, sides.lake)
+    found = candidates(connection, spark, sides.target, both_sides, cut, digests)
+    keys = sorted(found.keys)
     judged = Judged()
     if not keys:
         judged.undecided[CHANGING] += len(digests.differing)
@@ -203,11 +203,11 @@ def _look(
     while looked < len(keys) and len(judged.differences) < most:
         some: Sequence[Key] = keys[looked : looked + TOGETHER]
         newest = _newest(proving, sides, ask)
-        found = judge(connection, spark, newest.target, newest.source, newest.lake, some)
-        judged.differences += found.differences
-        judged.undecided += found.undecided
+        decided = judge(connection, spark, newest.target, newest.source, newest.lake, some)
+        judged.differences += decided.differences
+        judged.undecided += decided.undecided
         looked += len(some)
-    return judged, left + len(keys) - looked
+    return judged, found.left + len(keys) - looked
 
 
 def _newest(proving: Proving, sides: _Sides, ask: Ask) -> _Sides:

@@ -13,8 +13,18 @@ from pymysql.connections import Connection
 
 from mirrorlake.errors import ProofError
 from mirrorlake.mysql.connect import session
+from mirrorlake.mysql.limits import reading
 from mirrorlake.proof.mirror import LakeSide, key_view
-from mirrorlake.proof.ranges import Grid, Range, Tallies, Tally, bucket_count, differing, total
+from mirrorlake.proof.ranges import (
+    Grid,
+    Range,
+    Tallies,
+    Tally,
+    bucket_count,
+    differing,
+    plan_grid,
+    total,
+)
 from mirrorlake.proof.report import RangeProof
 from mirrorlake.proof.scope import both
 from mirrorlake.proof.source import Asked, Key, SourceSide, one_state
@@ -22,6 +32,8 @@ from mirrorlake.proof.target import Target
 
 MOST_WAITING = 500_000
 """More keys that wait than this are a mirror that is far behind, not a moving source."""
+FETCHED = 20_000
+"""Groups of more rows are cut again before the keys of their rows are fetched."""
 MOST_ROWS = 400_000
 """Rows of groups that differ whose keys are fetched; the other groups are only counted."""
 
@@ -128,7 +140,7 @@ def _read_span(
     connection: Connection[Any], target: Target, side: SourceSide, cut: Cut, groups: range
 ) -> tuple[dict[int, Tally], list[Key]]:
     within = _within_source(cut, groups)
-    with one_state(connection):
+    with reading(target.source), one_state(connection):
         newer: list[Key] = []
         if target.scope.newer and target.key:
             newer = side.read_keys(connection, side.keys_sql(target.scope.newer, within))
@@ -151,8 +163,9 @@ def _too_far_behind(target: Target) -> ProofError:
 
 def read_lake(spark: Any, side: LakeSide, cut: Cut, newer: Sequence[Key]) -> dict[int, Tally]:
     """The lake's groups, without the rows that MySQL has moved past the bound."""
+    whole = cut.grid.whole.lake(cut.grid.column) if cut.grid else ""
     with leaving_out(spark, newer) as without:
-        return side.read_groups(spark, side.groups_sql(cut.lake(side), without=without))
+        return side.read_groups(spark, side.groups_sql(cut.lake(side), whole, without=without))
 
 
 @contextmanager
@@ -189,37 +202,85 @@ def _part(tallies: Tallies, groups: range) -> Tally:
     return found
 
 
-def chosen_groups(digests: Digests) -> list[int]:
-    """The groups that differ and whose keys are fetched: as many as hold ``MOST_ROWS`` rows."""
-    rows, chosen = 0, list[int]()
-    for group in digests.differing:
-        sides = (digests.source.get(group), digests.lake.get(group))
-        rows += max(side.rows for side in sides if side)
-        if chosen and rows > MOST_ROWS:
-            break
-        chosen.append(group)
-    return chosen
+@dataclass
+class Found:
+    """The keys of rows that are not alike, and how many groups that differ were not looked into."""
+
+    keys: set[Key] = field(default_factory=set[Key])
+    left: int = 0
+    rows: int = 0
 
 
 def candidates(
     connection: Connection[Any],
     spark: Any,
+    target: Target,
     sides: tuple[SourceSide, LakeSide],
     cut: Cut,
     digests: Digests,
-) -> list[Key]:
-    """The keys, in some order, of rows that are not alike in the groups that differ."""
+    found: Found | None = None,
+) -> Found:
+    """The keys of rows that are not alike in the groups that differ; large groups are cut again.
+
+    About ``MOST_ROWS`` rows are fetched, at most: groups beyond are counted.
+    """
+    found = found or Found()
+    small: list[int] = []
+    for group in digests.differing:
+        again = _cut_again(cut, digests, group)
+        rows = _rows_of(digests, group)
+        if found.rows and found.rows + min(rows, FETCHED) > MOST_ROWS:
+            found.left += 1
+        elif again is None:
+            found.rows += rows
+            small.append(group)
+        else:
+            finer = read_source(connection, target, sides[0], again)
+            finer.lake = read_lake(spark, sides[1], again, finer.newer)
+            digests.bytes += finer.bytes
+            candidates(connection, spark, target, sides, again, finer, found)
+            if cut.grid is None:
+                return found  # the finer buckets are of the whole table
+    if small:
+        found.keys |= _unlike(connection, spark, sides, cut, digests, small)
+    return found
+
+
+def _rows_of(digests: Digests, group: int) -> int:
+    sides = (digests.source.get(group), digests.lake.get(group))
+    return max(side.rows for side in sides if side)
+
+
+def _cut_again(cut: Cut, digests: Digests, group: int) -> Cut | None:
+    """A finer cut of a group that is too large to fetch; None where it is not, or can't be cut."""
+    rows = _rows_of(digests, group)
+    if rows <= FETCHED:
+        return None
+    if cut.grid is None:
+        buckets = bucket_count(max(total(digests.source).rows, total(digests.lake).rows))
+        return Cut(None, buckets) if buckets > cut.buckets else None
+    keys = cut.grid.range_of(group)
+    if keys.lo is None or keys.hi is None or keys.hi - keys.lo < 2:
+        return None
+    return Cut(plan_grid(cut.grid.column, keys, keys.lo, keys.hi - 1, rows))
+
+
+def _unlike(
+    connection: Connection[Any],
+    spark: Any,
+    sides: tuple[SourceSide, LakeSide],
+    cut: Cut,
+    digests: Digests,
+    groups: Sequence[int],
+) -> set[Key]:
     source, lake = sides
-    groups = chosen_groups(digests)
-    if not groups:
-        return []
     ours: Counter[tuple[Key, int]] = Counter()
     for condition in _source_conditions(source, cut, groups):
         ours.update(source.read_digests(connection, source.digests_sql(condition)))
     with leaving_out(spark, digests.newer) as without:
         condition = _lake_condition(lake, cut, groups)
         theirs = Counter(lake.read_digests(spark, lake.digests_sql(condition, without=without)))
-    return sorted({key for key, _ in (ours - theirs)} | {key for key, _ in (theirs - ours)})
+    return {key for key, _ in (ours - theirs)} | {key for key, _ in (theirs - ours)}
 
 
 def _source_conditions(side: SourceSide, cut: Cut, groups: Sequence[int]) -> Iterator[str]:

@@ -52,7 +52,7 @@ def judge(
         together.setdefault(own.get(key, key), []).append(key)
     mirrored = lake.read_rows(spark, sorted({*keys, *together}))
     after = read(connection, list(together))
-    moved = _moved(connection, target)
+    moved = moved_since(connection, target)
     judged = Judged()
     for key, asked in together.items():
         ours = before.get(asked[0], [])
@@ -82,8 +82,9 @@ def _undecidable(before: Sequence[Row], after: Sequence[Row], moved: str) -> str
     return moved
 
 
-def _moved(connection: Connection[Any], target: Target) -> str:
-    """Why a row's age can't be told: it has no cursor, and the table may have changed since."""
+def moved_since(connection: Connection[Any], target: Target) -> str:
+    """Why a row's age can't be told: it has no cursor, and its table may have changed since the
+    load; '' where it can."""
     load = target.mirror.load
     if target.contract.mode != "full" or load.receipt is None:
         return ""

@@ -60,6 +60,11 @@ class LakeSide:
         inner = self._rows_sql(f"{group} AS g_, {self.rows.lake_digest} AS h_", conditions, without)
         return f"SELECT g_, count(*), sum(h_) FROM ({inner}) GROUP BY g_"  # noqa: S608
 
+    def counts_sql(self, group: str, without: str = "") -> str:
+        """Group and rows of every group."""
+        inner = self._rows_sql(f"{group} AS g_", (), without)
+        return f"SELECT g_, count(*) FROM ({inner}) GROUP BY g_"  # noqa: S608
+
     def digests_sql(self, *conditions: str, without: str = "") -> str:
         """Each row's digest and key."""
         keys = "".join(f", {form.lake} AS f{n}_" for n, form in enumerate(self.key_forms))

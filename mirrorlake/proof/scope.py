@@ -18,7 +18,7 @@ from mirrorlake.mysql.connect import quote
 from mirrorlake.mysql.introspect import Column, SourceTable
 from mirrorlake.proof.ranges import INTEGERS
 
-_TIMES = ("date", "datetime", "timestamp")
+TIMES = ("date", "datetime", "timestamp")
 
 
 @dataclass(frozen=True)
@@ -57,6 +57,10 @@ def settled_scope(
             return NONE
         return _below(cursor, str(int(receipt.hi) - contract.overlap_keys), "", "", moving=False)
     at = datetime.fromisoformat(receipt.moment).replace(tzinfo=UTC) - contract.settle
+    if receipt.oldest_open is not None:
+        # What was written in a transaction that was open then, the next load brings.
+        began = datetime.fromisoformat(receipt.oldest_open).replace(tzinfo=UTC)
+        at = min(at, began - timedelta(minutes=1))
     # A day later: whatever the zone, the first day itself is not judged.
     start = contract.start + timedelta(days=1) if contract.start else None
     bound = _wall(cursor, at, source)
@@ -108,7 +112,7 @@ def day_condition(table: SourceTable, contract: TableContract, day: date) -> tup
     """
     for name in (contract.cursor, contract.created):
         column = table.column(name) if name else None
-        if column is not None and column.data_type in _TIMES:
+        if column is not None and column.data_type in TIMES:
             low = _moment(column, datetime.combine(day, time()))
             high = _moment(column, datetime.combine(day + timedelta(days=1), time()))
             ours, theirs = quote(column.name), as_sql_identifier(column.name)

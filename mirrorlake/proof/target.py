@@ -9,7 +9,7 @@ from pyiceberg.table import Table
 from pymysql.connections import Connection
 
 from mirrorlake.config import Config, SourceConfig, TableContract
-from mirrorlake.errors import ProofError, SchemaError, SourceError
+from mirrorlake.errors import ProofError, SchemaError, SourceError, SourceHeld
 from mirrorlake.lake.catalog import Identifier, Lake
 from mirrorlake.ledger import MOVING, Ledger, Load
 from mirrorlake.mysql.connect import SourcePosition, read_position
@@ -73,9 +73,11 @@ def resolve_target(
             in the mirror or has another type there; the key is not unique in MySQL; the schema
             changed since the load.
         SourceError: another server answers than the one that was mirrored.
+        SourceHeld: a person asked us to leave the source alone.
         ProofError: nothing of the table is in the mirror yet.
     """
     source = proving.config.sources[contract.source]
+    refuse_held(proving.ledger, contract.source)
     table = read_table(connection, contract.database, contract.table)
     columns = _columns(table, contract)
     key = tuple(table.column(name) for name in contract.key)
@@ -122,6 +124,21 @@ def read_mirror(proving: Proving, contract: TableContract) -> tuple[Mirror, Tabl
         )
     snapshot = table.current_snapshot()
     return Mirror(identifier, snapshot.snapshot_id if snapshot else None, loads[-1]), table
+
+
+def refuse_held(ledger: Ledger, source: str) -> None:
+    """See that nobody asked us to leave a source alone.
+
+    Raises:
+        SourceHeld: somebody did, and until when.
+    """
+    held = ledger.held(source)
+    if held is not None:
+        raise SourceHeld(
+            f"source {source} is held until {held.until:%Y-%m-%d %H:%M} UTC",
+            source=source,
+            next_step="Check it afterwards; `mirrorlake hold --release` ends the hold",
+        )
 
 
 def _columns(table: SourceTable, contract: TableContract) -> tuple[Column, ...]:

@@ -13,6 +13,8 @@ from click.testing import CliRunner
 
 from mirrorlake.cli import cli
 from mirrorlake.errors import ConfigError, MirrorlakeError, ProofError, SchemaError
+from mirrorlake.proof import check, compare, ranges
+from mirrorlake.proof.counts import count_rows
 from mirrorlake.proof.keep import prove_table, teller_of
 from mirrorlake.proof.ranges import Range
 from mirrorlake.proof.report import Ask, Report
@@ -110,8 +112,6 @@ def test_chunks_go_round_and_a_failed_one_is_asked_again(
     database: str, sql: Sql, engine_for: EngineFor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine = mirrored(engine_for, sql)
-    from mirrorlake.proof import check
-
     monkeypatch.setattr(check, "CHUNK_ROWS", 15)
     seen: list[str] = []
     for _ in range(4):
@@ -150,6 +150,18 @@ def test_what_moves_waits_and_what_is_gone_is_told(
     ]
 
 
+def test_rows_are_counted_by_day(database: str, sql: Sql, engine_for: EngineFor) -> None:
+    engine = mirrored(engine_for, sql)
+    sql("UPDATE t SET modified_at = UTC_TIMESTAMP() WHERE id IN (1, 2)")
+    found = count_rows(proving(engine), engine.config.table("t"))
+    assert (found.verdict, found.source_rows, found.waiting) == ("equal", 38, 2)
+    plant(engine, database, "DELETE FROM {t} WHERE id IN (1, 9)")
+    sql("DELETE FROM t WHERE id IN (3, 4, 5)")
+    found = count_rows(proving(engine), engine.config.table("t"))
+    assert (found.verdict, found.lost, found.surplus) == ("different", 0, 2)
+    assert found.days == {"2020-01-01": (35, 37)}
+
+
 def test_a_full_copy_that_mysql_left_behind_is_not_decided(
     database: str, sql: Sql, engine_for: EngineFor
 ) -> None:
@@ -165,6 +177,38 @@ def test_a_full_copy_that_mysql_left_behind_is_not_decided(
     assert checked(engine, "t").verdict == "equal"
     plant(engine, database, "UPDATE {t} SET a = 'by hand' WHERE id = 5")
     assert checked(engine, "t").verdict == "different"
+
+
+@pytest.mark.parametrize("key", ["BIGINT", pytest.param("VARCHAR(20)", marks=pytest.mark.full)])
+def test_a_group_that_is_too_large_is_cut_again(
+    key: str, database: str, sql: Sql, engine_for: EngineFor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sql(
+        f"CREATE TABLE t (id {key} PRIMARY KEY, a INT, modified_at DATETIME NOT NULL, "
+        "KEY (modified_at))",
+        f"INSERT INTO t SELECT seq, 0, '{LONG_AGO}' FROM seq_1_to_300",
+    )
+    engine = engine_for({"t": INCREMENTAL})
+    engine.sync(engine.config.table("t"))
+    plant(engine, database, "UPDATE {t} SET a = 1 WHERE id IN ('7', '250')")
+    # As if the server had told far too few rows.
+    monkeypatch.setattr(check, "cut_for", lambda _, grid: compare.Cut(grid))
+    monkeypatch.setattr(
+        check, "plan_grid", lambda c, whole, lo, hi, _: ranges.Grid(c, whole, lo, hi + 1, 1_000)
+    )
+    monkeypatch.setattr(compare, "FETCHED", 20)
+    monkeypatch.setattr(ranges, "GROUP_ROWS", 10)
+    fetched: list[int] = []
+    unlike = compare._unlike
+
+    def counted(*args: Any) -> Any:
+        fetched.append(sum(compare._rows_of(args[4], group) for group in args[5]))
+        return unlike(*args)
+
+    monkeypatch.setattr(compare, "_unlike", counted)
+    report = checked(engine, "t")
+    assert {d.key[0].shown for d in report.differences} == {"7", "250"}
+    assert sum(fetched) < 60
 
 
 def test_keys_that_the_server_calls_equal(database: str, sql: Sql, engine_for: EngineFor) -> None:
@@ -271,6 +315,8 @@ def test_the_command_says_it_with_its_exit_code(
     found = runner.invoke(cli, ["check", "t", "--json", *config])
     assert found.exit_code == 9
     assert json.loads(found.output)["differences"][0].startswith("changed (id=3): `a`")
+    counted = runner.invoke(cli, ["check", "t", "--counts", "--json", *config])
+    assert json.loads(counted.output)["source_rows"] == 40
     bad = runner.invoke(cli, ["check", "t", "--keys", "a..b", *config])
     assert isinstance(bad.exception, ConfigError)
     proofs = json.loads(runner.invoke(cli, ["proof", "t", "--all", "--json", *config]).output)
