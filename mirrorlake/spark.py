@@ -220,7 +220,7 @@ def spark_errors(table: str) -> Iterator[None]:
 
 
 # Another writer was faster, or holds the catalog.
-_PASSING = ("CommitFailed", "ValidationException", "locked")
+_PASSING = ("CommitFailed", "ValidationException", "SQLITE_CONSTRAINT_PRIMARYKEY", "locked")
 
 
 def _reason(error: Any) -> str:

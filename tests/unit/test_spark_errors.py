@@ -23,6 +23,8 @@ from mirrorlake.spark import spark_errors
             False,
             "Bad: why",
         ),
+        # Two made the same view.
+        (Py4JError("x: [SQLITE_CONSTRAINT_PRIMARYKEY] A PRIMARY KEY"), True, "PRIMARY KEY"),
         (Py4JError("no such thing"), False, "no such thing"),
     ],
 )
