@@ -211,8 +211,9 @@ def _read_chunks(
     )
     done = {receipt.number for receipt in receipts}
     waiting = [chunk for chunk in chunks if chunk.number not in done]
-    if reads_on_spark(waiting, loading.spark):
-        loading.ledger.record_job(load, loading.spark.application_id())
+    job_id = loading.spark.application_id() if reads_on_spark(waiting, loading.spark) else ""
+    if job_id:
+        loading.ledger.record_job(load, job_id)
     with Guard(plan.source, plan.table.database, plan.table.name, load.load_id) as guard:
         for found in run_chunks(waiting, plan.name, loading.spark, pace, guard.heed):
             receipts.append(found)

@@ -70,8 +70,9 @@ class LazySpark:
             return self._session
 
     def application_id(self) -> str:
-        """Spark's own id of the application, by which its UI and its logs know it."""
-        return str(self.get().conf.get("spark.app.id"))
+        """Spark's own id of the application, by which its UI and its logs know it; '' where it does
+        not tell."""
+        return self.get().conf.get("spark.app.id", "") or ""
 
     def stop(self) -> None:
         """Stop the session and its JVM, if one was started."""
