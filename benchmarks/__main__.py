@@ -12,13 +12,14 @@ from collections.abc import Callable
 
 import click
 
-from benchmarks import extract, location, memory
+from benchmarks import extract, location, memory, tick
 from benchmarks.report import Figures, keep, show, write_page
 
 PARTS: dict[str, Callable[[int, float], Figures]] = {
     "extract": extract.run,
     "memory": memory.run,
     "location": location.run,
+    "tick": tick.run,
 }
 
 

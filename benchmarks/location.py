@@ -76,8 +76,8 @@ def run(runs: int, _scale: float) -> Figures:
                     "modified_at TIMESTAMP(6) NOT NULL, KEY (modified_at))"
                 )
         path = Path(name) / "mirrorlake.yaml"
-        path.write_text(_contracts(server.port), encoding="utf-8")
-        _fold_all(load_config(path))
+        path.write_text(contracts(server.port), encoding="utf-8")
+        fold_all(load_config(path))
         return [_loads(path, runs), _ticks(path, runs)]
 
 
@@ -91,7 +91,7 @@ def _loads(path: Path, runs: int) -> Section:
         limit = LOAD_LIMIT if stage == "load: all but imports" else "–"
         rows.append((stage, *spread(wall), spread(used)[0], limit))
     about = f"{TABLES} tables: {TABLES * 4} assets, {TABLES * 5} checks, in a fresh process."
-    return Section("Load", about, ("stage", *_COLUMNS), tuple(rows), (_load_note(),))
+    return Section("Load", about, ("stage", *_COLUMNS), tuple(rows), (load_note(),))
 
 
 def _marks(path: Path) -> list[tuple[float, float]]:
@@ -117,7 +117,7 @@ def _ticks(path: Path, runs: int) -> Section:
     rows: list[tuple[str, ...]] = []
     with dg.DagsterInstance.ephemeral() as instance:
         for name in ("moved_many", "unfolded"):
-            tick = _ticker(defs, repository, instance, name)
+            tick = ticker(defs, repository, instance, name)
             tick()  # sees every table for the first time
             asked = tick()
             if asked:
@@ -126,10 +126,10 @@ def _ticks(path: Path, runs: int) -> Section:
             wall, used = spread([t[0] for t in timed]), spread([t[1] for t in timed])[0]
             rows.append((f"`{name}`", *wall, used, TICK_LIMIT))
     about = f"{TABLES} tables, nothing moved, nothing to fold."
-    return Section("Idle tick", about, ("sensor", *_COLUMNS), tuple(rows), (_load_note(),))
+    return Section("Idle tick", about, ("sensor", *_COLUMNS), tuple(rows), (load_note(),))
 
 
-def _ticker(
+def ticker(
     defs: dg.Definitions, repository: Any, instance: dg.DagsterInstance, name: str
 ) -> Callable[[], int]:
     """A function that ticks once, with the cursor of the tick before, and counts its requests."""
@@ -159,12 +159,12 @@ def _timed(run: Callable[[], object]) -> tuple[float, float]:
     return time.perf_counter() - started[0], time.process_time() - started[1]
 
 
-def _load_note() -> str:
+def load_note() -> str:
     """How busy the machine was: what the wall's seconds are worth."""
     return f"The machine's load average was {os.getloadavg()[1]:.0f} on {os.cpu_count()} cores."
 
 
-def _fold_all(config: Config) -> None:
+def fold_all(config: Config) -> None:
     """One load per table in the ledger, folded: an idle location has a past."""
     ledger = Ledger(config.ledger.url, config.ledger.wait)
     now = datetime.now(UTC).replace(tzinfo=None)
@@ -180,7 +180,7 @@ def _fold_all(config: Config) -> None:
         ledger.record_folds(contract.name, "deduped", [load.seq])
 
 
-def _contracts(port: int) -> str:
+def contracts(port: int) -> str:
     table = "{mode: incremental, key: [id], cursor: modified_at}"
     tables: Sequence[str] = [f"          t{number}: {table}" for number in range(TABLES)]
     head = f"""version: 1

@@ -1,0 +1,242 @@
+"""Part ``tick``: what a tick costs: to ask 500 tables, and to bring 10,000 changed rows to clean.
+
+Asking: the sensor's own function over 500 tables of which 0, 25 and 250 moved. Bringing: lineitem
+at three scale factors, 10,000 rows changed by one UPDATE, then load and fold in a warm session;
+once with 80 % of the changes among the newest 5 % of keys, once evenly spread. Beside each fold
+stands the MERGE without bounds, which compares every row, over the same changes. Bytes are what
+Spark's tasks read of files, by its own metrics, in both.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import statistics
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import yaml
+
+from benchmarks.location import contracts, fold_all, load_note, ticker
+from benchmarks.report import Figures, Section, spread
+from benchmarks.source import USER, Source, load_lineitem, started
+from mirrorlake.changes import Folding, read_changes
+from mirrorlake.config import load_config
+from mirrorlake.demo.mariadb import MariaDB
+from mirrorlake.layers import deduped_layer, merge_sql
+from mirrorlake.mysql.connect import session
+from mirrorlake.sync import Engine
+
+TABLES, MOVED = 500, (0, 25, 250)
+CHANGES, HOT, NEWEST = 10_000, 0.8, 0.05
+SCALES = (0.1, 1.0, 3.0)
+"""Times the scale factor that is asked for."""
+_ADD_CURSOR = (
+    "ALTER TABLE lineitem ADD modified_at TIMESTAMP(6) NOT NULL DEFAULT '2020-01-01', "
+    "ADD KEY (modified_at)"
+)
+
+
+def run(runs: int, scale: float) -> Figures:
+    """Seconds and bytes of both, each ``runs`` times."""
+    rounds = {size * scale: _scenario(size * scale, runs) for size in SCALES}
+    return [_ticks(runs), _bringing(rounds), _growth(rounds)]
+
+
+# --- asking ---------------------------------------------------------------------------------------
+
+
+def _ticks(runs: int) -> Section:
+    password = os.environ["BENCH_PASSWORD"] = secrets.token_urlsafe(16)
+    rows: list[tuple[str, ...]] = []
+    with tempfile.TemporaryDirectory() as name, MariaDB.start(Path(name) / "mysql") as server:
+        server.create_user("mirror", password)
+        with server.admin() as admin, admin.cursor() as cursor:
+            cursor.execute("CREATE DATABASE many")
+            for number in range(TABLES):
+                cursor.execute(
+                    f"CREATE TABLE many.t{number} (id INT AUTO_INCREMENT PRIMARY KEY, "
+                    "modified_at TIMESTAMP(6) NOT NULL, KEY (modified_at))"
+                )
+        path = Path(name) / "mirrorlake.yaml"
+        path.write_text(contracts(server.port), encoding="utf-8")
+        fold_all(load_config(path))
+        for moved in MOVED:
+            found = [_asked(path, server, moved) for _ in range(runs)]
+            asked = {requests for _, requests in found}
+            told = "/".join(str(n) for n in sorted(asked))
+            limit = "2" if moved == 0 else "–"
+            rows.append((str(moved), *spread([s for s, _ in found]), told, limit))
+    columns = ("tables that moved", "median s", "min", "max", "runs asked for", "limit s")
+    about = f"{TABLES} tables of one source, one connection, no JVM."
+    return Section("A tick of the sensor", about, columns, tuple(rows), (load_note(),))
+
+
+def _asked(path: Path, server: MariaDB, moved: int) -> tuple[float, int]:
+    """Seconds of one tick and the runs that it asked for, after ``moved`` tables moved."""
+    from definitions import load_definitions
+
+    defs = load_definitions(path)
+    with dg.DagsterInstance.ephemeral() as instance:
+        tick = ticker(defs, defs.get_repository_def(), instance, "moved_many")
+        tick()  # sees every table for the first time
+        with server.admin("many") as admin, admin.cursor() as cursor:
+            for number in range(moved):
+                cursor.execute(f"INSERT INTO t{number} (modified_at) VALUES (NOW(6))")
+        begun = time.perf_counter()
+        requests = tick()
+        return time.perf_counter() - begun, requests
+
+
+# --- bringing -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Round:
+    """One load and fold, and the MERGE without bounds over the same changes."""
+
+    load: float
+    fold: float
+    read: int
+    unpruned: float
+    unpruned_read: int
+
+
+def _scenario(scale: float, runs: int) -> dict[str, list[Round]]:
+    with started() as source:
+        load_lineitem(source, scale)
+        with source.server.admin("tpch") as admin, admin.cursor() as cursor:
+            cursor.execute(_ADD_CURSOR)
+        with Engine(load_config(_contract(source))) as engine:
+            engine.sync(engine.config.tables[0])
+            found: dict[str, list[Round]] = {}
+            for name, hot in (("newest", HOT), ("spread", 0.0)):
+                rounds = [_round(engine, source, hot) for _ in range(runs + 1)]
+                found[name] = rounds[1:]  # the first warms the session
+            return found
+
+
+def _contract(source: Source) -> Path:
+    os.environ["BENCH_PASSWORD"] = source.password
+    table = {
+        "mode": "incremental",
+        "key": ["l_orderkey", "l_linenumber"],
+        "cursor": "modified_at",
+        "overlap": "1s",  # rounds follow each other in seconds, not in quarters of an hour
+    }
+    server = {
+        "host": "127.0.0.1",
+        "port": source.server.port,
+        "user": USER,
+        "password": "${env:BENCH_PASSWORD}",
+        "databases": {"tpch": {"tables": {"lineitem": table}}},
+    }
+    path = source.folder / "mirrorlake.yaml"
+    path.write_text(yaml.safe_dump({"version": 1, "sources": {"s": server}}), encoding="utf-8")
+    return path
+
+
+def _round(engine: Engine, source: Source, hot: float) -> Round:
+    table = engine.config.tables[0]
+    time.sleep(1.5)
+    _change(source, hot)
+    spark = engine.spark.get()
+    begun = time.perf_counter()
+    engine.load(table)
+    loaded = time.perf_counter()
+    before = _input_bytes(spark)
+    engine.fold(table)
+    folded = time.perf_counter()
+    read = _input_bytes(spark) - before
+    seconds, unpruned = _unpruned(engine, spark)
+    return Round(loaded - begun, folded - loaded, read, seconds, unpruned)
+
+
+def _change(source: Source, hot: float) -> None:
+    """Change the first line of so many orders: part of them newest, the others of any age."""
+    with source.server.admin("tpch") as admin, admin.cursor() as cursor:
+        cursor.execute("SELECT DISTINCT l_orderkey FROM lineitem WHERE l_linenumber = 1")
+        draw = secrets.SystemRandom()
+        keys = sorted(key for (key,) in cursor.fetchall())
+        edge = round(len(keys) * (1 - NEWEST))
+        changes = min(CHANGES, len(keys) // 4)
+        newest = min(round(changes * hot), len(keys) - edge)
+        picked = draw.sample(keys[edge:], newest) if newest else []
+        rest = keys[:edge] if newest else keys
+        picked += draw.sample(rest, changes - newest)
+        listed = ", ".join(str(key) for key in picked)
+        cursor.execute(
+            "UPDATE lineitem SET l_quantity = l_quantity + 1, modified_at = NOW(6) "
+            f"WHERE l_linenumber = 1 AND l_orderkey IN ({listed})"
+        )
+
+
+def _unpruned(engine: Engine, spark: Any) -> tuple[float, int]:
+    """Seconds and bytes of the MERGE without bounds, over the newest load's rows."""
+    table = engine.config.tables[0]
+    with session(engine.config.sources[table.source], table.database) as connection:
+        plan = engine.plan(table, connection)
+    layer = deduped_layer(plan)
+    load = engine.ledger.successful_loads(table.name)[-1]
+    folding = Folding(engine.ledger, engine.lake, engine.spark)
+    before = _input_bytes(spark)
+    begun = time.perf_counter()
+    read_changes(spark, plan, layer, [load], folding).createOrReplaceTempView("mirror_changes")
+    spark.sql(merge_sql(plan, layer))
+    seconds = time.perf_counter() - begun
+    spark.catalog.dropTempView("mirror_changes")
+    return seconds, _input_bytes(spark) - before
+
+
+def _input_bytes(spark: Any) -> int:
+    """What the tasks of all stages so far have read of files."""
+    context = spark.sparkContext
+    store = context._jsc.sc().statusStore()
+    none = context._gateway.new_array(context._jvm.double, 0)
+    stages = store.stageList(None, False, False, none, None)
+    return sum(stages.apply(number).inputBytes() for number in range(stages.length()))
+
+
+def _bringing(rounds: dict[float, dict[str, list[Round]]]) -> Section:
+    rows: list[tuple[str, ...]] = []
+    for scale, found in rounds.items():
+        for name, measured in found.items():
+            read = statistics.median(r.read for r in measured)
+            all_read = statistics.median(r.unpruned_read for r in measured)
+            rows.append(
+                (
+                    f"{scale:g}, {name}",
+                    spread([r.load for r in measured])[0],
+                    *spread([r.fold for r in measured]),
+                    f"{read / 1e6:.1f}",
+                    spread([r.unpruned for r in measured])[0],
+                    f"{all_read / 1e6:.1f}",
+                    f"{read / all_read:.0%}" if all_read else "–",
+                )
+            )
+    columns = ("scale factor, changes", "load s", "fold s", "min", "max", "read MB")
+    columns += ("unpruned MERGE s", "it read MB", "bytes: ratio")
+    about = (
+        f"{CHANGES:,} changed rows of lineitem to clean, the session warm. `newest`: {HOT:.0%} of "
+        f"them among the newest {NEWEST:.0%} of keys, the others of any age; `spread`: evenly. The "
+        "unpruned MERGE runs after the fold: it reads all, and has nothing left to write. "
+        "To reach: 5 s for load and fold at scale factor 1, and a tenth of the bytes for `newest`."
+    )
+    return Section("Changed rows", about, columns, tuple(rows), (load_note(),))
+
+
+def _growth(rounds: dict[float, dict[str, list[Round]]]) -> Section:
+    rows: list[tuple[str, ...]] = []
+    scales: Sequence[float] = tuple(rounds)
+    for name in ("newest", "spread"):
+        cost = [statistics.median(r.load + r.fold for r in rounds[s][name]) for s in scales]
+        for place in range(1, len(scales)):
+            steps = f"{scales[place - 1]:g} → {scales[place]:g}"
+            rows.append((name, steps, f"{cost[place] / cost[place - 1]:.2f}"))
+    about = "Seconds of load and fold against those of the smaller table. To reach: 1.3 for 10 ×."
+    return Section("Growth", about, ("changes", "scale factors", "ratio"), tuple(rows))
