@@ -26,6 +26,7 @@ from resources.contracts import read_config
 from sensors import (
     build_cleanup_schedule,
     build_moved_sensor,
+    build_proof_schedule,
     build_schedule,
     build_unfolded_sensor,
     failed_runs,
@@ -70,7 +71,7 @@ def build_definitions(
         ],
         schedules=[
             build(config.tables, running=running)
-            for build in (build_schedule, build_cleanup_schedule)
+            for build in (build_schedule, build_cleanup_schedule, build_proof_schedule)
             if config.tables
         ],
         resources={**build_resources(str(config.path)), **(resources or {})},

@@ -280,8 +280,15 @@ def _tally(engine: Engine, contract: TableContract, load: Load) -> Tally | None:
         return tally_rows(connection, engine.plan(contract, connection), engine.lake, load)
 
 
+def _judge_exact(look: Look) -> Verdict:
+    from checks.exact import judge_exact
+
+    return Verdict(*judge_exact(look.engine, look.contract))
+
+
 _JUDGES = {
     "contract": judge_contract,
+    "exact_match": _judge_exact,
     "gaps": judge_gaps,
     "no_pii": judge_privacy,
     "originals": judge_originals,

@@ -8,11 +8,13 @@ from sensors.cleanup import build_cleanup_schedule
 from sensors.daily import build_schedule
 from sensors.failed import failed_runs
 from sensors.moved import build_moved_sensor
+from sensors.proofs import build_proof_schedule
 from sensors.unfolded import build_unfolded_sensor
 
 __all__ = [
     "build_cleanup_schedule",
     "build_moved_sensor",
+    "build_proof_schedule",
     "build_schedule",
     "build_unfolded_sensor",
     "failed_runs",

@@ -8,6 +8,7 @@ import dagster as dg
 
 from assets import chain_keys, folded_keys
 from assets.keys import LOAD_TAG, SOURCE_TAG
+from checks import chain_check_keys
 from mirrorlake.config import TableContract
 
 if TYPE_CHECKING:
@@ -57,9 +58,13 @@ def _request(
     reason: str,
     load: str,
 ) -> dg.RunRequest:
+    chosen = set(keys)
     return dg.RunRequest(
         run_key=run_key,
         asset_selection=list(keys),
+        asset_check_keys=[
+            check for c in contracts for check in chain_check_keys(c) if check.asset_key in chosen
+        ],
         partition_key=day.isoformat(),
         tags={
             SOURCE_TAG: contracts[0].source,

@@ -110,6 +110,7 @@ STEPS: list[dict[str, Any]] = [
     {"tables": [], "model": "orders"},
     {"tables": ["kinds"], "day": str(TODAY), "sql": ["DELETE FROM shop.kinds"]},
     {"tables": ["kinds"], "day": str(TODAY), "tags": {"mirrorlake/accept-smaller": "true"}},
+    {"tables": [], "proofs": ["quiet", "kinds"]},
 ]
 
 
@@ -360,6 +361,22 @@ def test_a_model_of_ones_own_shares_the_engines_session(runs: list[dict[str, Any
     assert model["rows"][2] >= 1
     assert model["rows"][3] is True
     assert model["jvms"] == 1
+
+
+def test_the_mirror_is_held_against_mysql(runs: list[dict[str, Any]]) -> None:
+    """After a planted duplicate, and a row that MySQL lost: both are named."""
+    checks = runs[14]["checks"]
+    assert set(checks) == {
+        f"deduped/s/shop/{t}:{c}" for t in ("quiet", "kinds") for c in ("exact_match", "row_count")
+    }
+    assert checks["deduped/s/shop/kinds:exact_match"]["passed"]
+    wrong = checks["deduped/s/shop/quiet:exact_match"]
+    assert not wrong["passed"]
+    assert wrong["severity"] == "ERROR"
+    assert wrong["words"] == "2 rows differ between MySQL and the lake"
+    assert wrong["metadata"]["rows in the mirror"] - wrong["metadata"]["rows in MySQL"] == 2
+    assert "a second row" in str(wrong["metadata"]["first differences"])
+    assert "gone from MySQL', 'key': 'id=20'" in str(wrong["metadata"]["first differences"])
 
 
 def test_a_run_waits_for_a_table_that_another_holds_and_loses_nothing(

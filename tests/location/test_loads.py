@@ -44,7 +44,11 @@ SNAPSHOT = {
 CHECKS = {
     *(f"{layer}/s/shop/{table}:contract" for layer in ("deduped", "clean") for table in TABLES),
     *(f"raw/s/shop/{table}:{name}" for table in TABLES for name in ("gaps", "originals")),
-    *(f"deduped/s/shop/{table}:row_count" for table in TABLES),
+    *(
+        f"deduped/s/shop/{table}:{name}"
+        for table in TABLES
+        for name in ("row_count", "exact_match")
+    ),
     *(f"clean/s/shop/{table}:no_pii" for table in TABLES),
     "deduped/s/shop/orders:unique_key",
     "deduped/s/shop/kinds:unique_key",
@@ -73,6 +77,7 @@ def test_the_location_is_this(contract_file: Write) -> None:
     assert [(s.name, s.cron_schedule) for s in repository.schedule_defs] == [
         ("cleanup", "30 3 * * *"),
         ("daily", "0 4-23 * * *"),
+        ("proofs", "15 */2 * * *"),
     ]
 
 
@@ -97,10 +102,10 @@ def test_the_pages_say_what_the_contract_says(contract_file: Write) -> None:
     assert node.tags["mirrorlake/source"] == "s"
 
 
-def test_only_counts_and_gaps_do_not_block(contract_file: Write) -> None:
+def test_only_counts_gaps_and_proofs_do_not_block(contract_file: Write) -> None:
     defs = load_definitions(contract_file(SMALL))
     specs = [spec for check in defs.asset_checks or [] for spec in check.check_specs]
-    told = {"gaps", "originals", "row_count"}
+    told = {"exact_match", "gaps", "originals", "row_count"}
     assert {spec.name for spec in specs if not spec.blocking} == told
 
 

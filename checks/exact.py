@@ -1,0 +1,82 @@
+"""The exact check in Dagster's words: the next chunk of a table, proved or not.
+
+What is personal is told as keyed digests here too.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import dagster as dg
+
+from mirrorlake.config import TableContract
+from mirrorlake.proof.differences import Difference, Field, Teller
+from mirrorlake.proof.keep import prove_table, teller_of
+from mirrorlake.proof.report import Ask, Report
+from mirrorlake.proof.target import Proving
+from mirrorlake.sync import Engine
+
+_SHOWN = 50
+"""How many differences a verdict lists."""
+_COLUMNS = ("kind", "key", "column", "MySQL", "lake")
+
+Told = tuple[bool, Mapping[str, Any], str | None, dg.AssetCheckSeverity]
+
+
+def judge_exact(engine: Engine, contract: TableContract) -> Told:
+    """Whether it passed, metadata, words and severity.
+
+    Raises:
+        MirrorlakeError: it could not be looked; see `mirrorlake.proof.check.check_table`.
+    """
+    if not engine.ledger.folded_loads(contract.name, "deduped"):
+        return True, {}, "Nothing is mirrored yet", dg.AssetCheckSeverity.ERROR
+    proving = Proving(engine.config, engine.lake, engine.ledger, engine.spark)
+    report, evidence = prove_table(proving, contract, Ask("next"))
+    metadata = _metadata(report, teller_of(engine.config, contract), str(evidence))
+    if report.verdict == "different":
+        count = len(report.differences) + report.unlooked
+        words = f"{count} rows differ between MySQL and the lake"
+        return False, metadata, words, dg.AssetCheckSeverity.ERROR
+    if report.verdict == "undecided":
+        reasons = "; ".join(f"{n} rows {why}" for why, n in sorted(report.undecided.items()))
+        words = f"Not decidable yet: {reasons or 'too many rows differ'}"
+        return False, metadata, words, dg.AssetCheckSeverity.WARN
+    return True, metadata, None, dg.AssetCheckSeverity.ERROR
+
+
+def _metadata(report: Report, teller: Teller, evidence: str) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "keys": str(report.ask.keys) if report.ranges[0].range else "all",
+        "compared": report.scope,
+        "rows in MySQL": report.source.rows,
+        "rows in the mirror": report.lake.rows,
+        "rows that wait": report.waiting,
+        "MySQL's position": report.position,
+        "bytes from MySQL": report.bytes,
+        "seconds": report.seconds,
+        "code": report.code,
+        "evidence": evidence,
+    }
+    if report.differences:
+        told["first differences"] = _table(report.differences, teller)
+    return told
+
+
+def _table(differences: Sequence[Difference], teller: Teller) -> dg.TableMetadataValue:
+    rows = [row for d in differences[:_SHOWN] for row in _rows(d, teller)][:_SHOWN]
+    return dg.MetadataValue.table(
+        [dg.TableRecord(dict(zip(_COLUMNS, row, strict=True))) for row in rows],
+        dg.TableSchema([dg.TableColumn(name, "string") for name in _COLUMNS]),
+    )
+
+
+def _rows(difference: Difference, teller: Teller) -> list[tuple[str, ...]]:
+    key = ", ".join(f"{v.column}={teller.value(v)}" for v in difference.key)
+    kind = f"{difference.kind}{difference.note}"
+    if not difference.fields:
+        return [(kind, key, "", "", "")]
+    return [(kind, key, f.source.column, *_both(f, teller)) for f in difference.fields]
+
+
+def _both(field: Field, teller: Teller) -> tuple[str, str]:
+    return teller.value(field.source), teller.value(field.lake)
