@@ -24,6 +24,7 @@ from mirrorlake.errors import ConfigError
 from resources import build_resources
 from resources.contracts import read_config
 from sensors import (
+    build_alerts_sensor,
     build_cleanup_schedule,
     build_moved_sensor,
     build_proof_schedule,
@@ -67,6 +68,7 @@ def build_definitions(
         sensors=[
             failed_runs,
             *(build_moved_sensor(s, tables, running=running) for s, tables in watched.items()),
+            *([build_alerts_sensor(config, running=running)] if config.alerts.hooks else []),
             *([build_unfolded_sensor(config.tables, running=running)] if config.tables else []),
         ],
         schedules=[

@@ -92,14 +92,14 @@ def find_moved(
     """
     clock: datetime = rows_of(connection, "SELECT UTC_TIMESTAMP(6)")[0][0]
     tables = _tables(connection, contracts)
+    newest = ledger.newest_loads([c.name for c in contracts])
     moved: list[Moved] = []
     refused: dict[str, str] = {}
     for contract in contracts:
-        last = ledger.last_load(contract.name, "success", moving=True)
         try:
             table = _table(tables, contract)
             watched = _Watched(connection, source, contract, table, clock)
-            found = watched.decide(marks.get(contract.name), last)
+            found = watched.decide(marks.get(contract.name), newest.get(contract.name))
         except SchemaError as error:
             refused[contract.name] = str(error)
             continue

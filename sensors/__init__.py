@@ -4,6 +4,7 @@ What belongs here: requests and messages. What doesn't: deciding which table mov
 (`mirrorlake.watch`), or whose raw is ahead (`mirrorlake.unfolded`); no sensor starts a JVM.
 """
 
+from sensors.alerts import build_alerts_sensor
 from sensors.cleanup import build_cleanup_schedule
 from sensors.daily import build_schedule
 from sensors.failed import failed_runs
@@ -12,6 +13,7 @@ from sensors.proofs import build_proof_schedule
 from sensors.unfolded import build_unfolded_sensor
 
 __all__ = [
+    "build_alerts_sensor",
     "build_cleanup_schedule",
     "build_moved_sensor",
     "build_proof_schedule",

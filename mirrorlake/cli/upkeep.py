@@ -198,6 +198,42 @@ def recover(tables: Sequence[str], config_path: Path, as_json: bool, grace: floa
         sys.exit(failures[0][1].exit_code)
 
 
+@click.command()
+@show.config_option
+@show.json_option
+@click.option("--test", is_flag=True, help="Send every hook a test message instead.")
+def alert(config_path: Path, as_json: bool, test: bool) -> None:
+    """Tell the contract file's hooks which tables became late or failing, and which no longer are.
+
+    Each is told once. Asks no source.
+    """
+    from mirrorlake.alerts import send_alerts, send_test
+    from mirrorlake.ledger import Ledger
+
+    config = load_config(config_path)
+    if not config.alerts.hooks:
+        raise ConfigError(
+            f"{config_path} has no hook under alerts",
+            next_step="Name a webhook, slack or email there",
+        )
+    if test:
+        told = send_test(config)
+    else:
+        told = send_alerts(config, Ledger(config.ledger.url, config.ledger.wait))
+    if as_json:
+        show.print_json([asdict(one) for one in told])
+    elif not told:
+        show.console.print("Nothing to tell.")
+    else:
+        table = show.table("hook", "table", "kind", "event", "delivered")
+        for one in told:
+            words = "yes" if one.delivered else str(one.error)
+            table.add_row(one.hook, escape(one.table), one.kind, one.event, escape(words))
+        show.console.print(table)
+    if any(not one.delivered for one in told):
+        sys.exit(1)
+
+
 @click.group()
 def ledger() -> None:
     """The ledger itself."""

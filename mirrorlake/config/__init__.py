@@ -19,6 +19,7 @@ asked of a server. What doesn't: anything that opens a connection or looks into 
 ======================  ============================================================
 """
 
+from mirrorlake.config.alerts import AlertsConfig, EmailConfig
 from mirrorlake.config.contract import Config, SourceConfig, TableContract
 from mirrorlake.config.fields import format_duration, parse_duration
 from mirrorlake.config.load import config_schema, load_config
@@ -40,11 +41,13 @@ from mirrorlake.config.server import BackOff, Tls, TlsConfig
 from mirrorlake.config.source_url import SourceUrl, parse_source_url
 
 __all__ = [
+    "AlertsConfig",
     "BackOff",
     "CatalogConfig",
     "Clean",
     "ColumnRule",
     "Config",
+    "EmailConfig",
     "Freshness",
     "LakeConfig",
     "LedgerConfig",

@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 
 from pydantic import ConfigDict, SecretStr
 
+from mirrorlake.config.alerts import AlertsConfig
 from mirrorlake.config.fields import nearest
 from mirrorlake.config.sections import (
     Clean,
@@ -117,6 +118,7 @@ class Config(Section):
     ledger: LedgerConfig
     spark: SparkConfig
     privacy: PrivacyConfig
+    alerts: AlertsConfig = AlertsConfig()
     sources: dict[str, SourceConfig]
     tables: tuple[TableContract, ...]
 

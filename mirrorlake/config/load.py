@@ -34,6 +34,7 @@ from mirrorlake.errors import ConfigError
 
 _ENVIRONMENT_ALLOWED: Final = re.compile(
     r"/sources/[^/]*/(?:password|replica)|/privacy/hash_key|/ledger/url|/lake/catalog/uri"
+    r"|/alerts/(?:webhook|slack|email/password)"
     r"|/lake/catalog/properties/.*|/spark/conf/.*|/sources/.*/tables/.*",
     re.DOTALL,
 )
@@ -259,6 +260,7 @@ def _config(path: Path, sections: ConfigSections, tables: tuple[TableContract, .
         ledger=_ledger(sections.ledger, folder),
         spark=sections.spark,
         privacy=sections.privacy,
+        alerts=sections.alerts,
         sources={name: _source(name, s, folder) for name, s in sections.sources.items()},
         tables=tables,
     )

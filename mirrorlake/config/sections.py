@@ -12,6 +12,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Field, SecretStr, model_validator
 
+from mirrorlake.config.alerts import AlertsConfig
 from mirrorlake.config.fields import (
     DatabaseUrl,
     Day,
@@ -327,6 +328,8 @@ class ConfigSections(Section):
     """How a Spark session is made, or to which server it attaches."""
     privacy: PrivacyConfig = PrivacyConfig()
     """What the rules on columns need."""
+    alerts: AlertsConfig = AlertsConfig()
+    """Who is told, once, when a table becomes late or keeps failing, and when that is over."""
     defaults: DefaultsConfig = DefaultsConfig()
     """What a table's contract has where it says nothing itself."""
     sources: dict[SourceName, SourceSection] = Field(min_length=1)

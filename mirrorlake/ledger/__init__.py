@@ -9,6 +9,7 @@ from mirrorlake.ledger.leases import LEASE_TIME
 from mirrorlake.ledger.migrations import LEDGER_VERSION
 from mirrorlake.ledger.records import (
     MOVING,
+    Alert,
     ChunkedLoad,
     Hold,
     Lease,
@@ -24,6 +25,7 @@ __all__ = [
     "LEASE_TIME",
     "LEDGER_VERSION",
     "MOVING",
+    "Alert",
     "ChunkedLoad",
     "Hold",
     "Lease",

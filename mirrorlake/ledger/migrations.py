@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import sqlalchemy as sa
 
-LEDGER_VERSION = 3
+LEDGER_VERSION = 4
 
 
 def _to_2(connection: sa.Connection) -> None:
@@ -25,7 +25,14 @@ def _to_3(_: sa.Connection) -> None:
     orphans, which is why this is a version of its own."""
 
 
-_STEPS: dict[int, Callable[[sa.Connection], None]] = {2: _to_2, 3: _to_3}
+def _to_4(connection: sa.Connection) -> None:
+    """Loads are found by table and number; what was told of late tables is a table of its own."""
+    name = "ix_loads_table_name_seq"
+    if name not in {index["name"] for index in sa.inspect(connection).get_indexes("loads")}:
+        connection.execute(sa.text(f"CREATE INDEX {name} ON loads (table_name, seq)"))
+
+
+_STEPS: dict[int, Callable[[sa.Connection], None]] = {2: _to_2, 3: _to_3, 4: _to_4}
 
 
 def migrate(connection: sa.Connection, found: int) -> None:

@@ -226,3 +226,18 @@ class Proof:
     seconds: float
     source_bytes: int
     evidence: str
+
+
+@dataclass(frozen=True)
+class Alert:
+    """What somebody wants to be told of a table.
+
+    Attributes:
+        kind: ``late`` (its freshness limit has passed) or ``failing`` (its loads fail one after
+            the other).
+        since: when it began (UTC).
+    """
+
+    table: str
+    kind: str
+    since: datetime

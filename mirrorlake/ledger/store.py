@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import sqlalchemy as sa
 
+from mirrorlake.ledger.alerts import Alerts
 from mirrorlake.ledger.chunks import Chunks
 from mirrorlake.ledger.database import Database
 from mirrorlake.ledger.folds import Folds
@@ -18,7 +19,7 @@ from mirrorlake.ledger.records import Lease
 from mirrorlake.ledger.reports import Reports
 
 
-class Ledger(Loads, Chunks, Folds, Holds, Proofs, Reports):
+class Ledger(Loads, Chunks, Folds, Holds, Alerts, Proofs, Reports):
     """One row per window, one per attempt of its load, one lease per table.
 
     Raises:

@@ -55,6 +55,8 @@ LOADS = sa.Table(
     sa.Column("error", sa.Text),
     sa.Column("job_id", sa.String(255)),
     sa.UniqueConstraint("load_id", "attempt"),
+    # The newest load of a table is found by its end, however many there are.
+    sa.Index("ix_loads_table_name_seq", "table_name", "seq"),
     # A number is never given out twice, not even after its row was deleted.
     sqlite_autoincrement=True,
 )
@@ -105,6 +107,16 @@ HOLDS = sa.Table(
     sa.Column("until", sa.DateTime, nullable=False),
     sa.Column("reason", sa.Text, nullable=False),
     sa.Column("set_at", sa.DateTime, nullable=False),
+)
+ALERTS = sa.Table(
+    "alerts",
+    METADATA,
+    sa.Column("hook", sa.String(16), primary_key=True),
+    sa.Column("table_name", sa.String(255), primary_key=True),
+    sa.Column("kind", sa.String(16), primary_key=True),
+    sa.Column("since", sa.DateTime, nullable=False),
+    sa.Column("told", sa.Boolean, nullable=False),
+    sa.Column("claimed_until", sa.DateTime),
 )
 PROOFS = sa.Table(
     "proofs",

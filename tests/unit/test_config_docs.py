@@ -21,6 +21,8 @@ SECTIONS = {
     "ledger": "LedgerConfig",
     "spark": "SparkConfig",
     "privacy": "PrivacyConfig",
+    "alerts": "AlertsConfig",
+    "alerts.email": "EmailConfig",
     "defaults": "DefaultsConfig",
     "freshness": "Freshness",
     "sources.<name>": "SourceSection",

@@ -12,6 +12,7 @@ import click
 import pytest
 
 from mirrorlake import errors
+from mirrorlake.alerts import Told
 from mirrorlake.backfill import Filled
 from mirrorlake.cli import cli
 from mirrorlake.cli.proof import DIFFERENT, UNDECIDED
@@ -33,6 +34,7 @@ SHAPES = {
     "sync": SyncResult,
     "status": TableStatus,
     "gaps": Stretch,
+    "alert": Told,
     "backfill": Filled,
     "proof": Proof,
     "recover": Recovered,

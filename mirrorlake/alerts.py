@@ -1,0 +1,235 @@
+"""Alerts: which tables are late or keep failing, and telling a hook of it once, and of its end.
+
+What was told stands in the ledger, so a restart forgets nothing and two processes don't both tell.
+A delivery that fails is logged and tried again at the next look; it stops nothing. A process that
+dies between a delivery and writing it down may make it be told twice, never not at all.
+
+Messages hold names, times and counts: no row's values, no server's words, no secret.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import smtplib
+import ssl
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.message import EmailMessage
+from http.client import HTTPException
+from typing import Any
+
+from mirrorlake.config import AlertsConfig, Config, TableContract
+from mirrorlake.config.alerts import EmailConfig
+from mirrorlake.extract import age_of
+from mirrorlake.ledger import Alert, Ledger, Load
+
+logger = logging.getLogger(__name__)
+
+TIMEOUT = 15.0
+"""Seconds that a hook may take to answer."""
+
+
+@dataclass(frozen=True)
+class Told:
+    """What one hook was told at one look.
+
+    Attributes:
+        hook: ``webhook``, ``slack`` or ``email``.
+        table: ``source.db.table``.
+        kind: ``late`` or ``failing``.
+        event: ``began`` or ``ended``.
+        since: when the breach began (UTC).
+        delivered: whether the hook took it; else the next look tries again.
+        error: why it was not delivered, None where it was.
+    """
+
+    hook: str
+    table: str
+    kind: str
+    event: str
+    since: datetime
+    delivered: bool
+    error: str | None
+
+
+def find_breaches(config: Config, ledger: Ledger, now: datetime | None = None) -> list[Alert]:
+    """The tables that are late or keep failing now.
+
+    Late: MySQL stood where the mirror stands longer ago than the contract's ``fail_after``. A table
+    that was never loaded has no such time: it is failing once its loads fail, not late.
+
+    Raises:
+        LedgerError: the ledger can't be read.
+    """
+    moment = now or datetime.now(UTC)
+    names = [c.name for c in config.tables]
+    newest = ledger.newest_loads(names)
+    failed = ledger.failures_since(newest, names)
+    late = [a for c in config.tables if (a := _late(c, newest.get(c.name), moment))]
+    failing = [
+        Alert(n, "failing", moment) for n in names if failed.get(n, 0) >= config.alerts.failures
+    ]
+    return [*late, *failing]
+
+
+def _late(contract: TableContract, newest: Load | None, now: datetime) -> Alert | None:
+    age = age_of(newest, now)
+    if contract.freshness is None or age is None or age <= contract.freshness.fail_after:
+        return None
+    return Alert(contract.name, "late", now - age + contract.freshness.fail_after)
+
+
+def send_alerts(config: Config, ledger: Ledger, now: datetime | None = None) -> list[Told]:
+    """Tell every hook of the config what began and what ended since it was last told.
+
+    While a source is held nothing of it begins: its tables are late because somebody said so.
+
+    Raises:
+        LedgerError: the ledger can't be read or written.
+    """
+    if not config.alerts.hooks:
+        return []
+    breaches = find_breaches(config, ledger, now)
+    held = {source for source in config.sources if ledger.held(source)}
+    source_of = {c.name: c.source for c in config.tables}
+    lasting = {(a.table, a.kind) for a in breaches}
+    begins = [a for a in breaches if source_of[a.table] not in held]
+    told: list[Told] = []
+    for hook in config.alerts.hooks:
+        known = ledger.told(hook)
+        begun = ledger.claim_begun(hook, [a for a in begins if (a.table, a.kind) not in known])
+        ended = ledger.claim_ended(hook, lasting)
+        if begun or ended:
+            told += _tell(config.alerts, ledger, hook, begun, ended)
+    return told
+
+
+def send_test(config: Config) -> list[Told]:
+    """Send every hook of the config a message that says it is a test; writes nothing."""
+    test = Alert("source.database.table", "test", datetime.now(UTC))
+    text = "Mirrorlake: this is a test of the alert hook."
+    errors = {hook: _deliver(config.alerts, hook, text, [], []) for hook in config.alerts.hooks}
+    return [
+        Told(hook, test.table, test.kind, "began", test.since, error is None, error)
+        for hook, error in errors.items()
+    ]
+
+
+def _tell(
+    config: AlertsConfig, ledger: Ledger, hook: str, begun: list[Alert], ended: list[Alert]
+) -> list[Told]:
+    error = _deliver(config, hook, text_of(begun, ended), begun, ended)
+    if error is None:
+        ledger.delivered(hook, begun, ended)
+    else:
+        logger.warning("alert hook %s was not told: %s; tried again at the next look", hook, error)
+        ledger.not_delivered(hook, [*begun, *ended])
+    events = [*((a, "began") for a in begun), *((a, "ended") for a in ended)]
+    return [
+        Told(hook, a.table, a.kind, event, a.since, error is None, error) for a, event in events
+    ]
+
+
+def text_of(begun: Sequence[Alert], ended: Sequence[Alert]) -> str:
+    """What a person reads: one line a table."""
+    words = {
+        "late": "is late: its freshness limit passed at {at} UTC",
+        "failing": "is failing: its loads failed one after the other, seen at {at} UTC",
+    }
+    over = {"late": "is no longer late", "failing": "is no longer failing"}
+    lines = [f"{a.table} {words[a.kind].format(at=f'{a.since:%Y-%m-%d %H:%M}')}" for a in begun]
+    lines += [f"{a.table} {over[a.kind]} (since {a.since:%Y-%m-%d %H:%M} UTC)" for a in ended]
+    return "\n".join(["Mirrorlake:", *lines])
+
+
+# --- delivery -------------------------------------------------------------------------------------
+
+
+def _deliver(
+    config: AlertsConfig, hook: str, text: str, begun: Sequence[Alert], ended: Sequence[Alert]
+) -> str | None:
+    """Deliver a message; why not, where it failed: in words that hold no address and no secret."""
+    try:
+        _DELIVER[hook](config, text, begun, ended)
+    except urllib.error.HTTPError as error:
+        return f"it answered with status {error.code}"
+    except smtplib.SMTPResponseException as error:
+        return f"the mail server refused with code {error.smtp_code}"
+    except (OSError, HTTPException, smtplib.SMTPException, ValueError) as error:
+        # Not the error's own text: it may hold the address.
+        reason = getattr(error, "reason", error)
+        return f"it could not be reached ({type(reason).__name__})"
+    return None
+
+
+def _webhook(
+    config: AlertsConfig, text: str, begun: Sequence[Alert], ended: Sequence[Alert]
+) -> None:
+    alerts = [
+        {"table": a.table, "kind": a.kind, "event": event, "since": a.since.isoformat()}
+        for event, found in (("began", begun), ("ended", ended))
+        for a in found
+    ]
+    assert config.webhook is not None  # noqa: S101 - only hooks that are set are called
+    _post(config.webhook.get_secret_value(), {"text": text, "alerts": alerts})
+
+
+def _slack(config: AlertsConfig, text: str, *_: Sequence[Alert]) -> None:
+    assert config.slack is not None  # noqa: S101 - as above
+    # Slack's own escapes: https://api.slack.com/reference/surfaces/formatting#escaping
+    plain = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    _post(config.slack.get_secret_value(), {"text": plain})
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """A POST that is redirected would become a GET: an answer like that is a failure."""
+
+    def redirect_request(self, *_: Any, **__: Any) -> None:
+        return None
+
+
+def _post(url: str, body: Mapping[str, Any]) -> None:
+    request = urllib.request.Request(  # noqa: S310 - the config takes http and https alone
+        url,
+        data=json.dumps(body).encode(),
+        headers={"Content-Type": "application/json", "User-Agent": "mirrorlake"},
+        method="POST",
+    )
+    with urllib.request.build_opener(_NoRedirect).open(request, timeout=TIMEOUT):
+        pass
+
+
+def _email(config: AlertsConfig, text: str, begun: Sequence[Alert], *_: Sequence[Alert]) -> None:
+    mail = config.email
+    assert mail is not None  # noqa: S101 - as above
+    message = EmailMessage()
+    message["From"], message["To"] = mail.sender, ", ".join(mail.to)
+    lines = text.splitlines()
+    subject = "Mirrorlake: tables need a look" if begun else "Mirrorlake: tables are well again"
+    message["Subject"] = subject if len(lines) > 1 else "Mirrorlake: test"
+    message.set_content(text)
+    with _connected(mail) as server:
+        if mail.user is not None and mail.password is not None:
+            server.login(mail.user, mail.password.get_secret_value())
+        server.send_message(message)
+
+
+def _connected(mail: EmailConfig) -> smtplib.SMTP:
+    if mail.tls == "on":
+        context = ssl.create_default_context()
+        return smtplib.SMTP_SSL(mail.host, mail.port, timeout=TIMEOUT, context=context)
+    server = smtplib.SMTP(mail.host, mail.port, timeout=TIMEOUT)
+    if mail.tls == "starttls":
+        try:
+            server.starttls(context=ssl.create_default_context())
+        except BaseException:
+            server.close()
+            raise
+    return server
+
+
+_DELIVER: dict[str, Callable[..., None]] = {"webhook": _webhook, "slack": _slack, "email": _email}

@@ -1,0 +1,73 @@
+"""The `alerts` section: who is told when a table is late or keeps failing."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, model_validator
+
+from mirrorlake.config.fields import Findings, Port, Secret
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", hide_input_in_errors=True, use_attribute_docstrings=True
+    )
+
+
+def _http(url: SecretStr) -> SecretStr:
+    if not url.get_secret_value().startswith(("http://", "https://")):
+        raise ValueError("the variable holds no address that begins with https:// or http://")
+    return url
+
+
+_Address = Annotated[
+    str, Field(pattern=r"^[^@\s<>,]+@[^@\s<>,]+$", description="An e-mail address.")
+]
+_HttpUrl = Annotated[Secret, AfterValidator(_http)]
+
+
+class EmailConfig(_Section):
+    """Alerts by e-mail, through an SMTP server."""
+
+    host: str = Field(min_length=1)
+    """The SMTP server."""
+    port: Port = 587
+    """Its port: 587 for ``starttls``, 465 for ``on``, 25 for ``off``."""
+    tls: Literal["starttls", "on", "off"] = "starttls"
+    """``starttls`` (begins plain, is then encrypted), ``on`` (encrypted from the start) or ``off``.
+    The server's certificate and name are checked. A password is never sent without it."""
+    user: str | None = None
+    """The account. Without it: no login."""
+    password: Secret | None = None
+    """Its password, as ``${env:NAME}``."""
+    sender: _Address
+    """The address that the mails come from."""
+    to: tuple[_Address, ...] = Field(min_length=1)
+    """The addresses that they go to."""
+
+    @model_validator(mode="after")
+    def _whole_login(self) -> EmailConfig:
+        if (self.user is None) != (self.password is None):
+            raise Findings([("user", "a login has a user and a password: name both, or neither")])
+        if self.password is not None and self.tls == "off":
+            raise Findings([("tls", "a password is not sent without TLS: use starttls or on")])
+        return self
+
+
+class AlertsConfig(_Section):
+    """Who is told, once, when a table becomes late or keeps failing, and when that is over."""
+
+    webhook: _HttpUrl | None = None
+    """An address, as ``${env:NAME}``, that is sent JSON by POST."""
+    slack: _HttpUrl | None = None
+    """A Slack incoming webhook, as ``${env:NAME}``."""
+    email: EmailConfig | None = None
+    """An SMTP server and addresses."""
+    failures: int = Field(default=3, ge=1)
+    """After how many failed loads in a row a table counts as failing."""
+
+    @property
+    def hooks(self) -> tuple[str, ...]:
+        """The names of the hooks that are set."""
+        return tuple(n for n in ("webhook", "slack", "email") if getattr(self, n) is not None)
