@@ -17,6 +17,7 @@ from assets.keys import ACCEPT_TAG, LOAD_TAG, asset_key
 from mirrorlake.backlog import find_due
 from mirrorlake.config import TableContract
 from mirrorlake.errors import ConfigError, LeaseHeld, MirrorlakeError
+from mirrorlake.extract import age_of
 from mirrorlake.lake.views import read_view
 from mirrorlake.observe import clean_of, deduped_of, raw_days, raw_tables
 from mirrorlake.recover import GRACE, Recovered, recover_table
@@ -147,7 +148,10 @@ def clean_table(context: dg.AssetExecutionContext, contract: TableContract) -> E
         rows = engine.count_rows(identifier)
         table = None if is_view else engine.lake.load(identifier)
         schema = _view_metadata(engine, contract) if is_view else _schema_metadata(table, contract)
+        age = age_of(engine.ledger.last_load(contract.name, "success", moving=True))
     metadata: dict[str, Any] = {"clean is a": contract.clean, "rules": _rules(contract)}
+    if age is not None:
+        metadata["freshness (s)"] = round(age.total_seconds(), 1)
     metadata["seconds"] = round(time.monotonic() - started, 2)
     yield dg.MaterializeResult(metadata={**metadata, **_rows(rows), **schema})
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from statistics import mean
 
-from mirrorlake.ledger import Load
+from mirrorlake.extract import age_of
+from mirrorlake.ledger import MOVING, Load
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,9 @@ class History:
             without any.
         source_seconds: the longest query of each success, summed: what MySQL spent at least.
         longest_query: seconds of the longest statement that read rows.
+        originals: values kept as original text.
+        future: rows dated after the source's clock.
+        freshness: how long ago MySQL stood where the mirror stands; None before the first load.
         reloads: successes that read whole days again.
         gone: keys that reloads found to be no more.
         last_error: the newest failure's words, None if nothing failed.
@@ -38,13 +42,19 @@ class History:
     longest_seconds: float | None
     source_seconds: float
     longest_query: float
+    originals: int
+    future: int
+    freshness: timedelta | None
     reloads: int
     gone: int
     last_error: str | None
 
 
-def history_of(table: str, loads: Sequence[Load], since: datetime) -> History:
+def history_of(
+    table: str, loads: Sequence[Load], since: datetime, now: datetime | None = None
+) -> History:
     """The figures of the loads that began at or after ``since`` (UTC); pure."""
+    moving = [x for x in loads if x.state == "success" and x.window.kind in MOVING]
     ended = [load for load in loads if load.started_at >= since and load.finished_at is not None]
     good = [load for load in ended if load.state == "success"]
     bad = [load for load in ended if load.state == "errored"]
@@ -65,6 +75,9 @@ def history_of(table: str, loads: Sequence[Load], since: datetime) -> History:
         longest_seconds=round(max(seconds), 2) if seconds else None,
         source_seconds=round(sum(r.query_seconds for r in receipts), 2),
         longest_query=max((r.query_seconds for r in receipts), default=0.0),
+        originals=sum(r.originals for r in receipts),
+        future=sum(r.future for r in receipts),
+        freshness=age_of(moving[-1] if moving else None, now),
         reloads=sum(load.window.kind == "reload" for load in good),
         gone=sum(r.gone for r in receipts),
         last_error=bad[-1].error if bad else None,

@@ -205,13 +205,13 @@ def _show_history(
         show.print_json([asdict(h) for h in found])
         return
     columns = ("table", "loads", "failed", "retries", "rows", "MB", "mean s", "longest s")
-    table = show.table(*columns, "source s", "longest query", "last error")
+    table = show.table(*columns, "source s", "longest query", "future", "freshness", "last error")
     for h in found:
         seconds = ("-" if s is None else str(s) for s in (h.mean_seconds, h.longest_seconds))
         counts = (str(n) for n in (h.loads, h.errored, h.retries))
         sizes = (f"{h.rows:,}", f"{h.bytes / 1e6:.2f}")
         cells = (*counts, *sizes, *seconds, str(h.source_seconds))
-        cells = (*cells, str(h.longest_query))
+        cells = (*cells, str(h.longest_query), str(h.future), show.ago(h.freshness))
         table.add_row(escape(h.table), *cells, escape(h.last_error or ""))
     show.console.print(table)
 

@@ -37,7 +37,7 @@ def test_figures_of_loads_that_ended_since() -> None:
         replace(LOAD, seq=5, window=replace(LIVE, kind="reload")),
         replace(LOAD, seq=6, state="pending", finished_at=None, receipt=None),
     ]
-    assert history_of("s.d.t", loads, SINCE) == History(
+    assert history_of("s.d.t", loads, SINCE, SINCE + timedelta(hours=1)) == History(
         table="s.d.t",
         loads=4,
         errored=1,
@@ -48,6 +48,9 @@ def test_figures_of_loads_that_ended_since() -> None:
         longest_seconds=4.0,
         source_seconds=4.5,
         longest_query=1.5,
+        originals=0,
+        future=0,
+        freshness=timedelta(hours=1),
         reloads=1,
         gone=6,
         last_error="lost",
