@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -17,9 +18,10 @@ from mirrorlake.cli import cli
 from mirrorlake.config import load_config
 from mirrorlake.demo.mariadb import MariaDB
 from mirrorlake.demo.oracle import compare_table
-from mirrorlake.errors import SourceHeld
+from mirrorlake.errors import SourceError, SourceHeld
 from mirrorlake.extract import load_window
 from mirrorlake.lake.catalog import Identifier
+from mirrorlake.ledger import Ledger
 from mirrorlake.recover import recover_table
 from mirrorlake.sync import Engine
 from tests.integration.conftest import Place
@@ -241,3 +243,62 @@ def test_recovery_settles_and_removes_orphans_alone(
     answer = run_json(config, "recover", "orders", "--grace", "0")
     assert [(t["orphans"], t["errored"]) for t in answer["tables"]] == [(1, 0)]
     assert_equal(server, place, config, "orders")
+
+
+def test_a_backfill_of_a_table_that_another_run_loads_changes_nothing(
+    world: Callable[..., Path], place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from mirrorlake import backfill
+
+    monkeypatch.setattr(backfill, "WAIT_SECONDS", 0.0)
+    config = world(orders=ORDERS)
+    engine = Engine(load_config(config), spark=place.spark)
+    (name,) = [c.name for c in engine.config.tables]
+    with engine.ledger.lease(name, "the-other-run"):
+        result = run(config, "backfill", "orders", "--from", str(DAY), "--json")
+    (filled,) = json.loads(result.stdout)
+    assert (result.exit_code, filled["code"], filled["attempts"]) == (7, 7, 3)
+    assert "is being written by run the-other-run" in filled["error"]
+    assert engine.ledger.loads(name) == []
+    (filled,) = run_json(config, "backfill", "orders", "--from", str(DAY))
+    assert (filled["code"], filled["rows"]) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "words"),
+    [
+        (("--from", "2026-02-31"), "does not match the format"),
+        (("--from", "12"), "does not match the format"),
+        (("--from", str(TODAY), "--to", str(DAY)), "is no range to fill"),
+        (("--from", str(DAY), "--days-per-window", "0"), "is no range to fill"),
+        (("--from", str(DAY), "--days-per-window", "many"), "not a valid integer"),
+    ],
+)
+def test_bounds_that_are_none(
+    world: Callable[..., Path], bounds: tuple[str, ...], words: str
+) -> None:
+    config = world(orders=ORDERS)
+    result = run(config, "backfill", "orders", *bounds)
+    assert result.exit_code != 0
+    assert words in result.output + str(result.exception)
+    (contract,) = load_config(config).tables
+    assert Ledger(load_config(config).ledger.url).loads(contract.name) == []
+
+
+def test_another_server_than_last_time_is_refused_before_anything_is_read(
+    world: Callable[..., Path], place: Place
+) -> None:
+    """Its answers and the first server's are not one history."""
+    config = world(orders=ORDERS)
+    engine = Engine(load_config(config), spark=place.spark)
+    (contract,) = engine.config.tables
+    engine.load(contract)
+    with sqlite3.connect(place.folder / "ledger.db") as database:
+        sql = "UPDATE loads SET receipt = json_set(receipt, '$.server', 'before') WHERE table_name = ?"
+        assert database.execute(sql, (contract.name,)).rowcount == 1
+    before = engine.ledger.loads(contract.name)
+    with pytest.raises(SourceError, match=r"is now server .* was read from before"):
+        engine.load(contract)
+    with pytest.raises(SourceError, match="Two servers' answers are not one history"):
+        engine.reload(contract, DAY, DAY)
+    assert engine.ledger.loads(contract.name) == before
