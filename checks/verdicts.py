@@ -122,7 +122,7 @@ def judge_gaps(look: Look) -> Verdict:
     found = [
         s
         for s in find_stretches(look.contract, look.engine.ledger, today)
-        if s.state == "errored" or (s.state == "not asked" and s.first != today)
+        if s.state in ("errored", "unproved") or (s.state == "not asked" and s.first != today)
     ]
     if not found:
         return Verdict(True, {"gaps": 0})
@@ -133,7 +133,11 @@ def judge_gaps(look: Look) -> Verdict:
         for s in found[:_SHOWN]
     ]
     failed = sum(s.state == "errored" for s in found)
-    words = f"{failed} stretches of days failed, {len(found) - failed} were never asked for"
+    unproved = sum(s.state == "unproved" for s in found)
+    words = (
+        f"{failed} stretches of days failed, {len(found) - failed - unproved} were never asked for"
+    )
+    words += f", {unproved} are unproved" if unproved else ""
     severity = dg.AssetCheckSeverity.ERROR if failed else dg.AssetCheckSeverity.WARN
     metadata = {"gaps": len(found), "days": dg.MetadataValue.table(records)}
     return Verdict(False, metadata, words, severity)

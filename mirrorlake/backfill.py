@@ -22,7 +22,7 @@ from mirrorlake.sync import Engine
 logger = logging.getLogger(__name__)
 
 WANTED = {
-    "missing": ("not asked", "errored"),
+    "missing": ("not asked", "errored", "unproved"),
     "errored": ("errored",),
     "all": STATES,
 }
@@ -110,9 +110,10 @@ def plan_backfill(
 
 
 def _is_ahead(stretch: Stretch, stretches: Sequence[Stretch]) -> bool:
-    """Whether nothing was loaded from this stretch on: what comes next is a moving window's."""
+    """Whether nothing was loaded from this stretch on: what comes next is a moving window's. Of an
+    unproved table that window is the whole table."""
     rest = stretches[list(stretches).index(stretch) :]
-    return all(s.state in ("not asked", "errored") for s in rest)
+    return all(s.state in WANTED["missing"] for s in rest)
 
 
 def backfill(

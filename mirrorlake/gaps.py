@@ -15,7 +15,7 @@ from mirrorlake.config import TableContract
 from mirrorlake.ledger import MOVING, Ledger, Load, OpenWindow
 from mirrorlake.windows import days_of
 
-STATES = ("loaded", "reloaded", "errored", "not asked")
+STATES = ("loaded", "reloaded", "unproved", "errored", "not asked")
 _DAY = timedelta(days=1)
 
 
@@ -27,8 +27,8 @@ class Stretch:
         first: its first day, None for "from the beginning".
         last: its last day, included.
         state: ``loaded`` (by windows while the days were open, or by the first load), ``reloaded``
-            (read again as a whole since), ``errored`` (asked, and the newest attempt failed) or
-            ``not asked``.
+            (read again as a whole since), ``unproved`` (read, but not known any more to be the
+            source's), ``errored`` (asked, and the newest attempt failed) or ``not asked``.
         reason: why, where there is something to say.
     """
 
@@ -46,14 +46,20 @@ def find_stretches(contract: TableContract, ledger: Ledger, today: date) -> list
         LedgerError: the ledger can't be read.
     """
     loads = ledger.landmarks(contract.name)
-    return stretches_of(contract, loads, ledger.open_windows(contract.name), today)
+    mark = ledger.unproved(contract.name)
+    unread = ledger.open_windows(contract.name)
+    return stretches_of(contract, loads, unread, today, mark.reason if mark else None)
 
 
 def stretches_of(
-    contract: TableContract, loads: Sequence[Load], unread: Sequence[OpenWindow], today: date
+    contract: TableContract,
+    loads: Sequence[Load],
+    unread: Sequence[OpenWindow],
+    today: date,
+    unproved: str | None = None,
 ) -> list[Stretch]:
-    """`find_stretches` over what the ledger told; pure."""
-    known = _Known(contract, loads, unread, today)
+    """`find_stretches` over what the ledger told; pure. ``unproved``: why, if it is so marked."""
+    known = _Known(contract, loads, unread, today, unproved)
     days = ((day, *known.state_of(day)) for day in known.days())
     found: list[Stretch] = []
     for day, state, reason in days:
@@ -64,7 +70,7 @@ def stretches_of(
     if known.first is not None:
         return found
     # Nothing bounds the first load from below: it read, or would read, whatever is there.
-    state, reason = ("loaded", "") if known.moving else known.state_of(date.min)
+    state, reason = known.read("loaded") if known.moving else known.state_of(date.min)
     if (found[0].state, found[0].reason) == (state, reason):
         return [replace(found[0], first=None), *found[1:]]
     before = found[0].last if found[0].first is None else found[0].first - _DAY
@@ -80,8 +86,9 @@ class _Known:
         loads: Sequence[Load],
         unread: Sequence[OpenWindow],
         today: date,
+        unproved: str | None,
     ) -> None:
-        self.contract, self.today = contract, today
+        self.contract, self.today, self.unproved = contract, today, unproved
         self.moving = [load for load in loads if load.window.kind in MOVING]
         self.reloads = [days_of(load.window) for load in loads if load.window.kind == "reload"]
         spans = (((last - first).days + 1, first) for first, last in self.reloads)
@@ -112,14 +119,18 @@ class _Known:
             if self._covers(window, day):
                 return "errored", window.error or "the run died"
         if day in self.reloaded:
-            return "reloaded", ""
+            return self.read("reloaded")
         if self.until is None:
             return "not asked", "never loaded"
         if day > self.until.date():
             return "not asked", f"last loaded at {self.until:%Y-%m-%d %H:%M} UTC"
         if self.first is not None and day < self.first:
             return "not asked", f"before the first load, which began with {self.first}"
-        return "loaded", ""
+        return self.read("loaded")
+
+    def read(self, state: str) -> tuple[str, str]:
+        """The state of days that were read."""
+        return (state, "") if self.unproved is None else ("unproved", self.unproved)
 
     def _covers(self, unread: OpenWindow, day: date) -> bool:
         if unread.window.kind == "reload":

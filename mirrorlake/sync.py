@@ -245,7 +245,9 @@ class Engine:
         reach = read_reach(connection, plan.source) if told else None
         seen = read_position(connection)
         self._refuse_other_server(plan, seen.server)
-        last = None if fresh else self.ledger.last_load(plan.name, "success", moving=True)
+        # What was read from another server is read anew, as a whole, before anything goes on.
+        anew = fresh or self.ledger.unproved(plan.name) is not None
+        last = None if anew else self.ledger.last_load(plan.name, "success", moving=True)
         if days is not None and (last is not None or plan.contract.mode == "full"):
             loads = self.ledger.successful_loads(plan.name)
             windows = plan_reload(plan, *days, seen.clock, loads)
@@ -260,6 +262,9 @@ class Engine:
 
     def _refuse_other_server(self, plan: TablePlan, server: str) -> None:
         newest = self.ledger.last_load(plan.name, "success")
+        mark = self.ledger.unproved(plan.name)
+        if mark is not None and mark.server == server:
+            return  # a person took it for the source
         if newest and newest.receipt and newest.receipt.server != server:
             raise SourceError(
                 f"source {plan.source.name} is now server {server}; table {plan.name} "
@@ -267,8 +272,9 @@ class Engine:
                 f"{newest.receipt.server}",
                 source=plan.source.name,
                 table=plan.name,
-                next_step="Two servers' answers are not one history: point the contract back, "
-                "or mirror the new server into other namespaces",
+                next_step="Two servers' answers are not one history: point the contract back, or, "
+                f"if this is the source now, run `mirrorlake accept {plan.source.name}`: every "
+                "table is read anew",
             )
 
     def _check_version(self, plan: TablePlan) -> bool:
@@ -324,6 +330,8 @@ class Engine:
         )
         if good is None or good.receipt is None:
             return ", ".join(read) or "-"
+        if mark := self.ledger.unproved(contract.name):
+            return f"unproved: {mark.reason}"
         loads = {load.seq for load in self.ledger.successful_loads(contract.name)}
         behind = len(loads - self.ledger.folded_loads(contract.name, "deduped"))
         found = [f"{behind} loads not folded" if behind else "folded", *read]

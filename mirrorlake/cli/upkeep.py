@@ -14,7 +14,7 @@ import click
 from rich.markup import escape
 
 from mirrorlake.cli import show
-from mirrorlake.config import load_config
+from mirrorlake.config import Config, load_config
 from mirrorlake.errors import ConfigError, MirrorlakeError
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def gaps(tables: Sequence[str], config_path: Path, as_json: bool, everything: bo
     today = datetime.now(UTC).date()
     with Engine(config) as engine:
         found = [s for c in config.chosen(tables) for s in find_stretches(c, engine.ledger, today)]
-    shown = [s for s in found if everything or s.state in ("errored", "not asked")]
+    shown = [s for s in found if everything or s.state in ("errored", "not asked", "unproved")]
     if as_json:
         show.print_json([asdict(s) for s in shown])
         return
@@ -129,11 +129,7 @@ def hold(source: str, config_path: Path, until: str | None, reason: str, release
     from mirrorlake.ledger import Ledger
 
     config = load_config(config_path)
-    if source not in config.sources:
-        raise ConfigError(
-            f"{config_path} has no source {source!r}",
-            next_step=f"Its sources are: {', '.join(sorted(config.sources))}",
-        )
+    _known_source(config, source)
     if release == (until is not None):
         raise ConfigError("hold needs either --until or --release", next_step="Give one of them")
     ledger = Ledger(config.ledger.url, config.ledger.wait)
@@ -196,6 +192,39 @@ def recover(tables: Sequence[str], config_path: Path, as_json: bool, grace: floa
             show.errors.print(line, highlight=False, soft_wrap=True)
     if failures:
         sys.exit(failures[0][1].exit_code)
+
+
+@click.command()
+@click.argument("source")
+@show.config_option
+@show.json_option
+def accept(source: str, config_path: Path, as_json: bool) -> None:
+    """Take the server that answers now for SOURCE, after a failover or a move.
+
+    What was read from another is unproved, and each table's next load reads it as a whole.
+    """
+    from mirrorlake.accept import accept_server
+    from mirrorlake.ledger import Ledger
+
+    config = load_config(config_path)
+    _known_source(config, source)
+    found = accept_server(config, Ledger(config.ledger.url, config.ledger.wait), source)
+    if as_json:
+        show.print_json([asdict(one) for one in found])
+        return
+    for one in found:
+        words = f"{one.table}: unproved; its next load reads it as a whole from {one.server}"
+        show.console.print(escape(words), highlight=False, soft_wrap=True)
+    if not found:
+        show.console.print(f"Nothing to accept: no table of {escape(source)} was read elsewhere.")
+
+
+def _known_source(config: Config, source: str) -> None:
+    if source not in config.sources:
+        raise ConfigError(
+            f"{config.path} has no source {source!r}",
+            next_step=f"Its sources are: {', '.join(sorted(config.sources))}",
+        )
 
 
 @click.command()

@@ -241,3 +241,12 @@ class Alert:
     table: str
     kind: str
     since: datetime
+
+
+@dataclass(frozen=True)
+class Unproved:
+    """A table whose rows must be read anew, from which server, and why."""
+
+    table: str
+    server: str
+    reason: str

@@ -14,12 +14,13 @@ from mirrorlake.ledger.folds import Folds
 from mirrorlake.ledger.holds import Holds
 from mirrorlake.ledger.leases import Leases
 from mirrorlake.ledger.loads import Loads
+from mirrorlake.ledger.marks import Marks
 from mirrorlake.ledger.proofs import Proofs
 from mirrorlake.ledger.records import Lease
 from mirrorlake.ledger.reports import Reports
 
 
-class Ledger(Loads, Chunks, Folds, Holds, Alerts, Proofs, Reports):
+class Ledger(Loads, Chunks, Folds, Holds, Alerts, Marks, Proofs, Reports):
     """One row per window, one per attempt of its load, one lease per table.
 
     Raises:

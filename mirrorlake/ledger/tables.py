@@ -108,6 +108,15 @@ HOLDS = sa.Table(
     sa.Column("reason", sa.Text, nullable=False),
     sa.Column("set_at", sa.DateTime, nullable=False),
 )
+UNPROVED = sa.Table(
+    "unproved",
+    METADATA,
+    sa.Column("table_name", sa.String(255), primary_key=True),
+    sa.Column("server", sa.String(255), nullable=False),
+    sa.Column("reason", sa.Text, nullable=False),
+    sa.Column("seq", sa.BigInteger, nullable=False),
+    sa.Column("marked_at", sa.DateTime, nullable=False),
+)
 ALERTS = sa.Table(
     "alerts",
     METADATA,

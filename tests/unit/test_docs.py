@@ -12,6 +12,7 @@ import click
 import pytest
 
 from mirrorlake import errors
+from mirrorlake.accept import Accepted
 from mirrorlake.alerts import Told
 from mirrorlake.backfill import Filled
 from mirrorlake.cli import cli
@@ -34,6 +35,7 @@ SHAPES = {
     "sync": SyncResult,
     "status": TableStatus,
     "gaps": Stretch,
+    "accept": Accepted,
     "alert": Told,
     "backfill": Filled,
     "proof": Proof,

@@ -95,6 +95,16 @@ def test_a_live_window_that_failed_leaves_the_days_since_the_last_one() -> None:
     ]
 
 
+def test_what_was_read_elsewhere_is_unproved_and_filled_by_one_window() -> None:
+    loads = [loaded(1, "initial", None, datetime(2026, 3, 8, 12)), reloaded(2, day(2), day(4))]
+    found = stretches_of(CONTRACT, loads, (), TODAY, "another server")
+    assert [(s.first, s.last, s.state, s.reason) for s in found[:1]] == [
+        (None, day(8), "unproved", "another server")
+    ]
+    assert [s.state for s in found[1:]] == ["not asked"]
+    assert pieces(found, "missing", day(1), TODAY) == [(day(1), TODAY, True)]
+
+
 def pieces(stretches: list[Stretch], which: str, first: date, last: date, size: int = 31):
     found = plan_backfill(CONTRACT, stretches, first, last, which, size)
     return [(p.first, p.last, p.live) for p in found]

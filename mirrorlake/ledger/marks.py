@@ -1,0 +1,50 @@
+"""Marks: tables whose rows are not known any more to be the source's, until they are read anew."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from mirrorlake.ledger.database import Database, utc_now
+from mirrorlake.ledger.records import Unproved
+from mirrorlake.ledger.tables import LOADS, UNPROVED, WINDOWS
+
+
+class Marks:
+    """The unproved tables of one ledger; a part of `Ledger`."""
+
+    _database: Database
+
+    def mark_unproved(self, table: str, server: str, reason: str) -> None:
+        """From now on a table is unproved, and read from this server; an earlier mark is replaced.
+
+        The next load that reads the whole table ends it.
+        """
+        with self._database.begin() as connection:
+            newest = connection.scalar(sa.select(sa.func.max(LOADS.c.seq)))
+            connection.execute(UNPROVED.delete().where(UNPROVED.c.table_name == table))
+            connection.execute(
+                UNPROVED.insert().values(
+                    table_name=table,
+                    server=server,
+                    reason=reason,
+                    seq=newest or 0,
+                    marked_at=utc_now(),
+                )
+            )
+
+    def unproved(self, table: str) -> Unproved | None:
+        """The mark of a table that was not read anew since, or None."""
+        read = (
+            sa.select(LOADS.c.seq)
+            .select_from(LOADS.join(WINDOWS, LOADS.c.load_id == WINDOWS.c.load_id))
+            .where(
+                LOADS.c.table_name == UNPROVED.c.table_name,
+                LOADS.c.seq > UNPROVED.c.seq,
+                LOADS.c.state == "success",
+                WINDOWS.c.kind.in_(("initial", "full")),
+            )
+        )
+        query = UNPROVED.select().where(UNPROVED.c.table_name == table, ~read.exists())
+        with self._database.read() as connection:
+            row = connection.execute(query).first()
+        return None if row is None else Unproved(table, row.server, row.reason)
