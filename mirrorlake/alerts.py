@@ -161,8 +161,9 @@ def _deliver(
         return f"the mail server refused with code {error.smtp_code}"
     except (OSError, HTTPException, smtplib.SMTPException, ValueError) as error:
         # Not the error's own text: it may hold the address.
-        reason = getattr(error, "reason", error)
-        return f"it could not be reached ({type(reason).__name__})"
+        cause = error.reason if isinstance(error, urllib.error.URLError) else error
+        cause = cause if isinstance(cause, Exception) else error
+        return f"it could not be reached ({type(cause).__name__})"
     return None
 
 

@@ -271,7 +271,7 @@ class Kept:
 
 def password_is_right(_server: Any, _session: Any, _envelope: Any, _how: Any, data: Any) -> Any:
     good = isinstance(data, LoginPassword) and data.password == SECRET.encode()
-    return AuthResult(success=good)
+    return AuthResult(success=good, handled=False)
 
 
 def serve(kept: Kept, **settings: Any) -> Controller:
