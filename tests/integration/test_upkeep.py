@@ -294,8 +294,8 @@ def test_another_server_than_last_time_is_refused_until_it_is_accepted(
     (contract,) = engine.config.tables
     engine.load(contract)
     with sqlite3.connect(place.folder / "ledger.db") as database:
-        sql = "UPDATE loads SET receipt = json_set(receipt, '$.server', 'before') WHERE table_name = ?"
-        assert database.execute(sql, (contract.name,)).rowcount == 1
+        change = "UPDATE loads SET receipt = json_set(receipt, '$.server', 'before') WHERE table_name = ?"
+        assert database.execute(change, (contract.name,)).rowcount == 1
     before = engine.ledger.loads(contract.name)
     with pytest.raises(SourceError, match=r"is now server .* was read from before"):
         engine.load(contract)
