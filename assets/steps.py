@@ -17,9 +17,9 @@ from assets.keys import ACCEPT_TAG, LOAD_TAG, asset_key
 from mirrorlake.backlog import find_due
 from mirrorlake.config import TableContract
 from mirrorlake.errors import ConfigError, LeaseHeld, MirrorlakeError
-from mirrorlake.extract import age_of
 from mirrorlake.lake.views import read_view
 from mirrorlake.observe import clean_of, deduped_of, raw_days, raw_tables
+from mirrorlake.receipts import age_of
 from mirrorlake.recover import GRACE, Recovered, recover_table
 from mirrorlake.results import SyncResult, speed
 from mirrorlake.sync import Engine

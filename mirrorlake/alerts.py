@@ -24,8 +24,8 @@ from typing import Any
 
 from mirrorlake.config import AlertsConfig, Config, TableContract
 from mirrorlake.config.alerts import EmailConfig
-from mirrorlake.extract import age_of
 from mirrorlake.ledger import Alert, Ledger, Load
+from mirrorlake.receipts import age_of
 
 logger = logging.getLogger(__name__)
 

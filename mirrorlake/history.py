@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from statistics import mean
 
-from mirrorlake.extract import age_of
 from mirrorlake.ledger import MOVING, Load
+from mirrorlake.receipts import age_of
 
 
 @dataclass(frozen=True)
