@@ -144,7 +144,7 @@ def _make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         probe.touch()
-        probe.unlink()
+        probe.unlink(missing_ok=True)  # another run that starts now tries the same file
     except OSError as error:
         raise LakeError(
             f"the lake's folder {folder} can't be written: {error.strerror}",
