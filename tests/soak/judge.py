@@ -39,14 +39,18 @@ class Findings:
         return not any(vars(self).values())
 
 
-def find_open(watcher: Watcher) -> Findings:
-    """Windows, loads, leases and folds that nobody ended."""
+def find_open(watcher: Watcher, *, reloads: bool = True) -> Findings:
+    """Windows, loads, leases and folds that nobody ended.
+
+    Without ``reloads``: a reload that was asked and never read is a gap, until its days are read.
+    """
     found = Findings()
     name = watcher.contract.name
     for kind in ("loads", "windows"):
         query = f"SELECT load_id, state FROM {kind} WHERE table_name = ? AND state NOT IN (?, ?, ?)"
         for load_id, state in watcher.ask(query, "success", "errored", "superseded"):
-            found.stuck.append(f"{name}: {kind} {load_id} is {state}")
+            if reloads or state != "created" or _kind(watcher, load_id) != "reload":
+                found.stuck.append(f"{name}: {kind} {load_id} is {state}")
     if watcher.is_leased():
         found.stuck.append(f"{name}: its lease is held")
     for layer in ["deduped", *(["clean"] if watcher.contract.clean == "table" else [])]:
@@ -58,6 +62,11 @@ def find_open(watcher: Watcher) -> Findings:
         for (seq,) in watcher.ask(query, layer):
             found.stuck.append(f"{name}: {layer} does not hold load {seq}")
     return found
+
+
+def _kind(watcher: Watcher, load_id: str) -> str:
+    query = "SELECT kind FROM windows WHERE table_name = ? AND load_id = ?"
+    return str(watcher.ask(query, load_id)[0][0])
 
 
 def find_disagreements(watcher: Watcher) -> Findings:

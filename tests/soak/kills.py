@@ -45,8 +45,8 @@ def deal(rounds: int, seed: int, kinds: dict[str, int] | None = None) -> list[Ki
     rng = Random(seed)  # noqa: S311
     weights = kinds or WEIGHTS
     names = _evenly(rng, [k for k, n in weights.items() for _ in range(n)], rounds)
-    points = _evenly(rng, list(FAILPOINTS), rounds)
-    return [_kill(rng, kind, point) for kind, point in zip(names, points, strict=True)]
+    points = iter(_evenly(rng, list(FAILPOINTS), names.count("step")))
+    return [_kill(rng, kind, next(points) if kind == "step" else "") for kind in names]
 
 
 def _evenly(rng: Random, deck: list[str], number: int) -> list[str]:
@@ -59,7 +59,7 @@ def _evenly(rng: Random, deck: list[str], number: int) -> list[str]:
 def _kill(rng: Random, kind: str, point: str) -> Kill:
     table = rng.choices((*TABLES, FRESH), (50, 13, 13, 13, 11))[0]
     act = "reload" if table == "orders" and rng.random() < 0.25 else "sync"
-    failpoint = point if kind == "step" else ""
+    failpoint = point
     if failpoint == ONLY_RELOADS:
         table, act = "orders", "reload"
     elif failpoint.startswith("chunks."):

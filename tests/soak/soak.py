@@ -315,11 +315,12 @@ class Episode:
             run = soak.runner.run(self.order(table))
             if run.code == 0:
                 soak.took(f"sync {table.rstrip('0123456789')}", run.seconds)
-                soak.findings += judge.find_open(watcher)
+                soak.findings += judge.find_open(watcher, reloads=False)
                 return number
             logger.info("recovery of %s failed: %s", table, run.error)
             if run.code in (None, UNEXPECTED):
                 break
+            time.sleep(1.0)  # the way to the server may still be cut
         soak.findings.stuck.append(
             f"round {len(soak.killed) + 1}: {table} did not recover: {run.error}"
         )

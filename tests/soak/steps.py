@@ -70,7 +70,8 @@ class Watcher:
 
         ``alone``: it was to make no window, but to fold.
         """
-        if self._ids("windows", "created"):
+        created = self._ids("windows", "created")
+        if created and created[-1] == self._newest():
             return "window created"
         if pending := self._ids("loads", "pending"):
             return self._of_pending(pending[-1])
@@ -96,6 +97,10 @@ class Watcher:
     def _ids(self, kind: str, state: str) -> list[str]:
         query = f"SELECT load_id FROM {kind} WHERE table_name = ? AND state = ?"
         return [name for (name,) in self.ask(query, state)]
+
+    def _newest(self) -> str:
+        query = "SELECT load_id FROM windows WHERE table_name = ? ORDER BY rowid DESC LIMIT 1"
+        return str(self.ask(query)[0][0])
 
     def _of_pending(self, load_id: str) -> str:
         for table in self.raw_tables():
