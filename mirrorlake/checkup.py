@@ -14,6 +14,7 @@ from mirrorlake.lake.catalog import Lake
 from mirrorlake.ledger import LEDGER_VERSION, Ledger
 from mirrorlake.machine.doctor import Piece
 from mirrorlake.mysql.connect import rows_of, session
+from mirrorlake.mysql.privileges import missing_privileges
 
 
 def diagnose_contract(path: Path) -> list[Piece]:
@@ -30,10 +31,12 @@ def diagnose_contract(path: Path) -> list[Piece]:
     ledger_at = Ledger.shown_url(config.ledger.url)
     pieces.append(_looked_at("ledger", ledger_at, lambda: _ledger(config)))
     for source in config.sources.values():
-        where = f"{source.host}:{source.port}"
-        pieces.append(
-            _looked_at(f"source {source.name}", where, lambda source=source: _source(source))
-        )
+        servers = {f"source {source.name}": source}
+        if source.primary is not None:
+            servers[f"source {source.name}, primary"] = source.primary
+        for name, server in servers.items():
+            where = f"{server.host}:{server.port}"
+            pieces.append(_looked_at(name, where, lambda server=server: _source(server)))
     return pieces
 
 
@@ -59,4 +62,5 @@ def _ledger(config: Config) -> tuple[str, str]:
 def _source(source: SourceConfig) -> tuple[str, str]:
     with session(source) as connection:
         (version,) = rows_of(connection, "SELECT @@version")[0]
-    return str(version), ""
+        missing = missing_privileges(connection)
+    return str(version), "; ".join(missing)

@@ -23,6 +23,7 @@ from pymysql.connections import Connection
 from mirrorlake.ledger import Window
 from mirrorlake.mysql.connect import quote, rows_of
 from mirrorlake.mysql.introspect import Column
+from mirrorlake.mysql.read import BATCH_ROWS
 from mirrorlake.plan import INTEGERS, TablePlan, no_pad
 from mirrorlake.windows import condition_of
 
@@ -344,3 +345,26 @@ def _expansion(column: Column) -> int:
     weights of a long key, and make two keys one."""
     collation = column.collation or ""
     return 1 if collation.endswith(("_bin", "_general_ci")) else 8
+
+
+# --- what is held at once -------------------------------------------------------------------------
+
+# Up to 4 GB a value; and up to 64 KB.
+_HUGE = {"mediumtext", "longtext", "mediumblob", "longblob", "json", "geometry", "polygon"}
+_LARGE = {"text", "blob"}
+_MANY_ROWS = 10_000
+
+
+def batch_rows(plan: TablePlan) -> int:
+    """How many rows the reader holds at once: few where one may have megabytes."""
+    kinds = {column.data_type for column in plan.table.columns}
+    if kinds & _HUGE:
+        return 64
+    return 1_024 if kinds & _LARGE else BATCH_ROWS
+
+
+def may_pile_up(plan: TablePlan, window: Window) -> bool:
+    """Whether the reader could run far ahead of the files in memory, and must be kept from it:
+    rows may have megabytes, and the window many of them. A brake costs a process (0.2 s)."""
+    huge = any(column.data_type in _HUGE for column in plan.table.columns)
+    return huge and window.kind != "live" and plan.table.estimated_rows > _MANY_ROWS

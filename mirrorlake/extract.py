@@ -19,7 +19,7 @@ from pyiceberg.table import Table
 from pymysql.connections import Connection
 
 from mirrorlake.chunk import ChunkPlan, ChunkReceipt
-from mirrorlake.chunks import key_expression
+from mirrorlake.chunks import batch_rows, key_expression, may_pile_up
 from mirrorlake.errors import (
     CommitConflict,
     LedgerError,
@@ -330,7 +330,8 @@ def _chunk_plans(
             cursor=cursor,
             server=server,
             key_expression=key_expression(plan),
-            batch_rows=_batch_rows(plan),
+            batch_rows=batch_rows(plan),
+            braked=may_pile_up(plan, load.window),
             iceberg=table.schema().model_dump_json(),
         )
         for number, where in enumerate(bounds)
@@ -338,21 +339,8 @@ def _chunk_plans(
 
 
 def _chunk_rows(plan: TablePlan, spark: LazySpark) -> int:
-    small = spark.is_worth_tasks() or _batch_rows(plan) < BATCH_ROWS
+    small = spark.is_worth_tasks() or batch_rows(plan) < BATCH_ROWS
     return ROWS_PER_CHUNK // 4 if small else ROWS_PER_CHUNK
-
-
-def _batch_rows(plan: TablePlan) -> int:
-    """How many rows the reader holds at once: few where one may have megabytes."""
-    kinds = {column.data_type for column in plan.table.columns}
-    if kinds & _HUGE:
-        return 64
-    return 1_024 if kinds & _LARGE else BATCH_ROWS
-
-
-# Up to 4 GB a value; and up to 64 KB.
-_HUGE = {"mediumtext", "longtext", "mediumblob", "longblob", "json", "geometry", "polygon"}
-_LARGE = {"text", "blob"}
 
 
 def _check_schema_held(connection: Connection[Any], plan: TablePlan) -> None:

@@ -14,7 +14,7 @@ Run as a program with ``-P`` (a neighbour here is called ``types.py``). It reads
 from its standard input, prints one line once the first session stands (an empty list, or what is
 wrong as code and words), and ends when that input closes: with its parent, however the parent dies.
 Braked, its further input is how many rows are allowed so far, one number a line; it prints how many
-are through whenever they are as many, and `END` after the last one.
+are through as they go, and `END` after the last one.
 Only the standard library and PyMySQL: its start is waited for.
 
 Source: MySQL internals, "Connection Phase Packets", "Capabilities Flags".
@@ -118,14 +118,14 @@ class _Gate:
     def room(self) -> int:
         """How many rows may go through now; waits until one may."""
         with self._changed:
-            if self._through >= self._allowed:
-                print(self._through, flush=True)
-                self._changed.wait_for(lambda: self._through < self._allowed)
+            self._changed.wait_for(lambda: self._through < self._allowed)
             return self._allowed - self._through
 
     def passed(self, rows: int) -> None:
         with self._changed:
             self._through += rows
+            if rows:
+                print(self._through, flush=True)
 
     def end(self) -> None:
         print(END, flush=True)

@@ -33,6 +33,8 @@ from mirrorlake.mysql.connect import (
 from mirrorlake.mysql.route import Gate, Heed, open_route
 
 BATCH_ROWS = 16_384
+# A row is taken for large until some were seen.
+_UNKNOWN_BYTES = 2**20
 WITNESS = "w"
 """The column in which each row tells that its session is ours; see `witness`."""
 
@@ -118,16 +120,18 @@ def _open(url: str, statement: str, batch_rows: int, first: list[str]) -> Any:
 def _batches(
     stream: Any, batch_rows: int, gate: Gate | None, heed: Heed
 ) -> Iterator[pa.RecordBatch]:
-    seen = 0
+    seen = size = 0
     while True:
         if gate is not None:
-            gate.await_rows((seen + 1) * batch_rows, heed)
+            row_bytes = size // (seen * batch_rows) if seen else _UNKNOWN_BYTES
+            gate.await_rows((seen + 1) * batch_rows, row_bytes, heed)
         heed()
         with _quiet():
             batch = next(stream, None)
         if batch is None:
             break
         seen += 1
+        size += batch.nbytes
         yield batch
     if not seen:
         yield pa.RecordBatch.from_pylist([], schema=stream.schema)

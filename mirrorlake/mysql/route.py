@@ -31,6 +31,7 @@ from mirrorlake.mysql.limits import BURST_SECONDS, reserve_rows
 
 # The reader takes rows from its connection 32 at a time before it looks at the first.
 _AHEAD = 64
+_MOST_AHEAD, _BYTES_AHEAD = 32_768, 16 * 2**20
 _LOOK_SECONDS = 0.5
 
 Heed = Callable[[], None]
@@ -54,19 +55,30 @@ class Gate:
         self._ended = False
         self._unread = b""
 
-    def await_rows(self, rows: int, heed: Heed) -> None:
+    def await_rows(self, rows: int, row_bytes: int, heed: Heed) -> None:
         """Return when so many rows in all, or all that there are, have been let through; other
-        threads run meanwhile."""
+        threads run meanwhile.
+
+        Without a rate the next rows are on their way already, as many as a few megabytes hold.
+
+        Args:
+            row_bytes: of one row, as far as was seen.
+        """
         wanted = rows + _AHEAD
+        ahead = 0
+        if self._source.rows_per_second is None:
+            ahead = min(_MOST_AHEAD, _BYTES_AHEAD // max(row_bytes, 1))
+            if self._allowed < wanted + ahead // 2:
+                self._allow(wanted + ahead - self._allowed, heed)
         while not self._ended and self._through < wanted:
             if self._through >= self._allowed:
-                self._allow(wanted, heed)
+                self._allow(wanted - self._allowed, heed)
             heed()
             self._listen(_LOOK_SECONDS)
+        heed()
 
-    def _allow(self, wanted: int, heed: Heed) -> None:
+    def _allow(self, step: int, heed: Heed) -> None:
         rate = self._source.rows_per_second
-        step = wanted - self._allowed
         if rate is not None:
             step = min(step, max(int(rate * BURST_SECONDS), 1))
         until = time.monotonic() + reserve_rows(self._source, step)
