@@ -3,33 +3,65 @@
 from __future__ import annotations
 
 import contextlib
+import multiprocessing
 import socket
 import struct
 import threading
-from typing import Self
+from typing import Any, Self
 
 _RESET = struct.pack("ii", 1, 0)  # linger on, for no time: closing sends RST
 
 
 class CuttingProxy:
     """Carries bytes to ``port``, and cuts the first ``times`` connections that have sent so many
-    bytes to us; None: all that have. ``large`` counts the connections that came so far."""
+    bytes to us; None: all that have.
+
+    A process of its own: while the reader waits for a row, no other thread of ours runs.
+    """
 
     def __init__(self, port: int, after: int, times: int | None) -> None:
-        self._target, self._after, self._left = port, after, times
-        self._lock = threading.Lock()
-        self.large = self.cut = 0
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.port = int(self._listener.getsockname()[1])
+        context = multiprocessing.get_context("spawn")
+        self._large, self._cut = context.Value("i", 0), context.Value("i", 0)
+        told, tell = context.Pipe(duplex=False)
+        counts = (self._large, self._cut)
+        self._process = context.Process(
+            target=_serve, args=(port, after, times, counts, tell), daemon=True
+        )
+        self._process.start()
+        self.port = int(told.recv())
+
+    @property
+    def large(self) -> int:
+        """How many connections have sent so many bytes."""
+        return int(self._large.value)
+
+    @property
+    def cut(self) -> int:
+        """How many of them were cut."""
+        return int(self._cut.value)
 
     def __enter__(self) -> Self:
-        threading.Thread(target=self._accept, daemon=True).start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        with contextlib.suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
+        self._process.kill()
+        self._process.join()
+
+
+def _serve(port: int, after: int, times: int | None, counts: Any, tell: Any) -> None:
+    _Proxy(port, after, times, counts).serve(tell)
+
+
+class _Proxy:
+    def __init__(self, port: int, after: int, times: int | None, counts: Any) -> None:
+        self._target, self._after, self._left = port, after, times
+        self._lock = threading.Lock()
+        self._large, self._cut = counts
+
+    def serve(self, tell: Any) -> None:
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        tell.send(self._listener.getsockname()[1])
+        self._accept()
 
     def _accept(self) -> None:
         with contextlib.suppress(OSError):
@@ -64,10 +96,10 @@ class CuttingProxy:
 
     def _cuts(self) -> bool:
         with self._lock:
-            self.large += 1
+            self._large.value += 1
             if self._left == 0:
                 return False
             if self._left is not None:
                 self._left -= 1
-            self.cut += 1
+            self._cut.value += 1
             return True

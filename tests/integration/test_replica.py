@@ -120,6 +120,7 @@ def receipt_of(engine: Engine) -> Receipt:
     return last.receipt
 
 
+@pytest.mark.full
 def test_rows_that_the_replica_had_not_yet_are_there_once(
     replica: Replica, mariadb: MariaDB, sql: Sql, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
