@@ -14,7 +14,7 @@ from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import NamespaceAlreadyExistsError, NoSuchNamespaceError, NoSuchTableError
 from pyiceberg.table import Table
 from sqlalchemy import make_url
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import IntegrityError, OperationalError
 
 from mirrorlake.config import LakeConfig
 from mirrorlake.config.database_url import with_driver
@@ -125,6 +125,10 @@ class Lake:
                 self.catalog.create_namespace((namespace,))
             except NamespaceAlreadyExistsError:
                 return
+            except IntegrityError:
+                # PyIceberg looks, then inserts: another table's first load was between the two.
+                if not self.catalog.namespace_exists((namespace,)):
+                    raise
 
     def location(self, identifier: Identifier) -> str:
         """Where a table's files live: names are escaped where a file system would take them

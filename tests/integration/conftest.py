@@ -70,6 +70,12 @@ def on_both_servers(request: pytest.FixtureRequest) -> EmbeddedServer:
     return request.getfixturevalue(request.param)
 
 
+@pytest.fixture(scope="session", params=["mariadb", pytest.param("mysql8", marks=pytest.mark.full)])
+def on_mysql8_too_in_full(request: pytest.FixtureRequest) -> EmbeddedServer:
+    """As ``on_both_servers``, for long matrices: MySQL 8 in ``make test-full`` alone."""
+    return request.getfixturevalue(request.param)
+
+
 @pytest.fixture(scope="session")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     """A lake whose path has a space and a letter outside ASCII."""

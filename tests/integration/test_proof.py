@@ -95,6 +95,7 @@ def test_every_kind_of_fault_is_named(database: str, sql: Sql, engine_for: Engin
     )
 
 
+@pytest.mark.full
 def test_a_part_is_checked_alone(database: str, sql: Sql, engine_for: EngineFor) -> None:
     engine = mirrored(engine_for, sql)
     plant(engine, database, "UPDATE {t} SET a = 'other' WHERE id = 30")

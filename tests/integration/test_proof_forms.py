@@ -28,8 +28,8 @@ MOST_TEXT = 40
 
 
 @pytest.fixture(scope="session")
-def server(on_both_servers: EmbeddedServer) -> EmbeddedServer:
-    return on_both_servers
+def server(on_mysql8_too_in_full: EmbeddedServer) -> EmbeddedServer:
+    return on_mysql8_too_in_full
 
 
 def texts(most: int = MOST_TEXT) -> st.SearchStrategy[str]:

@@ -128,6 +128,7 @@ def test_loads_folded_in_any_order_give_one_result(
             connection.execute(FOLDS.delete().where(FOLDS.c.table_name == table.name))
 
 
+@pytest.mark.full
 def test_small_files_and_deletes_stay_few(
     sql: Sql, engine_for: EngineFor, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -187,6 +187,7 @@ def test_a_load_that_stalls_in_its_commit_does_not_commit_over_another(world: Wo
     world.assert_exact()
 
 
+@pytest.mark.full
 def test_a_stalled_fold_writes_nothing(world: World) -> None:
     """Rows that another run has folded since would become old again."""
     world.engine.fold(world.watcher.contract)

@@ -52,8 +52,8 @@ def test_lineage_goes_from_the_mysql_table_to_clean(backfill: str, page: Page, k
     page.goto(LINEAGE.format(group="shop_shop"))
     nodes = page.locator("foreignObject", has_text="Latest event")
     expect(nodes).to_have_count(8)
-    # All checks of deduped and clean, of both tables.
-    expect(nodes.filter(has_text=re.compile(r"(\d+) / \1 Passed"))).to_have_count(4)
+    # All checks of raw, deduped and clean, of both tables.
+    expect(nodes.filter(has_text=re.compile(r"(\d+) / \1 Passed"))).to_have_count(6)
     for table in ("customers", "orders"):
         chain = nodes.filter(has_text=f"{table}Latest event").all()
         assert len(chain) == 4
@@ -72,7 +72,8 @@ def test_both_sources_are_in_the_global_lineage(backfill: str, page: Page, keep:
         node = page.locator("foreignObject", has_text=group)
         # Zoomed out, a group shows its number alone.
         expect(node).to_contain_text(re.compile(rf"{group}\D*{assets}(\D|$)"))
-    expect(page.get_by_text("Materialize all (9)")).to_be_visible()
+    # Three layers of three tables, and a cleanup for each source.
+    expect(page.get_by_text("Materialize all (11)")).to_be_visible()
 
 
 def test_a_tables_checks_show_their_verdicts(backfill: str, page: Page, keep: Keep) -> None:
