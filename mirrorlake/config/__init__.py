@@ -11,6 +11,7 @@ asked of a server. What doesn't: anything that opens a connection or looks into 
 `yaml_file`             text → plain values that remember their line
 `fields`                durations, days, names and secrets: the types of single values
 `server`                one server: TLS, and how much may be asked of it
+`landing`               where snapshots land, and how a table is kept by them
 `sections`              the file as it is written, one pydantic model per section
 `contract`              what the engine uses: everything resolved, every default filled in
 `resolved`              what contracts may not do to each other
@@ -22,6 +23,7 @@ asked of a server. What doesn't: anything that opens a connection or looks into 
 from mirrorlake.config.alerts import AlertsConfig, EmailConfig
 from mirrorlake.config.contract import Config, SourceConfig, TableContract
 from mirrorlake.config.fields import format_duration, parse_duration
+from mirrorlake.config.landing import LandingConfig, SnapshotConfig
 from mirrorlake.config.load import config_schema, load_config
 from mirrorlake.config.sections import (
     CatalogConfig,
@@ -50,11 +52,13 @@ __all__ = [
     "EmailConfig",
     "Freshness",
     "LakeConfig",
+    "LandingConfig",
     "LedgerConfig",
     "Mode",
     "Namespaces",
     "PiiRule",
     "PrivacyConfig",
+    "SnapshotConfig",
     "SourceConfig",
     "SourceUrl",
     "SparkConfig",

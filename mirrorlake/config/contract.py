@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date, timedelta
 from functools import cached_property
 from pathlib import Path
 from typing import ClassVar
 from zoneinfo import ZoneInfo
 
-from pydantic import ConfigDict, SecretStr
+from pydantic import ConfigDict, Field, SecretStr
 
 from mirrorlake.config.alerts import AlertsConfig
 from mirrorlake.config.fields import nearest
+from mirrorlake.config.landing import LandingConfig, SnapshotConfig
 from mirrorlake.config.sections import (
     Clean,
     ColumnRule,
@@ -85,9 +86,12 @@ class TableContract(Section):
     freshness: Freshness | None = None
     owners: tuple[str, ...] = ()
     shrink_limit: float | None = 0.9
-    """The share of its rows by which a full copy may not be smaller than the last; None: any."""
+    """The share of its rows by which a full copy or a snapshot may not be smaller than the last;
+    None: any."""
     columns: Mapping[str, ColumnRule] = {}
     namespaces: Namespaces
+    snapshot: SnapshotConfig | None = None
+    """How the table is kept by its snapshots; None unless its mode is ``snapshot``."""
 
     @property
     def name(self) -> str:
@@ -111,7 +115,11 @@ class TableContract(Section):
 
 
 class Config(Section):
-    """A whole ``mirrorlake.yaml``, resolved. ``tables`` are sorted by name."""
+    """A whole ``mirrorlake.yaml``, resolved. Tables are sorted by name.
+
+    What is read from a server (``sources``, ``tables``) and what lands (``landings``,
+    ``snapshots``) are apart: nothing that asks a server meets a table that has none.
+    """
 
     path: Path
     lake: LakeConfig
@@ -121,6 +129,10 @@ class Config(Section):
     alerts: AlertsConfig = AlertsConfig()
     sources: dict[str, SourceConfig]
     tables: tuple[TableContract, ...]
+    landings: Mapping[str, LandingConfig] = Field(default_factory=dict[str, LandingConfig])
+    """By source; ``cluster`` is never absent, a folder's path is absolute."""
+    snapshots: tuple[TableContract, ...] = ()
+    """The contracts of mode ``snapshot``; their ``snapshot`` is never None."""
 
     def chosen(self, names: Sequence[str]) -> tuple[TableContract, ...]:
         """The contracts of these names, as `table` takes them; all without a name.
@@ -140,30 +152,64 @@ class Config(Section):
         Raises:
             ConfigError: none is called so (with the nearest name), or more than one.
         """
-        for spelled in (_full, _in_database, _bare):
-            found = [contract for contract in self.tables if spelled(contract) == name]
-            if len(found) == 1:
-                return found[0]
-            if found:
-                names = ", ".join(contract.name for contract in found)
-                raise ConfigError(
-                    f"{name!r} can mean {len(found)} tables of {self.path}: {names}",
-                    next_step="Write the whole name",
-                    table=name,
-                )
-        raise ConfigError(
-            f"no table {name!r} in {self.path}{self._nearest(name)}",
-            next_step="`mirrorlake status` lists the tables; one that is missing needs a contract",
-            table=name,
-        )
+        found = _named(name, self.tables, self.path)
+        if found is not None:
+            return found
+        if _named(name, self.snapshots, self.path) is not None:
+            raise ConfigError(
+                f"table {name!r} of {self.path} is kept by snapshots: there is no server to ask",
+                next_step="`mirrorlake land` takes what has landed of it",
+                table=name,
+            )
+        raise _unknown(name, self.tables, self.path)
 
-    def _nearest(self, name: str) -> str:
-        spellings: Iterable[str] = (
-            spelled(contract)
-            for contract in self.tables
-            for spelled in (_full, _in_database, _bare)
-        )
-        return nearest(name, list(spellings))
+    def chosen_snapshots(self, names: Sequence[str]) -> tuple[TableContract, ...]:
+        """The contracts of mode ``snapshot`` of these names; all without a name.
+
+        Raises:
+            ConfigError: a name is nobody's or several tables', or there is no such table at all.
+        """
+        if not self.snapshots:
+            raise ConfigError(
+                f"{self.path} has no tables of mode snapshot",
+                next_step="docs/snapshots.md shows how one is written",
+            )
+        return tuple(self.snapshot_table(name) for name in names) if names else self.snapshots
+
+    def snapshot_table(self, name: str) -> TableContract:
+        """The contract of mode ``snapshot`` of this name, spelled as in `table`.
+
+        Raises:
+            ConfigError: none is called so (with the nearest name), or more than one.
+        """
+        found = _named(name, self.snapshots, self.path)
+        if found is None:
+            raise _unknown(name, self.snapshots, self.path)
+        return found
+
+
+def _named(name: str, tables: Sequence[TableContract], path: Path) -> TableContract | None:
+    for spelled in (_full, _in_database, _bare):
+        found = [contract for contract in tables if spelled(contract) == name]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            names = ", ".join(contract.name for contract in found)
+            raise ConfigError(
+                f"{name!r} can mean {len(found)} tables of {path}: {names}",
+                next_step="Write the whole name",
+                table=name,
+            )
+    return None
+
+
+def _unknown(name: str, tables: Sequence[TableContract], path: Path) -> ConfigError:
+    spellings = [s(contract) for contract in tables for s in (_full, _in_database, _bare)]
+    return ConfigError(
+        f"no table {name!r} in {path}{nearest(name, spellings)}",
+        next_step="`mirrorlake status` lists the tables; one that is missing needs a contract",
+        table=name,
+    )
 
 
 def _full(contract: TableContract) -> str:

@@ -14,6 +14,7 @@ from pydantic_core import ErrorDetails
 
 from mirrorlake.config.contract import Config, SourceConfig, TableContract
 from mirrorlake.config.fields import Findings, has_placeholder, nearest
+from mirrorlake.config.landing import LandingConfig, SnapshotConfig
 from mirrorlake.config.resolved import contract_problems
 from mirrorlake.config.sections import (
     ConfigSections,
@@ -249,6 +250,7 @@ def _contract(
         owners=defaults.owners if table.owners is None else table.owners,
         columns=table.columns,
         namespaces=namespaces,
+        snapshot=(table.snapshot or SnapshotConfig()) if table.mode == "snapshot" else None,
     )
 
 
@@ -261,8 +263,18 @@ def _config(path: Path, sections: ConfigSections, tables: tuple[TableContract, .
         spark=sections.spark,
         privacy=sections.privacy,
         alerts=sections.alerts,
-        sources={name: _source(name, s, folder) for name, s in sections.sources.items()},
-        tables=tables,
+        sources={
+            name: _source(name, section, folder)
+            for name, section in sections.sources.items()
+            if section.landing is None
+        },
+        tables=tuple(table for table in tables if table.mode != "snapshot"),
+        landings={
+            name: _landing(name, section.landing, folder)
+            for name, section in sections.sources.items()
+            if section.landing is not None
+        },
+        snapshots=tuple(table for table in tables if table.mode == "snapshot"),
     )
 
 
@@ -312,6 +324,11 @@ def _source(name: str, section: SourceSection, folder: Path) -> SourceConfig:
     there = {"host": url.host, "port": url.port, "user": url.user, "password": url.password}
     update = {**there, "tls": _tls(url.tls, folder), "primary": source}
     return source.model_copy(update=update)
+
+
+def _landing(name: str, landing: LandingConfig, folder: Path) -> LandingConfig:
+    place = {"url": _absolute(landing.url, folder), "cluster": landing.cluster or name}
+    return landing.model_copy(update=place)
 
 
 def _tls(tls: Tls, folder: Path) -> Tls:

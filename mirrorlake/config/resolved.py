@@ -22,6 +22,7 @@ def contract_problems(
     if sections.defaults.start is not None and sections.defaults.start > today:
         yield ("defaults", "start"), _future(sections.defaults.start, today)
     yield from _replicas(sections)
+    yield from _modes(sections)
     for contract in tables:
         yield from _table_problems(sections, contract, today)
     yield from _name_collisions(tables)
@@ -40,6 +41,18 @@ def _replicas(sections: ConfigSections) -> _Found:
             continue
         if (replica.host, replica.port) == (source.host, source.port):
             yield ("sources", name, "replica"), "this is the source itself: leave it out"
+
+
+def _modes(sections: ConfigSections) -> _Found:
+    """Snapshots land, everything else is read from a server."""
+    for name, source in sections.sources.items():
+        for database, section in source.databases.items():
+            for table, contract in section.tables.items():
+                place = ("sources", name, "databases", database, "tables", table, "mode")
+                if source.landing is None and contract.mode == "snapshot":
+                    yield place, "mode snapshot needs a source with a landing, not a server"
+                elif source.landing is not None and contract.mode != "snapshot":
+                    yield place, f"mode {contract.mode} reads a server; of a landing: snapshot"
 
 
 def _path(contract: TableContract, *rest: str) -> tuple[str, ...]:

@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from datetime import timedelta
-from typing import Annotated, Final, Literal, TypeAlias
+from typing import Annotated, ClassVar, Final, Literal, TypeAlias
 
-from pydantic import BeforeValidator, Field, SecretStr, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, SecretStr, model_validator
 
 from mirrorlake.config.alerts import AlertsConfig
 from mirrorlake.config.fields import (
@@ -28,9 +28,10 @@ from mirrorlake.config.fields import (
     SourceName,
     TimeZone,
 )
+from mirrorlake.config.landing import LandingConfig, SnapshotConfig
 from mirrorlake.config.server import BackOff, Section, TlsField
 
-Mode: TypeAlias = Literal["append", "incremental", "full"]
+Mode: TypeAlias = Literal["append", "incremental", "full", "snapshot"]
 Clean: TypeAlias = Literal["view", "table"]
 PiiRule: TypeAlias = Literal["drop", "null", "hash", "mask"]
 ShrinkLimit: TypeAlias = Annotated[float, Field(gt=0, le=1)]
@@ -142,9 +143,9 @@ class DefaultsConfig(Section):
     owners: tuple[Owner, ...] = ()
     """Who is asked about a table: e-mail addresses, or ``team:<name>``."""
     shrink_limit: ShrinkLimit | None = 0.9
-    """The share of its rows by which a ``full`` copy may not be smaller than the last one, nor may
-    it be empty: it stops before anything is committed, and is taken when a person says so.
-    ``null``: every copy is taken."""
+    """The share of its rows by which a ``full`` or ``snapshot`` copy may not be smaller than the
+    last one, nor may it be empty: it stops before anything is committed, and is taken when a person
+    says so. ``null``: every copy is taken."""
 
 
 class ColumnRule(Section):
@@ -193,9 +194,9 @@ class TableSection(Section):
 
     mode: Mode
     """``append``: rows are only added; ``incremental``: rows change and the cursor tells;
-    ``full``: a complete copy each time."""
+    ``full``: a complete copy each time; ``snapshot``: complete copies that land in a folder."""
     key: tuple[MysqlName, ...] = ()
-    """The columns of a unique key. Required for ``incremental``."""
+    """The columns of a unique key. Required for ``incremental`` and ``snapshot``."""
     cursor: MysqlName | None = None
     """The column that moves when a row does: a time, or for ``append`` also an increasing key.
     Required for ``append`` and ``incremental``, refused for ``full``."""
@@ -217,7 +218,10 @@ class TableSection(Section):
     owners: tuple[Owner, ...] | None = None
     """Who is asked about this table: e-mail addresses, or ``team:<name>``."""
     shrink_limit: ShrinkLimit | None = None
-    """The same for this table, where its mode is ``full``; ``null``: every copy is taken."""
+    """The same for this table, where its mode is ``full`` or ``snapshot``; ``null``: every copy is
+    taken."""
+    snapshot: SnapshotConfig | None = None
+    """How the table is kept by its snapshots, where its mode is ``snapshot``."""
     columns: dict[MysqlName, ColumnRule] = {}
     """The columns that need a rule; every other column is mirrored as it is."""
 
@@ -235,6 +239,11 @@ def _mode_findings(table: TableSection) -> Iterable[tuple[str, str]]:
             "key",
             "mode incremental needs the columns of a unique key, like [id]; or use mode: full",
         )
+    if table.mode == "snapshot":
+        yield from _snapshot_findings(table)
+        return
+    if table.snapshot is not None:
+        yield "snapshot", f"mode {table.mode} reads a server: remove snapshot or change the mode"
     if table.mode == "full":
         if table.cursor is not None:
             yield "cursor", "mode full reads the whole table: remove the cursor or change the mode"
@@ -247,6 +256,14 @@ def _mode_findings(table: TableSection) -> Iterable[tuple[str, str]]:
         yield "cursor", f"mode {table.mode} needs the column that moves when a row does"
 
 
+def _snapshot_findings(table: TableSection) -> Iterable[tuple[str, str]]:
+    if not table.key:
+        yield "key", "mode snapshot needs the columns of a unique key, like [id]"
+    for field in ("cursor", "created", "start", "overlap", "overlap_keys", "settle"):
+        if field in table.model_fields_set:
+            yield field, f"mode snapshot reads what lands, and no window: remove {field}"
+
+
 def _column_findings(table: TableSection) -> Iterable[tuple[str, str]]:
     # MySQL's column names are one name in any case.
     if len({column.casefold() for column in table.key}) < len(table.key):
@@ -257,6 +274,9 @@ def _column_findings(table: TableSection) -> Iterable[tuple[str, str]]:
     roles = [*(("key", column) for column in table.key)]
     roles += [("cursor", table.cursor)] if table.cursor else []
     roles += [("created", table.created)] if table.created else []
+    if table.snapshot is not None:
+        named = (table.snapshot.day, table.snapshot.id_column)
+        roles += [("snapshot", column) for column in named if column]
     for role, column in roles:
         rule = rules.get(column.casefold())
         if rule is not None and rule.pci:
@@ -275,15 +295,24 @@ class DatabaseSection(Section):
     """The contracts, by table name. A table that is not here is not mirrored."""
 
 
-class SourceSection(Section):
-    """One MySQL server or cluster."""
+_SERVER_OR_LANDING: Final = {"anyOf": [{"required": ["host", "user"]}, {"required": ["landing"]}]}
 
-    host: str = Field(min_length=1)
-    """Name or address of the server."""
+
+class SourceSection(Section):
+    """One MySQL server or cluster, or a landing for tables of mode ``snapshot``."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(json_schema_extra=_SERVER_OR_LANDING)
+
+    landing: LandingConfig | None = None
+    """A folder or bucket with complete copies, in place of a server: then nothing but this and
+    ``databases`` is said."""
+    host: str = Field(default="", min_length=1)
+    """Name or address of the server. Required without ``landing``."""
     port: Port = 3306
     """Its TCP port."""
-    user: str = Field(min_length=1)
-    """The account; it needs SELECT, REPLICATION CLIENT and nothing else."""
+    user: str = Field(default="", min_length=1)
+    """The account; it needs SELECT, REPLICATION CLIENT and nothing else. Required without
+    ``landing``."""
     password: Secret = SecretStr("")
     """Its password, as ``${env:NAME}``. Without it: none."""
     tls: TlsField | None = None
@@ -307,6 +336,24 @@ class SourceSection(Section):
     """When this server is left in peace for a while."""
     databases: dict[MysqlName, DatabaseSection] = {}
     """The databases, by name."""
+
+    @model_validator(mode="after")
+    def _server_or_landing(self) -> SourceSection:
+        found = list(_source_findings(self))
+        if found:
+            raise Findings(found)
+        return self
+
+
+def _source_findings(source: SourceSection) -> Iterable[tuple[str, str]]:
+    written = source.model_fields_set
+    if source.landing is None:
+        for field in ("host", "user"):
+            if field not in written:
+                yield field, "is missing"
+    else:
+        for field in sorted(written - {"landing", "databases"}):
+            yield field, f"a landing is no server: remove {field}"
 
 
 def _version(value: object) -> object:

@@ -326,3 +326,25 @@ def test_durations_are_read_back(seconds: int) -> None:
 def test_what_is_no_duration(text: str) -> None:
     with pytest.raises(ValueError, match=r"duration|longer"):
         parse_duration(text)
+
+
+def test_what_lands_is_apart_from_what_is_asked(tmp_path: Path) -> None:
+    path = tmp_path / "m.yaml"
+    path.write_text(
+        "version: 1\nsources:\n"
+        "  s: {host: h, user: u, databases: {d: {tables: {t: {mode: full}}}}}\n"
+        "  feed:\n    landing: {url: landed here, cluster: main}\n    databases:\n      d:\n"
+        "        tables: {prices: {mode: snapshot, key: [id], snapshot: {day: on, retention_days: 9}}}\n"
+    )
+    config = load_config(path)
+    assert list(config.sources) == ["s"]
+    assert [contract.name for contract in config.tables] == ["s.d.t"]
+    landing = config.landings["feed"]
+    assert (landing.url, landing.cluster) == (str(tmp_path / "landed here"), "main")
+    prices = config.snapshot_table("prices")
+    assert prices.snapshot is not None
+    assert (prices.snapshot.day, prices.snapshot.retention_days) == ("on", 9)
+    with pytest.raises(ConfigError, match=r"prices.*kept by snapshots.*mirrorlake land"):
+        config.table("prices")
+    with pytest.raises(ConfigError, match=r"no table 'price' in .*did you mean 'prices'"):
+        config.snapshot_table("price")

@@ -26,11 +26,13 @@ SECTIONS = {
     "defaults": "DefaultsConfig",
     "freshness": "Freshness",
     "sources.<name>": "SourceSection",
+    "sources.<name>.landing": "LandingConfig",
     "sources.<name>.back_off": "BackOff",
     "sources.<name>.tls": "TlsConfig",
     "sources.<name>.databases.<db>": "DatabaseSection",
     "sources.<name>.databases.<db>.namespaces": "NamespacesSection",
     TABLE: "TableSection",
+    f"{TABLE}.snapshot": "SnapshotConfig",
     f"{TABLE}.columns.<column>": "ColumnRule",
 }
 

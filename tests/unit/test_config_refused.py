@@ -35,6 +35,18 @@ def columns(text: str, more: str = "") -> str:
     return table(f"{{mode: full, key: [id], columns: {{{text}}}{more}}}")
 
 
+LANDING = TOP.replace("    host: 127.0.0.1\n    user: u\n", "    landing: {url: x}\n")  # 4 lines
+LANDED = LANDING + "    databases:\n      d:\n        tables:\n"
+
+
+def landed(text: str) -> str:
+    return f"{LANDED}          t: {text}\n"
+
+
+def snapshot(text: str) -> str:
+    return landed(f"{{mode: snapshot, key: [id], snapshot: {{{text}}}}}")
+
+
 REFUSED = {
     "empty": ("", "m.yaml:1: the config is empty"),
     "only a comment": ("# nothing\n", "is empty"),
@@ -93,7 +105,7 @@ REFUSED = {
     "long table name": (f"{TABLES}          {'t' * 65}: {{mode: full}}\n", "m.yaml:9:11: "),
     "namespace": (TOP + "    databases: {d: {namespaces: {raw: a.b}}}\n", "a namespace is written with"),
     "mode missing": (table("{key: [id]}"), "m.yaml:9:11: sources.s.databases.d.tables.t.mode: is missing"),
-    "mode misspelled": (table("{mode: incremntal}"), "'incremntal' is not 'append', 'incremental' or 'full'; did you mean 'incremental'?"),
+    "mode misspelled": (table("{mode: incremntal}"), "'incremntal' is not 'append', 'incremental', 'full' or 'snapshot'; did you mean 'incremental'?"),
     "table without contract": (f"{TABLES}          t:\n", "tables.t: has no value"),
     "key as a text": (table("{mode: full, key: id}"), "tables.t.key: a list is expected, like [id]"),
     "key of null": (table("{mode: full, key: [null]}"), "tables.t.key[0]: has no value"),
@@ -131,6 +143,21 @@ REFUSED = {
     "a replica that is the source": (TOP + "    replica: mysql://u@127.0.0.1\n", "sources.s.replica: this is the source itself"),
     "no rows a second": (TOP + "    rows_per_second: 0\n", "sources.s.rows_per_second: "),
     "an unknown limit": (TOP + "    back_off: {lag: 5m}\n", "sources.s.back_off.lag: unknown key"),
+    "a landing with a host": (LANDING + "    host: h\n", "m.yaml:5:5: sources.s.host: a landing is no server: remove host"),
+    "a landing somewhere else": (LANDING.replace("x}", "'ftp://h/x'}"), "m.yaml:4:20: sources.s.landing.url: landings are folders, gs://"),
+    "a bucket without a name": (LANDING.replace("x}", "'gs:///x'}"), "a bucket is written gs://bucket or"),
+    "an endpoint with a login": (LANDING.replace("x}", "x, endpoint: 'http://u:hunter2@h'}"), "landing.endpoint: an endpoint is written http"),
+    "a cluster that is a path": (LANDING.replace("x}", "x, cluster: a/b}"), "landing.cluster: this is the name of one folder"),
+    "a snapshot of a server": (table("{mode: snapshot, key: [id]}"), "tables.t.mode: mode snapshot needs a source with a landing"),
+    "a landing that is asked": (landed("{mode: full}"), "m.yaml:8:21: sources.s.databases.d.tables.t.mode: mode full reads a server"),
+    "snapshot without a key": (landed("{mode: snapshot}"), "tables.t.key: mode snapshot needs"),
+    "snapshot with a cursor": (landed("{mode: snapshot, key: [id], cursor: m}"), "tables.t.cursor: mode snapshot reads what lands"),
+    "snapshot of another mode": (table("{mode: full, snapshot: {}}"), "tables.t.snapshot: mode full reads a server"),
+    "a window without a day": (snapshot("retention_days: 7"), "snapshot.retention_days: the window is counted in days"),
+    "removed from a part": (snapshot("part: 1d, missing: removed"), "snapshot.missing: part 1d holds rows of a time"),
+    "a marker that is a path": (snapshot("marker: a/b"), "snapshot.marker: a marker's name is"),
+    "fresh in seconds": (snapshot("fresh_within: 1s"), "snapshot.fresh_within: freshness is looked at every minute"),
+    "a day that is never read": (landed("{mode: snapshot, key: [id], snapshot: {day: d}, columns: {D: {pci: never}}}"), "tables.t.snapshot: 'd' is marked pci: never"),
     "colliding defaults": (
         "version: 1\nsources:\n"
         "  a_b: {host: h, user: u, databases: {c: {}}}\n"
