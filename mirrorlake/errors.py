@@ -8,6 +8,7 @@
     ├── SourceError        MySQL can't be reached, refuses us, or answers what we can't use
     │   ├── SourceHeld     a person asked us to leave the source alone for now
     │   ├── SourceBusy     the source has more to do than its contract lets us add to
+    │   ├── LandingError   what landed is missing, changed, malformed or not to be read
     │   └── ReadGivenUp    a read of ours stood in somebody's way, and was ended
     ├── SchemaError        a source table is not what its contract, or the lake, says it is
     │   └── TypeRefused    a column's type can't be kept exactly
@@ -87,6 +88,11 @@ class SourceBusy(SourceError):
 class ReadGivenUp(SourceError):
     """A read was ended because a change of its table waited for it, or old row versions piled
     up."""
+
+
+class LandingError(SourceError):
+    """What landed in a folder or bucket is missing, was changed, is malformed or may not be
+    read."""
 
 
 class SchemaError(MirrorlakeError):

@@ -16,6 +16,7 @@ SnapshotFormat: TypeAlias = Literal["json", "parquet", "csv"]
 SnapshotPart: TypeAlias = Literal["dq", "15m", "1d"]
 CompleteWhen: TypeAlias = Literal["manifest", "marker", "settle"]
 Missing: TypeAlias = Literal["kept", "removed"]
+Duplicates: TypeAlias = Literal["refused", "resolved"]
 Strategy: TypeAlias = Literal["auto", "diff", "rewrite", "merge"]
 
 
@@ -96,6 +97,9 @@ class SnapshotConfig(Section):
     missing: Missing = "kept"
     """A row that a newer snapshot lacks is ``kept`` until its day leaves the window, or
     ``removed``."""
+    duplicates: Duplicates = "refused"
+    """A snapshot that holds a key twice is ``refused``, or ``resolved``: one of the rows is taken,
+    always the same one, and the others are counted."""
     retention_days: int | None = Field(default=None, ge=1)
     """How many days, counted back from the newest snapshot's, the table keeps. Without it: all."""
     strategy: Strategy = "auto"

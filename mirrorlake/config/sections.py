@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from datetime import timedelta
 from typing import Annotated, ClassVar, Final, Literal, TypeAlias
 
-from pydantic import BeforeValidator, ConfigDict, Field, SecretStr, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, JsonValue, SecretStr, model_validator
 
 from mirrorlake.config.alerts import AlertsConfig
 from mirrorlake.config.fields import (
@@ -295,7 +295,9 @@ class DatabaseSection(Section):
     """The contracts, by table name. A table that is not here is not mirrored."""
 
 
-_SERVER_OR_LANDING: Final = {"anyOf": [{"required": ["host", "user"]}, {"required": ["landing"]}]}
+_SERVER_OR_LANDING: Final[dict[str, JsonValue]] = {
+    "anyOf": [{"required": ["host", "user"]}, {"required": ["landing"]}]
+}
 
 
 class SourceSection(Section):

@@ -143,7 +143,7 @@ REFUSED = {
     "a replica that is the source": (TOP + "    replica: mysql://u@127.0.0.1\n", "sources.s.replica: this is the source itself"),
     "no rows a second": (TOP + "    rows_per_second: 0\n", "sources.s.rows_per_second: "),
     "an unknown limit": (TOP + "    back_off: {lag: 5m}\n", "sources.s.back_off.lag: unknown key"),
-    "a landing with a host": (LANDING + "    host: h\n", "m.yaml:5:5: sources.s.host: a landing is no server: remove host"),
+    "a landing with a host": (LANDING + "    host: h\n", "m.yaml:5:11: sources.s.host: a landing is no server: remove host"),
     "a landing somewhere else": (LANDING.replace("x}", "'ftp://h/x'}"), "m.yaml:4:20: sources.s.landing.url: landings are folders, gs://"),
     "a bucket without a name": (LANDING.replace("x}", "'gs:///x'}"), "a bucket is written gs://bucket or"),
     "an endpoint with a login": (LANDING.replace("x}", "x, endpoint: 'http://u:hunter2@h'}"), "landing.endpoint: an endpoint is written http"),
