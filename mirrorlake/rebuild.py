@@ -25,6 +25,7 @@ from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.types import LongType
 
 from mirrorlake.config import Config, TableContract
+from mirrorlake.lake.branches import history
 from mirrorlake.lake.catalog import Identifier, Lake
 from mirrorlake.lake.commit import (
     ATTEMPT,
@@ -133,7 +134,7 @@ def _raw_tables(lake: Lake, contract: TableContract) -> Iterator[Table]:
 def _loads(table: Table, contract: TableContract) -> list[Load]:
     """The loads in a raw table's history, and those that only its live files tell of."""
     found: dict[str, Load] = {}
-    for snapshot in table.snapshots():
+    for snapshot in history(table):  # what only a branch holds was never published
         load = _of_snapshot(table, snapshot, contract)
         if load is not None:
             found[load.load_id] = load

@@ -69,6 +69,15 @@ class LazySpark:
                     _ship(self._session)
             return self._session
 
+    def run(self, statement: str) -> None:
+        """Run a statement that answers nothing.
+
+        Raises:
+            LakeError: Spark failed.
+        """
+        with spark_errors(statement.split("`")[-2] if "`" in statement else "of the lake"):
+            self.get().sql(statement)
+
     def application_id(self) -> str:
         """Spark's own id of the application, by which its UI and its logs know it; '' where it does
         not tell."""

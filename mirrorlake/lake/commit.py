@@ -18,6 +18,7 @@ from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
 from mirrorlake.errors import CommitConflict
+from mirrorlake.lake.branches import MAIN, history
 from mirrorlake.lake.catalog import Identifier, Lake
 from mirrorlake.lake.metrics import FileMetrics
 
@@ -37,7 +38,8 @@ class Commit:
     """What one load adds to a raw table and what that replaces: the files that a condition on the
     partition selects, and the files named in ``removes``.
 
-    ``metrics`` are the files' `FileMetrics` as JSON, by path; the footer of a file without is read.
+    ``branch`` is where: main, or a branch that was made, whose head is ``parent``. ``metrics`` are
+    the files' `FileMetrics` as JSON, by path; the footer of a file without is read.
     """
 
     identifier: Identifier
@@ -47,6 +49,7 @@ class Commit:
     replaces: BooleanExpression | None = None
     removes: frozenset[str] = frozenset()
     metrics: Mapping[str, str] = field(default_factory=dict)
+    branch: str = MAIN
 
 
 def commit_load(lake: Lake, commit: Commit) -> int | None:
@@ -55,36 +58,39 @@ def commit_load(lake: Lake, commit: Commit) -> int | None:
     None if there is nothing to add and nothing to remove.
 
     Raises:
-        CommitConflict: the table is not at ``commit.parent`` any more; nothing of this is visible.
+        CommitConflict: the table (or its branch) is not at ``commit.parent`` any more; nothing of
+            this is visible.
         LakeError: the catalog or the storage failed; the load is not in the table's history.
     """
     table = lake.load(commit.identifier)
-    if table is None or _head(table) != commit.parent:
+    # To the library a branch that nobody made is a new one, and empty.
+    unmade = commit.branch != MAIN and commit.parent is None
+    if table is None or unmade or _head(table, commit.branch) != commit.parent:
         raise _conflict(commit, table)
     try:
         with lake.translated(commit.identifier):
             return _commit(table, commit)
     except (CommitFailedException, CommitStateUnknownException) as error:
-        landed = find_load(lake, commit.identifier, commit.properties[LOAD_ID])
+        landed = find_load(lake, commit.identifier, commit.properties[LOAD_ID], commit.branch)
         if landed is not None:
             return landed.snapshot_id
         raise _conflict(commit, lake.load(commit.identifier)) from error
 
 
 def _commit(table: Table, commit: Commit) -> int | None:
-    removed = _removed(table, commit) if _head(table) is not None else []
+    removed = _removed(table, commit) if commit.parent is not None else []
     added = _added(table, commit)
     if not added and not removed:
         return None
     with table.transaction() as transaction:
-        update = transaction.update_snapshot(snapshot_properties=commit.properties)
+        update = transaction.update_snapshot(commit.properties, branch=commit.branch)
         producer = update.overwrite() if removed else update.fast_append()
         with producer as snapshot:
             for file in removed:
                 snapshot.delete_data_file(file)
             for file in added:
                 snapshot.append_data_file(file)
-    return _head(table)
+    return _head(table, commit.branch)
 
 
 def _added(table: Table, commit: Commit) -> list[DataFile]:
@@ -97,11 +103,12 @@ def _added(table: Table, commit: Commit) -> list[DataFile]:
 
 
 def _removed(table: Table, commit: Commit) -> list[DataFile]:
+    scan = table.scan(snapshot_id=commit.parent)
     if commit.replaces is not None:
-        return [task.file for task in table.scan(row_filter=commit.replaces).plan_files()]
+        return [task.file for task in scan.filter(commit.replaces).plan_files()]
     if not commit.removes:
         return []
-    found = [t.file for t in table.scan().plan_files() if t.file.file_path in commit.removes]
+    found = [t.file for t in scan.plan_files() if t.file.file_path in commit.removes]
     if len(found) != len(commit.removes):
         raise _conflict(commit, table)
     return found
@@ -113,12 +120,16 @@ def newest_load(table: Table) -> str | None:
     return next((load_id for load_id in ids if load_id is not None), None)
 
 
-def find_load(lake: Lake, identifier: Identifier, load_id: str) -> Snapshot | None:
-    """The snapshot in a table's history that a load made, or None."""
+def find_load(
+    lake: Lake, identifier: Identifier, load_id: str, branch: str = MAIN
+) -> Snapshot | None:
+    """The snapshot in main's history (or a branch's) that a load made, or None.
+
+    What stands on a branch alone is not visible, and is not found on main.
+    """
     table = lake.load(identifier)
-    if table is None:
-        return None
-    for snapshot in reversed(table.snapshots()):
+    head = _head(table, branch) if table else None
+    for snapshot in history(table, head) if table and head is not None else ():
         if snapshot_property(snapshot, LOAD_ID) == load_id:
             return snapshot
     return None
@@ -153,15 +164,16 @@ def delete_files(lake: Lake, identifier: Identifier, paths: Sequence[str]) -> No
             logger.warning("table %s: %s was not removed: %s", identifier, path, error)
 
 
-def _head(table: Table) -> int | None:
-    snapshot = table.current_snapshot()
+def _head(table: Table, branch: str = MAIN) -> int | None:
+    snapshot = table.snapshot_by_name(branch)
     return snapshot.snapshot_id if snapshot else None
 
 
 def _conflict(commit: Commit, table: Table | None) -> CommitConflict:
-    head = _head(table) if table else "gone"
+    head = _head(table, commit.branch) if table else "gone"
+    of = "" if commit.branch == MAIN else f" (branch {commit.branch})"
     return CommitConflict(
-        f"lake table {commit.identifier} moved from snapshot {commit.parent} to {head} "
+        f"lake table {commit.identifier}{of} moved from snapshot {commit.parent} to {head} "
         "during the load",
         table=str(commit.identifier),
         next_step="Nothing of this load is visible: sync again",
