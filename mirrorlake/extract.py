@@ -59,6 +59,7 @@ from mirrorlake.reload import (
     replace_small_loads,
     replaced_by,
 )
+from mirrorlake.reread import Reread, tombstones_of
 from mirrorlake.resume import Cut, basis_of, files_of, find_cut, plan_cut, start_of
 from mirrorlake.shrink import refuse_smaller
 from mirrorlake.spark import LazySpark
@@ -113,12 +114,16 @@ def settle_loads(ledger: Ledger, lake: Lake, table: str, namespace: str) -> list
 
 
 def load_window(
-    connection: Connection[Any], plan: TablePlan, window: Window, loading: Loading
+    connection: Connection[Any],
+    plan: TablePlan,
+    window: Window,
+    loading: Loading,
+    reread: Reread | None = None,
 ) -> Load:
     """Read one window and commit it to the raw table of the plan's schema version.
 
     A load of the same window whose run ended in the middle is gone on with: its finished chunks are
-    not read again.
+    not read again. A repair's window has no rows of its own: ``reread`` says which.
 
     Raises:
         SourceError: MySQL failed, or another server answered: what was read of several chunks
@@ -132,10 +137,13 @@ def load_window(
     table = ensure_raw_table(lake, plan.raw, schema, plan.name, plan.version)
     _refuse_unknown(ledger, plan, table)
     basis = basis_of(connection, plan, window, table, loading.server)
-    load, cut = _start(plan, window, loading, find_cut(ledger, lake, plan, basis, table))
+    found = find_cut(ledger, lake, plan, basis, table) if reread is None else None
+    load, cut = _start(plan, window, loading, found)
     receipts = list(cut.finished) if cut else []
     try:
-        if cut is None:
+        if reread is not None:
+            cut = Cut(reread.conditions, by_keys=True)
+        elif cut is None:
             cut = plan_cut(connection, plan, window, _chunk_rows(plan, loading.spark))
             seen = {"oldest_open": loading.oldest_open, "shown": loading.shown}
             cut = dataclasses.replace(cut, **seen)
@@ -146,7 +154,7 @@ def load_window(
         seen = _read_chunks(plan, load, loading, cut, chunks, receipts)
         if not loading.accept_smaller:
             refuse_smaller(plan, load, ledger, receipts)
-        replacement = _replacement(plan, load, loading, chunks[0], receipts)
+        replacement = _replacement(plan, load, loading, chunks[0], receipts, reread)
         receipts.extend(replacement.receipts)
         _check_schema_held(connection, plan)
         receipt = receipt_of(plan, load, cut, receipts, replacement, seen)
@@ -255,11 +263,15 @@ def _replacement(
     loading: Loading,
     chunk: ChunkPlan,
     receipts: Sequence[ChunkReceipt],
+    reread: Reread | None,
 ) -> Replacement:
-    """What a reload takes the place of, and where the keys went that had left its days."""
+    """What a reload takes the place of, and where the keys went that had left its days; and the
+    keys of a repair that are no more."""
+    reloading = Reloading(plan, load, loading.lake, loading.ledger, chunk)
+    if reread is not None:
+        return tombstones_of(reloading, reread, receipts)
     if load.window.kind != "reload":
         return NOTHING
-    reloading = Reloading(plan, load, loading.lake, loading.ledger, chunk)
     if plan.key:
         return replace_small_loads(reloading, receipts)
     refuse_fewer_rows(reloading, receipts)

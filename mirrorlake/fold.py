@@ -34,6 +34,7 @@ from mirrorlake.layers import (
     clean_view_sql,
     deduped_layer,
     merge_sql,
+    replace_sql,
     spark_type,
 )
 from mirrorlake.ledger import Ledger, Load
@@ -63,6 +64,7 @@ class _Todo:
         known: the loads right before these, which tell what the layer holds of a key.
         windows: whether all are small windows, after all that the layer holds.
         again: whether all loads are folded again.
+        mends: whether a repair is among them: what the layer holds of these keys is not trusted.
     """
 
     loads: tuple[Load, ...] = ()
@@ -70,15 +72,19 @@ class _Todo:
     known: tuple[Load, ...] = ()
     windows: bool = False
     again: bool = False
+    mends: bool = False
 
     @property
     def rows(self) -> int:
         return sum(load.receipt.rows if load.receipt else LISTED for load in self.loads)
 
 
-def fold_table(plan: TablePlan, folding: Folding) -> tuple[int, ...]:
+def fold_table(plan: TablePlan, folding: Folding, *, anew: bool = False) -> tuple[int, ...]:
     """Bring deduped and clean up to every successful load; the sequence numbers of the loads that
     deduped did not hold before.
+
+    Args:
+        anew: write both from raw alone, whatever they hold, in one commit each.
 
     The caller holds the table's lease. Nothing to do costs no Spark.
 
@@ -89,9 +95,9 @@ def fold_table(plan: TablePlan, folding: Folding) -> tuple[int, ...]:
     """
     check_rules(plan, folding.hash_key)
     _fold_raw_view(plan, folding)
-    seqs = _fold_layer(plan, deduped_layer(plan), folding)
+    seqs = _fold_layer(plan, deduped_layer(plan), folding, anew=anew)
     if plan.contract.clean == "table":
-        _fold_clean_table(plan, folding)
+        _fold_clean_table(plan, folding, anew=anew)
     else:
         _fold_clean_view(plan, folding)
     failpoint("clean.committed")
@@ -101,7 +107,9 @@ def fold_table(plan: TablePlan, folding: Folding) -> tuple[int, ...]:
 # --- folding one layer ----------------------------------------------------------------------------
 
 
-def _fold_layer(plan: TablePlan, layer: Layer, folding: Folding) -> tuple[int, ...]:
+def _fold_layer(
+    plan: TablePlan, layer: Layer, folding: Folding, *, anew: bool = False
+) -> tuple[int, ...]:
     table = ensure_current_table(
         folding.lake,
         layer.identifier,
@@ -114,7 +122,7 @@ def _fold_layer(plan: TablePlan, layer: Layer, folding: Folding) -> tuple[int, .
     if was_overtaken(table):
         logger.warning("table %s: a stalled fold wrote over %s: folded anew", plan.name, layer.name)
         before = set()
-    todo = _plan_fold(plan, before, empty, folding.ledger)
+    todo = _plan_fold(plan, set() if anew else before, empty, folding.ledger)
     if not todo.held:
         return ()
     failpoint("fold.before")
@@ -122,7 +130,7 @@ def _fold_layer(plan: TablePlan, layer: Layer, folding: Folding) -> tuple[int, .
         spark = folding.spark.get()
         with spark_errors(plan.name):
             changes = read_changes(spark, plan, layer, todo.loads, folding, todo.known)
-            if empty or not plan.key:
+            if empty or anew or not plan.key or (todo.again and todo.mends):
                 _overwrite(plan, layer, changes, todo, folding, head.snapshot_id if head else None)
             else:
                 _merge(spark, plan, layer, changes, todo, folding)
@@ -140,16 +148,18 @@ def _plan_fold(plan: TablePlan, folded: set[int], empty: bool, ledger: Ledger) -
     if not missing and not (empty and any(load.snapshot_id for load in loads)):
         return _Todo()
     held = tuple(load.seq for load in loads)
+    mends = any(load.window.kind == "repair" for load in missing)
     if plan.contract.mode == "full":
-        return _Todo(tuple(loads[-1:]), held)
+        copies = [load for load in loads if load.window.kind != "repair"]
+        return _Todo(tuple(copies[-1:]), held)
     late = bool(folded) and bool(missing) and missing[0].seq < max(folded)
     if empty or late or not folded or not plan.key:
-        return _Todo(tuple(loads), held, again=True)
+        return _Todo(tuple(loads), held, again=True, mends=mends)
     # A load without rows committed nothing and has nothing to apply.
     new = tuple(load for load in missing if load.snapshot_id is not None)
     windows = all(load.window.kind == "live" for load in new)
     known = _known(new, [load for load in loads if load.seq in folded]) if windows else ()
-    return _Todo(new, held, known, windows)
+    return _Todo(new, held, known, windows, mends=mends)
 
 
 def _known(new: tuple[Load, ...], before: list[Load]) -> tuple[Load, ...]:
@@ -244,6 +254,8 @@ def _merge_statement(
     plan: TablePlan, layer: Layer, bounds: Bounds | None, key: list[tuple[str, str]], todo: _Todo
 ) -> str:
     condition = bounds_sql(bounds, key) if bounds else ""
+    if todo.mends:
+        return replace_sql(plan, layer, condition)
     return merge_sql(plan, layer, condition, compares=not todo.windows)
 
 
@@ -261,7 +273,7 @@ def _run_merge(spark: SparkSession, changes: DataFrame, statement: str, through:
 # --- clean tables and views -----------------------------------------------------------------------
 
 
-def _fold_clean_table(plan: TablePlan, folding: Folding) -> None:
+def _fold_clean_table(plan: TablePlan, folding: Folding, *, anew: bool) -> None:
     """Fold into the clean table; made anew when its rules change, so that nothing ruled out
     stays."""
     layer = clean_layer(plan)
@@ -270,7 +282,7 @@ def _fold_clean_table(plan: TablePlan, folding: Folding) -> None:
     if folding.ledger.definition(f"table {plan.clean}") != definition:
         _purge_table(plan.clean, folding)
         folding.ledger.record_definition(f"table {plan.clean}", definition)
-    _fold_layer(plan, layer, folding)
+    _fold_layer(plan, layer, folding, anew=anew)
 
 
 def _fold_clean_view(plan: TablePlan, folding: Folding) -> None:

@@ -134,9 +134,7 @@ def merge_sql(plan: TablePlan, layer: Layer, bounds: str = "", *, compares: bool
             the layer its key alone.
     """
     names = [name for name, _, _ in layer.columns] + ([ORIGINAL] if layer.original else [])
-    on = " AND ".join(_same_key_part(plan, layer, name) for name in plan.key)
-    if bounds:
-        on = f"{on} AND {bounds}"
+    on = _same_key(plan, layer, bounds)
     differs = " OR ".join(
         f"NOT ({same_value(name, kind)})"
         for name, kind, _ in layer.columns
@@ -160,6 +158,37 @@ def merge_sql(plan: TablePlan, layer: Layer, bounds: str = "", *, compares: bool
     return f"MERGE INTO {layer.identifier.sql} t USING mirror_changes s ON {on} " + " ".join(
         clauses
     )
+
+
+def replace_sql(plan: TablePlan, layer: Layer, bounds: str = "") -> str:
+    """The MERGE of ``mirror_changes`` that believes nothing of what a layer holds of their keys:
+    every row of a key goes, however many there are, and its row among the changes comes.
+
+    Each change is there twice: once to match, and once to match nothing and be inserted.
+
+    Args:
+        bounds: as for `merge_sql`.
+    """
+    names = [name for name, _, _ in layer.columns] + ([ORIGINAL] if layer.original else [])
+    columns = [as_sql_identifier(name) for name in names]
+    values = ", ".join(f"s.{c}" for c in columns)
+    source = f"SELECT *, explode(array(true, false)) AS {_OUT} FROM mirror_changes"  # noqa: S608
+    return (
+        f"MERGE INTO {layer.identifier.sql} t USING ({source}) s"  # noqa: S608
+        f" ON s.{_OUT} AND {_same_key(plan, layer, bounds)}"
+        " WHEN MATCHED THEN DELETE"
+        f" WHEN NOT MATCHED AND NOT s.{_OUT} AND NOT s.{GONE}"
+        f" THEN INSERT ({', '.join(columns)}) VALUES ({values})"
+    )
+
+
+_OUT = "_mirror_out"
+
+
+def _same_key(plan: TablePlan, layer: Layer, bounds: str) -> str:
+    """SQL of whether ``t`` and ``s`` are of one key, within the bounds."""
+    on = " AND ".join(_same_key_part(plan, layer, name) for name in plan.key)
+    return f"{on} AND {bounds}" if bounds else on
 
 
 def unplaced_key(plan: TablePlan) -> tuple[str, ...]:

@@ -37,7 +37,7 @@ from mirrorlake.lake.commit import (
     snapshot_property,
 )
 from mirrorlake.lake.tables import COLUMNS, OF, SEQ
-from mirrorlake.ledger import Ledger, Load, Receipt, Window
+from mirrorlake.ledger import LOOKING_BACK, Ledger, Load, Receipt, Window
 from mirrorlake.schema import SchemaVersion
 
 logger = logging.getLogger(__name__)
@@ -150,7 +150,7 @@ def _of_snapshot(table: Table, snapshot: Snapshot, contract: TableContract) -> L
     if load_id is None or number is None or window is None or receipt is None:
         return None
     seen, read = Window.from_json(window), Receipt.from_json(receipt)
-    hi = seen.hi if seen.kind == "reload" else read.hi
+    hi = seen.hi if seen.kind in LOOKING_BACK else read.hi
     at = datetime.fromtimestamp(snapshot.timestamp_ms / 1000, UTC)
     return Load(
         seq=int(number),

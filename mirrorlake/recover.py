@@ -33,10 +33,12 @@ class Recovered:
         committed: pending loads that had landed, and are recorded as successes now.
         errored: pending loads that had not; the next sync goes on with them, or reads their range
             again.
+        repairs: repairs that never told their end: what they loaded is settled as any load.
         orphans, bytes: files that no snapshot named, removed.
     """
 
     table: str
+    repairs: int
     committed: int
     errored: int
     orphans: int
@@ -61,6 +63,7 @@ def recover_table(
     held = engine.lease(contract) if wait else engine.ledger.lease(contract.name, engine.run_id)
     with held:
         namespace = contract.namespaces.raw
+        repairs = engine.ledger.interrupt_repairs(contract.name)
         settled = settle_loads(engine.ledger, engine.lake, contract.name, namespace)
         pending = {load.load_id for load in settled}
         states = {load.load_id: load.state for load in engine.ledger.loads(contract.name)}
@@ -73,6 +76,7 @@ def recover_table(
         ]
     return Recovered(
         table=contract.name,
+        repairs=repairs,
         committed=committed,
         errored=len(pending) - committed,
         orphans=len(removed),

@@ -111,7 +111,7 @@ def replace_small_loads(reloading: Reloading, receipts: Sequence[ChunkReceipt]) 
         there = _keys_in(reloading, found)
         gone = _without(moved, there, names)
         if gone.num_rows:
-            found.append(_write_tombstones(reloading, gone, found[-1], number + len(found)))
+            found.append(write_tombstones(reloading, gone, found[-1], number + len(found)))
     except BaseException:
         paths = [path for receipt in found for path in receipt.paths]
         delete_files(reloading.lake, plan.raw, paths)
@@ -223,12 +223,13 @@ def _is_small(plan: TablePlan, load: Load | None, day: date) -> bool:
 
 
 def _read_keys(reloading: Reloading, path: str, number: int, day: date) -> pa.Table:
-    rows = _read_columns(reloading, path, [*_columns(reloading.plan), SEQ])
+    rows = read_columns(reloading, path, [*_columns(reloading.plan), SEQ])
     rows = rows.append_column("_file", pa.repeat(pa.scalar(number, pa.int32()), rows.num_rows))
     return rows.append_column(DAY, pa.repeat(pa.scalar(day, pa.date32()), rows.num_rows))
 
 
-def _read_columns(reloading: Reloading, path: str, columns: list[str]) -> pa.Table:
+def read_columns(reloading: Reloading, path: str, columns: list[str]) -> pa.Table:
+    """Some columns of a data file, in the raw table's types."""
     io = load_file_io(reloading.chunk.storage, reloading.chunk.location)
     wanted = pa.schema([reloading.chunk.schema.field(c).remove_metadata() for c in columns])
     with (
@@ -245,7 +246,7 @@ def _keys_in(reloading: Reloading, receipts: Sequence[ChunkReceipt]) -> pa.Table
     """The keys in the files that these chunks wrote."""
     columns = _columns(reloading.plan)
     wanted = pa.schema([reloading.chunk.schema.field(c).remove_metadata() for c in columns])
-    parts = [_read_columns(reloading, path, columns) for r in receipts for path in r.paths]
+    parts = [read_columns(reloading, path, columns) for r in receipts for path in r.paths]
     return pa.concat_tables([wanted.empty_table(), *parts])
 
 
@@ -274,10 +275,15 @@ def _without(rows: pa.Table, other: pa.Table, names: list[str]) -> pa.Table:
     return rows.join(keys, keys=names, join_type="left anti").select(rows.column_names)
 
 
-def _write_tombstones(
+def write_tombstones(
     reloading: Reloading, gone: pa.Table, seen: ChunkReceipt, number: int
 ) -> ChunkReceipt:
-    """One file a day of rows that hold a key, and nothing but that it is gone."""
+    """One file a day of rows that hold a key, and nothing but that it is gone.
+
+    Args:
+        gone: the key's columns, with the raw day of each.
+        seen: the receipt of the statement that did not return them.
+    """
     chunk, load = reloading.chunk, reloading.load
     constants = {
         LOAD: pa.scalar(load.load_id),

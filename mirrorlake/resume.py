@@ -44,6 +44,7 @@ class Cut:
             what comes above it meanwhile is the next window's.
         oldest_open: when (UTC) the oldest writing transaction began that was open then.
         shown: up to where (UTC) its reads show all that was committed; None: as its chunks say.
+        by_keys: whether its conditions are of single keys: they hold values, and are not kept.
     """
 
     bounds: tuple[str, ...]
@@ -51,10 +52,11 @@ class Cut:
     top: int | None = None
     oldest_open: datetime | None = None
     shown: datetime | None = None
+    by_keys: bool = False
 
     @property
     def can_be_resumed(self) -> bool:
-        return len(self.bounds) > 1
+        return len(self.bounds) > 1 and not self.by_keys
 
 
 def plan_cut(

@@ -22,6 +22,7 @@ from rich.markup import escape
 from mirrorlake import __version__
 from mirrorlake.cli import show
 from mirrorlake.cli.proof import check, proof
+from mirrorlake.cli.repair import repair
 from mirrorlake.cli.upkeep import accept, alert, backfill, gaps, hold, ledger, recover
 from mirrorlake.config import Config, TableContract, config_schema, load_config
 from mirrorlake.errors import ConfigError, MirrorlakeError, SourceHeld
@@ -257,7 +258,7 @@ def _print_results(results: Sequence[Any]) -> None:
         show.console.print(table)
 
 
-for _command in (accept, alert, backfill, check, gaps, hold, ledger, proof, recover):
+for _command in (accept, alert, backfill, check, gaps, hold, ledger, proof, recover, repair):
     cli.add_command(_command)
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 DIFFERENT, UNDECIDED = 9, 10
 """Exit codes of verdicts; a failure to look has its error's."""
-_CODES = {"equal": 0, "different": DIFFERENT, "undecided": UNDECIDED}
+CODES = {"equal": 0, "different": DIFFERENT, "undecided": UNDECIDED}
 
 
 @click.command()
@@ -49,7 +49,7 @@ def check(table: str, config_path: Path, as_json: bool, show_pii: bool, **asked:
 
     config = load_config(config_path)
     contract = config.table(table)
-    ask = _ask(asked)
+    ask = ask_of(asked)
     with Engine(config) as engine:
         proving = Proving(config, engine.lake, engine.ledger, engine.spark)
         if asked["counts"]:
@@ -61,11 +61,11 @@ def check(table: str, config_path: Path, as_json: bool, show_pii: bool, **asked:
         kept = {key: told[key] for key in (*report_words(report), "undecided", "differences")}
         show.print_json({**kept, "evidence": str(path)})
     else:
-        _print_report(report, path)
+        print_report(report, path)
         for difference in report.differences:
             for line in teller.tell(difference):
                 show.console.print(escape(line), highlight=False, soft_wrap=True)
-    sys.exit(_CODES[report.verdict])
+    sys.exit(CODES[report.verdict])
 
 
 def _count(proving: Proving, contract: TableContract, *, as_json: bool) -> int:
@@ -74,7 +74,7 @@ def _count(proving: Proving, contract: TableContract, *, as_json: bool) -> int:
     found = count_rows(proving, contract)
     if as_json:
         show.print_json(asdict(found))
-        return _CODES[found.verdict]
+        return CODES[found.verdict]
     rows = f"{found.source_rows:,} rows in MySQL, {found.lake_rows:,} in the lake"
     waiting = f", {found.waiting:,} wait" if found.waiting else ""
     reason = f" {found.reason}" if found.reason else ""
@@ -83,19 +83,20 @@ def _count(proving: Proving, contract: TableContract, *, as_json: bool) -> int:
     for day, (ours, theirs) in found.days.items():
         line = f"  {day}: {ours:,} rows in MySQL, {theirs:,} in the lake"
         show.console.print(line, highlight=False)
-    return _CODES[found.verdict]
+    return CODES[found.verdict]
 
 
-def _ask(asked: dict[str, Any]) -> Ask:
+def ask_of(asked: dict[str, Any]) -> Ask:
+    """The rows that the options of a command ask for."""
     from mirrorlake.proof.report import Ask
 
     choices = ("full", "next_", "partition", "keys", "where", "counts")
-    if sum(bool(asked[name]) for name in choices) > 1:
+    if sum(bool(asked.get(name)) for name in choices) > 1:
         raise ConfigError(
             "--full, --next, --partition, --keys, --where and --counts exclude each other",
             next_step="Give one of them",
         )
-    if asked["next_"]:
+    if asked.get("next_"):
         return Ask("next")
     if asked["partition"]:
         day: datetime = asked["partition"]
@@ -121,7 +122,8 @@ def _keys(text: str) -> Range:
     return keys
 
 
-def _print_report(report: Report, path: Path) -> None:
+def print_report(report: Report, path: Path) -> None:
+    """A check's verdict, in a few lines."""
     color = {"equal": "green", "different": "red", "undecided": "yellow"}[report.verdict]
     rows = f"{report.source.rows:,} rows in MySQL, {report.lake.rows:,} in the lake"
     show.console.print(

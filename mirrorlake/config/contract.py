@@ -24,6 +24,7 @@ from mirrorlake.config.sections import (
     Namespaces,
     PiiRule,
     PrivacyConfig,
+    RepairSetting,
     SparkConfig,
 )
 from mirrorlake.config.server import BackOff, Section, Tls
@@ -88,6 +89,10 @@ class TableContract(Section):
     shrink_limit: float | None = 0.9
     """The share of its rows by which a full copy or a snapshot may not be smaller than the last;
     None: any."""
+    repair: RepairSetting = "ask"
+    """What becomes of rows that a scheduled exact check finds different."""
+    repair_limit: int = 1_000
+    """How many rows it may repair by itself."""
     columns: Mapping[str, ColumnRule] = {}
     namespaces: Namespaces
     snapshot: SnapshotConfig | None = None

@@ -248,6 +248,8 @@ def _contract(
         settle=defaults.settle if table.settle is None else table.settle,
         clean=table.clean or defaults.clean,
         owners=defaults.owners if table.owners is None else table.owners,
+        repair=table.repair or defaults.repair,
+        repair_limit=table.repair_limit or defaults.repair_limit,
         columns=table.columns,
         namespaces=namespaces,
         snapshot=(table.snapshot or SnapshotConfig()) if table.mode == "snapshot" else None,

@@ -33,6 +33,7 @@ from mirrorlake.config.server import BackOff, Section, TlsField
 
 Mode: TypeAlias = Literal["append", "incremental", "full", "snapshot"]
 Clean: TypeAlias = Literal["view", "table"]
+RepairSetting: TypeAlias = Literal["off", "ask", "auto"]
 PiiRule: TypeAlias = Literal["drop", "null", "hash", "mask"]
 ShrinkLimit: TypeAlias = Annotated[float, Field(gt=0, le=1)]
 VERSION: Final = 1
@@ -146,6 +147,11 @@ class DefaultsConfig(Section):
     """The share of its rows by which a ``full`` or ``snapshot`` copy may not be smaller than the
     last one, nor may it be empty: it stops before anything is committed, and is taken when a person
     says so. ``null``: every copy is taken."""
+    repair: RepairSetting = "ask"
+    """What becomes of rows that an exact check finds different: ``auto``, a scheduled check repairs
+    them; ``ask``, it names the command that does; ``off``, no command repairs this table."""
+    repair_limit: int = Field(default=1_000, ge=1)
+    """How many rows a scheduled check may repair by itself; if more differ, it asks."""
 
 
 class ColumnRule(Section):
@@ -222,6 +228,11 @@ class TableSection(Section):
     taken."""
     snapshot: SnapshotConfig | None = None
     """How the table is kept by its snapshots, where its mode is ``snapshot``."""
+    repair: RepairSetting | None = None
+    """What becomes of rows that an exact check finds different: ``auto``, a scheduled check repairs
+    them; ``ask``, it names the command that does; ``off``, no command repairs this table."""
+    repair_limit: int | None = Field(default=None, ge=1)
+    """How many rows a scheduled check may repair by itself; if more differ, it asks."""
     columns: dict[MysqlName, ColumnRule] = {}
     """The columns that need a rule; every other column is mirrored as it is."""
 

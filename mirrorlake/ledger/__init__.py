@@ -8,6 +8,7 @@ for its load id in the table's history (DESIGN: the commit protocol). All times 
 from mirrorlake.ledger.leases import LEASE_TIME
 from mirrorlake.ledger.migrations import LEDGER_VERSION
 from mirrorlake.ledger.records import (
+    LOOKING_BACK,
     MOVING,
     Alert,
     ChunkedLoad,
@@ -17,6 +18,7 @@ from mirrorlake.ledger.records import (
     OpenWindow,
     Proof,
     Receipt,
+    Repair,
     Window,
 )
 from mirrorlake.ledger.store import Ledger
@@ -24,6 +26,7 @@ from mirrorlake.ledger.store import Ledger
 __all__ = [
     "LEASE_TIME",
     "LEDGER_VERSION",
+    "LOOKING_BACK",
     "MOVING",
     "Alert",
     "ChunkedLoad",
@@ -34,5 +37,6 @@ __all__ = [
     "OpenWindow",
     "Proof",
     "Receipt",
+    "Repair",
     "Window",
 ]

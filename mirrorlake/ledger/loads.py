@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from mirrorlake.errors import LedgerError
 from mirrorlake.ledger.database import Database, utc_now
-from mirrorlake.ledger.records import MOVING, Lease, Load, OpenWindow, Receipt, Window
+from mirrorlake.ledger.records import LOOKING_BACK, MOVING, Lease, Load, OpenWindow, Receipt, Window
 from mirrorlake.ledger.tables import CHUNKED, CHUNKS, LOADS, WINDOWS
 
 
@@ -89,7 +89,7 @@ class Loads:
     def finish_load(self, load: Load, snapshot_id: int | None, receipt: Receipt) -> None:
         """Write an attempt, found or just made in the lake, as ``success``; older failures it
         covers as ``superseded``. ``snapshot_id`` is None where there was nothing to commit."""
-        end = load.window.hi if load.window.kind == "reload" else receipt.hi
+        end = load.window.hi if load.window.kind in LOOKING_BACK else receipt.hi
         with self._database.begin() as connection:
             connection.execute(
                 LOADS.update()
@@ -198,6 +198,8 @@ class Loads:
             .select_from(WINDOWS.outerjoin(LOADS, attempt))
             .where(WINDOWS.c.table_name == table)
             .where(WINDOWS.c.state.in_(("created", "pending", "errored")))
+            # A repair that failed leaves no range unread: the next check finds its rows again.
+            .where(WINDOWS.c.kind != "repair")
             .order_by(WINDOWS.c.created_at)
         )
         with self._database.read() as connection:
@@ -311,8 +313,11 @@ def _covered_by(window: Window) -> sa.ColumnElement[bool]:
     """The unfinished windows of a table that a success makes needless.
 
     A moving window starts at the last success, or at the table's start: it covers every range that
-    was asked, and not read, since. A reload covers reloads of days (or keys) within its own.
+    was asked, and not read, since. A reload covers reloads of days (or keys) within its own. A
+    repair covers earlier ones: rows that they left are found again by the next check.
     """
+    if window.kind == "repair":
+        return WINDOWS.c.kind == "repair"
     if window.kind != "reload":
         return WINDOWS.c.kind.in_(MOVING)
     mine = WINDOWS.c.kind == "reload"

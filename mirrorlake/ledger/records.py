@@ -89,11 +89,12 @@ class Receipt:
 class Window:
     """A half-open range [lo, hi) of a table's cursor, or the whole table (``full``), as texts.
 
-    ``kind`` is ``initial``, ``live``, ``full`` or ``reload``. ``hi`` is None while the window is
-    open above: it is set from the receipt when the load succeeds. A ``reload`` reads whole days
-    again: its bounds are days of the column that tells a row's raw day, or keys where none does,
-    and it never moves where the next live window starts. A rebuilt ledger may not know what a load
-    read: its kind is ``unknown``.
+    ``kind`` is ``initial``, ``live``, ``full``, ``reload`` or ``repair``. ``hi`` is None while the
+    window is open above: it is set from the receipt when the load succeeds. A ``reload`` reads
+    whole days again: its bounds are days of the column that tells a row's raw day, or keys where
+    none does, and it never moves where the next live window starts; nor does a ``repair``, which
+    reads single keys again and has no bounds. A rebuilt ledger may not know what a load read: its
+    kind is ``unknown``.
     """
 
     kind: str
@@ -111,7 +112,9 @@ class Window:
 
 
 MOVING = ("initial", "live", "full")
-"""The kinds of window that bring the mirror forward; a ``reload`` looks back."""
+"""The kinds of window that bring the mirror forward."""
+LOOKING_BACK = ("reload", "repair")
+"""Those that read again what was read: they move nothing on."""
 
 
 @dataclass(frozen=True)
@@ -226,6 +229,42 @@ class Proof:
     seconds: float
     source_bytes: int
     evidence: str
+
+
+@dataclass(frozen=True)
+class Repair:
+    """One repair of a table: what was read again, why, and what was found before and after.
+
+    Attributes:
+        asked: which rows were asked for: full, keys, partition, where or next.
+        why: how many rows were missing, extra and changed, in words; no values of rows.
+        keys: how many keys differed; ``digests``: keyed digests of the first of them (none without
+            ``privacy.hash_key``).
+        before, after: both sides of the ranges that differed, as ``rows:digest`` by side; empty
+            while it is not proved again.
+        load_ids: of the loads that brought the rows; none where deduped was only folded anew.
+        before_snapshot, after_snapshot: of deduped.
+        code: the version of the code that judged.
+        outcome: ``begun``, ``interrupted``, ``failed``, ``equal``, ``different`` or ``undecided``.
+        evidence: the paths of the evidence files, in order.
+    """
+
+    repair_id: str
+    table: str
+    asked: str
+    why: str
+    keys: int
+    digests: tuple[str, ...]
+    before: dict[str, str]
+    after: dict[str, str]
+    load_ids: tuple[str, ...]
+    before_snapshot: int | None
+    after_snapshot: int | None
+    code: str
+    started_at: datetime
+    finished_at: datetime | None
+    outcome: str
+    evidence: tuple[str, ...]
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,10 @@ class Reports:
                 connection,
                 LOADS.c.table_name == table,
                 LOADS.c.state == "success",
-                sa.or_(WINDOWS.c.kind.not_in(("live", "full")), LOADS.c.seq.in_([first, newest])),
+                sa.or_(
+                    WINDOWS.c.kind.not_in(("live", "full", "repair")),
+                    LOADS.c.seq.in_([first, newest]),
+                ),
             )
 
     def newest_loads(self, tables: Sequence[str]) -> dict[str, Load]:

@@ -17,10 +17,11 @@ from mirrorlake.ledger.loads import Loads
 from mirrorlake.ledger.marks import Marks
 from mirrorlake.ledger.proofs import Proofs
 from mirrorlake.ledger.records import Lease
+from mirrorlake.ledger.repairs import Repairs
 from mirrorlake.ledger.reports import Reports
 
 
-class Ledger(Loads, Chunks, Folds, Holds, Alerts, Marks, Proofs, Reports):
+class Ledger(Loads, Chunks, Folds, Holds, Alerts, Marks, Proofs, Repairs, Reports):
     """One row per window, one per attempt of its load, one lease per table.
 
     Raises:

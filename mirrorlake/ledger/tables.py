@@ -155,6 +155,26 @@ PROOFS = sa.Table(
     sa.Column("evidence", sa.Text, nullable=False),
     sqlite_autoincrement=True,
 )
+REPAIRS = sa.Table(
+    "repairs",
+    METADATA,
+    sa.Column("repair_id", sa.String(36), primary_key=True),
+    sa.Column("table_name", sa.String(255), nullable=False, index=True),
+    sa.Column("asked", sa.String(64), nullable=False),
+    sa.Column("why", sa.Text, nullable=False),
+    sa.Column("key_count", sa.BigInteger, nullable=False),
+    sa.Column("digests", sa.Text, nullable=False),
+    sa.Column("before_repair", sa.Text, nullable=False),
+    sa.Column("after_repair", sa.Text),
+    sa.Column("load_ids", sa.Text, nullable=False),
+    sa.Column("before_snapshot", sa.BigInteger),
+    sa.Column("after_snapshot", sa.BigInteger),
+    sa.Column("code", sa.String(64), nullable=False),
+    sa.Column("started_at", sa.DateTime, nullable=False),
+    sa.Column("finished_at", sa.DateTime),
+    sa.Column("outcome", sa.String(16), nullable=False),
+    sa.Column("evidence", sa.Text, nullable=False),
+)
 PROOF_OFFSETS = sa.Table(
     "proof_offsets",
     METADATA,

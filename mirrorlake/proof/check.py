@@ -93,6 +93,7 @@ def check_table(proving: Proving, contract: TableContract, ask: Ask, most: int =
         ranges=tuple(_settled(r, verdict) for r in ranges),
         waiting=len(digests.newer),
         differences=tuple(judged.differences),
+        keys=tuple(judged.keys),
         unlooked=unlooked,
         undecided=dict(judged.undecided),
         server=target.position.server,
@@ -205,6 +206,7 @@ def _look(
         newest = _newest(proving, sides, ask)
         decided = judge(connection, spark, newest.target, newest.source, newest.lake, some)
         judged.differences += decided.differences
+        judged.keys += decided.keys
         judged.undecided += decided.undecided
         looked += len(some)
     return judged, found.left + len(keys) - looked

@@ -10,7 +10,7 @@ from typing import Literal
 
 from mirrorlake.proof.forms import ORIGINALS, SHOWN
 from mirrorlake.proof.rows import RowForm
-from mirrorlake.proof.source import Row
+from mirrorlake.proof.source import Key, Row
 
 Kind = Literal["missing", "extra", "changed"]
 _FORM_SHOWN = 32
@@ -41,6 +41,19 @@ class Difference:
     key: tuple[Value, ...]
     fields: tuple[Field, ...] = ()
     note: str = ""
+
+
+@dataclass(frozen=True)
+class Differing:
+    """One key whose rows differ. It holds values.
+
+    Attributes:
+        texts: the forms of the key's cells, under each text by which either side knows it.
+        gone: whether MySQL has no row of it.
+    """
+
+    texts: tuple[Key, ...]
+    gone: bool
 
 
 class Teller:

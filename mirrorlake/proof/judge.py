@@ -16,7 +16,7 @@ from pymysql.connections import Connection
 
 from mirrorlake.ledger import Load
 from mirrorlake.mysql.connect import read_position
-from mirrorlake.proof.differences import Difference, compare_counts, compare_rows
+from mirrorlake.proof.differences import Difference, Differing, compare_counts, compare_rows
 from mirrorlake.proof.mirror import LakeSide
 from mirrorlake.proof.source import Key, Row, SourceSide, changed_at
 from mirrorlake.proof.target import Target
@@ -27,9 +27,11 @@ _NEWER = "newer than the settle time"
 
 @dataclass
 class Judged:
-    """What became of candidates: differences that are real, and why others can't be decided yet."""
+    """What became of candidates: differences that are real, of which keys (a row without a key has
+    none), and why others can't be decided yet."""
 
     differences: list[Difference] = field(default_factory=list[Difference])
+    keys: list[Differing] = field(default_factory=list[Differing])
     undecided: Counter[str] = field(default_factory=Counter[str])
 
 
@@ -65,6 +67,9 @@ def judge(
             judged.undecided[reason] += 1
         else:
             judged.differences += found
+            if target.key:
+                texts = tuple(dict.fromkeys((key, *asked)))
+                judged.keys.append(Differing(texts, gone=not ours))
     return judged
 
 

@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import pyarrow as pa
 
-from mirrorlake.lake.catalog import Identifier
+from mirrorlake.lake.catalog import Identifier, as_sql_identifier
 from mirrorlake.proof.forms import Form
 from mirrorlake.proof.ranges import Tally
 from mirrorlake.proof.rows import RowForm, lake_number
@@ -79,6 +79,13 @@ class LakeSide:
         where = "" if self.key_forms else self.where
         inner = f"SELECT {told} FROM {self.name}{_where_of(where)}"  # noqa: S608
         return f"SELECT r.* FROM ({inner}) r LEFT SEMI JOIN {keys} k ON r.own_ = k.{_KEY}"  # noqa: S608
+
+    def stored_sql(self, columns: Sequence[str], keys: str) -> str:
+        """Columns as they are stored, of the rows under the keys of a view."""
+        named = ", ".join(as_sql_identifier(name) for name in columns)
+        inner = f"SELECT {self.key_form} AS own_, {named} FROM {self.name}"  # noqa: S608
+        chosen = f"({inner}) r LEFT SEMI JOIN {keys} k ON r.own_ = k.{_KEY}"
+        return f"SELECT {named} FROM {chosen}"  # noqa: S608
 
     def _rows_sql(self, told: str, conditions: Sequence[str], without: str) -> str:
         where = _where_of(both(self.where, *conditions))

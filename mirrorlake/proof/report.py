@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 import mirrorlake
-from mirrorlake.proof.differences import Difference
+from mirrorlake.proof.differences import Difference, Differing
 from mirrorlake.proof.ranges import EVERYWHERE, Range, Tally
 
 Verdict = Literal["equal", "different", "undecided"]
@@ -56,6 +56,7 @@ class Report:
         ranges: in the order of their keys.
         waiting: rows that MySQL changed too late to be compared.
         differences: confirmed ones, at most as many as were asked for; they hold values.
+        keys: of these; they hold values too. None without a key.
         unlooked: further rows, or groups of rows, that differ and were not looked at.
         undecided: reasons, and how many rows.
         server, position, source_time: of MySQL just before the first read (UTC).
@@ -71,6 +72,7 @@ class Report:
     ranges: tuple[RangeProof, ...]
     waiting: int
     differences: tuple[Difference, ...]
+    keys: tuple[Differing, ...]
     unlooked: int
     undecided: Mapping[str, int]
     server: str
