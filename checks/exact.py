@@ -1,4 +1,5 @@
-"""The exact check in Dagster's words: the next chunk of a table, proved or not.
+"""The exact check in Dagster's words: the next chunk of a table, proved or not, and repaired where
+its contract says so.
 
 What is personal is told as keyed digests here too.
 """
@@ -13,6 +14,7 @@ from mirrorlake.proof.differences import Difference, Field, Teller
 from mirrorlake.proof.keep import prove_table, teller_of
 from mirrorlake.proof.report import Ask, Report
 from mirrorlake.proof.target import Proving
+from mirrorlake.repair import Repaired, repair_table
 from mirrorlake.sync import Engine
 
 _SHOWN = 50
@@ -26,7 +28,8 @@ def judge_exact(engine: Engine, contract: TableContract) -> Told:
     """Whether it passed, metadata, words and severity.
 
     Raises:
-        MirrorlakeError: it could not be looked; see `mirrorlake.proof.check.check_table`.
+        MirrorlakeError: it could not be looked, or not be repaired; see
+            `mirrorlake.proof.check.check_table` and `mirrorlake.repair.repair_table`.
     """
     if not engine.ledger.folded_loads(contract.name, "deduped"):
         return True, {}, "Nothing is mirrored yet", dg.AssetCheckSeverity.ERROR
@@ -36,6 +39,16 @@ def judge_exact(engine: Engine, contract: TableContract) -> Told:
     if report.verdict == "different":
         count = len(report.differences) + report.unlooked
         words = f"{count} rows differ between MySQL and the lake"
+        if contract.repair == "auto" and count <= contract.repair_limit:
+            done = repair_table(engine, contract, report.ask, found=(report, evidence))
+            metadata |= _repaired(done)
+            words = f"{count} rows differed ({done.why}) and were read again: now {done.outcome}"
+            passed = done.outcome == "equal"
+            return passed, metadata, words, dg.AssetCheckSeverity.ERROR
+        if contract.repair != "off":
+            metadata["repair it by"] = _command(contract, report)
+        if contract.repair == "auto":
+            words += f", more than repair_limit ({contract.repair_limit}): not repaired"
         return False, metadata, words, dg.AssetCheckSeverity.ERROR
     if report.verdict == "undecided":
         reasons = "; ".join(f"{n} rows {why}" for why, n in sorted(report.undecided.items()))
@@ -60,6 +73,28 @@ def _metadata(report: Report, teller: Teller, evidence: str) -> dict[str, Any]:
     if report.differences:
         told["first differences"] = _table(report.differences, teller)
     return told
+
+
+def _command(contract: TableContract, report: Report) -> str:
+    """What a person runs to repair these rows."""
+    keys = report.ask.keys
+    if report.ranges[0].range is None or (keys.lo is None and keys.hi is None):
+        return f"mirrorlake repair {contract.name}"
+    low = "" if keys.lo is None else str(keys.lo)
+    high = "" if keys.hi is None else str(keys.hi - 1)
+    return f"mirrorlake repair {contract.name} --keys {low}..{high}"
+
+
+def _repaired(done: Repaired) -> dict[str, Any]:
+    return {
+        "repaired": done.why,
+        "after the repair": done.outcome,
+        "rows read again": done.rows,
+        "keys gone": done.gone,
+        "loads of the repair": ", ".join(done.loads) or "none",
+        "repair": done.repair_id or "none",
+        "evidence after it": str(done.evidence[-1]),
+    }
 
 
 def _table(differences: Sequence[Difference], teller: Teller) -> dg.TableMetadataValue:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
+from checks.exact import judge_exact
 from mirrorlake.cli import cli
 from mirrorlake.demo.mariadb import MariaDB
 from mirrorlake.demo.oracle import compare_table
@@ -33,11 +35,11 @@ FAULTS = (
 )
 
 
-def mirrored(engine_for: EngineFor, sql: Sql, **contract: Any) -> Engine:
+def mirrored(engine_for: EngineFor, sql: Sql, clock: str = "DATETIME", **contract: Any) -> Engine:
     """A table of forty old rows, mirrored."""
     sql(
         "CREATE TABLE t (id BIGINT PRIMARY KEY, a VARCHAR(20), x DOUBLE, "
-        "modified_at DATETIME NOT NULL, KEY (modified_at))",
+        f"modified_at {clock} NOT NULL, KEY (modified_at))",
         f"INSERT INTO t SELECT seq, CONCAT('a', seq), IF(seq = 7, -0e0, 0), '{LONG_AGO}' "
         "FROM seq_1_to_40",
         "ANALYZE TABLE t",
@@ -97,6 +99,7 @@ def test_every_planted_fault_is_repaired_by_its_key(
     assert_equal(server, engine)
 
 
+@pytest.mark.full
 def test_a_sweep_marks_gone_and_leaves_the_rest(
     database: str, sql: Sql, engine_for: EngineFor, server: MariaDB
 ) -> None:
@@ -108,6 +111,7 @@ def test_a_sweep_marks_gone_and_leaves_the_rest(
     assert_equal(server, engine)
 
 
+@pytest.mark.full
 def test_keys_that_the_server_calls_equal(
     database: str, sql: Sql, engine_for: EngineFor, server: MariaDB
 ) -> None:
@@ -132,7 +136,8 @@ def test_keys_that_the_server_calls_equal(
     assert_equal(server, engine)
 
 
-@pytest.mark.parametrize("kind", ["zero date", pytest.param("double", marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize("kind", ["zero date", "double"])
 def test_keys_without_a_place_in_their_type(
     kind: str, database: str, sql: Sql, engine_for: EngineFor, server: MariaDB
 ) -> None:
@@ -155,6 +160,7 @@ def test_keys_without_a_place_in_their_type(
     assert_equal(server, engine)
 
 
+@pytest.mark.full
 def test_a_full_copy_is_made_anew(
     database: str, sql: Sql, engine_for: EngineFor, server: MariaDB
 ) -> None:
@@ -167,6 +173,7 @@ def test_a_full_copy_is_made_anew(
     assert_equal(server, engine)
 
 
+@pytest.mark.full
 def test_without_a_key_days_are_read_again(
     database: str, sql: Sql, engine_for: EngineFor, server: MariaDB
 ) -> None:
@@ -186,10 +193,11 @@ def test_without_a_key_days_are_read_again(
     assert engine.ledger.repairs(engine.config.table("t").name)[-1].outcome == "failed"
 
 
+@pytest.mark.full
 def test_a_repair_beside_a_writer_ends_equal(
     database: str, sql: Sql, engine_for: EngineFor, server: MariaDB
 ) -> None:
-    engine = mirrored(engine_for, sql)
+    engine = mirrored(engine_for, sql, "TIMESTAMP", settle="0s")
     plant(engine, database, *FAULTS)
     stop = threading.Event()
 
@@ -199,7 +207,6 @@ def test_a_repair_beside_a_writer_ends_equal(
             while not stop.wait(0.02):
                 n += 1
                 key = n % 40 + 1
-                cursor.execute("SET sql_mode = ''")
                 cursor.execute(
                     f"UPDATE t SET a = 'w{n}', modified_at = UTC_TIMESTAMP() WHERE id = {key}"
                 )
@@ -213,23 +220,30 @@ def test_a_repair_beside_a_writer_ends_equal(
         stop.set()
         thread.join()
     assert done.outcome == "equal"
+    time.sleep(1.1)  # whole seconds: rows of the load's own second wait
     engine.sync(engine.config.table("t"))
     assert repaired(engine).outcome == "equal"
     assert_equal(server, engine)
 
 
+STEPS = ("commit.before", "commit.after", "ledger.success", "fold.committed")
+
+
+@pytest.mark.parametrize(
+    "places", [STEPS[2:3], pytest.param(STEPS, marks=pytest.mark.full)], ids=["one", "all"]
+)
 def test_a_run_that_dies_leaves_what_the_next_one_ends(
-    database: str, sql: Sql, engine_for: EngineFor, server: MariaDB, monkeypatch: pytest.MonkeyPatch
+    places: tuple[str, ...],
+    database: str,
+    sql: Sql,
+    engine_for: EngineFor,
+    server: MariaDB,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Between any two steps: the load is settled as any other, and its fold replaces the rows."""
     engine = mirrored(engine_for, sql)
     contract = engine.config.table("t")
-    for place in (
-        "commit.before",
-        "commit.after",
-        "ledger.success",
-        "fold.committed",
-    ):
+    for place in places:
         plant(engine, database, "UPDATE {t} SET a = 'no' WHERE id = 5", FAULTS[2])
         with monkeypatch.context() as patched:
             died(patched, place)
@@ -283,3 +297,21 @@ def test_the_command_and_what_it_refuses(
     refused = runner.invoke(cli, ["repair", "t", "--yes", "--config", str(off.config.path)])
     assert isinstance(refused.exception, ConfigError)
     assert "repair: off" in str(refused.exception)
+
+
+def test_a_scheduled_check_repairs_what_its_contract_lets_it(
+    database: str, sql: Sql, engine_for: EngineFor, server: MariaDB
+) -> None:
+    engine = mirrored(engine_for, sql, repair="auto", repair_limit=3)
+    contract = engine.config.table("t")
+    plant(engine, database, FAULTS[0])
+    passed, metadata, words, _ = judge_exact(engine, contract)
+    assert passed
+    assert metadata["repaired"] == "3 changed"
+    assert words == "3 rows differed (3 changed) and were read again: now equal"
+    assert_equal(server, engine)
+    plant(engine, database, "UPDATE {t} SET a = 'no' WHERE id < 5")
+    passed, metadata, words, _ = judge_exact(engine, contract)
+    assert not passed
+    assert str(words).endswith("more than repair_limit (3): not repaired")
+    assert metadata["repair it by"] == f"mirrorlake repair {contract.name}"

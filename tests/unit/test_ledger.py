@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from mirrorlake.errors import LeaseHeld, LedgerError
-from mirrorlake.ledger import LEDGER_VERSION, Lease, Ledger, Load, Receipt, Window, leases
+from mirrorlake.ledger import LEDGER_VERSION, Lease, Ledger, Load, Receipt, Repair, Window, leases
 from mirrorlake.schema import schema_version
 
 TABLE = "s.shop.t"
@@ -497,3 +497,47 @@ def test_a_ledger_of_version_1_is_brought_to_this_one(
         (str(LEDGER_VERSION),)
     ]
     assert ask("SELECT job_id FROM loads") == [(None,)]
+
+
+def test_a_repair_is_written_at_its_beginning_and_at_its_end(ledger: Ledger) -> None:
+    at = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+    begun = Repair(
+        repair_id="r1",
+        table=TABLE,
+        asked="full",
+        why="1 changed",
+        keys=1,
+        digests=("aa",),
+        before={"mysql": "1:0", "lake": "1:1"},
+        after={},
+        load_ids=(),
+        before_snapshot=1,
+        after_snapshot=None,
+        code="c",
+        started_at=at,
+        finished_at=None,
+        outcome="begun",
+        evidence=("a.json",),
+    )
+    ledger.write_repair(begun)
+    assert ledger.repairs(TABLE) == [begun]
+    assert ledger.interrupt_repairs(TABLE) == 1
+    assert ledger.repairs(TABLE)[0].outcome == "interrupted"
+    # It lived after all.
+    ended = dataclasses.replace(
+        begun, outcome="equal", load_ids=("x",), finished_at=at, after={"mysql": "1:0"}
+    )
+    ledger.write_repair(ended)
+    assert ledger.repairs(TABLE) == [ended]
+    assert ledger.interrupt_repairs(TABLE) == 0
+
+
+def test_a_repair_that_failed_leaves_no_gap(ledger: Ledger) -> None:
+    with ledger.lease(TABLE, "run") as lease:
+        for _ in range(2):
+            load_id = ledger.create_load(TABLE, Window("repair", None, None, date(2026, 1, 2)))
+            load = ledger.start_load(load_id, lease, "run", "t_v_1", None)
+            ledger.fail_load(load, "lost")
+        assert ledger.open_windows(TABLE) == []
+        ledger.finish_load(load, 1, RECEIPT)
+    assert ledger.last_load(TABLE, "success", moving=True) is None
