@@ -229,8 +229,7 @@ class TableSection(Section):
     snapshot: SnapshotConfig | None = None
     """How the table is kept by its snapshots, where its mode is ``snapshot``."""
     repair: RepairSetting | None = None
-    """What becomes of rows that an exact check finds different: ``auto``, a scheduled check repairs
-    them; ``ask``, it names the command that does; ``off``, no command repairs this table."""
+    """The same for this table: ``auto``, ``ask`` or ``off``."""
     repair_limit: int | None = Field(default=None, ge=1)
     """How many rows a scheduled check may repair by itself; if more differ, it asks."""
     columns: dict[MysqlName, ColumnRule] = {}
