@@ -7,6 +7,7 @@ driver.
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import time
 from collections import Counter
@@ -39,7 +40,7 @@ from mirrorlake.mysql.calendar import dates_of, datetimes_of
 from mirrorlake.mysql.calm import await_calm
 from mirrorlake.mysql.connect import SourcePosition, quote, read_position, session
 from mirrorlake.mysql.guard import mark
-from mirrorlake.mysql.read import BATCH_ROWS, WITNESS, read_batches, witness
+from mirrorlake.mysql.read import BATCH_ROWS, WITNESS, Question, read_batches, witness
 from mirrorlake.mysql.route import Heed
 from mirrorlake.schema import Exact
 
@@ -67,6 +68,8 @@ class ChunkPlan:
         retry, task: which reading of the chunk this is: files of two readings never share a name.
         batch_rows: how many rows are held at once while they are read.
         braked: whether the reader must be kept from running ahead of the files: rows may be large.
+        digest: SQL of a row's digest in MySQL, by the proof's forms: the server is asked for the
+            chunk's rows and digest, in the very state that is read; None: it is not.
         key_expression: SQL of the key under the server's collation, where texts that differ may be
             equal keys; None where the key's columns tell keys apart by themselves.
     """
@@ -89,6 +92,7 @@ class ChunkPlan:
     server: str
     key_expression: str | None
     iceberg: str | None = None
+    digest: str | None = None
     batch_rows: int = BATCH_ROWS
     braked: bool = False
     retry: int = 0
@@ -111,7 +115,8 @@ class ChunkReceipt:
     """What one chunk saw and wrote; see `mirrorlake.ledger.Receipt` for the words.
 
     ``originals`` are counted by column. ``read_bytes`` are those of its rows in memory; ``metrics``
-    are pairs of a path and what a commit says of it; without, its footer is read.
+    are pairs of a path and what a commit says of it; without, its footer is read. ``source_rows``
+    and ``source_digest`` are what the server said of the state that was read, where it was asked.
     """
 
     number: int
@@ -128,6 +133,8 @@ class ChunkReceipt:
     query_seconds: float
     metrics: tuple[tuple[str, str], ...] = ()
     read_bytes: int = 0
+    source_rows: int | None = None
+    source_digest: int | None = None
 
 
 Report = Callable[[int, int], None]
@@ -161,9 +168,10 @@ def load_chunk(
             next_step="Point the contract at one server: answers of two are not one copy",
         )
     files = DayFiles(plan.storage, plan.location, plan.stem, plan.schema, plan.iceberg)
+    question = Question(digest_statement(plan)) if plan.digest else None
     tally = _Tally(plan, seen)
     try:
-        for found in _gathered(_read(plan, seen, heed)):
+        for found in _gathered(_read(plan, seen, question, heed)):
             rows = _exact(plan, found, seen.position)
             tally.add(rows)
             files.add(rows)
@@ -183,7 +191,12 @@ def load_chunk(
         files.discard()
         raise
     failpoint("chunk.written")
-    return tally.receipt(written)
+    receipt = tally.receipt(written)
+    if question is None:
+        return receipt
+    rows, digest = question.answer
+    # No sum of no rows; nor of rows of which the server could digest none, which the proof finds.
+    return dataclasses.replace(receipt, source_rows=rows or 0, source_digest=digest or 0)
 
 
 class _Tally:
@@ -246,7 +259,15 @@ def _gathered(batches: Iterator[pa.Table]) -> Iterator[pa.Table]:
         yield pa.concat_tables(held).combine_chunks()
 
 
-def select_statement(plan: ChunkPlan, server: SourcePosition) -> str:
+def digest_statement(plan: ChunkPlan) -> str:
+    """How many rows a chunk has, and the sum of their digests, as the server says."""
+    where = f" WHERE {plan.where}" if plan.where else ""
+    told = f"COUNT(*), SUM({plan.digest})"
+    table = f"{quote(plan.database)}.{quote(plan.table)}"
+    return f"SELECT /* {mark(plan.load_id)} */ {told} FROM {table}{where}"  # noqa: S608
+
+
+def select_statement(plan: ChunkPlan, server: SourcePosition, session: int | None = None) -> str:
     """The chunk's one SELECT. Columns are named by number: names may be anything."""
     parts: list[str] = []
     for number, exact in enumerate(plan.columns):
@@ -256,7 +277,7 @@ def select_statement(plan: ChunkPlan, server: SourcePosition) -> str:
     if plan.key_expression is not None:
         parts.append(f"{plan.key_expression} AS k")
     filled = " + ".join(f"({quote(e.name)} IS NOT NULL)" for e in _projected(plan))
-    parts.append(f"{witness(server, filled or '0')} AS {WITNESS}")
+    parts.append(f"{witness(server, filled or '0', session)} AS {WITNESS}")
     where = f" WHERE {plan.where}" if plan.where else ""
     table = f"{quote(plan.database)}.{quote(plan.table)}"
     return f"SELECT /* {mark(plan.load_id)} */ {', '.join(parts)} FROM {table}{where}"  # noqa: S608
@@ -268,17 +289,19 @@ def _projected(plan: ChunkPlan) -> list[Exact]:
     return [e for e in plan.columns if e.select != quote(e.name)]
 
 
-def _read(plan: ChunkPlan, seen: SourcePosition, heed: Heed | None) -> Iterator[pa.Table]:
+def _read(
+    plan: ChunkPlan, seen: SourcePosition, question: Question | None, heed: Heed | None
+) -> Iterator[pa.Table]:
     """The chunk's rows as they arrive, as the server gives them; `_exact` makes them exact."""
     rows = 0
-    statement = select_statement(plan, seen)
     for batch in read_batches(
         plan.source,
         plan.database,
-        statement,
+        lambda session: select_statement(plan, seen, session),
         plan.batch_rows,
         table=plan.name,
         braked=plan.braked,
+        question=question,
         heed=heed,
     ):
         rows += batch.num_rows

@@ -17,6 +17,7 @@
     ├── LedgerError        the ledger's database
     │   └── LeaseHeld      another run holds the table
     └── ProofError         a proof could not be made (a *difference* is a value, never an exception)
+        └── NotProved      a load that is to be proved first is not what MySQL said: not published
 
 Each carries what it is about (``table``, ``column``, ``window``, ``source``) where that is known,
 one next step for the person who reads it, and ``retryable``: whether the same call may succeed
@@ -130,3 +131,24 @@ class ProofError(MirrorlakeError):
     """A proof could not be made. A difference is a verdict, not an exception."""
 
     exit_code = 8
+
+
+class NotProved(ProofError):
+    """A load that is to be proved before it is visible has other rows than MySQL said.
+
+    ``branch`` holds it; ``differences`` are the first of its rows that differ from MySQL as it was
+    a moment later, one a line. They hold values: not for logs.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        next_step: str = "",
+        table: str | None = None,
+        branch: str = "",
+        differences: tuple[str, ...] = (),
+    ) -> None:
+        super().__init__(message, next_step=next_step, table=table)
+        self.branch = branch
+        self.differences = differences

@@ -24,6 +24,7 @@ from mirrorlake.errors import (
     CommitConflict,
     LedgerError,
     MirrorlakeError,
+    NotProved,
     SchemaError,
     SourceError,
 )
@@ -50,6 +51,7 @@ from mirrorlake.mysql.introspect import read_table
 from mirrorlake.mysql.read import BATCH_ROWS
 from mirrorlake.pace import Pace, Progress, Report
 from mirrorlake.plan import TablePlan, plan_table
+from mirrorlake.proof.rows import RowForm
 from mirrorlake.receipts import receipt_of
 from mirrorlake.reload import (
     NOTHING,
@@ -64,6 +66,14 @@ from mirrorlake.resume import Cut, basis_of, files_of, find_cut, plan_cut, start
 from mirrorlake.shrink import refuse_smaller
 from mirrorlake.spark import LazySpark
 from mirrorlake.tasks import reads_on_spark, receipt_to_json, run_chunks
+from mirrorlake.verified import (
+    Verifying,
+    commit_proved,
+    drop_unpublished,
+    form_of_rows,
+    is_named,
+    is_verified,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -99,7 +109,8 @@ def settle_loads(ledger: Ledger, lake: Lake, table: str, namespace: str) -> list
     """
     settled: list[Load] = []
     for load in ledger.unsettled_loads(table):
-        snapshot = find_load(lake, Identifier(namespace, load.raw_table), load.load_id)
+        raw = Identifier(namespace, load.raw_table)
+        snapshot = find_load(lake, raw, load.load_id)
         receipt = snapshot_property(snapshot, RECEIPT) if snapshot else None
         if snapshot is not None and receipt is not None:
             logger.info("table %s load %s: found committed, recorded", table, load.load_id)
@@ -107,6 +118,7 @@ def settle_loads(ledger: Ledger, lake: Lake, table: str, namespace: str) -> list
             settled.append(load)
         elif load.state == "pending":
             logger.info("table %s load %s: died before its commit", table, load.load_id)
+            drop_unpublished(lake, raw, load)
             # What it read stays: `find_cut` says whether a later run may use it.
             ledger.fail_load(load, "the run died before its commit", keep_chunks=True)
             settled.append(load)
@@ -130,12 +142,14 @@ def load_window(
             stays for the next run. Or a full copy is far smaller than the last one.
         SchemaError: the table's schema changed while it was read; nothing was committed.
         CommitConflict: the raw table moved; nothing was committed.
+        NotProved: the lake has other rows than MySQL said; nothing is visible.
         LeaseHeld: another run took the table over; nothing was committed.
     """
     ledger, lake = loading.ledger, loading.lake
     schema = raw_schema(plan.columns, plan.keeps_aliases)
     table = ensure_raw_table(lake, plan.raw, schema, plan.name, plan.version)
     _refuse_unknown(ledger, plan, table)
+    rows = form_of_rows(connection, plan, table) if is_verified(plan, window) else None
     basis = basis_of(connection, plan, window, table, loading.server)
     found = find_cut(ledger, lake, plan, basis, table) if reread is None else None
     load, cut = _start(plan, window, loading, found)
@@ -150,7 +164,7 @@ def load_window(
             if cut.can_be_resumed:
                 ledger.plan_chunks(load, basis, start_of(cut), cut.bounds)
                 failpoint("chunks.planned")
-        chunks = _chunk_plans(plan, load, table, loading.server, cut.bounds)
+        chunks = _chunk_plans(plan, load, table, loading.server, cut.bounds, rows)
         seen = _read_chunks(plan, load, loading, cut, chunks, receipts)
         if not loading.accept_smaller:
             refuse_smaller(plan, load, ledger, receipts)
@@ -159,7 +173,14 @@ def load_window(
         _check_schema_held(connection, plan)
         receipt = receipt_of(plan, load, cut, receipts, replacement, seen)
         ledger.check_lease(loading.lease)
-        snapshot = _commit(lake, plan, load, receipt, receipts, replacement.removes)
+        commit = _commit_of(plan, load, receipt, receipts, replacement.removes)
+        failpoint("commit.before")
+        if rows is None:
+            snapshot = commit_load(lake, commit)
+        else:
+            parts = (connection, plan, load, ledger, lake, loading.spark, loading.lease, rows)
+            snapshot = commit_proved(Verifying(*parts), commit, cut.bounds, receipts)
+        failpoint("commit.after")
     except BaseException as error:
         _give_up(ledger, lake, plan, load, receipts, error)
         raise
@@ -293,6 +314,7 @@ def _give_up(
     """
     try:
         landed = find_load(lake, plan.raw, load.load_id) is not None
+        named = not landed and _leave_branch(lake, plan, load, error)
     except MirrorlakeError as unseen:
         # Whether it landed is unknown: the attempt stays pending and its files stay.
         logger.warning("table %s load %s: left to be settled: %s", plan.name, load.load_id, unseen)
@@ -304,10 +326,20 @@ def _give_up(
     if not ledger.fail_load(load, reason, keep_chunks=bool(kept)):
         logger.warning("table %s load %s: taken over by another run", plan.name, load.load_id)
         return
+    if named:
+        return  # an unpublished snapshot names them: they go when it expires
     # Files of an earlier attempt may be what a stalled owner is just about to commit.
     mine = f"/{load.load_id}-{load.attempt}-"
     paths = (path for receipt in receipts for path in receipt.paths)
     delete_files(lake, plan.raw, [p for p in paths if mine in p and p not in kept])
+
+
+def _leave_branch(lake: Lake, plan: TablePlan, load: Load, error: BaseException) -> bool:
+    """Drop an unpublished load's branch, unless it is to be looked at; whether a snapshot names its
+    files."""
+    if not isinstance(error, NotProved):
+        drop_unpublished(lake, plan.raw, load)
+    return is_named(lake, plan.raw, load.load_id)
 
 
 def _may_pass(error: BaseException) -> bool:
@@ -319,7 +351,12 @@ def _may_pass(error: BaseException) -> bool:
 
 
 def _chunk_plans(
-    plan: TablePlan, load: Load, table: Table, server: str, bounds: Sequence[str]
+    plan: TablePlan,
+    load: Load,
+    table: Table,
+    server: str,
+    bounds: Sequence[str],
+    rows: RowForm | None,
 ) -> list[ChunkPlan]:
     cursor = plan.cursor.name if plan.cursor else None
     schema = schema_to_pyarrow(table.schema())
@@ -345,6 +382,7 @@ def _chunk_plans(
             batch_rows=batch_rows(plan),
             braked=may_pile_up(plan, load.window),
             iceberg=table.schema().model_dump_json(),
+            digest=rows.source_digest if rows else None,
         )
         for number, where in enumerate(bounds)
     ]
@@ -368,32 +406,25 @@ def _check_schema_held(connection: Connection[Any], plan: TablePlan) -> None:
         )
 
 
-def _commit(
-    lake: Lake,
+def _commit_of(
     plan: TablePlan,
     load: Load,
     receipt: Receipt,
     chunks: Sequence[ChunkReceipt],
     removes: frozenset[str],
-) -> int | None:
-    failpoint("commit.before")
-    snapshot = commit_load(
-        lake,
-        Commit(
-            identifier=plan.raw,
-            parent=load.parent_snapshot,
-            paths=[path for c in chunks for path in c.paths],
-            metrics={path: metrics for c in chunks for path, metrics in c.metrics},
-            properties={
-                LOAD_ID: load.load_id,
-                ATTEMPT: str(load.attempt),
-                RECEIPT: receipt.to_json(),
-                WINDOW: load.window.to_json(),
-                NUMBER: str(load.seq),
-            },
-            replaces=replaced_by(plan, load.window),
-            removes=removes,
-        ),
+) -> Commit:
+    return Commit(
+        identifier=plan.raw,
+        parent=load.parent_snapshot,
+        paths=[path for c in chunks for path in c.paths],
+        metrics={path: metrics for c in chunks for path, metrics in c.metrics},
+        properties={
+            LOAD_ID: load.load_id,
+            ATTEMPT: str(load.attempt),
+            RECEIPT: receipt.to_json(),
+            WINDOW: load.window.to_json(),
+            NUMBER: str(load.seq),
+        },
+        replaces=replaced_by(plan, load.window),
+        removes=removes,
     )
-    failpoint("commit.after")
-    return snapshot

@@ -61,7 +61,14 @@ def receipt_of(
         read_seconds=round(seen.seconds, 3),
         original_columns=_originals(chunks),
         moments=_moments(chunks, moment) if len(chunks) > 1 else None,
+        source_digest=_source_digest(chunks),
     )
+
+
+def _source_digest(chunks: Sequence[ChunkReceipt]) -> str | None:
+    digests = [c.source_digest for c in chunks]
+    told = [digest for digest in digests if digest is not None]
+    return f"{sum(told):024x}" if told and len(told) == len(digests) else None
 
 
 def _originals(chunks: Sequence[ChunkReceipt]) -> dict[str, int]:

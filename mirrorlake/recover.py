@@ -21,6 +21,7 @@ from mirrorlake.extract import settle_loads
 from mirrorlake.lake.catalog import Identifier, Lake
 from mirrorlake.resume import files_of
 from mirrorlake.sync import Engine
+from mirrorlake.verified import drop_kept
 
 logger = logging.getLogger(__name__)
 
@@ -52,7 +53,8 @@ GRACE = timedelta(hours=24)
 def recover_table(
     engine: Engine, contract: TableContract, grace: timedelta = GRACE, *, wait: bool = True
 ) -> Recovered:
-    """Settle a table's pending loads and remove its orphans that are older than ``grace``.
+    """Settle a table's pending loads; remove its orphans, and the branches of loads that did not
+    stand their proof, that are older than ``grace``.
 
     ``wait``: for a run that is about to finish with the table, as long as for a lock.
 
@@ -68,11 +70,14 @@ def recover_table(
         pending = {load.load_id for load in settled}
         states = {load.load_id: load.state for load in engine.ledger.loads(contract.name)}
         committed = sum(states[load_id] == "success" for load_id in pending)
+        before = datetime.now(UTC) - grace
+        for version in engine.ledger.schema_versions(contract.name):
+            drop_kept(engine.lake, Identifier(namespace, version.raw_table), before)
         kept = files_of(engine.ledger.chunked_load(contract.name))
         removed = [
             size
             for table in _tables(engine, contract)
-            for size in remove_orphans(engine.lake, table, datetime.now(UTC) - grace, kept)
+            for size in remove_orphans(engine.lake, table, before, kept)
         ]
     return Recovered(
         table=contract.name,

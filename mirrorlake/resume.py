@@ -98,6 +98,7 @@ def basis_of(
     contract = (
         *(plan.table.columns, plan.columns, plan.key, plan.cursor, plan.day_column),
         *(key_expression(plan), plan.contract.mode, plan.source.time_zone),
+        plan.contract.verify,
     )
     lake = (plan.raw, table.location(), table.schema().model_dump_json())
     return {

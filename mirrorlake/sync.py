@@ -334,7 +334,9 @@ class Engine:
             return f"unproved: {mark.reason}"
         loads = {load.seq for load in self.ledger.successful_loads(contract.name)}
         behind = len(loads - self.ledger.folded_loads(contract.name, "deduped"))
+        proved = good.receipt.source_digest is not None
         found = [f"{behind} loads not folded" if behind else "folded", *read]
+        found.append("loaded, proved before it was visible" if proved else "loaded, not yet proved")
         if good.receipt.originals:
             columns = good.receipt.original_columns
             by_column = ", ".join(f"{name}: {count}" for name, count in columns.items())

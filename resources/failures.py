@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import dagster as dg
 
-from mirrorlake.errors import MirrorlakeError
+from mirrorlake.errors import MirrorlakeError, NotProved
 
 RETRIES = 3
 WAIT_SECONDS = 10
@@ -29,4 +29,6 @@ def told(retries: int, *, again: bool = True) -> Iterator[None]:
         if again and error.retryable and retries < RETRIES:
             raise dg.RetryRequested(RETRIES, WAIT_SECONDS * 2**retries) from error
         metadata = {"error": type(error).__name__, "next step": error.next_step or "-"}
+        if isinstance(error, NotProved):
+            metadata |= {"branch": error.branch, "differences": "\n".join(error.differences) or "-"}
         raise dg.Failure(str(error), metadata=metadata, allow_retries=False) from error

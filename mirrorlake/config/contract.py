@@ -93,6 +93,8 @@ class TableContract(Section):
     """What becomes of rows that a scheduled exact check finds different."""
     repair_limit: int = 1_000
     """How many rows it may repair by itself."""
+    verify: bool = True
+    """Whether full copies and first loads are proved before they are visible."""
     columns: Mapping[str, ColumnRule] = {}
     namespaces: Namespaces
     snapshot: SnapshotConfig | None = None

@@ -250,6 +250,7 @@ def _contract(
         owners=defaults.owners if table.owners is None else table.owners,
         repair=table.repair or defaults.repair,
         repair_limit=table.repair_limit or defaults.repair_limit,
+        verify=defaults.verify if table.verify is None else table.verify,
         columns=table.columns,
         namespaces=namespaces,
         snapshot=(table.snapshot or SnapshotConfig()) if table.mode == "snapshot" else None,

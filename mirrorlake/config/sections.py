@@ -152,6 +152,10 @@ class DefaultsConfig(Section):
     them; ``ask``, it names the command that does; ``off``, no command repairs this table."""
     repair_limit: int = Field(default=1_000, ge=1)
     """How many rows a scheduled check may repair by itself; if more differ, it asks."""
+    verify: bool = True
+    """Whether full copies and first loads are proved before anybody sees them: MySQL digests the
+    rows in the very state that is read, Spark what was written to a branch; main moves to it only
+    if they agree. Costs about another read."""
 
 
 class ColumnRule(Section):
@@ -232,6 +236,8 @@ class TableSection(Section):
     """The same for this table: ``auto``, ``ask`` or ``off``."""
     repair_limit: int | None = Field(default=None, ge=1)
     """How many rows a scheduled check may repair by itself; if more differ, it asks."""
+    verify: bool | None = None
+    """Whether this table's full copies and its first load are proved before anybody sees them."""
     columns: dict[MysqlName, ColumnRule] = {}
     """The columns that need a rule; every other column is mirrored as it is."""
 

@@ -40,6 +40,9 @@ class Receipt:
             out.
         moments: which moment each chunk shows, by number, where there were several; None where the
             load is one statement, and so one moment. See `moments_of`.
+        source_digest: the sum of the rows' digests as MySQL computed it in the states that were
+            read, in hexadecimal; None where it was not asked. A successful load that has one was
+            found equal in the lake before it became visible.
     """
 
     rows: int
@@ -61,6 +64,7 @@ class Receipt:
     read_seconds: float = 0.0
     original_columns: dict[str, int] = field(default_factory=dict[str, int])
     moments: dict[str, Any] | None = None
+    source_digest: str | None = None
 
     @property
     def one_moment(self) -> bool:

@@ -7,14 +7,17 @@ server greets, and is believed whatever it answers. From the first command on, t
 are alike, and bytes are carried both ways unchanged. Capabilities are offered that PyMySQL agreed
 on with the server, and none that would change the form of what follows.
 
+Asked to, it opens a consistent snapshot in that first session and answers one question in it; the
+rows that are read through the session afterwards are of the very same state.
+
 A *braked* carrier counts the rows of each answer to a prepared statement, lets through as many as
 it was allowed, and reads no further from the server meanwhile.
 
 Run as a program with ``-P`` (a neighbour here is called ``types.py``). It reads one line of JSON
-from its standard input, prints one line once the first session stands (an empty list, or what is
-wrong as code and words), and ends when that input closes: with its parent, however the parent dies.
-Braked, its further input is how many rows are allowed so far, one number a line; it prints how many
-are through as they go, and `END` after the last one.
+from its standard input, prints one line once the first session stands (what is wrong as code and
+words; else the session's id, and the answer), and ends when that input closes: with its parent,
+however the parent dies. Braked, its further input is how many rows are allowed so far, one number
+a line; it prints how many are through as they go, and `END` after the last one.
 Only the standard library and PyMySQL: its start is waited for.
 
 Source: MySQL internals, "Connection Phase Packets", "Capabilities Flags".
@@ -64,11 +67,13 @@ def main() -> None:
     listener.listen()
     try:
         first = _log_in(told)
+        answer = _ask(first, told["before"])
     except (pymysql.Error, OSError) as error:
         code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
-        print(json.dumps([code, str(error.args[-1] if error.args else error)]), flush=True)
+        words = str(error.args[-1] if error.args else error)
+        print(json.dumps({"wrong": [code, words]}), flush=True)
         return
-    print("[]", flush=True)
+    print(json.dumps({"session": first.thread_id(), "answer": answer}), flush=True)
     gate = _Gate() if told["braked"] else None
     threading.Thread(target=_serve, args=(listener, told, [first], gate), daemon=True).start()
     for line in sys.stdin:
@@ -101,6 +106,19 @@ def _log_in(told: dict[str, Any]) -> Any:
         # Else the kernel takes megabytes ahead of what is allowed.
         connection._sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _CHUNK)
     return connection
+
+
+def _ask(connection: Any, statements: list[str]) -> list[int | None] | None:
+    """Run settings, and a question in a consistent snapshot that stays open; its row of numbers."""
+    if not statements:
+        return None
+    *settings, question = statements
+    with connection.cursor() as cursor:
+        for setting in settings:
+            cursor.execute(setting)
+        cursor.execute("START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY")
+        cursor.execute(question)
+        return [None if cell is None else int(cell) for cell in cursor.fetchone()]
 
 
 class _Gate:

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import Any
 
 import connectorx
@@ -41,12 +42,26 @@ WITNESS = "w"
 _SERVERS_WORDS = re.compile(r"(MySqlError|DriverError|IoError|CodecError) \{ (.*?) \}", re.DOTALL)
 
 
-def witness(server: SourcePosition, count: str = "0") -> str:
+@dataclass
+class Question:
+    """One row of numbers that is asked for in the state from which rows are then read.
+
+    ``answer`` is filled in before the first row comes.
+    """
+
+    statement: str
+    answer: tuple[int | None, ...] = ()
+
+
+def witness(server: SourcePosition, count: str = "0", session: int | None = None) -> str:
     """SQL of a number that is ``count`` in a session of ours on that server, and -1 in any other.
 
     Proxies, ``init_connect``, ``skip-character-set-client-handshake`` and a balancer behind one
     name can each give a session that is not what was asked for, and would change values silently.
     The conditions are constants to the server: they cost nothing per row.
+
+    Args:
+        session: the server's id of the one session that it must be.
     """
     # MariaDB may read '' as NULL even after sql_mode was emptied (EMPTY_STRING_IS_NULL).
     holds = [
@@ -54,18 +69,21 @@ def witness(server: SourcePosition, count: str = "0") -> str:
         for name, value in SESSION.items()
     ]
     holds.append(f"{server.identified_by} = {quoted_text(server.server)}")
+    if session is not None:
+        holds.append(f"CONNECTION_ID() = {session}")
     return f"IF({' AND '.join(holds)}, {count}, -1)"
 
 
 def read_batches(
     source: SourceConfig,
     database: str,
-    statement: str,
+    statement: str | Callable[[int | None], str],
     batch_rows: int = BATCH_ROWS,
     before: Sequence[str] = (),
     *,
     table: str | None = None,
     braked: bool = False,
+    question: Question | None = None,
     heed: Heed | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The statement's rows, in the order in which they come; at least one batch, maybe empty.
@@ -76,6 +94,8 @@ def read_batches(
     are taken, and all waiting is done here.
 
     Args:
+        statement: or what makes it of the id of the question's session, see `witness`.
+        question: is asked first, in the consistent snapshot (of InnoDB's tables) that is then read.
         batch_rows: how many rows are held at once.
         before: statements that the session runs first, after ours.
         table: what the rows are of, for errors.
@@ -85,11 +105,15 @@ def read_batches(
         SourceError: the server refused it, was lost, or gave what the reader can't take.
     """
     try:
-        with open_route(source, database, braked=braked) as route:
+        asked = (*session_statements(source), question.statement) if question else ()
+        with open_route(source, database, braked=braked, before=asked) as route:
+            if question is not None and route.answer is not None:
+                question.answer = route.answer
+            text = statement if isinstance(statement, str) else statement(route.session)
             # A reader that takes little at a time is none that was lost.
             patient = ("SET SESSION net_write_timeout = 3600",) if route.gate else ()
             first = [*session_statements(source), *patient, *before]
-            stream = _open(route.url, statement, batch_rows, first)
+            stream = _open(route.url, text, batch_rows, first)
             yield from _batches(stream, batch_rows, route.gate, heed or _heedless)
     except BaseException as error:
         # connectorx raises RuntimeError, and its Rust panics are BaseExceptions.

@@ -5,7 +5,8 @@ must not run ahead. The reader takes what the server sends as fast as it can, qu
 bound, and holds the interpreter's lock while it waits for a row. So a limit of rows a second, and
 any other brake, can only be put where the bytes come from: the carrier lets through as many rows as
 it was allowed, and reads no further from the server; we wait for a whole batch to be there, with
-the lock released, before we ask the reader for it.
+the lock released, before we ask the reader for it. And where a question is to be answered from the
+very state that is then read, the carrier asks it in the session that it hands on.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import quote as percent
 
 import pymysql
@@ -44,6 +46,10 @@ class Route:
 
     url: str
     gate: Gate | None
+    session: int | None = None
+    answer: tuple[int | None, ...] | None = None
+    """Of a route with a question: the server's id of the session that it was asked in, and what the
+    server answered; rows of another session are of another state."""
 
 
 class Gate:
@@ -110,18 +116,22 @@ class Gate:
 
 
 @contextmanager
-def open_route(source: SourceConfig, database: str, *, braked: bool = False) -> Iterator[Route]:
+def open_route(
+    source: SourceConfig, database: str, *, braked: bool = False, before: Sequence[str] = ()
+) -> Iterator[Route]:
     """A way for the reader while the block runs.
 
     Args:
         braked: whether the reader must be kept from running ahead, without a rate too.
+        before: settings of a session, and last a question of one row of numbers: asked in the
+            consistent snapshot that the reader's one session then reads.
 
     Raises:
         SourceError: no TLS, or a certificate that does not stand its check.
     """
     name = percent(database, safe="")
     braked = braked or source.rows_per_second is not None
-    if source.tls == "off" and not braked:
+    if source.tls == "off" and not braked and not before:
         user = percent(source.user, safe="")
         secret = percent(source.password.get_secret_value(), safe="")
         # Else the reader asks a server on this machine for its socket's path, and goes there
@@ -143,17 +153,25 @@ def open_route(source: SourceConfig, database: str, *, braked: bool = False) -> 
             bufsize=0,
         )
         try:
-            _start_carrier(child, source, database, path, braked=braked)
+            told = _start_carrier(child, source, database, path, braked=braked, before=before)
             url = f"mysql://carried:x@localhost/{name}?prefer_socket=false&socket={percent(path)}"
-            yield Route(url, Gate(child, source) if braked else None)
+            answer = tuple(told["answer"]) if before else None
+            session = int(told["session"]) if before else None
+            yield Route(url, Gate(child, source) if braked else None, session, answer)
         finally:
             child.kill()
             child.communicate()
 
 
 def _start_carrier(
-    child: subprocess.Popen[bytes], source: SourceConfig, database: str, path: str, *, braked: bool
-) -> None:
+    child: subprocess.Popen[bytes],
+    source: SourceConfig,
+    database: str,
+    path: str,
+    *,
+    braked: bool,
+    before: Sequence[str],
+) -> dict[str, Any]:
     assert child.stdin is not None  # noqa: S101 (pipes were asked for)
     assert child.stdout is not None  # noqa: S101
     told = {
@@ -161,12 +179,15 @@ def _start_carrier(
         "socket": path,
         "database": database,
         "braked": braked,
+        "before": list(before),
     }
     child.stdin.write(json.dumps(told).encode() + b"\n")
     answer = child.stdout.readline()
-    wrong = json.loads(answer) if answer else [0, "the process that carries the rows ended at once"]
-    if wrong:
-        raise source_error(pymysql.OperationalError(*wrong), source)
+    ended = {"wrong": [0, "the process that carries the rows ended at once"]}
+    found: dict[str, Any] = json.loads(answer) if answer else ended
+    if "wrong" in found:
+        raise source_error(pymysql.OperationalError(*found["wrong"]), source)
+    return found
 
 
 def told_of(source: SourceConfig) -> dict[str, str | int | bool | None]:

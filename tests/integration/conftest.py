@@ -152,6 +152,8 @@ def write_config(
         "lake": {"warehouse": "lake"},
         "ledger": {"url": "sqlite:///ledger.db"},
         "privacy": {"hash_key": "${env:TEST_HASH_KEY}"},
+        # It costs a query of Spark a load: `test_verified` and the crashes turn it on.
+        "defaults": {"verify": False},
         "sources": {
             "s": {
                 "host": "127.0.0.1",

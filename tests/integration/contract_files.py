@@ -25,6 +25,7 @@ def write_contract(
         "lake": {"warehouse": "lake"},
         "ledger": {"url": "sqlite:///ledger.db"},
         "privacy": {"hash_key": "${env:TEST_HASH_KEY}"},
+        "defaults": {"verify": False},
         **sections,
         "sources": {
             "s": {

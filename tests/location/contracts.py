@@ -35,6 +35,7 @@ def write_contracts(folder: Path, port: int, databases: dict[str, Any]) -> Path:
         "version": 1,
         "lake": {"warehouse": "lake"},
         "ledger": {"url": "sqlite:///ledger.db", "wait": "4s"},
+        "defaults": {"verify": False},
         "sources": {
             "s": {
                 "host": "127.0.0.1",

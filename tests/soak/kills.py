@@ -18,6 +18,7 @@ KINDS = {
 # Of a hundred rounds. A JVM takes seconds to come back, so fewer of those.
 WEIGHTS = {"step": 40, "run": 25, "tree": 8, "jvm": 7, "server": 10, "connection": 10}
 # Passed by the tables that are named, and not by others.
+ONLY_PROVED = "cities"
 ONLY_RELOADS = "reload.looked_up"
 TABLES = ("orders", "visits", "clicks", "cities")
 FRESH = "fresh"
@@ -64,6 +65,8 @@ def _kill(rng: Random, kind: str, point: str) -> Kill:
         table, act = "orders", "reload"
     elif failpoint.startswith("chunks."):
         table = FRESH
+    elif failpoint.startswith("branch."):
+        table, act = ONLY_PROVED, "sync"
     elif failpoint.startswith("fold") and table == "orders" and rng.random() < 0.4:
         failpoint += ":2"  # clean's fold, after deduped's
     # What is asked of MySQL is asked in the first part of a sync.

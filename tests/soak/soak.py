@@ -49,7 +49,7 @@ CONTRACTS: dict[str, dict[str, Any]] = {
     },
     "visits": {"mode": "append", "cursor": "created_at", "overlap": "5s"},
     "clicks": {"mode": "append", "key": ["id"], "cursor": "id", "overlap_keys": 200},
-    "cities": {"mode": "full", "key": ["id"]},
+    "cities": {"mode": "full", "key": ["id"], "verify": True},
 }
 FRESH_CONTRACT = {"mode": "incremental", "key": ["id"], "cursor": "modified_at", "overlap": "5s"}
 FRESH_SCHEMA = (

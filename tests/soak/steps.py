@@ -10,6 +10,7 @@ from typing import Any
 from pyiceberg.table import Table
 
 from mirrorlake.config import TableContract
+from mirrorlake.lake.branches import history
 from mirrorlake.lake.catalog import Identifier, Lake
 from mirrorlake.lake.commit import FOLDED, LOAD_ID, snapshot_property
 
@@ -18,6 +19,7 @@ STEPS = (
     "window created",
     "attempt pending",
     "files written",
+    "on a branch, not published",
     "committed, not recorded",
     "recorded, not folded",
     "deduped folded, not recorded",
@@ -36,6 +38,9 @@ LEFT_BY = {
     "chunks.recorded": ("files written",),
     "reload.looked_up": ("files written",),
     "commit.before": ("files written",),
+    "branch.made": ("files written",),
+    "branch.committed": ("on a branch, not published",),
+    "branch.proved": ("on a branch, not published",),
     "commit.after": ("committed, not recorded",),
     "ledger.success": ("recorded, not folded",),
     "fold.before": ("recorded, not folded",),
@@ -104,9 +109,11 @@ class Watcher:
 
     def _of_pending(self, load_id: str) -> str:
         for table in self.raw_tables():
+            shown = {snapshot.snapshot_id for snapshot in history(table)}
             for snapshot in table.snapshots():
                 if snapshot_property(snapshot, LOAD_ID) == load_id:
-                    return "committed, not recorded"
+                    visible = snapshot.snapshot_id in shown
+                    return "committed, not recorded" if visible else "on a branch, not published"
             data = Path(table.location().removeprefix("file://")) / "data"
             if any(data.rglob(f"{load_id}-*.parquet")):
                 return "files written"

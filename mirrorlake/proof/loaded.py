@@ -1,0 +1,187 @@
+"""A load proved before anybody sees it: what MySQL digested in the very states that were read,
+beside what stands in the lake on a branch.
+
+MySQL's side was asked in the session, and in the consistent snapshot, from which the rows were then
+read. So the two agree whatever changes meanwhile, unless a row was lost, doubled or changed on its
+way. Rows are compared by the forms of `mirrorlake.proof.forms`, which the loads don't use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pymysql.connections import Connection
+
+from mirrorlake.config import SourceConfig, TableContract
+from mirrorlake.errors import ProofError
+from mirrorlake.lake.catalog import Identifier
+from mirrorlake.ledger import Load
+from mirrorlake.mysql.connect import read_position
+from mirrorlake.mysql.introspect import Column, SourceTable
+from mirrorlake.proof.compare import Cut, candidates, cut_for, read_lake, read_source
+from mirrorlake.proof.differences import Difference, compare_counts, compare_rows
+from mirrorlake.proof.mirror import LakeSide
+from mirrorlake.proof.ranges import NOTHING, Range, Tally, ordered_column, plan_grid
+from mirrorlake.proof.rows import RowForm, row_form
+from mirrorlake.proof.scope import ALL
+from mirrorlake.proof.source import SourceSide, read_bounds, read_packet
+from mirrorlake.proof.target import Mirror, Target
+from mirrorlake.spark import spark_errors
+
+MOST = 20
+"""So many rows that differ are looked for, in as many chunks as it takes."""
+_CHUNK = "mirror_chunk_"
+
+
+@dataclass(frozen=True)
+class Unseen:
+    """A load as it stands on a branch.
+
+    Attributes:
+        identifier, snapshot: the raw table, and the branch's head.
+        fields: the raw table's columns with their Iceberg types.
+        chunks: of each chunk by number, its condition in MySQL, and its rows and digest there.
+    """
+
+    contract: TableContract
+    source: SourceConfig
+    table: SourceTable
+    identifier: Identifier
+    snapshot: int
+    load: Load
+    rows: RowForm
+    chunks: Mapping[int, tuple[str, Tally]]
+
+    @property
+    def key(self) -> tuple[Column, ...]:
+        return tuple(self.table.column(name) for name in self.contract.key)
+
+
+@dataclass(frozen=True)
+class LoadSide(LakeSide):
+    """The lake's statements over the rows of one load alone, each with its chunk's number."""
+
+    load_id: str = ""
+
+    @property
+    def name(self) -> str:
+        # Files are named after their load, attempt and chunk.
+        found = f"regexp_extract(_file, '{self.load_id}-[0-9]+-([0-9]+)', 1)"
+        told = f"*, coalesce(try_cast({found} AS INT), -1) AS {_CHUNK}"
+        where = f"_mirror_load = '{self.load_id}'"
+        at = f"{self.identifier.sql} VERSION AS OF {self.snapshot}"
+        return f"(SELECT {told} FROM {at} WHERE {where})"  # noqa: S608
+
+
+def load_form(
+    connection: Connection[Any],
+    table: SourceTable,
+    contract: TableContract,
+    fields: Mapping[str, str],
+    originals: str,
+) -> RowForm:
+    """The form of a load's rows.
+
+    Args:
+        fields: the raw table's columns with their Iceberg types.
+        originals: the name of its column of original texts.
+
+    Raises:
+        TypeRefused: a column has no form.
+        ProofError: a column of the raw table has another type than its form is made for.
+    """
+    hidden = {name.casefold() for name in contract.excluded}
+    columns = [c for c in table.columns if c.name.casefold() not in hidden]
+    rows = row_form(columns, originals in fields, read_packet(connection))
+    for cell in rows.cells:
+        if fields.get(cell.name) != cell.iceberg:
+            raise ProofError(
+                f"table {contract.name}: column {cell.name} is {fields.get(cell.name)} in raw, and "
+                f"the proof compares {cell.iceberg}",
+                table=contract.name,
+                column=cell.name,
+                next_step="`verify: false` loads it without a proof; please report this",
+            )
+    return rows
+
+
+def prove_loaded(spark: Any, unseen: Unseen) -> dict[int, tuple[Tally, Tally]]:
+    """The chunks whose rows or digests differ, with MySQL's side and the lake's; none if the load
+    is proved. What stands in files of no chunk is number -1.
+
+    Raises:
+        LakeError: Spark, the catalog or the storage failed.
+    """
+    side = _lake_side(unseen, "")
+    with spark_errors(unseen.contract.name):
+        lake = side.read_groups(spark, side.groups_sql(_CHUNK))
+    source = {number: tally for number, (_, tally) in unseen.chunks.items()}
+    pairs = {n: (source.get(n, NOTHING), lake.get(n, NOTHING)) for n in sorted({*source, *lake})}
+    return {number: pair for number, pair in pairs.items() if pair[0] != pair[1]}
+
+
+def find_differences(
+    connection: Connection[Any], spark: Any, unseen: Unseen, numbers: Sequence[int]
+) -> list[Difference]:
+    """The first rows of these chunks that differ between the branch and MySQL as it is now.
+
+    MySQL may have moved on since the load: they are what to look at, not the verdict.
+    """
+    found: list[Difference] = []
+    for number in numbers:
+        if number not in unseen.chunks or len(found) >= MOST:
+            break
+        with spark_errors(unseen.contract.name):
+            found += _differences_of(connection, spark, unseen, number)
+    return found[:MOST]
+
+
+def _differences_of(
+    connection: Connection[Any], spark: Any, unseen: Unseen, number: int
+) -> list[Difference]:
+    source = SourceSide(unseen.table, unseen.rows, unseen.key, unseen.chunks[number][0])
+    lake = _lake_side(unseen, f"{_CHUNK} = {number}")
+    target = Target(
+        contract=unseen.contract,
+        source=unseen.source,
+        table=unseen.table,
+        key=unseen.key,
+        rows=unseen.rows,
+        mirror=Mirror(unseen.identifier, unseen.snapshot, unseen.load),
+        scope=ALL,
+        position=read_position(connection),
+    )
+    cut = _cut(connection, target, source)
+    digests = read_source(connection, target, source, cut)
+    digests.lake = read_lake(spark, lake, cut, ())
+    keys = sorted(candidates(connection, spark, target, (source, lake), cut, digests).keys)[:MOST]
+    read = source.read_rows if target.key else source.read_by_digest
+    ours, theirs = read(connection, keys), lake.read_rows(spark, keys)
+    compare = compare_rows if target.key else None
+    return [
+        difference
+        for key in keys
+        for difference in (
+            compare(unseen.rows, target.key_names, ours.get(key, []), theirs.get(key, []))
+            if compare
+            else compare_counts(unseen.rows, ours.get(key, []), theirs.get(key, []))
+        )
+    ]
+
+
+def _cut(connection: Connection[Any], target: Target, side: SourceSide) -> Cut:
+    column = ordered_column(target.key)
+    rule = target.contract.column_rule(column.name) if column else None
+    if column is None or (rule is not None and rule.pii is not None):
+        return cut_for(target, None)
+    bounds = read_bounds(connection, side, column, side.where) or (0, 0)
+    return cut_for(target, plan_grid(column, Range(), *bounds, target.table.estimated_rows))
+
+
+def _lake_side(unseen: Unseen, where: str) -> LoadSide:
+    keys = SourceSide(unseen.table, unseen.rows, unseen.key, "").key_forms
+    return LoadSide(
+        unseen.identifier, unseen.snapshot, unseen.rows, keys, where, unseen.load.load_id
+    )

@@ -1,0 +1,273 @@
+"""Loads that are proved before they are visible: published if every row is as MySQL said, kept on a
+branch and never shown if not; whatever changes in MySQL meanwhile.
+
+Faults are planted in the way of the rows, between the server's answer and the files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from mirrorlake import chunk, extract, verified
+from mirrorlake.demo.embedded import EmbeddedServer
+from mirrorlake.demo.oracle import compare_table
+from mirrorlake.errors import CommitConflict, NotProved
+from mirrorlake.lake.branches import list_branches
+from mirrorlake.lake.catalog import Identifier
+from mirrorlake.lake.commit import LOAD_ID
+from mirrorlake.mysql import read
+from mirrorlake.mysql.connect import session
+from mirrorlake.recover import recover_table
+from mirrorlake.sync import Engine
+from tests.integration.conftest import lake_rows
+
+TABLES: dict[str, dict[str, Any]] = {
+    "copies": {"mode": "full", "key": ["id"], "verify": True},
+    "firsts": {"mode": "append", "key": ["id"], "cursor": "id", "verify": True},
+    "plain": {"mode": "full", "verify": True},
+}
+COLUMNS = "v VARCHAR(20), d DOUBLE, z DATETIME, n DECIMAL(20,3), b BLOB"
+ROWS = "(NULL, -0e0, '0000-00-00', NULL, ''), ('', 0, '2024-05-01', 1.5, x'00ff'), ('a ', 1e300, NULL, 0, NULL)"
+
+
+@pytest.fixture
+def engine(engine_for: Callable[..., Engine], sql: Callable[..., Any]) -> Engine:
+    for table in ("copies", "firsts"):
+        sql(f"CREATE TABLE {table} (id INT AUTO_INCREMENT PRIMARY KEY, {COLUMNS})")
+    sql(f"CREATE TABLE plain ({COLUMNS})")
+    for table in TABLES:
+        sql(f"INSERT INTO {table} (v, d, z, n, b) VALUES {ROWS}")
+    return engine_for(TABLES)
+
+
+def raw(engine: Engine, table: str) -> Identifier:
+    contract = engine.config.table(table)
+    with session(engine.config.sources["s"], contract.database) as connection:
+        return engine.plan(contract, connection).raw
+
+
+def assert_exact(engine: Engine, server: EmbeddedServer, database: str, table: str) -> None:
+    contract = engine.config.table(table)
+    deduped = engine.lake.load(Identifier(contract.namespaces.deduped, table))
+    with server.admin() as admin:
+        verdict = compare_table(admin, database, table, contract.key, deduped)
+    assert verdict.equal, verdict.describe()
+
+
+def test_copies_and_first_loads_are_proved_and_published(
+    engine: Engine, sql: Callable[..., Any], server: EmbeddedServer, database: str
+) -> None:
+    for table in TABLES:
+        engine.sync(engine.config.table(table))
+        sql(f"INSERT INTO {table} (v) VALUES ('late'), (NULL)", f"DELETE FROM {table} WHERE v = ''")
+        if table != "firsts":
+            engine.sync(engine.config.table(table))
+            assert_exact(engine, server, database, table)
+        name = engine.config.table(table).name
+        for load in engine.ledger.successful_loads(name):
+            assert load.receipt is not None
+            assert load.receipt.source_digest is not None
+        assert set(list_branches(engine.lake, raw(engine, table))) == {"main"}
+    engine.sync(engine.config.table("firsts"))  # a live window: visible at once, not yet proved
+    live = engine.ledger.successful_loads(engine.config.table("firsts").name)[-1]
+    assert live.receipt is not None
+    assert (live.window.kind, live.receipt.source_digest) == ("live", None)
+
+
+def test_an_empty_table_and_one_that_became_empty(
+    engine_for: Callable[..., Engine],
+    sql: Callable[..., Any],
+    server: EmbeddedServer,
+    database: str,
+) -> None:
+    sql("CREATE TABLE e (id INT PRIMARY KEY, v TEXT)")
+    engine = engine_for({"e": {"mode": "full", "key": ["id"], "verify": True}})
+    contract = engine.config.table("e")
+    engine.sync(contract)
+    sql("INSERT INTO e VALUES (1, 'a')")
+    engine.sync(contract)
+    assert_exact(engine, server, database, "e")
+    sql("DELETE FROM e")
+    engine.sync(contract, accept_smaller=True)
+    assert_exact(engine, server, database, "e")
+
+
+def lose(rows: pa.Table) -> pa.Table:
+    return rows.slice(1)
+
+
+def double(rows: pa.Table) -> pa.Table:
+    return pa.concat_tables([rows, rows.slice(0, 1)])
+
+
+def alter(column: str, values: list[Any]) -> Callable[[pa.Table], pa.Table]:
+    def altered(rows: pa.Table) -> pa.Table:
+        number = rows.schema.get_field_index(column)
+        return rows.set_column(number, rows.field(number), pa.array(values, rows[column].type))
+
+    return altered
+
+
+FAULTS: dict[str, tuple[Callable[[pa.Table], pa.Table], str]] = {
+    "a lost row": (lose, "missing"),
+    "a doubled row": (double, "second row"),
+    "-0.0": (alter("d", [0.0, 0.0, 1e300]), "`d` does not match"),
+    "NULL for ''": (alter("v", [None, None, "a "]), "`v` does not match"),
+    "a trailing space": (alter("v", [None, "", "a"]), "`v` does not match"),
+    "empty bytes": (alter("b", [None, b"\0\xff", None]), "`b` does not match"),
+}
+
+
+@pytest.mark.parametrize(
+    "faults", [["a lost row", "NULL for ''"], pytest.param(list(FAULTS), marks=pytest.mark.full)]
+)
+def test_what_is_not_as_mysql_said_is_never_shown(
+    faults: list[str],
+    engine: Engine,
+    server: EmbeddedServer,
+    database: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    contract, name = engine.config.table("copies"), raw(engine, "copies")
+    engine.sync(contract)
+    before = lake_rows(engine, name.namespace, name.name)
+    honest, branches = chunk._exact, set[str]()
+    for plant, words in (FAULTS[fault] for fault in faults):
+        with monkeypatch.context() as patch:
+            patch.setattr(chunk, "_exact", lambda *told, plant=plant: plant(honest(*told)))
+            with pytest.raises(NotProved) as caught:
+                engine.load(contract)
+        error = caught.value
+        branches.add(error.branch)
+        assert any(words in line for line in error.differences), error.differences
+        assert error.branch in str(error)
+        assert "'a '" not in str(error)  # no values where they are logged
+        assert not error.retryable
+        failed = engine.ledger.last_load(contract.name)
+        assert failed is not None
+        assert failed.state == "errored"
+        assert lake_rows(engine, name.namespace, name.name) == before
+    heads = list_branches(engine.lake, name)
+    assert set(heads) == {"main", *branches}
+    assert len(branches) == len(faults)
+    # The next copy is as it must be; the branches can still be looked at, with their files.
+    engine.sync(contract)
+    assert_exact(engine, server, database, "copies")
+    recover_table(engine, contract, timedelta(hours=1))
+    table = engine.lake.load(name)
+    assert table is not None
+    kept = table.scan(snapshot_id=heads[error.branch]).to_arrow()
+    assert failed.load_id in kept["_mirror_load"].to_pylist()
+    recover_table(engine, contract, timedelta(0))
+    assert set(list_branches(engine.lake, name)) == {"main"}
+    assert_exact(engine, server, database, "copies")
+
+
+def test_a_first_load_of_which_every_row_is_lost(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    contract = engine.config.table("firsts")
+    monkeypatch.setattr(chunk, "_gathered", lambda batches: iter(list(batches)[:0]))
+    with pytest.raises(NotProved, match="3 rows in MySQL and 0 in the lake"):
+        engine.sync(contract)
+    table = engine.lake.load(raw(engine, "firsts"))
+    assert table is not None
+    assert table.current_snapshot() is None
+
+
+def test_the_digest_is_of_the_very_state_that_is_read(
+    engine: Engine,
+    sql: Callable[..., Any],
+    database: str,
+    server: EmbeddedServer,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Rows change after the digest and before the read: neither may see it, or both must."""
+    contract = engine.config.table("copies")
+    honest = read.open_route
+
+    @contextmanager
+    def disturbed(*args: Any, **options: Any) -> Iterator[Any]:
+        with honest(*args, **options) as route:
+            if route.answer is not None:
+                sql("UPDATE copies SET v = 'moved'", "DELETE FROM copies LIMIT 1")
+            yield route
+
+    with monkeypatch.context() as patch:
+        patch.setattr(read, "open_route", disturbed)
+        engine.sync(contract)
+    assert len(lake_rows(engine, contract.namespaces.deduped, "copies")) == 3
+    engine.sync(contract)
+    assert_exact(engine, server, database, "copies")
+
+
+def test_main_that_moved_without_a_load_is_built_upon_anew(
+    engine: Engine, server: EmbeddedServer, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    contract = engine.config.table("copies")
+    engine.sync(contract)
+    honest, proved = verified._prove, list[int]()
+
+    def moving(verifying: Any, branch: str, snapshot: int, chunks: Any) -> None:
+        honest(verifying, branch, snapshot, chunks)
+        proved.append(snapshot)
+        table = engine.lake.load(raw(engine, "copies"))
+        assert table is not None
+        if len(proved) == 1:
+            table.append(table.scan().to_arrow().slice(0, 0), {"moved-by": "maintenance"})
+
+    monkeypatch.setattr(verified, "_prove", moving)
+    engine.sync(contract)
+    assert len(proved) == 2
+    assert set(list_branches(engine.lake, raw(engine, "copies"))) == {"main"}
+    assert_exact(engine, server, database, "copies")
+
+
+def test_main_that_another_load_moved_is_a_conflict(
+    engine: Engine, server: EmbeddedServer, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    contract = engine.config.table("copies")
+    engine.sync(contract)
+    honest = verified._prove
+
+    def moving(*told: Any) -> None:
+        honest(*told)
+        table = engine.lake.load(raw(engine, "copies"))
+        assert table is not None
+        table.append(table.scan().to_arrow().slice(0, 0), {LOAD_ID: "of another run"})
+
+    with monkeypatch.context() as patch:
+        patch.setattr(verified, "_prove", moving)
+        with pytest.raises(CommitConflict):
+            engine.load(contract)
+    assert set(list_branches(engine.lake, raw(engine, "copies"))) == {"main"}
+
+
+def test_a_load_of_several_chunks_names_the_one_that_differs(
+    engine: Engine, sql: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sql("INSERT INTO firsts (v) SELECT seq FROM seq_1_to_400")
+    monkeypatch.setattr(extract, "ROWS_PER_CHUNK", 100)
+    honest = chunk._exact
+
+    def plant(plan: Any, *rest: Any) -> pa.Table:
+        rows = honest(plan, *rest)
+        return lose(rows) if plan.number == 1 else rows
+
+    contract = engine.config.table("firsts")
+    with monkeypatch.context() as patch:
+        patch.setattr(chunk, "_exact", plant)
+        with pytest.raises(NotProved, match="1 of its chunks differ") as caught:
+            engine.sync(contract)
+    assert len(caught.value.differences) == 1
+    engine.sync(contract)
+    [load] = engine.ledger.successful_loads(contract.name)
+    assert load.receipt is not None
+    assert load.receipt.rows == 403
+    assert load.receipt.moments is not None
