@@ -148,7 +148,7 @@ def ensure_raw_table(
     day = schema.find_field(DAY)
     spec = PartitionSpec(PartitionField(day.field_id, 1000, IdentityTransform(), DAY))
     columns = json.dumps(version.columns, ensure_ascii=False)
-    table = _ensure(lake, identifier, schema, spec, {OF: source_table, COLUMNS: columns})
+    table = create_table(lake, identifier, schema, spec, {OF: source_table, COLUMNS: columns})
     there = {field.name for field in table.schema().fields}
     missing = [f for f in schema.fields if f.name == ORIGINAL and f.name not in there]
     if missing:
@@ -168,7 +168,7 @@ def ensure_current_table(
         LakeError: a column of it has another type than asked for.
     """
     order = SortOrder(*(_ascending(schema, name) for name in key))
-    table = _ensure(lake, identifier, schema, UNPARTITIONED_PARTITION_SPEC, _CURRENT, order)
+    table = create_table(lake, identifier, schema, UNPARTITIONED_PARTITION_SPEC, _CURRENT, order)
     lacking = {k: v for k, v in _CURRENT.items() if k not in table.properties}
     if lacking:
         with lake.translated(identifier), table.transaction() as transaction:
@@ -212,7 +212,7 @@ def _other_type(
     )
 
 
-def _ensure(
+def create_table(
     lake: Lake,
     identifier: Identifier,
     schema: Schema,
@@ -220,6 +220,7 @@ def _ensure(
     properties: dict[str, str],
     order: SortOrder = UNSORTED_SORT_ORDER,
 ) -> Table:
+    """The table as it is, or made so, with the properties that all tables of the lake share."""
     found = lake.load(identifier)
     if found is not None:
         return found

@@ -1,0 +1,206 @@
+"""What one snapshot changes: its rows beside the table's, key by key.
+
+Of each key the table knows its row, the snapshot in which that changed last (``c``), and, where the
+newest snapshots lack it, since which one (``m``, in the side table of missing keys). So the row was
+seen, unchanged, in every snapshot from ``c`` on until ``m``, or until the newest. That is all that
+is needed to take any snapshot at any time:
+
+- the newest: a row that differs, or was missing, changes in it; a key that it lacks is missing
+  since it;
+- one that comes late (``k``; ``n`` is the next one after it): where it interrupts ``c … m``, the row
+  changed in ``n`` instead; where it extends that to the left, in ``k``; where it lies behind it,
+  its row is the newest there is, and is missing since ``n``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date
+from typing import TYPE_CHECKING
+
+from mirrorlake.snapshots.shape import SNAPSHOT, SnapshotTable
+from mirrorlake.snapshots.state import State
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+ADDED, CHANGED, REMOVED = "added", "changed", "removed"
+KIND, WAS, SINCE, COPIES = "_kind", "_was", "_since", "_copies"
+"""What becomes of a key; since which snapshot it was missing, and is; how often it came."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Which rows are compared.
+
+    Attributes:
+        number: the snapshot's.
+        state: what the table held before.
+        floor: the first day inside the newest snapshot's window; None: any.
+    """
+
+    number: int
+    state: State
+    floor: date | None
+
+    @property
+    def next(self) -> int | None:
+        """The snapshot right after a late one; None for the newest."""
+        return self.state.after(self.number)
+
+
+def unique_rows(rows: DataFrame, table: SnapshotTable) -> DataFrame:
+    """One row per key: the key, the other columns as ``_row``, and how many there were.
+
+    Where they are several, the greatest by day, then column by column: any two readings of the
+    snapshot choose the same one.
+    """
+    from pyspark.sql import functions as f
+
+    packed = f.expr(f"struct({', '.join(table.others)})" if table.others else "struct(1 AS `1`)")
+    if table.duplicates == "resolved":
+        chosen = f.max_by(packed, f.expr(table.order_sql()))
+    else:
+        chosen = f.first(packed)
+    return rows.groupBy(*(f.expr(name) for name in table.key_sql)).agg(
+        chosen.alias("_row"), f.count("*").alias(COPIES)
+    )
+
+
+def compare_rows(
+    source: DataFrame,
+    target: DataFrame,
+    missing: DataFrame | None,
+    table: SnapshotTable,
+    asked: Asked,
+) -> DataFrame:
+    """Every key whose row, or whose being missing, changes.
+
+    Args:
+        source: the snapshot's rows by `unique_rows`.
+        target: the table's rows that may have one of the same keys.
+        missing: the side table of missing keys (key, `WAS`), or None if it is empty.
+
+    Returns:
+        One row per key: the table's columns as they become, `SNAPSHOT`, `KIND` (`ADDED`,
+        `CHANGED`, `REMOVED`; ``same`` where the row stays), `WAS`, `SINCE` (since which snapshot it
+        was and becomes missing, NULL: not), `COPIES`. Keys that came several times are there
+        although they may not change.
+    """
+    joined = _joined(source, target, missing, table)
+    differs = table.differs_sql("_new", "_old")
+    judged = joined.selectExpr(
+        "*", f"CASE WHEN _new IS NULL OR _old IS NULL THEN NULL ELSE ({differs}) END AS _differs"
+    )
+    kind, snapshot, since, taken = _judge(table, asked)
+    columns = [
+        f"IF(_taken, _new.{name}, _old.{name}) AS {name}"
+        for name in (*table.key_sql, *table.others)
+    ]
+    return (
+        judged.selectExpr("*", f"{kind} AS {KIND}", f"{snapshot} AS {SNAPSHOT}")
+        .selectExpr("*", f"{since} AS {SINCE}", f"{taken} AS _taken")
+        .selectExpr(*columns, SNAPSHOT, KIND, WAS, SINCE, f"coalesce({COPIES}, 1L) AS {COPIES}")
+        .where(f"{KIND} <> 'same' OR NOT ({WAS} <=> {SINCE}) OR {COPIES} > 1")
+    )
+
+
+def folded_rows(
+    source: DataFrame,
+    target: DataFrame,
+    missing: DataFrame | None,
+    table: SnapshotTable,
+    asked: Asked,
+) -> DataFrame:
+    """The rows as they are afterwards, unchanged ones too: what replaces the target's."""
+    joined = _joined(source, target, missing, table)
+    differs = table.differs_sql("_new", "_old")
+    judged = joined.selectExpr(
+        "*", f"CASE WHEN _new IS NULL OR _old IS NULL THEN NULL ELSE ({differs}) END AS _differs"
+    )
+    kind, snapshot, _, taken = _judge(table, asked)
+    columns = [
+        f"IF(_taken, _new.{name}, _old.{name}) AS {name}"
+        for name in (*table.key_sql, *table.others)
+    ]
+    return (
+        judged.selectExpr("*", f"{kind} AS {KIND}", f"{snapshot} AS {SNAPSHOT}")
+        .selectExpr("*", f"{taken} AS _taken")
+        .where(f"{KIND} <> '{REMOVED}'")
+        .selectExpr(*columns, SNAPSHOT)
+    )
+
+
+def _joined(
+    source: DataFrame, target: DataFrame, missing: DataFrame | None, table: SnapshotTable
+) -> DataFrame:
+    """Per key: ``_new``, ``_old`` (NULL where there is none), ``_c``, `WAS`, `COPIES`."""
+    keys = list(table.key)
+    new = source.selectExpr(
+        *table.key_sql,
+        f"struct({', '.join((*table.key_sql, *_fields(table)))}) AS _new",
+        COPIES,
+    )
+    old = target.selectExpr(
+        *table.key_sql,
+        f"struct({', '.join((*table.key_sql, *table.others))}) AS _old",
+        f"{SNAPSHOT} AS _c",
+    )
+    joined = new.join(old, keys, "full_outer")
+    if missing is None:
+        return joined.selectExpr("*", f"CAST(NULL AS BIGINT) AS {WAS}")
+    return joined.join(missing.select(*table.key_sql, WAS), keys, "left")
+
+
+def _fields(table: SnapshotTable) -> list[str]:
+    return [f"_row.{name} AS {name}" for name in table.others]
+
+
+def _judge(table: SnapshotTable, asked: Asked) -> tuple[str, str, str, str]:
+    """SQL of `KIND`, of the snapshot in which the row changed last, of `SINCE` (which may use
+    `KIND`), and of whether the row becomes the snapshot's."""
+    if asked.next is None:
+        return _judge_newest(table, asked.number)
+    return _judge_late(table, asked)
+
+
+def _judge_newest(table: SnapshotTable, number: int) -> tuple[str, str, str, str]:
+    gone = "same" if table.missing == "kept" else REMOVED
+    kind = (
+        f"CASE WHEN _old IS NULL THEN '{ADDED}' WHEN _new IS NULL THEN '{gone}' "
+        f"WHEN _differs OR {WAS} IS NOT NULL THEN '{CHANGED}' ELSE 'same' END"
+    )
+    snapshot = f"IF({kind} IN ('{ADDED}', '{CHANGED}'), {number}L, _c)"
+    lacking = f"coalesce({WAS}, {number}L)" if table.missing == "kept" else "CAST(NULL AS BIGINT)"
+    since = f"IF(_new IS NULL, {lacking}, CAST(NULL AS BIGINT))"
+    return kind, snapshot, since, f"{KIND} IN ('{ADDED}', '{CHANGED}')"
+
+
+def _judge_late(table: SnapshotTable, asked: Asked) -> tuple[str, str, str, str]:
+    k, n = asked.number, f"{asked.next}L"
+    # A row of a day that has left the window since is not taken; it takes the key's row along.
+    inside = "TRUE"
+    if asked.floor is not None and table.day is not None:
+        day = table.day_sql("_new.")
+        inside = f"coalesce({day} >= DATE'{asked.floor}', TRUE)"
+    same = "(_new IS NOT NULL AND NOT _differs)"
+    # Not seen since before k, and seen again in k with another row, or after k's predecessor too.
+    behind = f"(_old IS NOT NULL AND {WAS} IS NOT NULL AND {WAS} <= {n})"
+    anew = f"({behind} AND _new IS NOT NULL AND NOT ({WAS} = {n} AND NOT _differs))"
+    later = f"(_old IS NOT NULL AND NOT {behind} AND _c < {k}L AND NOT {same})"
+    earlier = f"(_old IS NOT NULL AND NOT {behind} AND _c > {k}L AND {same} AND _c = {n})"
+    add = f"(_old IS NULL AND {inside})" if table.missing == "kept" else "FALSE"
+    kind = (
+        f"CASE WHEN {add} THEN '{ADDED}' WHEN {anew} THEN IF({inside}, '{CHANGED}', '{REMOVED}') "
+        f"WHEN {later} OR {earlier} THEN '{CHANGED}' ELSE 'same' END"
+    )
+    snapshot = (
+        f"CASE WHEN _old IS NULL OR {anew} THEN {k}L WHEN {later} THEN {n} "
+        f"WHEN {earlier} THEN {k}L ELSE _c END"
+    )
+    lacks = f"({behind} AND _new IS NULL AND {WAS} = {n})"
+    since = (
+        f"CASE WHEN {add} OR ({anew} AND {inside}) THEN {n} "
+        f"WHEN {anew} THEN CAST(NULL AS BIGINT) WHEN {lacks} THEN {k}L ELSE {WAS} END"
+    )
+    return kind, snapshot, since, f"(_old IS NULL OR {anew})"

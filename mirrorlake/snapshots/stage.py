@@ -1,0 +1,191 @@
+"""Writing a fold on a branch: the rows in one of three ways, and the two side tables.
+
+Nothing of it is seen by a reader before main is moved to the branch. The side tables have no branch:
+a version of them counts only if the published version of the rows names it.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from contextlib import contextmanager
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date
+from typing import TYPE_CHECKING
+
+from pyiceberg.table import Table
+
+from mirrorlake.lake.catalog import Identifier, Lake, as_sql_identifier
+from mirrorlake.lake.commit import head_of
+from mirrorlake.snapshots.cells import LISTED, Difference, cells_sql
+from mirrorlake.snapshots.changes import ADDED, CHANGED, KIND, REMOVED, SINCE, WAS
+from mirrorlake.snapshots.shape import SNAPSHOT, SnapshotTable, before_sql, days_sql
+from mirrorlake.snapshots.state import State
+from mirrorlake.snapshots.tables import MISSED_FIRST, align, ensure_cells, ensure_missing
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+BRANCH = "mirror_fold_"
+"""What the names of staging branches begin with."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A branch that a fold writes on."""
+
+    spark: SparkSession
+    lake: Lake
+    table: SnapshotTable
+    branch: str
+
+    @property
+    def sql(self) -> str:
+        """The branch, as Spark takes it."""
+        return f"{self.table.identifier.sql}.{as_sql_identifier('branch_' + self.branch)}"
+
+    def read(self) -> DataFrame:
+        return self.spark.table(self.sql)
+
+
+def new_branch() -> str:
+    return f"{BRANCH}{uuid.uuid4().hex[:12]}"
+
+
+def append_rows(stage: Stage, rows: DataFrame, number: int) -> None:
+    """The first snapshot: all of its rows."""
+    names = [as_sql_identifier(name) for name, _ in stage.table.columns]
+    written = rows.selectExpr(*names, f"CAST({number} AS BIGINT) AS {SNAPSHOT}")
+    written.writeTo(stage.sql).append()
+
+
+def merge_rows(
+    stage: Stage,
+    changes: DataFrame,
+    slots: int,
+    days: Sequence[date | None] | None,
+    *,
+    listed: bool,
+) -> None:
+    """The rows that change, merge-on-read, in one commit; none where there is none.
+
+    ``days`` are those that the table's rows of these keys may be of. If ``listed``, the changed
+    cells are named too, so that other rows are dropped before the join.
+    """
+    table = stage.table
+    put = changes.where(f"{KIND} IN ('{ADDED}', '{CHANGED}', '{REMOVED}')")
+    on = [f"t.{name} = s.{name}" for name in table.key_sql]
+    if days is not None:
+        on.append(days_sql(table, days, "t."))
+    if listed:
+        cells = put.selectExpr(f"{table.cell_sql(slots)} AS cell").distinct().limit(LISTED + 1)
+        found = [row.cell for row in cells.collect()]
+        if len(found) <= LISTED:
+            on.append(cells_sql(table, slots, found, "t."))
+    columns = [*(as_sql_identifier(name) for name, _ in table.columns), SNAPSHOT]
+    with _view(put) as name:
+        stage.spark.sql(
+            f"MERGE INTO {stage.sql} t USING {name} s ON {' AND '.join(on)} "
+            f"WHEN MATCHED AND s.{KIND} = '{REMOVED}' THEN DELETE "
+            f"WHEN MATCHED THEN UPDATE SET {', '.join(f't.{c} = s.{c}' for c in columns)} "
+            f"WHEN NOT MATCHED AND s.{KIND} <> '{REMOVED}' THEN INSERT ({', '.join(columns)}) "
+            f"VALUES ({', '.join(f's.{c}' for c in columns)})"
+        )
+
+
+def replace_rows(stage: Stage, rows: DataFrame, days: Sequence[date | None] | None) -> None:
+    """All rows of some days (of the table for None), in one commit."""
+    from pyspark.sql import functions as f
+
+    which = "TRUE" if days is None else days_sql(stage.table, days)
+    names = [as_sql_identifier(name) for name, _ in stage.table.columns]
+    rows.select(*names, SNAPSHOT).writeTo(stage.sql).overwrite(f.expr(which))
+
+
+def drop_days(stage: Stage, floor: date) -> None:
+    """Days before ``floor`` leave, by metadata alone: a day is a partition."""
+    which = before_sql(stage.table, floor)
+    stage.spark.sql(f"DELETE FROM {stage.sql} WHERE {which}")  # noqa: S608
+
+
+# --- beside ---------------------------------------------------------------------------------------
+
+
+def read_missing(
+    spark: SparkSession, table: SnapshotTable, version: int | None
+) -> DataFrame | None:
+    """The keys that the newest snapshots lack: key, ``missed_day``, `WAS`; None if there are
+    none."""
+    if version is None:
+        return None
+    keys = ", ".join(table.key_sql)
+    return spark.sql(
+        f"SELECT {keys}, missed_day, {MISSED_FIRST} AS {WAS} "  # noqa: S608
+        f"FROM {table.missing_rows.sql} VERSION AS OF {version}"
+    )
+
+
+def write_missing(stage: Stage, state: State, changes: DataFrame) -> int | None:
+    """Write which keys became missing, or are not any more; the side table's version."""
+    table, spark, lake = stage.table, stage.spark, stage.lake
+    ensure_missing(lake, table)
+    if not align(lake, table.missing_rows, state.missing):
+        spark.sql(f"DELETE FROM {table.missing_rows.sql} WHERE TRUE")  # noqa: S608
+    moved = changes.where(f"NOT ({WAS} <=> {SINCE})").selectExpr(
+        *table.key_sql, f"{table.day_sql()} AS missed_day", f"{SINCE} AS {MISSED_FIRST}"
+    )
+    on = " AND ".join(f"t.{name} = s.{name}" for name in table.key_sql)
+    columns = [*table.key_sql, "missed_day", MISSED_FIRST]
+    with _view(moved) as name:
+        spark.sql(
+            f"MERGE INTO {table.missing_rows.sql} t USING {name} s ON {on} "
+            f"WHEN MATCHED AND s.{MISSED_FIRST} IS NULL THEN DELETE "
+            f"WHEN MATCHED THEN UPDATE SET t.{MISSED_FIRST} = s.{MISSED_FIRST}, "
+            "t.missed_day = s.missed_day "
+            f"WHEN NOT MATCHED AND s.{MISSED_FIRST} IS NOT NULL THEN INSERT "
+            f"({', '.join(columns)}) VALUES ({', '.join(f's.{c}' for c in columns)})"
+        )
+    return head_of(lake, table.missing_rows)
+
+
+def write_cells(stage: Stage, state: State, difference: Difference) -> int | None:
+    """Keep a snapshot's digests; the side table's version."""
+    from pyspark.sql import functions as f
+
+    table, lake = stage.table, stage.lake
+    ensure_cells(lake, table)
+    there = align(lake, table.cells, state.cells if difference.known else None)
+    deltas = difference.deltas.coalesce(1).sortWithinPartitions("cell")
+    if difference.known:
+        deltas.writeTo(table.cells.sql).append()
+    elif there:
+        deltas.writeTo(table.cells.sql).append()
+    else:
+        deltas.writeTo(table.cells.sql).overwrite(f.lit(True))
+    return head_of(lake, table.cells)
+
+
+@contextmanager
+def _view(rows: DataFrame) -> Iterator[str]:
+    name = f"mirror_{uuid.uuid4().hex}"
+    rows.createOrReplaceTempView(name)
+    try:
+        yield name
+    finally:
+        rows.sparkSession.catalog.dropTempView(name)
+
+
+def seal(lake: Lake, identifier: Identifier, branch: str, properties: dict[str, str]) -> int:
+    """One more snapshot on a branch, which adds nothing but what it says of itself; its id."""
+    table = lake.load(identifier)
+    assert table is not None
+    with lake.translated(identifier), table.transaction() as transaction:
+        update = transaction.update_snapshot(snapshot_properties=properties, branch=branch)
+        with update.fast_append():
+            pass
+    return _head_of_branch(table.refresh(), branch)
+
+
+def _head_of_branch(table: Table, branch: str) -> int:
+    return table.metadata.refs[branch].snapshot_id
