@@ -31,6 +31,16 @@ FAILPOINTS = (
     "fold.recorded",
     "clean.committed",
 )
+OF_SNAPSHOTS = (
+    "snapshot.before",
+    "snapshot.rows",
+    "snapshot.staged",
+    "snapshot.sealed",
+    "snapshot.published",
+    "maintain.compacted",
+    "maintain.expired",
+)
+"""Those on the way of a snapshot, which no sync passes."""
 
 _passed: Counter[str] = Counter()
 

@@ -34,7 +34,7 @@ class Difference:
 
     Attributes:
         cells: its digests by cell, cached.
-        deltas: what to add to the kept digests, cached.
+        deltas: what to add to the kept digests, kept too.
         listed: the cells of keys that differ; None if they are too many to name.
         days: the days that differ; None without a day column.
         count: how many cells of keys differ, and there are.
@@ -65,7 +65,6 @@ class Difference:
 
     def drop(self) -> None:
         """Free what is cached."""
-        self.deltas.unpersist()
         self.cells.unpersist()
 
 
@@ -90,7 +89,8 @@ def compare_cells(
     known = state.trusted and state.cells is not None and state.columns == columns_of(table)
     cells = cells_of(rows, table, state.slots).persist()
     deltas = _deltas(cells, _kept(spark, table, state)) if known else cells
-    deltas = deltas.persist()
+    # Not a cache: Spark would make that anew once the kept digests are written to.
+    deltas = deltas.localCheckpoint() if known else deltas
     keys = deltas.where("cell >= 0 OR cell = -2")
     differing = keys.count()
     totals, there = _totals(cells)
@@ -109,9 +109,7 @@ def _totals(cells: DataFrame) -> tuple[Totals, int]:
     return Totals(**{name: int(found[name]) for name in _SUMS}), found["cells"]
 
 
-def _days(
-    deltas: DataFrame, table: SnapshotTable, slots: int
-) -> tuple[date | None, ...] | None:
+def _days(deltas: DataFrame, table: SnapshotTable, slots: int) -> tuple[date | None, ...] | None:
     if table.day is None:
         return None
     if table.in_days:

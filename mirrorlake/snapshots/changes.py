@@ -7,9 +7,9 @@ is needed to take any snapshot at any time:
 
 - the newest: a row that differs, or was missing, changes in it; a key that it lacks is missing
   since it;
-- one that comes late (``k``; ``n`` is the next one after it): where it interrupts ``c … m``, the row
-  changed in ``n`` instead; where it extends that to the left, in ``k``; where it lies behind it,
-  its row is the newest there is, and is missing since ``n``.
+- one that comes late (``k``; ``n`` is the next one after it): where it interrupts ``c … m``, the
+  row changed in ``n`` instead; where it extends that to the left, in ``k``; where it lies behind
+  it, its row is the newest there is, and is missing since ``n``.
 """
 
 from __future__ import annotations

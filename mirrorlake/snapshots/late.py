@@ -6,6 +6,7 @@ dropped with its day since, the table does not know it any more; the version bef
 
 from __future__ import annotations
 
+from datetime import date
 from typing import TYPE_CHECKING
 
 from pyiceberg.table import Table
@@ -40,22 +41,23 @@ def without_gone(
     for drop in state.taken:
         # The first of the newer snapshots that were folded when the days were dropped.
         known = [t.id for t in state.taken if t.order < drop.order and t.id > number]
-        if drop.before is None or not known:
+        if drop.before is None or drop.floor is None or not known:
             continue
         _check_there(table, rows, drop, number)
-        gone = _gone(spark, table, drop, min(known))
+        gone = _gone(spark, table, drop, drop.floor, min(known))
         kept = changes.where(added).join(gone, list(table.key), "left_anti")
         changes = changes.where(f"NOT ({added})").unionByName(kept.select(*changes.columns))
     return changes
 
 
-def _gone(spark: SparkSession, table: SnapshotTable, drop: Taken, first: int) -> DataFrame:
+def _gone(
+    spark: SparkSession, table: SnapshotTable, drop: Taken, floor: date, first: int
+) -> DataFrame:
     """The keys that left in a drop, and were seen in ``first`` or later before."""
-    assert drop.floor is not None
     keys = ", ".join(table.key_sql)
     rows = spark.sql(
         f"SELECT {keys} FROM {table.identifier.sql} VERSION AS OF {drop.before} "  # noqa: S608
-        f"WHERE {before_sql(table, drop.floor)}"
+        f"WHERE {before_sql(table, floor)}"
     )
     missing = read_missing(spark, table, drop.missing)
     if missing is None:
@@ -64,9 +66,7 @@ def _gone(spark: SparkSession, table: SnapshotTable, drop: Taken, first: int) ->
     return both.where(f"{WAS} IS NULL OR {WAS} > {first}L").select(*table.key_sql)
 
 
-def _check_there(
-    table: SnapshotTable, rows: Table | None, drop: Taken, number: int
-) -> None:
+def _check_there(table: SnapshotTable, rows: Table | None, drop: Taken, number: int) -> None:
     if rows is None or rows.snapshot_by_id(drop.before or 0) is None:
         raise LakeError(
             f"table {table.name}: snapshot {number} comes too late: days left the window with "

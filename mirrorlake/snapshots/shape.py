@@ -165,9 +165,7 @@ class SnapshotTable:
         so floats are hashed as their texts, which no two of them share.
         """
         cells = [
-            f"CAST({as_sql_identifier(n)} AS STRING)"
-            if t in _FLOATS
-            else as_sql_identifier(n)
+            f"CAST({as_sql_identifier(n)} AS STRING)" if t in _FLOATS else as_sql_identifier(n)
             for n, t in self.compared
         ]
         nulls = [as_sql_identifier(n) for n, _ in self.compared if n not in self.key]
@@ -223,8 +221,7 @@ def days_sql(table: SnapshotTable, days: Sequence[date | None], of: str = "") ->
 
 def before_sql(table: SnapshotTable, floor: date, of: str = "") -> str:
     """Rows whose day lies before a day; for a partition's column, by metadata alone."""
-    assert table.day is not None
-    return f"{of}{as_sql_identifier(table.day)} < {_moment(table, floor)}"
+    return f"{of}{as_sql_identifier(str(table.day))} < {_moment(table, floor)}"
 
 
 def _runs(days: Sequence[date]) -> list[tuple[date, date]]:

@@ -1,15 +1,14 @@
 """Writing a fold on a branch: the rows in one of three ways, and the two side tables.
 
-Nothing of it is seen by a reader before main is moved to the branch. The side tables have no branch:
-a version of them counts only if the published version of the rows names it.
+Nothing of it is seen by a reader before main is moved to the branch. The side tables have no
+branch: a version of them counts only if the published version of the rows names it.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING
@@ -86,7 +85,7 @@ def merge_rows(
     columns = [*(as_sql_identifier(name) for name, _ in table.columns), SNAPSHOT]
     with _view(put) as name:
         stage.spark.sql(
-            f"MERGE INTO {stage.sql} t USING {name} s ON {' AND '.join(on)} "
+            f"MERGE INTO {stage.sql} t USING {name} s ON {' AND '.join(on)} "  # noqa: S608
             f"WHEN MATCHED AND s.{KIND} = '{REMOVED}' THEN DELETE "
             f"WHEN MATCHED THEN UPDATE SET {', '.join(f't.{c} = s.{c}' for c in columns)} "
             f"WHEN NOT MATCHED AND s.{KIND} <> '{REMOVED}' THEN INSERT ({', '.join(columns)}) "
@@ -139,7 +138,7 @@ def write_missing(stage: Stage, state: State, changes: DataFrame) -> int | None:
     columns = [*table.key_sql, "missed_day", MISSED_FIRST]
     with _view(moved) as name:
         spark.sql(
-            f"MERGE INTO {table.missing_rows.sql} t USING {name} s ON {on} "
+            f"MERGE INTO {table.missing_rows.sql} t USING {name} s ON {on} "  # noqa: S608
             f"WHEN MATCHED AND s.{MISSED_FIRST} IS NULL THEN DELETE "
             f"WHEN MATCHED THEN UPDATE SET t.{MISSED_FIRST} = s.{MISSED_FIRST}, "
             "t.missed_day = s.missed_day "
@@ -157,9 +156,7 @@ def write_cells(stage: Stage, state: State, difference: Difference) -> int | Non
     ensure_cells(lake, table)
     there = align(lake, table.cells, state.cells if difference.known else None)
     deltas = difference.deltas.coalesce(1).sortWithinPartitions("cell")
-    if difference.known:
-        deltas.writeTo(table.cells.sql).append()
-    elif there:
+    if difference.known or there:
         deltas.writeTo(table.cells.sql).append()
     else:
         deltas.writeTo(table.cells.sql).overwrite(f.lit(True))
@@ -178,8 +175,7 @@ def _view(rows: DataFrame) -> Iterator[str]:
 
 def seal(lake: Lake, identifier: Identifier, branch: str, properties: dict[str, str]) -> int:
     """One more snapshot on a branch, which adds nothing but what it says of itself; its id."""
-    table = lake.load(identifier)
-    assert table is not None
+    table = lake.catalog.load_table(identifier.path)
     with lake.translated(identifier), table.transaction() as transaction:
         update = transaction.update_snapshot(snapshot_properties=properties, branch=branch)
         with update.fast_append():

@@ -18,6 +18,7 @@ from mirrorlake.lake.tables import create_table, current_schema, iceberg_type
 from mirrorlake.snapshots.shape import SNAPSHOT, SnapshotTable
 
 MISSED_FIRST = "missed_first"
+_WIDER = "Types are widened from int to long, float to double and to more digits, no other way"
 TARGET_BYTES = 128 * 2**20
 _MERGE_ON_READ = {f"write.{verb}.mode": "merge-on-read" for verb in ("merge", "update", "delete")}
 _ROWS = {
@@ -65,7 +66,7 @@ def _refuse_other(
     for name, kind in wanted.items():
         if name in there and there[name] != kind and not can_widen(there[name], kind):
             words = f"is {there[name]} in the lake, and {kind} in the contract"
-            raise _refused(table, name, words, "Only int → long, float → double and longer decimals")
+            raise _refused(table, name, words, _WIDER)
 
 
 def _refused(table: SnapshotTable, column: str, words: str, step: str) -> SchemaError:
