@@ -21,6 +21,7 @@ from mirrorlake.ledger.records import (
     Repair,
     Window,
 )
+from mirrorlake.ledger.snapshots import FileRecord, SnapshotRecord
 from mirrorlake.ledger.store import Ledger
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "MOVING",
     "Alert",
     "ChunkedLoad",
+    "FileRecord",
     "Hold",
     "Lease",
     "Ledger",
@@ -38,5 +40,6 @@ __all__ = [
     "Proof",
     "Receipt",
     "Repair",
+    "SnapshotRecord",
     "Window",
 ]

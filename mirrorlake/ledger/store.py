@@ -19,9 +19,10 @@ from mirrorlake.ledger.proofs import Proofs
 from mirrorlake.ledger.records import Lease
 from mirrorlake.ledger.repairs import Repairs
 from mirrorlake.ledger.reports import Reports
+from mirrorlake.ledger.snapshots import Snapshots
 
 
-class Ledger(Loads, Chunks, Folds, Holds, Alerts, Marks, Proofs, Repairs, Reports):
+class Ledger(Loads, Chunks, Folds, Holds, Alerts, Marks, Proofs, Repairs, Reports, Snapshots):
     """One row per window, one per attempt of its load, one lease per table.
 
     Raises:

@@ -1,0 +1,167 @@
+"""Looking: where a table lands, and which of its snapshots a run may take."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from mirrorlake.config import Config, SnapshotConfig, TableContract
+from mirrorlake.errors import LandingError
+from mirrorlake.landing.columns import LandedSchema, parse_schema
+from mirrorlake.landing.find import (
+    Landed,
+    Manifest,
+    check_chunks,
+    first_day,
+    is_complete,
+    list_landed,
+)
+from mirrorlake.landing.layout import TableFolder, folder_of
+from mirrorlake.landing.records import Reading
+from mirrorlake.landing.store import Store, open_store
+from mirrorlake.ledger import Ledger, SnapshotRecord
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A snapshot that is complete and was not published: a run may take it."""
+
+    id: int
+    fingerprint: str
+    attempts: int
+
+
+@dataclass(frozen=True)
+class Looked:
+    """What one look at a table's landing found.
+
+    Attributes:
+        ready: by id.
+        arriving: ids that are not complete yet.
+        refused: ids that can't be taken as they stand, with the reason.
+        strange: names that are nobody's.
+        files: how many names were listed.
+    """
+
+    ready: tuple[Ready, ...]
+    arriving: tuple[int, ...]
+    refused: dict[int, str]
+    strange: tuple[str, ...]
+    files: int
+
+
+@dataclass(frozen=True)
+class Place:
+    """One table's place in its landing."""
+
+    contract: TableContract
+    store: Store
+    folder: TableFolder
+    settings: SnapshotConfig
+
+    def schema(self) -> LandedSchema:
+        """The columns that its schema file tells.
+
+        Raises:
+            LandingError: the file is not there, or can't be read.
+            SchemaError: it tells no columns, or not the contract's.
+        """
+        path = self.folder.schema_path
+        if self.store.entry(path) is None:
+            raise LandingError(
+                f"table {self.contract.name}: there is no schema {self.store.describe(path)}",
+                table=self.contract.name,
+                next_step="Land it beside the snapshots; docs/snapshots.md shows how it is written",
+            )
+        with self.store.open(path) as stream:
+            return parse_schema(stream.read(), self.store.describe(path), self.contract)
+
+    def reading(self, max_bad: int | None = None) -> Reading:
+        """How its files are read."""
+        settings = self.settings
+        return Reading(
+            store=self.store,
+            table=self.contract.name,
+            format=settings.format,
+            schema=self.schema(),
+            extra_columns=settings.extra_columns,
+            missing_columns=settings.missing_columns,
+            csv_null=settings.csv_null,
+            max_bad=settings.max_bad_records if max_bad is None else max_bad,
+        )
+
+
+def place_of(config: Config, contract: TableContract) -> Place:
+    """Where a table of mode ``snapshot`` lands."""
+    landing, settings = config.landings[contract.source], contract.snapshot
+    if settings is None:
+        raise ValueError(f"table {contract.name} is not kept by snapshots")
+    return Place(contract, open_store(landing), folder_of(contract, landing), settings)
+
+
+def look(place: Place, ledger: Ledger, *, whole: bool = False) -> Looked:
+    """What is new of a table: complete snapshots that were not published, oldest first.
+
+    Lists only the folders of days from ``late`` before the newest known snapshot on, all of them if
+    ``whole``. What is not complete is written down with what was seen of it.
+
+    Raises:
+        LandingError: the landing can't be listed.
+        LedgerError: the ledger can't be used.
+    """
+    table = place.contract.name
+    known = {record.id: record for record in ledger.snapshots(table)}
+    taken = {n: r for n, r in known.items() if r.state in ("landed", "published")}
+    since = None if whole else first_day(taken, place.settings.late)
+    listing = list_landed(place.store, place.folder, taken, since)
+    ready = [Ready(n, r.fingerprint, r.attempts) for n, r in taken.items() if r.state == "landed"]
+    arriving: list[int] = []
+    refused: dict[int, str] = {}
+    for number, landed in sorted(listing.new.items()):
+        seen = ledger.see_snapshot(
+            table, number, landed.fingerprint, len(landed.chunks), landed.bytes
+        )
+        if seen.state == "refused":
+            refused[number] = seen.error or ""
+        elif not says_complete(place, landed, ledger, seen):
+            arriving.append(number)
+        elif why := _wrong(place, landed):
+            ledger.refuse_snapshot(table, number, why)
+            refused[number] = why
+        else:
+            ready.append(Ready(number, landed.fingerprint, seen.attempts))
+    for number, count in listing.known.items():
+        if count != taken[number].files:
+            refused[number] = (
+                f"snapshot {number:014d} has {count} files, and was taken with "
+                f"{taken[number].files}: what came later is not taken"
+            )
+    ordered = tuple(sorted(ready, key=lambda one: one.id))
+    return Looked(ordered, tuple(arriving), refused, tuple(listing.strange), listing.files)
+
+
+def says_complete(place: Place, landed: Landed, ledger: Ledger, seen: SnapshotRecord) -> bool:
+    """Whether a snapshot says that it is complete, or was seen unchanged for long enough."""
+
+    def unchanged(_: Landed) -> timedelta:
+        return ledger.ledger_clock() - seen.changed_at
+
+    settings = place.settings
+    return is_complete(landed, settings.complete, settings.settle, unchanged)
+
+
+def _wrong(place: Place, landed: Landed) -> str:
+    """Why a snapshot that says that it is complete is not; '' where it is."""
+    try:
+        check_chunks(place.store, landed, manifest_of(place, landed))
+    except LandingError as error:
+        if error.retryable:
+            raise
+        return str(error)
+    return ""
+
+
+def manifest_of(place: Place, landed: Landed) -> Manifest | None:
+    """What a snapshot's manifest says, where its contract asks for one and it is there."""
+    wanted = place.settings.complete == "manifest" and landed.manifest is not None
+    return readmanifest_of(place.store, landed.manifest) if wanted and landed.manifest else None

@@ -1,0 +1,226 @@
+"""Snapshots that landed: when each was seen, of which files it is, and what became of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Literal, TypeAlias
+
+import sqlalchemy as sa
+
+from mirrorlake.errors import LedgerError
+from mirrorlake.ledger.database import Database
+from mirrorlake.ledger.tables import LANDED_FILES, SNAPSHOTS
+
+SnapshotState: TypeAlias = Literal["arriving", "landed", "published", "refused"]
+
+
+@dataclass(frozen=True)
+class FileRecord:
+    """One file of a snapshot that landed; ``path`` is relative to the landing."""
+
+    path: str
+    bytes: int
+    version: str
+    digest: str
+    rows: int | None = None
+    bad: int = 0
+
+
+@dataclass(frozen=True)
+class SnapshotRecord:
+    """One snapshot of one table.
+
+    Attributes:
+        id: as the path says it.
+        number: the number that it is folded under: the id, or its column's; None before it landed.
+        fingerprint: of its files as they were last seen.
+        digest: over its files' digests, '' before it landed.
+        attempts: how many runs began to take it.
+        rows, bad: records in its files, and malformed ones that were left out; None and 0 where
+            they were not counted.
+        seen_at, changed_at: when its first file was seen, and when its files were last seen to
+            change. Times are UTC.
+    """
+
+    table: str
+    id: int
+    state: SnapshotState
+    number: int | None
+    fingerprint: str
+    digest: str
+    files: int
+    bytes: int
+    rows: int | None
+    bad: int
+    attempts: int
+    seen_at: datetime
+    changed_at: datetime
+    published_at: datetime | None
+    error: str | None
+
+
+class Snapshots:
+    """The snapshots in one ledger; a part of `Ledger`. One row per table and id in a path."""
+
+    _database: Database
+
+    def snapshots(self, table: str) -> list[SnapshotRecord]:
+        """Every snapshot of a table that was ever seen, by id."""
+        query = SNAPSHOTS.select().where(SNAPSHOTS.c.table_name == table).order_by(SNAPSHOTS.c.id)
+        with self._database.read() as connection:
+            return [_record(dict(row)) for row in connection.execute(query).mappings()]
+
+    def snapshot(self, table: str, id: int) -> SnapshotRecord | None:
+        """One snapshot, None where it was never seen."""
+        with self._database.read() as connection:
+            return _read(connection, table, id)
+
+    def see_snapshot(
+        self,
+        table: str,
+        id: int,
+        fingerprint: str,
+        files: int,
+        size: int,
+    ) -> SnapshotRecord:
+        """Write that a snapshot which has not landed was seen so; as new where its files are others
+        than the last time: what was refused is then arriving again."""
+        with self._database.begin() as connection:
+            now = self._database.now(connection)
+            known = _read(connection, table, id)
+            told: dict[str, Any] = {"fingerprint": fingerprint, "files": files, "bytes": size}
+            if known is None:
+                fresh = {"table_name": table, "id": id, "state": "arriving", "digest": "", **told}
+                fresh |= {"seen_at": now, "changed_at": now, "bad": 0, "attempts": 0}
+                connection.execute(SNAPSHOTS.insert().values(fresh))
+            elif known.state in ("arriving", "refused") and known.fingerprint != fingerprint:
+                fresh = {"state": "arriving", "changed_at": now, "error": None, "attempts": 0}
+                connection.execute(SNAPSHOTS.update().where(_is(table, id)).values(**told, **fresh))
+            return _known(connection, table, id)
+
+    def begin_snapshot(self, table: str, id: int) -> None:
+        """A run begins to take a snapshot."""
+        with self._database.begin() as connection:
+            change = SNAPSHOTS.update().where(_is(table, id))
+            connection.execute(change.values(attempts=SNAPSHOTS.c.attempts + 1))
+
+    def land_snapshot(
+        self,
+        table: str,
+        id: int,
+        number: int,
+        digest: str,
+        files: Sequence[FileRecord],
+    ) -> SnapshotRecord:
+        """Write a snapshot as landed, with its files, in place of what was written of it before; a
+        published one stays published."""
+        counted = [file.rows for file in files if file.rows is not None]
+        with self._database.begin() as connection:
+            known = _read(connection, table, id)
+            state = "published" if known and known.state == "published" else "landed"
+            connection.execute(
+                SNAPSHOTS.update()
+                .where(_is(table, id))
+                .values(
+                    state=state,
+                    number=number,
+                    digest=digest,
+                    files=len(files),
+                    bytes=sum(file.bytes for file in files),
+                    rows_read=sum(counted) if len(counted) == len(files) else None,
+                    bad=sum(file.bad for file in files),
+                    error=None,
+                )
+            )
+            mine = sa.and_(LANDED_FILES.c.table_name == table, LANDED_FILES.c.id == id)
+            connection.execute(LANDED_FILES.delete().where(mine))
+            rows = [
+                {
+                    "table_name": table,
+                    "id": id,
+                    "number": at,
+                    "path": file.path,
+                    "bytes": file.bytes,
+                    "version": file.version,
+                    "digest": file.digest,
+                    "rows_read": file.rows,
+                    "bad": file.bad,
+                }
+                for at, file in enumerate(files)
+            ]
+            if rows:
+                connection.execute(LANDED_FILES.insert(), rows)
+            return _known(connection, table, id)
+
+    def landed_files(self, table: str, id: int) -> list[FileRecord]:
+        """The files of a snapshot as they landed, in their order."""
+        mine = sa.and_(LANDED_FILES.c.table_name == table, LANDED_FILES.c.id == id)
+        query = LANDED_FILES.select().where(mine).order_by(LANDED_FILES.c.number)
+        with self._database.read() as connection:
+            return [
+                FileRecord(row.path, row.bytes, row.version, row.digest, row.rows_read, row.bad)
+                for row in connection.execute(query)
+            ]
+
+    def refuse_snapshot(self, table: str, id: int, error: str) -> None:
+        """Write that a snapshot can't be taken as it stands; a published one stays published."""
+        mine = sa.and_(_is(table, id), SNAPSHOTS.c.state != "published")
+        with self._database.begin() as connection:
+            change = SNAPSHOTS.update().where(mine)
+            connection.execute(change.values(state="refused", error=error.replace("\0", "")))
+
+    def publish_snapshots(self, table: str, ids: Iterable[int]) -> None:
+        """Write snapshots as published, now."""
+        with self._database.begin() as connection:
+            now = self._database.now(connection)
+            for one in ids:
+                change = SNAPSHOTS.update().where(_is(table, one))
+                connection.execute(change.values(state="published", published_at=now, error=None))
+
+    def ledger_clock(self) -> datetime:
+        """Now (UTC) by the ledger's clock: what snapshots are timed by."""
+        with self._database.read() as connection:
+            return self._database.now(connection).replace(tzinfo=UTC)
+
+
+def _is(table: str, id: int) -> sa.ColumnElement[bool]:
+    return sa.and_(SNAPSHOTS.c.table_name == table, SNAPSHOTS.c.id == id)
+
+
+def _read(connection: sa.Connection, table: str, id: int) -> SnapshotRecord | None:
+    found = connection.execute(SNAPSHOTS.select().where(_is(table, id))).mappings().first()
+    return None if found is None else _record(dict(found))
+
+
+def _known(connection: sa.Connection, table: str, id: int) -> SnapshotRecord:
+    found = _read(connection, table, id)
+    if found is None:
+        raise LedgerError(
+            f"table {table}: snapshot {id} is not in the ledger",
+            table=table,
+            next_step="Look again: it was not seen, or the ledger was made anew meanwhile",
+        )
+    return found
+
+
+def _record(row: dict[str, Any]) -> SnapshotRecord:
+    published = row["published_at"]
+    return SnapshotRecord(
+        table=row["table_name"],
+        id=row["id"],
+        state=row["state"],
+        number=row["number"],
+        fingerprint=row["fingerprint"],
+        digest=row["digest"],
+        files=row["files"],
+        bytes=row["bytes"],
+        rows=row["rows_read"],
+        bad=row["bad"],
+        attempts=row["attempts"],
+        seen_at=row["seen_at"].replace(tzinfo=UTC),
+        changed_at=row["changed_at"].replace(tzinfo=UTC),
+        published_at=published.replace(tzinfo=UTC) if published else None,
+        error=row["error"],
+    )
