@@ -17,7 +17,7 @@ from mirrorlake.errors import LandingError
 from mirrorlake.landing.find import Landed, Manifest, check_chunks, list_day
 from mirrorlake.landing.frame import count_landed, landed_frame, landing_errors
 from mirrorlake.landing.layout import time_of
-from mirrorlake.landing.look import Place, manifest_of, says_complete
+from mirrorlake.landing.look import Place, manifest_of, says_complete, seen_of
 from mirrorlake.landing.records import Bad, LandedFile, Reading
 from mirrorlake.landing.store import Store, changed, gone
 from mirrorlake.ledger import FileRecord, Ledger, SnapshotRecord
@@ -75,7 +75,7 @@ def take(place: Place, ledger: Ledger, session: Any, number: int) -> Taken:
     """
     table = place.contract.name
     landed = _find(place, number)
-    known = ledger.see_snapshot(table, number, landed.fingerprint, len(landed.chunks), landed.bytes)
+    known = ledger.see_snapshots(table, [seen_of(landed)])[number]
     ledger.begin_snapshot(table, number)
     try:
         return _take(place, ledger, session, landed, known)

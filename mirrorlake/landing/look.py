@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Final
 
 from mirrorlake.config import Config, SnapshotConfig, TableContract
 from mirrorlake.errors import LandingError
@@ -15,11 +16,15 @@ from mirrorlake.landing.find import (
     first_day,
     is_complete,
     list_landed,
+    read_manifest,
 )
 from mirrorlake.landing.layout import TableFolder, folder_of
 from mirrorlake.landing.records import Reading
 from mirrorlake.landing.store import Store, open_store
-from mirrorlake.ledger import Ledger, SnapshotRecord
+from mirrorlake.ledger import Ledger, SeenSnapshot, SnapshotRecord
+
+MOST_READY: Final = 100
+"""So many snapshots of a table are looked into at once."""
 
 
 @dataclass(frozen=True)
@@ -117,14 +122,15 @@ def look(place: Place, ledger: Ledger, *, whole: bool = False) -> Looked:
     ready = [Ready(n, r.fingerprint, r.attempts) for n, r in taken.items() if r.state == "landed"]
     arriving: list[int] = []
     refused: dict[int, str] = {}
+    records = ledger.see_snapshots(table, [seen_of(landed) for landed in listing.new.values()])
     for number, landed in sorted(listing.new.items()):
-        seen = ledger.see_snapshot(
-            table, number, landed.fingerprint, len(landed.chunks), landed.bytes
-        )
+        seen = records[number]
         if seen.state == "refused":
             refused[number] = seen.error or ""
         elif not says_complete(place, landed, ledger, seen):
             arriving.append(number)
+        elif len(ready) >= MOST_READY:
+            continue  # the oldest come first: these are found again when those are taken
         elif why := _wrong(place, landed):
             ledger.refuse_snapshot(table, number, why)
             refused[number] = why
@@ -138,6 +144,11 @@ def look(place: Place, ledger: Ledger, *, whole: bool = False) -> Looked:
             )
     ordered = tuple(sorted(ready, key=lambda one: one.id))
     return Looked(ordered, tuple(arriving), refused, tuple(listing.strange), listing.files)
+
+
+def seen_of(landed: Landed) -> SeenSnapshot:
+    """What the ledger is told of a snapshot that was seen."""
+    return SeenSnapshot(landed.id, landed.fingerprint, len(landed.chunks), landed.bytes)
 
 
 def says_complete(place: Place, landed: Landed, ledger: Ledger, seen: SnapshotRecord) -> bool:
@@ -164,4 +175,4 @@ def _wrong(place: Place, landed: Landed) -> str:
 def manifest_of(place: Place, landed: Landed) -> Manifest | None:
     """What a snapshot's manifest says, where its contract asks for one and it is there."""
     wanted = place.settings.complete == "manifest" and landed.manifest is not None
-    return readmanifest_of(place.store, landed.manifest) if wanted and landed.manifest else None
+    return read_manifest(place.store, landed.manifest) if wanted and landed.manifest else None

@@ -21,7 +21,7 @@ from mirrorlake.ledger.records import (
     Repair,
     Window,
 )
-from mirrorlake.ledger.snapshots import FileRecord, SnapshotRecord
+from mirrorlake.ledger.snapshots import FileRecord, SeenSnapshot, SnapshotRecord
 from mirrorlake.ledger.store import Ledger
 
 __all__ = [
@@ -40,6 +40,7 @@ __all__ = [
     "Proof",
     "Receipt",
     "Repair",
+    "SeenSnapshot",
     "SnapshotRecord",
     "Window",
 ]

@@ -29,6 +29,16 @@ class FileRecord:
 
 
 @dataclass(frozen=True)
+class SeenSnapshot:
+    """What was seen of a snapshot in a landing: how many files, and a hash of what they are."""
+
+    id: int
+    fingerprint: str
+    files: int
+    bytes: int
+
+
+@dataclass(frozen=True)
 class SnapshotRecord:
     """One snapshot of one table.
 
@@ -77,28 +87,32 @@ class Snapshots:
         with self._database.read() as connection:
             return _read(connection, table, id)
 
-    def see_snapshot(
-        self,
-        table: str,
-        id: int,
-        fingerprint: str,
-        files: int,
-        size: int,
-    ) -> SnapshotRecord:
-        """Write that a snapshot which has not landed was seen so; as new where its files are others
-        than the last time: what was refused is then arriving again."""
+    def see_snapshots(self, table: str, seen: Sequence[SeenSnapshot]) -> dict[int, SnapshotRecord]:
+        """Write that snapshots which have not landed were seen so, and tell what is known of each.
+
+        One whose files are others than the last time counts as changed now; if it was refused it is
+        arriving again. What has landed stays as it is.
+        """
         with self._database.begin() as connection:
             now = self._database.now(connection)
-            known = _read(connection, table, id)
-            told: dict[str, Any] = {"fingerprint": fingerprint, "files": files, "bytes": size}
-            if known is None:
-                fresh = {"table_name": table, "id": id, "state": "arriving", "digest": "", **told}
-                fresh |= {"seen_at": now, "changed_at": now, "bad": 0, "attempts": 0}
-                connection.execute(SNAPSHOTS.insert().values(fresh))
-            elif known.state in ("arriving", "refused") and known.fingerprint != fingerprint:
-                fresh = {"state": "arriving", "changed_at": now, "error": None, "attempts": 0}
-                connection.execute(SNAPSHOTS.update().where(_is(table, id)).values(**told, **fresh))
-            return _known(connection, table, id)
+            mine = SNAPSHOTS.c.table_name == table
+            rows = connection.execute(SNAPSHOTS.select().where(mine)).mappings()
+            known = {row["id"]: _record(dict(row)) for row in rows}
+            fresh = [one for one in seen if one.id not in known]
+            if fresh:
+                same = {"table_name": table, "state": "arriving", "digest": "", "bad": 0}
+                same |= {"attempts": 0, "seen_at": now, "changed_at": now}
+                connection.execute(SNAPSHOTS.insert(), [{**vars(one), **same} for one in fresh])
+            for one in seen:
+                before = known.get(one.id)
+                waits = before is not None and before.state in ("arriving", "refused")
+                if before is not None and waits and before.fingerprint != one.fingerprint:
+                    told = {"state": "arriving", "changed_at": now, "error": None, "attempts": 0}
+                    change = SNAPSHOTS.update().where(_is(table, one.id))
+                    connection.execute(change.values(**vars(one), **told))
+            wanted = {one.id for one in seen}
+            rows = connection.execute(SNAPSHOTS.select().where(mine)).mappings()
+            return {row["id"]: _record(dict(row)) for row in rows if row["id"] in wanted}
 
     def begin_snapshot(self, table: str, id: int) -> None:
         """A run begins to take a snapshot."""
