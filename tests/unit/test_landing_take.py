@@ -260,4 +260,3 @@ def test_only_new_days_are_listed(tmp_path: Path) -> None:
     assert (again.ready, again.files) == ((), 16)
     place = landing.place
     assert list_landed(place.store, place.folder, (), date(2026, 1, 5)).files == 8
-
