@@ -22,7 +22,7 @@ import pyarrow.compute as _compute
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.schema import Schema
 
-from mirrorlake.lake.tables import ORIGINAL, current_schema
+from mirrorlake.lake.tables import DELETED_AT, ORIGINAL, current_schema
 from mirrorlake.layers import Layer, clean_layer, deduped_layer
 from mirrorlake.mysql.introspect import Column
 from mirrorlake.plan import TablePlan
@@ -48,15 +48,15 @@ class Broken:
 
 def build_schema(plan: TablePlan, layer: Layer) -> pa_checks.DataFrameSchema:
     """The schema of deduped or clean, as `deduped_layer` and `clean_layer` name its columns."""
-    types = arrow_types(
-        current_schema([(n, t) for n, t, _ in layer.columns], layer.original is not None)
-    )
+    types = arrow_types(current_schema(layer.stored, layer.original is not None))
     exact = {e.name: e for e in plan.columns}
     with_originals = layer.original is not None
     columns = {
         name: _column(plan, layer, exact[name], types[name], with_originals)
         for name, _, _ in layer.columns
     }
+    if layer.flags:
+        columns[DELETED_AT] = pa_checks.Column(pd.ArrowDtype(types[DELETED_AT]), nullable=True)
     whole: list[pa_checks.Check] = []
     if with_originals:
         columns[ORIGINAL] = pa_checks.Column(pd.ArrowDtype(types[ORIGINAL]), nullable=True)

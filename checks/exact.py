@@ -39,10 +39,18 @@ def judge_exact(engine: Engine, contract: TableContract) -> Told:
     if report.verdict == "different":
         count = len(report.differences) + report.unlooked
         words = f"{count} rows differ between MySQL and the lake"
-        if contract.repair == "auto" and count <= contract.repair_limit:
-            done = repair_table(engine, contract, report.ask, found=(report, evidence))
+        auto = contract.repair == "auto"
+        gone = sum(key.gone for key in report.keys)
+        # Deletes are what `deletes` of the contract is about: the sweep needs no other word.
+        sweeps = contract.repair == "ask" and gone > 0
+        if (auto and count <= contract.repair_limit) or (sweeps and gone <= contract.repair_limit):
+            found = (report, evidence)
+            done = repair_table(engine, contract, report.ask, found=found, only_deletes=not auto)
             metadata |= _repaired(done)
-            words = f"{count} rows differed ({done.why}) and were read again: now {done.outcome}"
+            words = f"{count} rows differed ({done.why}); now {done.outcome}: {done.rows} were read"
+            words += f" again, {done.gone} were gone from MySQL"
+            if done.outcome != "equal" and contract.repair == "ask":
+                metadata["repair it by"] = _command(contract, report)
             passed = done.outcome == "equal"
             return passed, metadata, words, dg.AssetCheckSeverity.ERROR
         if contract.repair != "off":

@@ -9,10 +9,19 @@ from typing import TYPE_CHECKING
 from pydantic import SecretStr
 
 from mirrorlake.lake.catalog import Identifier, Lake, as_sql_identifier
-from mirrorlake.lake.tables import DELETED, KEY, ORIGINAL, SEQ, has_original
+from mirrorlake.lake.tables import (
+    DELETED,
+    DELETED_AT,
+    KEY,
+    LOADED_AT,
+    ORIGINAL,
+    SEQ,
+    has_original,
+)
 from mirrorlake.layers import (
     GONE,
     Layer,
+    flags,
     original_of,
     same_value,
     spark_type,
@@ -25,7 +34,7 @@ from mirrorlake.privacy import keyed_hash
 from mirrorlake.spark import LazySpark
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession, WindowSpec
 
 
 @dataclass(frozen=True)
@@ -66,6 +75,10 @@ def _latest_of(
     spark: SparkSession, plan: TablePlan, loads: Sequence[Load], lake: Lake
 ) -> DataFrame:
     rows = _observed(spark, plan, loads, lake)
+    if plan.contract.deletes == "ignore":
+        rows = rows.where(f"NOT {GONE}")
+    if flags(plan):
+        return _flagged(rows, plan)
     return _latest(rows, plan) if len(loads) > 1 and plan.key else rows
 
 
@@ -74,6 +87,8 @@ def _without_known(rows: DataFrame, known: DataFrame, plan: TablePlan) -> DataFr
     columns = [(e.name, e.iceberg) for e in plan.columns] + [(GONE, "boolean")]
     if has_original(plan.columns):
         columns.append((ORIGINAL, "list"))
+    if flags(plan):
+        columns.append((DELETED_AT, "timestamptz"))
     same = " AND ".join(same_value(name, kind) for name, kind in columns)
     from pyspark.sql import functions as f
 
@@ -107,6 +122,8 @@ def _raw_rows(
         for e in plan.columns
     ]
     columns += [SEQ, f"{DELETED} AS {GONE}"]
+    if flags(plan):
+        columns.append(f"CASE WHEN {DELETED} THEN {LOADED_AT} END AS {DELETED_AT}")
     if has_original(plan.columns):
         columns.append(original_or_none(there))
     if plan.keeps_aliases:
@@ -127,12 +144,37 @@ def _latest(rows: DataFrame, plan: TablePlan) -> DataFrame:
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
+    return _first(rows, Window.partitionBy(*_key_parts(plan)).orderBy(f.desc(SEQ)))
+
+
+def _key_parts(plan: TablePlan) -> list[Column]:
+    """What rows of one key share."""
+    from pyspark.sql import functions as f
+
     key = [KEY] if plan.keeps_aliases else [as_sql_identifier(k) for k in plan.key]
     unplaced = () if plan.keeps_aliases else unplaced_key(plan)
-    parts = [f.col(k) for k in key] + [f.expr(original_of(name)) for name in unplaced]
-    by_key = Window.partitionBy(*parts).orderBy(f.desc(SEQ))
-    ranked = rows.withColumn("_mirror_rank", f.row_number().over(by_key))
+    return [f.col(k) for k in key] + [f.expr(original_of(name)) for name in unplaced]
+
+
+def _first(rows: DataFrame, order: WindowSpec) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    ranked = rows.withColumn("_mirror_rank", f.row_number().over(order))
     return ranked.where("_mirror_rank = 1").drop("_mirror_rank")
+
+
+def _flagged(rows: DataFrame, plan: TablePlan) -> DataFrame:
+    """One row a key: its latest row, flagged with the first tombstone after it; of a key that has
+    none among these, its latest tombstone, which flags the row that the layer holds."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as f
+
+    by_key = Window.partitionBy(*_key_parts(plan))
+    alive = f.max(f.expr(f"CASE WHEN NOT {GONE} THEN {SEQ} END")).over(by_key)
+    later = f"CASE WHEN {GONE} AND {SEQ} > coalesce(_mirror_alive, 0) THEN {DELETED_AT} END"
+    rows = rows.withColumn("_mirror_alive", alive)
+    rows = rows.withColumn(DELETED_AT, f.min(f.expr(later)).over(by_key)).drop("_mirror_alive")
+    return _first(rows, by_key.orderBy(GONE, f.desc(SEQ)))
 
 
 def _aliases(spark: SparkSession, plan: TablePlan, rows: DataFrame, folding: Folding) -> DataFrame:
@@ -177,6 +219,8 @@ def _projected(
     ]
     if layer.original:
         columns.append(f"{layer.original} AS {ORIGINAL}")
+    if layer.flags:
+        columns.append(DELETED_AT)
     return rows.selectExpr(*columns, GONE)
 
 

@@ -19,10 +19,12 @@ from mirrorlake.failpoint import failpoint
 from mirrorlake.lake.catalog import Identifier, as_sql_identifier
 from mirrorlake.lake.commit import FOLDED, was_overtaken
 from mirrorlake.lake.tables import (
+    DELETED_AT,
     KEY,
     ORIGINAL,
     TARGET_BYTES,
     current_schema,
+    drop_column,
     ensure_current_table,
     has_original,
 )
@@ -113,9 +115,18 @@ def _fold_layer(
     table = ensure_current_table(
         folding.lake,
         layer.identifier,
-        current_schema([(n, t) for n, t, _ in layer.columns], layer.original is not None),
+        current_schema(layer.stored, layer.original is not None),
         plan.key,
     )
+    setting, was = f"deletes {layer.identifier}", "remove"
+    if table.current_snapshot() is not None:
+        was = folding.ledger.definition(setting) or was
+    other = was != plan.contract.deletes
+    if other:
+        # What the layer holds was made by another rule.
+        anew = True
+        if not layer.flags:
+            table = drop_column(folding.lake, layer.identifier, DELETED_AT)
     head = table.current_snapshot()
     empty = head is None
     before = folding.ledger.folded_loads(plan.name, layer.name)
@@ -136,6 +147,8 @@ def _fold_layer(
                 _merge(spark, plan, layer, changes, todo, folding)
     failpoint("fold.committed")
     folding.ledger.record_folds(plan.name, layer.name, todo.held)
+    if other:
+        folding.ledger.record_definition(setting, plan.contract.deletes)
     failpoint("fold.recorded")
     if todo.loads and not empty:
         compact_if_due(folding.spark.get(), folding.lake, layer.identifier)

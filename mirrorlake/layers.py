@@ -8,7 +8,7 @@ from pydantic import SecretStr
 
 from mirrorlake.errors import ConfigError
 from mirrorlake.lake.catalog import Identifier, as_sql_identifier
-from mirrorlake.lake.tables import ORIGINAL, has_original
+from mirrorlake.lake.tables import DELETED_AT, ORIGINAL, has_original
 from mirrorlake.plan import TablePlan
 from mirrorlake.privacy import HASHABLE, mask_sql
 
@@ -19,12 +19,27 @@ GONE = "_mirror_gone"
 @dataclass(frozen=True)
 class Layer:
     """One table that is folded into: its columns as (name in the lake, Iceberg type, SQL over
-    raw)."""
+    raw).
+
+    ``flags``: rows that MySQL deleted stay, and say when they were found gone.
+    """
 
     name: str
     identifier: Identifier
     columns: tuple[tuple[str, str, str], ...]
     original: str | None
+    flags: bool = False
+
+    @property
+    def stored(self) -> list[tuple[str, str]]:
+        """Name and Iceberg type of every column but the originals."""
+        own = [(name, kind) for name, kind, _ in self.columns]
+        return [*own, *([(DELETED_AT, "timestamptz")] if self.flags else [])]
+
+    @property
+    def names(self) -> list[str]:
+        """Every column, the originals last."""
+        return [name for name, _ in self.stored] + ([ORIGINAL] if self.original else [])
 
 
 def check_rules(plan: TablePlan, hash_key: SecretStr | None) -> None:
@@ -54,14 +69,19 @@ def deduped_layer(plan: TablePlan) -> Layer:
     """All columns that were read, as they are."""
     columns = tuple((e.name, e.iceberg, as_sql_identifier(e.name)) for e in plan.columns)
     original = as_sql_identifier(ORIGINAL) if has_original(plan.columns) else None
-    return Layer("deduped", plan.deduped, columns, original)
+    return Layer("deduped", plan.deduped, columns, original, flags(plan))
 
 
 def clean_layer(plan: TablePlan) -> Layer:
     """The columns that people may see, by the contract's rules."""
     columns = (clean_column(e.name, e.iceberg, plan.rules.get(e.name)) for e in plan.columns)
     shown = tuple(column for column in columns if column is not None)
-    return Layer("clean", plan.clean, shown, _shown_originals(plan))
+    return Layer("clean", plan.clean, shown, _shown_originals(plan), flags(plan))
+
+
+def flags(plan: TablePlan) -> bool:
+    """Whether rows that MySQL deleted stay, with a flag."""
+    return plan.contract.deletes == "flag"
 
 
 def clean_column(column: str, iceberg: str, rule: str | None) -> tuple[str, str, str] | None:
@@ -111,6 +131,8 @@ def clean_view_sql(plan: TablePlan) -> str:
     columns = [f"{sql} AS {as_sql_identifier(name)}" for name, _, sql in layer.columns]
     if layer.original:
         columns.append(f"{layer.original} AS {as_sql_identifier(ORIGINAL)}")
+    if layer.flags:
+        columns.append(f"{as_sql_identifier(DELETED_AT)} AS {as_sql_identifier(DELETED_AT)}")
     return f"SELECT {', '.join(columns)} FROM {plan.deduped.sql}"  # noqa: S608
 
 
@@ -133,11 +155,11 @@ def merge_sql(plan: TablePlan, layer: Layer, bounds: str = "", *, compares: bool
         compares: whether a row that is equal already is left alone; without, the MERGE reads of
             the layer its key alone.
     """
-    names = [name for name, _, _ in layer.columns] + ([ORIGINAL] if layer.original else [])
+    names = layer.names
     on = _same_key(plan, layer, bounds)
     differs = " OR ".join(
         f"NOT ({same_value(name, kind)})"
-        for name, kind, _ in layer.columns
+        for name, kind in layer.stored
         # 0.0 and -0.0 are one key to the server and to SQL, and two values.
         if name not in plan.key or kind in ("float", "double")
     )
@@ -146,7 +168,7 @@ def merge_sql(plan: TablePlan, layer: Layer, bounds: str = "", *, compares: bool
         differs += (" OR " if differs else "") + f"NOT ({same_value(ORIGINAL, 'list')})"
     columns = [as_sql_identifier(name) for name in names]
     assignments = ", ".join(f"t.{c} = s.{c}" for c in columns)
-    clauses = [f"WHEN MATCHED AND s.{GONE} THEN DELETE"]
+    clauses = [*_flagging(layer), f"WHEN MATCHED AND s.{GONE} THEN DELETE"]
     if differs:
         which = f" AND ({differs})" if compares else ""
         clauses.append(f"WHEN MATCHED{which} THEN UPDATE SET {assignments}")
@@ -169,20 +191,30 @@ def replace_sql(plan: TablePlan, layer: Layer, bounds: str = "") -> str:
     Args:
         bounds: as for `merge_sql`.
     """
-    names = [name for name, _, _ in layer.columns] + ([ORIGINAL] if layer.original else [])
+    names = layer.names
     columns = [as_sql_identifier(name) for name in names]
     values = ", ".join(f"s.{c}" for c in columns)
     source = f"SELECT *, explode(array(true, false)) AS {_OUT} FROM mirror_changes"  # noqa: S608
     return (
         f"MERGE INTO {layer.identifier.sql} t USING ({source}) s"  # noqa: S608
         f" ON s.{_OUT} AND {_same_key(plan, layer, bounds)}"
-        " WHEN MATCHED THEN DELETE"
+        f" {' '.join([*_flagging(layer), 'WHEN MATCHED THEN DELETE'])}"
         f" WHEN NOT MATCHED AND NOT s.{_OUT} AND NOT s.{GONE}"
         f" THEN INSERT ({', '.join(columns)}) VALUES ({values})"
     )
 
 
 _OUT = "_mirror_out"
+
+
+def _flagging(layer: Layer) -> list[str]:
+    """The clause by which a tombstone flags a row; a key that is known by another text now has
+    none, and its old row goes."""
+    if not layer.flags:
+        return []
+    since = f"coalesce(t.{DELETED_AT}, s.{DELETED_AT})"
+    found = f"s.{GONE} AND s.{DELETED_AT} IS NOT NULL"
+    return [f"WHEN MATCHED AND {found} THEN UPDATE SET t.{DELETED_AT} = {since}"]
 
 
 def _same_key(plan: TablePlan, layer: Layer, bounds: str) -> str:

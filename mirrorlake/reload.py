@@ -117,7 +117,10 @@ def replace_small_loads(reloading: Reloading, receipts: Sequence[ChunkReceipt]) 
         delete_files(reloading.lake, plan.raw, paths)
         raise
     failpoint("reload.looked_up")
-    covered = pa.concat_tables([returned, there, gone.select(returned.column_names)])
+    # Where a row is kept though MySQL deleted it, its newest version must stay in raw as well.
+    covered = pa.concat_tables([returned, there])
+    if plan.contract.deletes == "remove":
+        covered = pa.concat_tables([covered, gone.select(returned.column_names)])
     return Replacement(
         receipts=tuple(found),
         removes=_removable(held, files, covered, reloading),

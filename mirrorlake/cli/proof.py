@@ -135,6 +135,8 @@ def print_report(report: Report, path: Path) -> None:
     notes = [f"{count} rows {reason}" for reason, count in sorted(report.undecided.items())]
     if report.waiting:
         notes.append(f"{report.waiting:,} rows wait: MySQL changed them within the settle time")
+    if report.ignored:
+        notes.append(f"{report.ignored:,} rows were deleted in MySQL and are ignored (deletes)")
     if report.unlooked:
         notes.append(f"{report.unlooked:,} more rows or groups differ: see --most")
     for note in [*notes, f"evidence: {path}"]:

@@ -17,6 +17,7 @@ from mirrorlake.config.landing import LandingConfig, SnapshotConfig
 from mirrorlake.config.sections import (
     Clean,
     ColumnRule,
+    Deletes,
     Freshness,
     LakeConfig,
     LedgerConfig,
@@ -89,6 +90,8 @@ class TableContract(Section):
     shrink_limit: float | None = 0.9
     """The share of its rows by which a full copy or a snapshot may not be smaller than the last;
     None: any."""
+    deletes: Deletes = "remove"
+    """What becomes of rows that MySQL deleted, and that its loads do not see to be gone."""
     repair: RepairSetting = "ask"
     """What becomes of rows that a scheduled exact check finds different."""
     repair_limit: int = 1_000

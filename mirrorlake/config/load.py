@@ -248,6 +248,7 @@ def _contract(
         settle=defaults.settle if table.settle is None else table.settle,
         clean=table.clean or defaults.clean,
         owners=defaults.owners if table.owners is None else table.owners,
+        deletes=table.deletes or "remove",
         repair=table.repair or defaults.repair,
         repair_limit=table.repair_limit or defaults.repair_limit,
         verify=defaults.verify if table.verify is None else table.verify,

@@ -30,9 +30,11 @@ from mirrorlake.config.fields import (
 )
 from mirrorlake.config.landing import LandingConfig, SnapshotConfig
 from mirrorlake.config.server import BackOff, Section, TlsField
+from mirrorlake.config.table_findings import column_findings, delete_findings, mode_findings
 
 Mode: TypeAlias = Literal["append", "incremental", "full", "snapshot"]
 Clean: TypeAlias = Literal["view", "table"]
+Deletes: TypeAlias = Literal["remove", "flag", "ignore"]
 RepairSetting: TypeAlias = Literal["off", "ask", "auto"]
 PiiRule: TypeAlias = Literal["drop", "null", "hash", "mask"]
 ShrinkLimit: TypeAlias = Annotated[float, Field(gt=0, le=1)]
@@ -238,68 +240,18 @@ class TableSection(Section):
     """How many rows a scheduled check may repair by itself; if more differ, it asks."""
     verify: bool | None = None
     """Whether this table's full copies and its first load are proved before anybody sees them."""
+    deletes: Deletes | None = None
+    """What becomes of rows that MySQL deleted: ``remove`` (the default); ``flag`` keeps them in
+    deduped and clean with ``_mirror_deleted_at``; ``ignore`` keeps them as they are."""
     columns: dict[MysqlName, ColumnRule] = {}
     """The columns that need a rule; every other column is mirrored as it is."""
 
     @model_validator(mode="after")
     def _fits_its_mode(self) -> TableSection:
-        found = [*_mode_findings(self), *_column_findings(self)]
+        found = [*mode_findings(self), *delete_findings(self), *column_findings(self)]
         if found:
             raise Findings(found)
         return self
-
-
-def _mode_findings(table: TableSection) -> Iterable[tuple[str, str]]:
-    if table.mode == "incremental" and not table.key:
-        yield (
-            "key",
-            "mode incremental needs the columns of a unique key, like [id]; or use mode: full",
-        )
-    if table.mode == "snapshot":
-        yield from _snapshot_findings(table)
-        return
-    if table.snapshot is not None:
-        yield "snapshot", f"mode {table.mode} reads a server: remove snapshot or change the mode"
-    if table.mode == "full":
-        if table.cursor is not None:
-            yield "cursor", "mode full reads the whole table: remove the cursor or change the mode"
-        for field in ("overlap", "overlap_keys"):
-            if getattr(table, field) is not None:
-                yield field, f"mode full reads the whole table: remove {field}"
-    elif "shrink_limit" in table.model_fields_set:
-        yield "shrink_limit", f"mode {table.mode} makes no copies to compare: remove shrink_limit"
-    if table.mode != "full" and table.cursor is None:
-        yield "cursor", f"mode {table.mode} needs the column that moves when a row does"
-
-
-def _snapshot_findings(table: TableSection) -> Iterable[tuple[str, str]]:
-    if not table.key:
-        yield "key", "mode snapshot needs the columns of a unique key, like [id]"
-    for field in ("cursor", "created", "start", "overlap", "overlap_keys", "settle"):
-        if field in table.model_fields_set:
-            yield field, f"mode snapshot reads what lands, and no window: remove {field}"
-
-
-def _column_findings(table: TableSection) -> Iterable[tuple[str, str]]:
-    # MySQL's column names are one name in any case.
-    if len({column.casefold() for column in table.key}) < len(table.key):
-        yield "key", "the key names a column twice"
-    rules = {column.casefold(): rule for column, rule in table.columns.items()}
-    if len(rules) < len(table.columns):
-        yield "columns", "two rules are for one column: MySQL's column names are one in any case"
-    roles = [*(("key", column) for column in table.key)]
-    roles += [("cursor", table.cursor)] if table.cursor else []
-    roles += [("created", table.created)] if table.created else []
-    if table.snapshot is not None:
-        named = (table.snapshot.day, table.snapshot.id_column)
-        roles += [("snapshot", column) for column in named if column]
-    for role, column in roles:
-        rule = rules.get(column.casefold())
-        if rule is not None and rule.pci:
-            yield (
-                role,
-                f"{column!r} is marked pci: never, and {role} has to be read: name another column",
-            )
 
 
 class DatabaseSection(Section):

@@ -50,6 +50,8 @@ LOADED_AT = "_mirror_loaded_at"
 DAY = "_mirror_day"
 DELETED = "_mirror_deleted"
 ORIGINAL = "_mirror_original"
+DELETED_AT = "_mirror_deleted_at"
+"""In deduped and clean of tables whose deletes are flagged: when (UTC) a row was found gone."""
 KEY = "_mirror_key"
 
 OF = "mirrorlake.table"
@@ -190,6 +192,16 @@ def ensure_current_table(
                 update.add_column((field.name,), field.field_type)
         table = table.refresh()
     return table
+
+
+def drop_column(lake: Lake, identifier: Identifier, name: str) -> Table:
+    """Take a column away from a table, if it is there; the table."""
+    with lake.translated(identifier):
+        table = lake.catalog.load_table(identifier.path)
+        if name in {field.name for field in table.schema().fields}:
+            with table.update_schema() as update:
+                update.delete_column((name,))
+        return table.refresh()
 
 
 def _ascending(schema: Schema, name: str) -> SortField:

@@ -95,6 +95,7 @@ def check_table(proving: Proving, contract: TableContract, ask: Ask, most: int =
         differences=tuple(judged.differences),
         keys=tuple(judged.keys),
         unlooked=unlooked,
+        ignored=judged.ignored,
         undecided=dict(judged.undecided),
         server=target.position.server,
         position=target.position.position,
@@ -120,6 +121,7 @@ def _sides(target: Target, ask: Ask) -> _Sides:
         target.rows,
         source.key_forms,
         both(scope.lake, chosen[1]),
+        target.flags,
     )
     return _Sides(target, source, lake)
 
@@ -208,6 +210,7 @@ def _look(
         judged.differences += decided.differences
         judged.keys += decided.keys
         judged.undecided += decided.undecided
+        judged.ignored += decided.ignored
         looked += len(some)
     return judged, found.left + len(keys) - looked
 

@@ -122,7 +122,12 @@ def _count_lake(spark: Any, target: Target, newer: list[Key]) -> dict[str, int]:
     mirror, scope = target.mirror, target.scope
     source = SourceSide(target.table, target.rows, target.key, scope.source)
     side = LakeSide(
-        mirror.identifier, mirror.snapshot, target.rows, source.key_forms, both(scope.lake)
+        mirror.identifier,
+        mirror.snapshot,
+        target.rows,
+        source.key_forms,
+        both(scope.lake),
+        target.flags,
     )
     column = _day_column(target)
     name = f"CAST(CAST({as_sql_identifier(column.name)} AS DATE) AS STRING)" if column else "NULL"

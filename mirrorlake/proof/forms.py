@@ -24,6 +24,8 @@ from mirrorlake.mysql.connect import quote
 from mirrorlake.mysql.introspect import Column
 
 ORIGINALS = "_mirror_original"
+DELETED_AT = "_mirror_deleted_at"
+"""When a row of the lake was found gone from MySQL, in tables that flag such rows."""
 NULL = "N"
 SHORT = 255
 """Texts and blobs of columns that hold more characters or bytes than this are digested alone."""

@@ -28,11 +28,13 @@ _NEWER = "newer than the settle time"
 @dataclass
 class Judged:
     """What became of candidates: differences that are real, of which keys (a row without a key has
-    none), and why others can't be decided yet."""
+    none), and why others can't be decided yet. ``ignored``: rows that MySQL deleted, where that is
+    no difference."""
 
     differences: list[Difference] = field(default_factory=list[Difference])
     keys: list[Differing] = field(default_factory=list[Differing])
     undecided: Counter[str] = field(default_factory=Counter[str])
+    ignored: int = 0
 
 
 def judge(
@@ -65,6 +67,8 @@ def judge(
         reason = _undecidable(ours, after.get(key, []), moved)
         if reason:
             judged.undecided[reason] += 1
+        elif not ours and target.contract.deletes == "ignore":
+            judged.ignored += len(found)
         else:
             judged.differences += found
             if target.key:

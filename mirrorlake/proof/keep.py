@@ -97,6 +97,7 @@ def report_words(report: Report) -> dict[str, Any]:
         "lake_rows": report.lake.rows,
         "rows_that_differ": len(report.differences),
         "not_looked_at": report.unlooked,
+        "deleted_and_ignored": report.ignored,
         "waiting": report.waiting,
         "started": report.started.isoformat(timespec="seconds"),
         "seconds": report.seconds,

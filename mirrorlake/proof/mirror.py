@@ -11,7 +11,7 @@ from uuid import uuid4
 import pyarrow as pa
 
 from mirrorlake.lake.catalog import Identifier, as_sql_identifier
-from mirrorlake.proof.forms import Form
+from mirrorlake.proof.forms import DELETED_AT, Form
 from mirrorlake.proof.ranges import Tally
 from mirrorlake.proof.rows import RowForm, lake_number
 from mirrorlake.proof.scope import both
@@ -28,7 +28,8 @@ _KEY = "k_"
 class LakeSide:
     """The statements over one snapshot of a lake table, within a condition ('' for all).
 
-    ``snapshot`` is None for a table that nothing was ever written to.
+    ``snapshot`` is None for a table that nothing was ever written to. ``flags``: rows that MySQL
+    deleted stay there with a flag, and are none to a comparison.
     """
 
     identifier: Identifier
@@ -36,10 +37,13 @@ class LakeSide:
     rows: RowForm
     key_forms: tuple[Form, ...]
     where: str
+    flags: bool = False
 
     @property
     def name(self) -> str:
         at = f" VERSION AS OF {self.snapshot}" if self.snapshot is not None else ""
+        if self.flags:
+            return f"(SELECT * FROM {self.identifier.sql}{at} WHERE {DELETED_AT} IS NULL)"  # noqa: S608
         return f"{self.identifier.sql}{at}"
 
     @property

@@ -58,6 +58,7 @@ class Report:
         differences: confirmed ones, at most as many as were asked for; they hold values.
         keys: of these; they hold values too. None without a key.
         unlooked: further rows, or groups of rows, that differ and were not looked at.
+        ignored: rows that MySQL deleted, where the contract says that this is no difference.
         undecided: reasons, and how many rows.
         server, position, source_time: of MySQL just before the first read (UTC).
         snapshot: of deduped; ``through``: the sequence number of the newest load in it.
@@ -74,6 +75,7 @@ class Report:
     differences: tuple[Difference, ...]
     keys: tuple[Differing, ...]
     unlooked: int
+    ignored: int
     undecided: Mapping[str, int]
     server: str
     position: str

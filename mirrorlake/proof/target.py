@@ -14,7 +14,7 @@ from mirrorlake.lake.catalog import Identifier, Lake
 from mirrorlake.ledger import MOVING, Ledger, Load
 from mirrorlake.mysql.connect import SourcePosition, read_position
 from mirrorlake.mysql.introspect import Column, SourceTable, read_table
-from mirrorlake.proof.forms import ORIGINALS
+from mirrorlake.proof.forms import DELETED_AT, ORIGINALS
 from mirrorlake.proof.rows import RowForm, row_form
 from mirrorlake.proof.scope import Scope, settled_scope
 from mirrorlake.proof.source import read_packet
@@ -57,6 +57,11 @@ class Target:
     @property
     def name(self) -> str:
         return self.contract.name
+
+    @property
+    def flags(self) -> bool:
+        """Whether the mirror keeps rows that MySQL deleted, with a flag."""
+        return self.contract.deletes == "flag"
 
     @property
     def key_names(self) -> tuple[str, ...]:
@@ -177,7 +182,15 @@ def _check_columns(
             column=cell.name,
             next_step="Somebody changed the lake table: drop it, then sync: it is rebuilt from raw",
         )
-    strange = sorted({*fields} - {cell.name for cell in rows.cells} - {ORIGINALS})
+    flag = {DELETED_AT} if contract.deletes == "flag" else set[str]()
+    if not flag <= set(fields):
+        raise ProofError(
+            f"table {contract.name}: deletes are to be flagged, and its mirror has no such column",
+            table=contract.name,
+            column=DELETED_AT,
+            next_step="Sync it first: it is folded anew by this rule",
+        )
+    strange = sorted({*fields} - {cell.name for cell in rows.cells} - {ORIGINALS} - flag)
     if strange:
         raise SchemaError(
             f"table {contract.name}: the mirror has columns that are not mirrored: "

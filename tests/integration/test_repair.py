@@ -17,6 +17,7 @@ from mirrorlake.demo.mariadb import MariaDB
 from mirrorlake.demo.oracle import compare_table
 from mirrorlake.errors import ConfigError, SourceError
 from mirrorlake.lake.catalog import Identifier
+from mirrorlake.mend import fold_anew
 from mirrorlake.proof.ranges import Range
 from mirrorlake.proof.report import Ask
 from mirrorlake.repair import Repaired, repair_table
@@ -24,6 +25,7 @@ from mirrorlake.sync import Engine
 
 Sql = Callable[..., Any]
 EngineFor = Callable[..., Engine]
+FLAG = "_mirror_deleted_at"
 LONG_AGO = "2020-01-01 00:00:00"
 INCREMENTAL = {"mode": "incremental", "key": ["id"], "cursor": "modified_at"}
 FAULTS = (
@@ -93,8 +95,6 @@ def test_every_planted_fault_is_repaired_by_its_key(
     sql("UPDATE t SET a = 'new', modified_at = UTC_TIMESTAMP() WHERE id IN (1, 9)")
     engine.sync(engine.config.table("t"))
     assert_equal(server, engine)
-    from mirrorlake.mend import fold_anew
-
     fold_anew(engine, engine.config.table("t"))
     assert_equal(server, engine)
 
@@ -308,10 +308,64 @@ def test_a_scheduled_check_repairs_what_its_contract_lets_it(
     passed, metadata, words, _ = judge_exact(engine, contract)
     assert passed
     assert metadata["repaired"] == "3 changed"
-    assert words == "3 rows differed (3 changed) and were read again: now equal"
+    assert (
+        words == "3 rows differed (3 changed); now equal: 3 were read again, 0 were gone from MySQL"
+    )
     assert_equal(server, engine)
     plant(engine, database, "UPDATE {t} SET a = 'no' WHERE id < 5")
     passed, metadata, words, _ = judge_exact(engine, contract)
     assert not passed
     assert str(words).endswith("more than repair_limit (3): not repaired")
     assert metadata["repair it by"] == f"mirrorlake repair {contract.name}"
+
+
+def rows_of(engine: Engine, layer: str = "deduped") -> dict[int, dict[str, Any]]:
+    contract = engine.config.table("t")
+    found = engine.lake.load(Identifier(getattr(contract.namespaces, layer), "t"))
+    assert found is not None
+    return {row["id"]: row for row in found.scan().to_arrow().to_pylist()}
+
+
+def test_deletes_are_flagged(
+    database: str, sql: Sql, engine_for: EngineFor, server: MariaDB
+) -> None:
+    """Flagged once, kept as they were last, alive again when MySQL has them again; a rebuild from
+    raw makes the same."""
+    engine = mirrored(engine_for, sql, deletes="flag", clean="table")
+    contract = engine.config.table("t")
+    sql("DELETE FROM t WHERE id IN (3, 4)")
+    done = repaired(engine, only_deletes=True)
+    assert (done.outcome, done.gone) == ("equal", 2)
+    first = rows_of(engine)
+    assert {i for i, row in first.items() if row[FLAG] is not None} == {3, 4}
+    assert first[3]["a"] == "a3"
+    assert rows_of(engine, "clean")[3][FLAG] == first[3][FLAG]
+    assert repaired(engine).rounds == 0, "a flagged row is no difference"
+    sql("INSERT INTO t VALUES (4, 'again', 0, UTC_TIMESTAMP())", "DELETE FROM t WHERE id = 5")
+    engine.sync(contract)
+    repaired(engine)
+    plant(engine, database, f"UPDATE {{t}} SET {FLAG} = current_timestamp() WHERE id = 6")
+    assert repaired(engine).why == "1 missing"
+    now = rows_of(engine)
+    assert {i for i, row in now.items() if row[FLAG] is not None} == {3, 5}
+    assert (now[4]["a"], now[3][FLAG]) == ("again", first[3][FLAG])
+    fold_anew(engine, contract)
+    assert rows_of(engine) == now
+    # Another word in the contract: folded anew by it.
+    engine = engine_for({"t": {**INCREMENTAL, "clean": "table"}})
+    engine.sync(engine.config.table("t"))
+    assert repaired(engine).rounds == 0
+    assert_equal(server, engine)
+
+
+@pytest.mark.full
+def test_deletes_are_ignored(
+    database: str, sql: Sql, engine_for: EngineFor, server: MariaDB
+) -> None:
+    engine = mirrored(engine_for, sql, deletes="ignore")
+    sql("DELETE FROM t WHERE id IN (3, 4)")
+    done = repaired(engine)
+    assert (done.outcome, done.rounds, done.before.ignored) == ("equal", 0, 2)
+    plant(engine, database, "UPDATE {t} SET a = 'no' WHERE id = 5")
+    assert (repaired(engine).why, len(rows_of(engine))) == ("1 changed", 40)
+    assert_equal(server, engine, (("3",), ("4",)))

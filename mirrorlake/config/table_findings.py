@@ -1,0 +1,75 @@
+"""What is wrong between the fields of one table's contract."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mirrorlake.config.sections import TableSection
+
+
+def mode_findings(table: TableSection) -> Iterable[tuple[str, str]]:
+    """What the mode of a table needs or refuses: field and message."""
+    if table.mode == "incremental" and not table.key:
+        yield (
+            "key",
+            "mode incremental needs the columns of a unique key, like [id]; or use mode: full",
+        )
+    if table.mode == "snapshot":
+        yield from _snapshot_findings(table)
+        return
+    if table.snapshot is not None:
+        yield "snapshot", f"mode {table.mode} reads a server: remove snapshot or change the mode"
+    if table.mode == "full":
+        if table.cursor is not None:
+            yield "cursor", "mode full reads the whole table: remove the cursor or change the mode"
+        for field in ("overlap", "overlap_keys"):
+            if getattr(table, field) is not None:
+                yield field, f"mode full reads the whole table: remove {field}"
+    elif "shrink_limit" in table.model_fields_set:
+        yield "shrink_limit", f"mode {table.mode} makes no copies to compare: remove shrink_limit"
+    if table.mode != "full" and table.cursor is None:
+        yield "cursor", f"mode {table.mode} needs the column that moves when a row does"
+
+
+def _snapshot_findings(table: TableSection) -> Iterable[tuple[str, str]]:
+    if not table.key:
+        yield "key", "mode snapshot needs the columns of a unique key, like [id]"
+    for field in ("cursor", "created", "start", "overlap", "overlap_keys", "settle"):
+        if field in table.model_fields_set:
+            yield field, f"mode snapshot reads what lands, and no window: remove {field}"
+
+
+def delete_findings(table: TableSection) -> Iterable[tuple[str, str]]:
+    """What `deletes` needs or refuses."""
+    if table.deletes is not None and table.mode not in ("append", "incremental"):
+        yield "deletes", f"mode {table.mode} copies what MySQL holds: remove deletes"
+    elif table.deletes == "flag" and not table.key:
+        yield (
+            "deletes",
+            "without a key no row can be told to be gone: name a key, or remove deletes",
+        )
+
+
+def column_findings(table: TableSection) -> Iterable[tuple[str, str]]:
+    """What is wrong with the columns that a table names."""
+    # MySQL's column names are one name in any case.
+    if len({column.casefold() for column in table.key}) < len(table.key):
+        yield "key", "the key names a column twice"
+    rules = {column.casefold(): rule for column, rule in table.columns.items()}
+    if len(rules) < len(table.columns):
+        yield "columns", "two rules are for one column: MySQL's column names are one in any case"
+    roles = [*(("key", column) for column in table.key)]
+    roles += [("cursor", table.cursor)] if table.cursor else []
+    roles += [("created", table.created)] if table.created else []
+    if table.snapshot is not None:
+        named = (table.snapshot.day, table.snapshot.id_column)
+        roles += [("snapshot", column) for column in named if column]
+    for role, column in roles:
+        rule = rules.get(column.casefold())
+        if rule is not None and rule.pci:
+            yield (
+                role,
+                f"{column!r} is marked pci: never, and {role} has to be read: name another column",
+            )
