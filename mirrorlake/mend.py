@@ -167,7 +167,9 @@ def _held(engine: Engine, plan: TablePlan, target: Target, keys: Sequence[Differ
     spark = engine.spark.get()
     texts = [text for key in keys for text in key.texts]
     with spark_errors(plan.name), key_view(spark, texts) as view:
-        side = LakeSide(mirror.identifier, mirror.snapshot, target.rows, forms, "", target.flags)
+        side = LakeSide(
+            mirror.identifier, mirror.snapshot, target.rows, forms, "", flags=target.flags
+        )
         held: pa.Table = spark.sql(side.stored_sql(columns, view)).toArrow()
         if not plan.keeps_aliases:
             return held

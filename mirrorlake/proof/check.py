@@ -121,7 +121,7 @@ def _sides(target: Target, ask: Ask) -> _Sides:
         target.rows,
         source.key_forms,
         both(scope.lake, chosen[1]),
-        target.flags,
+        flags=target.flags,
     )
     return _Sides(target, source, lake)
 

@@ -127,7 +127,7 @@ def _count_lake(spark: Any, target: Target, newer: list[Key]) -> dict[str, int]:
         target.rows,
         source.key_forms,
         both(scope.lake),
-        target.flags,
+        flags=target.flags,
     )
     column = _day_column(target)
     name = f"CAST(CAST({as_sql_identifier(column.name)} AS DATE) AS STRING)" if column else "NULL"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -37,7 +37,7 @@ class LakeSide:
     rows: RowForm
     key_forms: tuple[Form, ...]
     where: str
-    flags: bool = False
+    flags: bool = field(default=False, kw_only=True)
 
     @property
     def name(self) -> str:
