@@ -16,6 +16,7 @@ from mirrorlake.lake.tables import (
     LOADED_AT,
     ORIGINAL,
     SEQ,
+    TOKEN,
     has_original,
 )
 from mirrorlake.layers import (
@@ -31,6 +32,7 @@ from mirrorlake.layers import (
 from mirrorlake.ledger import Lease, Ledger, Load
 from mirrorlake.plan import TablePlan
 from mirrorlake.privacy import keyed_hash
+from mirrorlake.schema import FIRST_CREATED
 from mirrorlake.spark import LazySpark
 
 if TYPE_CHECKING:
@@ -66,6 +68,8 @@ def read_changes(
     rows = _latest_of(spark, plan, loads, folding.lake)
     if known:
         rows = _without_known(rows, _latest_of(spark, plan, known, folding.lake), plan)
+    if plan.entity is not None:
+        rows = _with_first_created(spark, plan, rows, folding)
     if plan.keeps_aliases:
         rows = rows.unionByName(_aliases(spark, plan, rows, folding))
     return _projected(spark, rows, plan, layer, folding.hash_key)
@@ -74,12 +78,17 @@ def read_changes(
 def _latest_of(
     spark: SparkSession, plan: TablePlan, loads: Sequence[Load], lake: Lake
 ) -> DataFrame:
-    rows = _observed(spark, plan, loads, lake)
+    return _current(_observed(spark, plan, loads, lake), plan, several=len(loads) > 1)
+
+
+def _current(rows: DataFrame, plan: TablePlan, *, several: bool = True) -> DataFrame:
+    """What these versions leave of each key, as the contract has deleted rows; ``several``: a key
+    may have more than one."""
     if plan.contract.deletes == "ignore":
         rows = rows.where(f"NOT {GONE}")
     if flags(plan):
         return _flagged(rows, plan)
-    return _latest(rows, plan) if len(loads) > 1 and plan.key else rows
+    return _latest(rows, plan) if several and plan.key else rows
 
 
 def _without_known(rows: DataFrame, known: DataFrame, plan: TablePlan) -> DataFrame:
@@ -128,6 +137,8 @@ def _raw_rows(
         columns.append(original_or_none(there))
     if plan.keeps_aliases:
         columns.append(KEY)
+    if plan.entity is not None:
+        columns.append(TOKEN if TOKEN in there else f"CAST(NULL AS binary) AS {TOKEN}")
     seqs = ", ".join(str(load.seq) for load in loads if load.raw_table == raw.name)
     return spark.sql(
         f"SELECT {', '.join(columns)} FROM {raw.sql} WHERE {SEQ} IN ({seqs})"  # noqa: S608
@@ -175,6 +186,30 @@ def _flagged(rows: DataFrame, plan: TablePlan) -> DataFrame:
     rows = rows.withColumn("_mirror_alive", alive)
     rows = rows.withColumn(DELETED_AT, f.min(f.expr(later)).over(by_key)).drop("_mirror_alive")
     return _first(rows, by_key.orderBy(GONE, f.desc(SEQ)))
+
+
+def _with_first_created(
+    spark: SparkSession, plan: TablePlan, rows: DataFrame, folding: Folding
+) -> DataFrame:
+    """All current rows of the entities that these rows belong to, each with its entity's earliest
+    time: of all that raw was ever told, so that no order of loads makes a difference.
+
+    Raw's tokens and times are read for it, whole.
+    """
+    from pyspark.sql import functions as f
+
+    told = _observed(spark, plan, folding.ledger.successful_loads(plan.name), folding.lake)
+    tokens = rows.select(TOKEN).where(f"{TOKEN} IS NOT NULL").distinct()
+    of_tokens = told.join(tokens, TOKEN, "left_semi")
+    first = of_tokens.groupBy(TOKEN).agg(f.min(FIRST_CREATED).alias("_mirror_first"))
+    # A key's newest version may have another token than those that brought it here.
+    key = [KEY] if plan.keeps_aliases else list(plan.key)
+    same = " AND ".join(f"t.{as_sql_identifier(k)} <=> s.{as_sql_identifier(k)}" for k in key)
+    mates = told.alias("t").join(of_tokens.alias("s"), f.expr(same), "left_semi")
+    newest = _current(mates, plan).join(tokens, TOKEN, "left_semi")
+    columns = [f.col(as_sql_identifier(c)) for c in newest.columns if c != FIRST_CREATED]
+    timed = newest.join(first, TOKEN).select(*columns, f.col("_mirror_first").alias(FIRST_CREATED))
+    return timed.unionByName(rows.where(f"{TOKEN} IS NULL"))
 
 
 def _aliases(spark: SparkSession, plan: TablePlan, rows: DataFrame, folding: Folding) -> DataFrame:

@@ -35,6 +35,7 @@ from mirrorlake.lake.tables import (
     ORIGINAL,
     POSITION,
     SEQ,
+    TOKEN,
 )
 from mirrorlake.mysql.calendar import dates_of, datetimes_of
 from mirrorlake.mysql.calm import await_calm
@@ -70,8 +71,8 @@ class ChunkPlan:
         braked: whether the reader must be kept from running ahead of the files: rows may be large.
         digest: SQL of a row's digest in MySQL, by the proof's forms: the server is asked for the
             chunk's rows and digest, in the very state that is read; None: it is not.
-        key_expression: SQL of the key under the server's collation, where texts that differ may be
-            equal keys; None where the key's columns tell keys apart by themselves.
+        told: columns of raw (`_mirror_key`, `_mirror_token`) that hold the server's word on what is
+            equal, and the SQL of their bytes.
     """
 
     source: SourceConfig
@@ -90,7 +91,7 @@ class ChunkPlan:
     day_column: str | None
     cursor: str | None
     server: str
-    key_expression: str | None
+    told: tuple[tuple[str, str], ...] = ()
     iceberg: str | None = None
     digest: str | None = None
     batch_rows: int = BATCH_ROWS
@@ -274,8 +275,7 @@ def select_statement(plan: ChunkPlan, server: SourcePosition, session: int | Non
         parts.append(f"{exact.select} AS c{number}")
         if exact.original is not None:
             parts.append(f"{exact.original} AS o{number}")
-    if plan.key_expression is not None:
-        parts.append(f"{plan.key_expression} AS k")
+    parts += [f"{sql} AS k{number}" for number, (_, sql) in enumerate(plan.told)]
     filled = " + ".join(f"({quote(e.name)} IS NOT NULL)" for e in _projected(plan))
     parts.append(f"{witness(server, filled or '0', session)} AS {WITNESS}")
     where = f" WHERE {plan.where}" if plan.where else ""
@@ -286,7 +286,7 @@ def select_statement(plan: ChunkPlan, server: SourcePosition, session: int | Non
 def _projected(plan: ChunkPlan) -> list[Exact]:
     """The columns that are not selected as themselves: a function may give NULL for a value that it
     can't take (a result over ``max_allowed_packet``), with a warning that nobody sees."""
-    return [e for e in plan.columns if e.select != quote(e.name)]
+    return [e for e in plan.columns if e.select != quote(e.name) and not e.derived]
 
 
 def _read(
@@ -329,7 +329,7 @@ def _check_nothing_lost(plan: ChunkPlan, found: pa.Table) -> None:
     _check_witness(plan, pc.any(pc.less(told, 0)).as_py() is True)
     arrived: Any = pa.repeat(pa.scalar(0, pa.int64()), found.num_rows)
     for number, exact in enumerate(plan.columns):
-        if exact.select == quote(exact.name):
+        if exact.select == quote(exact.name) or exact.derived:
             continue
         there = found.column(f"c{number}").is_valid()
         if exact.original is not None:
@@ -372,11 +372,11 @@ def _exact(plan: ChunkPlan, found: pa.Table, position: str) -> pa.Table:
     columns[LOADED_AT] = _constant(now, rows, pa.timestamp("us", "UTC"))
     columns[DELETED] = _constant(False, rows, pa.bool_())
     columns[DAY] = _days(plan, columns, rows)
-    if plan.key_expression is not None:
-        columns[KEY] = found.column("k")
+    for number, (name, _) in enumerate(plan.told):
+        columns[name] = found.column(f"k{number}")
     if any(e.has_original for e in plan.columns):
         columns[ORIGINAL] = _originals(texts, rows, plan.schema.field(ORIGINAL).type)
-    for name in (KEY, ORIGINAL):
+    for name in (KEY, TOKEN, ORIGINAL):
         # An earlier load of this version needed it (the column's charset or collation was another).
         if name in plan.schema.names and name not in columns:
             columns[name] = pa.nulls(rows, plan.schema.field(name).type)

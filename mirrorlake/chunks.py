@@ -20,11 +20,12 @@ from typing import Any, TypeAlias
 
 from pymysql.connections import Connection
 
+from mirrorlake.lake.tables import KEY, TOKEN
 from mirrorlake.ledger import Window
 from mirrorlake.mysql.connect import quote, rows_of
 from mirrorlake.mysql.introspect import Column
 from mirrorlake.mysql.read import BATCH_ROWS
-from mirrorlake.plan import INTEGERS, TablePlan, no_pad
+from mirrorlake.plan import INTEGERS, TablePlan, is_collated, no_pad
 from mirrorlake.windows import condition_of
 
 logger = logging.getLogger(__name__)
@@ -307,6 +308,16 @@ def _joined(*conditions: str) -> str:
     return " AND ".join(f"({c})" for c in conditions if c)
 
 
+def told_columns(plan: TablePlan) -> tuple[tuple[str, str], ...]:
+    """Columns of raw that hold the server's own word on equality, and the SQL of their bytes."""
+    found: list[tuple[str, str]] = []
+    if (key := key_expression(plan)) is not None:
+        found.append((KEY, key))
+    if plan.entity is not None:
+        found.append((TOKEN, f"UNHEX(SHA2({_key_part(plan.entity.token)}, 256))"))
+    return tuple(found)
+
+
 def key_expression(plan: TablePlan) -> str | None:
     """SQL of one binary value per key under the server's collation, or None where texts tell keys
     apart.
@@ -319,15 +330,15 @@ def key_expression(plan: TablePlan) -> str | None:
     """
     if not plan.keeps_aliases:
         return None
-    parts = [f"SHA2({_key_part(plan, plan.table.column(name))}, 256)" for name in plan.key]
+    parts = [f"SHA2({_key_part(plan.table.column(name))}, 256)" for name in plan.key]
     joined = parts[0] if len(parts) == 1 else f"SHA2(CONCAT({', '.join(parts)}), 256)"
     return f"UNHEX({joined})"
 
 
-def _key_part(plan: TablePlan, column: Column) -> str:
+def _key_part(column: Column) -> str:
     """SQL of bytes that are equal exactly where the server calls two values of a key equal."""
     name = quote(column.name)
-    if column in plan.collated_key:
+    if is_collated(column):
         padded = (column.length or 1) * _expansion(column)
         return f"WEIGHT_STRING({name}{'' if no_pad(column) else f' AS CHAR({padded})'})"
     if column.data_type in ("enum", "set", "bit"):

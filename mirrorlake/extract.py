@@ -19,7 +19,7 @@ from pyiceberg.table import Table
 from pymysql.connections import Connection
 
 from mirrorlake.chunk import ChunkPlan, ChunkReceipt
-from mirrorlake.chunks import batch_rows, key_expression, may_pile_up
+from mirrorlake.chunks import batch_rows, may_pile_up, told_columns
 from mirrorlake.errors import (
     CommitConflict,
     LedgerError,
@@ -146,7 +146,7 @@ def load_window(
         LeaseHeld: another run took the table over; nothing was committed.
     """
     ledger, lake = loading.ledger, loading.lake
-    schema = raw_schema(plan.columns, plan.keeps_aliases)
+    schema = raw_schema(plan.columns, plan.keeps_aliases, plan.entity is not None)
     table = ensure_raw_table(lake, plan.raw, schema, plan.name, plan.version)
     _refuse_unknown(ledger, plan, table)
     rows = form_of_rows(connection, plan, table) if is_verified(plan, window) else None
@@ -378,7 +378,7 @@ def _chunk_plans(
             day_column=plan.day_column,
             cursor=cursor,
             server=server,
-            key_expression=key_expression(plan),
+            told=told_columns(plan),
             batch_rows=batch_rows(plan),
             braked=may_pile_up(plan, load.window),
             iceberg=table.schema().model_dump_json(),

@@ -23,6 +23,7 @@ from mirrorlake.lake.tables import (
     KEY,
     ORIGINAL,
     TARGET_BYTES,
+    TOKEN,
     current_schema,
     drop_column,
     ensure_current_table,
@@ -42,6 +43,7 @@ from mirrorlake.layers import (
 from mirrorlake.ledger import Ledger, Load
 from mirrorlake.plan import TablePlan
 from mirrorlake.pruning import Bounds, bounds_of, bounds_sql, may_prune
+from mirrorlake.schema import FIRST_CREATED
 from mirrorlake.spark import spark_errors
 
 if TYPE_CHECKING:
@@ -117,6 +119,7 @@ def _fold_layer(
         layer.identifier,
         current_schema(layer.stored, layer.original is not None),
         plan.key,
+        FIRST_CREATED if plan.entity else None,
     )
     setting, was = f"deletes {layer.identifier}", "remove"
     if table.current_snapshot() is not None:
@@ -269,7 +272,7 @@ def _merge_statement(
     condition = bounds_sql(bounds, key) if bounds else ""
     if todo.mends:
         return replace_sql(plan, layer, condition)
-    return merge_sql(plan, layer, condition, compares=not todo.windows)
+    return merge_sql(plan, layer, condition, compares=not todo.windows or plan.entity is not None)
 
 
 def _run_merge(spark: SparkSession, changes: DataFrame, statement: str, through: int) -> None:
@@ -334,7 +337,9 @@ def _fold_raw_view(plan: TablePlan, folding: Folding) -> None:
             else f"CAST(NULL AS {spark_type(e.iceberg)}) AS {as_sql_identifier(e.name)}"
             for e in plan.columns
         ]
-        meta = sorted(n for n in there if n.startswith("_mirror_") and n not in (ORIGINAL, KEY))
+        meta = sorted(
+            n for n in there if n.startswith("_mirror_") and n not in (ORIGINAL, KEY, TOKEN)
+        )
         original = [original_or_none(there)] if has_original(plan.columns) else []
         selects.append(f"SELECT {', '.join([*columns, *original, *meta])} FROM {raw.sql}")  # noqa: S608
     if selects:

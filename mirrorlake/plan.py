@@ -9,11 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mirrorlake.config import SourceConfig, TableContract
+from mirrorlake.entity import Entity, first_created, resolve_entity
 from mirrorlake.errors import ConfigError, SchemaError
 from mirrorlake.lake.catalog import Identifier
 from mirrorlake.mysql.introspect import Column, SourceTable
 from mirrorlake.mysql.types import exact_columns
-from mirrorlake.schema import Exact, SchemaVersion, schema_version
+from mirrorlake.schema import Exact, SchemaVersion, first_created_column, schema_version
 
 INTEGERS = ("tinyint", "smallint", "mediumint", "int", "bigint")
 TIMES = ("datetime", "timestamp", "date")
@@ -33,6 +34,7 @@ class TablePlan:
     cursor: Column | None
     created: Column | None
     rules: dict[str, str]
+    entity: Entity | None = None
 
     @property
     def name(self) -> str:
@@ -61,9 +63,7 @@ class TablePlan:
         """Key columns whose different texts may be one key to the server ('a' and 'A', 'a' and 'a
         ')."""
         columns = [self.table.column(name) for name in self.key]
-        # Two labels of one ENUM or SET are never equal to the server.
-        texts = [c for c in columns if c.collation and c.data_type not in ("enum", "set")]
-        return tuple(c for c in texts if not by_bytes(c))
+        return tuple(c for c in columns if is_collated(c))
 
     @property
     def keeps_aliases(self) -> bool:
@@ -95,18 +95,25 @@ def plan_table(contract: TableContract, source: SourceConfig, table: SourceTable
         TypeRefused: a column can't be kept exactly.
     """
     excluded = frozenset(table.column(name).name for name in contract.excluded)
+    asked = contract.entity
+    entity = asked and resolve_entity(contract.name, table, asked.token, asked.created)
     columns = exact_columns(table, excluded)
     kept = {c.name: c for c in table.columns if c.name not in excluded}
+    of_version = [(c.name, c.column_type) for c in kept.values()]
+    if entity is not None:
+        columns = (*columns, first_created(table, entity))
+        of_version.append(first_created_column(entity.token.name, entity.created.name))
     plan = TablePlan(
         contract=contract,
         source=source,
         table=table,
         columns=columns,
-        version=schema_version(contract.table, [(c.name, c.column_type) for c in kept.values()]),
+        version=schema_version(contract.table, of_version),
         key=tuple(table.column(name).name for name in contract.key),
         cursor=table.column(contract.cursor) if contract.cursor else None,
         created=table.column(contract.created) if contract.created else None,
         rules={table.column(name).name: str(rule) for name, rule in contract.rules.items()},
+        entity=entity,
     )
     _check_names(plan)
     _check_key(plan)
@@ -218,6 +225,13 @@ def by_time(plan: TablePlan) -> bool:
 def no_pad(column: Column) -> bool:
     """Whether trailing spaces count in comparisons: in UCA 9.0.0 and MariaDB's nopad collations."""
     return "_0900_" in (column.collation or "") or "_nopad_" in (column.collation or "")
+
+
+def is_collated(column: Column) -> bool:
+    """Whether texts of a column that differ may be equal to the server."""
+    # Two labels of one ENUM or SET are never equal to the server.
+    text = column.collation and column.data_type not in ("enum", "set")
+    return bool(text) and not by_bytes(column)
 
 
 def by_bytes(column: Column) -> bool:

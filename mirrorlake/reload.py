@@ -38,11 +38,12 @@ from mirrorlake.errors import SourceError
 from mirrorlake.failpoint import failpoint
 from mirrorlake.lake.catalog import Identifier, Lake
 from mirrorlake.lake.commit import delete_files
-from mirrorlake.lake.tables import DAY, DELETED, KEY, LOAD, LOADED_AT, SEQ
+from mirrorlake.lake.tables import DAY, DELETED, KEY, LOAD, LOADED_AT, SEQ, TOKEN
 from mirrorlake.ledger import Ledger, Load, Window
 from mirrorlake.mysql.keys import key_condition
 from mirrorlake.mysql.limits import reading
 from mirrorlake.plan import TablePlan
+from mirrorlake.schema import FIRST_CREATED
 from mirrorlake.windows import days_of, end_of_day, replaced_from
 
 pc: Any = _compute  # its functions are made at import: type checkers see none of them
@@ -179,7 +180,9 @@ def _names(plan: TablePlan) -> list[str]:
 
 
 def _columns(plan: TablePlan) -> list[str]:
-    return [*plan.key, *([KEY] if plan.keeps_aliases else [])]
+    # Of an entity's first time too: a file goes only when another one holds what it was told.
+    told = [TOKEN, FIRST_CREATED] if plan.entity else []
+    return [*plan.key, *([KEY] if plan.keeps_aliases else []), *told]
 
 
 # --- what small windows hold ----------------------------------------------------------------------

@@ -22,7 +22,7 @@ from pymysql.connections import Connection
 
 import mirrorlake
 from mirrorlake.chunk import ChunkReceipt
-from mirrorlake.chunks import key_expression, plan_chunks
+from mirrorlake.chunks import plan_chunks, told_columns
 from mirrorlake.datafile import holds
 from mirrorlake.lake.catalog import Lake
 from mirrorlake.ledger import ChunkedLoad, Ledger, Window
@@ -97,7 +97,7 @@ def basis_of(
         made = cursor.fetchone()
     contract = (
         *(plan.table.columns, plan.columns, plan.key, plan.cursor, plan.day_column),
-        *(key_expression(plan), plan.contract.mode, plan.source.time_zone),
+        *(told_columns(plan), plan.contract.mode, plan.source.time_zone),
         plan.contract.verify,
     )
     lake = (plan.raw, table.location(), table.schema().model_dump_json())

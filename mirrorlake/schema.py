@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 _DISPLAY_WIDTH = re.compile(r"^((?:tiny|small|medium|big)?int|year)\(\d+\)")
 
@@ -28,6 +29,7 @@ class Exact:
         decode: what ``select`` gives, where that is not the value itself: ``date`` and ``datetime``
             are numbers (YYYYMMDD, YYYYMMDDhhmmss), which tell value and original; ``unscaled`` is
             a decimal's digits as a whole number.
+        derived: whether it is no column of the server's, but told of its rows.
         keeps_value: whether the typed value stands beside its original (ENUM's error value) rather
             than being NULL.
     """
@@ -38,11 +40,21 @@ class Exact:
     original: str | None = None
     keeps_value: bool = False
     decode: str = ""
+    derived: bool = False
 
     @property
     def has_original(self) -> bool:
         """Whether a value of it may have no place in the typed column."""
         return self.original is not None or self.decode in ("date", "datetime")
+
+
+FIRST_CREATED: Final = "original_created_at"
+"""Of an entity: when the first of the rows that share its token was created."""
+
+
+def first_created_column(token: str, created: str) -> tuple[str, str]:
+    """What an entity adds to the columns of a schema version: with another token, another type."""
+    return FIRST_CREATED, f"first {created} by {token}"
 
 
 @dataclass(frozen=True)

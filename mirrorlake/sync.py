@@ -13,6 +13,7 @@ from typing import Any
 from pymysql.connections import Connection
 
 from mirrorlake.config import Config, TableContract
+from mirrorlake.ddl import definition_of, silent_changes
 from mirrorlake.errors import (
     LeaseHeld,
     ReadGivenUp,
@@ -245,6 +246,7 @@ class Engine:
         reach = read_reach(connection, plan.source) if told else None
         seen = read_position(connection)
         self._refuse_other_server(plan, seen.server)
+        self._mark_silent_changes(plan, seen.server)
         # What was read from another server is read anew, as a whole, before anything goes on.
         anew = fresh or self.ledger.unproved(plan.name) is not None
         last = None if anew else self.ledger.last_load(plan.name, "success", moving=True)
@@ -259,6 +261,22 @@ class Engine:
         if reach is not None:
             loading = replace(loading, oldest_open=reach.oldest_open, shown=reach.shown)
         return [load_window(connection, plan, window, loading) for window in windows]
+
+    def _mark_silent_changes(self, plan: TablePlan, server: str) -> None:
+        """See whether a DDL changed values that no cursor tells of; the table is then unproved."""
+        if plan.contract.mode == "full":
+            return  # every copy is of all values
+        name = f"definition {plan.name}"
+        now = definition_of(plan.table, {exact.name for exact in plan.columns})
+        before = self.ledger.definition(name)
+        if before == now:
+            return
+        if before is not None and (changes := silent_changes(before, now)):
+            # Marked first: a death in between marks it again.
+            reason = f"since it was read, {'; '.join(changes)}: no cursor tells which rows changed"
+            logger.warning("table %s: %s", plan.name, reason)
+            self.ledger.mark_unproved(plan.name, server, reason)
+        self.ledger.record_definition(name, now)
 
     def _refuse_other_server(self, plan: TablePlan, server: str) -> None:
         newest = self.ledger.last_load(plan.name, "success")

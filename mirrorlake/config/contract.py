@@ -18,6 +18,7 @@ from mirrorlake.config.sections import (
     Clean,
     ColumnRule,
     Deletes,
+    EntitySection,
     Freshness,
     LakeConfig,
     LedgerConfig,
@@ -64,8 +65,8 @@ class TableContract(Section):
     """What is agreed on one table, with the defaults filled in.
 
     MySQL's column names are one name in any case: compare the columns named here (``key``,
-    ``cursor``, ``created``, ``columns``, ``excluded``, ``rules``) with the server's without regard
-    to case; `column_rule` does.
+    ``cursor``, ``created``, ``entity``, ``columns``, ``excluded``, ``rules``) with the server's
+    without regard to case; `column_rule` does.
     """
 
     model_config: ClassVar[ConfigDict] = ConfigDict(
@@ -79,6 +80,7 @@ class TableContract(Section):
     key: tuple[str, ...] = ()
     cursor: str | None = None
     created: str | None = None
+    entity: EntitySection | None = None
     start: date | None = None
     """The first day (UTC) that is asked for."""
     overlap: timedelta = timedelta(minutes=30)

@@ -239,6 +239,7 @@ def _contract(
         key=table.key,
         cursor=table.cursor,
         created=table.created,
+        entity=table.entity,
         # `null` takes the default of these three away; the others can't be null.
         start=table.start if "start" in written else defaults.start,
         freshness=table.freshness if "freshness" in written else defaults.freshness,

@@ -201,6 +201,16 @@ class NamespacesSection(Section):
     """Of what people query; ``<source>_<db>__clean`` by default."""
 
 
+class EntitySection(Section):
+    """Rows that share a token: one thing, of which every change is a row of its own."""
+
+    token: MysqlName
+    """The column that all rows of one thing share: NOT NULL, and an index begins with it."""
+    created: MysqlName
+    """The time at which a row was created. The first of a token's times is kept as
+    ``original_created_at``."""
+
+
 class TableSection(Section):
     """The contract of one table."""
 
@@ -215,6 +225,9 @@ class TableSection(Section):
     created: MysqlName | None = None
     """The column with a row's date of birth: the raw day of an ``append`` table whose cursor is a
     key."""
+    entity: EntitySection | None = None
+    """For tables whose rows never change and share a token: all rows of a token get the first
+    time of them as ``original_created_at``, by whose days the deduped table is partitioned."""
     start: Day | None = None
     """The first day that is asked for; earlier days are "not asked". Not in the future (UTC)."""
     overlap: Duration | None = None

@@ -24,7 +24,7 @@ def mode_findings(table: TableSection) -> Iterable[tuple[str, str]]:
     if table.mode == "full":
         if table.cursor is not None:
             yield "cursor", "mode full reads the whole table: remove the cursor or change the mode"
-        for field in ("overlap", "overlap_keys"):
+        for field in ("overlap", "overlap_keys", "entity"):
             if getattr(table, field) is not None:
                 yield field, f"mode full reads the whole table: remove {field}"
     elif "shrink_limit" in table.model_fields_set:
@@ -36,7 +36,7 @@ def mode_findings(table: TableSection) -> Iterable[tuple[str, str]]:
 def _snapshot_findings(table: TableSection) -> Iterable[tuple[str, str]]:
     if not table.key:
         yield "key", "mode snapshot needs the columns of a unique key, like [id]"
-    for field in ("cursor", "created", "start", "overlap", "overlap_keys", "settle"):
+    for field in ("cursor", "created", "entity", "start", "overlap", "overlap_keys", "settle"):
         if field in table.model_fields_set:
             yield field, f"mode snapshot reads what lands, and no window: remove {field}"
 
@@ -57,6 +57,8 @@ def column_findings(table: TableSection) -> Iterable[tuple[str, str]]:
     # MySQL's column names are one name in any case.
     if len({column.casefold() for column in table.key}) < len(table.key):
         yield "key", "the key names a column twice"
+    if table.entity is not None and not table.key:
+        yield "entity", "rows of an entity need a key: name the columns of a unique key"
     rules = {column.casefold(): rule for column, rule in table.columns.items()}
     if len(rules) < len(table.columns):
         yield "columns", "two rules are for one column: MySQL's column names are one in any case"
@@ -66,6 +68,8 @@ def column_findings(table: TableSection) -> Iterable[tuple[str, str]]:
     if table.snapshot is not None:
         named = (table.snapshot.day, table.snapshot.id_column)
         roles += [("snapshot", column) for column in named if column]
+    entity = table.entity
+    roles += [("entity", name) for name in (entity.token, entity.created)] if entity else []
     for role, column in roles:
         rule = rules.get(column.casefold())
         if rule is not None and rule.pci:

@@ -20,7 +20,7 @@ from pyiceberg.table.sorting import (
     SortField,
     SortOrder,
 )
-from pyiceberg.transforms import IdentityTransform
+from pyiceberg.transforms import DayTransform, IdentityTransform
 from pyiceberg.types import (
     BinaryType,
     BooleanType,
@@ -53,6 +53,8 @@ ORIGINAL = "_mirror_original"
 DELETED_AT = "_mirror_deleted_at"
 """In deduped and clean of tables whose deletes are flagged: when (UTC) a row was found gone."""
 KEY = "_mirror_key"
+TOKEN = "_mirror_token"  # noqa: S105 – a column
+"""Of an entity: bytes that are equal where the server calls two tokens equal."""
 
 OF = "mirrorlake.table"
 COLUMNS = "mirrorlake.columns"
@@ -100,7 +102,7 @@ def iceberg_type(text: str) -> IcebergType:
     return _PRIMITIVES[text]
 
 
-def raw_schema(columns: Sequence[Exact], with_key: bool) -> Schema:
+def raw_schema(columns: Sequence[Exact], with_key: bool, with_token: bool = False) -> Schema:
     """The source's columns, then Mirrorlake's; every field is optional, ids count from 1."""
     fields = [(e.name, iceberg_type(e.iceberg)) for e in columns]
     fields += [
@@ -113,6 +115,8 @@ def raw_schema(columns: Sequence[Exact], with_key: bool) -> Schema:
     ]
     if with_key:
         fields.append((KEY, BinaryType()))
+    if with_token:
+        fields.append((TOKEN, BinaryType()))
     return _schema(fields, has_original(columns))
 
 
@@ -161,16 +165,28 @@ def ensure_raw_table(
 
 
 def ensure_current_table(
-    lake: Lake, identifier: Identifier, schema: Schema, key: Sequence[str] = ()
+    lake: Lake,
+    identifier: Identifier,
+    schema: Schema,
+    key: Sequence[str] = (),
+    days_of: str | None = None,
 ) -> Table:
     """A deduped or clean table, made if it isn't there, sorted by its key; columns and properties
     that it lacks are added.
+
+    Args:
+        days_of: a column by whose days the table is partitioned; what was written before it was
+            asked for stays as it is until it is compacted.
 
     Raises:
         LakeError: a column of it has another type than asked for.
     """
     order = SortOrder(*(_ascending(schema, name) for name in key))
-    table = create_table(lake, identifier, schema, UNPARTITIONED_PARTITION_SPEC, _CURRENT, order)
+    spec = UNPARTITIONED_PARTITION_SPEC
+    if days_of is not None:
+        source = schema.find_field(days_of).field_id
+        spec = PartitionSpec(PartitionField(source, 1000, DayTransform(), f"{days_of}_day"))
+    table = create_table(lake, identifier, schema, spec, _CURRENT, order)
     lacking = {k: v for k, v in _CURRENT.items() if k not in table.properties}
     if lacking:
         with lake.translated(identifier), table.transaction() as transaction:
@@ -190,6 +206,10 @@ def ensure_current_table(
             for field in missing:
                 # As a path: a text with a dot would be taken for a nested field.
                 update.add_column((field.name,), field.field_type)
+        table = table.refresh()
+    if days_of is not None and table.spec().is_unpartitioned():
+        with lake.translated(identifier), table.update_spec() as evolution:
+            evolution.add_field(days_of, DayTransform(), f"{days_of}_day")
         table = table.refresh()
     return table
 

@@ -35,6 +35,8 @@ class Column:
     fraction: int | None
     extra: str
     comment: str
+    generated: str = ""
+    """The expression of a generated column."""
 
     @property
     def unsigned(self) -> bool:
@@ -116,7 +118,7 @@ class SourceTable:
 _COLUMNS = """
 SELECT COLUMN_NAME, ORDINAL_POSITION, DATA_TYPE, COLUMN_TYPE, IS_NULLABLE, CHARACTER_SET_NAME,
        COLLATION_NAME, NUMERIC_PRECISION, NUMERIC_SCALE, CHARACTER_MAXIMUM_LENGTH,
-       DATETIME_PRECISION, EXTRA, COLUMN_COMMENT, TABLE_NAME
+       DATETIME_PRECISION, EXTRA, COLUMN_COMMENT, TABLE_NAME, GENERATION_EXPRESSION
 FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = %s AND TABLE_NAME {match}
 ORDER BY TABLE_NAME, ORDINAL_POSITION"""
 _INDEXES = """
@@ -255,6 +257,7 @@ def _columns_by_table(found: Sequence[Sequence[Any]]) -> Mapping[str, list[Colum
             fraction=_integer(row[10]),
             extra=str(row[11] or ""),
             comment=str(row[12] or ""),
+            generated=str(row[14] or ""),
         )
         by_table.setdefault(str(row[13]), []).append(column)
     return by_table

@@ -18,7 +18,7 @@ from mirrorlake.proof.forms import DELETED_AT, ORIGINALS
 from mirrorlake.proof.rows import RowForm, row_form
 from mirrorlake.proof.scope import Scope, settled_scope
 from mirrorlake.proof.source import read_packet
-from mirrorlake.schema import schema_version
+from mirrorlake.schema import FIRST_CREATED, first_created_column, schema_version
 from mirrorlake.spark import LazySpark
 
 
@@ -153,7 +153,13 @@ def _columns(table: SourceTable, contract: TableContract) -> tuple[Column, ...]:
 
 def _refuse_drift(ledger: Ledger, contract: TableContract, columns: tuple[Column, ...]) -> None:
     versions = ledger.schema_versions(contract.name)
-    now = schema_version(contract.table, [(c.name, c.column_type) for c in columns])
+    of_version = [(c.name, c.column_type) for c in columns]
+    if contract.entity is not None:
+        named = {c.name.casefold(): c.name for c in columns}
+        entity = (contract.entity.token, contract.entity.created)
+        token, created = (named.get(name.casefold(), name) for name in entity)
+        of_version.append(first_created_column(token, created))
+    now = schema_version(contract.table, of_version)
     if not versions or versions[-1] == now:
         return
     added, other = now.changes_from(versions[-1])
@@ -190,7 +196,9 @@ def _check_columns(
             column=DELETED_AT,
             next_step="Sync it first: it is folded anew by this rule",
         )
-    strange = sorted({*fields} - {cell.name for cell in rows.cells} - {ORIGINALS} - flag)
+    # MySQL may have deleted an entity's first row: the mirror's time is not its to judge.
+    kept = {ORIGINALS, FIRST_CREATED} if contract.entity else {ORIGINALS}
+    strange = sorted({*fields} - {cell.name for cell in rows.cells} - kept - flag)
     if strange:
         raise SchemaError(
             f"table {contract.name}: the mirror has columns that are not mirrored: "

@@ -34,6 +34,7 @@ SECTIONS = {
     TABLE: "TableSection",
     f"{TABLE}.snapshot": "SnapshotConfig",
     f"{TABLE}.columns.<column>": "ColumnRule",
+    f"{TABLE}.entity": "EntitySection",
 }
 
 

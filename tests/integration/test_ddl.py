@@ -1,0 +1,78 @@
+"""DDL that changes values without moving a cursor: the table is unproved, and read anew."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from mirrorlake import sync
+from mirrorlake.demo.mariadb import MariaDB
+from mirrorlake.demo.oracle import compare_table
+from mirrorlake.errors import SourceError
+from mirrorlake.gaps import find_stretches
+from mirrorlake.lake.catalog import Identifier
+from mirrorlake.sync import Engine
+
+Sql = Callable[..., Any]
+EngineFor = Callable[..., Engine]
+LONG_AGO = "2020-01-01 00:00:00"
+
+
+def assert_equal(server: MariaDB, engine: Engine) -> None:
+    contract = engine.config.table("t")
+    deduped = engine.lake.load(Identifier(contract.namespaces.deduped, "t"))
+    with server.admin() as admin:
+        verdict = compare_table(admin, contract.database, "t", contract.key, deduped)
+    assert verdict.equal, verdict.describe()
+
+
+def test_what_ddl_changed_silently_is_read_anew(
+    sql: Sql, engine_for: EngineFor, server: MariaDB, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sql(
+        "CREATE TABLE p (id INT PRIMARY KEY)",
+        "INSERT INTO p VALUES (1), (2)",
+        "CREATE TABLE t (id INT PRIMARY KEY, parent INT, v INT, g INT AS (v + 1) STORED, "
+        "modified_at DATETIME NOT NULL, KEY (modified_at), KEY (parent))",
+        f"INSERT INTO t (id, parent, v, modified_at) VALUES (1, 1, 5, '{LONG_AGO}'), "
+        f"(2, 2, 6, '{LONG_AGO}')",
+    )
+    engine = engine_for({"t": {"mode": "incremental", "key": ["id"], "cursor": "modified_at"}})
+    contract = engine.config.table("t")
+    engine.sync(contract)
+    assert engine.sync(contract).window == "live"
+
+    changes = (
+        ("ALTER TABLE t MODIFY g INT AS (v * 2) STORED", "column g was"),
+        (
+            "ALTER TABLE t ADD FOREIGN KEY (parent) REFERENCES p (id) ON UPDATE CASCADE",
+            r"the foreign key on \(parent\) is ON UPDATE CASCADE",
+        ),
+        ("ALTER TABLE t ADD note VARCHAR(9) DEFAULT 'new'", "column note was added"),
+    )
+    for ddl, words in changes:
+        sql(ddl)
+        if "FOREIGN KEY" in ddl:
+            sql("UPDATE p SET id = id + 10")
+        with monkeypatch.context() as patched:
+            patched.setattr(sync, "load_window", _fail)
+            with pytest.raises(SourceError, match="gone"):
+                engine.sync(contract)
+        mark = engine.ledger.unproved(contract.name)
+        assert mark is not None
+        assert re.search(words, mark.reason)
+        today = datetime.now(UTC).date()
+        states = {s.state for s in find_stretches(contract, engine.ledger, today)}
+        assert states == {"unproved"}
+        assert engine.sync(contract).window == "initial"
+        assert engine.ledger.unproved(contract.name) is None
+        assert_equal(server, engine)
+        assert engine.sync(contract).window == "live"
+
+
+def _fail(*_: Any, **__: Any) -> Any:
+    raise SourceError("the server is gone", next_step="Try again")

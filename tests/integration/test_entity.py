@@ -1,0 +1,200 @@
+"""Entities: every row of a token has the token's first time of creation, whatever comes later."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import pytest
+from pyiceberg.transforms import DayTransform
+
+from mirrorlake.config import TableContract
+from mirrorlake.demo.embedded import EmbeddedServer
+from mirrorlake.errors import SchemaError
+from mirrorlake.lake.catalog import Identifier
+from mirrorlake.proof.keep import prove_table
+from mirrorlake.proof.report import Ask
+from mirrorlake.proof.target import Proving
+from mirrorlake.sync import Engine
+from tests.integration.conftest import lake_rows
+
+Sql = Callable[..., Any]
+EngineFor = Callable[..., Engine]
+
+TODAY = datetime.now(UTC).date()
+ENTITY = {
+    "mode": "append",
+    "key": ["id"],
+    "cursor": "id",
+    "created": "created",
+    "overlap_keys": 0,
+    "entity": {"token": "TOKEN", "created": "created"},
+}
+CREATE = """CREATE TABLE t (id BIGINT PRIMARY KEY, token VARCHAR(20) NOT NULL,
+    created {kind} NOT NULL, v INT, KEY (token, created))"""
+
+
+@pytest.fixture(scope="session")
+def server(on_mysql8_too_in_full: EmbeddedServer) -> EmbeddedServer:
+    return on_mysql8_too_in_full
+
+
+def at(days: int, clock: str = "12:00:00") -> str:
+    return f"'{TODAY - timedelta(days=days)} {clock}'"
+
+
+def when(days: int, clock: str = "12:00:00") -> datetime:
+    return datetime.fromisoformat(at(days, clock).strip("'"))
+
+
+def synced(engine: Engine) -> TableContract:
+    contract = engine.config.table("t")
+    engine.sync(contract)
+    return contract
+
+
+def firsts(engine: Engine) -> dict[int, Any]:
+    contract = engine.config.table("t")
+    rows = lake_rows(engine, contract.namespaces.deduped, "t")
+    return {row["id"]: row["original_created_at"] for row in rows}
+
+
+def rebuilt(engine: Engine) -> dict[int, Any]:
+    """The same from raw alone: deduped is made anew."""
+    contract = engine.config.table("t")
+    engine.lake.catalog.drop_table((contract.namespaces.deduped, "t"))
+    engine.sync(contract)
+    return firsts(engine)
+
+
+def expected(rows: Sequence[tuple[int, str, datetime]]) -> dict[int, datetime]:
+    """The model: the earliest time of each token, for each of its rows."""
+    times: dict[str, list[datetime]] = defaultdict(list)
+    for _, token, created in rows:
+        times[token.casefold()].append(created)
+    return {number: min(times[token.casefold()]) for number, token, _ in rows}
+
+
+def test_the_first_time_is_kept_through_deletes_late_rows_and_rebuilds(
+    sql: Sql, engine_for: EngineFor
+) -> None:
+    rows = [(1, "a", when(9)), (2, "a", when(5)), (3, "b", when(7)), (4, "B", when(6))]
+    sql(
+        CREATE.format(kind="DATETIME"),
+        *(f"INSERT INTO t VALUES ({n}, '{token}', '{c}', 0)" for n, token, c in rows),
+    )
+    engine = engine_for({"t": ENTITY})
+    contract = synced(engine)
+    assert firsts(engine) == expected(rows)
+
+    # MySQL forgets the first row of `a`; what comes later still belongs to it.
+    sql("DELETE FROM t WHERE id = 1", f"INSERT INTO t VALUES (5, 'A', {at(1)}, 0)")
+    engine.sync(contract)
+    rows.append((5, "A", when(1)))
+    assert firsts(engine) == expected(rows)
+
+    # A row that was created before all others of its token comes last, alone in its window.
+    sql(f"INSERT INTO t VALUES (6, 'b', {at(30)}, 0)")
+    engine.sync(contract)
+    rows.append((6, "b", when(30)))
+    assert firsts(engine) == expected(rows)
+    assert rebuilt(engine) == expected(rows)
+
+    table = engine.lake.load(Identifier(contract.namespaces.deduped, "t"))
+    assert table is not None
+    [field] = table.spec().fields
+    assert isinstance(field.transform, DayTransform)
+    days = {task.file.partition[0] for task in table.scan().plan_files()}
+    epoch = date(1970, 1, 1)
+    assert days == {(first.date() - epoch).days for first in expected(rows).values()}
+
+
+@pytest.mark.parametrize(
+    ("kind", "first"),
+    [
+        ("DATETIME(6)", when(3, "23:59:59.000001")),
+        ("TIMESTAMP(3)", when(3, "23:59:59").replace(tzinfo=UTC)),
+        ("DATE", when(3).date()),
+    ],
+)
+def test_every_type_of_time(sql: Sql, engine_for: EngineFor, kind: str, first: Any) -> None:
+    sql(
+        CREATE.format(kind=kind),
+        f"INSERT INTO t VALUES (1, 'a', {at(2)}, 0), (2, 'a', {at(3, '23:59:59.000001')}, 0)",
+        # No time at all is no first one; a token without another has none.
+        "INSERT INTO t VALUES (3, 'a', 0, 0), (4, 'z', 0, 0)",
+    )
+    engine = engine_for({"t": ENTITY})
+    synced(engine)
+    assert firsts(engine) == {1: first, 2: first, 3: first, 4: None}
+
+
+def test_a_reload_keeps_what_only_a_small_window_was_told(sql: Sql, engine_for: EngineFor) -> None:
+    sql(
+        "CREATE TABLE t (id INT PRIMARY KEY, token CHAR(8) NOT NULL, created DATETIME NOT NULL,"
+        " v INT, modified_at DATETIME NOT NULL, KEY (token), KEY (modified_at))",
+        f"INSERT INTO t VALUES (1, 'a', {at(40)}, 0, {at(40)})",
+    )
+    incremental = {"mode": "incremental", "cursor": "modified_at", "overlap": "9d"}
+    contract_of = {**{k: ENTITY[k] for k in ("key", "entity")}, **incremental}
+    engine = engine_for({"t": contract_of})
+    contract = synced(engine)
+    sql(f"INSERT INTO t VALUES (2, 'a', {at(2)}, 0, {at(2)}), (3, 'c', {at(2)}, 0, {at(2)})")
+    sql(f"INSERT INTO t VALUES (5, 'd', {at(3)}, 0, {at(2)}), (6, 'd', {at(2)}, 0, {at(2)})")
+    engine.sync(contract)
+    # First rows go; the day is read again, where MySQL knows no earlier time than row 2's and 6's.
+    sql("DELETE FROM t WHERE id IN (1, 5)")
+    day = TODAY - timedelta(days=2)
+    engine.reload(contract, day, day)
+    engine.fold(contract)
+    kept = {1: when(40), 2: when(40), 3: when(2), 6: when(3)}
+    assert firsts(engine) == kept
+    assert rebuilt(engine) == kept
+    # A key that moves to another token takes that one's time, and leaves its own behind.
+    sql(f"UPDATE t SET token = 'c', modified_at = {at(0, '00:00:00')} WHERE id = 2")
+    sql(f"INSERT INTO t VALUES (4, 'a', {at(1)}, 0, {at(1)})")
+    engine.sync(contract)
+    kept |= {2: when(2), 4: when(40)}
+    assert firsts(engine) == kept
+    assert rebuilt(engine) == kept
+
+
+def test_a_loaded_table_that_becomes_one_of_entities_is_read_anew(
+    sql: Sql, engine_for: EngineFor
+) -> None:
+    rows = [(1, "a", when(9)), (2, "a", when(5)), (3, "b", when(7))]
+    sql(
+        CREATE.format(kind="DATETIME"),
+        *(f"INSERT INTO t VALUES ({n}, '{token}', '{c}', 0)" for n, token, c in rows),
+    )
+    plain = {k: v for k, v in ENTITY.items() if k != "entity"}
+    synced(engine_for({"t": plain}))
+    engine = engine_for({"t": ENTITY})
+    contract = synced(engine)
+    assert firsts(engine) == expected(rows)
+    # The exact check judges the source's own columns, and the kept time is none of them.
+    proving = Proving(engine.config, engine.lake, engine.ledger, engine.spark)
+    report, _ = prove_table(proving, contract, Ask())
+    assert report.verdict == "equal"
+    with pytest.raises(SchemaError, match="original_created_at was dropped"):
+        synced(engine_for({"t": plain}))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("MODIFY token VARCHAR(20) NULL", "token can be NULL"),
+        ("DROP KEY token", "no index begins with the entity's token"),
+        ("ADD Original_Created_At DATE", "has a column original_created_at of its own"),
+        ("MODIFY created BIGINT NOT NULL", "not a time"),
+    ],
+)
+def test_tables_that_can_not_be_of_entities(
+    sql: Sql, engine_for: EngineFor, change: str, message: str
+) -> None:
+    sql(CREATE.format(kind="DATETIME"), f"ALTER TABLE t {change}")
+    contract = {k: v for k, v in ENTITY.items() if k != "created"}
+    with pytest.raises(SchemaError, match=message):
+        synced(engine_for({"t": contract}))
