@@ -14,6 +14,7 @@ from typing import Any
 import dagster as dg
 from pyiceberg.table import Table
 
+from assets.days import build_days
 from mirrorlake.config import TableContract
 from mirrorlake.errors import LakeError
 from mirrorlake.exposure import find_exposed, stored_pci
@@ -21,34 +22,46 @@ from mirrorlake.gaps import find_stretches
 from mirrorlake.lake.originals import originals_by_day
 from mirrorlake.lake.stream import read_batches
 from mirrorlake.lake.views import read_view
-from mirrorlake.ledger import Load
 from mirrorlake.mysql.connect import session
 from mirrorlake.observe import (
-    Tally,
     clean_of,
     deduped_of,
     deduped_table,
     duplicate_keys,
     raw_tables,
-    tally_full,
-    tally_rows,
 )
 from mirrorlake.plan import TablePlan
+from mirrorlake.proof.counts import NO_DAY, Counts, Days, count_rows
+from mirrorlake.proof.target import Proving
 from mirrorlake.sync import Engine
 from resources.failures import told
 
 _SHOWN = 100
-"""How many gaps a verdict lists."""
+"""How many gaps or days a verdict lists."""
+_NEWEST = 7
+"""So many of the newest counted days are told one by one."""
+
+
+@dataclass(frozen=True)
+class Partition:
+    """What a check found of one day."""
+
+    passed: bool
+    metadata: Mapping[str, Any]
+    words: str | None
+    severity: dg.AssetCheckSeverity
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What one check found; ``words`` say what is wrong, without any row's values."""
+    """What one check found; ``words`` say what is wrong, without any row's values. ``partitions``:
+    of the days that are told one by one."""
 
     passed: bool
     metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
     words: str | None = None
     severity: dg.AssetCheckSeverity = dg.AssetCheckSeverity.ERROR
+    partitions: Mapping[str, Partition] = field(default_factory=dict[str, Partition])
 
 
 @dataclass(frozen=True)
@@ -104,6 +117,7 @@ def judge(
         except dg.Failure as error:
             failed = failed or error
             continue
+        _tell_days(context, key, name, verdict)
         yield dg.AssetCheckResult(
             asset_key=key,
             check_name=name,
@@ -114,6 +128,24 @@ def judge(
         )
     if failed is not None:
         raise failed
+
+
+def _tell_days(
+    context: dg.AssetCheckExecutionContext, key: dg.AssetKey, name: str, verdict: Verdict
+) -> None:
+    """Record each day by itself; what blocks is the whole check's own result, which comes after."""
+    for day, one in verdict.partitions.items():
+        # Dagster takes it, and its own annotation does not say so.
+        event: Any = dg.AssetCheckEvaluation(
+            asset_key=key,
+            check_name=name,
+            passed=one.passed,
+            metadata={k: dg.MetadataValue.int(v) for k, v in one.metadata.items()},
+            description=one.words,
+            severity=one.severity,
+            partition=day,
+        )
+        context.op_execution_context.log_event(event)
 
 
 def judge_gaps(look: Look) -> Verdict:
@@ -224,29 +256,75 @@ def judge_contract(look: Look) -> Verdict:
 
 
 def judge_rows(look: Look) -> Verdict:
-    """Whether the mirror has the rows that MySQL has.
+    """Whether the mirror has the rows that MySQL has, in all and day by day.
 
-    Fewer is an error; more is a warning: loads of incremental and append tables don't see deletes.
+    Fewer is an error. More is a warning: deletes, which the sweep of the exact check takes away.
     """
     engine, contract = look.engine, look.contract
-    load = engine.ledger.last_load(contract.name, "success", moving=True)
-    tally = None if load is None else _tally(engine, contract, load)
-    if tally is None:
-        return Verdict(True, words="Nothing is old enough to be counted yet")
-    metadata = {
-        "counted": tally.bound,
-        "rows in MySQL": tally.source,
-        "rows in the mirror": tally.mirror,
-        "updated meanwhile": tally.updated,
+    if not engine.ledger.folded_loads(contract.name, "deduped"):
+        return Verdict(True, words="Nothing is mirrored yet")
+    proving = Proving(engine.config, engine.lake, engine.ledger, engine.spark)
+    counts = count_rows(proving, contract)
+    metadata: dict[str, Any] = {
+        "counted": counts.compared,
+        "rows in MySQL": counts.source_rows,
+        "rows in the mirror": counts.lake_rows,
+        "updated meanwhile": counts.waiting,
+        "days counted": len(counts.counted),
+        "days that differ": len(counts.days),
     }
-    if tally.lost:
-        return Verdict(False, metadata, f"{tally.lost} rows that MySQL has are not in the mirror")
-    if tally.surplus:
-        words = f"{tally.surplus} rows of the mirror are not in MySQL any more: deleted there"
-        sees_deletes = contract.mode == "full"
-        severity = dg.AssetCheckSeverity.ERROR if sees_deletes else dg.AssetCheckSeverity.WARN
-        return Verdict(False, metadata, words, severity)
-    return Verdict(True, metadata)
+    if counts.days:
+        metadata["first days that differ"] = _table_of(counts.days)
+    passed, words, severity = _of_count(contract, counts.lost, counts.surplus)
+    return Verdict(passed, metadata, words, severity, _partitions(look, counts))
+
+
+def _of_count(
+    contract: TableContract, lost: int, surplus: int
+) -> tuple[bool, str | None, dg.AssetCheckSeverity]:
+    error, warning = dg.AssetCheckSeverity.ERROR, dg.AssetCheckSeverity.WARN
+    if lost:
+        more = f"; {surplus} others are in the mirror alone" if surplus else ""
+        return False, f"{lost} rows that MySQL has are not in the mirror{more}", error
+    if surplus and contract.deletes == "ignore":
+        return True, f"{surplus} rows of the mirror were deleted in MySQL, and are kept", error
+    if surplus:
+        words = f"{surplus} rows of the mirror are not in MySQL any more: deleted there"
+        # A copy sees deletes: there it is no delete.
+        return False, words, error if contract.mode == "full" else warning
+    return True, None, error
+
+
+def _partitions(look: Look, counts: Counts) -> dict[str, Partition]:
+    """The days that are told one by one: those that differ, or did so the last time, the run's own,
+    and the newest. All others are as the whole check says: equal."""
+    name = f"row_count days {deduped_of(look.contract)}"
+    told: list[str] = json.loads(look.engine.ledger.definition(name) or "[]")
+    days = sorted(day for day in counts.counted if day != NO_DAY)
+    wanted = {*[d for d in counts.days if d != NO_DAY][-_SHOWN:], *told, *days[-_NEWEST:]}
+    if look.days:
+        first, last = (day.isoformat() for day in look.days)
+        wanted |= {day for day in days if first <= day <= last}
+    begin = build_days(look.engine.config.tables).start.date().isoformat()
+    found: dict[str, Partition] = {}
+    for day in sorted(day for day in wanted if day >= begin):
+        ours, theirs = counts.counted.get(day, (0, 0))
+        judged = _of_count(look.contract, max(0, ours - theirs), max(0, theirs - ours))
+        metadata = {"rows in MySQL": ours, "rows in the mirror": theirs}
+        found[day] = Partition(judged[0], metadata, judged[1], judged[2])
+    failed = [day for day, one in found.items() if not one.passed]
+    if failed != told:
+        look.engine.ledger.record_definition(name, json.dumps(failed))
+    return found
+
+
+def _table_of(days: Days) -> dg.TableMetadataValue:
+    columns = ("day", "rows in MySQL", "rows in the mirror")
+    rows = [(day, str(a), str(b)) for day, (a, b) in sorted(days.items())[:_SHOWN]]
+    return dg.MetadataValue.table(
+        [dg.TableRecord(dict(zip(columns, row, strict=True))) for row in rows],
+        dg.TableSchema([dg.TableColumn(name, "string") for name in columns]),
+    )
 
 
 def judge_privacy(look: Look) -> Verdict:
@@ -275,13 +353,6 @@ def _drift(engine: Engine, plan: TablePlan) -> str | None:
 def _snapshot(table: Table) -> int | None:
     snapshot = table.current_snapshot()
     return snapshot.snapshot_id if snapshot else None
-
-
-def _tally(engine: Engine, contract: TableContract, load: Load) -> Tally | None:
-    if contract.mode == "full":
-        return tally_full(engine.lake, contract, load)
-    with session(engine.config.sources[contract.source], contract.database) as connection:
-        return tally_rows(connection, engine.plan(contract, connection), engine.lake, load)
 
 
 def _judge_exact(look: Look) -> Verdict:

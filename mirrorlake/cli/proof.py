@@ -77,8 +77,7 @@ def _count(proving: Proving, contract: TableContract, *, as_json: bool) -> int:
         return CODES[found.verdict]
     rows = f"{found.source_rows:,} rows in MySQL, {found.lake_rows:,} in the lake"
     waiting = f", {found.waiting:,} wait" if found.waiting else ""
-    reason = f" {found.reason}" if found.reason else ""
-    line = f"{found.table}: counts are {found.verdict}{reason} ({rows}{waiting}; {found.compared})"
+    line = f"{found.table}: counts are {found.verdict} ({rows}{waiting}; {found.compared})"
     show.console.print(escape(line), highlight=False, soft_wrap=True)
     for day, (ours, theirs) in found.days.items():
         line = f"  {day}: {ours:,} rows in MySQL, {theirs:,} in the lake"

@@ -1,30 +1,45 @@
 """Rows counted on both sides, per day and in all: cheap, and no proof, since a row too few and one
-too many of a day cancel out."""
+too many of a day cancel out.
+
+The lake's rows are counted without Spark, one data file in memory at a time. Only where MySQL has
+moved rows on whose keys are no single whole number, Spark is asked to leave these out.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as _compute
 from pymysql.connections import Connection
 
 from mirrorlake.config import TableContract
+from mirrorlake.errors import ProofError
 from mirrorlake.lake.catalog import as_sql_identifier
+from mirrorlake.lake.stream import read_batches
 from mirrorlake.mysql.connect import quote, rows_of, session
 from mirrorlake.mysql.introspect import Column
 from mirrorlake.mysql.limits import reading
 from mirrorlake.proof.compare import leaving_out
-from mirrorlake.proof.judge import moved_since
+from mirrorlake.proof.forms import DELETED_AT
 from mirrorlake.proof.mirror import LakeSide
+from mirrorlake.proof.ranges import INTEGERS
 from mirrorlake.proof.report import Verdict
-from mirrorlake.proof.scope import TIMES, both
+from mirrorlake.proof.scope import NONE, TIMES, both
 from mirrorlake.proof.source import Key, SourceSide, one_state, text_of
-from mirrorlake.proof.target import Proving, Target, resolve_target
+from mirrorlake.proof.target import Proving, Target, read_mirror, resolve_target
 from mirrorlake.spark import spark_errors
 
+pc: Any = _compute  # its functions are made at import: type checkers see none of them
 NO_DAY = "none"
 """The day of rows that have none: a zero date, or a table without a column that tells it."""
+Days = Mapping[str, tuple[int, int]]
+"""By day, rows in MySQL and rows in the lake."""
 
 
 @dataclass(frozen=True)
@@ -32,14 +47,16 @@ class Counts:
     """Rows older than settle, by the day of their cursor (or of ``created``), on both sides.
 
     Attributes:
-        compared: which rows, as a condition.
-        verdict: different where a day's rows differ; undecided where MySQL may have changed since.
+        compared: which rows, as a condition. Of a full copy: those that it read, whatever MySQL
+            holds by now.
+        verdict: different where a day's rows differ; rows that MySQL deleted are no difference
+            where the contract ignores them.
         source_rows, lake_rows: in all.
         lost: rows that days of MySQL have more than the lake's.
         surplus: rows that days of the lake have more than MySQL's: deleted there, or moved.
         waiting: rows that MySQL changed too lately to be counted.
-        days: of days that differ, [rows in MySQL, rows in the lake].
-        reason: why it is undecided.
+        days: of days that differ.
+        counted: of every day.
     """
 
     table: str
@@ -50,41 +67,73 @@ class Counts:
     lost: int
     surplus: int
     waiting: int
-    days: Mapping[str, tuple[int, int]]
-    reason: str = ""
+    days: Days
+    counted: Days
 
 
 def count_rows(proving: Proving, contract: TableContract) -> Counts:
     """Count both sides.
 
-    Rows that MySQL has moved past the bound since the load are left out of the lake's, by their
-    keys: an update that moves a row to another day is no loss.
+    With N the keys that MySQL holds at or past the bound, the rows that MySQL has before it are
+    counted, and the rows before it in the lake whose key is not in N: an update that moves a row
+    to another day is no loss.
 
     Raises:
         MirrorlakeError: see `resolve_target`, and what either side may raise.
     """
+    if contract.mode == "full":
+        return _count_copy(proving, contract)
     source = proving.config.sources[contract.source]
     with session(source, contract.database) as connection:
         target = resolve_target(proving, contract, connection)
+        if target.scope == NONE:
+            return _counts(contract, NONE.words, {}, {}, 0)
         ours, newer = _count_source(connection, target)
-        with spark_errors(contract.name):
-            theirs = _count_lake(proving.spark.get(), target, newer)
-        days = {day: (ours.get(day, 0), theirs.get(day, 0)) for day in sorted({*ours, *theirs})}
-        differ = {day: both_sides for day, both_sides in days.items() if len(set(both_sides)) > 1}
-        reason = moved_since(connection, target) if differ else ""
-    verdict: Verdict = "equal" if not differ else "undecided" if reason else "different"
+    theirs = _count_lake(proving, target, ())
+    if newer and theirs != ours:
+        theirs = _count_without(proving, target, newer)
+    return _counts(contract, target.scope.words, ours, theirs, len(newer))
+
+
+def _counts(
+    contract: TableContract,
+    compared: str,
+    ours: Mapping[str, int],
+    theirs: Mapping[str, int],
+    waiting: int,
+) -> Counts:
+    days = {day: (ours.get(day, 0), theirs.get(day, 0)) for day in sorted({*ours, *theirs})}
+    differ = {day: sides for day, sides in days.items() if len(set(sides)) > 1}
+    lost = sum(max(0, a - b) for a, b in differ.values())
+    surplus = sum(max(0, b - a) for a, b in differ.values())
+    ignored = contract.deletes == "ignore"
     return Counts(
         table=contract.name,
-        compared=target.scope.words,
-        verdict=verdict,
+        compared=compared,
+        verdict="different" if lost or (surplus and not ignored) else "equal",
         source_rows=sum(ours.values()),
         lake_rows=sum(theirs.values()),
-        lost=sum(max(0, a - b) for a, b in differ.values()),
-        surplus=sum(max(0, b - a) for a, b in differ.values()),
-        waiting=len(newer),
+        lost=lost,
+        surplus=surplus,
+        waiting=waiting,
         days=differ,
-        reason=reason,
+        counted=days,
     )
+
+
+def _count_copy(proving: Proving, contract: TableContract) -> Counts:
+    """What the newest copy read, against deduped: MySQL may have changed every row since."""
+    mirror, table = read_mirror(proving, contract)
+    if mirror.load.receipt is None:
+        raise ProofError(
+            f"table {contract.name}: what its newest copy read is not known: the ledger was lost",
+            table=contract.name,
+            next_step="Sync it: a new copy tells",
+        )
+    with proving.lake.translated(contract.name):
+        held = table.scan().count() if table.current_snapshot() else 0
+    read = {NO_DAY: mirror.load.receipt.rows}
+    return _counts(contract, "the newest copy", read, {NO_DAY: held}, 0)
 
 
 def _day_column(target: Target) -> Column | None:
@@ -93,6 +142,9 @@ def _day_column(target: Target) -> Column | None:
         if column is not None and column.data_type in TIMES:
             return column
     return None
+
+
+# --- MySQL ----------------------------------------------------------------------------------------
 
 
 def _count_source(connection: Connection[Any], target: Target) -> tuple[dict[str, int], list[Key]]:
@@ -106,9 +158,9 @@ def _count_source(connection: Connection[Any], target: Target) -> tuple[dict[str
             newer = side.read_keys(connection, side.keys_sql(target.scope.newer))
         statement = f"SELECT {day} AS d, COUNT(*) FROM {side.name}{where} GROUP BY d"  # noqa: S608
         found = rows_of(connection, statement)
-    counts: dict[str, int] = {}
+    counts: Counter[str] = Counter()
     for told, rows in found:
-        counts[_day(told)] = counts.get(_day(told), 0) + int(rows)
+        counts[_day(told)] += int(rows)
     return counts, newer
 
 
@@ -118,7 +170,68 @@ def _day(told: Any) -> str:
     return NO_DAY if text.startswith("0000") or "-00" in text else text
 
 
-def _count_lake(spark: Any, target: Target, newer: list[Key]) -> dict[str, int]:
+# --- the lake -------------------------------------------------------------------------------------
+
+
+def _count_lake(proving: Proving, target: Target, without: tuple[int, ...]) -> dict[str, int]:
+    """Rows by day, but for those whose key, one whole number, is among these."""
+    day, scope = _day_column(target), target.scope
+    key = target.key[0].name if without else ""
+    flag = DELETED_AT if target.flags else ""
+    wanted = dict.fromkeys(n for n in (day.name if day else "", scope.cursor, key, flag) if n)
+    table = proving.lake.load(target.mirror.identifier)
+    counts: Counter[str] = Counter()
+    if table is None or table.current_snapshot() is None:
+        return counts
+    columns = tuple(wanted) or (table.schema().fields[0].name,)
+    for batch in read_batches(proving.lake, table, columns):
+        rows = pa.Table.from_batches([batch])
+        if scope.cursor:
+            rows = rows.filter(_settled(target, rows.column(scope.cursor)))
+        if flag:
+            rows = rows.filter(pc.is_null(rows.column(flag)))
+        if key:
+            column = rows.column(key)
+            rows = rows.filter(pc.invert(pc.is_in(column, pa.array(without, column.type))))
+        if day is None:
+            counts[NO_DAY] += rows.num_rows
+            continue
+        for one in pc.value_counts(rows.column(day.name).cast(pa.date32())).to_pylist():
+            told: date | None = one["values"]
+            counts[NO_DAY if told is None else told.isoformat()] += int(one["counts"])
+    return {told: rows for told, rows in counts.items() if rows}
+
+
+def _settled(target: Target, cells: Any) -> Any:
+    """Which rows are old enough: as the scope's own condition says in SQL."""
+    scope = target.scope
+    below = pc.less(cells, _scalar(scope.below, cells.type))
+    if not scope.first:
+        # A cursor without a place in its type is a zero date, the oldest there is.
+        return pc.or_kleene(below, pc.is_null(cells))
+    return pc.and_kleene(below, pc.greater_equal(cells, _scalar(scope.first, cells.type)))
+
+
+def _scalar(text: str, kind: Any) -> Any:
+    """A bound as the cursor's own type."""
+    if pa.types.is_timestamp(kind):
+        at = datetime.fromisoformat(text.strip("'"))
+        return pa.scalar(at.replace(tzinfo=UTC) if kind.tz else at, kind)
+    if pa.types.is_date(kind):
+        return pa.scalar(date.fromisoformat(text.strip("'")), kind)
+    # Wide enough for every integer there is.
+    return pa.scalar(Decimal(text), pa.decimal128(38, 0))
+
+
+def _count_without(proving: Proving, target: Target, newer: list[Key]) -> dict[str, int]:
+    """Rows by day, without these keys."""
+    if len(target.key) == 1 and target.key[0].data_type in INTEGERS:
+        return _count_lake(proving, target, tuple(int(key[0]) for key in newer))
+    with spark_errors(target.name):
+        return _count_by_spark(proving.spark.get(), target, newer)
+
+
+def _count_by_spark(spark: Any, target: Target, newer: list[Key]) -> dict[str, int]:
     mirror, scope = target.mirror, target.scope
     source = SourceSide(target.table, target.rows, target.key, scope.source)
     side = LakeSide(

@@ -30,6 +30,8 @@ class Scope:
         newer: in MySQL's SQL, the rows that have moved past the bound; '' where rows don't move.
         settled: in MySQL's SQL, whether a row is old enough, wherever else it lies.
         words: what is compared, for people.
+        cursor, below, first: the lake's condition taken apart, where there is one: its column, and
+            the bounds as literals (``first`` is '' for none).
     """
 
     source: str
@@ -37,6 +39,9 @@ class Scope:
     newer: str
     settled: str
     words: str
+    cursor: str = ""
+    below: str = ""
+    first: str = ""
 
 
 ALL = Scope("", "", "", "1", "all rows")
@@ -84,7 +89,8 @@ def _below(cursor: Column, bound: str, first: str, typed: str, *, moving: bool) 
         source += f" AND {ours} >= {first}"
         lake = f"({theirs} < {typed}{bound} AND {theirs} >= {typed}{first})"
         words = f"{first} <= {words}"
-    return Scope(source, lake, f"{ours} >= {bound}" if moving else "", settled, words)
+    newer = f"{ours} >= {bound}" if moving else ""
+    return Scope(source, lake, newer, settled, words, cursor.name, bound, first)
 
 
 def _wall(cursor: Column, at: datetime, source: SourceConfig) -> datetime:

@@ -12,7 +12,8 @@ import pytest
 from click.testing import CliRunner
 
 from mirrorlake.cli import cli
-from mirrorlake.errors import ConfigError, MirrorlakeError, ProofError, SchemaError
+from mirrorlake.demo.embedded import EmbeddedServer
+from mirrorlake.errors import ConfigError, MirrorlakeError, ProofError, SchemaError, SourceError
 from mirrorlake.proof import check, compare, ranges
 from mirrorlake.proof.counts import count_rows
 from mirrorlake.proof.keep import prove_table, teller_of
@@ -20,6 +21,7 @@ from mirrorlake.proof.ranges import Range
 from mirrorlake.proof.report import Ask, Report
 from mirrorlake.proof.target import Proving
 from mirrorlake.sync import Engine
+from tests.integration.conftest import PASSWORD
 
 Sql = Callable[..., Any]
 EngineFor = Callable[..., Engine]
@@ -228,6 +230,9 @@ def test_keys_that_the_server_calls_equal(database: str, sql: Sql, engine_for: E
         "UPDATE {t} SET k = 'A' WHERE k = 'a'",
         "UPDATE {t} SET v = 9 WHERE k = 'c'",
     )
+    sql("UPDATE t SET modified_at = UTC_TIMESTAMP() WHERE k = ''")
+    found = count_rows(proving(engine), engine.config.table("t"))
+    assert (found.verdict, found.source_rows, found.waiting) == ("equal", 3, 1)
     assert told(engine, "t", checked(engine, "t")) == [
         "changed (k='a'): `k` does not match between MySQL (val='a') and the lake (val='A')",
         "changed (k='c'): `v` does not match between MySQL (val=3) and the lake (val=9)",
@@ -301,6 +306,52 @@ def test_what_cannot_be_compared_is_an_error(
     with pytest.raises(MirrorlakeError, match="has no table"):
         checked(engine, "t")
     assert engine.ledger.proofs(engine.config.table("t").name) == []
+
+
+def test_a_check_that_breaks_off_leaves_no_trace(
+    database: str,
+    sql: Sql,
+    server: EmbeddedServer,
+    engine_for: EngineFor,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    """Interrupted, its table dropped meanwhile, or without the privilege: no verdict, no offset."""
+    engine = mirrored(engine_for, sql)
+    contract = engine.config.table("t")
+    monkeypatch.setattr(check, "CHUNK_ROWS", 15)
+    checked(engine, "t", Ask("next"))
+    offset, proofs = (
+        engine.ledger.proof_offset(contract.name),
+        len(engine.ledger.proofs(contract.name)),
+    )
+    assert offset is not None
+    plant(engine, database, "UPDATE {t} SET a = 'no' WHERE id > 15")
+    read_lake = check.read_lake
+
+    def interrupted(*_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    def dropped(*args: Any) -> Any:
+        sql("RENAME TABLE t TO away")
+        return read_lake(*args)
+
+    for broken, error in ((interrupted, KeyboardInterrupt), (dropped, SourceError)):
+        monkeypatch.setattr(check, "read_lake", broken)
+        with pytest.raises(error):
+            checked(engine, "t", Ask("next"), evidence=tmp_path)
+    sql("RENAME TABLE away TO t")
+    monkeypatch.setattr(check, "read_lake", read_lake)
+    server.create_user("nobody", PASSWORD)
+    with server.admin() as admin, admin.cursor() as cursor:
+        cursor.execute("REVOKE ALL PRIVILEGES, GRANT OPTION FROM nobody@'%'")
+        cursor.execute(f"GRANT INSERT ON {database}.t TO nobody@'%'")
+    other = engine_for({"t": INCREMENTAL}, {"user": "nobody"})
+    with pytest.raises(MirrorlakeError, match="SELECT|privilege|denied|has no table|may not"):
+        checked(other, "t", Ask("next"), evidence=tmp_path)
+    assert engine.ledger.proof_offset(contract.name) == offset
+    assert len(engine.ledger.proofs(contract.name)) == proofs
+    assert not list(tmp_path.rglob("*.json"))
 
 
 def test_the_command_says_it_with_its_exit_code(

@@ -210,6 +210,11 @@ def _told(result: dg.ExecuteInProcessResult) -> dict[str, Any]:
         }
         for e in result.get_asset_check_evaluations()
     }
+    days: dict[str, dict[str, bool]] = {}
+    for e in result.get_asset_check_evaluations():
+        if e.partition is not None:
+            name = f"{e.asset_key.to_user_string()}:{e.check_name}"
+            days.setdefault(name, {})[e.partition] = e.passed
     failed: dict[str, str] = {}
     for event in result.all_events:
         if event.is_step_failure:
@@ -222,6 +227,7 @@ def _told(result: dg.ExecuteInProcessResult) -> dict[str, Any]:
         "success": result.success,
         "made": made,
         "checks": checks,
+        "days": days,
         "failed": failed,
         "skipped": skipped,
         "tried again": again,

@@ -17,10 +17,10 @@ from mirrorlake.demo.oracle_text import SourceColumn, SourceRows, read_source
 from mirrorlake.lake.catalog import Lake
 from mirrorlake.lake.tables import DAY, SEQ
 from mirrorlake.ledger import Ledger
-from mirrorlake.mysql.connect import session
-from mirrorlake.mysql.introspect import read_table
-from mirrorlake.observe import deduped_of, raw_tables, tally_rows
-from mirrorlake.plan import plan_table
+from mirrorlake.observe import deduped_of, raw_tables
+from mirrorlake.proof.counts import count_rows
+from mirrorlake.proof.target import Proving
+from mirrorlake.spark import LazySpark
 from tests.location.conftest import Location
 
 TODAY = datetime.now(UTC).date()
@@ -320,6 +320,9 @@ def test_a_lost_row_fails_the_count(runs: list[dict[str, Any]]) -> None:
     assert not lost["passed"]
     assert lost["severity"] == "ERROR"
     assert lost["words"] == "1 rows that MySQL has are not in the mirror"
+    # Told of its day as well, and of no other.
+    days = runs[6]["days"]["deduped/s/shop/quiet:row_count"]
+    assert [day for day, passed in days.items() if not passed] == [str(TODAY - timedelta(days=2))]
 
 
 def test_a_row_deleted_in_mysql_is_a_warning(runs: list[dict[str, Any]]) -> None:
@@ -399,15 +402,10 @@ def test_rows_updated_since_the_load_are_told_from_lost_ones(
     config = place.config
     contract = config.table("orders")
     ledger, lake = Ledger(config.ledger.url), Lake(config.lake)
-    load = ledger.last_load(contract.name, "success")
-    assert load is not None
     with server.admin("shop") as admin, admin.cursor() as cursor:
         cursor.execute("UPDATE orders SET email = 'later@example.com' WHERE id BETWEEN 100 AND 104")
         cursor.execute("DELETE FROM orders WHERE id = 200")
-    with session(config.sources["s"], "shop") as connection:
-        table = read_table(connection, "shop", "orders")
-        plan = plan_table(contract, config.sources["s"], table)
-        tally = tally_rows(connection, plan, lake, load)
-    assert tally is not None
-    assert (tally.source, tally.mirror, tally.updated) == (287, 293, 5)
-    assert (tally.lost, tally.surplus) == (0, 1)
+    proving = Proving(config, lake, ledger, LazySpark(config.spark, lake))
+    counts = count_rows(proving, contract)
+    assert (counts.source_rows, counts.lake_rows) == (287, 293 - 5)
+    assert (counts.lost, counts.surplus) == (0, 1)
