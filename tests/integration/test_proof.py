@@ -342,12 +342,10 @@ def test_a_check_that_breaks_off_leaves_no_trace(
             checked(engine, "t", Ask("next"), evidence=tmp_path)
     sql("RENAME TABLE away TO t")
     monkeypatch.setattr(check, "read_lake", read_lake)
-    server.create_user("nobody", PASSWORD)
-    with server.admin() as admin, admin.cursor() as cursor:
-        cursor.execute("REVOKE ALL PRIVILEGES, GRANT OPTION FROM nobody@'%'")
-        cursor.execute(f"GRANT INSERT ON {database}.t TO nobody@'%'")
+    grants = {f"{database}.*": "INSERT", "*.*": "REPLICATION CLIENT"}
+    server.create_user("nobody", PASSWORD, grants)
     other = engine_for({"t": INCREMENTAL}, {"user": "nobody"})
-    with pytest.raises(MirrorlakeError, match="SELECT|privilege|denied|has no table|may not"):
+    with pytest.raises(MirrorlakeError, match=r"has no table|may not read"):
         checked(other, "t", Ask("next"), evidence=tmp_path)
     assert engine.ledger.proof_offset(contract.name) == offset
     assert len(engine.ledger.proofs(contract.name)) == proofs
