@@ -176,6 +176,7 @@ def load(server: Any, place: Any, database: str, rows: None, tmp_path: Path) -> 
             process.wait()
 
 
+@pytest.mark.full
 def test_spark_connect(load: Loader, connect: str, server: Any, database: str) -> None:
     config, process = load({"connect": connect})
     said, _ = process.communicate(timeout=280)

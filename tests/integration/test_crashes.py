@@ -255,7 +255,35 @@ FORKED = ("fold.before", "fold.committed", "fold.recorded", "clean.committed")
 ELSEWHERE = ("reload.", "chunks.", "branch.")
 
 
-@pytest.mark.parametrize("failpoint", [f for f in FAILPOINTS if not f.startswith(ELSEWHERE)])
+# `make test` kills once on either side of a commit; `make test-full` at every step.
+_OFTEN = {
+    *("ledger.pending", "chunk.written", "commit.before", "commit.after", "fold.committed"),
+    *(
+        "visits-chunk.written",
+        "clicks-commit.after",
+        "cities-commit.after",
+        "cities-branch.committed",
+    ),
+    *("orders-fold.committed:2"),
+}
+
+
+def _steps(*steps: Any) -> list[Any]:
+    """The steps as parameters; those that are not killed at often, in full runs alone."""
+    named = ((s, s if isinstance(s, str) else "-".join(s)) for s in steps)
+    return [
+        pytest.param(
+            *((s,) if isinstance(s, str) else s),
+            id=name,
+            marks=[] if name in _OFTEN else [pytest.mark.full],
+        )
+        for s, name in named
+    ]
+
+
+@pytest.mark.parametrize(
+    "failpoint", _steps(*(f for f in FAILPOINTS if not f.startswith(ELSEWHERE)))
+)
 def test_killed_at_every_step(world: World, failpoint: str) -> None:
     world.change("orders")
     if failpoint in FORKED:
@@ -282,7 +310,7 @@ STEPS_OF_OTHER_MODES = [
 ]
 
 
-@pytest.mark.parametrize(("table", "failpoint"), STEPS_OF_OTHER_MODES)
+@pytest.mark.parametrize(("table", "failpoint"), _steps(*STEPS_OF_OTHER_MODES))
 def test_other_modes_killed(world: World, table: str, failpoint: str) -> None:
     world.change(table)
     assert world.fork(world.config, table, failpoint) == -signal.SIGKILL
@@ -300,7 +328,13 @@ RELOAD_STEPS = (
 )
 
 
-@pytest.mark.parametrize("failpoint", RELOAD_STEPS)
+@pytest.mark.parametrize(
+    "failpoint",
+    [
+        f if f == "reload.looked_up" else pytest.param(f, marks=pytest.mark.full)
+        for f in RELOAD_STEPS
+    ],
+)
 def test_a_reload_killed(world: World, failpoint: str) -> None:
     """Rows of an older day: one stays, one left the day, one is gone, and one came late."""
     table = "reload_" + failpoint.replace(".", "_")

@@ -22,8 +22,8 @@ LARGEST = 16 * 2**20 - 1_000
 
 
 @pytest.fixture(scope="session")
-def server(on_both_servers: EmbeddedServer) -> EmbeddedServer:
-    return on_both_servers
+def server(on_mysql8_too_in_full: EmbeddedServer) -> EmbeddedServer:
+    return on_mysql8_too_in_full
 
 
 def test_one_value_of_16_mb(database: str, sql: Sql, engine_for: EngineFor) -> None:

@@ -93,6 +93,7 @@ def test_a_value_that_went_back_is_folded_again(sql: Sql, engine_for: EngineFor)
         assert_equals_source(engine, sql)
 
 
+@pytest.mark.full
 def test_loads_folded_in_any_order_give_one_result(
     sql: Sql, engine_for: EngineFor, monkeypatch: pytest.MonkeyPatch
 ) -> None:

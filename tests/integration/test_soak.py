@@ -20,7 +20,6 @@ from tests.soak.steps import FINISHED
 FEW = [
     Kill("step", "orders", "sync", "fold.committed", 0.0, 0.0),
     Kill("server", "orders", "sync", "", 0.1, 0.3),
-    Kill("run", "orders", "sync", "", 0.6, 0.0),
 ]
 
 

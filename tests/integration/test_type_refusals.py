@@ -26,8 +26,8 @@ FULL = {"t": {"mode": "full", "key": ["id"]}}
 
 
 @pytest.fixture(scope="session")
-def server(on_both_servers: EmbeddedServer) -> EmbeddedServer:
-    return on_both_servers
+def server(on_mysql8_too_in_full: EmbeddedServer) -> EmbeddedServer:
+    return on_mysql8_too_in_full
 
 
 def refused(engine: Engine, kind: type[MirrorlakeError], *words: str) -> MirrorlakeError:
