@@ -29,6 +29,31 @@ CREATE TABLE lineitem (
 )"""
 
 
+AWKWARD = """
+CREATE TABLE awkward (
+    id BIGINT UNSIGNED NOT NULL PRIMARY KEY, small TINYINT(1), wide BIGINT UNSIGNED ZEROFILL,
+    exact DECIMAL(38,12), vast DECIMAL(65,30), approx FLOAT, bits BIT(64), flag BIT(1),
+    day DATE, moment DATETIME(6), plain DATETIME, instant TIMESTAMP(6) NULL, span TIME(6),
+    year YEAR,
+    western VARCHAR(40) CHARACTER SET latin1, chinese VARCHAR(40) CHARACTER SET gbk,
+    japanese VARCHAR(40) CHARACTER SET sjis, emoji VARCHAR(40) CHARACTER SET utf8mb4,
+    token BINARY(16), bytes VARBINARY(60), kind ENUM('a','b',''), flags SET('x','y','z'),
+    document JSON, shape POINT
+) CHARACTER SET utf8mb4"""
+# Every twentieth row has values without a place in their type.
+AWKWARD_ROWS = """
+INSERT INTO awkward SELECT seq, seq % 3, 18446744073709551615 - seq, seq / 7, seq / 3e0,
+    seq / 11, ~0 >> (seq % 7), seq % 2,
+    IF(seq % 20, '2020-01-01' + INTERVAL seq % 999 DAY, '0000-00-00'),
+    IF(seq % 20, '2020-01-01' + INTERVAL seq MICROSECOND, '2020-00-00'),
+    '2020-01-01' + INTERVAL seq SECOND, '2020-01-01' + INTERVAL seq SECOND,
+    SEC_TO_TIME(seq % 3000000 + 0.000001), 1901 + seq % 250,
+    CONCAT('caf', _latin1 x'E9', seq), CONCAT('中文', seq), CONCAT('カナ', seq), CONCAT('🙂 ', seq),
+    UNHEX(MD5(seq)), UNHEX(SHA2(seq, 256)), IF(seq % 20, 'a', 'none'), 'x,z',
+    CONCAT('{"n": ', seq, ', "list": [1, 2.50, null]}'), POINT(seq, -seq)
+FROM seq_1_to_{rows}"""
+
+
 @dataclass(frozen=True)
 class Source:
     """A running server and how many rows its tables have; ``password`` is of this run alone."""
@@ -85,6 +110,18 @@ def load_lineitem(source: Source, scale: float, database: str = "tpch") -> None:
         )
         cursor.execute("ANALYZE TABLE lineitem")
     path.unlink()
+
+
+def load_awkward(source: Source, rows: int) -> None:
+    """A table of the types that other readers lose values of, in database ``odd``, made anew."""
+    with source.server.admin() as admin, admin.cursor() as cursor:
+        cursor.execute("SET sql_mode = '', time_zone = '+00:00'")
+        cursor.execute("DROP DATABASE IF EXISTS odd")
+        cursor.execute("CREATE DATABASE odd CHARACTER SET utf8mb4")
+        cursor.execute("USE odd")
+        cursor.execute(AWKWARD)
+        cursor.execute(AWKWARD_ROWS.replace("{rows}", str(rows)))
+        cursor.execute("ANALYZE TABLE awkward")
 
 
 def load_flights(source: Source) -> None:
