@@ -138,6 +138,8 @@ def clean_view_sql(plan: TablePlan) -> str:
 
 def spark_type(iceberg: str) -> str:
     """Spark's name of an Iceberg type."""
+    if iceberg.startswith("list<"):
+        return "array<" + iceberg.removeprefix("list<")  # of texts: see `mirrorlake.landing`
     return {"long": "bigint", "timestamp": "timestamp_ntz", "timestamptz": "timestamp"}.get(
         iceberg, iceberg
     )

@@ -21,6 +21,7 @@ from rich.markup import escape
 
 from mirrorlake import __version__
 from mirrorlake.cli import show
+from mirrorlake.cli.landing import land
 from mirrorlake.cli.proof import check, proof
 from mirrorlake.cli.repair import repair
 from mirrorlake.cli.upkeep import accept, alert, backfill, gaps, hold, ledger, recover
@@ -258,7 +259,7 @@ def _print_results(results: Sequence[Any]) -> None:
         show.console.print(table)
 
 
-for _command in (accept, alert, backfill, check, gaps, hold, ledger, proof, recover, repair):
+for _command in (accept, alert, backfill, check, gaps, hold, land, ledger, proof, recover, repair):
     cli.add_command(_command)
 
 

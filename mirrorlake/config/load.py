@@ -247,7 +247,8 @@ def _contract(
         overlap=defaults.overlap if table.overlap is None else table.overlap,
         overlap_keys=defaults.overlap_keys if table.overlap_keys is None else table.overlap_keys,
         settle=defaults.settle if table.settle is None else table.settle,
-        clean=table.clean or defaults.clean,
+        # The rows of snapshots are shown by a view, whatever the others' default is.
+        clean=table.clean or ("view" if table.mode == "snapshot" else defaults.clean),
         owners=defaults.owners if table.owners is None else table.owners,
         deletes=table.deletes or "remove",
         repair=table.repair or defaults.repair,

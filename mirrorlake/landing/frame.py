@@ -25,7 +25,7 @@ from mirrorlake.spark import spark_errors
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_MARK = re.compile(r"<<mirrorlake-landing (\{.*?\}) mirrorlake-landing>>", re.DOTALL)
+_MARK = re.compile(r"<<mirrorlake-landing (\{\"message\".*?\}) mirrorlake-landing>>", re.DOTALL)
 _LOOKS = 8
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import date
 from typing import TYPE_CHECKING
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
+def _nothing_more() -> None:
+    """No check but the fold's own."""
+
+
 def fold_snapshot(
     lake: Lake,
     ledger: Ledger,
@@ -40,6 +45,7 @@ def fold_snapshot(
     load_id: str = "",
     as_of: date | None = None,
     accept_smaller: bool = False,
+    before_publish: Callable[[], None] = _nothing_more,
 ) -> Folded:
     """Fold one snapshot, and publish the result. The caller holds the table's lease.
 
@@ -52,6 +58,7 @@ def fold_snapshot(
             number begins with (YYYYMMDD…), else the snapshot's last day.
         accept_smaller: whether a snapshot is taken that is far smaller than the one before, or
             lacks days between others.
+        before_publish: called when all is staged and checked; raises to leave the table as it was.
 
     Raises:
         SchemaError: the snapshot's columns or types are not the contract's.
@@ -66,7 +73,9 @@ def fold_snapshot(
     rows = ensure_rows(lake, table)
     drop_stale(lake, table)
     with spark_errors(table.name):
-        fold = Folding(lake, ledger, table, rows, snapshot_id, lease, load_id, accept_smaller)
+        fold = Folding(
+            lake, ledger, table, rows, snapshot_id, lease, load_id, accept_smaller, before_publish
+        )
         folded = fold.run(frame, as_of)
     folded = replace(folded, seconds=round(time.monotonic() - begun, 3))
     logger.info("table %s snapshot %s: %s", table.name, snapshot_id, folded)

@@ -4,7 +4,7 @@ or of one that was folded before."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
@@ -110,6 +110,7 @@ class Folding:
     lease: Lease
     load_id: str
     accept_smaller: bool
+    before_publish: Callable[[], None]
 
     def run(self, frame: DataFrame, as_of: date | None) -> Folded:
         state = read_state(self.rows)
@@ -382,6 +383,7 @@ class Folding:
             properties[LOAD_ID] = self.load_id
         seal(self.lake, identifier, stage.branch, properties)
         failpoint("snapshot.sealed")
+        self.before_publish()
         self.ledger.check_lease(self.lease)
         version = publish_branch(self.lake, identifier, stage.branch, head)
         failpoint("snapshot.published")

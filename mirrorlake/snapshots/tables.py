@@ -14,7 +14,7 @@ from pyiceberg.types import DecimalType, DoubleType, FloatType, IcebergType, Int
 
 from mirrorlake.errors import SchemaError
 from mirrorlake.lake.catalog import Identifier, Lake
-from mirrorlake.lake.tables import create_table, current_schema, iceberg_type
+from mirrorlake.lake.tables import ORIGINAL, create_table, current_schema, iceberg_type
 from mirrorlake.snapshots.shape import SNAPSHOT, SnapshotTable
 
 MISSED_FIRST = "missed_first"
@@ -40,13 +40,17 @@ def ensure_rows(lake: Lake, table: SnapshotTable) -> Table:
         SchemaError: a column of it is not among the contract's, or has a type that can't become the
             contract's.
     """
-    schema = current_schema((*table.columns, (SNAPSHOT, "long")), with_original=False)
+    plain = [(name, kind) for name, kind in table.columns if name != ORIGINAL]
+    with_original = len(plain) < len(table.columns)
+    schema = current_schema((*plain, (SNAPSHOT, "long")), with_original=with_original)
     made = create_table(lake, table.identifier, schema, _spec(table, schema), _ROWS)
-    there = {f.name: f.field_type for f in made.schema().fields}
-    wanted = {f.name: f.field_type for f in schema.fields}
+    # Originals have one type for good; in another table its fields have other numbers.
+    same = {ORIGINAL: StringType()}
+    there = {f.name: same.get(f.name, f.field_type) for f in made.schema().fields}
+    wanted = {f.name: same.get(f.name, f.field_type) for f in schema.fields}
     _refuse_other(table, there, wanted)
     added = [f for f in schema.fields if f.name not in there]
-    widened = [f for f in schema.fields if f.name in there and there[f.name] != f.field_type]
+    widened = [f for f in schema.fields if f.name in there and there[f.name] != wanted[f.name]]
     if added or widened:
         with lake.translated(table.identifier), made.update_schema() as update:
             for column in added:

@@ -156,6 +156,7 @@ REFUSED = {
     "snapshot without a key": (landed("{mode: snapshot}"), "tables.t.key: mode snapshot needs"),
     "snapshot with a cursor": (landed("{mode: snapshot, key: [id], cursor: m}"), "tables.t.cursor: mode snapshot reads what lands"),
     "snapshot of another mode": (table("{mode: full, snapshot: {}}"), "tables.t.snapshot: mode full reads a server"),
+    "a snapshot's clean table": (landed("{mode: snapshot, key: [id], clean: table}"), "tables.t.clean: clean of snapshots is a view"),
     "a window without a day": (snapshot("retention_days: 7"), "snapshot.retention_days: the window is counted in days"),
     "removed from a part": (snapshot("part: 1d, missing: removed"), "snapshot.missing: part 1d holds rows of a time"),
     "a marker that is a path": (snapshot("marker: a/b"), "snapshot.marker: a marker's name is"),

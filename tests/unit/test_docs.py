@@ -14,6 +14,7 @@ import pytest
 from mirrorlake import errors
 from mirrorlake.accept import Accepted
 from mirrorlake.alerts import Told
+from mirrorlake.arrive import Arrived
 from mirrorlake.backfill import Filled
 from mirrorlake.cli import cli
 from mirrorlake.cli.proof import DIFFERENT, UNDECIDED
@@ -38,6 +39,7 @@ SHAPES = {
     "accept": Accepted,
     "alert": Told,
     "backfill": Filled,
+    "land": Arrived,
     "proof": Proof,
     "recover": Recovered,
     "ledger rebuild": Rebuilt,

@@ -1,0 +1,224 @@
+"""Arrivals: snapshots that landed are taken, folded and published, in the order of their ids.
+
+Each snapshot is whole before the next one begins. A run that dies leaves the published table as it
+was, or with the snapshot in it; taking the snapshot again then changes nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from mirrorlake.config import TableContract
+from mirrorlake.errors import ConfigError, LandingError, MirrorlakeError
+from mirrorlake.lake.catalog import as_sql_identifier
+from mirrorlake.lake.tables import ORIGINAL
+from mirrorlake.landing.columns import LandedSchema
+from mirrorlake.landing.frame import landing_errors
+from mirrorlake.landing.land import Taken, open_taken, take
+from mirrorlake.landing.look import Looked, look, place_of
+from mirrorlake.layers import clean_column, text_literal
+from mirrorlake.ledger import Lease
+from mirrorlake.observe import clean_of, deduped_of
+from mirrorlake.snapshots.fold import fold_snapshot
+from mirrorlake.snapshots.results import Folded
+from mirrorlake.snapshots.shape import SnapshotTable
+from mirrorlake.spark import spark_errors
+from mirrorlake.sync import Engine
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Arrived:
+    """What became of one snapshot.
+
+    Attributes:
+        id: as the path says it; ``number`` is what it was folded under.
+        rows: its rows inside the window.
+        bad: malformed records that were left out.
+        strategy: how it was folded; ``same`` where nothing changed.
+        minutes: from the first sight of its files to its publication.
+    """
+
+    table: str
+    id: int
+    number: int
+    files: int
+    bytes: int
+    rows: int
+    bad: int
+    strategy: str
+    added: int
+    changed: int
+    removed: int
+    missing: int
+    duplicates: int
+    published: bool
+    minutes: float
+    seconds: float
+
+
+def look_for(engine: Engine, contract: TableContract, *, whole: bool = False) -> Looked:
+    """What is new of a table in its landing; see `mirrorlake.landing.look`.
+
+    Raises:
+        LandingError: the landing can't be listed.
+    """
+    return look(place_of(engine.config, contract), engine.ledger, whole=whole)
+
+
+def take_snapshots(engine: Engine, contract: TableContract, ids: Iterable[int]) -> list[Taken]:
+    """Write snapshots down as landed, by id; nothing is folded.
+
+    Raises:
+        LandingError: one is not whole, or can't be read; those before it are written down.
+        SchemaError: its schema is not what the contract says.
+    """
+    place = place_of(engine.config, contract)
+    return [take(place, engine.ledger, engine.spark.get, number) for number in sorted(set(ids))]
+
+
+def fold_snapshots(
+    engine: Engine, contract: TableContract, ids: Iterable[int], *, accept_smaller: bool = False
+) -> list[Arrived]:
+    """Fold snapshots that have landed and publish each, in the order of their ids.
+
+    Raises:
+        LandingError: a file of one is gone, was written again, or holds a record that is refused.
+        MirrorlakeError: see `fold_snapshot`. The published table is as the one before left it.
+    """
+    place = place_of(engine.config, contract)
+    arrived: list[Arrived] = []
+    with engine.lease(contract) as lease:
+        for taken in open_taken(place, engine.ledger, set(ids)):
+            arrived.append(_fold(engine, contract, taken, lease, accept_smaller=accept_smaller))
+    return arrived
+
+
+def arrive(
+    engine: Engine, contract: TableContract, ids: Iterable[int], *, accept_smaller: bool = False
+) -> list[Arrived]:
+    """Take each snapshot, fold and publish it, before the next one by id.
+
+    Raises:
+        MirrorlakeError: see `take_snapshots` and `fold_snapshots`.
+    """
+    done: list[Arrived] = []
+    for number in sorted(set(ids)):
+        take_snapshots(engine, contract, [number])
+        done += fold_snapshots(engine, contract, [number], accept_smaller=accept_smaller)
+    return done
+
+
+def _fold(
+    engine: Engine, contract: TableContract, taken: Taken, lease: Lease, *, accept_smaller: bool
+) -> Arrived:
+    begun = time.monotonic()
+    table = snapshot_table(contract, taken.reading.schema)
+    number = taken.record.number if taken.record.number is not None else taken.record.id
+    try:
+        with landing_errors(contract.name):
+            taken.check_files()
+            frame = taken.frame(engine.spark.get())
+            folded = fold_snapshot(
+                engine.lake,
+                engine.ledger,
+                table,
+                frame,
+                number,
+                lease=lease,
+                accept_smaller=accept_smaller,
+                before_publish=taken.check_files,
+            )
+    except MirrorlakeError as error:
+        if not isinstance(error, LandingError):
+            taken.check_files()  # a file that is gone is the reason, whatever Spark made of it
+        elif not error.retryable:
+            engine.ledger.refuse_snapshot(contract.name, taken.record.id, str(error))
+        raise
+    engine.ledger.publish_snapshots(contract.name, [taken.record.id])
+    make_clean_view(engine, contract, taken.reading.schema)
+    return _arrived(engine, taken, folded, time.monotonic() - begun)
+
+
+def _arrived(engine: Engine, taken: Taken, folded: Folded, seconds: float) -> Arrived:
+    record = taken.record
+    now = engine.ledger.ledger_clock()
+    return Arrived(
+        table=record.table,
+        id=record.id,
+        number=folded.snapshot_id,
+        files=record.files,
+        bytes=record.bytes,
+        rows=folded.rows,
+        bad=record.bad,
+        strategy=folded.strategy,
+        added=folded.added,
+        changed=folded.changed,
+        removed=folded.removed,
+        missing=folded.missing,
+        duplicates=folded.duplicates,
+        published=folded.published,
+        minutes=round((now - record.seen_at).total_seconds() / 60, 2),
+        seconds=round(seconds, 2),
+    )
+
+
+def snapshot_table(contract: TableContract, schema: LandedSchema) -> SnapshotTable:
+    """A contract of mode ``snapshot`` as the fold needs it, columns spelled as the schema does.
+
+    Raises:
+        ConfigError: its key or its day can't be what they are meant for.
+    """
+    settings = contract.snapshot
+    if settings is None:
+        raise ValueError(f"table {contract.name} is not kept by snapshots")
+    spelled = {column.name.casefold(): column.name for column in schema.columns}
+    missing = [name for name in contract.key if name.casefold() not in spelled]
+    if missing:
+        raise ConfigError(
+            f"table {contract.name}: its key names {missing[0]!r}, which is never read",
+            table=contract.name,
+            next_step="Name another key, or take pci: never away",
+        )
+    return SnapshotTable(
+        name=contract.name,
+        identifier=deduped_of(contract),
+        columns=schema.types(),
+        key=tuple(spelled[name.casefold()] for name in contract.key),
+        day=spelled[settings.day.casefold()] if settings.day else None,
+        retention_days=settings.retention_days,
+        missing=settings.missing,
+        strategy=settings.strategy,
+        duplicates=settings.duplicates,
+        shrink_limit=contract.shrink_limit,
+        uncompared=(spelled[settings.id_column.casefold()],) if settings.id_column else (),
+    )
+
+
+def make_clean_view(engine: Engine, contract: TableContract, schema: LandedSchema) -> None:
+    """The clean view over the rows: the columns as the contract's rules leave them."""
+    rules = {name.casefold(): str(rule) for name, rule in contract.rules.items()}
+    shown = [
+        clean_column(column.name, column.iceberg, rules.get(column.name.casefold()))
+        for column in schema.columns
+    ]
+    columns = [f"{sql} AS {as_sql_identifier(name)}" for name, _, sql in filter(None, shown)]
+    ruled = [c.name for c in schema.columns if c.has_original and c.name.casefold() in rules]
+    if schema.has_original:
+        original = as_sql_identifier(ORIGINAL)
+        names = ", ".join(text_literal(name) for name in ruled)
+        kept = f"filter({original}, x -> x.column NOT IN ({names}))" if ruled else original
+        columns.append(f"CASE WHEN size({kept}) > 0 THEN {kept} END AS {original}")
+    text = f"SELECT {', '.join(columns)} FROM {deduped_of(contract).sql}"  # noqa: S608
+    view = clean_of(contract)
+    name = f"view {view}"
+    if engine.ledger.definition(name) == text:
+        return
+    engine.lake.make_namespace(view.namespace)
+    with spark_errors(contract.name):
+        engine.spark.get().sql(f"CREATE OR REPLACE VIEW {view.sql} AS {text}")
+    engine.ledger.record_definition(name, text)

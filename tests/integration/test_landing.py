@@ -1,0 +1,186 @@
+"""From files that land to the rows that people read: folded in order, or not at all."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import yaml
+
+from mirrorlake.arrive import Arrived, arrive, fold_snapshots, look_for, take_snapshots
+from mirrorlake.config import load_config
+from mirrorlake.errors import LandingError
+from mirrorlake.landing.columns import LandedColumn, LandedSchema
+from mirrorlake.landing.frame import count_landed, landed_frame, landing_errors
+from mirrorlake.landing.records import LandedFile, Reading
+from mirrorlake.landing.store import FolderStore
+from mirrorlake.spark import spark_errors
+from mirrorlake.sync import Engine
+from tests.integration.conftest import Place, lake_rows
+
+IDS = [20260130000000, 20260131000000, 20260131120000, 20260131180000]
+SCHEMA = {"version": 1, "columns": [
+    {"name": "id", "type": "decimal(20,0)", "nullable": False, "mysql": "bigint unsigned"},
+    {"name": "price", "type": "decimal(12,2)"},
+    {"name": "on", "type": "date"},
+    {"name": "mail", "type": "string"},
+]}  # fmt: skip
+COLUMNS = LandedSchema(
+    (
+        LandedColumn("id", "decimal(20,0)", False, 0, 2**64 - 1),
+        LandedColumn("price", "decimal(12,2)"),
+        LandedColumn("on", "date"),
+        LandedColumn("mail", "string"),
+    )
+)
+BIG = 2**64 - 1
+
+
+def line(number: int, price: str | None = "1.50", on: str = "2026-01-30", mail: str = "m@x") -> str:
+    return json.dumps({"id": str(number), "price": price, "on": on, "mail": mail})
+
+
+class Feed:
+    """A landing of the test's own, and an engine over it in the tests' one lake."""
+
+    def __init__(self, place: Place, name: str, **settings: Any) -> None:
+        self.folder = place.folder / f"feed {name}"
+        text = {
+            "version": 1,
+            "lake": {"warehouse": "lake"},
+            "ledger": {"url": "sqlite:///ledger.db"},
+            "sources": {name: {"landing": {"url": self.folder.name}, "databases": {"d": {"tables": {
+                "t": {"mode": "snapshot", "key": ["id"], "columns": {"mail": {"pii": "mask"}},
+                      "snapshot": settings}}}}}},
+        }  # fmt: skip
+        path = place.folder / f"{name}.yaml"
+        path.write_text(yaml.safe_dump(text))
+        self.name = name
+        self.engine = Engine(load_config(path), spark=place.spark)
+        schema = self.folder / f"schemas/{name}/d/t.json"
+        schema.parent.mkdir(parents=True)
+        schema.write_text(json.dumps(SCHEMA))
+
+    def land(self, snapshot: int, *chunks: list[str]) -> Path:
+        folder = self.folder / f"json/{self.name}/d/t/dq/{snapshot // 1_000_000}"
+        folder.mkdir(parents=True, exist_ok=True)
+        for number, lines in enumerate(chunks):
+            (folder / f"{snapshot}_{number}.json").write_text("\n".join(lines))
+        (folder / f"{snapshot}_SUCCESS").touch()
+        return folder
+
+    @property
+    def contract(self) -> Any:
+        return self.engine.config.snapshot_table("t")
+
+    def arrive(self) -> list[Arrived]:
+        found = look_for(self.engine, self.contract)
+        return arrive(self.engine, self.contract, [one.id for one in found.ready])
+
+    def rows(self) -> dict[int, tuple[Any, ...]]:
+        found = lake_rows(self.engine, f"{self.name}_d", "t")
+        return {
+            int(r["id"]): (r["price"], r["_mirror_original"], r["_mirror_snapshot"]) for r in found
+        }
+
+
+def test_snapshots_become_rows_in_the_order_of_their_ids(place: Place) -> None:
+    feed = Feed(place, "f1", complete="marker")
+    feed.land(IDS[0], [line(1), line(BIG, None)], [line(2, on="0000-00-00")])
+    feed.land(IDS[1], [line(1, "9.99"), line(BIG, None), line(2, on="0000-00-00")])
+    done = feed.arrive()
+    assert [(one.id, one.rows, one.changed) for one in done] == [(IDS[0], 3, 0), (IDS[1], 3, 1)]
+    original = [{"column": "on", "text": "0000-00-00"}]
+    expected = {
+        1: (Decimal("9.99"), None, IDS[1]),
+        2: (Decimal("1.50"), original, IDS[0]),
+        BIG: (None, None, IDS[0]),
+    }
+    assert feed.rows() == expected
+    assert feed.arrive() == []
+    clean = place.spark.get().sql("SELECT * FROM lake.f1_d__clean.t WHERE id = 1").collect()
+    assert [(row.id, row.price) for row in clean] == [(1, Decimal("9.99"))]
+    assert clean[0].mail != "m@x"
+    record = feed.engine.ledger.snapshot("f1.d.t", IDS[1])
+    assert record is not None
+    assert (record.state, record.files) == ("published", 1)
+
+    # A malformed record: refused with its place, and the table is as it was.
+    feed.land(IDS[2], [line(1), line(3)], [line(4), '{"id": 5, "price": 1.005}'])
+    with pytest.raises(LandingError, match=r"_1\.json, line 2: lacks the column"):
+        feed.arrive()
+    assert feed.rows() == expected
+    assert "line 2" in look_for(feed.engine, feed.contract).refused[IDS[2]]
+
+    # A file that is gone between its landing and its fold.
+    folder = feed.land(IDS[3], [line(1), line(3)])
+    take_snapshots(feed.engine, feed.contract, [IDS[3]])
+    (folder / f"{IDS[3]}_0.json").unlink()
+    with pytest.raises(LandingError, match="is not there any more"):
+        fold_snapshots(feed.engine, feed.contract, [IDS[3]])
+    assert feed.rows() == expected
+
+
+def reading(
+    folder: Path, form: str, **more: Any
+) -> Callable[..., tuple[Reading, list[LandedFile]]]:
+    store = FolderStore(str(folder))
+
+    def made(**files: bytes) -> tuple[Reading, list[LandedFile]]:
+        listed: list[LandedFile] = []
+        for name, content in files.items():
+            path = f"{name}.{form}"
+            (folder / path).write_bytes(content)
+            entry = store.entry(path)
+            assert entry is not None
+            listed.append(LandedFile(path, entry.bytes, entry.version))
+        return Reading(store, "t", form, COLUMNS, **more), listed
+
+    return made
+
+
+def parquet(prices: list[Any], kind: pa.DataType) -> bytes:
+    out = io.BytesIO()
+    rows = {
+        "id": pa.array([Decimal(n) for n in range(len(prices))], pa.decimal128(20, 0)),
+        "price": pa.array(prices, kind),
+        "on": pa.array([0] * len(prices), pa.date32()),
+        "mail": pa.array([None] * len(prices), pa.string()),
+    }
+    pq.write_table(pa.table(rows), out)
+    return out.getvalue()
+
+
+def test_frames_hold_the_contracts_types(place: Place, tmp_path: Path) -> None:
+    spark = place.spark.get()
+    folder = tmp_path / "läke {a,b} *"
+    folder.mkdir()
+    native = reading(folder, "parquet")(a=parquet([Decimal("1.10"), None], pa.decimal128(12, 2)))
+    texts = reading(folder, "parquet")(b=parquet(["1.1", None], pa.string()))
+    lines = [line(0, "1.1", "1970-01-01"), line(1, None, "1970-01-01")]
+    plain = reading(folder, "json")(c="\n".join(lines).encode())
+    with spark_errors("t"):
+        frames = [landed_frame(spark, *one) for one in (native, texts, plain)]
+        assert len({str(frame.dtypes) for frame in frames}) == 1
+        assert "Scan" in frames[0]._jdf.queryExecution().toString() or frames[0].inputFiles()
+        wanted = [(Decimal(0), Decimal("1.10")), (Decimal(1), None)]
+        for frame in frames:
+            assert sorted((row.id, row.price) for row in frame.collect()) == wanted
+
+
+def test_malformed_records_are_counted_over_all_files(place: Place, tmp_path: Path) -> None:
+    bad = f"{line(1)}\nnonsense\n{line(2)}".encode()
+    spark = place.spark.get()
+    told = count_landed(spark, *reading(tmp_path, "json", max_bad=1)(a=bad, b=line(3).encode()))
+    assert [(rows, count) for rows, _, count in told] == [(2, 1), (1, 0)]
+    assert told[0][1][0].line == 2
+    strict, files = reading(tmp_path, "json")(a=bad)
+    with pytest.raises(LandingError, match=r"a\.json, line 2: no JSON"), landing_errors("t"):
+        landed_frame(spark, strict, files).collect()
