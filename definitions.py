@@ -17,8 +17,8 @@ import dagster as dg
 from dagster._core.errors import DagsterUserCodeProcessError
 from dagster_shared.error import SerializableErrorInfo
 
-from assets import build_chain, build_cleanup, build_days
-from checks import build_checks
+from assets import build_chain, build_cleanup, build_days, build_snapshot_chain
+from checks import build_checks, build_snapshot_checks
 from mirrorlake.config import Config
 from mirrorlake.errors import ConfigError
 from resources import build_resources
@@ -26,6 +26,7 @@ from resources.contracts import read_config
 from sensors import (
     build_alerts_sensor,
     build_cleanup_schedule,
+    build_landed_sensor,
     build_moved_sensor,
     build_proof_schedule,
     build_schedule,
@@ -62,12 +63,17 @@ def build_definitions(
     return dg.Definitions(
         assets=[
             *(asset for c in config.tables for asset in build_chain(c, days)),
+            *(asset for c in config.snapshots for asset in build_snapshot_chain(c)),
             *(build_cleanup(source) for source in watched),
         ],
-        asset_checks=[check for c in config.tables for check in build_checks(c)],
+        asset_checks=[
+            *(check for c in config.tables for check in build_checks(c)),
+            *(check for c in config.snapshots for check in build_snapshot_checks(c)),
+        ],
         sensors=[
             failed_runs,
             *(build_moved_sensor(s, tables, running=running) for s, tables in watched.items()),
+            *(build_landed_sensor(c, running=running) for c in config.snapshots),
             *([build_alerts_sensor(config, running=running)] if config.alerts.hooks else []),
             *([build_unfolded_sensor(config.tables, running=running)] if config.tables else []),
         ],

@@ -8,5 +8,13 @@ table is loaded or folded (`mirrorlake.sync`).
 from assets.chain import build_chain, chain_keys, folded_keys
 from assets.cleanup import build_cleanup
 from assets.days import build_days
+from assets.snapshots import build_snapshot_chain
 
-__all__ = ["build_chain", "build_cleanup", "build_days", "chain_keys", "folded_keys"]
+__all__ = [
+    "build_chain",
+    "build_cleanup",
+    "build_days",
+    "build_snapshot_chain",
+    "chain_keys",
+    "folded_keys",
+]

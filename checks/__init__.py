@@ -5,6 +5,7 @@ What belongs here: a verdict in Dagster's words. What doesn't: looking (`mirrorl
 check that failed.
 """
 
+from checks.snapshots import build_snapshot_checks
 from checks.table import build_checks, chain_check_keys, proof_check_keys
 
-__all__ = ["build_checks", "chain_check_keys", "proof_check_keys"]
+__all__ = ["build_checks", "build_snapshot_checks", "chain_check_keys", "proof_check_keys"]

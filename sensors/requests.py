@@ -14,7 +14,7 @@ from mirrorlake.config import TableContract
 if TYPE_CHECKING:
     from mirrorlake.ledger import Ledger
 
-_UNFINISHED = [
+UNFINISHED = [
     dg.DagsterRunStatus.QUEUED,
     dg.DagsterRunStatus.NOT_STARTED,
     dg.DagsterRunStatus.STARTING,
@@ -76,7 +76,7 @@ def _request(
 
 def is_busy(instance: dg.DagsterInstance, source: str) -> bool:
     """Whether a run of this source waits or works."""
-    under_way = dg.RunsFilter(tags={SOURCE_TAG: source}, statuses=_UNFINISHED)
+    under_way = dg.RunsFilter(tags={SOURCE_TAG: source}, statuses=UNFINISHED)
     return bool(instance.get_run_records(under_way, limit=1))
 
 

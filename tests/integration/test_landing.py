@@ -87,7 +87,8 @@ class Feed:
     def rows(self) -> dict[int, tuple[Any, ...]]:
         found = lake_rows(self.engine, f"{self.name}_d", "t")
         return {
-            int(r["id"]): (r["price"], r["_mirror_original"], r["_mirror_snapshot"]) for r in found
+            int(r["id"]): (r["price"], r["_mirror_original"] or None, r["_mirror_snapshot"])
+            for r in found
         }
 
 

@@ -1,0 +1,81 @@
+"""What each asset of a snapshot's chain does: one call of the engine, in Dagster's words."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import dagster as dg
+
+from assets.keys import ACCEPT_TAG
+from mirrorlake.arrive import fold_snapshots, take_snapshots
+from mirrorlake.config import TableContract, format_duration
+from mirrorlake.observe import deduped_of
+from mirrorlake.sync import Engine
+from resources.failures import told
+
+Events = Iterator[dg.MaterializeResult[Any]]
+
+
+def take(context: dg.AssetExecutionContext, contract: TableContract) -> Events:
+    """Write the run's snapshots down as landed."""
+    with told(context.retry_number):
+        engine: Engine = context.resources.engine.engine
+        done = take_snapshots(engine, contract, _ids(context))
+    for one in done:
+        metadata: dict[str, Any] = {
+            "files": one.record.files,
+            "bytes": one.record.bytes,
+            "digest": one.record.digest,
+            "malformed records left out": one.record.bad,
+            "seen at": one.record.seen_at.isoformat(),
+        }
+        if one.record.rows is not None:
+            metadata["dagster/partition_row_count"] = one.record.rows
+        if one.bad:
+            metadata["the first malformed"] = "\n".join(str(bad) for bad in one.bad[:20])
+        context.add_asset_metadata(metadata, partition_key=f"{one.record.id:014d}")
+    yield dg.MaterializeResult(metadata={"snapshots": len(done)})
+
+
+def fold(context: dg.AssetExecutionContext, contract: TableContract) -> Events:
+    """Fold and publish the run's snapshots, in the order of their ids."""
+    accept = context.run.tags.get(ACCEPT_TAG) == "true"
+    settings = contract.snapshot
+    limit = settings.fresh_within if settings else None
+    with told(context.retry_number):
+        engine: Engine = context.resources.engine.engine
+        done = fold_snapshots(engine, contract, _ids(context), accept_smaller=accept)
+        rows = engine.count_rows(deduped_of(contract))
+    for one in done:
+        metadata: dict[str, Any] = {
+            "dagster/partition_row_count": one.rows,
+            "strategy": one.strategy,
+            "rows added": one.added,
+            "rows changed": one.changed,
+            "rows removed": one.removed,
+            "keys missing": one.missing,
+            "keys held twice": one.duplicates,
+            "published": one.published,
+            "minutes from arrival to publication": one.minutes,
+            "seconds": one.seconds,
+        }
+        if limit is not None:
+            metadata["limit"] = format_duration(limit)
+            metadata["in time"] = one.minutes * 60 <= limit.total_seconds()
+        context.add_asset_metadata(metadata, partition_key=f"{one.id:014d}")
+    result: dict[str, Any] = {"snapshots folded": len(done)}
+    yield dg.MaterializeResult(metadata={**result, "dagster/row_count": rows or 0})
+
+
+def show(context: dg.AssetExecutionContext, contract: TableContract) -> Events:
+    """Report clean: a view has the rows of deduped."""
+    with told(context.retry_number):
+        engine: Engine = context.resources.engine.engine
+        rows = engine.count_rows(deduped_of(contract))
+    yield dg.MaterializeResult(metadata={"clean is a": "view", "dagster/row_count": rows or 0})
+
+
+def _ids(context: dg.AssetExecutionContext) -> list[int]:
+    return sorted(int(key) for key in context.partition_keys)
+
+
+STEPS = {"raw": take, "deduped": fold, "clean": show}

@@ -1,0 +1,93 @@
+"""The factory for tables of mode ``snapshot``: one dynamic partition per snapshot that landed.
+
+As in `assets.chain`: made by constructors, and what a step does is imported when it runs.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import dagster as dg
+
+from assets import keys
+from mirrorlake.config import TableContract
+
+_WORDS = {
+    "raw": "A complete copy where it landed: its files, sizes and digests. Nothing is copied.",
+    "deduped": "Exactly one row per key. Partition N means: snapshot N is folded and published.",
+    "clean": "What people query: personal data masked or gone, card data never read.",
+}
+_UPSTREAM = {"raw": "landing", "deduped": "raw", "clean": "deduped"}
+_IN, _OUT = {"upstream": dg.In(dg.Nothing)}, {"result": dg.Out(dg.Nothing)}
+UNIQUE = "unique_key"
+CHECKS = {
+    "published": "The version that readers see holds every snapshot of the run.",
+    UNIQUE: "No two rows share a key.",
+}
+
+
+def partitions_name(contract: TableContract) -> str:
+    """The name of a table's dynamic partitions; their keys are ids of snapshots."""
+    return f"snapshots/{contract.name}"
+
+
+def build_snapshot_chain(
+    contract: TableContract,
+) -> list[dg.AssetSpec | dg.AssetsDefinition]:
+    """A table's landing as an external asset, and the three assets of its chain."""
+    facts = {"mode": contract.mode, "key": ", ".join(contract.key)}
+    source = dg.AssetSpec(
+        keys.asset_key("landing", contract),
+        description="The folder in which complete copies land; only read.",
+        group_name=keys.group_of(contract),
+        tags=keys.tags_of(contract),
+        owners=contract.owners,
+        metadata=facts,
+    )
+    return [source, *(_layer(contract, layer, facts) for layer in keys.LAYERS)]
+
+
+def snapshot_keys(contract: TableContract) -> list[dg.AssetKey]:
+    """What a snapshot's arrival requests: the whole chain."""
+    return [keys.asset_key(layer, contract) for layer in keys.LAYERS]
+
+
+def _layer(contract: TableContract, layer: str, facts: dict[str, str]) -> dg.AssetsDefinition:
+    key, upstream = keys.asset_key(layer, contract), keys.asset_key(_UPSTREAM[layer], contract)
+    table = f"{getattr(contract.namespaces, layer)}.{contract.table}"
+    spec = dg.AssetSpec(
+        key,
+        deps=[upstream],
+        description=_WORDS[layer],
+        partitions_def=dg.DynamicPartitionsDefinition(name=partitions_name(contract)),
+        group_name=keys.group_of(contract),
+        kinds={"iceberg", "spark"} if layer != "raw" else {"file"},
+        tags=keys.tags_of(contract),
+        owners=contract.owners,
+        metadata={**facts, **({"dagster/table_name": table} if layer != "raw" else {})},
+    )
+    step = dg.OpDefinition(
+        compute_fn=_step(contract, layer),
+        name=key.to_python_identifier(),
+        ins=_IN,
+        outs=_OUT,
+        required_resource_keys={"engine"},
+    )
+    return dg.AssetsDefinition(
+        node_def=step,
+        specs=[spec],
+        keys_by_input_name={"upstream": upstream},
+        keys_by_output_name={"result": key},
+        # Several snapshots of one run are folded in the order of their ids.
+        backfill_policy=dg.BackfillPolicy.single_run(),
+    )
+
+
+def _step(
+    contract: TableContract, layer: str
+) -> Callable[[dg.AssetExecutionContext, Any], Iterator[Any]]:
+    def step(context: dg.AssetExecutionContext, _: Any) -> Iterator[Any]:
+        from assets.snapshot_steps import STEPS
+
+        yield from STEPS[layer](context, contract)
+
+    return step

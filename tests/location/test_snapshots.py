@@ -1,0 +1,110 @@
+"""Snapshots under Dagster: what lands becomes a partition and a run, once, and is published."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from assets.keys import asset_key
+from definitions import load_definitions
+from mirrorlake.config import load_config
+
+IDS = ["20260130000000", "20260131000000"]
+SCHEMA = (
+    '{"version": 1, "columns": [{"name": "id", "type": "long"}, {"name": "n", "type": "long"}]}'
+)
+
+
+class Feed:
+    """A code location with one table that lands."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        text = {
+            "version": 1,
+            "sources": {"feed": {"landing": {"url": "landed"}, "databases": {"d": {"tables": {
+                "t": {"mode": "snapshot", "key": ["id"], "snapshot": {"complete": "marker"}}}}}}},
+        }  # fmt: skip
+        path = folder / "mirrorlake.yaml"
+        path.write_text(json.dumps(text))
+        schema = folder / "landed/schemas/feed/d/t.json"
+        schema.parent.mkdir(parents=True)
+        schema.write_text(SCHEMA)
+        self.contract = load_config(path).snapshot_table("t")
+        self.definitions = load_definitions(path)
+
+    def land(self, snapshot: str, *rows: tuple[int, int]) -> None:
+        folder = self.folder / "landed/json/feed/d/t/dq" / snapshot[:8]
+        folder.mkdir(parents=True, exist_ok=True)
+        lines = [json.dumps({"id": a, "n": b}) for a, b in rows]
+        (folder / f"{snapshot}_0.json").write_text("\n".join(lines))
+        (folder / f"{snapshot}_SUCCESS").touch()
+
+    def tick(self, instance: dg.DagsterInstance, cursor: str | None = None) -> Any:
+        sensor = self.definitions.get_sensor_def("landed_feed_d_t")
+        context = dg.build_sensor_context(
+            instance, cursor, repository_def=self.definitions.get_repository_def()
+        )
+        return sensor(context)
+
+    def run(self, instance: dg.DagsterInstance, *snapshots: str) -> dg.ExecuteInProcessResult:
+        job = self.definitions.get_implicit_global_asset_job_def()
+        first, last = snapshots[0], snapshots[-1]
+        tags = {
+            "dagster/asset_partition_range_start": first,
+            "dagster/asset_partition_range_end": last,
+        }
+        chosen = [asset_key(layer, self.contract) for layer in ("raw", "deduped", "clean")]
+        return job.execute_in_process(
+            instance=instance, asset_selection=chosen, tags=tags, raise_on_error=False,
+        )  # fmt: skip
+
+
+@pytest.fixture
+def feed(tmp_path: Path) -> Feed:
+    return Feed(tmp_path)
+
+
+def test_a_snapshot_that_lands_is_requested_once_and_published(feed: Feed) -> None:
+    with dg.DagsterInstance.ephemeral() as instance:
+        feed.land(IDS[1], (1, 2), (3, 3))
+        feed.land(IDS[0], (1, 1), (2, 2))
+        asked = feed.tick(instance)
+        (request,) = asked.run_requests
+        assert request.partition_key == IDS[0]  # the oldest first
+        assert feed.tick(instance).run_requests[0].run_key == request.run_key
+        (added,) = asked.dynamic_partitions_requests
+        assert added.partition_keys == [IDS[0]]
+        instance.add_dynamic_partitions(added.partitions_def_name, IDS)
+        # A backfill of several folds them in order, in one run.
+        done = feed.run(instance, *IDS)
+        assert done.success
+        told = {
+            event.partition: event.materialization.metadata
+            for event in done.get_asset_materialization_events()
+            if event.asset_key == asset_key("deduped", feed.contract)
+        }
+        assert {k: m["rows changed"].value for k, m in told.items()} == {IDS[0]: 0, IDS[1]: 1}
+        assert {k: m["keys missing"].value for k, m in told.items()} == {IDS[0]: 0, IDS[1]: 1}
+        assert all(m["in time"].value for m in told.values())
+        checks = {e.check_name: e.passed for e in done.get_asset_check_evaluations()}
+        assert checks == {"published": True, "unique_key": True}
+        after = feed.tick(instance, asked.cursor)
+        assert not after.run_requests
+        assert "Nothing new" in str(after.skip_reason)
+
+
+def test_a_snapshot_that_is_refused_fails_its_run_and_is_not_asked_again(feed: Feed) -> None:
+    with dg.DagsterInstance.ephemeral() as instance:
+        feed.land(IDS[0], (1, 2**63))
+        (request,) = feed.tick(instance).run_requests
+        instance.add_dynamic_partitions("snapshots/feed.d.t", [request.partition_key])
+        done = feed.run(instance, IDS[0])
+        assert not done.success
+        failures = [e for e in done.all_events if e.is_step_failure]
+        assert "line 1: column 'n' is a number out of range" in str(failures[0].step_failure_data)
+        assert not feed.tick(instance).run_requests
