@@ -77,6 +77,7 @@ class Place:
                 f"table {self.contract.name}: there is no schema {self.store.describe(path)}",
                 table=self.contract.name,
                 next_step="Land it beside the snapshots; docs/snapshots.md shows how it is written",
+                retryable=True,
             )
         with self.store.open(path) as stream:
             return parse_schema(stream.read(), self.store.describe(path), self.contract)

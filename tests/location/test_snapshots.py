@@ -24,6 +24,7 @@ class Feed:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        (folder / "dagster").mkdir()
         text = {
             "version": 1,
             "sources": {"feed": {"landing": {"url": "landed"}, "databases": {"d": {"tables": {
@@ -45,11 +46,20 @@ class Feed:
         (folder / f"{snapshot}_SUCCESS").touch()
 
     def tick(self, instance: dg.DagsterInstance, cursor: str | None = None) -> Any:
-        sensor = self.definitions.get_sensor_def("landed_feed_d_t")
-        context = dg.build_sensor_context(
-            instance, cursor, repository_def=self.definitions.get_repository_def()
+        sensor = self.definitions.get_repository_def().get_sensor_def("landed_feed_d_t")
+        # As the daemon makes it: only with an instance's reference are partitions looked up.
+        context = dg.SensorEvaluationContext(
+            instance_ref=instance.get_ref(),
+            last_tick_completion_time=None,
+            last_run_key=None,
+            cursor=cursor,
+            log_key=None,
+            repository_name=None,
+            repository_def=self.definitions.get_repository_def(),
+            resources=dict(self.definitions.resources or {}),
         )
-        return sensor(context)
+        with context:
+            return sensor.evaluate_tick(context)
 
     def run(self, instance: dg.DagsterInstance, *snapshots: str) -> dg.ExecuteInProcessResult:
         job = self.definitions.get_implicit_global_asset_job_def()
@@ -69,8 +79,9 @@ def feed(tmp_path: Path) -> Feed:
     return Feed(tmp_path)
 
 
+@pytest.mark.full
 def test_a_snapshot_that_lands_is_requested_once_and_published(feed: Feed) -> None:
-    with dg.DagsterInstance.ephemeral() as instance:
+    with dg.DagsterInstance.local_temp(str(feed.folder / "dagster")) as instance:
         feed.land(IDS[1], (1, 2), (3, 3))
         feed.land(IDS[0], (1, 1), (2, 2))
         asked = feed.tick(instance)
@@ -95,16 +106,21 @@ def test_a_snapshot_that_lands_is_requested_once_and_published(feed: Feed) -> No
         assert checks == {"published": True, "unique_key": True}
         after = feed.tick(instance, asked.cursor)
         assert not after.run_requests
-        assert "Nothing new" in str(after.skip_reason)
+        assert "Nothing new" in str(after.skip_message)
 
 
 def test_a_snapshot_that_is_refused_fails_its_run_and_is_not_asked_again(feed: Feed) -> None:
-    with dg.DagsterInstance.ephemeral() as instance:
-        feed.land(IDS[0], (1, 2**63))
+    """Its middle file goes between the look and the run."""
+    with dg.DagsterInstance.local_temp(str(feed.folder / "dagster")) as instance:
+        feed.land(IDS[0], (1, 1))
+        folder = feed.folder / "landed/json/feed/d/t/dq" / IDS[0][:8]
+        for number in (1, 2):
+            (folder / f"{IDS[0]}_{number}.json").write_text("")
         (request,) = feed.tick(instance).run_requests
         instance.add_dynamic_partitions("snapshots/feed.d.t", [request.partition_key])
+        (folder / f"{IDS[0]}_1.json").unlink()
         done = feed.run(instance, IDS[0])
         assert not done.success
-        failures = [e for e in done.all_events if e.is_step_failure]
-        assert "line 1: column 'n' is a number out of range" in str(failures[0].step_failure_data)
+        (failure,) = [e for e in done.all_events if e.is_step_failure]
+        assert "lacks a file: there are the numbers 0, 2" in str(failure.step_failure_data)
         assert not feed.tick(instance).run_requests
