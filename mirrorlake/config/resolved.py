@@ -51,15 +51,10 @@ def _modes(sections: ConfigSections) -> _Found:
                 place = ("sources", name, "databases", database, "tables", table, "mode")
                 if source.landing is None and contract.mode == "snapshot":
                     yield place, "mode snapshot needs a source with a landing, not a server"
-                elif source.landing is not None and "table" in (
-                    contract.clean or sections.defaults.clean,
-                ):
-                    yield (
-                        (*place[:-1], "clean"),
-                        "the clean layer of snapshots is a view: clean: view",
-                    )
                 elif source.landing is not None and contract.mode != "snapshot":
                     yield place, f"mode {contract.mode} reads a server; of a landing: snapshot"
+                elif contract.mode == "snapshot" and contract.clean == "table":
+                    yield (*place[:-1], "clean"), "clean of snapshots is a view: clean: view"
 
 
 def _path(contract: TableContract, *rest: str) -> tuple[str, ...]:
