@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import click
 
-from benchmarks import extract, location, memory, tick
+from benchmarks import extract, fold, location, memory, tick
 from benchmarks.report import Figures, keep, show, write_page
 
 PARTS: dict[str, Callable[[int, float], Figures]] = {
@@ -20,6 +20,7 @@ PARTS: dict[str, Callable[[int, float], Figures]] = {
     "memory": memory.run,
     "location": location.run,
     "tick": tick.run,
+    "fold": fold.run,
 }
 
 

@@ -24,6 +24,7 @@ from mirrorlake.cli import show
 from mirrorlake.cli.landing import land
 from mirrorlake.cli.proof import check, proof
 from mirrorlake.cli.repair import repair
+from mirrorlake.cli.snapshots import clone, maintain, publish
 from mirrorlake.cli.upkeep import accept, alert, backfill, gaps, hold, ledger, recover
 from mirrorlake.config import Config, TableContract, config_schema, load_config
 from mirrorlake.errors import ConfigError, MirrorlakeError, SourceHeld
@@ -259,7 +260,8 @@ def _print_results(results: Sequence[Any]) -> None:
         show.console.print(table)
 
 
-for _command in (accept, alert, backfill, check, gaps, hold, land, ledger, proof, recover, repair):
+_ALL = (accept, alert, backfill, check, clone, gaps, hold, land, ledger, maintain, proof, publish)
+for _command in (*_ALL, recover, repair):
     cli.add_command(_command)
 
 

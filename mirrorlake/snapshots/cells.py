@@ -92,12 +92,22 @@ def compare_cells(
     # Not a cache: Spark would make that anew once the kept digests are written to.
     deltas = deltas.localCheckpoint() if known else deltas
     keys = deltas.where("cell >= 0 OR cell = -2")
-    differing = keys.count()
     totals, there = _totals(cells)
     listed: tuple[int, ...] | None = None
-    if known and differing <= LISTED and differing <= max(SHARE * there, 64):
-        listed = tuple(row.cell for row in keys.select("cell").collect())
-    days = _days(deltas, table, state.slots)
+    if known:
+        listed = tuple(row.cell for row in keys.select("cell").limit(LISTED + 1).collect())
+    if listed is None or len(listed) > LISTED:
+        differing, listed = keys.count(), None
+        days = _days(deltas, table, state.slots)
+    else:
+        differing = len(listed)
+        in_days = table.in_days and -2 not in listed
+        days = (
+            tuple({table.day_of_cell(cell, state.slots) for cell in listed})
+            if in_days
+            else _days(deltas, table, state.slots)
+        )
+        listed = listed if differing <= max(SHARE * there, 64) else None
     return Difference(cells, deltas, listed, days, (differing, there), totals, known)
 
 

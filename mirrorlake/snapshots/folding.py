@@ -18,6 +18,7 @@ from mirrorlake.lake.catalog import Lake, as_sql_identifier
 from mirrorlake.lake.commit import LOAD_ID, head_of
 from mirrorlake.ledger import Lease, Ledger
 from mirrorlake.snapshots.cells import (
+    LISTED,
     Difference,
     cells_sql,
     compare_cells,
@@ -72,8 +73,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_NAMED = 1_000_000
-"""Up to so many changed rows the MERGE is told their cells."""
 REWRITE = 0.4
 """From this share of changed rows on, days are written anew rather than merged into."""
 
@@ -236,9 +235,8 @@ class Folding:
                 days = self._days(difference, floor)
                 several = counts.several > 0
                 check_staged(stage, state, after, difference, days, several=several)
-                after = replace(
-                    after, cells=write_cells(stage, state, difference), slots=state.slots
-                )
+                cells, additions = write_cells(stage, state, difference)
+                after = replace(after, cells=cells, additions=additions, slots=state.slots)
             version = self._publish(stage, after, head)
         dropped = floor if _passes(state.floor, floor) else None
         return self._told(
@@ -322,11 +320,13 @@ class Folding:
             rows = folded_rows(source, target, missing, table, asked)
             replace_rows(stage, rows, old_days)
         elif counts.rows:
-            named = counts.rows <= _NAMED
+            named = counts.rows <= LISTED
             merge_rows(stage, changes, state.slots, old_days, listed=named)
         failpoint("snapshot.rows")
         if counts.moved:
-            after = replace(after, missing=write_missing(stage, state, changes))
+            only_new = counts.moved == counts.missing
+            version = write_missing(stage, state, changes, only_new=only_new)
+            after = replace(after, missing=version)
         return counts, after
 
     def _sides(

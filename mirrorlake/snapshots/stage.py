@@ -26,6 +26,8 @@ from mirrorlake.snapshots.tables import MISSED_FIRST, align, ensure_cells, ensur
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+ADDITIONS = 16
+"""So many folds add to the kept digests; the next writes them anew."""
 BRANCH = "mirror_fold_"
 """What the names of staging branches begin with."""
 
@@ -125,8 +127,11 @@ def read_missing(
     )
 
 
-def write_missing(stage: Stage, state: State, changes: DataFrame) -> int | None:
-    """Write which keys became missing, or are not any more; the side table's version."""
+def write_missing(stage: Stage, state: State, changes: DataFrame, *, only_new: bool) -> int | None:
+    """Write which keys became missing, or are not any more; the side table's version.
+
+    ``only_new``: whether all of them became missing, and none was.
+    """
     table, spark, lake = stage.table, stage.spark, stage.lake
     ensure_missing(lake, table)
     if not align(lake, table.missing_rows, state.missing):
@@ -134,6 +139,9 @@ def write_missing(stage: Stage, state: State, changes: DataFrame) -> int | None:
     moved = changes.where(f"NOT ({WAS} <=> {SINCE})").selectExpr(
         *table.key_sql, f"{table.day_sql()} AS missed_day", f"{SINCE} AS {MISSED_FIRST}"
     )
+    if only_new:
+        moved.coalesce(1).writeTo(table.missing_rows.sql).append()
+        return head_of(lake, table.missing_rows)
     on = " AND ".join(f"t.{name} = s.{name}" for name in table.key_sql)
     columns = [*table.key_sql, "missed_day", MISSED_FIRST]
     with _view(moved) as name:
@@ -148,19 +156,20 @@ def write_missing(stage: Stage, state: State, changes: DataFrame) -> int | None:
     return head_of(lake, table.missing_rows)
 
 
-def write_cells(stage: Stage, state: State, difference: Difference) -> int | None:
-    """Keep a snapshot's digests; the side table's version."""
+def write_cells(stage: Stage, state: State, difference: Difference) -> tuple[int | None, int]:
+    """Keep a snapshot's digests; the side table's version, and how many additions it is made of."""
     from pyspark.sql import functions as f
 
     table, lake = stage.table, stage.lake
     ensure_cells(lake, table)
-    there = align(lake, table.cells, state.cells if difference.known else None)
-    deltas = difference.deltas.coalesce(1).sortWithinPartitions("cell")
-    if difference.known or there:
+    align(lake, table.cells, state.cells)
+    if difference.known and state.additions < ADDITIONS:
+        deltas = difference.deltas.coalesce(1).sortWithinPartitions("cell")
         deltas.writeTo(table.cells.sql).append()
-    else:
-        deltas.writeTo(table.cells.sql).overwrite(f.lit(True))
-    return head_of(lake, table.cells)
+        return head_of(lake, table.cells), state.additions + 1
+    cells = difference.cells.repartition(1).sortWithinPartitions("cell")
+    cells.writeTo(table.cells.sql).overwrite(f.lit(True))
+    return head_of(lake, table.cells), 0
 
 
 @contextmanager

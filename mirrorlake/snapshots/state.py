@@ -86,6 +86,8 @@ class State:
         slots: into how many parts keys are hashed (of each day, if the key holds the day).
         columns: the names and types that digests were made over.
         cells, missing: the versions of the side tables; None where there is none yet.
+        floor: the first day that the newest snapshot's window keeps.
+        additions: how many snapshots the kept digests are the sum of.
         trusted: whether the version is still as the fold left it.
     """
 
@@ -95,6 +97,7 @@ class State:
     cells: int | None = None
     missing: int | None = None
     floor: date | None = None
+    additions: int = 0
     trusted: bool = field(default=True, compare=False)
 
     @property
@@ -178,6 +181,7 @@ def _parse(text: bytes) -> State:
         cells=found["cells"],
         missing=found["missing"],
         floor=_day(found["floor"]),
+        additions=found["additions"],
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Operation
 from pyiceberg.transforms import DayTransform, IdentityTransform
 from pyiceberg.types import (
     DecimalType,
@@ -21,6 +22,7 @@ from pyiceberg.types import (
 )
 
 from mirrorlake.errors import SchemaError
+from mirrorlake.lake.branches import history
 from mirrorlake.lake.catalog import Identifier, Lake
 from mirrorlake.lake.tables import ORIGINAL, create_table, current_schema, iceberg_type
 from mirrorlake.snapshots.shape import SNAPSHOT, SnapshotTable
@@ -140,6 +142,17 @@ def _ensure_side(lake: Lake, identifier: Identifier, schema: Schema) -> Table:
     return create_table(lake, identifier, schema, UNPARTITIONED_PARTITION_SPEC, _SIDE)
 
 
+def same_rows(table: Table) -> list[int]:
+    """Main's head, and the snapshots before it that hold the same rows: files alone were written
+    anew since."""
+    found: list[int] = []
+    for snapshot in history(table):
+        found.append(snapshot.snapshot_id)
+        if snapshot.summary is None or snapshot.summary.operation is not Operation.REPLACE:
+            break
+    return found
+
+
 def align(lake: Lake, identifier: Identifier, to: int | None) -> bool:
     """Bring a side table back to the version that the rows' head names; whether it is one that can
     be added to. A fold that died, or a version that was rolled back to, leaves it elsewhere."""
@@ -147,7 +160,7 @@ def align(lake: Lake, identifier: Identifier, to: int | None) -> bool:
     head = table.current_snapshot() if table is not None else None
     if table is None or to is None:
         return head is None
-    if head is None or head.snapshot_id != to:
+    if to not in same_rows(table):
         with lake.translated(identifier):
             table.manage_snapshots().set_current_snapshot(snapshot_id=to).commit()
     return True

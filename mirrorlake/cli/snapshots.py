@@ -1,0 +1,170 @@
+"""The commands over published versions: which there are, going back, clones, and maintenance."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from rich.markup import escape
+
+from mirrorlake.cli import show
+from mirrorlake.config import Config, TableContract, load_config
+from mirrorlake.errors import ConfigError, MirrorlakeError
+from mirrorlake.lake.catalog import Identifier
+
+if TYPE_CHECKING:
+    from mirrorlake.maintain import Maintained
+
+
+@click.command()
+@click.argument("table")
+@show.config_option
+@show.json_option
+@click.option(
+    "--rollback",
+    is_flag=False,
+    flag_value="before",
+    metavar="[SNAPSHOT]",
+    help="Show a version that was published before: the one before, or that of SNAPSHOT.",
+)
+def publish(table: str, config_path: Path, as_json: bool, rollback: str | None) -> None:
+    """List the versions of TABLE (mode snapshot) that readers can be shown, or go back to one.
+
+    SNAPSHOT is the source's number of it, or the lake's snapshot id. Nothing is copied.
+    """
+    from mirrorlake.snapshots.publish import list_versions, roll_table_back
+    from mirrorlake.sync import Engine
+
+    config = load_config(config_path)
+    contract = config.snapshot_table(table)
+    identifier = Identifier(contract.namespaces.deduped, contract.table)
+    with Engine(config) as engine:
+        if rollback is not None:
+            to = None if rollback == "before" else _number(rollback)
+            with engine.lease(contract) as lease:
+                roll_table_back(engine.lake, engine.ledger, identifier, to, lease=lease)
+        found = list_versions(engine.lake, identifier)
+    if as_json:
+        show.print_json([asdict(one) for one in found])
+        return
+    shown = show.table("snapshot", "lake version", "published (UTC)", "readers see")
+    for one in found:
+        at = f"{one.published_at:%Y-%m-%d %H:%M:%S}"
+        shown.add_row(str(one.snapshot), str(one.version), at, "this" if one.current else "")
+    show.console.print(shown)
+
+
+def _number(text: str) -> int:
+    if not text.isdecimal():
+        raise ConfigError(
+            f"--rollback {text!r} is no snapshot's number",
+            next_step="Without --rollback the command lists them",
+        )
+    return int(text)
+
+
+@click.command()
+@click.argument("table")
+@click.argument("name", required=False)
+@show.config_option
+@click.option("--drop", help="Drop this clone (NAMESPACE.NAME) instead.")
+def clone(table: str, name: str | None, config_path: Path, drop: str | None) -> None:
+    """Give what readers of TABLE see now a second name, NAMESPACE.NAME, without copying rows.
+
+    What is written to the clone is seen in the clone alone. Drop it with --drop, never with PURGE.
+    """
+    from mirrorlake.snapshots.publish import clone_table, drop_clone
+    from mirrorlake.sync import Engine
+
+    config = load_config(config_path)
+    if (name is None) == (drop is None):
+        raise ConfigError(
+            "clone needs a name, or --drop and a name",
+            next_step="mirrorlake clone TABLE NAMESPACE.NAME",
+        )
+    contract = _contract(config, table)
+    identifier = Identifier(contract.namespaces.deduped, contract.table)
+    wanted = _identifier(str(name or drop), contract)
+    with Engine(config) as engine, engine.lease(contract) as lease:
+        if drop is not None:
+            drop_clone(engine.lake, wanted)
+            show.console.print(f"{escape(str(wanted))} is dropped.")
+            return
+        shown = clone_table(engine.lake, engine.ledger, identifier, wanted, lease=lease)
+    words = f"{wanted} shows snapshot {shown} of {identifier}."
+    show.console.print(escape(words), highlight=False)
+
+
+def _identifier(name: str, contract: TableContract) -> Identifier:
+    namespace, dot, table = name.rpartition(".")
+    return Identifier(namespace if dot else contract.namespaces.deduped, table)
+
+
+def _contract(config: Config, name: str) -> TableContract:
+    """A table of either kind."""
+    try:
+        return config.snapshot_table(name)
+    except ConfigError:
+        return config.table(name)
+
+
+@click.command()
+@click.argument("tables", nargs=-1)
+@show.config_option
+@show.json_option
+@click.option("--keep-days", type=click.FloatRange(min=0.05), default=7.0, show_default=True)
+@click.option("--grace", type=float, default=24.0, show_default=True, help="Hours; see below.")
+def maintain(
+    tables: Sequence[str], config_path: Path, as_json: bool, keep_days: float, grace: float
+) -> None:
+    """Compact TABLES (all by default), expire their old versions, and remove orphans.
+
+    Versions older than --keep-days go, but for the newest 20 and what a branch, a tag, a clone or
+    an unfinished load names. Files that no version names go once they are older than --grace hours.
+    """
+    from mirrorlake.maintain import Ages, maintain_table
+    from mirrorlake.sync import Engine
+
+    config = load_config(config_path)
+    everything = (*config.tables, *config.snapshots)
+    contracts = [_contract(config, name) for name in tables] or everything
+    ages = Ages(timedelta(days=keep_days), timedelta(hours=grace))
+    done: list[Maintained] = []
+    failures: list[tuple[str, MirrorlakeError]] = []
+    with Engine(config) as engine:
+        for contract in contracts:
+            try:
+                done += maintain_table(engine, contract, ages)
+            except MirrorlakeError as error:
+                failures.append((contract.name, error))
+    if as_json:
+        errors = [{"table": t, "error": str(e), "code": e.exit_code} for t, e in failures]
+        show.print_json({"tables": [asdict(one) for one in done], "errors": errors})
+    else:
+        _print_maintained(done)
+        for name, error in failures:
+            line = f"[red]{escape(name)}[/]: {escape(str(error))}"
+            show.errors.print(line, highlight=False, soft_wrap=True)
+    if failures:
+        sys.exit(failures[0][1].exit_code)
+    if any(one.error for one in done):
+        sys.exit(6)
+
+
+def _print_maintained(done: Sequence[Maintained]) -> None:
+    shown = show.table("lake table", "files", "delete files", "MB", "versions", "orphans", "error")
+    for one in done:
+        pairs = (
+            (one.before.data_files, one.after.data_files),
+            (one.before.delete_files, one.after.delete_files),
+            (round(one.before.bytes / 1e6, 2), round(one.after.bytes / 1e6, 2)),
+            (one.before.versions, one.after.versions),
+        )
+        cells = (f"{a} → {b}" if a != b else str(a) for a, b in pairs)
+        shown.add_row(escape(one.table), *cells, str(one.orphans), escape(one.error or ""))
+    show.console.print(shown)
