@@ -233,7 +233,7 @@ class Folding:
             failpoint("snapshot.staged")
             if not difference.empty:
                 days = self._days(difference, floor)
-                several = counts.several > 0
+                several = counts.several > 0 or self.table.duplicates == "resolved"
                 check_staged(stage, state, after, difference, days, several=several)
                 cells, additions = write_cells(stage, state, difference)
                 after = replace(after, cells=cells, additions=additions, slots=state.slots)
@@ -347,12 +347,16 @@ class Folding:
         source = unique_rows(source, table)
         if days is None or table.day is None:
             return source, target, None
+        if table.duplicates == "resolved" and not table.in_days:
+            # Which of a key's rows is taken may change with a day that has none of them now.
+            return source, target, None
         if not table.in_days:
-            # A key twice is seen wherever its rows lie; a key that moved changes both its days.
-            source = source.where(f"{COPIES} > 1 OR {days_sql(table, days, '_row.')}")
             if missing is not None:
+                # A key that is back may lie in a day that did not change: its rows are compared.
                 there = missing.where(cells).select("missed_day").distinct().collect()
                 days = tuple({*days, *(row.missed_day for row in there)})
+            # A key twice is seen wherever its rows lie; a key that moved changes both its days.
+            source = source.where(f"{COPIES} > 1 OR {days_sql(table, days, '_row.')}")
         return source, target.where(days_sql(table, days)), days
 
     def _days(self, difference: Difference, floor: date | None) -> tuple[date | None, ...] | None:

@@ -35,7 +35,7 @@ class Mirror:
     def __init__(self, place: Place, **settings: Any) -> None:
         self.place = place
         self.ledger = Ledger(f"sqlite:///{place.folder}/snapshots.db")
-        name = f"t{uuid.uuid4().hex[:8]}"
+        name = settings.pop("name", f"t{uuid.uuid4().hex[:8]}")
         given = {"key": ("id",), "day": "day", "shrink_limit": None, **settings}
         self.table = SnapshotTable(name, Identifier("snapshots", name), COLUMNS, **given)
         self.taken: dict[int, Sequence[Row]] = {}

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from datetime import date, timedelta
@@ -14,6 +18,8 @@ from mirrorlake.config import TableContract
 from mirrorlake.config.landing import SnapshotConfig
 from mirrorlake.config.sections import Namespaces
 from mirrorlake.errors import LakeError
+from mirrorlake.failpoint import OF_SNAPSHOTS
+from mirrorlake.lake.branches import list_branches
 from mirrorlake.lake.catalog import Identifier
 from mirrorlake.maintain import Ages, maintain_table
 from mirrorlake.snapshots.publish import clone_table, drop_clone, list_versions, roll_table_back
@@ -159,6 +165,46 @@ class _reading:
         table = self._mirror.place.lake.load(self._mirror.table.identifier)
         assert table is not None
         return [row["v"] for row in by_duckdb(table).to_pylist()]
+
+
+@pytest.mark.full
+@pytest.mark.timeout(3600)
+def test_killed_anywhere_the_table_is_one_of_the_two_versions(place: Place) -> None:
+    """In the fold, the publish and maintenance; the next run goes on from there."""
+    write_config(place.folder, None, {})
+    mirror = Mirror(place)
+    mirror.fold(20260201000000, _rows(0))
+    version = 0
+    for name in OF_SNAPSHOTS:
+        number = 20260201000001 + version
+        what = ["fold", str(number), str(version + 1)]
+        folds = name.startswith("snapshot.")
+        command = what if folds else ["maintain"]
+        assert _run(mirror, command, name) == -signal.SIGKILL, name
+        seen = _seen(mirror)
+        assert seen in ({f"v{version}"}, {f"v{version + 1}"}), name
+        if name != "snapshot.published":
+            assert seen == {f"v{version}"}, name
+        if folds:
+            version += 1
+            mirror.fold(number, _rows(version))
+        else:
+            assert _run(mirror, command, "") == 0
+        mirror.check()
+        assert list(list_branches(place.lake, mirror.table.identifier)) == ["main"]
+
+
+def _run(mirror: Mirror, command: list[str], failpoint: str) -> int:
+    """A process of its own, with a JVM of its own; its exit code."""
+    environment = {**os.environ, "MIRRORLAKE_FAILPOINT": failpoint}
+    told = [str(mirror.place.folder), mirror.table.identifier.name, *command]
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.integration.snapshot_runner", *told],
+        env=environment,
+        check=False,
+        timeout=600,
+    )
+    return done.returncode
 
 
 @pytest.mark.full
