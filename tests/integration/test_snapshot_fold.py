@@ -240,3 +240,15 @@ def test_any_order_of_snapshots_gives_the_models_table(
     for number in order:
         mirror.fold(number, snapshots[number], accept_smaller=True)
         mirror.check()
+
+
+@pytest.mark.full
+def test_a_key_is_back_in_a_day_that_did_not_change(place: Place) -> None:
+    """Its other rows are not taken for missing: seen with days that are no part of the key."""
+    mirror = Mirror(place)
+    still = [_row(n, 5 + n % 2) for n in range(2, 40)]
+    mirror.fold(NUMBERS[0], [_row(1, 5), *still])
+    mirror.fold(NUMBERS[1], still)
+    folded = mirror.fold(NUMBERS[2], [_row(1, 8), *still])
+    assert (folded.back, folded.missing) == (1, 0)
+    mirror.check()

@@ -151,6 +151,7 @@ class _reading:
             except Exception as error:  # noqa: BLE001
                 self._failures.append(f"{name}: {error!r}")
             self._counts[name] += 1
+            self._done.wait(0.3)
 
     def _pyiceberg(self) -> list[str]:
         table = self._mirror.place.lake.load(self._mirror.table.identifier)
