@@ -127,6 +127,7 @@ def _contract(source: Source) -> Path:
         "mode": "incremental",
         "key": ["l_orderkey", "l_linenumber"],
         "cursor": "modified_at",
+        "verify": False,  # the first load is not what is measured
         "overlap": "1s",  # rounds follow each other in seconds, not in quarters of an hour
     }
     server = {
