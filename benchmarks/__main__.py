@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import click
 
-from benchmarks import extract, fold, location, memory, tick
+from benchmarks import extract, fold, location, memory, proof, tick
 from benchmarks.report import Figures, keep, show, write_page
 
 PARTS: dict[str, Callable[[int, float], Figures]] = {
@@ -21,6 +21,7 @@ PARTS: dict[str, Callable[[int, float], Figures]] = {
     "location": location.run,
     "tick": tick.run,
     "fold": fold.run,
+    "proof": proof.run,
 }
 
 

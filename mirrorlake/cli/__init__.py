@@ -25,6 +25,7 @@ from mirrorlake.cli.landing import land
 from mirrorlake.cli.proof import check, proof
 from mirrorlake.cli.repair import repair
 from mirrorlake.cli.snapshots import clone, maintain, publish
+from mirrorlake.cli.sabotage import sabotage
 from mirrorlake.cli.upkeep import accept, alert, backfill, gaps, hold, ledger, recover
 from mirrorlake.config import Config, TableContract, config_schema, load_config
 from mirrorlake.errors import ConfigError, MirrorlakeError, SourceHeld
@@ -261,7 +262,7 @@ def _print_results(results: Sequence[Any]) -> None:
 
 
 _ALL = (accept, alert, backfill, check, clone, gaps, hold, land, ledger, maintain, proof, publish)
-for _command in (*_ALL, recover, repair):
+for _command in (*_ALL, recover, repair, sabotage):
     cli.add_command(_command)
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
+import shlex
 import shutil
 import signal
 import subprocess
@@ -117,9 +119,18 @@ def _set_up(server: MariaDB, folder: Path, console: Console) -> Config:
         f"shop ({sum(shop.values()):,} rows).",
         highlight=False,
     )
+    _tell_sabotage(folder, server)
     path = folder / "mirrorlake.yaml"
     path.write_text(demo_contract(server.port), encoding="utf-8")
     return load_config(path)
+
+
+def _tell_sabotage(folder: Path, server: MariaDB) -> None:
+    """How `mirrorlake sabotage` reaches this demo's server: for this user's eyes alone."""
+    told = {"port": server.port, "password": os.environ["MIRRORLAKE_DEMO_PASSWORD"]}
+    marker = folder / MARKER
+    marker.chmod(0o600)
+    marker.write_text(json.dumps(told), encoding="utf-8")
 
 
 def _connect(server: MariaDB) -> Connection[Cursor]:
@@ -247,6 +258,10 @@ def _browse(server: MariaDB, config: Config, console: Console) -> int:
     console.print("  1. Lineage: follow mysql/shop/shop/orders to clean/shop/shop/orders")
     console.print("  2. Materialise raw/shop/shop/orders and everything downstream")
     console.print("  3. Open the checks of deduped/shop/shop/orders")
+    console.print("  4. In another terminal, damage the lake and see what finds it:")
+    folder = shlex.quote(str(config.path.parent))
+    mirrorlake = shlex.quote(str(Path(sys.executable).with_name("mirrorlake")))
+    console.print(f"     {mirrorlake} sabotage --folder {folder}", highlight=False, soft_wrap=True)
     try:
         return process.wait()
     finally:

@@ -18,6 +18,7 @@ from mirrorlake.arrive import Arrived
 from mirrorlake.backfill import Filled
 from mirrorlake.cli import cli
 from mirrorlake.cli.proof import DIFFERENT, UNDECIDED
+from mirrorlake.demo.sabotage import Sabotaged
 from mirrorlake.first_contract import Written
 from mirrorlake.gaps import Stretch
 from mirrorlake.history import History
@@ -42,6 +43,7 @@ SHAPES = {
     "land": Arrived,
     "proof": Proof,
     "recover": Recovered,
+    "sabotage": Sabotaged,
     "ledger rebuild": Rebuilt,
     "status --history": History,
 }

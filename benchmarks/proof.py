@@ -1,0 +1,266 @@
+"""Part ``proof``: what it costs to prove a mirror, beside copying it and beside reladiff.
+
+Over one server and one lake: the full copy, a clean full exact check, the same with one altered
+cell, the next chunk as the schedule asks for it, and a copy that is proved before it is visible.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import yaml
+
+from benchmarks.dlt_environment import environment
+from benchmarks.report import Figures, Section, spread
+from benchmarks.source import USER, Source, load_flights, load_lineitem, started
+from mirrorlake.config import TableContract, load_config
+from mirrorlake.lake.branches import roll_back
+from mirrorlake.lake.catalog import Identifier
+from mirrorlake.lake.commit import head_of
+from mirrorlake.proof.keep import prove_table
+from mirrorlake.proof.report import Ask, Report
+from mirrorlake.proof.target import Proving
+from mirrorlake.sync import Engine
+
+PINS = Path(__file__).with_name("reladiff-requirements.txt")
+SCRIPT = Path(__file__).with_name("sides") / "reladiff_pair.py"
+COLUMNS = ("what", "median s", "min", "max", "ratio to the copy", "bytes from MySQL")
+
+
+@dataclass(frozen=True)
+class Case:
+    """One table; ``cell`` is the column, and Spark's SQL of its other value, that is altered."""
+
+    database: str
+    table: str
+    contract: dict[str, Any]
+    cell: tuple[str, str]
+    row: str
+
+
+CASES = (
+    Case(
+        "tpch",
+        "lineitem",
+        {"mode": "append", "key": ["l_orderkey", "l_linenumber"], "cursor": "l_orderkey"},
+        ("l_tax", "CAST(l_tax + 0.01 AS DECIMAL(15,2))"),
+        "l_orderkey = 1 AND l_linenumber = 1",
+    ),
+    Case(
+        "nyc",
+        "flights",
+        {
+            "mode": "append",
+            "key": ["time_hour", "carrier", "flight", "origin"],
+            "cursor": "time_hour",
+            "start": "2013-01-01",
+        },
+        ("dep_time", "coalesce(dep_time, 0) + 1"),
+        "carrier = 'UA' AND flight = 1545 AND origin = 'EWR' AND month = 1 AND day = 1",
+    ),
+)
+
+
+def run(runs: int, scale: float) -> Figures:
+    """Seconds, and bytes from MySQL, of every step over both tables."""
+    with started() as source:
+        load_lineitem(source, scale)
+        load_flights(source)
+        with Bench(source, runs) as bench:
+            return [bench.section(case, scale) for case in CASES]
+
+
+class Bench:
+    """One Spark session over one lake, and a source's name for each copy."""
+
+    def __init__(self, source: Source, runs: int) -> None:
+        self._source, self._runs, self._copies = source, runs, 0
+        self._engine: Engine | None = None
+        os.environ["BENCH_PASSWORD"] = source.password
+
+    def __enter__(self) -> Bench:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._engine is not None:
+            self._engine.close()
+
+    def section(self, case: Case, scale: float) -> Section:
+        """All steps over one table; each is run once uncounted where its first run warms it."""
+        size, rows = self._size(case)
+        copies = [self._copy(case, verify=False) for _ in range(self._runs + 1)][1:]
+        copy = [seconds for seconds, _, _ in copies]
+        engine, contract = copies[-1][1:]
+        fold = _timed(lambda: engine.fold(contract))
+        proved = [self._copy(case, verify=True)[0] for _ in range(self._runs)]
+        clean = self._checks(engine, contract, Ask(), "equal")
+        altered, named = self._altered(engine, contract, case)
+        chunk = self._checks(engine, contract, Ask("next"), "equal")
+        peer, words = self._reladiff(engine, contract, case)
+        median = float(spread(copy)[0])
+        told = [
+            _row("full copy into raw", copy, median),
+            _row("its fold into deduped", [fold], median),
+            _row("full copy, proved before it is visible", proved, median),
+            _row("full exact check, clean", *clean[:1], median, clean[1]),
+            _row("full exact check, one altered cell", *altered[:1], median, altered[1]),
+            _row("the next chunk, warm", *chunk[:1], median, chunk[1]),
+            *([_row("reladiff 0.6.0, MySQL beside DuckDB, clean", peer, median)] if peer else []),
+        ]
+        share = 100 * clean[1] / size
+        again = float(spread(altered[0])[0]) / float(spread(clean[0])[0])
+        about = f"{rows:,} rows, {size / 1e6:,.0f} MB in MySQL"
+        return Section(
+            f"{case.table}: proved, and copied",
+            about + (f" (TPC-H, scale factor {scale:g})." if case.database == "tpch" else "."),
+            COLUMNS,
+            tuple(told),
+            (
+                f"Bytes from MySQL in a clean check: {share:.3f} % of the table.",
+                f"One altered cell took {again:.2f} × a clean check: {named}",
+                "Digests are 64 bits of MD5, summed, of an injective form of each row; no column "
+                "was compared in another way.",
+                words,
+            ),
+        )
+
+    # --- steps ------------------------------------------------------------------------------------
+
+    def _copy(self, case: Case, *, verify: bool) -> tuple[float, Engine, TableContract]:
+        self._copies += 1
+        name = f"run{self._copies}"
+        table = {**case.contract, "verify": verify, "settle": "0s"}
+        server = {
+            "host": "127.0.0.1",
+            "port": self._source.server.port,
+            "user": USER,
+            "password": "${env:BENCH_PASSWORD}",
+            "databases": {case.database: {"tables": {case.table: table}}},
+        }
+        path = self._source.folder / f"{name}.yaml"
+        path.write_text(yaml.safe_dump({"version": 1, "sources": {name: server}}))
+        engine = Engine(load_config(path), spark=self._engine.spark if self._engine else None)
+        self._engine = self._engine or engine
+        engine.spark.get()
+        contract = engine.config.tables[0]
+        return _timed(lambda: engine.load(contract)), engine, contract
+
+    def _check(self, engine: Engine, contract: TableContract, ask: Ask, verdict: str) -> Report:
+        proving = Proving(engine.config, engine.lake, engine.ledger, engine.spark)
+        report, _ = prove_table(proving, contract, ask, self._source.folder / "evidence")
+        if report.verdict != verdict:
+            raise AssertionError(f"{contract.name} is {report.verdict}, not {verdict}")
+        return report
+
+    def _checks(
+        self, engine: Engine, contract: TableContract, ask: Ask, verdict: str
+    ) -> tuple[list[float], int]:
+        self._check(engine, contract, ask, verdict)
+        found = [self._check(engine, contract, ask, verdict) for _ in range(self._runs)]
+        return [report.seconds for report in found], max(report.bytes for report in found)
+
+    def _altered(
+        self, engine: Engine, contract: TableContract, case: Case
+    ) -> tuple[tuple[list[float], int], str]:
+        """One cell altered in deduped, found each time, and main set back at the end."""
+        deduped = Identifier(contract.namespaces.deduped, contract.table)
+        before = head_of(engine.lake, deduped)
+        column, value = case.cell
+        engine.spark.run(f"UPDATE {deduped.sql} SET {column} = {value} WHERE {case.row}")
+        found = [self._check(engine, contract, Ask(), "different") for _ in range(self._runs)]
+        for report in found:
+            [difference] = report.differences
+            [field] = difference.fields
+            if field.source.column != column:
+                raise AssertionError(f"{field.source.column} was named, not {column}")
+        head = head_of(engine.lake, deduped)
+        if before is not None and head is not None:
+            roll_back(engine.lake, deduped, before, head)
+        most = max(report.bytes for report in found)
+        return ([report.seconds for report in found], most), f"`{column}` was named each time."
+
+    def _reladiff(
+        self, engine: Engine, contract: TableContract, case: Case
+    ) -> tuple[list[float], str]:
+        """reladiff beside it; no figure, and why, where it can't compare this table."""
+        deduped = engine.lake.load(Identifier(contract.namespaces.deduped, contract.table))
+        if deduped is None:
+            raise AssertionError("deduped is missing")
+        schema = deduped.schema().as_arrow()
+        path = self._source.folder / f"{case.table}.parquet"
+        with pq.ParquetWriter(path, schema) as out:
+            for batch in deduped.scan().to_arrow_batch_reader():
+                out.write_batch(batch.cast(schema))
+        names = [field.name for field in schema if not field.name.startswith("_mirror_")]
+        job = {
+            "folder": str(self._source.folder),
+            "parquet": str(path),
+            "mysql": {
+                "driver": "mysql",
+                "host": "127.0.0.1",
+                "port": self._source.server.port,
+                "user": USER,
+                "password": self._source.password,
+                "database": case.database,
+            },
+            "table": case.table,
+            "key": list(contract.key),
+            "columns": [name for name in names if name not in contract.key],
+        }
+        command = [*environment("reladiff", PINS), str(SCRIPT)]
+        done = subprocess.run(
+            command,
+            input=json.dumps(job),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=LONGEST,
+        )
+        path.unlink()
+        if done.returncode:
+            why = (done.stderr.strip().splitlines() or ["it ended without a word"])[-1]
+            print(done.stderr[-2_000:], file=sys.stderr)
+            return [], f"reladiff 0.6.0 can't compare this table: {why[:200]}"
+        told = json.loads(done.stdout)
+        return [told["seconds"]], (
+            f"reladiff ran once, over the same rows in DuckDB, and called "
+            f"{told['differing']:,} rows different (there are none)."
+        )
+
+    def _size(self, case: Case) -> tuple[int, int]:
+        with self._source.server.admin() as admin, admin.cursor() as cursor:
+            cursor.execute(
+                "SELECT DATA_LENGTH FROM information_schema.TABLES "
+                "WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s",
+                (case.database, case.table),
+            )
+            found = cursor.fetchone()
+        size = int(found[0]) if found else 0
+        return size, self._source.count(f"{case.database}.{case.table}")
+
+
+LONGEST = 180
+"""Seconds after which reladiff is given up."""
+
+
+def _timed(step: Callable[[], object]) -> float:
+    begun = time.perf_counter()
+    step()
+    return time.perf_counter() - begun
+
+
+def _row(
+    what: str, seconds: Sequence[float], copy: float, sent: int | None = None
+) -> tuple[str, ...]:
+    median = spread(seconds)[0]
+    ratio = f"{float(median) / copy:.2f}"
+    return (what, *spread(seconds), ratio, f"{sent:,}" if sent is not None else "")
