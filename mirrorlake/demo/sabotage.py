@@ -171,7 +171,7 @@ class Victim:
         """What the count of rows says."""
         try:
             return count_rows(self.proving, self.contract).verdict
-        except LakeError:
+        except (MirrorlakeError, OSError, ValueError):  # the file may not be readable
             return "error"
 
     def repair(self) -> bool:
