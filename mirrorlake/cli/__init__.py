@@ -24,8 +24,8 @@ from mirrorlake.cli import show
 from mirrorlake.cli.landing import land
 from mirrorlake.cli.proof import check, proof
 from mirrorlake.cli.repair import repair
-from mirrorlake.cli.snapshots import clone, maintain, publish
 from mirrorlake.cli.sabotage import sabotage
+from mirrorlake.cli.snapshots import clone, maintain, publish
 from mirrorlake.cli.upkeep import accept, alert, backfill, gaps, hold, ledger, recover
 from mirrorlake.config import Config, TableContract, config_schema, load_config
 from mirrorlake.errors import ConfigError, MirrorlakeError, SourceHeld
