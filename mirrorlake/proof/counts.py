@@ -156,7 +156,7 @@ def _count_source(connection: Connection[Any], target: Target) -> tuple[dict[str
         newer: list[Key] = []
         if target.scope.newer and target.key:
             newer = side.read_keys(connection, side.keys_sql(target.scope.newer))
-        statement = f"SELECT {day} AS d, COUNT(*) FROM {side.name}{where} GROUP BY d"  # noqa: S608
+        statement = f"SELECT {day}, COUNT(*) FROM {side.name}{where} GROUP BY 1"  # noqa: S608
         found = rows_of(connection, statement)
     counts: Counter[str] = Counter()
     for told, rows in found:

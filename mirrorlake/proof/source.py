@@ -76,8 +76,9 @@ class SourceSide:
 
     def groups_sql(self, group: str, *conditions: str) -> str:
         """Group, rows and digest of every group."""
-        told = f"{group} AS g, COUNT(*), SUM({self.rows.source_digest})"
-        return f"SELECT {told} FROM {self.name}{self._where(*conditions)} GROUP BY g"  # noqa: S608
+        told = f"{group}, COUNT(*), SUM({self.rows.source_digest})"
+        # By its place: to MySQL a name is the table's own column, if it has one of that name.
+        return f"SELECT {told} FROM {self.name}{self._where(*conditions)} GROUP BY 1"  # noqa: S608
 
     def digests_sql(self, *conditions: str) -> str:
         """Each row's digest and key."""

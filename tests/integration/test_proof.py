@@ -187,12 +187,15 @@ def test_a_group_that_is_too_large_is_cut_again(
     key: str, database: str, sql: Sql, engine_for: EngineFor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sql(
-        f"CREATE TABLE t (id {key} PRIMARY KEY, a INT, modified_at DATETIME NOT NULL, "
+        # Columns that are called as something in a statement might be.
+        f"CREATE TABLE t (id {key} PRIMARY KEY, a INT, g INT, d INT, modified_at DATETIME NOT NULL, "
         "KEY (modified_at))",
-        f"INSERT INTO t SELECT seq, 0, '{LONG_AGO}' FROM seq_1_to_300",
+        "INSERT INTO t SELECT seq, 0, 0, 0, DATE '2020-01-01' + INTERVAL seq DAY FROM seq_1_to_300",
     )
     engine = engine_for({"t": INCREMENTAL})
     engine.sync(engine.config.table("t"))
+    counts = count_rows(proving(engine), engine.config.table("t"))
+    assert (counts.verdict, len(counts.counted)) == ("equal", 300)
     plant(engine, database, "UPDATE {t} SET a = 1 WHERE id IN ('7', '250')")
     # As if the server had told far too few rows.
     monkeypatch.setattr(check, "cut_for", lambda _, grid: compare.Cut(grid))
