@@ -72,7 +72,10 @@ def build_definitions(
         ],
         sensors=[
             failed_runs,
-            *(build_moved_sensor(s, tables, running=running) for s, tables in watched.items()),
+            *(
+                build_moved_sensor(s, tables, config.sources[s].every, running=running)
+                for s, tables in watched.items()
+            ),
             *(build_landed_sensor(c, running=running) for c in config.snapshots),
             *([build_alerts_sensor(config, running=running)] if config.alerts.hooks else []),
             *([build_unfolded_sensor(config.tables, running=running)] if config.tables else []),

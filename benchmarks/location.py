@@ -192,6 +192,7 @@ sources:
     port: {port}
     user: mirror
     password: ${{env:BENCH_PASSWORD}}
+    every: 0s
     databases:
       many:
         tables:

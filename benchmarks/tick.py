@@ -1,6 +1,7 @@
 """Part ``tick``: what a tick costs: to ask 500 tables, and to bring 10,000 changed rows to clean.
 
-Asking: the sensor's own function over 500 tables of which 0, 25 and 250 moved. Bringing: lineitem
+Asking: the sensor's own function over 500 tables of which 0, 25 and 250 moved. The whole way, from
+MySQL's commit through Dagster's daemon and a run: `benchmarks.daemon`. Bringing: lineitem
 at three scale factors, 10,000 rows changed by one UPDATE, then load and fold in a warm session;
 once with 80 % of the changes among the newest 5 % of keys, once evenly spread. Beside each fold
 stands the MERGE without bounds, which compares every row, over the same changes. Bytes are what
@@ -16,12 +17,14 @@ import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
 import yaml
 
+from benchmarks.daemon import arriving
 from benchmarks.location import contracts, fold_all, load_note, ticker
 from benchmarks.report import Figures, Section, spread
 from benchmarks.source import USER, Source, load_lineitem, started
@@ -36,6 +39,8 @@ TABLES, MOVED = 500, (0, 25, 250)
 CHANGES, HOT, NEWEST = 10_000, 0.8, 0.05
 SCALES = (0.1, 1.0, 3.0)
 """Times the scale factor that is asked for."""
+DAEMON = 1.0
+"""The scale at which the daemon is measured too."""
 _ADD_CURSOR = (
     "ALTER TABLE lineitem ADD modified_at TIMESTAMP(6) NOT NULL DEFAULT '2020-01-01', "
     "ADD KEY (modified_at)"
@@ -43,9 +48,16 @@ _ADD_CURSOR = (
 
 
 def run(runs: int, scale: float) -> Figures:
-    """Seconds and bytes of both, each ``runs`` times."""
-    rounds = {size * scale: _scenario(size * scale, runs) for size in SCALES}
-    return [_ticks(runs), _bringing(rounds), _growth(rounds)]
+    """Seconds and bytes of all, each ``runs`` times."""
+    sections = [_ticks(runs)]
+    rounds: dict[float, dict[str, Rounds]] = {}
+    for size in SCALES:
+        with started() as source:
+            rounds[size * scale] = _scenario(source, size * scale, runs)
+            if size == DAEMON:
+                change = partial(_change, source, _keys(source), HOT)
+                sections.append(arriving(source.folder / "mirrorlake.yaml", change, runs))
+    return [*sections, _bringing(rounds), _growth(rounds)]
 
 
 # --- asking ---------------------------------------------------------------------------------------
@@ -98,27 +110,43 @@ def _asked(path: Path, server: MariaDB, moved: int) -> tuple[float, int]:
 
 @dataclass(frozen=True)
 class Round:
-    """One load and fold, and the MERGE without bounds over the same changes."""
+    """One load and fold."""
 
     load: float
     fold: float
     read: int
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """Several, and once the MERGE without bounds over the changes of the last."""
+
+    each: list[Round]
     unpruned: float
     unpruned_read: int
 
+    @property
+    def read(self) -> float:
+        return statistics.median(r.read for r in self.each)
 
-def _scenario(scale: float, runs: int) -> dict[str, list[Round]]:
-    with started() as source:
-        load_lineitem(source, scale)
-        with source.server.admin("tpch") as admin, admin.cursor() as cursor:
-            cursor.execute(_ADD_CURSOR)
-        with Engine(load_config(_contract(source))) as engine:
-            engine.sync(engine.config.tables[0])
-            found: dict[str, list[Round]] = {}
-            for name, hot in (("newest", HOT), ("spread", 0.0)):
-                rounds = [_round(engine, source, hot) for _ in range(runs + 1)]
-                found[name] = rounds[1:]  # the first warms the session
-            return found
+    @property
+    def seconds(self) -> float:
+        return statistics.median(r.load + r.fold for r in self.each)
+
+
+def _scenario(source: Source, scale: float, runs: int) -> dict[str, Rounds]:
+    load_lineitem(source, scale)
+    with source.server.admin("tpch") as admin, admin.cursor() as cursor:
+        cursor.execute(_ADD_CURSOR)
+    with Engine(load_config(_contract(source))) as engine:
+        engine.sync(engine.config.tables[0])
+        keys = _keys(source)
+        _round(engine, source, keys, HOT)  # warms the session
+        found: dict[str, Rounds] = {}
+        for name, hot in (("newest", HOT), ("spread", 0.0)):
+            each = [_round(engine, source, keys, hot) for _ in range(runs)]
+            found[name] = Rounds(each, *_unpruned(engine, engine.spark.get()))
+        return found
 
 
 def _contract(source: Source) -> Path:
@@ -129,6 +157,7 @@ def _contract(source: Source) -> Path:
         "cursor": "modified_at",
         "verify": False,  # the first load is not what is measured
         "overlap": "1s",  # rounds follow each other in seconds, not in quarters of an hour
+        "settle": "1s",
     }
     server = {
         "host": "127.0.0.1",
@@ -142,10 +171,10 @@ def _contract(source: Source) -> Path:
     return path
 
 
-def _round(engine: Engine, source: Source, hot: float) -> Round:
+def _round(engine: Engine, source: Source, keys: Sequence[int], hot: float) -> Round:
     table = engine.config.tables[0]
     time.sleep(1.5)
-    _change(source, hot)
+    _change(source, keys, hot)
     spark = engine.spark.get()
     begun = time.perf_counter()
     engine.load(table)
@@ -153,28 +182,33 @@ def _round(engine: Engine, source: Source, hot: float) -> Round:
     before = _input_bytes(spark)
     engine.fold(table)
     folded = time.perf_counter()
-    read = _input_bytes(spark) - before
-    seconds, unpruned = _unpruned(engine, spark)
-    return Round(loaded - begun, folded - loaded, read, seconds, unpruned)
+    return Round(loaded - begun, folded - loaded, _input_bytes(spark) - before)
 
 
-def _change(source: Source, hot: float) -> None:
-    """Change the first line of so many orders: part of them newest, the others of any age."""
+def _keys(source: Source) -> list[int]:
+    """The orders; each has a first line."""
     with source.server.admin("tpch") as admin, admin.cursor() as cursor:
-        cursor.execute("SELECT DISTINCT l_orderkey FROM lineitem WHERE l_linenumber = 1")
-        draw = secrets.SystemRandom()
-        keys = sorted(key for (key,) in cursor.fetchall())
-        edge = round(len(keys) * (1 - NEWEST))
-        changes = min(CHANGES, len(keys) // 4)
-        newest = min(round(changes * hot), len(keys) - edge)
-        picked = draw.sample(keys[edge:], newest) if newest else []
-        rest = keys[:edge] if newest else keys
-        picked += draw.sample(rest, changes - newest)
-        listed = ", ".join(str(key) for key in picked)
+        cursor.execute("SELECT l_orderkey FROM lineitem WHERE l_linenumber = 1")
+        return sorted(key for (key,) in cursor.fetchall())
+
+
+def _change(source: Source, keys: Sequence[int], hot: float) -> int:
+    """Change the first line of so many orders: part of them newest, the others of any age; how
+    many."""
+    draw = secrets.SystemRandom()
+    edge = round(len(keys) * (1 - NEWEST))
+    changes = min(CHANGES, len(keys) // 4)
+    newest = min(round(changes * hot), len(keys) - edge)
+    picked = draw.sample(keys[edge:], newest) if newest else []
+    rest = keys[:edge] if newest else keys
+    picked += draw.sample(rest, changes - newest)
+    listed = ", ".join(str(key) for key in picked)
+    with source.server.admin("tpch") as admin, admin.cursor() as cursor:
         cursor.execute(
             "UPDATE lineitem SET l_quantity = l_quantity + 1, modified_at = NOW(6) "
             f"WHERE l_linenumber = 1 AND l_orderkey IN ({listed})"
         )
+        return changes
 
 
 def _unpruned(engine: Engine, spark: Any) -> tuple[float, int]:
@@ -203,21 +237,20 @@ def _input_bytes(spark: Any) -> int:
     return sum(stages.apply(number).inputBytes() for number in range(stages.length()))
 
 
-def _bringing(rounds: dict[float, dict[str, list[Round]]]) -> Section:
+def _bringing(rounds: dict[float, dict[str, Rounds]]) -> Section:
     rows: list[tuple[str, ...]] = []
     for scale, found in rounds.items():
         for name, measured in found.items():
-            read = statistics.median(r.read for r in measured)
-            all_read = statistics.median(r.unpruned_read for r in measured)
+            all_read = measured.unpruned_read
             rows.append(
                 (
                     f"{scale:g}, {name}",
-                    spread([r.load for r in measured])[0],
-                    *spread([r.fold for r in measured]),
-                    f"{read / 1e6:.1f}",
-                    spread([r.unpruned for r in measured])[0],
+                    spread([r.load for r in measured.each])[0],
+                    *spread([r.fold for r in measured.each]),
+                    f"{measured.read / 1e6:.1f}",
+                    f"{measured.unpruned:.2f}",
                     f"{all_read / 1e6:.1f}",
-                    f"{read / all_read:.0%}" if all_read else "–",
+                    f"{measured.read / all_read:.0%}" if all_read else "–",
                 )
             )
     columns = ("scale factor, changes", "load s", "fold s", "min", "max", "read MB")
@@ -225,19 +258,21 @@ def _bringing(rounds: dict[float, dict[str, list[Round]]]) -> Section:
     about = (
         f"{CHANGES:,} changed rows of lineitem to clean, the session warm. `newest`: {HOT:.0%} of "
         f"them among the newest {NEWEST:.0%} of keys, the others of any age; `spread`: evenly. The "
-        "unpruned MERGE runs after the fold: it reads all, and has nothing left to write. "
+        "unpruned MERGE runs once, after the last fold: it reads all, and has nothing left to "
+        "write. "
         "To reach: 5 s for load and fold at scale factor 1, and a tenth of the bytes for `newest`."
     )
     return Section("Changed rows", about, columns, tuple(rows), (load_note(),))
 
 
-def _growth(rounds: dict[float, dict[str, list[Round]]]) -> Section:
+def _growth(rounds: dict[float, dict[str, Rounds]]) -> Section:
     rows: list[tuple[str, ...]] = []
     scales: Sequence[float] = tuple(rounds)
     for name in ("newest", "spread"):
-        cost = [statistics.median(r.load + r.fold for r in rounds[s][name]) for s in scales]
+        cost = [rounds[scale][name].seconds for scale in scales]
         for place in range(1, len(scales)):
             steps = f"{scales[place - 1]:g} → {scales[place]:g}"
             rows.append((name, steps, f"{cost[place] / cost[place - 1]:.2f}"))
+        rows.append((name, f"{scales[0]:g} → {scales[-1]:g}", f"{cost[-1] / cost[0]:.2f}"))
     about = "Seconds of load and fold against those of the smaller table. To reach: 1.3 for 10 ×."
     return Section("Growth", about, ("changes", "scale factors", "ratio"), tuple(rows))

@@ -67,11 +67,12 @@ class Moved:
 @dataclass(frozen=True)
 class Seen:
     """One look at a source: its clock (UTC), the tables that are due, and those that can't be
-    watched."""
+    watched; ``until``: known tables are not asked again before this time."""
 
     clock: datetime
     moved: tuple[Moved, ...]
     refused: Mapping[str, str]
+    until: datetime | None = None
 
 
 def find_moved(
@@ -84,13 +85,18 @@ def find_moved(
     """Which of one source's tables are due, against the marks that were remembered by table name.
 
     Nothing is written. A table that the contract gets wrong (gone, or without its cursor) is named
-    in ``refused`` and does not keep the others from being seen.
+    in ``refused`` and does not keep the others from being seen. Tables that are known are left
+    alone for the source's ``every`` after its last request, so that what moves meanwhile shares one
+    run.
 
     Raises:
         SourceError: the source could not be asked.
         LedgerError: the ledger could not be read.
     """
     clock: datetime = rows_of(connection, "SELECT UTC_TIMESTAMP(6)")[0][0]
+    until = _until(source, contracts, marks, clock)
+    if until is not None:
+        contracts = [c for c in contracts if c.name not in marks]
     tables = _tables(connection, contracts)
     newest = ledger.newest_loads([c.name for c in contracts])
     moved: list[Moved] = []
@@ -105,7 +111,22 @@ def find_moved(
             continue
         if found is not None:
             moved.append(found)
-    return Seen(clock.replace(tzinfo=UTC), tuple(moved), refused)
+    at = until.replace(tzinfo=UTC) if until is not None else None
+    return Seen(clock.replace(tzinfo=UTC), tuple(moved), refused, at)
+
+
+def _until(
+    source: SourceConfig,
+    contracts: Sequence[TableContract],
+    marks: Mapping[str, Mark],
+    clock: datetime,
+) -> datetime | None:
+    """When the source is due again; None where it is now. A clock that was set back waits for
+    nothing."""
+    asked = [datetime.fromisoformat(marks[c.name].asked_at) for c in contracts if c.name in marks]
+    if not asked or not timedelta() <= clock - max(asked) < source.every:
+        return None
+    return max(asked) + source.every
 
 
 def run_key(source: str, moved: Sequence[Moved]) -> str:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from mirrorlake.watch import Mark, Moved, Seen
 
 INTERVAL_SECONDS = 60
+"""How often a tick looks at most; less often than a source's `every` would have it."""
+SHORTEST_SECONDS = 5
+"""Dagster's daemon comes no more often."""
 _DATA_VERSION = "dagster/data_version"
 _STATUS = {
     True: dg.DefaultSensorStatus.RUNNING,
@@ -23,9 +27,13 @@ _STATUS = {
 
 
 def build_moved_sensor(
-    source: str, contracts: Sequence[TableContract], *, running: bool = False
+    source: str,
+    contracts: Sequence[TableContract],
+    every: timedelta,
+    *,
+    running: bool = False,
 ) -> dg.SensorDefinition:
-    """The sensor of one source.
+    """The sensor of one source, which asks for runs ``every`` so often at most.
 
     A tick looks at all its tables by one connection. While a run of the source is under way it
     looks at nothing: what moves meanwhile is seen after it. So it is with a source that is held.
@@ -35,7 +43,9 @@ def build_moved_sensor(
     @dg.sensor(
         name=f"moved_{re.sub(r'[^A-Za-z0-9_]', '_', source)}",
         asset_selection=chains_of(contracts),
-        minimum_interval_seconds=INTERVAL_SECONDS,
+        minimum_interval_seconds=max(
+            SHORTEST_SECONDS, min(INTERVAL_SECONDS, int(every.total_seconds()))
+        ),
         required_resource_keys={"mysql", "ledger"},
         default_status=_STATUS[running],
         description=f"Requests the chains of the tables of source {source} that moved in MySQL.",
@@ -143,4 +153,6 @@ def _observed(
 
 def _nothing(seen: "Seen", tables: int) -> str:
     words = f"None of {tables} tables moved"
+    if seen.until is not None:
+        words = f"Asked a moment ago: the next look is at {seen.until:%H:%M:%S} UTC"
     return f"{words}; not watched: {'; '.join(seen.refused.values())}" if seen.refused else words

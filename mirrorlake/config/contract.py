@@ -52,6 +52,7 @@ class SourceConfig(Section):
     connections: int = 2
     rows_per_second: int | None = None
     statement_seconds: int | None = 3600
+    every: timedelta = timedelta(minutes=15)
     back_off: BackOff = BackOff()
     primary: SourceConfig | None = None
 

@@ -322,6 +322,7 @@ def _source(name: str, section: SourceSection, folder: Path) -> SourceConfig:
         connections=section.connections,
         rows_per_second=section.rows_per_second,
         statement_seconds=section.statement_seconds,
+        every=section.every,
         back_off=section.back_off,
     )
     if section.replica is None:

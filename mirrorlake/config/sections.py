@@ -315,6 +315,9 @@ class SourceSection(Section):
     statement_seconds: int | None = Field(default=3600, ge=1, le=31_536_000)
     """How long one statement of ours may run; the server stops it after that. ``null``: for
     ever."""
+    every: Duration = timedelta(minutes=15)
+    """How long after its last request the sensor asks for loads of what moved again. A source that
+    was quiet for longer is asked for within a minute."""
     back_off: BackOff = BackOff()
     """When this server is left in peace for a while."""
     databases: dict[MysqlName, DatabaseSection] = {}

@@ -42,6 +42,7 @@ def write_contracts(folder: Path, port: int, databases: dict[str, Any]) -> Path:
                 "port": port,
                 "user": USER,
                 "password": "${env:TEST_PASSWORD}",
+                "every": "0s",  # ticks follow each other at once
                 "databases": databases,
             }
         },
