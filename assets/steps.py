@@ -4,7 +4,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import UTC, date, datetime
 from typing import Any
 
 import dagster as dg
@@ -16,8 +16,10 @@ from assets.days import refused_days, spans, today
 from assets.keys import ACCEPT_TAG, LOAD_TAG, asset_key
 from mirrorlake.backlog import find_due
 from mirrorlake.config import TableContract
+from mirrorlake.cost import scanned
 from mirrorlake.errors import ConfigError, LeaseHeld, MirrorlakeError
 from mirrorlake.lake.views import read_view
+from mirrorlake.ledger import Cost
 from mirrorlake.observe import clean_of, deduped_of, raw_days, raw_tables
 from mirrorlake.receipts import age_of
 from mirrorlake.recover import GRACE, Recovered, recover_table
@@ -124,15 +126,16 @@ def _load_due(
 
 def fold_table(context: dg.AssetExecutionContext, contract: TableContract) -> Events:
     """Fold every load that deduped and clean don't hold yet."""
-    started = time.monotonic()
+    started, since = time.monotonic(), datetime.now(UTC)
     with told(context.retry_number):
         engine: Engine = context.resources.engine.engine
         folded = engine.fold(contract)
+        costs = engine.ledger.costs(contract.name, since)
         seconds = round(time.monotonic() - started, 2)
         identifier = deduped_of(contract)
         rows = engine.count_rows(identifier)
         table = engine.lake.load(identifier)
-    metadata: dict[str, Any] = {"loads folded": folded, "seconds": seconds}
+    metadata: dict[str, Any] = {"loads folded": folded, "seconds": seconds, **_lake_cost(costs)}
     yield dg.MaterializeResult(
         metadata={**metadata, **_rows(rows), **_schema_metadata(table, contract)}
     )
@@ -244,10 +247,18 @@ def _load_metadata(done: Sequence[SyncResult]) -> dict[str, Any]:
         "originals by column": _by_column(done),
         "moments": "; ".join(_moments(r) for r in done),
         "rows dated in the future": sum(r.future for r in done),
+        "rows whose time went back": sum(r.backward for r in done),
         "keys looked up": sum(r.looked_up for r in done),
         "keys gone": sum(r.gone for r in done),
         "loads of dead runs settled": sum(r.settled for r in done),
     }
+
+
+def _lake_cost(costs: Sequence[Cost]) -> dict[str, Any]:
+    """What folds read of the lake and wrote to it; what Spark did not tell is left out."""
+    read = scanned(costs)
+    told = {} if read is None else {"lake MB scanned": round(read / 1e6, 3)}
+    return {"lake MB written": round(sum(c.written for c in costs) / 1e6, 3), **told}
 
 
 def _by_column(done: Sequence[SyncResult]) -> str:

@@ -30,6 +30,7 @@ from benchmarks.report import Figures, Section, spread
 from benchmarks.source import USER, Source, load_lineitem, started
 from mirrorlake.changes import Folding, read_changes
 from mirrorlake.config import load_config
+from mirrorlake.cost import counted
 from mirrorlake.demo.mariadb import MariaDB
 from mirrorlake.layers import deduped_layer, merge_sql
 from mirrorlake.mysql.connect import session
@@ -179,10 +180,10 @@ def _round(engine: Engine, source: Source, keys: Sequence[int], hot: float) -> R
     begun = time.perf_counter()
     engine.load(table)
     loaded = time.perf_counter()
-    before = _input_bytes(spark)
-    engine.fold(table)
-    folded = time.perf_counter()
-    return Round(loaded - begun, folded - loaded, _input_bytes(spark) - before)
+    with counted(spark) as scan:
+        engine.fold(table)
+        folded = time.perf_counter()
+    return Round(loaded - begun, folded - loaded, scan.bytes or 0)
 
 
 def _keys(source: Source) -> list[int]:
@@ -219,22 +220,13 @@ def _unpruned(engine: Engine, spark: Any) -> tuple[float, int]:
     layer = deduped_layer(plan)
     load = engine.ledger.successful_loads(table.name)[-1]
     folding = Folding(engine.ledger, engine.lake, engine.spark)
-    before = _input_bytes(spark)
-    begun = time.perf_counter()
-    read_changes(spark, plan, layer, [load], folding).createOrReplaceTempView("mirror_changes")
-    spark.sql(merge_sql(plan, layer))
-    seconds = time.perf_counter() - begun
+    with counted(spark) as scan:
+        begun = time.perf_counter()
+        read_changes(spark, plan, layer, [load], folding).createOrReplaceTempView("mirror_changes")
+        spark.sql(merge_sql(plan, layer))
+        seconds = time.perf_counter() - begun
     spark.catalog.dropTempView("mirror_changes")
-    return seconds, _input_bytes(spark) - before
-
-
-def _input_bytes(spark: Any) -> int:
-    """What the tasks of all stages so far have read of files."""
-    context = spark.sparkContext
-    store = context._jsc.sc().statusStore()
-    none = context._gateway.new_array(context._jvm.double, 0)
-    stages = store.stageList(None, False, False, none, None)
-    return sum(stages.apply(number).inputBytes() for number in range(stages.length()))
+    return seconds, scan.bytes or 0
 
 
 def _bringing(rounds: dict[float, dict[str, Rounds]]) -> Section:

@@ -18,6 +18,7 @@ from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.table import Table
 from pymysql.connections import Connection
 
+from mirrorlake.backward import count_backward
 from mirrorlake.chunk import ChunkPlan, ChunkReceipt
 from mirrorlake.chunks import batch_rows, may_pile_up, told_columns
 from mirrorlake.errors import (
@@ -169,9 +170,10 @@ def load_window(
         if not loading.accept_smaller:
             refuse_smaller(plan, load, ledger, receipts)
         replacement = _replacement(plan, load, loading, chunks[0], receipts, reread)
+        back = count_backward(plan, load, chunks[0], receipts, ledger, lake)
         receipts.extend(replacement.receipts)
         _check_schema_held(connection, plan)
-        receipt = receipt_of(plan, load, cut, receipts, replacement, seen)
+        receipt = receipt_of(plan, load, cut, receipts, replacement, seen, back)
         ledger.check_lease(loading.lease)
         commit = _commit_of(plan, load, receipt, receipts, replacement.removes)
         failpoint("commit.before")

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from mirrorlake.changes import Folding, original_or_none, read_changes
 from mirrorlake.compact import compact_if_due
+from mirrorlake.cost import Scan, counted, written_since
 from mirrorlake.failpoint import failpoint
 from mirrorlake.lake.catalog import Identifier, as_sql_identifier
 from mirrorlake.lake.commit import FOLDED, was_overtaken
@@ -140,14 +141,8 @@ def _fold_layer(
     if not todo.held:
         return ()
     failpoint("fold.before")
-    if todo.loads:
-        spark = folding.spark.get()
-        with spark_errors(plan.name):
-            changes = read_changes(spark, plan, layer, todo.loads, folding, todo.known)
-            if empty or anew or not plan.key or (todo.again and todo.mends):
-                _overwrite(plan, layer, changes, todo, folding, head.snapshot_id if head else None)
-            else:
-                _merge(spark, plan, layer, changes, todo, folding)
+    at = head.snapshot_id if head else None
+    scan = _apply(plan, layer, todo, folding, at, anew=empty or anew) if todo.loads else Scan()
     failpoint("fold.committed")
     folding.ledger.record_folds(plan.name, layer.name, todo.held)
     if other:
@@ -155,7 +150,25 @@ def _fold_layer(
     failpoint("fold.recorded")
     if todo.loads and not empty:
         compact_if_due(folding.spark.get(), folding.lake, layer.identifier)
+    if todo.loads:
+        written = written_since(folding.lake.load(layer.identifier), at)
+        seq = max(load.seq for load in todo.loads)
+        folding.ledger.record_cost(plan.name, layer.name, seq, scan.bytes, written)
     return tuple(seq for seq in todo.held if seq not in before)
+
+
+def _apply(
+    plan: TablePlan, layer: Layer, todo: _Todo, folding: Folding, at: int | None, *, anew: bool
+) -> Scan:
+    """Write what these loads observed; what was read for it."""
+    spark = folding.spark.get()
+    with spark_errors(plan.name), counted(spark) as scan:
+        changes = read_changes(spark, plan, layer, todo.loads, folding, todo.known)
+        if anew or not plan.key or (todo.again and todo.mends):
+            _overwrite(plan, layer, changes, todo, folding, at)
+        else:
+            _merge(spark, plan, layer, changes, todo, folding)
+    return scan
 
 
 def _plan_fold(plan: TablePlan, folded: set[int], empty: bool, ledger: Ledger) -> _Todo:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from statistics import mean
 
-from mirrorlake.ledger import MOVING, Load
+from mirrorlake.cost import scanned
+from mirrorlake.ledger import MOVING, Cost, Load
 from mirrorlake.receipts import age_of
 
 
@@ -22,10 +23,14 @@ class History:
         rows, bytes: committed to raw.
         mean_seconds, longest_seconds: from an attempt's start to its end, of successes; None
             without any.
+        lake_written: bytes that loads, folds and compactions added to the lake.
+        lake_scanned: bytes that Spark's tasks read of it for folds and proofs of loads; None where
+            Spark did not tell.
         source_seconds: the longest query of each success, summed: what MySQL spent at least.
         longest_query: seconds of the longest statement that read rows.
         originals: values kept as original text.
         future: rows dated after the source's clock.
+        backward: rows whose time went back since the load before saw them.
         freshness: how long ago MySQL stood where the mirror stands; None before the first load.
         reloads: successes that read whole days again.
         gone: keys that reloads found to be no more.
@@ -40,10 +45,13 @@ class History:
     bytes: int
     mean_seconds: float | None
     longest_seconds: float | None
+    lake_written: int
+    lake_scanned: int | None
     source_seconds: float
     longest_query: float
     originals: int
     future: int
+    backward: int
     freshness: timedelta | None
     reloads: int
     gone: int
@@ -51,9 +59,14 @@ class History:
 
 
 def history_of(
-    table: str, loads: Sequence[Load], since: datetime, now: datetime | None = None
+    table: str,
+    loads: Sequence[Load],
+    since: datetime,
+    now: datetime | None = None,
+    costs: Sequence[Cost] = (),
 ) -> History:
-    """The figures of the loads that began at or after ``since`` (UTC); pure."""
+    """The figures of the loads that began at or after ``since`` (UTC), and of the ``costs`` since;
+    pure."""
     moving = [x for x in loads if x.state == "success" and x.window.kind in MOVING]
     ended = [load for load in loads if load.started_at >= since and load.finished_at is not None]
     good = [load for load in ended if load.state == "success"]
@@ -73,10 +86,13 @@ def history_of(
         bytes=sum(r.bytes for r in receipts),
         mean_seconds=round(mean(seconds), 2) if seconds else None,
         longest_seconds=round(max(seconds), 2) if seconds else None,
+        lake_written=sum(r.bytes for r in receipts) + sum(cost.written for cost in costs),
+        lake_scanned=scanned(costs),
         source_seconds=round(sum(r.query_seconds for r in receipts), 2),
         longest_query=max((r.query_seconds for r in receipts), default=0.0),
         originals=sum(r.originals for r in receipts),
         future=sum(r.future for r in receipts),
+        backward=sum(r.backward or 0 for r in receipts),
         freshness=age_of(moving[-1] if moving else None, now),
         reloads=sum(load.window.kind == "reload" for load in good),
         gone=sum(r.gone for r in receipts),

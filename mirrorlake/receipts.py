@@ -24,6 +24,7 @@ def receipt_of(
     chunks: Sequence[ChunkReceipt],
     replacement: Replacement,
     seen: Progress,
+    backward: int | None = None,
 ) -> Receipt:
     """What a load saw.
 
@@ -62,6 +63,7 @@ def receipt_of(
         original_columns=_originals(chunks),
         moments=_moments(chunks, moment) if len(chunks) > 1 else None,
         source_digest=_source_digest(chunks),
+        backward=replacement.backward if load.window.kind == "reload" else backward,
     )
 
 

@@ -60,12 +60,14 @@ class Replacement:
         receipts: of the chunks that looked keys up, and of the tombstones' file.
         removes: paths of the small windows' files, all whose keys are accounted for.
         looked_up, gone: rows found by key, and keys that MySQL has no more.
+        backward: of those that were found, the ones that now belong to an earlier day.
     """
 
     receipts: tuple[ChunkReceipt, ...] = ()
     removes: frozenset[str] = frozenset()
     looked_up: int = 0
     gone: int = 0
+    backward: int = 0
 
 
 NOTHING = Replacement()
@@ -110,6 +112,7 @@ def replace_small_loads(reloading: Reloading, receipts: Sequence[ChunkReceipt]) 
             with reading(chunk.source):
                 found.append(load_chunk(chunk))
         there = _keys_in(reloading, found)
+        back = _moved_back(reloading, moved, found)
         gone = _without(moved, there, names)
         if gone.num_rows:
             found.append(write_tombstones(reloading, gone, found[-1], number + len(found)))
@@ -127,6 +130,7 @@ def replace_small_loads(reloading: Reloading, receipts: Sequence[ChunkReceipt]) 
         removes=_removable(held, files, covered, reloading),
         looked_up=sum(r.rows for r in found) - gone.num_rows,
         gone=gone.num_rows,
+        backward=back,
     )
 
 
@@ -254,6 +258,18 @@ def _keys_in(reloading: Reloading, receipts: Sequence[ChunkReceipt]) -> pa.Table
     wanted = pa.schema([reloading.chunk.schema.field(c).remove_metadata() for c in columns])
     parts = [read_columns(reloading, path, columns) for r in receipts for path in r.paths]
     return pa.concat_tables([wanted.empty_table(), *parts])
+
+
+def _moved_back(reloading: Reloading, moved: pa.Table, receipts: Sequence[ChunkReceipt]) -> int:
+    """How many of the rows that were looked up lie in an earlier raw day than they were held in."""
+    names = _names(reloading.plan)
+    columns = [*names, DAY]
+    parts = [read_columns(reloading, path, columns) for r in receipts for path in r.paths]
+    if not parts or reloading.plan.contract.mode != "incremental":
+        return 0
+    held = moved.select(columns).rename_columns([*names, "_held"])
+    both = pa.concat_tables(parts).join(held, keys=names, join_type="inner")
+    return int(pc.sum(pc.less(both[DAY], both["_held"])).as_py() or 0)
 
 
 # --- what moved on --------------------------------------------------------------------------------

@@ -27,6 +27,7 @@ class SyncResult:
         folded: how many loads were folded into deduped.
         originals: values kept as original text by this load.
         future: rows dated after the source's clock.
+        backward: rows whose time went back since the load before saw them.
         looked_up, gone: keys that had left the days of a reload: found elsewhere, and no more.
         replaced: data files of small windows that a reload took the place of.
         settled: loads of dead runs that were put right first.
@@ -40,6 +41,7 @@ class SyncResult:
     files: int
     originals: int
     future: int
+    backward: int
     looked_up: int
     gone: int
     replaced: int
@@ -82,6 +84,7 @@ def result_of(
         files=sum(r.files for r in receipts),
         originals=sum(r.originals for r in receipts),
         future=sum(r.future for r in receipts),
+        backward=sum(r.backward or 0 for r in receipts),
         looked_up=sum(r.looked_up for r in receipts),
         gone=sum(r.gone for r in receipts),
         replaced=sum(r.replaced for r in receipts),

@@ -363,6 +363,8 @@ class Engine:
             )
         if good.receipt.future:
             found.append(f"{good.receipt.future} rows dated in the future")
+        if good.receipt.backward:
+            found.append(f"{good.receipt.backward} rows whose time went back")
         return ", ".join(found)
 
     def count_rows(self, identifier: Identifier) -> int | None:

@@ -20,6 +20,7 @@ from pyiceberg.table import Table
 from pymysql.connections import Connection
 
 from mirrorlake.chunk import ChunkReceipt
+from mirrorlake.cost import counted
 from mirrorlake.errors import CommitConflict, MirrorlakeError, NotProved
 from mirrorlake.failpoint import failpoint
 from mirrorlake.lake.branches import (
@@ -188,7 +189,9 @@ def _prove(
         chunks=chunks,
     )
     spark = verifying.spark.get()
-    differing = prove_loaded(spark, unseen)
+    with counted(spark) as scan:
+        differing = prove_loaded(spark, unseen)
+    verifying.ledger.record_cost(plan.name, "verify", verifying.load.seq, scan.bytes, 0)
     if not differing:
         return
     try:

@@ -204,18 +204,24 @@ def _show_history(
     from mirrorlake.history import history_of
 
     since = datetime.now(UTC) - timedelta(days=days)
-    found = [history_of(c.name, ledger.loads(c.name), since) for c in chosen]
+    found = [
+        history_of(c.name, ledger.loads(c.name), since, costs=ledger.costs(c.name, since))
+        for c in chosen
+    ]
     if as_json:
         show.print_json([asdict(h) for h in found])
         return
     columns = ("table", "loads", "failed", "retries", "rows", "MB", "mean s", "longest s")
-    table = show.table(*columns, "source s", "longest query", "future", "freshness", "last error")
+    columns = (*columns, "source s", "longest query", "lake MB written", "scanned")
+    table = show.table(*columns, "future", "backward", "freshness", "last error")
     for h in found:
         seconds = ("-" if s is None else str(s) for s in (h.mean_seconds, h.longest_seconds))
         counts = (str(n) for n in (h.loads, h.errored, h.retries))
         sizes = (f"{h.rows:,}", f"{h.bytes / 1e6:.2f}")
         cells = (*counts, *sizes, *seconds, str(h.source_seconds))
-        cells = (*cells, str(h.longest_query), str(h.future), show.ago(h.freshness))
+        scanned = "-" if h.lake_scanned is None else f"{h.lake_scanned / 1e6:.2f}"
+        cells = (*cells, str(h.longest_query), f"{h.lake_written / 1e6:.2f}", scanned)
+        cells = (*cells, str(h.future), str(h.backward), show.ago(h.freshness))
         table.add_row(escape(h.table), *cells, escape(h.last_error or ""))
     show.console.print(table)
 

@@ -43,6 +43,8 @@ class Receipt:
         source_digest: the sum of the rows' digests as MySQL computed it in the states that were
             read, in hexadecimal; None where it was not asked. A successful load that has one was
             found equal in the lake before it became visible.
+        backward: rows whose time cursor is earlier than the one that the load before saw of them,
+            or that moved to an earlier day; None where that was not looked at.
     """
 
     rows: int
@@ -65,6 +67,7 @@ class Receipt:
     original_columns: dict[str, int] = field(default_factory=dict[str, int])
     moments: dict[str, Any] | None = None
     source_digest: str | None = None
+    backward: int | None = None
 
     @property
     def one_moment(self) -> bool:
@@ -183,6 +186,23 @@ class OpenWindow:
     window: Window
     state: str
     error: str | None
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one step read of the lake and wrote to it, in bytes.
+
+    Attributes:
+        step: ``deduped`` or ``clean``, a fold of that layer and its compaction; ``verify``, the
+            proof of a load before it was visible.
+        seq: the newest load's that it was for.
+        scanned: None where Spark did not tell.
+    """
+
+    step: str
+    seq: int
+    scanned: int | None
+    written: int
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ import sqlalchemy as sa
 
 from mirrorlake.ledger.alerts import Alerts
 from mirrorlake.ledger.chunks import Chunks
+from mirrorlake.ledger.costs import Costs
 from mirrorlake.ledger.database import Database
 from mirrorlake.ledger.folds import Folds
 from mirrorlake.ledger.holds import Holds
@@ -22,7 +23,9 @@ from mirrorlake.ledger.reports import Reports
 from mirrorlake.ledger.snapshots import Snapshots
 
 
-class Ledger(Loads, Chunks, Folds, Holds, Alerts, Marks, Proofs, Repairs, Reports, Snapshots):
+class Ledger(
+    Loads, Chunks, Folds, Holds, Alerts, Marks, Proofs, Repairs, Reports, Snapshots, Costs
+):
     """One row per window, one per attempt of its load, one lease per table.
 
     Raises:

@@ -84,6 +84,18 @@ FOLDS = sa.Table(
     sa.Column("seq", sa.BigInteger, primary_key=True, autoincrement=False),
     sa.Column("folded_at", sa.DateTime, nullable=False),
 )
+COSTS = sa.Table(
+    "costs",
+    METADATA,
+    sa.Column("number", _counter, primary_key=True, autoincrement=True),
+    sa.Column("table_name", sa.String(255), nullable=False),
+    sa.Column("step", sa.String(16), nullable=False),
+    sa.Column("seq", sa.BigInteger, nullable=False),
+    sa.Column("recorded_at", sa.DateTime, nullable=False),
+    sa.Column("scanned", sa.BigInteger),
+    sa.Column("written", sa.BigInteger, nullable=False),
+    sa.Index("ix_costs_table_name_recorded_at", "table_name", "recorded_at"),
+)
 VIEWS = sa.Table(
     "views",
     METADATA,

@@ -6,10 +6,10 @@ from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 
 from mirrorlake.history import History, history_of
-from mirrorlake.ledger import Load, Receipt, Window
+from mirrorlake.ledger import Cost, Load, Receipt, Window
 
 SINCE = datetime(2026, 3, 1, tzinfo=UTC)
-RECEIPT = Receipt(10, 100, 1, "0", "2026-03-01", None, "server", "", 0, 0, 1.5, gone=2)
+RECEIPT = Receipt(10, 100, 1, "0", "2026-03-01", None, "server", "", 0, 0, 1.5, gone=2, backward=1)
 LIVE = Window("live", "2026-03-01", None, date(2026, 3, 1))
 LOAD = Load(
     seq=1,
@@ -37,7 +37,8 @@ def test_figures_of_loads_that_ended_since() -> None:
         replace(LOAD, seq=5, window=replace(LIVE, kind="reload")),
         replace(LOAD, seq=6, state="pending", finished_at=None, receipt=None),
     ]
-    assert history_of("s.d.t", loads, SINCE, SINCE + timedelta(hours=1)) == History(
+    costs = [Cost("deduped", 2, 70, 20), Cost("verify", 2, 5, 0)]
+    assert history_of("s.d.t", loads, SINCE, SINCE + timedelta(hours=1), costs) == History(
         table="s.d.t",
         loads=4,
         errored=1,
@@ -46,10 +47,13 @@ def test_figures_of_loads_that_ended_since() -> None:
         bytes=300,
         mean_seconds=2.67,
         longest_seconds=4.0,
+        lake_written=320,
+        lake_scanned=75,
         source_seconds=4.5,
         longest_query=1.5,
         originals=0,
         future=0,
+        backward=3,
         freshness=timedelta(hours=1),
         reloads=1,
         gone=6,
@@ -60,3 +64,9 @@ def test_figures_of_loads_that_ended_since() -> None:
 def test_a_table_without_loads_has_no_times() -> None:
     found = history_of("s.d.t", [], SINCE)
     assert (found.loads, found.mean_seconds, found.longest_seconds) == (0, None, None)
+
+
+def test_a_scan_that_spark_does_not_tell_is_no_zero() -> None:
+    costs = [Cost("deduped", 2, None, 20), Cost("verify", 2, 5, 0)]
+    found = history_of("s.d.t", [], SINCE, costs=costs)
+    assert (found.lake_scanned, found.lake_written) == (None, 20)
