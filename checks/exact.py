@@ -13,6 +13,7 @@ from mirrorlake.config import TableContract
 from mirrorlake.proof.differences import Difference, Field, Teller
 from mirrorlake.proof.keep import prove_table, teller_of
 from mirrorlake.proof.report import Ask, Report
+from mirrorlake.proof.stale import aged_proofs
 from mirrorlake.proof.target import Proving
 from mirrorlake.repair import Repaired, repair_table
 from mirrorlake.sync import Engine
@@ -36,6 +37,9 @@ def judge_exact(engine: Engine, contract: TableContract) -> Told:
     proving = Proving(engine.config, engine.lake, engine.ledger, engine.spark)
     report, evidence = prove_table(proving, contract, Ask("next"))
     metadata = _metadata(report, teller_of(engine.config, contract), str(evidence))
+    stale = [p.stale for p in aged_proofs(engine.ledger, contract.name) if p.stale is not None]
+    if stale:
+        metadata["stale proofs"] = f"{len(stale)} ranges were proved before this: {stale[0]}"
     if report.verdict == "different":
         count = len(report.differences) + report.unlooked
         words = f"{count} rows differ between MySQL and the lake"

@@ -24,7 +24,7 @@ from mirrorlake.failpoint import failpoint
 from mirrorlake.lake.catalog import Identifier, Lake
 from mirrorlake.lake.commit import snapshot_property
 from mirrorlake.layers import text_literal
-from mirrorlake.recover import GRACE, remove_orphans
+from mirrorlake.recover import GRACE, refuse_short_grace, remove_orphans
 from mirrorlake.resume import files_of
 from mirrorlake.snapshots.stage import BRANCH
 from mirrorlake.snapshots.state import STATE, names_of, state_folder, version_state
@@ -95,10 +95,12 @@ def maintain_table(
     others.
 
     Raises:
+        ConfigError: the grace is too short for a lake that a Connect server writes.
         LeaseHeld: a live run holds the table.
         LakeError: the catalog can't be read.
     """
     ages = ages or Ages()
+    refuse_short_grace(engine.config, ages.grace)
     with engine.lease(contract) as lease:
         kept: frozenset[str] = frozenset()
         if contract.mode != "snapshot":

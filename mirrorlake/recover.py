@@ -15,8 +15,9 @@ import pyarrow as pa
 from pyarrow import fs
 from pyiceberg.table import Table
 
-from mirrorlake.config import TableContract
-from mirrorlake.errors import LakeError
+from mirrorlake.config import Config, TableContract
+from mirrorlake.config.fields import format_duration
+from mirrorlake.errors import ConfigError, LakeError
 from mirrorlake.extract import settle_loads
 from mirrorlake.lake.catalog import Identifier, Lake
 from mirrorlake.resume import files_of
@@ -50,6 +51,27 @@ GRACE = timedelta(hours=24)
 """How old a file is that no snapshot names, before it is taken for an orphan."""
 
 
+SHORTEST_REMOTE = timedelta(hours=1)
+"""The shortest grace where a Spark Connect server works: it goes on with a statement whose client
+was killed, and may yet commit the files that it wrote."""
+
+
+def refuse_short_grace(config: Config, grace: timedelta) -> None:
+    """See that no file is taken for an orphan that a statement may still be writing.
+
+    Raises:
+        ConfigError: ``grace`` is too short for a lake that a Connect server writes.
+    """
+    if config.spark.connect and grace < SHORTEST_REMOTE:
+        raise ConfigError(
+            f"a grace of {format_duration(grace)} is too short with Spark Connect: its server goes "
+            "on with the statement of a client that was killed, and may commit files that would be "
+            "removed here",
+            next_step=f"Give at least {format_duration(SHORTEST_REMOTE)}; or stop the server, and "
+            "leave `spark.connect` out of the contract for this",
+        )
+
+
 def recover_table(
     engine: Engine, contract: TableContract, grace: timedelta = GRACE, *, wait: bool = True
 ) -> Recovered:
@@ -59,9 +81,11 @@ def recover_table(
     ``wait``: for a run that is about to finish with the table, as long as for a lock.
 
     Raises:
+        ConfigError: ``grace`` is too short for a lake that a Connect server writes.
         LeaseHeld: a live run holds the table.
         LakeError: the lake can't be read, or a file not be removed.
     """
+    refuse_short_grace(engine.config, grace)
     held = engine.lease(contract) if wait else engine.ledger.lease(contract.name, engine.run_id)
     with held:
         namespace = contract.namespaces.raw

@@ -153,13 +153,12 @@ def proof(table: str, config_path: Path, as_json: bool, everything: bool) -> Non
     From the ledger: no source is asked.
     """
     from mirrorlake.ledger import Ledger
+    from mirrorlake.proof.stale import aged_proofs
 
     config = load_config(config_path)
     contract = config.table(table)
-    found = Ledger(config.ledger.url, config.ledger.wait).proofs(contract.name)
-    if not everything:
-        # The newest of each range that was asked for in the same way.
-        found = list({(p.lo, p.hi): p for p in found}.values())
+    ledger = Ledger(config.ledger.url, config.ledger.wait)
+    found = aged_proofs(ledger, contract.name, everything=everything)
     if as_json:
         show.print_json([asdict(p) for p in found])
         return
@@ -176,7 +175,8 @@ def proof(table: str, config_path: Path, as_json: bool, everything: bool) -> Non
         )
         digests = (p.source_digest[-16:], p.lake_digest[-16:])
         when = f"{p.source_time:%Y-%m-%d %H:%M:%S}"
-        cells = (keys, p.verdict, rows, *digests, when, p.position, p.code)
+        verdict = p.verdict if p.stale is None else f"{p.verdict}, stale: {p.stale}"
+        cells = (keys, verdict, rows, *digests, when, p.position, p.code)
         printed.add_row(*(escape(cell) for cell in cells))
     if found:
         show.console.print(printed)

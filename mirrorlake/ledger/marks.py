@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import sqlalchemy as sa
 
 from mirrorlake.ledger.database import Database, utc_now
@@ -48,3 +50,11 @@ class Marks:
         with self._database.read() as connection:
             row = connection.execute(query).first()
         return None if row is None else Unproved(table, row.server, row.reason)
+
+    def newest_mark(self, table: str) -> tuple[datetime, str] | None:
+        """When (UTC) a table was last marked unproved, and why, whether it was read anew since or
+        not; None if it never was."""
+        query = UNPROVED.select().where(UNPROVED.c.table_name == table)
+        with self._database.read() as connection:
+            row = connection.execute(query).first()
+        return None if row is None else (row.marked_at.replace(tzinfo=UTC), row.reason)

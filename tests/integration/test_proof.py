@@ -374,3 +374,8 @@ def test_the_command_says_it_with_its_exit_code(
     assert isinstance(bad.exception, ConfigError)
     proofs = json.loads(runner.invoke(cli, ["proof", "t", "--all", "--json", *config]).output)
     assert [p["verdict"] for p in proofs] == ["equal", "different"]
+    assert [p["stale"] for p in proofs] == [None, None]
+    engine.ledger.mark_unproved(engine.config.tables[0].name, "server", "a column was added")
+    assert runner.invoke(cli, ["check", "t", *config]).exit_code == 9
+    proofs = json.loads(runner.invoke(cli, ["proof", "t", "--all", "--json", *config]).output)
+    assert [p["stale"] for p in proofs] == ["a column was added", "a column was added", None]

@@ -22,8 +22,8 @@ from mirrorlake.demo.sabotage import Sabotaged
 from mirrorlake.first_contract import Written
 from mirrorlake.gaps import Stretch
 from mirrorlake.history import History
-from mirrorlake.ledger import Proof
 from mirrorlake.machine.doctor import Piece
+from mirrorlake.proof.stale import AgedProof
 from mirrorlake.rebuild import Rebuilt
 from mirrorlake.recover import Recovered
 from mirrorlake.sync import SyncResult, TableStatus
@@ -41,7 +41,7 @@ SHAPES = {
     "alert": Told,
     "backfill": Filled,
     "land": Arrived,
-    "proof": Proof,
+    "proof": AgedProof,
     "recover": Recovered,
     "sabotage": Sabotaged,
     "ledger rebuild": Rebuilt,
