@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import itertools
 import signal
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
@@ -54,6 +55,12 @@ BEFORE_THE_FOLD = (
     "ledger.success",
 )
 IN_THE_FOLD = ("fold.before", "fold.committed", "fold.recorded", "clean.committed")
+RULES = {
+    *("insert", "update", "delete", "late commit", "clock back", "clock ahead", "add column"),
+    *("load", "sync", "reload", "fold", "retry", "recover"),
+    *("crash while loading", "crash while folding"),
+}
+"""What `make test-full` must have done at least once, with an effect."""
 _numbers = itertools.count()
 
 
@@ -67,6 +74,8 @@ class World:
     runner: Runner
     crash_folds: bool
     """Whether folds are killed too: that takes a JVM of the runner's own."""
+    taken: Counter[str] = field(default_factory=Counter[str])
+    """How often each rule had an effect."""
 
 
 class Histories(RuleBasedStateMachine):
@@ -104,6 +113,8 @@ class Histories(RuleBasedStateMachine):
         self.due: set[int] = set()
         """Keys whose commit no load has read yet, stamped by the server's own clock or a later one."""
         self.loads = 0
+        self.was_killed = False
+        """Whether a run was killed since the last one that went on."""
         self.planned: list[tuple[str, dict[int, Row], dict[int, set[date]]]] = []
 
     # --- the application --------------------------------------------------------------------------
@@ -117,27 +128,31 @@ class Histories(RuleBasedStateMachine):
     def insert(self) -> None:
         self._write("INSERT INTO {} (v) VALUES ({})")
         self.due.add(self._newest())
+        self.world.taken["insert"] += 1
 
     @rule(at=st.integers(0, 50))
     def update(self, at: int) -> None:
-        self._change(at, "UPDATE {} SET v = {} WHERE id = {}")
+        self._change(at, "UPDATE {} SET v = {} WHERE id = {}", "update")
 
     @rule(at=st.integers(0, 50))
     def delete(self, at: int) -> None:
         if (key := self._pick(at)) is not None:
             self.app.query(f"DELETE FROM {self.table} WHERE id = {key}")
             self.due.discard(key)
+            self.world.taken["delete"] += 1
 
     @rule(at=st.integers(0, 50), back=st.sampled_from([3, 7_200, 86_400, 2 * 86_400]))
     def update_by_a_clock_that_is_behind(self, at: int, back: int) -> None:
         """What it stamps lies behind the window: only a reload of that day must find it."""
-        self._at_clock(-back, lambda: self._change(at, "UPDATE {} SET v = {} WHERE id = {}"))
+        statement = "UPDATE {} SET v = {} WHERE id = {}"
+        self._at_clock(-back, lambda: self._change(at, statement, "clock back"))
         if (key := self._pick(at)) is not None:
             self.due.discard(key)
 
     @rule(ahead=st.sampled_from([5, 3_600]))
     def insert_by_a_clock_that_is_ahead(self, ahead: int) -> None:
         self._at_clock(ahead, self.insert)
+        self.world.taken["clock ahead"] += 1
 
     @precondition(lambda self: not self.is_late_open)
     @rule()
@@ -155,6 +170,7 @@ class Histories(RuleBasedStateMachine):
         self.late.commit()
         self.is_late_open = False
         self.due.add(self.late_key)
+        self.world.taken["late commit"] += 1
 
     @precondition(lambda self: not self.is_late_open and self.columns < 2)
     @rule()
@@ -164,16 +180,19 @@ class Histories(RuleBasedStateMachine):
         name = f"c{self.columns}"
         self.app.query(f"ALTER TABLE {self.table} ADD COLUMN {name} INT DEFAULT {self.columns}")
         self.is_new_version = True
+        self.world.taken["add column"] += 1
 
     # --- the mirror -------------------------------------------------------------------------------
 
     @rule()
     def load(self) -> None:
         self._expect_load(lambda: self.engine.load(self.contract))
+        self._went_on("load")
 
     @rule()
     def sync(self) -> None:
         self._expect_load(lambda: self.engine.sync(self.contract))
+        self._went_on("sync")
         self.folded = dict(self.seen)
 
     @rule()
@@ -185,12 +204,14 @@ class Histories(RuleBasedStateMachine):
         self.engine.fold(self.contract)
         self._take_committed()
         self.folded = dict(self.seen)
+        self._went_on("fold")
 
     @rule(first=st.integers(0, DAYS), days=st.integers(0, DAYS))
     def reload(self, first: int, days: int) -> None:
         begin = self._today() - timedelta(days=first)
         end = min(begin + timedelta(days=days), self._today())
         self._expect_load(lambda: self.engine.reload(self.contract, begin, end))
+        self._went_on("reload")
 
     @rule(point=st.sampled_from(BEFORE_THE_FOLD), back=st.none() | st.integers(0, DAYS))
     def crash_while_loading(self, point: str, back: int | None) -> None:
@@ -209,6 +230,7 @@ class Histories(RuleBasedStateMachine):
         order = Order(self.config, self.contract.name, "fold", (), point)
         run = self.world.runner.run(order)
         assert run.code in (0, -signal.SIGKILL), run.error
+        self._note_kill(run.code, "crash while folding", point)
         self._take_committed()
         if point != "fold.before" or run.code == 0:
             self.folded = dict(self.seen)
@@ -218,6 +240,7 @@ class Histories(RuleBasedStateMachine):
         recover_table(self.engine, self.contract, timedelta())
         self._take_committed()
         assert not judge.find_orphans(self.watcher)
+        self.world.taken["recover"] += 1
 
     # --- what must hold ---------------------------------------------------------------------------
 
@@ -332,6 +355,20 @@ class Histories(RuleBasedStateMachine):
         # A load without rows, or a reload that replaces nothing, does not pass every point. What
         # follows the load takes a JVM, which this child must not start.
         assert run.code in (0, -signal.SIGKILL) or "Spark" in run.error, (point, run.error)
+        self._note_kill(run.code, "crash while loading", point)
+
+    def _note_kill(self, code: int, rule: str, point: str) -> None:
+        if code == -signal.SIGKILL:
+            self.was_killed = True
+            self.world.taken[rule] += 1
+            self.world.taken[f"killed at {point}"] += 1
+
+    def _went_on(self, rule: str) -> None:
+        """A run that was not killed; after one that was, it is its retry."""
+        self.world.taken[rule] += 1
+        if self.was_killed:
+            self.world.taken["retry"] += 1
+            self.was_killed = False
 
     def _ask(self, query: str, session: Any = None) -> list[tuple[Any, ...]]:
         with (session or self.app).cursor() as cursor:
@@ -356,10 +393,11 @@ class Histories(RuleBasedStateMachine):
         self.value += 1
         self.app.query(statement.format(self.table, self.value, *more))
 
-    def _change(self, at: int, statement: str) -> None:
+    def _change(self, at: int, statement: str, rule: str) -> None:
         if (key := self._pick(at)) is not None:
             self._write(statement, key)
             self.due.add(key)
+            self.world.taken[rule] += 1
 
     def _at_clock(self, offset: int, act: Callable[[], None]) -> None:
         """As an application whose clock is off writes."""
@@ -422,3 +460,5 @@ def test_many_histories(world: World) -> None:
     """Others each time, with folds that are killed."""
     more = World(world.server, world.place, world.database, world.runner, crash_folds=True)
     run_histories(more, 60, 25)
+    print(f"rules that had an effect: {dict(sorted(more.taken.items()))}")
+    assert not RULES - more.taken.keys()
