@@ -25,6 +25,7 @@ from pyiceberg.io.pyarrow import (
 )
 from pyiceberg.schema import Schema
 
+from mirrorlake.lake.durable import native
 from mirrorlake.lake.metrics import FileMetrics
 from mirrorlake.lake.tables import DAY
 
@@ -142,7 +143,7 @@ class DayFiles:
         sink: Any = self._io.new_output(path).create(overwrite=True)
         footers: list[Any] = []
         writer = pq.ParquetWriter(
-            sink,
+            native(sink),
             self._arrow,
             compression="zstd",
             store_decimal_as_integer=True,

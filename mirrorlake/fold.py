@@ -19,6 +19,7 @@ from mirrorlake.cost import Scan, counted, written_since
 from mirrorlake.failpoint import failpoint
 from mirrorlake.lake.catalog import Identifier, as_sql_identifier
 from mirrorlake.lake.commit import FOLDED, was_overtaken
+from mirrorlake.lake.durable import flush_commits
 from mirrorlake.lake.tables import (
     DELETED_AT,
     KEY,
@@ -144,6 +145,8 @@ def _fold_layer(
     at = head.snapshot_id if head else None
     scan = _apply(plan, layer, todo, folding, at, anew=empty or anew) if todo.loads else Scan()
     failpoint("fold.committed")
+    if todo.loads:
+        flush_commits(folding.lake.load(layer.identifier), at)
     folding.ledger.record_folds(plan.name, layer.name, todo.held)
     if other:
         folding.ledger.record_definition(setting, plan.contract.deletes)

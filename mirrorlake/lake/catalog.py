@@ -19,6 +19,7 @@ from sqlalchemy.exc import IntegrityError, OperationalError
 from mirrorlake.config import LakeConfig
 from mirrorlake.config.database_url import with_driver
 from mirrorlake.errors import LakeError
+from mirrorlake.lake.durable import IMPLEMENTATION
 
 logger = logging.getLogger(__name__)
 
@@ -67,6 +68,8 @@ class Lake:
         uri = self.catalog_uri()
         wait = _seconds(self.config.catalog.wait)
         properties = {"type": "sql", "uri": uri, "warehouse": self.warehouse}
+        if self.warehouse.startswith("file://"):
+            properties["py-io-impl"] = IMPLEMENTATION
         url = make_url(uri) if uri.startswith("sqlite:") else None
         if url is not None:
             waiting = url.update_query_dict({"timeout": str(wait)})

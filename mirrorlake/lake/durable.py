@@ -1,0 +1,130 @@
+"""Files that a power cut can't take back: on a local disk they are flushed to it when they are
+closed.
+
+The catalog and the ledger are databases that flush what they commit. A table's metadata and data
+are plain files, which the system writes to the disk when it likes: after a power cut the catalog
+could name files that are empty or not there. So what is written through PyIceberg, and every data
+file of a load, is on the disk before the catalog names it. What Spark writes is flushed right after
+its commit (`flush_commits`). Object stores keep what they have acknowledged by themselves.
+
+Source: fsync(2), on files and on the folders that name them.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from pyiceberg.io import OutputFile
+from pyiceberg.io.pyarrow import PyArrowFileIO
+from pyiceberg.manifest import ManifestEntryStatus
+from pyiceberg.table import Table
+
+IMPLEMENTATION = f"{__name__}.DurableFileIO"
+"""What PyIceberg's property ``py-io-impl`` says."""
+
+
+class DurableFileIO(PyArrowFileIO):
+    """PyArrow's, whose local files are on the disk once they are closed."""
+
+    def new_output(self, location: str) -> Any:
+        output = super().new_output(location)
+        path = local_path(location)
+        return output if path is None else _DurableOutput(output, path)
+
+
+class _DurableOutput:
+    """An output file: as the one it stands for, but for its streams."""
+
+    def __init__(self, output: OutputFile, path: Path) -> None:
+        self._output = output
+        self._path = path
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._output, name)
+
+    def __len__(self) -> int:
+        return len(self._output)
+
+    def create(self, overwrite: bool = False) -> Any:
+        return DurableStream(self._output.create(overwrite=overwrite), self._path)
+
+
+class DurableStream:
+    """An output stream that is flushed to the disk when it is closed; ``native`` is PyArrow's."""
+
+    def __init__(self, native: Any, path: Path) -> None:
+        self.native = native
+        self._path = path
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.native, name)
+
+    def __enter__(self) -> DurableStream:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close it, and return when it is on the disk, its name too."""
+        if self.native.closed:
+            return
+        self.native.close()
+        flush(self._path)
+
+
+def native(stream: Any) -> Any:
+    """The stream as PyArrow's writers take it without going through Python."""
+    return stream.native if isinstance(stream, DurableStream) else stream
+
+
+def local_path(location: str) -> Path | None:
+    """The file that a location names on this machine; None where it is elsewhere."""
+    scheme, _, path = PyArrowFileIO.parse_location(location)
+    return Path(path) if scheme == "file" else None
+
+
+def flush(path: Path) -> None:
+    """Return when a file is on the disk, and the names by which it is found: its folder's, and that
+    folder's in the one above."""
+    for each in (path, path.parent, path.parent.parent):
+        at = os.open(each, os.O_RDONLY)
+        try:
+            os.fsync(at)
+        finally:
+            os.close(at)
+
+
+def flush_commits(table: Table | None, head: int | None) -> None:
+    """Flush what a table's commits after snapshot ``head`` wrote (None: all of them): for a writer
+    that does not do so by itself. Files that a later commit replaced may be gone."""
+    if table is None or local_path(table.metadata_location) is None:
+        return
+    before = table.snapshot_by_id(head) if head is not None else None
+    number = (before.sequence_number or 0) if before is not None else 0
+    named = [table.metadata_location]
+    for snapshot in table.snapshots():
+        if (snapshot.sequence_number or 0) <= number:
+            continue
+        named.append(snapshot.manifest_list)
+        for manifest in snapshot.manifests(table.io):
+            if manifest.added_snapshot_id != snapshot.snapshot_id:
+                continue
+            named.append(manifest.manifest_path)
+            for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
+                if entry.status == ManifestEntryStatus.ADDED:
+                    named.append(entry.data_file.file_path)
+    for location in named:
+        path = local_path(location)
+        if path is not None:
+            with suppress(FileNotFoundError):
+                flush(path)
