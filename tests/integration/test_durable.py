@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,7 +27,7 @@ def flushed(monkeypatch: pytest.MonkeyPatch) -> Flushed:
 
     def seen(descriptor: int) -> None:
         flush(descriptor)
-        found.add(os.readlink(f"/proc/self/fd/{descriptor}"))
+        found.add(str(Path(f"/proc/self/fd/{descriptor}").readlink()))
 
     monkeypatch.setattr(os, "fsync", seen)
     return found
@@ -43,7 +44,7 @@ def files_of(table: Table) -> set[str]:
 
 
 def folders_of(paths: set[str]) -> set[str]:
-    return {os.path.dirname(path) for path in paths}
+    return {str(Path(path).parent) for path in paths}
 
 
 def test_files_are_on_the_disk_before_they_are_named(
