@@ -32,11 +32,16 @@ from mirrorlake.layers import (
 from mirrorlake.ledger import Lease, Ledger, Load
 from mirrorlake.plan import TablePlan
 from mirrorlake.privacy import keyed_hash
+from mirrorlake.pruning import bounds_of, bounds_sql, may_prune
 from mirrorlake.schema import FIRST_CREATED
 from mirrorlake.spark import LazySpark
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession, WindowSpec
+
+
+FEW = 200_000
+"""Up to so many rows of a fold, the keys of their entities are brought here to be bounded."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +74,8 @@ def read_changes(
     if known:
         rows = _without_known(rows, _latest_of(spark, plan, known, folding.lake), plan)
     if plan.entity is not None:
-        rows = _with_first_created(spark, plan, rows, folding)
+        few = sum(load.receipt.rows if load.receipt else FEW for load in loads) < FEW
+        rows = _with_first_created(spark, plan, rows, folding, few=few)
     if plan.keeps_aliases:
         rows = rows.unionByName(_aliases(spark, plan, rows, folding))
     return _projected(spark, rows, plan, layer, folding.hash_key)
@@ -189,12 +195,13 @@ def _flagged(rows: DataFrame, plan: TablePlan) -> DataFrame:
 
 
 def _with_first_created(
-    spark: SparkSession, plan: TablePlan, rows: DataFrame, folding: Folding
+    spark: SparkSession, plan: TablePlan, rows: DataFrame, folding: Folding, *, few: bool
 ) -> DataFrame:
     """All current rows of the entities that these rows belong to, each with its entity's earliest
     time: of all that raw was ever told, so that no order of loads makes a difference.
 
-    Raw's tokens and times are read for it, whole.
+    Raw's tokens, times and keys are read for it, whole: a token says nothing of where its rows are.
+    Of ``few`` rows the other columns are read only where the keys of their entities can be.
     """
     from pyspark.sql import functions as f
 
@@ -205,11 +212,22 @@ def _with_first_created(
     # A key's newest version may have another token than those that brought it here.
     key = [KEY] if plan.keeps_aliases else list(plan.key)
     same = " AND ".join(f"t.{as_sql_identifier(k)} <=> s.{as_sql_identifier(k)}" for k in key)
+    if few:
+        told = told.alias("t").where(_where_keys_are(plan, of_tokens, key))
     mates = told.alias("t").join(of_tokens.alias("s"), f.expr(same), "left_semi")
     newest = _current(mates, plan).join(tokens, TOKEN, "left_semi")
     columns = [f.col(as_sql_identifier(c)) for c in newest.columns if c != FIRST_CREATED]
     timed = newest.join(first, TOKEN).select(*columns, f.col("_mirror_first").alias(FIRST_CREATED))
     return timed.unionByName(rows.where(f"{TOKEN} IS NULL"))
+
+
+def _where_keys_are(plan: TablePlan, rows: DataFrame, key: list[str]) -> str:
+    """A condition that every version of these rows' keys fulfils, by which files are left out."""
+    types = {e.name: e.iceberg for e in plan.columns} | {KEY: "binary"}
+    if not may_prune([types[name] for name in key]):
+        return "true"
+    bounds = bounds_of(rows.select(*(as_sql_identifier(k) for k in key)), key, listed=True)
+    return bounds_sql(bounds, [(name, spark_type(types[name])) for name in key])
 
 
 def _aliases(spark: SparkSession, plan: TablePlan, rows: DataFrame, folding: Folding) -> DataFrame:
