@@ -125,6 +125,6 @@ def test_the_fold_of_an_entity_reads_other_columns_where_its_keys_are(
     assert cost.scanned is not None
     assert cost.scanned < 0.7 * size  # a third of it whole, and what is needed of every file
     found = lake_rows(engine, contract.namespaces.deduped, "t")
-    first = {r["id"] for r in found if r["original_created_at"] == datetime(2001, 1, 1)}  # noqa: DTZ001
+    first = {r["id"] for r in found if r["original_created_at"] == datetime(2001, 1, 1)}
     assert first == {8997, 8998, 8999, 9001}
     assert len(found) == 9001
