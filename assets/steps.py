@@ -59,6 +59,7 @@ def load_table(context: dg.AssetExecutionContext, contract: TableContract) -> Ev
         newest = raw_tables(engine.lake, engine.ledger, contract)[-1]
     metadata = {
         **_load_metadata(done.results),
+        "retries": context.retry_number,
         "dagster/row_count": sum(held.values()),
         **_schema_metadata(newest, contract),
     }
@@ -135,7 +136,12 @@ def fold_table(context: dg.AssetExecutionContext, contract: TableContract) -> Ev
         identifier = deduped_of(contract)
         rows = engine.count_rows(identifier)
         table = engine.lake.load(identifier)
-    metadata: dict[str, Any] = {"loads folded": folded, "seconds": seconds, **_lake_cost(costs)}
+    metadata: dict[str, Any] = {
+        "loads folded": folded,
+        "seconds": seconds,
+        "retries": context.retry_number,
+        **_lake_cost(costs),
+    }
     yield dg.MaterializeResult(
         metadata={**metadata, **_rows(rows), **_schema_metadata(table, contract)}
     )

@@ -21,6 +21,7 @@ class History:
         errored: how many of them failed.
         retries: attempts after a window's first.
         rows, bytes: committed to raw.
+        read_bytes: of the rows in memory as they came from MySQL.
         mean_seconds, longest_seconds: from an attempt's start to its end, of successes; None
             without any.
         lake_written: bytes that loads, folds and compactions added to the lake.
@@ -43,6 +44,7 @@ class History:
     retries: int
     rows: int
     bytes: int
+    read_bytes: int
     mean_seconds: float | None
     longest_seconds: float | None
     lake_written: int
@@ -84,6 +86,7 @@ def history_of(
         retries=sum(load.attempt > 1 for load in ended),
         rows=sum(r.rows for r in receipts),
         bytes=sum(r.bytes for r in receipts),
+        read_bytes=sum(r.read_bytes for r in receipts),
         mean_seconds=round(mean(seconds), 2) if seconds else None,
         longest_seconds=round(max(seconds), 2) if seconds else None,
         lake_written=sum(r.bytes for r in receipts) + sum(cost.written for cost in costs),

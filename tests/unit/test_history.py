@@ -9,7 +9,9 @@ from mirrorlake.history import History, history_of
 from mirrorlake.ledger import Cost, Load, Receipt, Window
 
 SINCE = datetime(2026, 3, 1, tzinfo=UTC)
-RECEIPT = Receipt(10, 100, 1, "0", "2026-03-01", None, "server", "", 0, 0, 1.5, gone=2, backward=1)
+RECEIPT = Receipt(
+    10, 100, 1, "0", "2026-03-01", None, "server", "", 0, 0, 1.5, gone=2, backward=1, read_bytes=7
+)
 LIVE = Window("live", "2026-03-01", None, date(2026, 3, 1))
 LOAD = Load(
     seq=1,
@@ -45,6 +47,7 @@ def test_figures_of_loads_that_ended_since() -> None:
         retries=1,
         rows=30,
         bytes=300,
+        read_bytes=21,
         mean_seconds=2.67,
         longest_seconds=4.0,
         lake_written=320,
