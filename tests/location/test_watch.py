@@ -93,3 +93,24 @@ def test_marks_survive_as_text(look: Look) -> None:
     marks = named(look({}))
     assert marks_from_json(marks_to_json(marks)) == marks
     assert marks_from_json(None) == {}
+
+
+@pytest.mark.parametrize("minutes, due", [(0, False), (14, False), (15, True), (-1, True)])
+def test_what_moves_within_every_shares_the_next_run(
+    location: Location, look: Look, minutes: int, due: bool
+) -> None:
+    """A table that was never seen does not wait; nor does a source whose clock was set back."""
+    config = location.config
+    source = config.sources["s"].model_copy(update={"every": timedelta(minutes=15)})
+    mark = replace(named(look({}))["s.due.t"], rows=99)  # it moved
+    mark = replace(mark, asked_at=earlier(mark.asked_at, timedelta(minutes=minutes)))
+    ledger = Ledger(config.ledger.url)
+    with session(source) as connection:
+        seen = find_moved(connection, source, config.tables, {"s.due.t": mark}, ledger)
+    assert {m.contract.table for m in seen.moved} == ({"f", "t"} if due else {"f"})
+    if due:
+        assert seen.until is None
+    else:
+        assert seen.until is not None
+        left = seen.until - seen.clock
+        assert timedelta() < left <= timedelta(minutes=15 - minutes)
