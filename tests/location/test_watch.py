@@ -95,7 +95,7 @@ def test_marks_survive_as_text(look: Look) -> None:
     assert marks_from_json(None) == {}
 
 
-@pytest.mark.parametrize("minutes, due", [(0, False), (14, False), (15, True), (-1, True)])
+@pytest.mark.parametrize(("minutes", "due"), [(0, False), (14, False), (15, True), (-1, True)])
 def test_what_moves_within_every_shares_the_next_run(
     location: Location, look: Look, minutes: int, due: bool
 ) -> None:
