@@ -11,9 +11,7 @@ from __future__ import annotations
 import itertools
 import os
 import shutil
-import signal
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -29,6 +27,7 @@ import yaml
 from pyiceberg.expressions import GreaterThanOrEqual
 
 from benchmarks.location import load_note
+from benchmarks.programs import running
 from benchmarks.report import ROOT, Section
 from mirrorlake.config import Config, load_config
 from mirrorlake.demo.embedded import HOST, free_port
@@ -49,18 +48,6 @@ _STAGES = (
     "load (raw, its check, the session attached or started)",
     "fold (deduped), to the commit that readers see",
 )
-# Ends what it started when this process lets go of its standard input, or dies.
-_WATCH = """
-import os, signal, subprocess, sys
-child = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL)
-sys.stdin.read()
-signal.signal(signal.SIGTERM, signal.SIG_IGN)
-os.killpg(0, signal.SIGTERM)
-try:
-    child.wait(10)
-finally:
-    os.killpg(0, signal.SIGKILL)
-"""
 
 
 @dataclass(frozen=True)
@@ -207,7 +194,7 @@ def _daemon(home: Path, contract: Path) -> Iterator[None]:
     }
     command = [str(Path(sys.executable).with_name("dagster-daemon")), "run"]
     command += ["-w", str(ROOT / "workspace.yaml")]
-    with _running(command, environment, home / "daemon.log"):
+    with running(command, environment, home / "daemon.log"):
         yield
 
 
@@ -238,7 +225,7 @@ def _connect_server(path: Path) -> Iterator[str]:
     command += [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]
     environment = {**os.environ, **java_environment(), "SPARK_HOME": str(package)}
     log = path.with_name("connect.log")
-    with _running([*command, "spark-internal"], environment, log):
+    with running([*command, "spark-internal"], environment, log):
         deadline = time.monotonic() + 90
         while not _listens(port):
             if time.monotonic() > deadline:
@@ -251,28 +238,6 @@ def _listens(port: int) -> bool:
     with suppress(OSError), socket.create_connection((HOST, port), 1):
         return True
     return False
-
-
-@contextmanager
-def _running(command: Sequence[str], environment: dict[str, str], log: Path) -> Iterator[None]:
-    """A program in a session of its own, ended with everything it started."""
-    with log.open("ab") as stream:
-        watcher = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-c", _WATCH, *command],
-            cwd=log.parent,
-            env=environment,
-            stdin=subprocess.PIPE,
-            stdout=stream,
-            stderr=stream,
-            start_new_session=True,
-        )
-    try:
-        yield
-    finally:
-        with suppress(BrokenPipeError):
-            watcher.communicate(timeout=60)
-        with suppress(ProcessLookupError):
-            os.killpg(watcher.pid, signal.SIGKILL)
 
 
 def _section(found: dict[str, list[Way]]) -> Section:

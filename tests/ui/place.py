@@ -18,6 +18,7 @@ import dagster as dg
 import requests
 import yaml
 
+from benchmarks.programs import running
 from mirrorlake.demo.embedded import HOST, free_port
 from mirrorlake.demo.mariadb import MariaDB
 from mirrorlake.demo.nyc import NYC_TABLES, read_nyc
@@ -71,19 +72,6 @@ TABLES: dict[str, Any] = {
         }
     },
 }
-# Ends the whole group when this process lets go of its standard input, or dies: by itself `dagster
-# dev` leaves its daemon and webserver behind when it is killed.
-WATCH = """
-import os, signal, subprocess, sys
-child = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL)
-sys.stdin.read()
-signal.signal(signal.SIGTERM, signal.SIG_IGN)
-os.killpg(0, signal.SIGTERM)
-try:
-    child.wait(10)
-finally:
-    os.killpg(0, signal.SIGKILL)
-"""
 
 
 @dataclass(frozen=True)
@@ -178,25 +166,14 @@ def _mirror(place: Place) -> None:
 def _dagster(place: Place) -> Iterator[None]:
     """``dagster dev`` in a session of its own, ended with everything it started."""
     command = [sys.executable, "-m", "dagster", "dev", "-w", str(ROOT / "workspace.yaml")]
-    watched = [sys.executable, "-I", "-S", "-c", WATCH, *command]
-    with (place.folder / "dagster.log").open("ab") as log:
-        watcher = subprocess.Popen(
-            [*watched, "-h", HOST, "-p", str(place.port)],
-            cwd=place.folder,
-            env=place.environment,
-            stdin=subprocess.PIPE,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-        )
-    try:
+    command += ["-h", HOST, "-p", str(place.port)]
+    # By itself `dagster dev` leaves its daemon and webserver behind when it is killed.
+    with running(command, place.environment, place.folder / "dagster.log"):
         yield
-    finally:
-        watcher.communicate(timeout=60)
-        deadline = time.monotonic() + 20
-        while (left := leftovers(place)) and time.monotonic() < deadline:
-            time.sleep(0.2)
-        assert not left, f"outlived the UI: {[line[:200] for line in left.values()]}"
+    deadline = time.monotonic() + 20
+    while (left := leftovers(place)) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert not left, f"outlived the UI: {[line[:200] for line in left.values()]}"
 
 
 def leftovers(place: Place) -> dict[int, str]:
