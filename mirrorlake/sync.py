@@ -5,8 +5,7 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from typing import Any
 
@@ -15,7 +14,6 @@ from pymysql.connections import Connection
 from mirrorlake.config import Config, TableContract
 from mirrorlake.ddl import definition_of, silent_changes
 from mirrorlake.errors import (
-    LeaseHeld,
     ReadGivenUp,
     SchemaError,
     SourceError,
@@ -26,6 +24,7 @@ from mirrorlake.fold import Folding, fold_table
 from mirrorlake.lake.catalog import Identifier, Lake
 from mirrorlake.layers import check_rules
 from mirrorlake.ledger import Lease, Ledger, Load
+from mirrorlake.ledger.waiting import Waiting
 from mirrorlake.mysql.connect import read_position, session
 from mirrorlake.mysql.introspect import read_table
 from mirrorlake.mysql.replica import read_reach
@@ -206,7 +205,7 @@ class Engine:
         """The table's lease; a holder that is about to finish is waited for, as long as for a
         lock."""
         deadline = time.monotonic() + self.config.ledger.wait.total_seconds()
-        return _Waiting(lambda: self.ledger.lease(contract.name, self.run_id), deadline)
+        return Waiting(lambda: self.ledger.lease(contract.name, self.run_id), deadline)
 
     def _folding(self, lease: Lease) -> Folding:
         return Folding(self.ledger, self.lake, self.spark, self.config.privacy.hash_key, lease)
@@ -375,31 +374,6 @@ class Engine:
             return None
         with self.lake.translated(identifier):
             return table.scan().count()
-
-
-@dataclass
-class _Waiting:
-    """A context manager that is tried again while another run holds the lease."""
-
-    take: Callable[[], Any]
-    deadline: float
-    _held: Any = field(default=None, init=False)
-
-    def __enter__(self) -> Any:
-        while True:
-            held = self.take()
-            try:
-                lease = held.__enter__()
-            except LeaseHeld:
-                if time.monotonic() >= self.deadline:
-                    raise
-                time.sleep(0.25)
-            else:
-                self._held = held
-                return lease
-
-    def __exit__(self, *error: Any) -> Any:
-        return self._held.__exit__(*error)
 
 
 def _refuse_changes(plan: TablePlan, newest: SchemaVersion) -> None:
