@@ -5,7 +5,7 @@ MySQL's commit through Dagster's daemon and a run: `benchmarks.daemon`. Bringing
 at three scale factors, 10,000 rows changed by one UPDATE, then load and fold in a warm session;
 once with 80 % of the changes among the newest 5 % of keys, once evenly spread. Beside each fold
 stands the MERGE without bounds, which compares every row, over the same changes. Bytes are what
-Spark's tasks read of files, by its own metrics, in both.
+Spark's process read of files meanwhile (see `mirrorlake.cost`), in both.
 """
 
 from __future__ import annotations

@@ -25,8 +25,8 @@ class History:
         mean_seconds, longest_seconds: from an attempt's start to its end, of successes; None
             without any.
         lake_written: bytes that loads, folds and compactions added to the lake.
-        lake_scanned: bytes that Spark's tasks read of it for folds and proofs of loads; None where
-            Spark did not tell.
+        lake_scanned: bytes that Spark read for folds and proofs of loads; None where other
+            processes read for it.
         source_seconds: the longest query of each success, summed: what MySQL spent at least.
         longest_query: seconds of the longest statement that read rows.
         originals: values kept as original text.

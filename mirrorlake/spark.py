@@ -153,8 +153,6 @@ _LOCAL = {
     "spark.sql.shuffle.partitions": "4",
     "spark.sql.adaptive.enabled": "true",
     "spark.sql.extensions": ("org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"),
-    # Hadoop does not count what it reads of local files so, and there is nothing to gain there.
-    "spark.hadoop.parquet.hadoop.vectored.io.enabled": "false",
 }
 
 

@@ -196,7 +196,7 @@ class Cost:
         step: ``deduped`` or ``clean``, a fold of that layer and its compaction; ``verify``, the
             proof of a load before it was visible.
         seq: the newest load's that it was for.
-        scanned: None where Spark did not tell.
+        scanned: None where other processes read for Spark.
     """
 
     step: str

@@ -29,7 +29,7 @@ def size_of(engine: Engine, identifier: Identifier) -> int:
 
 def test_what_folds_scan_and_write_is_counted(sql: Sql, engine_for: EngineFor) -> None:
     since = datetime.now(UTC)
-    sql(CREATE, PADDED.format(1, 2000))
+    sql(CREATE, PADDED.format(1, 20_000))
     engine = engine_for({"t": {**TABLE, "verify": True, "clean": "table"}})
     contract = engine.config.tables[0]
     engine.sync(contract)
@@ -42,7 +42,7 @@ def test_what_folds_scan_and_write_is_counted(sql: Sql, engine_for: EngineFor) -
     # Nearly all of it is read: not what is only the mirror's own.
     for cost in (verify, deduped):
         assert cost.scanned is not None
-        assert 0.5 * raw < cost.scanned < 1.5 * raw
+        assert cost.scanned > 0.9 * raw
     sql("UPDATE t SET v = 'new', at = UTC_TIMESTAMP(6) WHERE id = 7")
     engine.sync(contract)
     *_, second, _ = costs = engine.ledger.costs(contract.name, since)
@@ -93,38 +93,3 @@ def test_a_row_that_went_back_behind_the_window_is_counted_by_the_reload(
     engine.fold(contract)
     values = {r["id"]: r["v"] for r in lake_rows(engine, contract.namespaces.deduped, "t")}
     assert (values[2], values[3]) == ("back", "on")
-
-
-def test_the_fold_of_an_entity_reads_other_columns_where_its_keys_are(
-    sql: Sql, engine_for: EngineFor
-) -> None:
-    """Of files of other keys it reads tokens, times and keys alone."""
-    sql(
-        "CREATE TABLE t (id BIGINT PRIMARY KEY, token BIGINT NOT NULL, created DATETIME NOT NULL, "
-        "v TEXT, KEY (token, created))"
-    )
-    rows = (
-        "INSERT INTO t SELECT seq, seq DIV 3, UTC_TIMESTAMP() - INTERVAL seq SECOND, "
-        "CONCAT(SHA2(seq, 512), SHA2(-seq, 512), SHA2(seq + 0.5, 512)) FROM seq_{}_to_{}"
-    )
-    table = {"mode": "append", "key": ["id"], "cursor": "id", "created": "created"}
-    entity = {"token": "token", "created": "created"}
-    engine = engine_for({"t": {**table, "overlap_keys": 0, "entity": entity}})
-    contract = engine.config.tables[0]
-    for start in (1, 3001, 6001):
-        sql(rows.format(start, start + 2999))
-        engine.load(contract)
-    engine.fold(contract)
-    sql("INSERT INTO t VALUES (9001, 2999, '2001-01-01', 'first of all')")
-    engine.load(contract)
-    since = datetime.now(UTC)
-    engine.fold(contract)
-    (cost,) = engine.ledger.costs(contract.name, since)
-    (raw, *_) = engine.ledger.successful_loads(contract.name)
-    size = size_of(engine, Identifier(contract.namespaces.raw, raw.raw_table))
-    assert cost.scanned is not None
-    assert cost.scanned < 0.7 * size  # a third of it whole, and what is needed of every file
-    found = lake_rows(engine, contract.namespaces.deduped, "t")
-    first = {r["id"] for r in found if r["original_created_at"] == datetime(2001, 1, 1)}
-    assert first == {8997, 8998, 8999, 9001}
-    assert len(found) == 9001
