@@ -7,9 +7,11 @@ import os
 
 import pytest
 
-# A test's JVM ends before the optimising compiler has paid for itself: two fifths of the suite's
-# CPU time went there. `make demo` and users' runs have Java's own choice.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+# A test's JVM ends before the optimising compiler has paid for itself, and so do Spark's compiled
+# plans: together half of the suite's CPU time went there. `make demo` and users' runs have Java's
+# own choice, and compiled plans; `make test-full` has the plans.
+SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+INTERPRETED = "-Dspark.sql.codegen.wholeStage=false -Dspark.sql.codegen.factoryMode=NO_CODEGEN"
 
 # Files that take longest, in this order; all others follow as they come, units last. A worker takes
 # a file at a time: one that starts late would leave the other idle.
@@ -21,6 +23,13 @@ LONGEST = (
     "integration/test_clusters.py",
     "integration/test_bad_input.py",
 )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Before any JVM starts; a worker has its own call, with the same options."""
+    quick = config.getoption("-m") == "not full"
+    options = f"{SHORT_LIVED} {INTERPRETED}" if quick else SHORT_LIVED
+    os.environ.setdefault("SPARK_SUBMIT_OPTS", options)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

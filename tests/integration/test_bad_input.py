@@ -371,6 +371,7 @@ def test_a_database_locked_by_another_writer(
     assert 1 <= waited < 3.5
 
 
+@pytest.mark.full
 def test_a_catalog_locked_just_before_the_commit(
     command: CommandLine, engine_for: EngineFor, sql: Sql
 ) -> None:

@@ -186,7 +186,8 @@ def test_spark_connect(load: Loader, connect: str, server: Any, database: str) -
     assert re.fullmatch(r"local-\d+", job_of(config))
 
 
-@pytest.mark.parametrize("kills", [1, pytest.param(10, marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize("kills", [1, 10])
 def test_a_standalone_cluster_whose_workers_are_killed(
     load: Loader, master: str, server: Any, database: str, kills: int
 ) -> None:

@@ -257,14 +257,8 @@ ELSEWHERE = ("reload.", "chunks.", "branch.")
 
 # `make test` kills once on either side of a commit; `make test-full` at every step.
 _OFTEN = {
-    *("ledger.pending", "chunk.written", "commit.before", "commit.after", "fold.committed"),
-    *(
-        "visits-chunk.written",
-        "clicks-commit.after",
-        "cities-commit.after",
-        "cities-branch.committed",
-    ),
-    *("orders-fold.committed:2"),
+    *("chunk.written", "commit.before", "commit.after", "fold.committed"),
+    *("clicks-commit.after", "cities-branch.committed"),
 }
 
 

@@ -112,6 +112,7 @@ def typed(column: SourceColumn, value: Any, kept: list[dict[str, str]]) -> Any:
     return value
 
 
+@pytest.mark.full
 def test_the_flights_are_loaded_exactly(
     connection: Connection[Cursor], catalog: SqlCatalog
 ) -> None:

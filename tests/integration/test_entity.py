@@ -131,6 +131,7 @@ def test_every_type_of_time(sql: Sql, engine_for: EngineFor, kind: str, first: A
     assert firsts(engine) == {1: first, 2: first, 3: first, 4: None}
 
 
+@pytest.mark.full
 def test_a_reload_keeps_what_only_a_small_window_was_told(sql: Sql, engine_for: EngineFor) -> None:
     sql(
         "CREATE TABLE t (id INT PRIMARY KEY, token CHAR(8) NOT NULL, created DATETIME NOT NULL,"

@@ -67,14 +67,12 @@ def postgres() -> Iterator[Postgres]:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Every test on every server; `make test` runs the suite on Postgres, and this module's own
-    tests on MariaDB too."""
+    """Every test on every server; `make test` runs them on Postgres alone (SQLite has its own)."""
     own = [mark.args[0] for mark in metafunc.definition.iter_markers("parametrize")]
     if "url" not in metafunc.fixturenames or "url" in own:
         return
-    often = ["postgres"] if metafunc.function.__name__ in SUITE else ["postgres", "mariadb"]
     servers = [
-        pytest.param(name, marks=() if name in often else pytest.mark.full)
+        pytest.param(name, marks=() if name == "postgres" else pytest.mark.full)
         for name in ("postgres", "mariadb", "mysql8")
     ]
     metafunc.parametrize("url", servers, indirect=True)

@@ -82,6 +82,7 @@ def test_files_without_a_changed_key_are_not_opened(sql: Sql, engine_for: Engine
     assert deduped(engine).current_snapshot() == head
 
 
+@pytest.mark.full
 def test_a_value_that_went_back_is_folded_again(sql: Sql, engine_for: EngineFor) -> None:
     """The loads before tell what the layer holds: the newest of them, not any of them."""
     sql(TABLE, "INSERT INTO t VALUES (1, 'a', 1, 'x', NOW(6)), (2, 'b', 1, 'y', NOW(6))")

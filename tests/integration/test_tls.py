@@ -48,7 +48,7 @@ def ca(server: EmbeddedServer, folder: Path) -> Path:
     return folder / type(server).__name__ / "ca.pem"
 
 
-@pytest.mark.parametrize("checked", [True, False])
+@pytest.mark.parametrize("checked", [True, pytest.param(False, marks=pytest.mark.full)])
 def test_rows_come_encrypted(
     server: EmbeddedServer, database: str, sql: Sql, engine_for: EngineFor, ca: Path, checked: bool
 ) -> None:

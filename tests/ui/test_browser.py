@@ -47,7 +47,7 @@ def backfill(new_page: Callable[[], Page], keep: Keep) -> str:
     return where
 
 
-def test_lineage_goes_from_the_mysql_table_to_clean(backfill: str, page: Page, keep: Keep) -> None:
+def test_lineage_goes_from_the_mysql_table_to_clean(page: Page, keep: Keep) -> None:
     page.set_viewport_size({"width": 1400, "height": 560})
     page.goto(LINEAGE.format(group="shop_shop"))
     nodes = page.locator("foreignObject", has_text="Latest event")
@@ -66,7 +66,7 @@ def test_lineage_goes_from_the_mysql_table_to_clean(backfill: str, page: Page, k
     keep(page, "lineage")
 
 
-def test_both_sources_are_in_the_global_lineage(backfill: str, page: Page, keep: Keep) -> None:
+def test_both_sources_are_in_the_global_lineage(page: Page, keep: Keep) -> None:
     page.goto("/asset-groups")
     for group, assets in (("nyc_nyc", 4), ("shop_shop", 8)):
         node = page.locator("foreignObject", has_text=group)
@@ -76,7 +76,7 @@ def test_both_sources_are_in_the_global_lineage(backfill: str, page: Page, keep:
     expect(page.get_by_text("Materialize all (11)")).to_be_visible()
 
 
-def test_a_tables_checks_show_their_verdicts(backfill: str, page: Page, keep: Keep) -> None:
+def test_a_tables_checks_show_their_verdicts(page: Page, keep: Keep) -> None:
     page.goto("/assets/deduped/shop/shop/orders?view=checks")
     for name in ("contract", "unique_key", "row_count"):
         expect(page.get_by_text(name, exact=True).first).to_be_visible()
@@ -88,7 +88,7 @@ def test_a_tables_checks_show_their_verdicts(backfill: str, page: Page, keep: Ke
     keep(page, "checks")
 
 
-def test_a_tables_days_show_what_each_holds(backfill: str, page: Page, keep: Keep) -> None:
+def test_a_tables_days_show_what_each_holds(page: Page, keep: Keep) -> None:
     page.goto(f"/assets/raw/shop/shop/orders?view=partitions&partition={DAYS[0]}")
     expect(page.get_by_text("Materialized (").first).to_be_visible()
     expect(page.get_by_text(str(TODAY), exact=True).first).to_be_visible()
@@ -96,6 +96,7 @@ def test_a_tables_days_show_what_each_holds(backfill: str, page: Page, keep: Kee
     keep(page, "partitions")
 
 
+@pytest.mark.full
 def test_the_backfill_succeeds_as_one_run(
     backfill: str, place: Place, page: Page, keep: Keep
 ) -> None:
