@@ -265,11 +265,15 @@ def test_a_second_writer_is_noticed(server: MariaDB, connection: Connection[Curs
     create_shop(connection, customers=50, now=NOW)
     writer = LiveWriter(lambda: connect(server), rate=500)
     writer.start()
-    time.sleep(0.3)
+    while not writer.changes:  # it knows the keys
+        time.sleep(0.02)
     with connection.cursor() as cursor:
         cursor.execute("DELETE FROM shop.products")
         connection.commit()
-    time.sleep(1)
+    seen = -1
+    while seen != writer.changes:  # until it has come upon a product
+        seen = writer.changes
+        time.sleep(2)
     with pytest.raises(SourceError, match="changed no row"):
         writer.stop()
     writer.run(20)  # it reads the keys afresh
