@@ -17,9 +17,9 @@ import dagster as dg
 from dagster._core.errors import DagsterUserCodeProcessError
 from dagster_shared.error import SerializableErrorInfo
 
-from assets import build_chain, build_cleanup, build_days, build_snapshot_chain
+from assets import build_chain, build_cleanup, build_days, build_maintenance, build_snapshot_chain
 from checks import build_checks, build_snapshot_checks
-from mirrorlake.config import Config
+from mirrorlake.config import Config, TableContract
 from mirrorlake.errors import ConfigError
 from resources import build_resources
 from resources.contracts import read_config
@@ -27,6 +27,7 @@ from sensors import (
     build_alerts_sensor,
     build_cleanup_schedule,
     build_landed_sensor,
+    build_maintenance_schedule,
     build_moved_sensor,
     build_proof_schedule,
     build_schedule,
@@ -63,12 +64,21 @@ def build_definitions(
     return dg.Definitions(
         assets=[
             *(asset for c in config.tables for asset in build_chain(c, days)),
-            *(asset for c in config.snapshots for asset in build_snapshot_chain(c)),
+            *(
+                asset
+                for c in config.snapshots
+                for asset in build_snapshot_chain(c, _needs(config, c))
+            ),
             *(build_cleanup(source) for source in watched),
+            *([build_maintenance()] if config.tables or config.snapshots else []),
         ],
         asset_checks=[
             *(check for c in config.tables for check in build_checks(c)),
-            *(check for c in config.snapshots for check in build_snapshot_checks(c)),
+            *(
+                check
+                for c in config.snapshots
+                for check in build_snapshot_checks(c, _needs(config, c))
+            ),
         ],
         sensors=[
             failed_runs,
@@ -76,19 +86,33 @@ def build_definitions(
                 build_moved_sensor(s, tables, config.sources[s].every, running=running)
                 for s, tables in watched.items()
             ),
-            *(build_landed_sensor(c, running=running) for c in config.snapshots),
+            *(build_landed_sensor(c, _needs(config, c), running=running) for c in config.snapshots),
             *([build_alerts_sensor(config, running=running)] if config.alerts.hooks else []),
             *([build_unfolded_sensor(config.tables, running=running)] if config.tables else []),
         ],
         schedules=[
-            build(config.tables, running=running)
-            for build in (build_schedule, build_cleanup_schedule, build_proof_schedule)
-            if config.tables
+            *(
+                [build_maintenance_schedule(running=running)]
+                if config.tables or config.snapshots
+                else []
+            ),
+            *_schedules(config, running=running),
         ],
-        resources={**build_resources(str(config.path)), **(resources or {})},
+        resources={**build_resources(str(config.path), config), **(resources or {})},
         # All steps of a run share one process, and so one JVM.
         executor=dg.in_process_executor,
     )
+
+
+def _schedules(config: Config, *, running: bool) -> list[dg.ScheduleDefinition]:
+    """Those of the tables that a server has."""
+    builds = (build_schedule, build_cleanup_schedule, build_proof_schedule)
+    return [build(config.tables, running=running) for build in builds if config.tables]
+
+
+def _needs(config: Config, contract: TableContract) -> frozenset[str]:
+    """What must be given to whatever reads a table's landing."""
+    return frozenset({"gcs"} if config.landings[contract.source].url.startswith("gs://") else ())
 
 
 def load_definitions(path: Path) -> dg.Definitions:

@@ -19,6 +19,7 @@ def take(context: dg.AssetExecutionContext, contract: TableContract) -> Events:
     """Write the run's snapshots down as landed."""
     with told(context.retry_number):
         engine: Engine = context.resources.engine.engine
+        _reach(context, engine, contract)
         done = take_snapshots(engine, contract, _ids(context))
     for one in done:
         metadata: dict[str, Any] = {
@@ -43,6 +44,7 @@ def fold(context: dg.AssetExecutionContext, contract: TableContract) -> Events:
     limit = settings.fresh_within if settings else None
     with told(context.retry_number):
         engine: Engine = context.resources.engine.engine
+        _reach(context, engine, contract)
         done = fold_snapshots(engine, contract, _ids(context), accept_smaller=accept)
         rows = engine.count_rows(deduped_of(contract))
     for one in done:
@@ -72,6 +74,14 @@ def show(context: dg.AssetExecutionContext, contract: TableContract) -> Events:
         engine: Engine = context.resources.engine.engine
         rows = engine.count_rows(deduped_of(contract))
     yield dg.MaterializeResult(metadata={"clean is a": "view", "dagster/row_count": rows or 0})
+
+
+def _reach(context: dg.AssetExecutionContext, engine: Engine, contract: TableContract) -> None:
+    landing = engine.config.landings[contract.source]
+    if landing.url.startswith("gs://"):
+        from resources.gcs import reach
+
+        reach(context.resources, landing)
 
 
 def _ids(context: dg.AssetExecutionContext) -> list[int]:

@@ -19,9 +19,15 @@ _WORDS = {
 _UPSTREAM = {"raw": "landing", "deduped": "raw", "clean": "deduped"}
 _IN, _OUT = {"upstream": dg.In(dg.Nothing)}, {"result": dg.Out(dg.Nothing)}
 UNIQUE = "unique_key"
+FRESH = "fresh"
+COUNT = "row_count"
+EXACT = "exact_match"
 CHECKS = {
     "published": "The version that readers see holds every snapshot of the run.",
     UNIQUE: "No two rows share a key.",
+    COUNT: "As many rows as the newest snapshot has, and those that it lacks.",
+    EXACT: "The newest snapshot's files, read again, hold the very rows that readers see.",
+    FRESH: "Snapshots are published within the limit after their files were first seen.",
 }
 
 
@@ -31,9 +37,13 @@ def partitions_name(contract: TableContract) -> str:
 
 
 def build_snapshot_chain(
-    contract: TableContract,
+    contract: TableContract, needs: frozenset[str] = frozenset()
 ) -> list[dg.AssetSpec | dg.AssetsDefinition]:
-    """A table's landing as an external asset, and the three assets of its chain."""
+    """A table's landing as an external asset, and the three assets of its chain.
+
+    Args:
+        needs: resources that reading the landing takes.
+    """
     facts = {"mode": contract.mode, "key": ", ".join(contract.key)}
     source = dg.AssetSpec(
         keys.asset_key("landing", contract),
@@ -43,7 +53,7 @@ def build_snapshot_chain(
         owners=contract.owners,
         metadata=facts,
     )
-    return [source, *(_layer(contract, layer, facts) for layer in keys.LAYERS)]
+    return [source, *(_layer(contract, layer, facts, needs) for layer in keys.LAYERS)]
 
 
 def snapshot_keys(contract: TableContract) -> list[dg.AssetKey]:
@@ -51,7 +61,9 @@ def snapshot_keys(contract: TableContract) -> list[dg.AssetKey]:
     return [keys.asset_key(layer, contract) for layer in keys.LAYERS]
 
 
-def _layer(contract: TableContract, layer: str, facts: dict[str, str]) -> dg.AssetsDefinition:
+def _layer(
+    contract: TableContract, layer: str, facts: dict[str, str], needs: frozenset[str]
+) -> dg.AssetsDefinition:
     key, upstream = keys.asset_key(layer, contract), keys.asset_key(_UPSTREAM[layer], contract)
     table = f"{getattr(contract.namespaces, layer)}.{contract.table}"
     spec = dg.AssetSpec(
@@ -70,7 +82,7 @@ def _layer(contract: TableContract, layer: str, facts: dict[str, str]) -> dg.Ass
         name=key.to_python_identifier(),
         ins=_IN,
         outs=_OUT,
-        required_resource_keys={"engine"},
+        required_resource_keys={"engine", *needs},
     )
     return dg.AssetsDefinition(
         node_def=step,

@@ -37,7 +37,9 @@ def main(runs: int, scale: float, part: tuple[str, ...], dry: bool) -> None:
         figures = PARTS[name](runs, scale)
         show(figures)
         if not dry:
-            keep(name, command, figures)
+            # The same table in two sizes is two results.
+            smaller = name == "fold" and scale != 1
+            keep(f"{name}-{scale:g}" if smaller else name, command, figures)
     if not dry:
         write_page()
 

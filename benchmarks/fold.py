@@ -6,8 +6,9 @@ key is all but the last two. ``--scale 1`` is 20 M rows, ``--scale 0.25`` 5 M. A
 changed, 15 % new, 15 % missing, evenly spread. Every side has a table of its own, made alike in
 this run and set back to its first version before each fold.
 
-Bytes read and shuffled are what Spark's tasks say; bytes written are the folders' growth, metadata
-and side tables included. The next reader hashes every column of every row.
+Bytes read are what Spark's process read of files (see `mirrorlake.cost`), shuffles included; bytes
+shuffled are what its tasks say; bytes written are the folders' growth, metadata and side tables
+included. The next reader hashes every column of every row.
 """
 
 from __future__ import annotations
@@ -21,9 +22,11 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from benchmarks.fold_model import Cost, cost_model
 from benchmarks.location import load_note
 from benchmarks.report import Figures, Section
 from mirrorlake.config import LakeConfig, SparkConfig
+from mirrorlake.cost import counted
 from mirrorlake.lake.catalog import Identifier, Lake
 from mirrorlake.ledger import Ledger
 from mirrorlake.snapshots import SnapshotTable, fold_snapshot
@@ -45,18 +48,6 @@ _TYPES = (
     ("attr_value", "double"),
 )
 _NS = "bench"
-
-
-@dataclass(frozen=True)
-class Cost:
-    """One fold of one side."""
-
-    seconds: float
-    read: int
-    written: int
-    shuffled: int
-    memory: int
-    scan: float
 
 
 @dataclass(frozen=True)
@@ -162,6 +153,7 @@ def _measure(place: Place, rows: int, shares: Sequence[float], runs: int) -> lis
         _make(place, _name(name), base, mode)
     size = _bytes(place, _name("Mirrorlake"))
     sections: list[Section] = []
+    costs: dict[float, dict[str, Cost]] = {}
     for share in shares:
         snapshot = _write(place, rows, share)
         found: dict[str, Cost] = {}
@@ -170,10 +162,15 @@ def _measure(place: Place, rows: int, shares: Sequence[float], runs: int) -> lis
         _compare(place, list(found))
         if share == WHOLE:
             found["Mirrorlake, from JSON"] = _from_json(place, snapshot, runs)
-        sections.append(_section(rows, share, found, size))
+        compacted = _compacted_scan(place, runs)
+        sections.append(_section(rows, share, found, size, compacted))
+        costs[share] = found
         for name in SIDES:
             _set_back(place, _name(name))
-    return sections
+    cores = place.spark.sparkContext.defaultParallelism
+    # What a fold costs whatever it folds would be carried over with the rest.
+    model = [cost_model(costs, size, cores)] if rows >= 1_000_000 else []
+    return [*sections, *model]
 
 
 def _write(place: Place, rows: int, share: float) -> Path:
@@ -224,16 +221,29 @@ def _once(place: Place, name: str, rows: Any) -> Cost:
     _set_back(place, table)
     rows = rows.selectExpr("*", "2L AS update_id")
     fold, _ = SIDES[name]
-    before, files, begun = _tasks(place.spark), _bytes(place, table), time.perf_counter()
-    fold(place, table, rows)
-    seconds = time.perf_counter() - begun
-    after = _tasks(place.spark)
+    before, files, begun = _newest_stage(place.spark), _bytes(place, table), time.perf_counter()
+    with counted(place.spark) as scan:
+        strategy = fold(place, table, rows)
+    seconds, read = time.perf_counter() - begun, scan.bytes or 0
+    shuffled, memory = _tasks(place.spark, before)
     written = _bytes(place, table) - files
+    return Cost(seconds, read, written, shuffled, memory, _scan(place, table), strategy or "")
+
+
+def _scan(place: Place, table: str) -> float:
     begun = time.perf_counter()
     place.spark.sql(f"SELECT sum(hash(*)) FROM {place.table(table)}").collect()
-    scan = time.perf_counter() - begun
-    read, shuffled, memory = after[0] - before[0], after[1] - before[1], after[2]
-    return Cost(seconds, read, written, shuffled, memory, scan)
+    return time.perf_counter() - begun
+
+
+def _compacted_scan(place: Place, runs: int) -> float:
+    """The next reader's seconds over our table once its small files and deletes are folded."""
+    name = f"{_NS}.{_name('Mirrorlake')}"
+    place.spark.sql(
+        f"CALL lake.system.rewrite_data_files(table => '{name}', "
+        "options => map('rewrite-all', 'true'))"
+    ).collect()
+    return median(_scan(place, _name("Mirrorlake")) for _ in range(max(1, runs)))
 
 
 def _median(found: Sequence[Cost]) -> Cost:
@@ -300,25 +310,35 @@ def _bytes(place: Place, name: str) -> int:
     return sum(f.stat().st_size for folder in folders for f in folder.rglob("*") if f.is_file())
 
 
-def _tasks(spark: Any) -> tuple[int, int, int]:
-    """Bytes that all stages so far have read, and shuffled; and the most memory of one stage."""
+def _stages(spark: Any) -> list[Any]:
     context = spark.sparkContext
     store = context._jsc.sc().statusStore()
     none = context._gateway.new_array(context._jvm.double, 0)
     stages = store.stageList(None, False, False, none, None)
-    found = [stages.apply(number) for number in range(stages.length())]
+    return [stages.apply(number) for number in range(stages.length())]
+
+
+def _newest_stage(spark: Any) -> int:
+    return max((stage.stageId() for stage in _stages(spark)), default=-1)
+
+
+def _tasks(spark: Any, after: int) -> tuple[int, int]:
+    """What the stages after one have shuffled, and the most memory of one of them. (Spark remembers
+    the newest 1,000: more than one fold has.)"""
+    found = [stage for stage in _stages(spark) if stage.stageId() > after]
     return (
-        sum(s.inputBytes() for s in found),
         sum(s.shuffleWriteBytes() for s in found),
         max((s.peakExecutionMemory() for s in found), default=0),
     )
 
 
-def _section(rows: int, share: float, found: dict[str, Cost], size: int) -> Section:
+def _section(
+    rows: int, share: float, found: dict[str, Cost], size: int, compacted: float
+) -> Section:
     merge, append = (found[name] for name in [*SIDES][:2])
     lines = [
         (
-            name,
+            f"{name} ({cost.strategy})" if cost.strategy else name,
             f"{cost.seconds:.1f}",
             f"{cost.seconds / merge.seconds:.2f}",
             f"{cost.seconds / append.seconds:.2f}",
@@ -326,12 +346,13 @@ def _section(rows: int, share: float, found: dict[str, Cost], size: int) -> Sect
             f"{cost.written / 1e6:.2f}",
             f"{cost.written / size:.1%}",
             f"{cost.shuffled / 1e6:.1f}",
+            f"{cost.memory / 1e6:.0f}",
             f"{cost.scan:.2f}",
         )
         for name, cost in found.items()
     ]
     columns = ("side", "s", "of MERGE", "of append", "read MB", "written MB", "of the table")
-    columns += ("shuffled MB", "next full scan s")
+    columns += ("shuffled MB", "execution memory MB", "next full scan s")
     targets = {
         0.001: "To reach: 0.35 of both (goal 0.2), and 2 % of the table written.",
         0.1: "To reach: never slower than the better of the two.",
@@ -340,10 +361,12 @@ def _section(rows: int, share: float, found: dict[str, Cost], size: int) -> Sect
         f"{rows:,} rows in {DAYS} days, {share:.2%} of them differ; the table has "
         f"{size / 1e6:.0f} MB. {targets.get(share, '')}"
     )
-    memory = max(cost.memory for cost in found.values()) / 1e6
+    ours = found["Mirrorlake"]
     notes = (
-        "All sides hold the same rows, and equal update_ids where a side sets it on changes alone.",
-        f"The most execution memory of one stage so far: {memory:.0f} MB. {load_note()}",
+        "All sides hold the same rows, and equal update_ids where a side sets it on changes alone. "
+        "Execution memory is the most of one stage.",
+        f"The same scan over our table once it is compacted: {compacted:.2f} s; its next reader "
+        f"pays {ours.scan / compacted:.2f} times that. {load_note()}",
     )
     return Section(
         f"Fold of a snapshot, {share:.2%} changed", about.strip(), columns, tuple(lines), notes

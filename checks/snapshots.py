@@ -1,19 +1,27 @@
-"""The checks of a table of mode ``snapshot``: they ask the lake and the ledger, and no Spark."""
+"""The checks of a table of mode ``snapshot``: they ask the lake and the ledger, and but for the
+exact match no Spark."""
 
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from typing import Any
 
 import dagster as dg
 
 from assets.keys import asset_key
-from assets.snapshots import CHECKS, UNIQUE
-from mirrorlake.config import TableContract
+from assets.snapshots import CHECKS, COUNT, EXACT, FRESH, UNIQUE
+from mirrorlake.config import TableContract, format_duration
 
 _IN, _OUT = {"asset": dg.In(dg.Nothing)}, dg.Out(dg.Nothing, is_required=False)
 
 
-def build_snapshot_checks(contract: TableContract) -> list[dg.AssetChecksDefinition]:
-    """Checks of deduped; the unique key blocks what is downstream."""
+def build_snapshot_checks(
+    contract: TableContract, needs: frozenset[str] = frozenset()
+) -> list[dg.AssetChecksDefinition]:
+    """Checks of deduped; the unique key blocks what is downstream.
+
+    Args:
+        needs: resources that reading the landing takes.
+    """
     key = asset_key("deduped", contract)
     specs = [
         dg.AssetCheckSpec(name, asset=key, description=text, blocking=name == UNIQUE)
@@ -25,7 +33,7 @@ def build_snapshot_checks(contract: TableContract) -> list[dg.AssetChecksDefinit
         name=f"{key.to_python_identifier()}__checks",
         ins=_IN,
         outs=dict.fromkeys(outputs, _OUT),
-        required_resource_keys={"engine"},
+        required_resource_keys={"engine", *needs},
     )
     return [
         dg.AssetChecksDefinition(
@@ -39,8 +47,9 @@ def build_snapshot_checks(contract: TableContract) -> list[dg.AssetChecksDefinit
 
 
 def snapshot_check_keys(contract: TableContract) -> list[dg.AssetCheckKey]:
-    """The checks that run with every snapshot."""
-    return [dg.AssetCheckKey(asset_key("deduped", contract), name) for name in CHECKS]
+    """The checks that run with every snapshot: all but the one that reads everything again."""
+    key = asset_key("deduped", contract)
+    return [dg.AssetCheckKey(key, name) for name in CHECKS if name != EXACT]
 
 
 def _step(
@@ -54,9 +63,21 @@ def _step(
         names = {k.name for k in selected if k.asset_key == key}
         with told(0, again=False):
             engine = context.resources.engine.engine
+            landing = engine.config.landings[contract.source]
+            if landing.url.startswith("gs://"):
+                from resources.gcs import reach
+
+                reach(context.resources, landing)
             if "published" in names:
                 ids = [int(k) for k in context.op_execution_context.partition_keys]
                 yield _published(engine, contract, key, ids, deduped_table(engine.lake, contract))
+            if FRESH in names:
+                ids = [int(k) for k in context.op_execution_context.partition_keys]
+                yield _fresh(engine, contract, key, ids)
+            if COUNT in names:
+                yield _counted(engine, contract, key)
+            if EXACT in names:
+                yield _exact(engine, contract, key)
             if UNIQUE in names:
                 twice = duplicate_keys(engine.lake, contract)
                 metadata = {"keys held twice": twice}
@@ -65,6 +86,68 @@ def _step(
                 )
 
     return step
+
+
+def _counted(engine: Any, contract: TableContract, key: dg.AssetKey) -> dg.AssetCheckResult:
+    """The newest snapshot's rows against the table's; of copies of one key one row is kept."""
+    from mirrorlake.agree import count_newest
+
+    held, rows, lacks, resolved = count_newest(engine, contract)
+    return dg.AssetCheckResult(
+        passed=rows - lacks <= held if resolved else rows - lacks == held,
+        check_name=COUNT,
+        asset_key=key,
+        metadata={"rows of the snapshot": held, "rows of the table": rows, "kept": lacks},
+    )
+
+
+def _exact(engine: Any, contract: TableContract, key: dg.AssetKey) -> dg.AssetCheckResult:
+    from mirrorlake.agree import check_newest
+
+    found = check_newest(engine, contract)
+    return dg.AssetCheckResult(
+        passed=found.equal,
+        check_name=EXACT,
+        asset_key=key,
+        metadata={
+            "snapshot": found.snapshot,
+            "rows compared": found.rows,
+            "rows missing": found.missing,
+            "rows too many": found.extra,
+        },
+    )
+
+
+def _fresh(
+    engine: Any, contract: TableContract, key: dg.AssetKey, ids: list[int]
+) -> dg.AssetCheckResult:
+    """How long the run's snapshots took from their arrival to their publication, and which others
+    have waited longer than they may."""
+    from mirrorlake.arrive import minutes_of
+
+    limit = contract.snapshot.fresh_within if contract.snapshot else timedelta(0)
+    most = limit.total_seconds() / 60
+    now = engine.ledger.ledger_clock()
+    records = {record.id: record for record in engine.ledger.snapshots(contract.name)}
+    took = {one: minutes_of(records[one]) for one in ids if one in records}
+    waiting = [
+        record.id
+        for record in records.values()
+        if record.state == "landed" and now - record.seen_at > limit
+    ]
+    late = [one for one, minutes in took.items() if minutes is not None and minutes > most]
+    metadata: dict[str, Any] = {
+        "limit": format_duration(limit),
+        **{f"minutes of {i:014d}": round(m, 2) for i, m in took.items() if m is not None},
+        **({"not published": ", ".join(f"{one:014d}" for one in waiting)} if waiting else {}),
+    }
+    return dg.AssetCheckResult(
+        passed=not late and not waiting,
+        check_name=FRESH,
+        asset_key=key,
+        severity=dg.AssetCheckSeverity.WARN,
+        metadata=metadata,
+    )
 
 
 def _published(

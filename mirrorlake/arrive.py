@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from mirrorlake.config import TableContract
 from mirrorlake.errors import ConfigError, LandingError, MirrorlakeError
+from mirrorlake.failpoint import failpoint
 from mirrorlake.lake.catalog import as_sql_identifier
 from mirrorlake.lake.tables import ORIGINAL
 from mirrorlake.landing.columns import LandedSchema
@@ -20,7 +21,7 @@ from mirrorlake.landing.frame import landing_errors
 from mirrorlake.landing.land import Taken, open_taken, take
 from mirrorlake.landing.look import Looked, look, place_of
 from mirrorlake.layers import clean_column, text_literal
-from mirrorlake.ledger import Lease
+from mirrorlake.ledger import Lease, SnapshotRecord
 from mirrorlake.observe import clean_of, deduped_of
 from mirrorlake.snapshots.fold import fold_snapshot
 from mirrorlake.snapshots.results import Folded
@@ -139,14 +140,14 @@ def _fold(
         elif not error.retryable:
             engine.ledger.refuse_snapshot(contract.name, taken.record.id, str(error))
         raise
+    failpoint("land.folded")
     engine.ledger.publish_snapshots(contract.name, [taken.record.id])
     make_clean_view(engine, contract, taken.reading.schema)
     return _arrived(engine, taken, folded, time.monotonic() - begun)
 
 
 def _arrived(engine: Engine, taken: Taken, folded: Folded, seconds: float) -> Arrived:
-    record = taken.record
-    now = engine.ledger.ledger_clock()
+    record = engine.ledger.snapshot(taken.record.table, taken.record.id) or taken.record
     return Arrived(
         table=record.table,
         id=record.id,
@@ -162,9 +163,16 @@ def _arrived(engine: Engine, taken: Taken, folded: Folded, seconds: float) -> Ar
         missing=folded.missing,
         duplicates=folded.duplicates,
         published=folded.published,
-        minutes=round((now - record.seen_at).total_seconds() / 60, 2),
+        minutes=round(minutes_of(record) or 0, 2),
         seconds=round(seconds, 2),
     )
+
+
+def minutes_of(record: SnapshotRecord) -> float | None:
+    """From the first sight of a snapshot's files to its publication; None before it."""
+    if record.published_at is None:
+        return None
+    return (record.published_at - record.seen_at).total_seconds() / 60
 
 
 def snapshot_table(contract: TableContract, schema: LandedSchema) -> SnapshotTable:

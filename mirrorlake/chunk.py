@@ -161,13 +161,7 @@ def load_chunk(
     with session(plan.source, plan.database) as connection:
         await_calm(connection, plan.source, plan.name, plan.load_id)
         seen = read_position(connection)
-    if plan.server and seen.server != plan.server:
-        raise SourceError(
-            f"source {plan.source.name} is answered by server {seen.server}, the load "
-            f"began on {plan.server}",
-            source=plan.source.name,
-            next_step="Point the contract at one server: answers of two are not one copy",
-        )
+    _check_server(plan, seen)
     files = DayFiles(plan.storage, plan.location, plan.stem, plan.schema, plan.iceberg)
     question = Question(digest_statement(plan)) if plan.digest else None
     tally = _Tally(plan, seen)
@@ -198,6 +192,34 @@ def load_chunk(
     rows, digest = question.answer
     # No sum of no rows; nor of rows of which the server could digest none, which the proof finds.
     return dataclasses.replace(receipt, source_rows=rows or 0, source_digest=digest or 0)
+
+
+def read_chunk(plan: ChunkPlan, heed: Heed | None = None) -> Iterator[pa.Table]:
+    """The chunk's exact rows as they come, in one statement; nothing is written.
+
+    Args:
+        heed: called while rows come, and are waited for; raises to give the chunk up.
+
+    Raises:
+        SourceError: MySQL was lost, refused, or another server answered.
+        SourceBusy: it did not come to rest.
+    """
+    with session(plan.source, plan.database) as connection:
+        await_calm(connection, plan.source, plan.name, plan.load_id)
+        seen = read_position(connection)
+    _check_server(plan, seen)
+    for found in _gathered(_read(plan, seen, None, heed)):
+        yield _exact(plan, found, seen.position)
+
+
+def _check_server(plan: ChunkPlan, seen: SourcePosition) -> None:
+    if plan.server and seen.server != plan.server:
+        raise SourceError(
+            f"source {plan.source.name} is answered by server {seen.server}, the load "
+            f"began on {plan.server}",
+            source=plan.source.name,
+            next_step="Point the contract at one server: answers of two are not one copy",
+        )
 
 
 class _Tally:

@@ -41,6 +41,8 @@ OF_SNAPSHOTS = (
     "maintain.expired",
 )
 """Those on the way of a snapshot, which no sync passes."""
+OF_LANDINGS = ("export.chunk", "export.manifest", "land.taken", "land.folded", "landing.removed")
+"""Those around a landing: a snapshot that is written, taken, and said to be published."""
 
 _passed: Counter[str] = Counter()
 

@@ -18,11 +18,13 @@ from pyarrow import fs
 from pyiceberg.table import Table
 
 from mirrorlake.config import TableContract
-from mirrorlake.errors import LakeError
+from mirrorlake.errors import LakeError, LandingError
 from mirrorlake.extract import settle_loads
 from mirrorlake.failpoint import failpoint
 from mirrorlake.lake.catalog import Identifier, Lake
 from mirrorlake.lake.commit import snapshot_property
+from mirrorlake.landing.expire import expire_landed
+from mirrorlake.landing.look import place_of
 from mirrorlake.layers import text_literal
 from mirrorlake.recover import GRACE, refuse_short_grace, remove_orphans
 from mirrorlake.resume import files_of
@@ -64,7 +66,8 @@ class Maintained:
     """What maintenance did to one lake table.
 
     Attributes:
-        layer: ``raw``, ``deduped``, ``clean``, or ``side``.
+        layer: ``raw``, ``deduped``, ``clean``, ``side``, or ``landing``, whose versions are
+            snapshots.
         orphans, orphan_bytes: files that no version named, removed.
         error: why a step of it failed; the rows are as they were.
     """
@@ -87,12 +90,15 @@ class Ages:
 
 
 def maintain_table(
-    engine: Engine, contract: TableContract, ages: Ages | None = None
+    engine: Engine, contract: TableContract, ages: Ages | None = None, *, wait: bool = True
 ) -> list[Maintained]:
     """Compact, expire and clean up all lake tables of one contract.
 
     A step that fails leaves its table as it was, is told in ``error``, and does not stop the
     others.
+
+    Args:
+        wait: whether a run that holds the table is waited for a while.
 
     Raises:
         ConfigError: the grace is too short for a lake that a Connect server writes.
@@ -101,7 +107,8 @@ def maintain_table(
     """
     ages = ages or Ages()
     refuse_short_grace(engine.config, ages.grace)
-    with engine.lease(contract) as lease:
+    held = engine.lease(contract) if wait else engine.ledger.lease(contract.name, engine.run_id)
+    with held as lease:
         kept: frozenset[str] = frozenset()
         if contract.mode != "snapshot":
             settle_loads(engine.ledger, engine.lake, contract.name, contract.namespaces.raw)
@@ -111,7 +118,28 @@ def maintain_table(
             if engine.lake.load(identifier) is not None:
                 engine.ledger.check_lease(lease)
                 found.append(_maintain(engine, identifier, layer, ages, kept))
+        if contract.source in engine.config.landings:
+            found.append(_expire_landed(engine, contract))
         return found
+
+
+def _expire_landed(engine: Engine, contract: TableContract) -> Maintained:
+    """What left the landing, as sizes: files, bytes, and snapshots in place of versions."""
+    landing = engine.config.landings[contract.source]
+    nothing = Size(0, 0, 0, 0)
+    try:
+        place = place_of(engine.config, contract)
+        found = expire_landed(place, landing, engine.ledger)
+    except LandingError as failed:
+        return Maintained(landing.url, "landing", nothing, nothing, 0, 0, str(failed))
+    after = Size(found.kept_files, 0, found.kept_bytes, found.kept)
+    before = Size(
+        after.data_files + found.files,
+        0,
+        after.bytes + found.bytes,
+        after.versions + found.snapshots,
+    )
+    return Maintained(place.store.describe(place.folder.path), "landing", before, after, 0, 0)
 
 
 def list_tables(engine: Engine, contract: TableContract) -> Iterator[tuple[Identifier, str]]:

@@ -9,6 +9,7 @@ from sensors.cleanup import build_cleanup_schedule
 from sensors.daily import build_schedule
 from sensors.failed import failed_runs
 from sensors.landed import build_landed_sensor
+from sensors.maintenance import build_maintenance_schedule
 from sensors.moved import build_moved_sensor
 from sensors.proofs import build_proof_schedule
 from sensors.unfolded import build_unfolded_sensor
@@ -17,6 +18,7 @@ __all__ = [
     "build_alerts_sensor",
     "build_cleanup_schedule",
     "build_landed_sensor",
+    "build_maintenance_schedule",
     "build_moved_sensor",
     "build_proof_schedule",
     "build_schedule",

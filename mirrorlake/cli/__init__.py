@@ -21,7 +21,7 @@ from rich.markup import escape
 
 from mirrorlake import __version__
 from mirrorlake.cli import show
-from mirrorlake.cli.landing import land
+from mirrorlake.cli.landing import export, land
 from mirrorlake.cli.proof import check, proof
 from mirrorlake.cli.repair import repair
 from mirrorlake.cli.sabotage import sabotage
@@ -267,8 +267,8 @@ def _print_results(results: Sequence[Any]) -> None:
         show.console.print(table)
 
 
-_ALL = (accept, alert, backfill, check, clone, gaps, hold, land, ledger, maintain, proof, publish)
-for _command in (*_ALL, recover, repair, sabotage):
+_ALL = (accept, alert, backfill, check, clone, export, gaps, hold, land, ledger)
+for _command in (*_ALL, maintain, proof, publish, recover, repair, sabotage):
     cli.add_command(_command)
 
 

@@ -57,3 +57,29 @@ def land(
         cells = (f"{one.id:014d}", *(f"{number:,}" for number in numbers))
         table.add_row(escape(one.table), *cells, one.strategy, str(one.seconds))
     show.console.print(table)
+
+
+@click.command()
+@click.argument("table")
+@show.config_option
+@show.json_option
+@click.option("--to", required=True, help="The landing: a folder, gs://… or s3://….")
+@click.option("--endpoint", help="Another address of the bucket's API.")
+@click.option("--gzip", "packed", is_flag=True, help="Compress the files.")
+def export(
+    table: str, config_path: Path, as_json: bool, to: str, endpoint: str | None, packed: bool
+) -> None:
+    """Write TABLE as MySQL has it now into a landing: one snapshot in JSON, its manifest last."""
+    from mirrorlake.export import export_table
+    from mirrorlake.landing.sinks import open_sink
+    from mirrorlake.sync import Engine
+
+    config = load_config(config_path)
+    with Engine(config) as engine:
+        place = open_sink(to, endpoint)
+        done = export_table(engine, config.table(table), place, packed=packed)
+    if as_json:
+        show.print_json(asdict(done))
+        return
+    words = f"{done.rows:,} rows in {done.files} files: snapshot {done.snapshot:014d}"
+    show.console.print(f"{words} in {done.folder}", markup=False)

@@ -102,6 +102,9 @@ class SnapshotConfig(Section):
     always the same one, and the others are counted."""
     retention_days: int | None = Field(default=None, ge=1)
     """How many days, counted back from the newest snapshot's, the table keeps. Without it: all."""
+    keep_landed: Duration | None = None
+    """How long a snapshot's files stay in the landing after it was published; maintenance then
+    removes them, but for the newest snapshot's. Without it, they stay: a landing is only read."""
     strategy: Strategy = "auto"
     """How a snapshot is folded: ``auto`` chooses by statistics one of ``diff`` (only rows that
     differ are written), ``rewrite`` (partitions that changed are written anew) and ``merge``."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, BinaryIO, cast
 
@@ -41,9 +41,13 @@ class GcsStore:
 
     def folders(self, path: str, first: str) -> list[str]:
         prefix = f"{self._key(path)}/"
-        with self._translated(path):
+        with self.translated(path):
             listed = self._bucket().client.list_blobs(
-                self._bucket_name(), prefix=prefix, delimiter="/", start_offset=prefix + first
+                self._bucket_name(),
+                prefix=prefix,
+                delimiter="/",
+                start_offset=prefix + first,
+                retry=_patience(),
             )
             for _ in listed.pages:
                 pass
@@ -52,28 +56,32 @@ class GcsStore:
 
     def files(self, path: str, wanted: Wanted) -> Iterator[Entry]:
         prefix = f"{self._key(path)}/"
-        with self._translated(path):
+        with self.translated(path):
             for blob in self._bucket().client.list_blobs(
-                self._bucket_name(), prefix=prefix, delimiter="/"
+                self._bucket_name(), prefix=prefix, delimiter="/", retry=_patience()
             ):
                 name = str(blob.name).removeprefix(prefix)
                 if name and wanted(name):
                     yield _entry(blob, name)
 
     def entry(self, path: str) -> Entry | None:
-        with self._translated(path):
-            blob = self._bucket().get_blob(self._key(path))
+        with self.translated(path):
+            blob = self._bucket().get_blob(self._key(path), retry=_patience())
         return None if blob is None else _entry(blob, path.rpartition("/")[2])
 
     def open(self, path: str, version: str | None = None) -> BinaryIO:
-        with self._translated(path):
-            blob = self._bucket().get_blob(self._key(path))
+        with self.translated(path):
+            blob = self._bucket().get_blob(self._key(path), retry=_patience())
             if blob is None:
                 raise gone(self.describe(path))
             if version is not None and str(blob.generation) != version:
                 raise changed(self.describe(path))
             # Every later read asks for this generation, or fails.
             return cast(BinaryIO, blob.open("rb", chunk_size=8 * 2**20))
+
+    def blob(self, path: str) -> Any:
+        """The object of a path, whether it is there or not; to write it."""
+        return self._bucket().blob(self._key(path))
 
     def _bucket_name(self) -> str:
         return self.url.removeprefix("gs://").partition("/")[0]
@@ -90,7 +98,7 @@ class GcsStore:
         return client.bucket(self._bucket_name())
 
     @contextmanager
-    def _translated(self, path: str) -> Iterator[None]:
+    def translated(self, path: str) -> Iterator[None]:
         try:
             yield
         except LandingError:
@@ -101,6 +109,11 @@ class GcsStore:
             code = getattr(error, "code", None)
             words = f"{type(error).__name__} {code or ''}".strip()
             raise refused(self.describe(path), words, denied=code in (401, 403)) from error
+
+
+def _patience() -> Any:
+    """How long an answer is asked for again: a sensor's tick has a minute."""
+    return importlib.import_module("google.cloud.storage.retry").DEFAULT_RETRY.with_timeout(20)
 
 
 def gcs_client(endpoint: str | None, project: str | None = None) -> Any:
@@ -154,7 +167,7 @@ class S3Store:
                 yield _s3_entry(found, name)
 
     def entry(self, path: str) -> Entry | None:
-        with self._translated(path):
+        with self.translated(path):
             try:
                 found = self._files().info(self._key(path))
             except FileNotFoundError:
@@ -167,11 +180,20 @@ class S3Store:
             raise gone(self.describe(path))
         if version is not None and found.version != version:
             raise changed(self.describe(path))
-        with self._translated(path):
+        with self.translated(path):
             return cast(BinaryIO, self._files().open(self._key(path), "rb"))
 
+    def create(self, path: str) -> Any:
+        """A stream to write an object by; it is there once the stream is closed."""
+        return self._files().open(self._key(path), "wb", block_size=8 * 2**20)
+
+    def remove(self, path: str) -> None:
+        """Remove an object, if it is there."""
+        with suppress(FileNotFoundError):
+            self._files().rm_file(self._key(path))
+
     def _listed(self, path: str) -> list[dict[str, Any]]:
-        with self._translated(path):
+        with self.translated(path):
             try:
                 return self._files().ls(self._key(path), detail=True, refresh=True)
             except FileNotFoundError:
@@ -190,7 +212,7 @@ class S3Store:
         return files
 
     @contextmanager
-    def _translated(self, path: str) -> Iterator[None]:
+    def translated(self, path: str) -> Iterator[None]:
         try:
             yield
         except FileNotFoundError:

@@ -175,11 +175,9 @@ def _float(column: LandedColumn, value: Value) -> float:
         raise Refused("is a number out of range")
     exact = Fraction(_exact(value))
     if Fraction(wide) != exact:
-        around = (
-            np.nextafter(near, np.float32(-np.inf)),
-            near,
-            np.nextafter(near, np.float32(np.inf)),
-        )
+        with np.errstate(over="ignore"):
+            below, above = (np.nextafter(near, np.float32(end)) for end in (-np.inf, np.inf))
+        around = (below, near, above)
         real = [n for n in around if np.isfinite(n)]
         best = min(real, key=lambda n: (abs(Fraction(float(n)) - exact), _odd(n)))
         near = near if float(best) == float(near) else best

@@ -6,7 +6,9 @@
       {"name": "id", "type": "decimal(20,0)", "nullable": false, "mysql": "bigint unsigned"},
       {"name": "price", "type": "decimal(12,2)"}]}
 
-``type`` is Iceberg's word; ``mysql``, where it is there, narrows the range of whole numbers.
+``type`` is Iceberg's word; ``mysql``, where it is there, narrows the range of whole numbers. A
+column with ``"original": true`` may have its exact text in the record's `ORIGINAL`, beside NULL or
+beside what MySQL prints.
 """
 
 from __future__ import annotations
@@ -32,13 +34,15 @@ _BITS = {"tiny": 8, "small": 16, "medium": 24, "": 32, "big": 64}
 
 @dataclass(frozen=True)
 class LandedColumn:
-    """One column: ``low`` and ``high`` bound whole numbers, both included; None elsewhere."""
+    """One column: ``low`` and ``high`` bound whole numbers, both included; None elsewhere.
+    ``original``: a record may tell the text of a value that has no place in it."""
 
     name: str
     iceberg: str
     nullable: bool = True
     low: int | None = None
     high: int | None = None
+    original: bool = False
 
     @property
     def digits(self) -> tuple[int, int] | None:
@@ -48,8 +52,9 @@ class LandedColumn:
 
     @property
     def has_original(self) -> bool:
-        """Whether a value of it may have no place: a zero date, or one that no calendar has."""
-        return self.iceberg in _TIMES
+        """Whether a value of it may have no place: a zero date, one that no calendar has, or what a
+        record says."""
+        return self.iceberg in _TIMES or self.original
 
 
 @dataclass(frozen=True)
@@ -62,6 +67,11 @@ class LandedSchema:
     @property
     def has_original(self) -> bool:
         return any(column.has_original for column in self.columns)
+
+    @property
+    def tells_originals(self) -> bool:
+        """Whether records may have `ORIGINAL` themselves."""
+        return any(column.original for column in self.columns)
 
     def types(self) -> tuple[tuple[str, str], ...]:
         """(name, Iceberg type) of a frame's columns, the originals last where there are any."""
@@ -86,10 +96,12 @@ def parse_schema(text: bytes, place: str, contract: TableContract) -> LandedSche
             raise refuse(f"has a column, number {number}, that is not known: {error}") from error
     _check_names([column.name for column in columns], refuse)
     never = {name.casefold() for name in contract.excluded}
-    return LandedSchema(
-        tuple(c for c in columns if c.name.casefold() not in never),
-        tuple(c.name for c in columns if c.name.casefold() in never),
-    )
+    kept = tuple(c for c in columns if c.name.casefold() not in never)
+    left_out = [c for c in columns if c.name.casefold() in never]
+    names = [c.name for c in left_out]
+    if any(c.original for c in left_out) and not any(c.original for c in kept):
+        names.append(ORIGINAL)
+    return LandedSchema(kept, tuple(names))
 
 
 @dataclass(frozen=True)
@@ -153,9 +165,10 @@ def _column(told: Mapping[str, Any]) -> LandedColumn:
     elif kind not in _TYPES | _TIMES:
         raise ValueError(f"{kind!r} is no type: int, long, decimal(p,s), string, date, …")
     nullable = told.get("nullable", True)
-    if not isinstance(nullable, bool):
-        raise TypeError("nullable is true or false")
-    return LandedColumn(name, kind, nullable, *_bounds(kind, str(told.get("mysql", ""))))
+    original = told.get("original", False)
+    if not isinstance(nullable, bool) or not isinstance(original, bool):
+        raise TypeError("nullable and original are true or false")
+    return LandedColumn(name, kind, nullable, *_bounds(kind, str(told.get("mysql", ""))), original)
 
 
 def _bounds(kind: str, mysql: str) -> tuple[int | None, int | None]:
@@ -169,11 +182,13 @@ def _bounds(kind: str, mysql: str) -> tuple[int | None, int | None]:
     return max(least, low if low is not None else least), min(most, high or most)
 
 
-def schema_text(columns: Iterable[tuple[str, str, bool, str]]) -> str:
-    """A schema file of (name, Iceberg type, nullable, MySQL's type) of each column."""
+def schema_text(columns: Iterable[tuple[str, str, bool, str, bool]]) -> str:
+    """A schema file of (name, Iceberg type, nullable, MySQL's type, whether it may have originals
+    that records tell) of each column."""
     listed = [
-        {"name": name, "type": kind, "nullable": nullable, "mysql": mysql}
-        for name, kind, nullable, mysql in columns
+        {"name": name, "type": kind, "nullable": nullable or original, "mysql": mysql}
+        | ({"original": True} if original else {})
+        for name, kind, nullable, mysql, original in columns
     ]
     lines = ",\n  ".join(json.dumps(one, ensure_ascii=False) for one in listed)
     return f'{{"version": 1, "columns": [\n  {lines}\n]}}\n'

@@ -29,12 +29,16 @@ class Chunk:
 
 @dataclass(frozen=True)
 class Landed:
-    """What stands of one snapshot in its day's folder; chunks are in the order of their numbers."""
+    """What stands of one snapshot in its day's folder; chunks are in the order of their numbers.
+
+    ``unfinished``: a file of it has a name that says that somebody is writing.
+    """
 
     id: int
     chunks: tuple[Chunk, ...]
     manifest: str | None = None
     marker: bool = False
+    unfinished: bool = False
 
     @property
     def fingerprint(self) -> str:
@@ -100,11 +104,13 @@ def _list_day(
     chunks: dict[int, list[Chunk]] = {}
     manifests: dict[int, str] = {}
     markers: set[int] = set()
+    unfinished: set[int | None] = set()
 
     def wanted(name: str) -> bool:
         found.files += 1
         told = folder.parse_name(day, name)
         if told is None:
+            unfinished.add(folder.parse_unfinished(name))
             if not is_passing(name):
                 found.strange.append(f"{path}/{name}")
             return False
@@ -126,7 +132,11 @@ def _list_day(
     for snapshot, listed in chunks.items():
         ordered = tuple(sorted(listed, key=lambda chunk: (chunk.number, chunk.path)))
         found.new[snapshot] = Landed(
-            snapshot, ordered, manifests.get(snapshot), snapshot in markers
+            snapshot,
+            ordered,
+            manifests.get(snapshot),
+            snapshot in markers,
+            snapshot in unfinished,
         )
 
 
@@ -228,4 +238,5 @@ def is_complete(
         return landed.manifest is not None
     if when == "marker":
         return landed.marker
-    return bool(landed.chunks) and unchanged(landed) >= settle
+    # A writer that died may leave files that never change again.
+    return bool(landed.chunks) and not landed.unfinished and unchanged(landed) >= settle

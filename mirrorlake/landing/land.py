@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from mirrorlake.errors import LandingError
+from mirrorlake.failpoint import failpoint
 from mirrorlake.landing.find import Landed, Manifest, check_chunks, list_day
 from mirrorlake.landing.frame import count_landed, landed_frame, landing_errors
 from mirrorlake.landing.layout import time_of
@@ -117,6 +118,7 @@ def _take(
         FileRecord(file.path, file.bytes, file.version, digest, *counts)
         for file, digest, counts in zip(files, digests, counted, strict=True)
     ]
+    failpoint("land.taken")
     record = ledger.land_snapshot(table, landed.id, number, whole, records)
     logger.info("table %s snapshot %014d: landed, %d files", table, landed.id, len(files))
     return Taken(record, reading, files, tuple(bad))
@@ -243,6 +245,13 @@ def open_taken(place: Place, ledger: Ledger, numbers: Iterable[int]) -> list[Tak
                 next_step="Materialise its raw partition first, or run `mirrorlake land`",
             )
         listed = ledger.landed_files(place.contract.name, number)
+        if len(listed) != record.files:
+            raise LandingError(
+                f"table {place.contract.name}: the files of snapshot {number:014d} left the "
+                "landing: they were kept for its keep_landed",
+                table=place.contract.name,
+                next_step="What it held is in the table's versions; it can't be folded again",
+            )
         files = tuple(LandedFile(file.path, file.bytes, file.version) for file in listed)
         found.append(Taken(record, reading, files))
     return found

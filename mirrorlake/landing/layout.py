@@ -17,6 +17,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import date, datetime
+from functools import lru_cache
 from typing import Final, Literal, TypeAlias, cast
 
 from mirrorlake.config import TableContract
@@ -36,6 +37,9 @@ _NAMED: Final = re.compile(r"(\d{14})(.+)", re.ASCII | re.DOTALL)
 # Names that writers give to what is not done, or not for readers.
 _PASSING: Final = re.compile(
     r"[._].*|.*(\.tmp|\.temp|\.part|\.partial|\.crc|\.filepart|~)", re.DOTALL
+)
+_UNFINISHED: Final = re.compile(
+    r"(\d{14})_.*\.(?:tmp|temp|part|partial|filepart)", re.ASCII | re.DOTALL
 )
 
 
@@ -99,10 +103,16 @@ class TableFolder:
         found = self._parse(name)
         if found is None:
             return None
-        when = time_of(found.snapshot)
+        when = _time_of(found.snapshot)
         fits = when is not None and when.date() == day
         midnight = self.part != "1d" or found.snapshot % 1_000_000 == 0
         return found if fits and midnight else None
+
+    def parse_unfinished(self, name: str) -> int | None:
+        """The snapshot that somebody is still writing, where a name says so: its id, and an ending
+        like ``.tmp`` or ``.part``."""
+        found = _UNFINISHED.fullmatch(name)
+        return int(found[1]) if found else None
 
     def _parse(self, name: str) -> Name | None:
         chunk = _CHUNK.fullmatch(name)
@@ -152,6 +162,10 @@ def time_of(snapshot: int) -> datetime | None:
         return datetime(*parts)  # pyright: ignore[reportArgumentType]  # noqa: DTZ001
     except ValueError:
         return None
+
+
+# A snapshot has many files, which are listed together.
+_time_of = lru_cache(maxsize=1024)(time_of)
 
 
 def id_of(when: datetime) -> int:

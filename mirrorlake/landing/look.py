@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 from mirrorlake.config import Config, SnapshotConfig, TableContract
@@ -29,11 +29,13 @@ MOST_READY: Final = 100
 
 @dataclass(frozen=True)
 class Ready:
-    """A snapshot that is complete and was not published: a run may take it."""
+    """A snapshot that is complete and was not published: a run may take it. ``seen_at`` is when its
+    first file was seen (UTC)."""
 
     id: int
     fingerprint: str
     attempts: int
+    seen_at: datetime
 
 
 @dataclass(frozen=True)
@@ -120,7 +122,7 @@ def look(place: Place, ledger: Ledger, *, whole: bool = False) -> Looked:
     taken = {n: r for n, r in known.items() if r.state in ("landed", "published")}
     since = None if whole else first_day(taken, place.settings.late)
     listing = list_landed(place.store, place.folder, taken, since)
-    ready = [Ready(n, r.fingerprint, r.attempts) for n, r in taken.items() if r.state == "landed"]
+    ready = [_ready(r) for r in taken.values() if r.state == "landed"]
     arriving: list[int] = []
     refused: dict[int, str] = {}
     records = ledger.see_snapshots(table, [seen_of(landed) for landed in listing.new.values()])
@@ -136,7 +138,7 @@ def look(place: Place, ledger: Ledger, *, whole: bool = False) -> Looked:
             ledger.refuse_snapshot(table, number, why)
             refused[number] = why
         else:
-            ready.append(Ready(number, landed.fingerprint, seen.attempts))
+            ready.append(_ready(seen))
     for number, count in listing.known.items():
         if count != taken[number].files:
             refused[number] = (
@@ -145,6 +147,10 @@ def look(place: Place, ledger: Ledger, *, whole: bool = False) -> Looked:
             )
     ordered = tuple(sorted(ready, key=lambda one: one.id))
     return Looked(ordered, tuple(arriving), refused, tuple(listing.strange), listing.files)
+
+
+def _ready(record: SnapshotRecord) -> Ready:
+    return Ready(record.id, record.fingerprint, record.attempts, record.seen_at)
 
 
 def seen_of(landed: Landed) -> SeenSnapshot:

@@ -242,11 +242,12 @@ class _Shape:
         self._reading, self._bad = reading, bad
         self._schema = reading.arrow_schema()
         self._names = [column.name for column in reading.schema.columns]
+        self._told = frozenset(c.name for c in reading.schema.columns if c.original)
         self._places: dict[tuple[str, ...], tuple[list[int], str]] = {}
 
     def batch(self, rows: Sequence[Row]) -> pa.RecordBatch:
         lines: list[int] = []
-        picked: list[Sequence[Any]] = []
+        picked: list[list[Any]] = []
         for line, names, values, reason in rows:
             places, wrong = self._order(tuple(names)) if not reason else ([], reason)
             if wrong:
@@ -254,7 +255,8 @@ class _Shape:
                 continue
             lines.append(line)
             picked.append([values[at] if at >= 0 else None for at in places])
-        return self._convert(lines, picked)
+        told = [row.pop() for row in picked] if self._told else []
+        return self._convert(lines, picked, told)
 
     def _order(self, names: tuple[str, ...]) -> tuple[list[int], str]:
         """Where each column stands among a record's names (-1: nowhere), or what is wrong."""
@@ -272,15 +274,20 @@ class _Shape:
                 return [], f"has the column {_shown(name)} twice"
             at[name] = place
         allowed = {*self._names, *self._reading.schema.left_out}
+        if self._told:
+            allowed.add(ORIGINAL)
         extra = [name for name in names if name not in allowed]
         if extra and self._reading.extra_columns == "refuse":
             return [], f"has the column {_shown(extra[0])}, which its schema has not"
         missing = [name for name in self._names if name not in at]
         if missing and self._reading.missing_columns == "refuse":
             return [], f"lacks the column {missing[0]!r}"
-        return [at.get(name, -1) for name in self._names], ""
+        last = [ORIGINAL] if self._told else []
+        return [at.get(name, -1) for name in (*self._names, *last)], ""
 
-    def _convert(self, lines: Sequence[int], rows: Sequence[Sequence[Any]]) -> pa.RecordBatch:
+    def _convert(
+        self, lines: Sequence[int], rows: Sequence[Sequence[Any]], told: Sequence[Any]
+    ) -> pa.RecordBatch:
         columns = list(zip(*rows, strict=True)) or [()] * len(self._names)
         done = [
             convert(column, values)
@@ -290,16 +297,35 @@ class _Shape:
         for one in done:
             for row, reason in one.refused.items():
                 refused.setdefault(row, reason)
+        originals = {n: one.originals for n, one in zip(self._names, done, strict=True)}
+        for row, entries in enumerate(told):
+            if entries is None:
+                continue
+            why = self._add_originals(originals, row, entries)
+            if why:
+                refused.setdefault(row, why)
         for row in sorted(refused):
             self._bad.add(lines[row], refused[row])
         arrays: list[Any] = [one.values for one in done]
         if self._reading.schema.has_original:
-            told = {n: one.originals for n, one in zip(self._names, done, strict=True)}
-            arrays.append(originals_of(told, len(rows)))
+            arrays.append(originals_of(originals, len(rows)))
         batch = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
         if not refused:
             return batch
         return batch.filter(pa.array([row not in refused for row in range(len(rows))]))
+
+    def _add_originals(self, found: dict[str, dict[int, str]], row: int, entries: Any) -> str:
+        """Take up the originals that a record tells; what is wrong with them, or ''."""
+        listed = cast("list[Any]", entries) if isinstance(entries, list) else [None]
+        for entry in listed:
+            pair = cast("tuple[Any, Any]", entry) if isinstance(entry, tuple) else ("", None)
+            name, text = pair
+            if name in self._reading.schema.left_out:
+                continue
+            if name not in self._told or type(text) is not str or row in found[name]:
+                return f"its {ORIGINAL} is no object of columns that may have originals, and texts"
+            found[name][row] = text
+        return ""
 
 
 def originals_of(told: dict[str, dict[int, str]], rows: int) -> Any:

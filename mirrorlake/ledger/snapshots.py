@@ -178,6 +178,22 @@ class Snapshots:
                 for row in connection.execute(query)
             ]
 
+    def files_by_snapshot(self, table: str) -> dict[int, int]:
+        """How many files each snapshot has, by id; none of those whose files were forgotten."""
+        query = (
+            sa.select(LANDED_FILES.c.id, sa.func.count())
+            .where(LANDED_FILES.c.table_name == table)
+            .group_by(LANDED_FILES.c.id)
+        )
+        with self._database.read() as connection:
+            return {int(row[0]): int(row[1]) for row in connection.execute(query)}
+
+    def forget_files(self, table: str, id: int) -> None:
+        """Write that a snapshot's files left the landing; it stays published."""
+        mine = sa.and_(LANDED_FILES.c.table_name == table, LANDED_FILES.c.id == id)
+        with self._database.begin() as connection:
+            connection.execute(LANDED_FILES.delete().where(mine))
+
     def refuse_snapshot(self, table: str, id: int, error: str) -> None:
         """Write that a snapshot can't be taken as it stands; a published one stays published."""
         mine = sa.and_(_is(table, id), SNAPSHOTS.c.state != "published")
@@ -186,11 +202,12 @@ class Snapshots:
             connection.execute(change.values(state="refused", error=error.replace("\0", "")))
 
     def publish_snapshots(self, table: str, ids: Iterable[int]) -> None:
-        """Write snapshots as published, now."""
+        """Write snapshots as published, now; those that are keep the time of the first."""
         with self._database.begin() as connection:
             now = self._database.now(connection)
             for one in ids:
-                change = SNAPSHOTS.update().where(_is(table, one))
+                mine = sa.and_(_is(table, one), SNAPSHOTS.c.state != "published")
+                change = SNAPSHOTS.update().where(mine)
                 connection.execute(change.values(state="published", published_at=now, error=None))
 
     def ledger_clock(self) -> datetime:

@@ -19,6 +19,31 @@ from mirrorlake.demo.mariadb import MariaDB
 from tests.location.contracts import PASSWORD, USER, write_contracts
 
 ROOT = Path(__file__).parents[2]
+ALONE = "MIRRORLAKE_TEST_ALONE"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "alone: runs in a process, and with a Spark, of its own")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """A test whose run starts Spark here would get the session of another test's lake, and stop
+    it."""
+    if pyfuncitem.get_closest_marker("alone") is None or os.environ.get(ALONE):
+        return None
+    command = [sys.executable, "-m", "pytest", "-q", "-m", "full or not full", pyfuncitem.nodeid]
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
+    ended = subprocess.run(
+        command,
+        cwd=ROOT,
+        env={**environment, ALONE: "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stdout[-6000:]
+    return True
 
 
 @pytest.fixture(scope="session")

@@ -8,6 +8,7 @@ from typing import Any
 
 import dagster as dg
 import pytest
+import sqlalchemy as sa
 
 from assets.keys import asset_key
 from definitions import load_definitions
@@ -22,13 +23,13 @@ SCHEMA = (
 class Feed:
     """A code location with one table that lands."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, fresh_within: str = "1h") -> None:
         self.folder = folder
         (folder / "dagster").mkdir()
         text = {
             "version": 1,
             "sources": {"feed": {"landing": {"url": "landed"}, "databases": {"d": {"tables": {
-                "t": {"mode": "snapshot", "key": ["id"], "snapshot": {"complete": "marker"}}}}}}},
+                "t": {"mode": "snapshot", "key": ["id"], "snapshot": {"complete": "marker", "fresh_within": fresh_within}}}}}}},
         }  # fmt: skip
         path = folder / "mirrorlake.yaml"
         path.write_text(json.dumps(text))
@@ -80,6 +81,7 @@ def feed(tmp_path: Path) -> Feed:
 
 
 @pytest.mark.full
+@pytest.mark.alone
 def test_a_snapshot_that_lands_is_requested_once_and_published(feed: Feed) -> None:
     with dg.DagsterInstance.local_temp(str(feed.folder / "dagster")) as instance:
         feed.land(IDS[1], (1, 2), (3, 3))
@@ -103,7 +105,8 @@ def test_a_snapshot_that_lands_is_requested_once_and_published(feed: Feed) -> No
         assert {k: m["keys missing"].value for k, m in told.items()} == {IDS[0]: 0, IDS[1]: 1}
         assert all(m["in time"].value for m in told.values())
         checks = {e.check_name: e.passed for e in done.get_asset_check_evaluations()}
-        assert checks == {"published": True, "unique_key": True}
+        names = ("published", "unique_key", "fresh", "row_count", "exact_match")
+        assert checks == dict.fromkeys(names, True)
         after = feed.tick(instance, asked.cursor)
         assert not after.run_requests
         assert "Nothing new" in str(after.skip_message)
@@ -124,3 +127,44 @@ def test_a_snapshot_that_is_refused_fails_its_run_and_is_not_asked_again(feed: F
         (failure,) = [e for e in done.all_events if e.is_step_failure]
         assert "lacks a file: there are the numbers 0, 2" in str(failure.step_failure_data)
         assert not feed.tick(instance).run_requests
+
+
+def test_a_snapshot_that_waits_for_too_long_fails_its_check_once(feed: Feed) -> None:
+    with dg.DagsterInstance.local_temp(str(feed.folder / "dagster")) as instance:
+        feed.land(IDS[0], (1, 1))
+        asked = feed.tick(instance)
+        assert not asked.asset_events
+        ledger = load_config(feed.folder / "mirrorlake.yaml").ledger.url
+        engine = sa.create_engine(ledger)
+        with engine.begin() as connection:  # an hour and a half ago
+            early = sa.text(
+                "UPDATE landed_snapshots SET seen_at = datetime(seen_at, '-90 minutes')"
+            )
+            assert connection.execute(early).rowcount == 1
+        late = feed.tick(instance, asked.cursor)
+        (verdict,) = late.asset_events
+        assert (verdict.check_name, verdict.passed) == ("fresh", False)
+        assert verdict.asset_key == asset_key("deduped", feed.contract)
+        assert verdict.metadata["not published"].value == IDS[0]
+        assert verdict.metadata["minutes waited"].value >= 90
+        assert late.run_requests
+        assert not feed.tick(instance, late.cursor).asset_events
+
+
+@pytest.mark.full
+@pytest.mark.alone
+def test_maintenance_tells_what_became_smaller(feed: Feed) -> None:
+    with dg.DagsterInstance.local_temp(str(feed.folder / "dagster")) as instance:
+        for number, snapshot in enumerate(IDS):
+            feed.land(snapshot, *((n, n + (number if n == 3 else 0)) for n in range(9)))
+        instance.add_dynamic_partitions("snapshots/feed.d.t", IDS)
+        assert feed.run(instance, *IDS).success
+        job = feed.definitions.get_implicit_global_asset_job_def()
+        key = dg.AssetKey(["maintenance"])
+        done = job.execute_in_process(instance=instance, asset_selection=[key])
+        assert done.success
+        (event,) = done.get_asset_materialization_events()
+        told = {k: m.value for k, m in event.materialization.metadata.items()}
+        assert (told["delete files before"], told["delete files after"]) == (1, 0)
+        assert told["lake tables"] >= 2
+        assert "| feed_d.t | deduped | " in told["tables"]

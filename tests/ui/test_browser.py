@@ -72,8 +72,8 @@ def test_both_sources_are_in_the_global_lineage(page: Page, keep: Keep) -> None:
         node = page.locator("foreignObject", has_text=group)
         # Zoomed out, a group shows its number alone.
         expect(node).to_contain_text(re.compile(rf"{group}\D*{assets}(\D|$)"))
-    # Three layers of three tables, and a cleanup for each source.
-    expect(page.get_by_text("Materialize all (11)")).to_be_visible()
+    # Three layers of three tables, a cleanup for each source, and the lake's maintenance.
+    expect(page.get_by_text("Materialize all (12)")).to_be_visible()
 
 
 def test_a_tables_checks_show_their_verdicts(page: Page, keep: Keep) -> None:

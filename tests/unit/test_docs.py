@@ -19,6 +19,7 @@ from mirrorlake.backfill import Filled
 from mirrorlake.cli import cli
 from mirrorlake.cli.proof import DIFFERENT, UNDECIDED
 from mirrorlake.demo.sabotage import Sabotaged
+from mirrorlake.export import Exported
 from mirrorlake.first_contract import Written
 from mirrorlake.gaps import Stretch
 from mirrorlake.history import History
@@ -40,6 +41,7 @@ SHAPES = {
     "accept": Accepted,
     "alert": Told,
     "backfill": Filled,
+    "export": Exported,
     "land": Arrived,
     "proof": AgedProof,
     "recover": Recovered,

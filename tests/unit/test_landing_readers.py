@@ -404,12 +404,17 @@ def contract(**more: Any) -> TableContract:
 
 def test_a_schema_is_read_as_it_is_written() -> None:
     text = schema_text(
-        [("id", "decimal(20,0)", False, "bigint unsigned"), ("t", "int", True, "tinyint(4)")]
+        [
+            ("id", "decimal(20,0)", False, "bigint unsigned", False),
+            ("t", "int", True, "tinyint(4)", False),
+            ("e", "string", False, "enum('a')", True),
+        ]
     )
     schema = parse_schema(text.encode(), "x", contract())
     assert schema.columns == (
         LandedColumn("id", "decimal(20,0)", False, 0, 2**64 - 1),
         LandedColumn("t", "int", True, -128, 127),
+        LandedColumn("e", "string", original=True),
     )
 
 

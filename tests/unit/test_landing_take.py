@@ -14,6 +14,7 @@ import pytest
 
 from mirrorlake.config import Config, TableContract, load_config
 from mirrorlake.errors import LandingError
+from mirrorlake.landing.expire import expire_landed
 from mirrorlake.landing.find import list_landed
 from mirrorlake.landing.land import Taken, open_taken, take
 from mirrorlake.landing.layout import id_of
@@ -260,3 +261,29 @@ def test_only_new_days_are_listed(tmp_path: Path) -> None:
     assert (again.ready, again.files) == ((), 16)
     place = landing.place
     assert list_landed(place.store, place.folder, (), date(2026, 1, 5)).files == 8
+
+
+def test_files_leave_the_landing_when_their_time_is_over(tmp_path: Path) -> None:
+    """Not the newest snapshot's, not what somebody else wrote there, and nothing without a word."""
+    landing = Landing(tmp_path, keep_landed="1s")
+    for snapshot in (ONE, TWO, THREE):
+        landing.land(snapshot, "a", "b")
+        landing.take(snapshot)
+    landing.ledger.publish_snapshots("feed.d.t", [ONE, TWO])
+    config = landing.config.landings["feed"]
+    assert expire_landed(landing.place, config, landing.ledger).snapshots == 0
+    time.sleep(1.1)
+    kept = landing.root / f"json/feed/d/t/dq/20260130/{ONE}_1.json"
+    kept.write_text("somebody's")
+    done = expire_landed(landing.place, config, landing.ledger)
+    assert (done.snapshots, done.files, done.bytes, done.kept) == (1, 2, 2, 1)
+    assert [p.name for p in (landing.root / "json/feed/d/t/dq/20260130").iterdir()] == [kept.name]
+    with pytest.raises(LandingError, match="left the landing"):
+        open_taken(landing.place, landing.ledger, [ONE])
+    assert landing.ready() == [THREE]  # the first is not new
+    landing.ledger.publish_snapshots("feed.d.t", [THREE])
+    done = expire_landed(landing.place, config, landing.ledger)
+    assert (done.snapshots, done.kept) == (1, 1)
+    assert expire_landed(landing.place, config, landing.ledger).snapshots == 0
+    for_good = Landing(tmp_path)
+    assert expire_landed(for_good.place, config, for_good.ledger).snapshots == 0
