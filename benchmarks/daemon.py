@@ -70,7 +70,7 @@ def arriving(path: Path, change: Callable[[], int], runs: int) -> Section:
         runs: counted rounds over Connect; without a Connect server there is one.
     """
     found: dict[str, list[Way]] = {}
-    with _connect_server(path) as url:
+    with connect_server(path) as url:
         found["Spark Connect"] = _rounds(path, {"connect": url}, change, runs)
     found["a JVM of its own"] = _rounds(path, {}, change, 1)
     return _section(found)
@@ -199,7 +199,7 @@ def _daemon(home: Path, contract: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _connect_server(path: Path) -> Iterator[str]:
+def connect_server(path: Path) -> Iterator[str]:
     """A Spark Connect server over the contract file's lake, as docs/deploy.md starts one: its
     URL."""
     import pyspark
