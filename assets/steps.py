@@ -48,6 +48,7 @@ def load_table(context: dg.AssetExecutionContext, contract: TableContract) -> Ev
     """
     asked = context.run.tags.get(LOAD_TAG)
     accept = context.run.tags.get(ACCEPT_TAG) == "true"
+    since = datetime.now(UTC)
     with told(context.retry_number):
         engine: Engine = context.resources.engine.engine
         days = [date.fromisoformat(key) for key in context.partition_keys]
@@ -57,9 +58,11 @@ def load_table(context: dg.AssetExecutionContext, contract: TableContract) -> Ev
             raise _refusal(contract, done.refused)
         held = raw_days(engine.lake, engine.ledger, contract)
         newest = raw_tables(engine.lake, engine.ledger, contract)[-1]
+        costs = engine.ledger.costs(contract.name, since)
     metadata = {
         **_load_metadata(done.results),
         "retries": context.retry_number,
+        **_lake_cost(costs, sum(r.bytes for r in done.results)),
         "dagster/row_count": sum(held.values()),
         **_schema_metadata(newest, contract),
     }
@@ -260,11 +263,12 @@ def _load_metadata(done: Sequence[SyncResult]) -> dict[str, Any]:
     }
 
 
-def _lake_cost(costs: Sequence[Cost]) -> dict[str, Any]:
-    """What folds read of the lake and wrote to it; what Spark did not tell is left out."""
-    read = scanned(costs)
+def _lake_cost(costs: Sequence[Cost], loaded: int = 0) -> dict[str, Any]:
+    """What a step read of the lake and wrote to it (``loaded``: by loads); what other processes
+    read for Spark is left out."""
+    read, written = scanned(costs), loaded + sum(c.written for c in costs)
     told = {} if read is None else {"lake MB scanned": round(read / 1e6, 3)}
-    return {"lake MB written": round(sum(c.written for c in costs) / 1e6, 3), **told}
+    return {"lake MB written": round(written / 1e6, 3), **told}
 
 
 def _by_column(done: Sequence[SyncResult]) -> str:
