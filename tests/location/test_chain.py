@@ -149,10 +149,13 @@ def test_the_chain_says_what_it_did(runs: list[dict[str, Any]]) -> None:
     made = runs[0]["made"]
     raw = made["raw/s/shop/orders"][str(TODAY)]
     assert (raw["rows"], raw["window"], raw["columns"]) == (300, "initial", True)
-    assert {"load id", "bytes", "seconds"} <= set(raw)
+    assert {"load id", "bytes", "seconds", "lake MB written", "retries"} <= set(raw)
     assert raw["MB read"] > 0
     assert raw["MB/s"] > 0
-    assert made["deduped/s/shop/orders"][str(TODAY)]["dagster/row_count"] == 300
+    deduped = made["deduped/s/shop/orders"][str(TODAY)]
+    assert deduped["dagster/row_count"] == 300
+    assert deduped["lake MB written"] > 0
+    assert deduped["lake MB scanned"] > 0
     assert made["clean/s/shop/orders"][str(TODAY)]["dagster/row_count"] == 300
 
 
