@@ -42,7 +42,8 @@ def test_syncs_over_connect_are_exact(
         "CREATE TABLE t (id BIGINT PRIMARY KEY, mail VARCHAR(60), name VARCHAR(60), "
         "price DECIMAL(12,2), d DATE, at DATETIME(6) NOT NULL, KEY (at))",
         "INSERT INTO t SELECT seq, CONCAT('m', seq, '@x.org'), CONCAT('name ', seq), seq / 7, "
-        "IF(seq % 9, '2024-01-01', '0000-00-00'), UTC_TIMESTAMP(6) FROM seq_1_to_3000",
+        "IF(seq % 9, '2024-01-01', '0000-00-00'), UTC_TIMESTAMP(6) - INTERVAL 3 HOUR "
+        "FROM seq_1_to_3000",
     )
     databases = {database: {"tables": {"t": CONTRACT}}}
     verify = {"defaults": {"verify": True}}
