@@ -227,6 +227,9 @@ class Histories(RuleBasedStateMachine):
     @precondition(lambda self: self.world.crash_folds and self.loads and not self.is_new_version)
     @rule(point=st.sampled_from(IN_THE_FOLD))
     def crash_while_folding(self, point: str) -> None:
+        # Something must be there to be folded, else no point is passed.
+        self.insert()
+        self.load()
         order = Order(self.config, self.contract.name, "fold", (), point)
         run = self.world.runner.run(order)
         assert run.code in (0, -signal.SIGKILL), run.error
