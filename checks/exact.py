@@ -10,8 +10,12 @@ from typing import Any
 import dagster as dg
 
 from mirrorlake.config import TableContract
+from mirrorlake.observe import deduped_table
+from mirrorlake.proof.coverage import round_of
 from mirrorlake.proof.differences import Difference, Field, Teller
 from mirrorlake.proof.keep import prove_table, teller_of
+from mirrorlake.proof.order import Span
+from mirrorlake.proof.ranges import EVERYWHERE
 from mirrorlake.proof.report import Ask, Report
 from mirrorlake.proof.stale import aged_proofs
 from mirrorlake.proof.target import Proving
@@ -20,6 +24,7 @@ from mirrorlake.sync import Engine
 
 _SHOWN = 50
 """How many differences a verdict lists."""
+EXACT, PROVED = "exact_match", "proved of this round (%)"
 _COLUMNS = ("kind", "key", "column", "MySQL", "lake")
 
 Told = tuple[bool, Mapping[str, Any], str | None, dg.AssetCheckSeverity]
@@ -37,6 +42,7 @@ def judge_exact(engine: Engine, contract: TableContract) -> Told:
     proving = Proving(engine.config, engine.lake, engine.ledger, engine.spark)
     report, evidence = prove_table(proving, contract, Ask("next"))
     metadata = _metadata(report, teller_of(engine.config, contract), str(evidence))
+    metadata |= _coverage(engine, contract)
     stale = [p.stale for p in aged_proofs(engine.ledger, contract.name) if p.stale is not None]
     if stale:
         metadata["stale proofs"] = f"{len(stale)} ranges were proved before this: {stale[0]}"
@@ -80,17 +86,37 @@ def _metadata(report: Report, teller: Teller, evidence: str) -> dict[str, Any]:
         "bytes from MySQL": report.bytes,
         "seconds": report.seconds,
         "code": report.code,
-        "evidence": evidence,
+        "evidence": dg.MetadataValue.path(evidence),
     }
     if report.differences:
         told["first differences"] = _table(report.differences, teller)
     return told
 
 
+def _coverage(engine: Engine, contract: TableContract) -> dict[str, Any]:
+    """How much of the table this round of chunks has proved."""
+    found = round_of(engine.ledger.proofs(contract.name))
+    snapshot = deduped_table(engine.lake, contract).current_snapshot()
+    if found is None or snapshot is None or snapshot.summary is None:
+        return {}
+    rows = int(snapshot.summary["total-records"] or 0)
+    return {
+        PROVED: found.percent(rows),
+        "chunks of this round": found.chunks,
+        "this round began": f"{found.since:%Y-%m-%d %H:%M} UTC",
+    }
+
+
+def plotted_of(metadata: Mapping[str, Any]) -> dict[str, float]:
+    """What is drawn over time: how much was compared, in what time, and how far the round is."""
+    names = ("rows in MySQL", "seconds", "bytes from MySQL", PROVED)
+    return {f"{EXACT}: {name}": metadata[name] for name in names if name in metadata}
+
+
 def _command(contract: TableContract, report: Report) -> str:
     """What a person runs to repair these rows."""
     keys = report.ask.keys
-    if report.ranges[0].range is None or (keys.lo is None and keys.hi is None):
+    if isinstance(keys, Span) or report.ranges[0].range is None or keys == EVERYWHERE:
         return f"mirrorlake repair {contract.name}"
     low = "" if keys.lo is None else str(keys.lo)
     high = "" if keys.hi is None else str(keys.hi - 1)
@@ -105,7 +131,7 @@ def _repaired(done: Repaired) -> dict[str, Any]:
         "keys gone": done.gone,
         "loads of the repair": ", ".join(done.loads) or "none",
         "repair": done.repair_id or "none",
-        "evidence after it": str(done.evidence[-1]),
+        "evidence after it": dg.MetadataValue.path(str(done.evidence[-1])),
     }
 
 

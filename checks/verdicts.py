@@ -55,13 +55,14 @@ class Partition:
 @dataclass(frozen=True)
 class Verdict:
     """What one check found; ``words`` say what is wrong, without any row's values. ``partitions``:
-    of the days that are told one by one."""
+    of the days that are told one by one. ``plotted``: numbers that Dagster draws over time."""
 
     passed: bool
     metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
     words: str | None = None
     severity: dg.AssetCheckSeverity = dg.AssetCheckSeverity.ERROR
     partitions: Mapping[str, Partition] = field(default_factory=dict[str, Partition])
+    plotted: Mapping[str, float] = field(default_factory=dict[str, float])
 
 
 @dataclass(frozen=True)
@@ -118,6 +119,7 @@ def judge(
             failed = failed or error
             continue
         _tell_days(context, key, name, verdict)
+        _tell_numbers(context, key, name, verdict)
         yield dg.AssetCheckResult(
             asset_key=key,
             check_name=name,
@@ -146,6 +148,17 @@ def _tell_days(
             partition=day,
         )
         context.op_execution_context.log_event(event)
+
+
+def _tell_numbers(
+    context: dg.AssetCheckExecutionContext, key: dg.AssetKey, name: str, verdict: Verdict
+) -> None:
+    """Observe the asset: Dagster plots the numbers of observations, and none of a check's."""
+    if verdict.plotted:
+        metadata = {k: dg.MetadataValue.float(float(v)) for k, v in verdict.plotted.items()}
+        context.op_execution_context.log_event(
+            dg.AssetObservation(key, description=f"What {name} compared", metadata=metadata)
+        )
 
 
 def judge_gaps(look: Look) -> Verdict:
@@ -356,9 +369,10 @@ def _snapshot(table: Table) -> int | None:
 
 
 def _judge_exact(look: Look) -> Verdict:
-    from checks.exact import judge_exact
+    from checks.exact import judge_exact, plotted_of
 
-    return Verdict(*judge_exact(look.engine, look.contract))
+    passed, metadata, words, severity = judge_exact(look.engine, look.contract)
+    return Verdict(passed, metadata, words, severity, plotted=plotted_of(metadata))
 
 
 _JUDGES = {

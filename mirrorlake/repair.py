@@ -24,6 +24,7 @@ from mirrorlake.ledger import Repair
 from mirrorlake.mend import Mended, fold_anew, mend_copy, mend_days, mend_keys
 from mirrorlake.proof.differences import Differing
 from mirrorlake.proof.keep import prove_table
+from mirrorlake.proof.order import Span
 from mirrorlake.proof.ranges import Range, Tally
 from mirrorlake.proof.report import Ask, RangeProof, Report, digest_text
 from mirrorlake.proof.target import Proving
@@ -229,7 +230,10 @@ def again_of(report: Report) -> Ask:
     ranges = [r for r in open_ if r is not None]
     if not ranges:
         return Ask() if report.ask.kind == "next" else report.ask
-    return Ask("keys", keys=Range(ranges[0].lo, ranges[-1].hi))
+    first, last = ranges[0], ranges[-1]
+    if isinstance(first, Span) or isinstance(last, Span):
+        return Ask("keys", keys=first)  # a span is a check's only range
+    return Ask("keys", keys=Range(first.lo, last.hi))
 
 
 def _named(report: Report) -> set[str]:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import sqlalchemy as sa
 
-LEDGER_VERSION = 4
+LEDGER_VERSION = 5
 
 
 def _to_2(connection: sa.Connection) -> None:
@@ -32,7 +32,20 @@ def _to_4(connection: sa.Connection) -> None:
         connection.execute(sa.text(f"CREATE INDEX {name} ON loads (table_name, seq)"))
 
 
-_STEPS: dict[int, Callable[[sa.Connection], None]] = {2: _to_2, 3: _to_3, 4: _to_4}
+def _to_5(connection: sa.Connection) -> None:
+    """Ranges of keys that are no integers, however long: SQLite's texts have no length anyway."""
+    column = {"postgresql": "ALTER COLUMN {0} TYPE TEXT", "mysql": "MODIFY COLUMN {0} TEXT"}
+    change = column.get(
+        "mysql" if connection.dialect.name == "mariadb" else connection.dialect.name
+    )
+    if change is None:
+        return
+    for table, names in (("proofs", ("lo", "hi")), ("proof_offsets", ("next_lo",))):
+        for name in names:
+            connection.execute(sa.text(f"ALTER TABLE {table} {change.format(name)}"))
+
+
+_STEPS: dict[int, Callable[[sa.Connection], None]] = {2: _to_2, 3: _to_3, 4: _to_4, 5: _to_5}
 
 
 def migrate(connection: sa.Connection, found: int) -> None:

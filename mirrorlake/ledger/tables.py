@@ -146,8 +146,8 @@ PROOFS = sa.Table(
     sa.Column("check_id", sa.String(36), nullable=False, index=True),
     sa.Column("table_name", sa.String(255), nullable=False, index=True),
     sa.Column("asked", sa.String(64), nullable=False),
-    sa.Column("lo", sa.String(64)),
-    sa.Column("hi", sa.String(64)),
+    sa.Column("lo", sa.Text),
+    sa.Column("hi", sa.Text),
     sa.Column("verdict", sa.String(16), nullable=False),
     sa.Column("source_rows", sa.BigInteger, nullable=False),
     sa.Column("lake_rows", sa.BigInteger, nullable=False),
@@ -191,7 +191,7 @@ PROOF_OFFSETS = sa.Table(
     "proof_offsets",
     METADATA,
     sa.Column("table_name", sa.String(255), primary_key=True),
-    sa.Column("next_lo", sa.String(64)),
+    sa.Column("next_lo", sa.Text),
 )
 SNAPSHOTS = sa.Table(
     "landed_snapshots",

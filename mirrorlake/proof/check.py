@@ -6,9 +6,11 @@ group's rows; where those differ, the rows themselves, asked for again until the
 
 from __future__ import annotations
 
+import json
 import time
 from collections import Counter
 from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -19,6 +21,7 @@ from mirrorlake.config import TableContract
 from mirrorlake.errors import ConfigError
 from mirrorlake.mysql.connect import session
 from mirrorlake.mysql.introspect import Column
+from mirrorlake.mysql.limits import reading
 from mirrorlake.proof.compare import (
     Cut,
     Digests,
@@ -29,19 +32,40 @@ from mirrorlake.proof.compare import (
     read_source,
 )
 from mirrorlake.proof.judge import CHANGING, Judged, judge
+from mirrorlake.proof.local import digest_locally
 from mirrorlake.proof.mirror import LakeSide
-from mirrorlake.proof.ranges import Range, ordered_column, plan_grid
+from mirrorlake.proof.order import (
+    Cells,
+    Part,
+    Span,
+    after_condition,
+    bound_of,
+    bound_text,
+    ordered_parts,
+    span_conditions,
+)
+from mirrorlake.proof.ranges import (
+    INTEGERS,
+    Range,
+    Tally,
+    bucket_count,
+    ordered_column,
+    plan_grid,
+    total,
+)
 from mirrorlake.proof.report import Ask, RangeProof, Report, Verdict
 from mirrorlake.proof.scope import Scope, both, day_condition, settled_scope
-from mirrorlake.proof.source import Asked, Key, SourceSide, read_bounds
+from mirrorlake.proof.source import Asked, Key, SourceSide, read_bounds, read_sizes
 from mirrorlake.proof.target import Proving, Target, read_mirror, resolve_target
 from mirrorlake.spark import spark_errors
 
 MOST = 1_000
 """Rows that differ are looked at one by one up to this number."""
 TOGETHER = 500
-CHUNK_ROWS = 200_000
-"""About so many rows are the next chunk of a table."""
+CHUNK_ROWS = 100_000
+"""So many of MySQL's rows are the next chunk of a table."""
+SMALL_BYTES, SMALL_ROW = 64 * 1024**2, 400
+"""Tables of so many bytes, or of so many a row, are read without Spark (it holds less at once)."""
 
 
 @dataclass(frozen=True)
@@ -75,12 +99,11 @@ def check_table(proving: Proving, contract: TableContract, ask: Ask, most: int =
             ask = next_chunk(proving, connection, target)
         sides = _sides(target, ask)
         cut = _plan(connection, sides, ask)
-        digests = read_source(connection, target, sides.source, cut)
+        digests = _read_both(proving, connection, sides, ask, cut)
         with spark_errors(contract.name):
-            spark = proving.spark.get()
-            digests.lake = read_lake(spark, sides.lake, cut, digests.newer)
             judged, unlooked = Judged(), 0
             if digests.differing:
+                spark = proving.spark.get()
                 judged, unlooked = _look(connection, spark, proving, sides, ask, cut, digests, most)
         sent = asked.bytes
     ranges = proofs(target, cut, digests)
@@ -134,6 +157,8 @@ def _conditions(target: Target, ask: Ask) -> tuple[str, str]:
         return ask.where, ask.where
     if ask.keys == Range():
         return "", ""
+    if isinstance(ask.keys, Span):
+        return span_conditions(parts_of(target), ask.keys)
     column = _ordered(target)
     if column is None:
         raise ConfigError(
@@ -148,41 +173,129 @@ def _conditions(target: Target, ask: Ask) -> tuple[str, str]:
 def _ordered(target: Target) -> Column | None:
     """The column whose ranges cut the table; never one whose values are not to be told."""
     column = ordered_column(target.key)
-    rule = target.contract.column_rule(column.name) if column else None
-    return None if rule is not None and rule.pii is not None else column
+    return None if column is None or _is_hidden(target, column) else column
 
 
 def next_chunk(proving: Proving, connection: Connection[Any], target: Target) -> Ask:
-    """The next range of keys of a table, about ``CHUNK_ROWS`` of them, from the ledger's offset.
+    """The next range of keys of a table, ``CHUNK_ROWS`` of MySQL's rows, from the ledger's offset.
 
-    The last one of a table is open above, the first one below. A table without ordered keys is one
-    chunk: any part of it would cost MySQL as much as the whole.
+    The last one of a table is open above, the first one below. A table whose key both sides do not
+    order alike is one chunk: any part of it would cost MySQL as much as the whole.
     """
-    column = _ordered(target)
-    rows = target.table.estimated_rows
-    side = _sides(target, Ask()).source
-    bounds = None if column is None else read_bounds(connection, side, column, "")
-    if bounds is None or rows <= CHUNK_ROWS:
+    parts = parts_of(target)
+    if not parts:
         return Ask("next")
-    low, high = bounds
     offset = proving.ledger.proof_offset(target.name)
-    # The key column may be another one than it was.
-    known = offset is not None and offset.lstrip("-").isdigit() and low < int(offset) <= high
-    first = int(str(offset)) if known else None
-    width = max(1, (high + 1 - low) * CHUNK_ROWS // rows)
-    end = (low if first is None else first) + width
-    return Ask("next", keys=Range(first, end if end <= high else None))
+    alone = _is_one_integer(target)
+    # The key may be another one than it was.
+    first = bound_of(json.dumps([offset]) if alone else offset, parts)
+    beyond, _ = span_conditions(parts, Span(first))
+    end = _read_bound(connection, target, parts, beyond, CHUNK_ROWS)
+    if end is not None and end == first:
+        # More rows than a chunk's have these leading cells: they are one.
+        end = _read_bound(connection, target, parts, after_condition(parts, end), 0)
+    if alone:
+        return Ask("next", keys=Range(*(int(b[0]) if b else None for b in (first, end))))
+    return Ask("next", keys=Span(first, end) if first or end else Range())
+
+
+def _read_bound(
+    connection: Connection[Any], target: Target, parts: Sequence[Part], beyond: str, row: int
+) -> Cells | None:
+    """The leading cells of the key that comes after so many rows of a condition, as the server
+    orders them; None past the last."""
+    side = _sides(target, Ask()).source
+    order, forms = [part.source for part in parts], [part.form for part in parts]
+    with reading(target.source):
+        found = side.read_keys(connection, side.key_at_sql(order, forms, beyond, row))
+    return bound_of(bound_text(found[0]), parts) if found else None
+
+
+def parts_of(target: Target) -> tuple[Part, ...]:
+    """The leading columns of the table's key, in the order of its index, that both sides order
+    alike; never one whose values are not to be told."""
+    names = [column.name.casefold() for column in target.key]
+    forms = {cell.name: cell for cell in target.rows.cells}
+    unique = [i for i in target.table.indexes if i.unique]
+    for index in unique:
+        if sorted(map(str.casefold, index.columns)) == sorted(names):
+            names = [name.casefold() for name in index.columns]
+    by_name = {column.name.casefold(): column for column in target.key}
+    key = [by_name[name] for name in names]
+    hidden = [c.name for c in key if _is_hidden(target, c)]
+    return ordered_parts(key, [forms[c.name] for c in key], hidden)
+
+
+def _is_hidden(target: Target, column: Column) -> bool:
+    rule = target.contract.column_rule(column.name)
+    return rule is not None and rule.pii is not None
+
+
+def _is_one_integer(target: Target) -> bool:
+    return len(target.key) == 1 and target.key[0].data_type in INTEGERS
 
 
 def _plan(connection: Connection[Any], sides: _Sides, ask: Ask) -> Cut:
     target = sides.target
+    rows = target.table.estimated_rows
+    if ask.kind == "next":
+        rows = min(rows, CHUNK_ROWS)
+    if isinstance(ask.keys, Span):
+        within, _ = span_conditions(parts_of(target), ask.keys)
+        return Cut(None, bucket_count(rows), ask.keys, within, rows)
     column = _ordered(target)
     if column is None:
-        return cut_for(target, None)
+        return replace(cut_for(target, None), rows=rows)
     bounds = read_bounds(connection, sides.source, column, ask.keys.source(column))
     low = ask.keys.lo or 0
     low, high = bounds or (low, low)
-    return cut_for(target, plan_grid(column, ask.keys, low, high, target.table.estimated_rows))
+    return Cut(plan_grid(column, ask.keys, low, high, rows), rows=rows)
+
+
+def _is_small(connection: Connection[Any], target: Target, ask: Ask) -> bool:
+    """Whether what is asked for surely has room in memory here: a table may be one range, however
+    large, and so may a value."""
+    if ask.kind != "next":
+        return False
+    if ask.keys == Range() and target.table.estimated_rows > 2 * CHUNK_ROWS:
+        return False
+    whole, row = read_sizes(connection, target.table)
+    return whole <= SMALL_BYTES or row <= SMALL_ROW
+
+
+def _read_both(
+    proving: Proving, connection: Connection[Any], sides: _Sides, ask: Ask, cut: Cut
+) -> Digests:
+    """The groups of both sides; the lake digests beside MySQL, as soon as MySQL has told the keys
+    that it must leave out."""
+    target, told = sides.target, Future[list[Key]]()
+    local = _is_small(connection, target, ask)
+
+    def read_beside() -> dict[int, Tally] | Tally:
+        if local:
+            parts = parts_of(target)
+            found = digest_locally(proving.lake, target, parts, ask.keys, told.result())
+            if found is not None:
+                return found
+        with spark_errors(target.name):
+            return read_lake(proving.spark.get(), sides.lake, cut, told.result())
+
+    with ThreadPoolExecutor(1) as beside:
+        lake = beside.submit(read_beside)
+        try:
+            digests = read_source(connection, target, sides.source, cut, told.set_result)
+        finally:
+            # Whatever went wrong: nobody waits for keys that will not be told.
+            told.cancel()
+        found = lake.result()
+    if not isinstance(found, Tally):
+        digests.lake = found
+    elif found == total(digests.source):
+        digests.source, digests.lake = {0: found}, {0: found}
+    else:
+        with spark_errors(target.name):
+            digests.lake = read_lake(proving.spark.get(), sides.lake, cut, digests.newer)
+    return digests
 
 
 def _look(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pymysql.connections import Connection
@@ -15,6 +15,7 @@ from mirrorlake.errors import ProofError
 from mirrorlake.mysql.connect import session
 from mirrorlake.mysql.limits import reading
 from mirrorlake.proof.mirror import LakeSide, key_view
+from mirrorlake.proof.order import Span
 from mirrorlake.proof.ranges import (
     Grid,
     Range,
@@ -40,10 +41,15 @@ MOST_ROWS = 400_000
 
 @dataclass(frozen=True)
 class Cut:
-    """How the rows are cut: by a grid over the key, or into ``buckets``."""
+    """How the rows are cut: by a grid over the key, or into ``buckets``; these of a span of keys
+    alone, where there is one (``within``: MySQL's condition of it). ``rows``: about how many they
+    are; 0 for as many as the table has."""
 
     grid: Grid | None
     buckets: int = 1
+    span: Span | None = None
+    within: str = ""
+    rows: int = 0
 
     def source(self, side: SourceSide) -> str:
         return self.grid.source if self.grid else side.bucket(self.buckets)
@@ -66,15 +72,28 @@ class Digests:
         return differing(self.source, self.lake)
 
 
-def read_source(connection: Connection[Any], target: Target, side: SourceSide, cut: Cut) -> Digests:
+def read_source(
+    connection: Connection[Any],
+    target: Target,
+    side: SourceSide,
+    cut: Cut,
+    tell: Callable[[list[Key]], None] | None = None,
+) -> Digests:
     """MySQL's groups: statements are shared out among the connections that the source allows.
+
+    Args:
+        tell: is told all keys that MySQL has moved past the bound as soon as they are known, while
+            digests are still made; at most once.
 
     Raises:
         SourceError: a statement failed.
         ProofError: too many rows wait.
     """
-    spans = list(_spans(cut, target.table.estimated_rows))
-    shared = _Shared(target, side, cut, spans)
+    spans = list(_spans(cut, target))
+    moves = bool(target.scope.newer and target.key)
+    if tell is not None and not moves:
+        tell([])
+    shared = _Shared(target, side, cut, spans, tell if moves else None)
     helpers = min(target.source.connections, len(spans), 2) - 1
     threads = [threading.Thread(target=shared.work_beside, daemon=True) for _ in range(helpers)]
     for thread in threads:
@@ -93,9 +112,16 @@ def read_source(connection: Connection[Any], target: Target, side: SourceSide, c
 class _Shared:
     """Spans of groups that several connections read; the first failure ends all."""
 
-    def __init__(self, target: Target, side: SourceSide, cut: Cut, spans: Sequence[range]) -> None:
+    def __init__(
+        self,
+        target: Target,
+        side: SourceSide,
+        cut: Cut,
+        spans: Sequence[range],
+        tell: Callable[[list[Key]], None] | None,
+    ) -> None:
         self._target, self._side, self._cut = target, side, cut
-        self._left = deque(spans)
+        self._left, self._untold, self._tell = deque(spans), len(spans), tell
         self._lock = threading.Lock()
         self.found = Digests()
         self.failed: list[BaseException] = []
@@ -119,37 +145,43 @@ class _Shared:
             except IndexError:
                 return
             try:
-                self._add(*_read_span(connection, self._target, self._side, self._cut, groups))
+                self._add(self._read(connection, groups))
             except BaseException as error:
                 self.failed.append(error)
                 raise
 
-    def _add(self, tallies: Tallies, newer: Sequence[Key]) -> None:
+    def _read(self, connection: Connection[Any], groups: range) -> Tallies:
+        target, side = self._target, self._side
+        within = _within_source(self._cut, groups)
+        with reading(target.source), one_state(connection):
+            newer: list[Key] = []
+            if target.scope.newer and target.key:
+                newer = side.read_keys(connection, side.keys_sql(target.scope.newer, within))
+            self._add_newer(newer)
+            return side.read_groups(connection, side.groups_sql(self._cut.source(side), within))
+
+    def _add_newer(self, newer: Sequence[Key]) -> None:
         with self._lock:
-            self.found.source.update(tallies)
             self.found.newer += newer
             if len(self.found.newer) > MOST_WAITING:
                 raise _too_far_behind(self._target)
+            self._untold -= 1
+            last = self._untold == 0
+        if last and self._tell is not None:
+            self._tell(list(self.found.newer))
+
+    def _add(self, tallies: Tallies) -> None:
+        with self._lock:
+            self.found.source.update(tallies)
 
 
-def _spans(cut: Cut, rows: int) -> Iterable[range]:
+def _spans(cut: Cut, target: Target) -> Iterable[range]:
+    rows = cut.rows or target.table.estimated_rows
     return cut.grid.queries(rows) if cut.grid else [range(cut.buckets)]
 
 
-def _read_span(
-    connection: Connection[Any], target: Target, side: SourceSide, cut: Cut, groups: range
-) -> tuple[dict[int, Tally], list[Key]]:
-    within = _within_source(cut, groups)
-    with reading(target.source), one_state(connection):
-        newer: list[Key] = []
-        if target.scope.newer and target.key:
-            newer = side.read_keys(connection, side.keys_sql(target.scope.newer, within))
-        statement = side.groups_sql(cut.source(side), within)
-        return side.read_groups(connection, statement), newer
-
-
 def _within_source(cut: Cut, groups: range) -> str:
-    return cut.grid.span_of(groups).source(cut.grid.column) if cut.grid else ""
+    return cut.grid.span_of(groups).source(cut.grid.column) if cut.grid else cut.within
 
 
 def _too_far_behind(target: Target) -> ProofError:
@@ -180,9 +212,9 @@ def proofs(target: Target, cut: Cut, digests: Digests) -> tuple[RangeProof, ...]
     differing_groups = set(digests.differing)
     if cut.grid is None:
         verdict = "undecided" if differing_groups else "equal"
-        return (RangeProof(None, total(digests.source), total(digests.lake), verdict),)
+        return (RangeProof(cut.span, total(digests.source), total(digests.lake), verdict),)
     found: list[RangeProof] = []
-    spans = list(cut.grid.queries(target.table.estimated_rows))
+    spans = list(_spans(cut, target))
     for number, span in enumerate(spans):
         low = -1 if number == 0 else span[0]
         high = cut.grid.count if number == len(spans) - 1 else span[-1]
@@ -258,7 +290,7 @@ def _cut_again(cut: Cut, digests: Digests, group: int) -> Cut | None:
         return None
     if cut.grid is None:
         buckets = bucket_count(max(total(digests.source).rows, total(digests.lake).rows))
-        return Cut(None, buckets) if buckets > cut.buckets else None
+        return replace(cut, buckets=buckets) if buckets > cut.buckets else None
     keys = cut.grid.range_of(group)
     if keys.lo is None or keys.hi is None or keys.hi - keys.lo < 2:
         return None

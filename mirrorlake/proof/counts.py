@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
-from decimal import Decimal
+from datetime import date
 from typing import Any
 
 import pyarrow as pa
@@ -27,6 +26,7 @@ from mirrorlake.mysql.introspect import Column
 from mirrorlake.mysql.limits import reading
 from mirrorlake.proof.compare import leaving_out
 from mirrorlake.proof.forms import DELETED_AT
+from mirrorlake.proof.local import settled
 from mirrorlake.proof.mirror import LakeSide
 from mirrorlake.proof.ranges import INTEGERS
 from mirrorlake.proof.report import Verdict
@@ -187,7 +187,7 @@ def _count_lake(proving: Proving, target: Target, without: tuple[int, ...]) -> d
     for batch in read_batches(proving.lake, table, columns):
         rows = pa.Table.from_batches([batch])
         if scope.cursor:
-            rows = rows.filter(_settled(target, rows.column(scope.cursor)))
+            rows = rows.filter(settled(target, rows.column(scope.cursor)))
         if flag:
             rows = rows.filter(pc.is_null(rows.column(flag)))
         if key:
@@ -200,27 +200,6 @@ def _count_lake(proving: Proving, target: Target, without: tuple[int, ...]) -> d
             told: date | None = one["values"]
             counts[NO_DAY if told is None else told.isoformat()] += int(one["counts"])
     return {told: rows for told, rows in counts.items() if rows}
-
-
-def _settled(target: Target, cells: Any) -> Any:
-    """Which rows are old enough: as the scope's own condition says in SQL."""
-    scope = target.scope
-    below = pc.less(cells, _scalar(scope.below, cells.type))
-    if not scope.first:
-        # A cursor without a place in its type is a zero date, the oldest there is.
-        return pc.or_kleene(below, pc.is_null(cells))
-    return pc.and_kleene(below, pc.greater_equal(cells, _scalar(scope.first, cells.type)))
-
-
-def _scalar(text: str, kind: Any) -> Any:
-    """A bound as the cursor's own type."""
-    if pa.types.is_timestamp(kind):
-        at = datetime.fromisoformat(text.strip("'"))
-        return pa.scalar(at.replace(tzinfo=UTC) if kind.tz else at, kind)
-    if pa.types.is_date(kind):
-        return pa.scalar(date.fromisoformat(text.strip("'")), kind)
-    # Wide enough for every integer there is.
-    return pa.scalar(Decimal(text), pa.decimal128(38, 0))
 
 
 def _count_without(proving: Proving, target: Target, newer: list[Key]) -> dict[str, int]:

@@ -16,7 +16,7 @@ Source: MySQL 8.0 manual, 12.8 "String Functions"; Spark SQL's function referenc
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mirrorlake.errors import TypeRefused
 from mirrorlake.lake.catalog import as_sql_identifier
@@ -57,6 +57,7 @@ class Form:
         source_shown, lake_shown: SQL of the value as people read it, NULL for NULL.
         original: whether the lake may hold an original text beside it.
         text: whether the value is shown between quotes.
+        digested: whether the form is the MD5 of the value.
     """
 
     name: str
@@ -67,6 +68,7 @@ class Form:
     lake_shown: str
     original: bool = False
     text: bool = False
+    digested: bool = False
 
 
 def form_of(column: Column, originals: bool, short: int = SHORT) -> Form:
@@ -158,6 +160,7 @@ def _binary(column: Column, short: int) -> Form:
         f"IF({name} IS NULL,'{NULL}',MD5({stored}))",
         f"coalesce(md5({lake}),'{NULL}')",
         *shown,
+        digested=True,
     )
 
 
@@ -213,6 +216,7 @@ def _with_original(form: Form, kept: str, value: str, wrong: str, right: str) ->
         f"CASE WHEN {kept} IS NULL THEN {form.lake_shown} WHEN {wrong} THEN {both} ELSE {kept} END",
         original=True,
         text=form.text,
+        digested=form.digested,
     )
 
 
@@ -258,6 +262,7 @@ def _digested(column: Column, stored: str, lake: str) -> Form:
         f"coalesce(md5(CAST({lake} AS BINARY)),'{NULL}')",
         *_shown(stored, lake),
         text=True,
+        digested=True,
     )
 
 
@@ -288,10 +293,8 @@ def _unplaced(column: Column, form: Form, originals: bool, *, checked: bool, lon
         error = f"{kept} = '0' AND octet_length({lake}) = 0"
         wrong = f"NOT coalesce({error}, false) AND ({wrong})"
         right = f"CASE WHEN {error} THEN 'E' ELSE {right} END"
-    if not originals:
-        return Form(form.name, form.iceberg, source, form.lake, shown, form.lake_shown, text=True)
-    told = Form(form.name, form.iceberg, source, form.lake, shown, form.lake_shown, text=True)
-    return _with_original(told, kept, lake, wrong, right)
+    told = replace(form, source=source, source_shown=shown)
+    return _with_original(told, kept, lake, wrong, right) if originals else told
 
 
 def _lost(name: str, charset: str) -> str:

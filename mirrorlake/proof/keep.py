@@ -51,7 +51,7 @@ def prove_table(
         encoding="utf-8",
     )
     keys = report.ask.keys
-    offset = (None if keys.hi is None else str(keys.hi),) if ask.kind == "next" else None
+    offset = (keys.bounds[1],) if ask.kind == "next" else None
     proving.ledger.record_proofs(_proofs(report, check_id, path), offset)
     return report, path
 
@@ -128,8 +128,8 @@ def _proofs(report: Report, check_id: str, path: Path) -> Sequence[Proof]:
             check_id=check_id,
             table=report.table,
             asked=report.ask.kind,
-            lo=_bound(one.range.lo if one.range else None),
-            hi=_bound(one.range.hi if one.range else None),
+            lo=one.range.bounds[0] if one.range else None,
+            hi=one.range.bounds[1] if one.range else None,
             verdict=one.verdict,
             source_rows=one.source.rows,
             lake_rows=one.lake.rows,
@@ -150,10 +150,6 @@ def _proofs(report: Report, check_id: str, path: Path) -> Sequence[Proof]:
         )
         for one in report.ranges
     ]
-
-
-def _bound(bound: int | None) -> str | None:
-    return None if bound is None else str(bound)
 
 
 def _make_writable(folder: Path) -> None:

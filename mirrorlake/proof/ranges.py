@@ -52,16 +52,28 @@ class Range:
 
     def lake(self, column: Column) -> str:
         """The range as Spark's condition, '' for all."""
-        return self._sql(as_sql_identifier(column.name))
+        name = as_sql_identifier(column.name)
+        # NULL, which no key of MySQL is, comes before all: one range must hold it.
+        lost = f" OR {name} IS NULL" if self.lo is None and self.hi is not None else ""
+        return f"({self._sql(name)}{lost})" if lost else self._sql(name)
 
     def _sql(self, name: str) -> str:
         lower = [f"{name} >= {self.lo}"] if self.lo is not None else []
         upper = [f"{name} < {self.hi}"] if self.hi is not None else []
         return " AND ".join(lower + upper)
 
+    @property
+    def bounds(self) -> tuple[str | None, str | None]:
+        """Both ends as they are kept."""
+        return _text_of(self.lo), _text_of(self.hi)
+
     def __str__(self) -> str:
         low = "" if self.lo is None else str(self.lo)
         return f"{low}..{'' if self.hi is None else self.hi}"
+
+
+def _text_of(end: int | None) -> str | None:
+    return None if end is None else str(end)
 
 
 EVERYWHERE = Range()
@@ -113,8 +125,8 @@ class Grid:
         wide = f"CAST({name} AS DECIMAL(21,0))"
         inside = f"CAST(({wide} - ({self.first})) div {self.width} AS BIGINT)"
         return (
-            f"CASE WHEN {name} < {self.first} THEN -1 WHEN {name} >= {self.end} THEN {self.count}"
-            f" ELSE {inside} END"
+            f"CASE WHEN {name} IS NULL OR {name} < {self.first} THEN -1"
+            f" WHEN {name} >= {self.end} THEN {self.count} ELSE {inside} END"
         )
 
     def queries(self, rows: int) -> Iterator[range]:

@@ -12,6 +12,7 @@ from typing import Literal
 
 import mirrorlake
 from mirrorlake.proof.differences import Difference, Differing
+from mirrorlake.proof.order import Span
 from mirrorlake.proof.ranges import EVERYWHERE, Range, Tally
 
 Verdict = Literal["equal", "different", "undecided"]
@@ -24,7 +25,7 @@ class Ask:
 
     kind: Literal["full", "next", "partition", "keys", "where"] = "full"
     day: date | None = None
-    keys: Range = EVERYWHERE
+    keys: Range | Span = EVERYWHERE
     where: str = ""
 
     def __str__(self) -> str:
@@ -39,7 +40,7 @@ class RangeProof:
     ``range`` is one of keys; None where all rows that were asked for are one range.
     """
 
-    range: Range | None
+    range: Range | Span | None
     source: Tally
     lake: Tally
     verdict: Verdict

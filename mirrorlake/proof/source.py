@@ -82,17 +82,23 @@ class SourceSide:
 
     def digests_sql(self, *conditions: str) -> str:
         """Each row's digest and key."""
-        cells = [self.rows.source_digest, *(form.source for form in self.key_forms)]
+        cells = [self.rows.source_digest, *map(_as_text, self.key_forms)]
         return f"SELECT {', '.join(cells)} FROM {self.name}{self._where(*conditions)}"  # noqa: S608
 
     def keys_sql(self, *conditions: str) -> str:
         """The keys of the rows within some conditions, wherever they are."""
-        cells = ", ".join(form.source for form in self.key_forms)
+        cells = ", ".join(map(_as_text, self.key_forms))
         return f"SELECT {cells} FROM {self.name}{_where_of(both(*conditions))}"  # noqa: S608
+
+    def key_at_sql(self, order: Sequence[str], forms: Sequence[Form], beyond: str, row: int) -> str:
+        """Some forms of the key of the row that so many rows come before, in the server's order."""
+        told, by = ", ".join(map(_as_text, forms)), ", ".join(order)
+        where = _where_of(beyond)
+        return f"SELECT {told} FROM {self.name}{where} ORDER BY {by} LIMIT 1 OFFSET {row}"  # noqa: S608
 
     def rows_sql(self, condition: str) -> str:
         """Whole rows, wherever they are."""
-        cells = [cell.source for cell in self.rows.cells]
+        cells = [_as_text(cell) for cell in self.rows.cells]
         shown = [cell.source_shown for cell in self.rows.cells]
         told = ", ".join([self.settled, *cells, *shown])
         return f"SELECT {told} FROM {self.name}{_where_of(condition)}"  # noqa: S608
@@ -223,6 +229,12 @@ def text_of(cell: Any) -> str:
     return str(cell)
 
 
+def _as_text(form: Form) -> str:
+    """SQL of a form as the server writes it: of a DATETIME or a DECIMAL the driver would make a
+    value, whose text leaves out the zeros at its end."""
+    return f"CONCAT({form.source})"
+
+
 def _where_of(condition: str) -> str:
     return f" WHERE {condition}" if condition else ""
 
@@ -273,6 +285,16 @@ def read_bounds(
 def read_packet(connection: Connection[Any]) -> int:
     """How long a text may be in the server's functions."""
     return int(rows_of(connection, "SELECT @@max_allowed_packet")[0][0])
+
+
+def read_sizes(connection: Connection[Any], table: SourceTable) -> tuple[int, int]:
+    """About how many bytes a table has, and one row of it."""
+    statement = (
+        "SELECT DATA_LENGTH, AVG_ROW_LENGTH FROM information_schema.TABLES"
+        " WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s"
+    )
+    [(whole, row)] = rows_of(connection, statement, (table.database, table.name)) or [(0, 0)]
+    return int(whole or 0), int(row or 0)
 
 
 def changed_at(connection: Connection[Any], table: SourceTable) -> Any:

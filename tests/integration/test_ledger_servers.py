@@ -9,7 +9,7 @@ import threading
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -27,6 +27,7 @@ from mirrorlake.ledger import (
     LEDGER_VERSION,
     Lease,
     Ledger,
+    Proof,
     Receipt,
     Window,
     leases,
@@ -458,6 +459,27 @@ def test_a_migration_that_was_interrupted_is_finished(url: str, ask: Callable[..
     assert ask("SELECT value FROM mirrorlake_meta WHERE name = 'version'") == [
         (str(LEDGER_VERSION),)
     ]
+
+
+def test_ends_of_chunks_are_texts_of_any_length(url: str, ask: Callable[..., Any]) -> None:
+    Ledger(url)
+    end = '["' + "ä" * 3_000 + '"]'
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    proof = Proof(
+        check_id="c", table=TABLE, asked="next", lo=None, hi=end, verdict="equal",
+        source_rows=1, lake_rows=1, source_digest="0", lake_digest="0", waiting=0, differences=0,
+        server="s", position="p", source_time=at, snapshot_id=None, through_seq=1, code="v",
+        started_at=at, seconds=0.1, source_bytes=1, evidence="e",
+    )  # fmt: skip
+    # As a ledger of the version before had it: no more than 64 characters.
+    change = "ALTER COLUMN {} TYPE" if url.startswith("postgres") else "MODIFY COLUMN {}"
+    for table, column in (("proofs", "lo"), ("proofs", "hi"), ("proof_offsets", "next_lo")):
+        ask(f"ALTER TABLE {table} {change.format(column)} VARCHAR(64)")
+    ask("UPDATE mirrorlake_meta SET value = '4' WHERE name = 'version'")
+    ledger = Ledger(url)
+    ledger.record_proofs([proof], (end,))
+    assert ledger.proof_offset(TABLE) == end
+    assert ledger.proofs(TABLE) == [proof]
 
 
 @pytest.mark.parametrize("url", ["postgres"], indirect=True)

@@ -217,6 +217,29 @@ def test_a_group_that_is_too_large_is_cut_again(
     assert sum(fetched) < 60
 
 
+def test_a_value_that_ends_in_zeros_is_the_same_text(
+    database: str, sql: Sql, engine_for: EngineFor
+) -> None:
+    """A driver's own text of a moment or a decimal leaves them out, or writes an exponent."""
+    sql(
+        "CREATE TABLE t (at DATETIME(6) NOT NULL, d DECIMAL(20,10) NOT NULL, day DATE NOT NULL, "
+        "n INT NOT NULL, modified_at TIMESTAMP(3) NOT NULL DEFAULT '2020-01-01', "
+        "PRIMARY KEY (at, d), KEY (modified_at))",
+        f"INSERT INTO t (at, d, day, n) VALUES ('{LONG_AGO}', 0, '2020-01-01', 1), "
+        f"('{LONG_AGO}.5', 0.0000000010, '2020-01-01', 2)",
+    )
+    engine = engine_for({"t": {**INCREMENTAL, "key": ["at", "d"]}})
+    engine.sync(engine.config.table("t"))
+    assert checked(engine, "t").verdict == "equal"
+    plant(engine, database, "UPDATE {t} SET n = n + 5")
+    assert told(engine, "t", checked(engine, "t")) == [
+        "changed (at=2020-01-01 00:00:00.000000, d=0.0000000000): `n` does not match between MySQL "
+        "(val=1) and the lake (val=6)",
+        "changed (at=2020-01-01 00:00:00.500000, d=0.0000000010): `n` does not match between MySQL "
+        "(val=2) and the lake (val=7)",
+    ]
+
+
 def test_keys_that_the_server_calls_equal(database: str, sql: Sql, engine_for: EngineFor) -> None:
     sql(
         "CREATE TABLE t (k VARCHAR(20) COLLATE utf8mb4_general_ci PRIMARY KEY, v INT, "

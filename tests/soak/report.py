@@ -111,6 +111,14 @@ def record(result: Mapping[str, Any]) -> None:
     PAGE.write_text(page(), "utf-8")
 
 
+def record_alarms(result: Mapping[str, Any]) -> None:
+    """Keep what `tests.soak.alarms` came to, and write the page anew."""
+    RESULTS.mkdir(exist_ok=True)
+    text = json.dumps(result, indent=2, ensure_ascii=False)
+    (RESULTS / "alarms.json").write_text(text + "\n", "utf-8")
+    PAGE.write_text(page(), "utf-8")
+
+
 def record_tests(junit: Path) -> None:
     """Keep what `make test-full` came to, from pytest's own XML, and write the page anew."""
     suite = ElementTree.parse(junit).getroot().find("testsuite")  # noqa: S314 - pytest wrote it
@@ -137,7 +145,8 @@ def page() -> str:
     text = (HERE / "reliability.md").read_text("utf-8")
     kinds = "\n".join(f"| {kind} | {how} |" for kind, how in KINDS.items())
     text = text.replace("{{kinds}}", kinds)
-    for name, figures in (("soak", _figures), ("full", _full)):
+    text = text.replace("{{mutants}}", (HERE / "mutants.md").read_text("utf-8").strip())
+    for name, figures in (("soak", _figures), ("full", _full), ("alarms", _alarms)):
         kept = RESULTS / f"{name}.json"
         lines = figures(json.loads(kept.read_text("utf-8"))) if kept.exists() else ["Not run yet."]
         text = text.replace("{{" + name + "}}", "\n".join(lines))
@@ -198,6 +207,28 @@ def _full(result: Mapping[str, Any]) -> list[str]:
         *_markdown(
             ("passed", "failed", "skipped", "minutes"),
             [tuple(str(result[name]) for name in ("passed", "failed", "skipped", "minutes"))],
+        ),
+        "",
+        _origin(result),
+    ]
+
+
+def _alarms(result: Mapping[str, Any]) -> list[str]:
+    verdicts = ", ".join(f"{number} × {what}" for what, number in result["verdicts"].items())
+    return [
+        f"{result['seconds']} s of live changes at {result['rate']} a second "
+        f"({', '.join(f'{n:,} × {kind}' for kind, n in result['changes'].items())}); clocks off by "
+        f"{', '.join(f'{c:+d}' for c in result['clocks'])} s; the replica up to {result['lag']} s "
+        f"behind; `settle` {result['settle']} s. {result['compared']:,} rows were compared, "
+        f"{result['waiting']:,} waited. Verdicts: {verdicts}.",
+        "",
+        *_markdown(
+            ("what", "found"),
+            [
+                ("false alarms", str(len(result["false"]))),
+                ("rows that were deleted in MySQL, and named", str(result["deleted_and_told"])),
+                ("altered rows that were not named", str(len(result["missed"]))),
+            ],
         ),
         "",
         _origin(result),

@@ -1,0 +1,54 @@
+"""How much of a table its chunks have proved since they last began at its first key."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from mirrorlake.ledger import Proof
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """The round of chunks that is under way, or that the newest chunk ended.
+
+    Attributes:
+        rows: of the lake, in chunks that were found equal.
+        chunks: how many of this round were looked at; ``equal``: how many were found equal.
+        since: when the round began (UTC).
+        whole: whether the newest chunk was the table's last.
+    """
+
+    rows: int
+    chunks: int
+    equal: int
+    since: datetime
+    whole: bool
+
+    def percent(self, rows: int) -> float:
+        """The share of so many rows that the round has proved, from 0 to 100."""
+        if self.whole and self.equal == self.chunks:
+            return 100.0
+        return round(min(100.0 * self.rows / max(rows, 1), 100.0), 1)
+
+
+def round_of(proofs: Sequence[Proof]) -> Coverage | None:
+    """The newest round in a table's proofs (oldest first); None before its first chunk.
+
+    A chunk that was looked at again counts once, as it was found last.
+    """
+    chunks = [proof for proof in proofs if proof.asked == "next"]
+    begins = [number for number, chunk in enumerate(chunks) if chunk.lo is None]
+    if not begins:
+        return None
+    newest = chunks[begins[-1] :]
+    by_key = {chunk.lo: chunk for chunk in newest}
+    equal = [chunk for chunk in by_key.values() if chunk.verdict == "equal"]
+    return Coverage(
+        rows=sum(chunk.lake_rows for chunk in equal),
+        chunks=len(by_key),
+        equal=len(equal),
+        since=newest[0].started_at,
+        whole=newest[-1].hi is None,
+    )

@@ -1,0 +1,155 @@
+"""What becomes of candidates, row by row: the table of decisions, without a server or Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from mirrorlake.proof import judge as judging
+from mirrorlake.proof.differences import compare_counts
+from mirrorlake.proof.forms import Form
+from mirrorlake.proof.judge import CHANGING, judge, moved_since
+from mirrorlake.proof.rows import RowForm
+from mirrorlake.proof.source import Key, Row
+
+ROWS = RowForm(
+    tuple(Form(n, "string", n, n, n, n, text=True) for n in ("id", "a")), originals=False
+)
+MOMENT = datetime(2026, 1, 1, 12, 0, 0, 500_000)
+
+
+def row(key: str, a: str, settled: bool = True) -> Row:
+    return Row((key,), (key, a), (key, a), settled)
+
+
+class Answers:
+    """A side that answers from lists: one per look."""
+
+    def __init__(self, *looks: dict[str, list[Row]]) -> None:
+        self._looks = list(looks)
+        self.asked: list[list[Key]] = []
+
+    def read_rows(self, _: Any, keys: Sequence[Key]) -> dict[Key, list[Row]]:
+        self.asked.append(list(keys))
+        now = self._looks.pop(0) if len(self._looks) > 1 else self._looks[0]
+        return {key: now[key[0]] for key in keys if key[0] in now}
+
+    read_by_digest = read_rows
+
+
+def target(mode: str = "incremental", deletes: str = "remove", *, keyed: bool = True) -> Any:
+    receipt = SimpleNamespace(moment=MOMENT.isoformat(), position="0-1-7", server="s")
+    return SimpleNamespace(
+        key=("id",) if keyed else (),
+        key_names=("id",) if keyed else (),
+        rows=ROWS,
+        table="t",
+        contract=SimpleNamespace(mode=mode, deletes=deletes),
+        mirror=SimpleNamespace(load=SimpleNamespace(receipt=receipt)),
+    )
+
+
+def judged(source: Any, lake: Any, keys: str = "1", **more: Any) -> Any:
+    asked = [(key,) for key in keys.split()]
+    return judge(None, None, target(**more), source, Answers(lake), asked)  # type: ignore[arg-type]
+
+
+def test_equal_by_now_is_nothing() -> None:
+    same = {"1": [row("1", "x")]}
+    found = judged(Answers(same), same)
+    assert (found.differences, found.keys, found.undecided, found.ignored) == ([], [], {}, 0)
+
+
+def test_a_difference_that_stays_is_one() -> None:
+    found = judged(Answers({"1": [row("1", "x")]}), {"1": [row("1", "y")]}, "1 2")
+    [difference] = found.differences
+    assert (difference.kind, difference.fields[0].source.shown) == ("changed", "x")
+    [key] = found.keys
+    assert (key.texts, key.gone) == ((("1",),), False)
+
+
+def test_what_mysql_changed_meanwhile_is_not_decided() -> None:
+    moving = Answers({"1": [row("1", "x")]}, {"1": [row("1", "z")]})
+    found = judged(moving, {"1": [row("1", "y")]})
+    assert (found.differences, found.undecided) == ([], {CHANGING: 1})
+    going = Answers({"1": [row("1", "x")]}, {})
+    assert judged(going, {}).undecided == {CHANGING: 1}
+
+
+def test_what_is_newer_than_settle_is_not_decided() -> None:
+    young = Answers({"1": [row("1", "x", settled=False)]})
+    found = judged(young, {"1": [row("1", "y")]})
+    assert (found.differences, list(found.undecided.values())) == ([], [1])
+    assert "settle" in next(iter(found.undecided))
+
+
+def test_what_mysql_deleted() -> None:
+    found = judged(Answers({}), {"1": [row("1", "y"), row("1", "z")]})
+    assert [d.kind for d in found.differences] == ["extra", "extra"]
+    assert found.keys[0].gone
+    found = judged(Answers({}), {"1": [row("1", "y"), row("1", "z")]}, deletes="ignore")
+    assert (found.differences, found.keys, found.ignored) == ([], [], 2)
+    # A row that MySQL has is no deleted one.
+    found = judged(Answers({"1": [row("1", "x")]}), {}, deletes="ignore")
+    assert ([d.kind for d in found.differences], found.ignored) == (["missing"], 0)
+
+
+def test_a_key_of_other_letters_is_one_row() -> None:
+    """The server knows 'A' under 'a': the lake's rows of both belong to it."""
+    ours = Answers({"A": [row("a", "x")], "a": [row("a", "x")]})
+    found = judged(ours, {"A": [row("A", "x")]}, "A a")
+    [difference] = found.differences
+    assert (difference.kind, difference.fields[0].lake.shown) == ("changed", "A")
+    assert found.keys[0].texts == (("a",), ("A",))
+    both = {"A": [row("A", "x")], "a": [row("a", "x")]}
+    found = judged(Answers({"A": [row("a", "x")], "a": [row("a", "x")]}), both, "A")
+    assert [(d.kind, d.note) for d in found.differences] == [("extra", ": a second row")]
+
+
+def test_without_a_key_equal_rows_are_counted() -> None:
+    three, one = [row("1", "x")] * 3, [row("1", "x")]
+    found = judged(Answers({"1": three}), {"1": one}, keyed=False)
+    assert ([d.kind for d in found.differences], found.keys) == (["missing", "missing"], [])
+    found = judged(Answers({"1": one}), {"1": three}, keyed=False)
+    assert [d.note for d in found.differences] == [": not so often in MySQL"] * 2
+    assert compare_counts(ROWS, [], one)[0].note == ": gone from MySQL"
+    assert compare_counts(ROWS, three, three) == []
+
+
+@pytest.mark.parametrize(
+    ("position", "changed", "decided"),
+    [
+        ("0-1-7", None, True),
+        ("0-1-8", None, False),
+        ("", None, False),
+        ("0-1-8", MOMENT - timedelta(seconds=2), True),
+        # Told in whole seconds: the load's own second, and the one before, are not decided.
+        ("0-1-8", MOMENT.replace(microsecond=0), False),
+        ("0-1-8", MOMENT.replace(microsecond=0) - timedelta(seconds=1), False),
+        ("0-1-8", MOMENT + timedelta(hours=1), False),
+    ],
+)
+def test_a_full_copy_is_judged_while_mysql_has_not_moved(
+    position: str, changed: datetime | None, decided: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(judging, "read_position", lambda _: SimpleNamespace(position=position))
+    monkeypatch.setattr(judging, "changed_at", lambda *_: changed)
+    words = moved_since(None, target("full"))  # type: ignore[arg-type]
+    assert (words == "") is decided
+    if not decided:
+        assert "sync, then check again" in words
+        assert (f"changed at {changed}" if changed else "may have changed") in words
+    same = judged(Answers({"1": [row("1", "x")]}), {"1": [row("1", "y")]}, mode="full")
+    assert bool(same.differences) is decided
+    assert sum(same.undecided.values()) == (0 if decided else 1)
+    assert moved_since(None, target("append")) == ""  # type: ignore[arg-type]
+
+
+def test_a_copy_without_a_receipt_has_no_age() -> None:
+    bare = target("full")
+    bare.mirror.load.receipt = None
+    assert moved_since(None, bare) == ""  # type: ignore[arg-type]
