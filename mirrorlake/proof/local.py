@@ -16,7 +16,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -109,7 +109,7 @@ def _row_filter(parts: Sequence[Part], span: Span) -> BooleanExpression:
     """The rows of the span, and perhaps more: by the key's leading column alone."""
     found: BooleanExpression = AlwaysTrue()
     # Their constructors are made at import: type checkers see none of them.
-    both: Any = And
+    both, no_value = cast(Any, And), cast(Any, IsNull)
     ends: list[tuple[Any, Cells | None]]
     ends = [(GreaterThanOrEqual, span.lo), (LessThanOrEqual, span.hi)]
     for make, end in ends:
@@ -120,7 +120,7 @@ def _row_filter(parts: Sequence[Part], span: Span) -> BooleanExpression:
     if isinstance(found, AlwaysTrue):
         return found
     # A key without a place in its type may be anywhere.
-    return Or(found, IsNull(parts[0].column.name))
+    return Or(found, no_value(parts[0].column.name))
 
 
 def _batches(table: Table, target: Target, rows: BooleanExpression) -> Any:
