@@ -57,7 +57,7 @@ KEYS: dict[str, tuple[str, tuple[str, ...], str, str]] = {
         "CAST(7 AS DECIMAL(20,0)), 3",
     ),
 }
-FEW = ("texts",)
+FEW = ("tenants",)
 ROWS, CHUNK = 60, 22
 
 
