@@ -125,17 +125,3 @@ def test_the_backfill_succeeds_as_one_run(
 
 def failure(place: Place) -> str:
     return (place.folder / "dagster.log").read_text("utf-8", errors="replace")[-4000:]
-
-
-def test_the_exact_check_tells_its_evidence_and_is_plotted(
-    backfill: str, page: Page, keep: Keep
-) -> None:
-    page.goto("/assets/deduped/shop/shop/orders?view=checks")
-    page.get_by_text("exact_match", exact=True).first.click()
-    expect(page.get_by_role("row", name="evidence").first).to_contain_text(".mirrorlake/evidence")
-    expect(page.get_by_role("row", name="proved of this round (%)").first).to_contain_text("100")
-    keep(page, "exact_match")
-    page.goto("/assets/deduped/shop/shop/orders?view=plots")
-    for name in ("rows in MySQL", "seconds", "proved of this round (%)"):
-        expect(page.get_by_text(f"exact_match: {name}").first).to_be_visible()
-    keep(page, "plots")
