@@ -97,7 +97,7 @@ def inside(history: History, number: int, rows: tuple[Row, ...]) -> list[Row]:
 
 @pytest.mark.full
 @pytest.mark.timeout(3600)
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 @given(histories())
 def test_keys_twice_and_a_wider_schema_are_as_the_model_says(
     place: Place, history: History
