@@ -55,7 +55,7 @@ class Partition:
 @dataclass(frozen=True)
 class Verdict:
     """What one check found; ``words`` say what is wrong, without any row's values. ``partitions``:
-    of the days that are told one by one. ``plotted``: numbers that Dagster draws over time."""
+    of the days that are told one by one. ``plotted``: numbers that are kept over time."""
 
     passed: bool
     metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -153,7 +153,7 @@ def _tell_days(
 def _tell_numbers(
     context: dg.AssetCheckExecutionContext, key: dg.AssetKey, name: str, verdict: Verdict
 ) -> None:
-    """Observe the asset: Dagster plots the numbers of observations, and none of a check's."""
+    """Observe the asset with the numbers: Dagster keeps series of observations, none of checks."""
     if verdict.plotted:
         metadata = {k: dg.MetadataValue.float(float(v)) for k, v in verdict.plotted.items()}
         context.op_execution_context.log_event(
