@@ -153,7 +153,7 @@ def _tell_days(
 def _tell_numbers(
     context: dg.AssetCheckExecutionContext, key: dg.AssetKey, name: str, verdict: Verdict
 ) -> None:
-    """Observe the asset with the numbers: Dagster keeps series of observations, none of checks."""
+    """Observe the asset with the numbers: they stand in its own events too."""
     if verdict.plotted:
         metadata = {k: dg.MetadataValue.float(float(v)) for k, v in verdict.plotted.items()}
         context.op_execution_context.log_event(
