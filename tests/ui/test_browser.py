@@ -125,3 +125,10 @@ def test_the_backfill_succeeds_as_one_run(
 
 def failure(place: Place) -> str:
     return (place.folder / "dagster.log").read_text("utf-8", errors="replace")[-4000:]
+
+
+def test_the_exact_check_tells_its_evidence_and_how_far_it_is(backfill: str, page: Page) -> None:
+    page.goto("/assets/deduped/shop/shop/orders?view=checks")
+    page.get_by_text("exact_match", exact=True).first.click()
+    expect(page.get_by_role("row", name="evidence").first).to_contain_text(".mirrorlake/evidence")
+    expect(page.get_by_role("row", name="proved of this round (%)").first).to_contain_text("100")
