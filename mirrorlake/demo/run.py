@@ -205,8 +205,8 @@ def _compare(
     console.print(
         "“Exact”: every row and every cell equals MySQL's own text, compared by code that shares "
         "nothing with the engine. “Deleted”: rows deleted in MySQL from incremental and append "
-        "tables, exactly those that the writer deleted; key sweeps, which find them, come with "
-        "the proofs.",
+        "tables, exactly those that the writer deleted; the scheduled check will find them (see "
+        "docs/concepts.md).",
         highlight=False,
     )
     return good
