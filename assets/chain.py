@@ -1,16 +1,9 @@
-"""The factory: one contract → its source asset and the three assets of its chain.
-
-Assets are made by constructors, not by the decorator, which looks at a function's signature for
-each of them; and what a step does is imported when a step runs. Five hundred tables would take
-several seconds more to load otherwise.
-"""
-
-from collections.abc import Callable, Iterator
-from typing import Any
+"""The factory: one contract → its source asset and the three assets of its chain."""
 
 import dagster as dg
 
 from assets import keys
+from assets.layer import layer_asset
 from mirrorlake.config import TableContract
 
 _KINDS = {"iceberg", "spark"}
@@ -19,7 +12,6 @@ _WORDS = {
     "deduped": "Exactly one current row per key. Partition D means: raw D is folded.",
     "clean": "What people query: personal data masked or gone, card data never read.",
 }
-_IN, _OUT = {"upstream": dg.In(dg.Nothing)}, {"result": dg.Out(dg.Nothing)}
 _UPSTREAM = {"raw": "mysql", "deduped": "raw", "clean": "deduped"}
 
 
@@ -75,32 +67,8 @@ def _layer(
         freshness_policy=_freshness(contract) if layer == "clean" else None,
         metadata={"dagster/table_name": _table_name(contract, layer), **facts},
     )
-    step = dg.OpDefinition(
-        compute_fn=_step(contract, layer),
-        name=key.to_python_identifier(),
-        ins=_IN,
-        outs=_OUT,
-        required_resource_keys={"engine"},
-        pool=keys.pool_of(contract.source) if layer == "raw" else None,
-    )
-    return dg.AssetsDefinition(
-        node_def=step,
-        specs=[spec],
-        keys_by_input_name={"upstream": upstream},
-        keys_by_output_name={"result": key},
-        backfill_policy=dg.BackfillPolicy.single_run(),
-    )
-
-
-def _step(
-    contract: TableContract, layer: str
-) -> Callable[[dg.AssetExecutionContext, Any], Iterator[Any]]:
-    def step(context: dg.AssetExecutionContext, _: Any) -> Iterator[Any]:
-        from assets.steps import STEPS
-
-        yield from STEPS[layer](context, contract)
-
-    return step
+    pool = keys.pool_of(contract.source) if layer == "raw" else None
+    return layer_asset(contract, spec, "assets.steps", layer, pool=pool)
 
 
 def _freshness(contract: TableContract) -> dg.FreshnessPolicy | None:

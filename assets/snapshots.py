@@ -1,14 +1,9 @@
-"""The factory for tables of mode ``snapshot``: one dynamic partition per snapshot that landed.
-
-As in `assets.chain`: made by constructors, and what a step does is imported when it runs.
-"""
-
-from collections.abc import Callable, Iterator
-from typing import Any
+"""The factory for tables of mode ``snapshot``: one dynamic partition per snapshot that landed."""
 
 import dagster as dg
 
 from assets import keys
+from assets.layer import layer_asset
 from mirrorlake.config import TableContract
 
 _WORDS = {
@@ -17,7 +12,6 @@ _WORDS = {
     "clean": "What people query: personal data masked or gone, card data never read.",
 }
 _UPSTREAM = {"raw": "landing", "deduped": "raw", "clean": "deduped"}
-_IN, _OUT = {"upstream": dg.In(dg.Nothing)}, {"result": dg.Out(dg.Nothing)}
 UNIQUE = "unique_key"
 FRESH = "fresh"
 COUNT = "row_count"
@@ -77,29 +71,4 @@ def _layer(
         owners=contract.owners,
         metadata={**facts, **({"dagster/table_name": table} if layer != "raw" else {})},
     )
-    step = dg.OpDefinition(
-        compute_fn=_step(contract, layer),
-        name=key.to_python_identifier(),
-        ins=_IN,
-        outs=_OUT,
-        required_resource_keys={"engine", *needs},
-    )
-    return dg.AssetsDefinition(
-        node_def=step,
-        specs=[spec],
-        keys_by_input_name={"upstream": upstream},
-        keys_by_output_name={"result": key},
-        # Several snapshots of one run are folded in the order of their ids.
-        backfill_policy=dg.BackfillPolicy.single_run(),
-    )
-
-
-def _step(
-    contract: TableContract, layer: str
-) -> Callable[[dg.AssetExecutionContext, Any], Iterator[Any]]:
-    def step(context: dg.AssetExecutionContext, _: Any) -> Iterator[Any]:
-        from assets.snapshot_steps import STEPS
-
-        yield from STEPS[layer](context, contract)
-
-    return step
+    return layer_asset(contract, spec, "assets.snapshot_steps", layer, needs=needs)

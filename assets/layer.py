@@ -1,0 +1,59 @@
+"""One layer of a table's chain: an op of its own, made by constructors.
+
+Not by the decorator, which looks at a function's signature for each asset; and what a step does is
+imported when it runs. Five hundred tables would take several seconds more to load otherwise.
+"""
+
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from typing import Any
+
+import dagster as dg
+
+from mirrorlake.config import TableContract
+
+_IN, _OUT = {"upstream": dg.In(dg.Nothing)}, {"result": dg.Out(dg.Nothing)}
+
+
+def layer_asset(
+    contract: TableContract,
+    spec: dg.AssetSpec,
+    steps: str,
+    layer: str,
+    *,
+    needs: frozenset[str] = frozenset(),
+    pool: str | None = None,
+) -> dg.AssetsDefinition:
+    """The asset of a spec with one upstream asset.
+
+    Args:
+        steps: the module whose ``STEPS`` says what each layer does.
+        needs: resources that it takes, beside the engine.
+        pool: where it waits for its turn.
+    """
+    (upstream,) = (dep.asset_key for dep in spec.deps)
+    step = dg.OpDefinition(
+        compute_fn=_step(contract, steps, layer),
+        name=spec.key.to_python_identifier(),
+        ins=_IN,
+        outs=_OUT,
+        required_resource_keys={"engine", *needs},
+        pool=pool,
+    )
+    return dg.AssetsDefinition(
+        node_def=step,
+        specs=[spec],
+        keys_by_input_name={"upstream": upstream},
+        keys_by_output_name={"result": spec.key},
+        # Several days or snapshots of one run go in their order.
+        backfill_policy=dg.BackfillPolicy.single_run(),
+    )
+
+
+def _step(
+    contract: TableContract, steps: str, layer: str
+) -> Callable[[dg.AssetExecutionContext, Any], Iterator[Any]]:
+    def step(context: dg.AssetExecutionContext, _: Any) -> Iterator[Any]:
+        yield from import_module(steps).STEPS[layer](context, contract)
+
+    return step
