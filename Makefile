@@ -28,7 +28,7 @@ setup: ## Create .venv from requirements.lock (a no-op when it is current)
 demo: setup ## Start the demo's MySQL, mirror it and keep going (ONCE=1: end after two rounds)
 	@"$(BIN)/mirrorlake" demo $(if $(filter-out 0,$(ONCE)),--once)
 
-test: setup ## Run the tests (about 14 minutes on 2 cores)
+test: setup ## Run the tests (about 12 minutes on 2 cores)
 	@"$(BIN)/python" -m pytest $(WORKERS) -m "not full" tests
 
 test-full: setup ## Run everything: matrices, soaks and long histories too

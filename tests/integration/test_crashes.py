@@ -26,7 +26,7 @@ from mirrorlake.demo.mariadb import MariaDB
 from mirrorlake.demo.oracle import check_clean, compare_table
 from mirrorlake.demo.oracle_text import read_source
 from mirrorlake.errors import CommitConflict, LeaseHeld
-from mirrorlake.failpoint import FAILPOINTS, OF_SNAPSHOTS
+from mirrorlake.failpoint import FAILPOINTS, OF_LANDINGS, OF_SNAPSHOTS
 from mirrorlake.lake.branches import history
 from mirrorlake.lake.catalog import Identifier, Lake
 from mirrorlake.ledger import Ledger
@@ -257,7 +257,7 @@ ELSEWHERE = ("reload.", "chunks.", "branch.")
 
 # `make test` kills once on either side of a commit; `make test-full` at every step.
 _OFTEN = {
-    *("chunk.written", "commit.before", "commit.after", "fold.committed"),
+    *("commit.before", "commit.after", "fold.committed"),
     *("clicks-commit.after", "cities-branch.committed"),
 }
 
@@ -430,7 +430,7 @@ def test_every_failpoint_of_the_engine_is_listed() -> None:
     texts = (p.read_text() for p in (ROOT / "mirrorlake").rglob("*.py"))
     used = [name for text in texts for name in re.findall(r'failpoint\("([^"]+)"\)', text)]
     # A snapshot is staged in either of two ways.
-    assert sorted(set(used)) == sorted((*FAILPOINTS, *OF_SNAPSHOTS))
+    assert sorted(set(used)) == sorted((*FAILPOINTS, *OF_SNAPSHOTS, *OF_LANDINGS))
     assert len([name for name in used if name in FAILPOINTS]) == len(FAILPOINTS)
 
 
