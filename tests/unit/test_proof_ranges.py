@@ -12,7 +12,15 @@ from mirrorlake.errors import ProofError, TypeRefused
 from mirrorlake.mysql.introspect import Column
 from mirrorlake.proof.differences import Difference, Field, Teller, Value, compare_rows
 from mirrorlake.proof.forms import Form, form_of
-from mirrorlake.proof.ranges import EVERYWHERE, Range, Tally, differing, plan_grid, total
+from mirrorlake.proof.ranges import (
+    EVERYWHERE,
+    Range,
+    Tally,
+    differing,
+    ordered_column,
+    plan_grid,
+    total,
+)
 from mirrorlake.proof.rows import RowForm, row_form
 from mirrorlake.proof.source import Row
 
@@ -33,6 +41,16 @@ def column(name: str = "id", kind: str = "bigint", **more: object) -> Column:
         "comment": "",
     }
     return Column(name=name, **{**fields, **more})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("kinds", "found"), [(["bigint", "varchar"], "a"), (["varchar", "bigint"], None), ([], None)]
+)
+def test_ranges_are_of_a_key_that_begins_with_an_integer(
+    kinds: list[str], found: str | None
+) -> None:
+    ordered = ordered_column([column(name, kind) for name, kind in zip("ab", kinds, strict=False)])
+    assert (ordered and ordered.name) == found
 
 
 @given(st.integers(-(2**63), 2**63), st.integers(0, 10**6), st.integers(0, 10**7))
