@@ -25,7 +25,7 @@ from pyiceberg.io.pyarrow import (
 )
 from pyiceberg.schema import Schema
 
-from mirrorlake.lake.durable import native
+from mirrorlake.lake.durable import flush_files, local_path, native
 from mirrorlake.lake.metrics import FileMetrics
 from mirrorlake.lake.tables import DAY
 
@@ -102,12 +102,14 @@ class DayFiles:
             self._flush(max(self._days, key=lambda d: self._days[d].bytes))
 
     def finish(self) -> tuple[WrittenFile, ...]:
-        """Write what is held and close every file; they are in the order of their days."""
+        """Write what is held and close every file; they are in the order of their days, and on the
+        disk where that is a local one."""
         for day in sorted(self._days):
             self._flush(day)
             self._close(day)
         for day in sorted(self._open):
             self._close(day)
+        flush_files(p for p in map(local_path, self._paths) if p is not None)
         return tuple(sorted(self._done, key=lambda f: f.path))
 
     def discard(self) -> None:
@@ -160,7 +162,7 @@ class DayFiles:
             return
         opened.writer.close()
         size = opened.sink.tell()
-        opened.sink.close()
+        native(opened.sink).close()  # flushed with the others, by `finish`
         self._done.append(WrittenFile(opened.path, size, self._metrics(opened, day, size)))
 
     def _metrics(self, opened: _OpenFile, day: date, size: int) -> str:
