@@ -87,20 +87,11 @@ def compare_rows(
         was and becomes missing, NULL: not), `COPIES`. Keys that came several times are there
         although they may not change.
     """
-    joined = _joined(source, target, missing, table)
-    differs = table.differs_sql("_new", "_old")
-    judged = joined.selectExpr(
-        "*", f"CASE WHEN _new IS NULL OR _old IS NULL THEN NULL ELSE ({differs}) END AS _differs"
-    )
-    kind, snapshot, since, taken = _judge(table, asked)
-    columns = [
-        f"IF(_taken, _new.{name}, _old.{name}) AS {name}"
-        for name in (*table.key_sql, *table.others)
-    ]
     return (
-        judged.selectExpr("*", f"{kind} AS {KIND}", f"{snapshot} AS {SNAPSHOT}")
-        .selectExpr("*", f"{since} AS {SINCE}", f"{taken} AS _taken")
-        .selectExpr(*columns, SNAPSHOT, KIND, WAS, SINCE, f"coalesce({COPIES}, 1L) AS {COPIES}")
+        _judged(source, target, missing, table, asked)
+        .selectExpr(
+            *_columns(table), SNAPSHOT, KIND, WAS, SINCE, f"coalesce({COPIES}, 1L) AS {COPIES}"
+        )
         .where(f"{KIND} <> 'same' OR NOT ({WAS} <=> {SINCE}) OR {COPIES} > 1")
     )
 
@@ -113,22 +104,41 @@ def folded_rows(
     asked: Asked,
 ) -> DataFrame:
     """The rows as they are afterwards, unchanged ones too: what replaces the target's."""
-    joined = _joined(source, target, missing, table)
-    differs = table.differs_sql("_new", "_old")
-    judged = joined.selectExpr(
-        "*", f"CASE WHEN _new IS NULL OR _old IS NULL THEN NULL ELSE ({differs}) END AS _differs"
+    return (
+        _judged(source, target, missing, table, asked)
+        .where(f"{KIND} <> '{REMOVED}'")
+        .selectExpr(*_columns(table), SNAPSHOT)
     )
-    kind, snapshot, _, taken = _judge(table, asked)
-    columns = [
+
+
+def _judged(
+    source: DataFrame,
+    target: DataFrame,
+    missing: DataFrame | None,
+    table: SnapshotTable,
+    asked: Asked,
+) -> DataFrame:
+    """Both sides of every key (``_new``, ``_old``), and what becomes of it: `KIND`, `SNAPSHOT`,
+    `SINCE`, and ``_taken``, whether the new row is the one that stays."""
+    differs = table.differs_sql("_new", "_old")
+    kind, snapshot, since, taken = _judge(table, asked)
+    return (
+        _joined(source, target, missing, table)
+        .selectExpr(
+            "*",
+            f"CASE WHEN _new IS NULL OR _old IS NULL THEN NULL ELSE ({differs}) END AS _differs",
+        )
+        .selectExpr("*", f"{kind} AS {KIND}", f"{snapshot} AS {SNAPSHOT}")
+        .selectExpr("*", f"{since} AS {SINCE}", f"{taken} AS _taken")
+    )
+
+
+def _columns(table: SnapshotTable) -> list[str]:
+    """The table's columns, of the row that stays."""
+    return [
         f"IF(_taken, _new.{name}, _old.{name}) AS {name}"
         for name in (*table.key_sql, *table.others)
     ]
-    return (
-        judged.selectExpr("*", f"{kind} AS {KIND}", f"{snapshot} AS {SNAPSHOT}")
-        .selectExpr("*", f"{taken} AS _taken")
-        .where(f"{KIND} <> '{REMOVED}'")
-        .selectExpr(*columns, SNAPSHOT)
-    )
 
 
 def _joined(
