@@ -21,7 +21,8 @@ from pyiceberg.manifest import ManifestEntryStatus
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
-from mirrorlake.chunk import ChunkPlan, ChunkReceipt
+from mirrorlake.chunk import ChunkReceipt
+from mirrorlake.chunk_plan import ChunkPlan
 from mirrorlake.errors import LakeError
 from mirrorlake.lake.catalog import Identifier, Lake
 from mirrorlake.lake.tables import KEY

@@ -367,11 +367,22 @@ _MANY_ROWS = 10_000
 
 
 def batch_rows(plan: TablePlan) -> int:
-    """How many rows the reader holds at once: few where one may have megabytes."""
+    """How many rows the reader may hold at once, by their types alone: few where one may have
+    megabytes."""
     kinds = {column.data_type for column in plan.table.columns}
     if kinds & _HUGE:
         return 64
     return 1_024 if kinds & _LARGE else BATCH_ROWS
+
+
+def widest_columns(plan: TablePlan, window: Window) -> tuple[str, ...]:
+    """The columns that may make a row large, where it is worth to ask how large rows are: the
+    window has many."""
+    if window.kind == "live" or plan.table.estimated_rows <= _MANY_ROWS:
+        return ()
+    read = {exact.name for exact in plan.columns}
+    large = _HUGE | _LARGE
+    return tuple(c.name for c in plan.table.columns if c.data_type in large and c.name in read)
 
 
 def may_pile_up(plan: TablePlan, window: Window) -> bool:

@@ -14,7 +14,8 @@ from typing import Any, cast
 import pyarrow as pa
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 
-from mirrorlake.chunk import ChunkPlan, read_chunk
+from mirrorlake.chunk import read_chunk
+from mirrorlake.chunk_plan import ChunkPlan
 from mirrorlake.chunks import batch_rows
 from mirrorlake.config import TableContract
 from mirrorlake.errors import ConfigError

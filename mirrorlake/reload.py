@@ -32,7 +32,8 @@ from pyiceberg.expressions import (
 from pyiceberg.io import load_file_io
 from pyiceberg.table import FileScanTask, Table
 
-from mirrorlake.chunk import ChunkPlan, ChunkReceipt, load_chunk
+from mirrorlake.chunk import ChunkReceipt, load_chunk
+from mirrorlake.chunk_plan import ChunkPlan
 from mirrorlake.datafile import write_files
 from mirrorlake.errors import SourceError
 from mirrorlake.failpoint import failpoint

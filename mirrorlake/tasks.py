@@ -20,7 +20,8 @@ from typing import Any, cast
 
 import pyarrow as pa
 
-from mirrorlake.chunk import ChunkPlan, ChunkReceipt, load_chunk
+from mirrorlake.chunk import ChunkReceipt, load_chunk
+from mirrorlake.chunk_plan import ChunkPlan
 from mirrorlake.errors import (
     LakeError,
     MirrorlakeError,

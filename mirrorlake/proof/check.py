@@ -20,7 +20,7 @@ from pymysql.connections import Connection
 from mirrorlake.config import TableContract
 from mirrorlake.errors import ConfigError
 from mirrorlake.mysql.connect import session
-from mirrorlake.mysql.introspect import Column
+from mirrorlake.mysql.introspect import Column, read_sizes
 from mirrorlake.mysql.limits import reading
 from mirrorlake.proof.compare import (
     Cut,
@@ -55,7 +55,7 @@ from mirrorlake.proof.ranges import (
 )
 from mirrorlake.proof.report import Ask, RangeProof, Report, Verdict
 from mirrorlake.proof.scope import Scope, both, day_condition, settled_scope
-from mirrorlake.proof.source import Asked, Key, SourceSide, read_bounds, read_sizes
+from mirrorlake.proof.source import Asked, Key, SourceSide, read_bounds
 from mirrorlake.proof.target import Proving, Target, read_mirror, resolve_target
 from mirrorlake.spark import spark_errors
 
@@ -259,7 +259,7 @@ def _is_small(connection: Connection[Any], target: Target, ask: Ask) -> bool:
         return False
     if ask.keys == Range() and target.table.estimated_rows > 2 * CHUNK_ROWS:
         return False
-    whole, row = read_sizes(connection, target.table)
+    whole, row = read_sizes(connection, target.table.database, target.table.name)
     return whole <= SMALL_BYTES or row <= SMALL_ROW
 
 

@@ -287,16 +287,6 @@ def read_packet(connection: Connection[Any]) -> int:
     return int(rows_of(connection, "SELECT @@max_allowed_packet")[0][0])
 
 
-def read_sizes(connection: Connection[Any], table: SourceTable) -> tuple[int, int]:
-    """About how many bytes a table has, and one row of it."""
-    statement = (
-        "SELECT DATA_LENGTH, AVG_ROW_LENGTH FROM information_schema.TABLES"
-        " WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s"
-    )
-    [(whole, row)] = rows_of(connection, statement, (table.database, table.name)) or [(0, 0)]
-    return int(whole or 0), int(row or 0)
-
-
 def changed_at(connection: Connection[Any], table: SourceTable) -> Any:
     """When (UTC) MySQL last changed the table, as a datetime; None if it does not know.
 
