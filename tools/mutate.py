@@ -2,6 +2,8 @@
 
 ``python tools/mutate.py`` (or with names of modules: ``ranges judge``). Each mutant runs in a fork
 of this process that has imported everything else already, so that one takes about a second.
+``--record`` keeps what it came to, module by module, and writes docs/reliability.md anew;
+``--again`` runs only those that survived the recorded run of the same code (tests may have grown).
 
 What is not mutated: texts (the SQL of both sides is proved by both servers, see
 ``tests/integration``), annotations, and docstrings. The survivors that are known are explained in
@@ -11,14 +13,16 @@ What is not mutated: texts (the SQL of both sides is proved by both servers, see
 from __future__ import annotations
 
 import ast
+import hashlib
 import importlib
 import importlib.abc
 import importlib.util
+import json
 import os
 import signal
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +30,14 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = "mirrorlake.proof"
 MODULES = ("ranges", "order", "differences", "judge", "compare")
 """The comparison: how rows are cut, paired, and judged."""
-TESTS = tuple(f"tests/unit/test_proof_{name}.py" for name in ("parts", "judged", "order", "ranges"))
+TESTS = ("parts", "reads", "judged", "order", "ranges")
+FIRST = {"differences": "judged", "judge": "judged", "order": "order", "ranges": "ranges"}
+"""The tests that most likely notice, so that most mutants end soon."""
 KNOWN = ROOT / "tests" / "soak" / "mutants.md"
+KEPT = ROOT / "tests" / "soak" / "results" / "mutants.json"
 SECONDS = 60
+EXAMPLES = 25
+"""So many cases of each property, and always the same."""
 
 _COMPARED: dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
     ast.Lt: (ast.LtE, ast.GtE),
@@ -86,7 +95,7 @@ def edits(node: ast.AST) -> Iterator[str]:  # noqa: C901 - one branch a kind of 
             node.test = ast.Constant(value)
             yield f"if → {value}"
         node.test = test
-    elif isinstance(node, ast.Return) and node.value is not None:
+    elif isinstance(node, ast.Return) and not _is_none(node.value):
         value_ = node.value
         node.value = ast.Constant(None)
         yield "return None"
@@ -96,6 +105,10 @@ def edits(node: ast.AST) -> Iterator[str]:  # noqa: C901 - one branch a kind of 
         node.__class__ = ast.Break if kind is ast.Continue else ast.Continue  # type: ignore[assignment]
         yield f"{kind.__name__} ↔"
         node.__class__ = kind  # type: ignore[assignment]
+
+
+def _is_none(value: ast.expr | None) -> bool:
+    return value is None or (isinstance(value, ast.Constant) and value.value is None)
 
 
 def nodes(tree: ast.Module) -> Iterator[ast.AST]:
@@ -127,8 +140,11 @@ class _Mutant(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         exec(self._code, module.__dict__)  # noqa: S102
 
 
-def is_noticed(module: str, tree: ast.Module, tests: Sequence[str]) -> bool:
+def is_noticed(name: str, tree: ast.Module) -> bool:
     """Whether a test fails over this tree; one that does not end is noticed too."""
+    module, first = f"{PACKAGE}.{name}", FIRST.get(name, TESTS[0])
+    ordered = sorted(TESTS, key=lambda test: test != first)
+    tests = [f"tests/unit/test_proof_{test}.py" for test in ordered]
     code = compile(ast.fix_missing_locations(tree), f"<mutant of {module}>", "exec")
     child = os.fork()
     if child == 0:
@@ -139,7 +155,11 @@ def is_noticed(module: str, tree: ast.Module, tests: Sequence[str]) -> bool:
         sys.meta_path.insert(0, _Mutant(module, code))
         import pytest
 
-        os._exit(int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", *tests])))
+        # Most are noticed by the first: then the others are not even imported.
+        for some in (tests[:1], tests[1:]):
+            if pytest.main(["-x", "-q", "-p", "no:cacheprovider", *some]):
+                os._exit(1)
+        os._exit(0)
     _, status = os.waitpid(child, 0)
     return status != 0
 
@@ -148,6 +168,10 @@ def warm() -> None:
     """Import what the tests import, but for the package that is mutated."""
     os.chdir(ROOT)
     sys.path.insert(0, str(ROOT))
+    from hypothesis import settings
+
+    settings.register_profile("mutants", max_examples=EXAMPLES, derandomize=True, database=None)
+    settings.load_profile("mutants")
     names = ("hypothesis.strategies", "pyiceberg.table", "pymysql", "pyarrow.compute")
     for name in (*names, "mirrorlake.sync", "mirrorlake.ledger"):
         importlib.import_module(name)
@@ -158,43 +182,69 @@ def warm() -> None:
             del sys.modules[name]
 
 
-def survivors_of(name: str, known: str) -> tuple[int, list[str]]:
-    """How many mutants a module has, and those that no test notices and nobody explained."""
-    path = ROOT / f"{PACKAGE.replace('.', '/')}/{name}.py"
+def run(name: str, known: str, before: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What the mutants of a module came to.
+
+    Args:
+        before: what an earlier run came to, of whose mutants only the survivors run again.
+    """
+    started, path = time.monotonic(), ROOT / f"{PACKAGE.replace('.', '/')}/{name}.py"
     text = path.read_text("utf-8")
-    tree, lines = ast.parse(text), text.splitlines()
-    count, left = 0, list[str]()
+    tree, lines, code = (
+        ast.parse(text),
+        text.splitlines(),
+        hashlib.sha256(text.encode()).hexdigest(),
+    )
+    if before is not None and before["code"] != code:
+        sys.exit(f"{name} is not the code of the recorded run: run it without --again")
+    count, survivors = 0, list[str]()
     for node in nodes(tree):
         for what in edits(node):
             count += 1
-            if is_noticed(f"{PACKAGE}.{name}", tree, TESTS):
-                continue
             line = getattr(node, "lineno", 0)
             told = f"{name}: {what}: `{lines[line - 1].strip()}`"
-            if told in known:
+            if (before is not None and told not in before["survivors"]) or is_noticed(name, tree):
                 continue
-            left.append(told)
-            print(f"survived (line {line}): {told}", flush=True)
-    return count, left
+            survivors.append(told)
+            why = "known" if told in known else f"NOT KNOWN, line {line}"
+            print(f"survived ({why}): {told}", flush=True)
+    seconds = round(time.monotonic() - started)
+    print(f"{name}: {count} mutants, {len(survivors)} survived ({seconds} s)", flush=True)
+    return {"mutants": count, "survivors": survivors, "code": code, "seconds": seconds}
+
+
+def record(found: Mapping[str, Any]) -> None:
+    """In a process of its own: the page's figures import what is mutated here."""
+    child = os.fork()
+    if child == 0:
+        try:
+            from tests.soak.report import record_mutants
+
+            record_mutants(found)
+        except BaseException:  # noqa: BLE001 - the child must not go on as if it were the parent
+            os._exit(1)
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    if status:
+        sys.exit(f"{', '.join(found)}: the result could not be kept in {KEPT}")
 
 
 def main(asked: Sequence[str]) -> int:
     warm()
+    options = [word for word in asked if word.startswith("--")]
     known = KNOWN.read_text("utf-8") if KNOWN.exists() else ""
-    for name in asked or MODULES:
-        if not is_noticed(f"{PACKAGE}.{name}", ast.parse("raise ImportError"), TESTS):
+    kept = json.loads(KEPT.read_text("utf-8"))["modules"] if "--again" in options else {}
+    found: dict[str, Any] = {}
+    for name in [word for word in asked if word not in options] or MODULES:
+        if not is_noticed(name, ast.parse("raise ImportError")):
             sys.exit(f"{name}: a module that can't be imported was not noticed")
         path = ROOT / f"{PACKAGE.replace('.', '/')}/{name}.py"
-        if is_noticed(f"{PACKAGE}.{name}", ast.parse(path.read_text("utf-8")), TESTS):
+        if is_noticed(name, ast.parse(path.read_text("utf-8"))):
             sys.exit(f"{name}: the tests fail over the code as it is")
-    left = 0
-    for name in asked or MODULES:
-        started = time.monotonic()
-        count, found = survivors_of(name, known)
-        left += len(found)
-        seconds = time.monotonic() - started
-        print(f"{name}: {count} mutants, {len(found)} survived ({seconds:.0f} s)", flush=True)
-    return 1 if left else 0
+        found[name] = run(name, known, kept[name] if kept else None)
+        if "--record" in options:
+            record({name: found[name]})
+    return 1 if any(told not in known for one in found.values() for told in one["survivors"]) else 0
 
 
 if __name__ == "__main__":

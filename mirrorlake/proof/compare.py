@@ -17,6 +17,7 @@ from mirrorlake.mysql.limits import reading
 from mirrorlake.proof.mirror import LakeSide, key_view
 from mirrorlake.proof.order import Span
 from mirrorlake.proof.ranges import (
+    GROUP_ROWS,
     Grid,
     Range,
     Tallies,
@@ -33,8 +34,9 @@ from mirrorlake.proof.target import Target
 
 MOST_WAITING = 500_000
 """More keys that wait than this are a mirror that is far behind, not a moving source."""
-FETCHED = 20_000
-"""Groups of more rows are cut again before the keys of their rows are fetched."""
+FETCHED = 5 * GROUP_ROWS
+"""Groups of more rows are cut again before the keys of their rows are fetched: into two groups at
+least, or they would be cut for ever. So it is no number of its own."""
 MOST_ROWS = 400_000
 """Rows of groups that differ whose keys are fetched; the other groups are only counted."""
 
@@ -294,7 +296,9 @@ def _cut_again(cut: Cut, digests: Digests, group: int) -> Cut | None:
     keys = cut.grid.range_of(group)
     if keys.lo is None or keys.hi is None or keys.hi - keys.lo < 2:
         return None
-    return Cut(plan_grid(cut.grid.column, keys, keys.lo, keys.hi - 1, rows))
+    grid = plan_grid(cut.grid.column, keys, keys.lo, keys.hi - 1, rows)
+    # One group again would be the same one, and be cut again, and again.
+    return Cut(grid) if grid.count > 1 else None
 
 
 def _unlike(

@@ -116,7 +116,7 @@ def test_a_round_of_chunks_holds_every_row_once(
         engine,
         database,
         "UPDATE {t} SET v = -v WHERE v IN (1, 31)",
-        "DELETE FROM {t} WHERE v IN (2, 50)",
+        "DELETE FROM {t} WHERE v IN (2, 32)",
         f"INSERT INTO {{t}} SELECT {KEYS[name][3]}, 1000, modified_at, _mirror_original FROM {{t}} "
         "WHERE v = 30",
     )

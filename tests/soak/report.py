@@ -140,13 +140,31 @@ def record_tests(junit: Path) -> None:
     PAGE.write_text(page(), "utf-8")
 
 
+def record_mutants(found: Mapping[str, Any]) -> None:
+    """Keep what `tools/mutate.py` came to, by module, and write the page anew."""
+    RESULTS.mkdir(exist_ok=True)
+    kept = RESULTS / "mutants.json"
+    before: dict[str, Any] = json.loads(kept.read_text("utf-8")) if kept.exists() else {}
+    modules = {**before.get("modules", {}), **found}
+    result = {
+        "command": "python tools/mutate.py --record",
+        "commit": commit(),
+        "machine": machine(),
+        "when": datetime.now(UTC).isoformat(timespec="minutes"),
+        "modules": {name: modules[name] for name in sorted(modules)},
+    }
+    kept.write_text(json.dumps(result, indent=2, ensure_ascii=False) + "\n", "utf-8")
+    PAGE.write_text(page(), "utf-8")
+
+
 def page() -> str:
     """docs/reliability.md from its prose and the figures that are kept."""
     text = (HERE / "reliability.md").read_text("utf-8")
     kinds = "\n".join(f"| {kind} | {how} |" for kind, how in KINDS.items())
     text = text.replace("{{kinds}}", kinds)
-    text = text.replace("{{mutants}}", (HERE / "mutants.md").read_text("utf-8").strip())
-    for name, figures in (("soak", _figures), ("full", _full), ("alarms", _alarms)):
+    text = text.replace("{{explained}}", (HERE / "mutants.md").read_text("utf-8").strip())
+    sections = (("soak", _figures), ("full", _full), ("alarms", _alarms), ("mutants", _mutants))
+    for name, figures in sections:
         kept = RESULTS / f"{name}.json"
         lines = figures(json.loads(kept.read_text("utf-8"))) if kept.exists() else ["Not run yet."]
         text = text.replace("{{" + name + "}}", "\n".join(lines))
@@ -229,6 +247,24 @@ def _alarms(result: Mapping[str, Any]) -> list[str]:
                 ("rows that were deleted in MySQL, and named", str(result["deleted_and_told"])),
                 ("altered rows that were not named", str(len(result["missed"]))),
             ],
+        ),
+        "",
+        _origin(result),
+    ]
+
+
+def _mutants(result: Mapping[str, Any]) -> list[str]:
+    explained = (HERE / "mutants.md").read_text("utf-8")
+    rows: list[tuple[str, int, int, int, int]] = []
+    for name, one in result["modules"].items():
+        known = sum(told in explained for told in one["survivors"])
+        left = len(one["survivors"])
+        rows.append((name, one["mutants"], one["mutants"] - left, known, left - known))
+    total = ("**all**", *(sum(row[n] for row in rows) for n in range(1, 5)))
+    return [
+        *_markdown(
+            ("module of `mirrorlake.proof`", "mutants", "killed", "explained", "not explained"),
+            [(str(name), *map(str, figures)) for name, *figures in (*rows, total)],
         ),
         "",
         _origin(result),

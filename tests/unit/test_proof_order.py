@@ -126,7 +126,9 @@ def test_ends_are_kept_and_read_again() -> None:
     for number, wrong in enumerate(other):
         changed = (*cells[:number], wrong, *cells[number + 1 :])
         assert bound_of(bound_text(changed), parts) is None
-    for text_ in (None, "", "17", "[", "{}", '["7"]', '["7", 1, "00", "1"]'):
+    good = '"1:a", "2020-01-01", "00"'
+    assert bound_of(f'[{good}, "1"]', parts) == ("1:a", "2020-01-01", "00", "1")
+    for text_ in (None, "", "17", "[", "{}", '["1:a"]', f"[{good}]", f"[{good}, 1]"):
         assert bound_of(text_, parts) is None
 
 
@@ -141,6 +143,35 @@ def test_literals_of_both_sides() -> None:
     [raw] = parts_of(column("x", "varbinary", length=9))
     assert raw.literals("00FF") == ("x'00FF'", "'00FF'")
     assert raw.lake == "hex(`x`)"
+    assert raw.pruned("00", "FF") == ["(`x` >= X'00')", "(`x` <= X'FF')"]
+    [day] = parts_of(column("d", "date"))
+    assert day.literals("2020-01-01") == ("_utf8mb4 x'323032302d30312d3031'", "'2020-01-01'")
+    assert day.lake.startswith("nullif(CASE WHEN try_element_at(")
+    assert day.lake.endswith(",'N')")
+    [whole, broken] = parts_of(*NUMBERS)
+    assert (whole.literals("-1"), whole.lake) == (("-1", "-1"), "`a`")
+    assert broken.literals("-1.5") == ("-1.5", "CAST('-1.5' AS decimal(9,1))")
+
+
+@pytest.mark.parametrize(
+    ("collation", "padded"),
+    [
+        *((f"{charset}_bin", True) for charset in ("utf8mb4", "utf8mb3", "utf8", "ascii")),
+        *((f"{charset}_nopad_bin", False) for charset in ("utf8mb4", "utf8mb3", "ascii")),
+        ("utf8mb4_0900_bin", False),
+    ],
+)
+def test_which_collations_fill_up_with_spaces(collation: str, padded: bool) -> None:
+    charset = collation.split("_")[0]
+    [part] = parts_of(column("t", "char", length=2, charset=charset, collation=collation))
+    assert part.literals("1:a")[1] == ("'a '" if padded else "'a'")
+
+
+def test_a_span_names_what_its_first_column_implies() -> None:
+    parts = parts_of(*NUMBERS)
+    lake = span_conditions(parts, Span(("1", "2"), ("3", "4")))[1]
+    assert lake.startswith("(`a` >= 1) AND (`a` <= 3) AND coalesce(")
+    assert span_conditions((), Span()) == span_conditions(parts, Span()) == ("", "")
 
 
 def test_files_are_left_out_by_what_a_span_implies_alone() -> None:

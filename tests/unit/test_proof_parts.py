@@ -12,10 +12,12 @@ from mirrorlake.proof.check import CHUNK_ROWS, undecided_words
 from mirrorlake.proof.check import _settled as settled
 from mirrorlake.proof.check import _verdict as verdict
 from mirrorlake.proof.compare import Cut, Digests, Found, candidates, cut_for, proofs
+from mirrorlake.proof.differences import Difference, Differing, Field, Value
 from mirrorlake.proof.judge import Judged
 from mirrorlake.proof.order import Span
 from mirrorlake.proof.ranges import Grid, Range, Tally, bucket_count, plan_grid
 from mirrorlake.proof.report import RangeProof
+from tests.unit.test_proof_order import parts_of
 from tests.unit.test_proof_ranges import column
 
 ID = column()
@@ -43,6 +45,8 @@ def test_a_grid_has_groups_of_its_width() -> None:
     found = plan_grid(ID, Range(), 1, 100, 40_001)
     assert (found.first, found.end, found.width, found.count) == (1, 101, 10, 10)
     assert plan_grid(ID, Range(), 5, 5, 0).count == 1
+    assert plan_grid(ID, Range(), 5, 5, 0).width == 1
+    assert plan_grid(ID, Range(), 1, 100, 0).count == 1
     assert plan_grid(ID, Range(), 0, 100, 8_000).width == 51
     assert found.range_of(-1) == Range(None, 1)
     assert found.range_of(0) == Range(1, 11)
@@ -55,6 +59,9 @@ def test_statements_digest_so_many_rows_together() -> None:
     assert [*grid().queries(40)] == [range(4)]
     assert [*grid().queries(1_000_000)] == [range(2), range(2, 4)]
     assert [*grid(0, 50).queries(1_250_000)] == [range(2), range(2, 4), range(4, 5)]
+    # 166,667 rows a group: three of them are one row too many.
+    assert [*grid().queries(666_668)] == [range(2), range(2, 4)]
+    assert [*grid(0, 300_000, 1).queries(10)] == [range(300_000)]
     assert [*grid().queries(9_000_000)] == [range(n, n + 1) for n in range(4)]
 
 
@@ -78,6 +85,7 @@ def test_a_key_of_nulls_is_below_all() -> None:
 def test_buckets() -> None:
     assert [bucket_count(n) for n in (0, 3_999, 4_000, 9_000)] == [1, 1, 1, 2]
     assert cut_for(target(9_000), None) == Cut(None, 2)
+    assert (Cut(None).buckets, Digests().bytes) == (1, 0)
     assert cut_for(target(9_000), grid()) == Cut(grid(), 1)
 
 
@@ -165,6 +173,29 @@ def test_large_groups_are_cut_again(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (digests.bytes, found.left) == (7, 0)
 
 
+@pytest.mark.parametrize("span", [2, 3, 1_000_000])
+def test_a_group_that_is_cut_again_is_two_at_least(span: int) -> None:
+    """One group would be cut again for ever."""
+    cut = Cut(grid(0, span, span))
+    again = compare._cut_again(cut, Digests({0: Tally(compare.FETCHED + 1, 1)}), 0)
+    assert again is not None
+    assert again.grid is not None
+    assert again.grid.count == min(span, 5)
+    assert compare._cut_again(cut, Digests({0: Tally(compare.FETCHED, 1)}), 0) is None
+
+
+def test_a_cut_that_is_no_finer_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the two numbers are: it ends."""
+    monkeypatch.setattr(ranges, "GROUP_ROWS", 100)
+    monkeypatch.setattr(compare, "FETCHED", 60)
+    assert compare._cut_again(Cut(grid()), Digests({1: Tally(199, 1)}), 1) is None
+    again = compare._cut_again(Cut(grid()), Digests({1: Tally(200, 1)}), 1)
+    assert again is not None
+    looks = Looks(monkeypatch)
+    found_by(Cut(grid()), Digests({1: Tally(199, 1)}, {}))
+    assert (looks.cuts, looks.fetched) == ([], [(Cut(grid()), [1])])
+
+
 def test_what_cannot_be_cut_is_fetched_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compare, "FETCHED", 10)
     looks = Looks(monkeypatch)
@@ -198,6 +229,9 @@ def test_groups_beyond_what_may_be_fetched_are_counted(monkeypatch: pytest.Monke
     found = found_by(Cut(grid()), digests)
     assert looks.fetched == [(Cut(grid()), [0])]
     assert (found.left, found.rows) == (3, 2)
+    monkeypatch.setattr(compare, "MOST_ROWS", 4)
+    found = found_by(Cut(grid()), digests)
+    assert (found.left, found.rows) == (2, 4)
 
 
 def test_conditions_of_groups() -> None:
@@ -212,3 +246,10 @@ def test_conditions_of_groups() -> None:
     assert compare._lake_condition(side, Cut(None, 3), [1, 2]) == "b3 IN (1, 2)"
     assert compare._within_source(Cut(None, 3, None, "w"), range(3)) == "w"
     assert compare._within_source(cut, range(2)) == "`id` >= 0 AND `id` < 20"
+
+
+def test_what_is_compared_never_changes() -> None:
+    """Values, that sets may hold."""
+    value, [part] = Value("a", None), parts_of(ID)
+    values = (ONE, Range(), grid(), Span(), part, Cut(grid()), value, Field(value, value))
+    assert len({*values, Difference("missing", ()), Differing((), gone=True)}) == 10
