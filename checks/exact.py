@@ -5,13 +5,17 @@ What is personal is told as keyed digests here too.
 """
 
 from collections.abc import Mapping, Sequence
+from datetime import date, timedelta
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
 
+from checks.days import NEWEST, DaysTold, Partition
 from mirrorlake.config import TableContract
 from mirrorlake.observe import deduped_table
 from mirrorlake.proof.coverage import round_of
+from mirrorlake.proof.days import Proved, proved_days
 from mirrorlake.proof.differences import Difference, Field, Teller
 from mirrorlake.proof.keep import prove_table, teller_of
 from mirrorlake.proof.order import Span
@@ -24,23 +28,100 @@ from mirrorlake.sync import Engine
 
 _SHOWN = 50
 """How many differences a verdict lists."""
+_LOOKED_AT = 7
+"""So many days that failed are compared by themselves in one look."""
 EXACT, PROVED = "exact_match", "proved of this round (%)"
 _COLUMNS = ("kind", "key", "column", "MySQL", "lake")
 
-Told = tuple[bool, Mapping[str, Any], str | None, dg.AssetCheckSeverity]
+_WRONG = "Rows that differ between MySQL and the lake are of this day, on one side at least"
+Verdict = tuple[bool, Mapping[str, Any], str | None, dg.AssetCheckSeverity]
+Told = tuple[bool, Mapping[str, Any], str | None, dg.AssetCheckSeverity, Mapping[str, Partition]]
 
 
-def judge_exact(engine: Engine, contract: TableContract) -> Told:
-    """Whether it passed, metadata, words and severity.
+def judge_exact(
+    engine: Engine, contract: TableContract, asked: tuple[date, date] | None = None
+) -> Told:
+    """Whether it passed, metadata, words and severity; and the days that are told one by one.
+
+    Args:
+        asked: the run's first and last day.
 
     Raises:
         MirrorlakeError: it could not be looked, or not be repaired; see
             `mirrorlake.proof.check.check_table` and `mirrorlake.repair.repair_table`.
     """
     if not engine.ledger.folded_loads(contract.name, "deduped"):
-        return True, {}, "Nothing is mirrored yet", dg.AssetCheckSeverity.ERROR
+        return True, {}, "Nothing is mirrored yet", dg.AssetCheckSeverity.ERROR, {}
     proving = Proving(engine.config, engine.lake, engine.ledger, engine.spark)
     report, evidence = prove_table(proving, contract, Ask("next"))
+    verdict, last = _judge_chunk(engine, contract, report, evidence)
+    return *verdict, _judge_days(proving, DaysTold(engine, contract, EXACT), last, asked)
+
+
+def _judge_days(
+    proving: Proving, told: DaysTold, report: Report, asked: tuple[date, date] | None
+) -> dict[str, Partition]:
+    """Days are told as failed where rows of them differ, and as passed only where every row of them
+    was compared; of all others nothing is said.
+
+    A day that failed before, and is in neither, is compared by itself: nothing else would ever tell
+    of it again in a table of many chunks.
+    """
+    ledger, contract = proving.ledger, told.contract
+    differing = dict(report.differing_days)
+    mark = ledger.newest_mark(contract.name)
+    proofs = ledger.proofs(contract.name)
+    proved = proved_days(
+        proofs,
+        ledger.successful_loads(contract.name),
+        mark[0] if mark else None,
+    )
+    good = dict.fromkeys(_listed(proved, told.failed(), asked), _whole(proved))
+    # Of a table whose cursor tells no day any more, nothing is left to look at.
+    failed = told.failed() if report.days is not None else []
+    left = [day for day in failed if day not in differing and day not in good]
+    looked = {proof.day: number for number, proof in enumerate(proofs)}
+    for day in sorted(left, key=lambda day: looked.get(day, -1))[:_LOOKED_AT]:
+        alone, _ = prove_table(proving, contract, Ask("partition", day=day))
+        if alone.verdict == "equal" and alone.days is not None:
+            good[day] = "Compared by itself, after it failed"
+        elif alone.verdict == "different":
+            differing[day] = alone.differing_days.get(day, 1)
+    for day in differing:
+        good.pop(day, None)
+    chosen = told.choose(differing, sorted({*differing, *good}), asked)
+    told.record({*differing, *told.failed()} - {*good})
+    error = dg.AssetCheckSeverity.ERROR
+    return {
+        str(day): Partition(day in good, {}, good[day], error)
+        if day in good
+        else Partition(False, {"keys that differ": differing[day]}, _WRONG, error)
+        for day in chosen
+    }
+
+
+def _listed(
+    proved: Proved | None, failed: Sequence[date], asked: tuple[date, date] | None
+) -> list[date]:
+    """The proved days that may be told: the newest, the run's own, and those that failed."""
+    if proved is None:
+        return []
+    newest = [proved.days.before - timedelta(days=n) for n in range(1, NEWEST + 1)]
+    first, last = asked or (proved.days.before, proved.days.before)
+    own = [first + timedelta(days=n) for n in range((last - first).days + 1)]
+    return sorted(day for day in {*newest, *own, *failed} if day in proved)
+
+
+def _whole(proved: Proved | None) -> str:
+    """How a day is proved."""
+    since = f"{proved.since:%Y-%m-%d %H:%M} UTC" if proved else ""
+    return f"Every row of it was compared since {since}" if proved else ""
+
+
+def _judge_chunk(
+    engine: Engine, contract: TableContract, report: Report, evidence: Path
+) -> tuple[Verdict, Report]:
+    """The verdict on the chunk, repaired where the contract says so; and the last look at it."""
     metadata = _metadata(report, teller_of(engine.config, contract), str(evidence))
     metadata |= _coverage(engine, contract)
     stale = [p.stale for p in aged_proofs(engine.ledger, contract.name) if p.stale is not None]
@@ -62,17 +143,17 @@ def judge_exact(engine: Engine, contract: TableContract) -> Told:
             if done.outcome != "equal" and contract.repair == "ask":
                 metadata["repair it by"] = _command(contract, report)
             passed = done.outcome == "equal"
-            return passed, metadata, words, dg.AssetCheckSeverity.ERROR
+            return (passed, metadata, words, dg.AssetCheckSeverity.ERROR), done.after
         if contract.repair != "off":
             metadata["repair it by"] = _command(contract, report)
         if contract.repair == "auto":
             words += f", more than repair_limit ({contract.repair_limit}): not repaired"
-        return False, metadata, words, dg.AssetCheckSeverity.ERROR
+        return (False, metadata, words, dg.AssetCheckSeverity.ERROR), report
     if report.verdict == "undecided":
         reasons = "; ".join(f"{n} rows {why}" for why, n in sorted(report.undecided.items()))
         words = f"Not decidable yet: {reasons or 'too many rows differ'}"
-        return False, metadata, words, dg.AssetCheckSeverity.WARN
-    return True, metadata, None, dg.AssetCheckSeverity.ERROR
+        return (False, metadata, words, dg.AssetCheckSeverity.WARN), report
+    return (True, metadata, None, dg.AssetCheckSeverity.ERROR), report
 
 
 def _metadata(report: Report, teller: Teller, evidence: str) -> dict[str, Any]:
@@ -105,12 +186,6 @@ def _coverage(engine: Engine, contract: TableContract) -> dict[str, Any]:
         "chunks of this round": found.chunks,
         "this round began": f"{found.since:%Y-%m-%d %H:%M} UTC",
     }
-
-
-def plotted_of(metadata: Mapping[str, Any]) -> dict[str, float]:
-    """What is drawn over time: how much was compared, in what time, and how far the round is."""
-    names = ("rows in MySQL", "seconds", "bytes from MySQL", PROVED)
-    return {f"{EXACT}: {name}": metadata[name] for name in names if name in metadata}
 
 
 def _command(contract: TableContract, report: Report) -> str:

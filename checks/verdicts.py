@@ -14,7 +14,7 @@ from typing import Any
 import dagster as dg
 from pyiceberg.table import Table
 
-from assets.days import build_days
+from checks.days import DaysTold, Partition
 from mirrorlake.config import TableContract
 from mirrorlake.errors import LakeError
 from mirrorlake.exposure import find_exposed, stored_pci
@@ -38,31 +38,18 @@ from resources.failures import told
 
 _SHOWN = 100
 """How many gaps or days a verdict lists."""
-_NEWEST = 7
-"""So many of the newest counted days are told one by one."""
-
-
-@dataclass(frozen=True)
-class Partition:
-    """What a check found of one day."""
-
-    passed: bool
-    metadata: Mapping[str, Any]
-    words: str | None
-    severity: dg.AssetCheckSeverity
 
 
 @dataclass(frozen=True)
 class Verdict:
     """What one check found; ``words`` say what is wrong, without any row's values. ``partitions``:
-    of the days that are told one by one. ``plotted``: numbers that are kept over time."""
+    of the days that are told one by one."""
 
     passed: bool
     metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
     words: str | None = None
     severity: dg.AssetCheckSeverity = dg.AssetCheckSeverity.ERROR
     partitions: Mapping[str, Partition] = field(default_factory=dict[str, Partition])
-    plotted: Mapping[str, float] = field(default_factory=dict[str, float])
 
 
 @dataclass(frozen=True)
@@ -119,7 +106,6 @@ def judge(
             failed = failed or error
             continue
         _tell_days(context, key, name, verdict)
-        _tell_numbers(context, key, name, verdict)
         yield dg.AssetCheckResult(
             asset_key=key,
             check_name=name,
@@ -148,17 +134,6 @@ def _tell_days(
             partition=day,
         )
         context.op_execution_context.log_event(event)
-
-
-def _tell_numbers(
-    context: dg.AssetCheckExecutionContext, key: dg.AssetKey, name: str, verdict: Verdict
-) -> None:
-    """Observe the asset with the numbers: they stand in its own events too."""
-    if verdict.plotted:
-        metadata = {k: dg.MetadataValue.float(float(v)) for k, v in verdict.plotted.items()}
-        context.op_execution_context.log_event(
-            dg.AssetObservation(key, description=f"What {name} compared", metadata=metadata)
-        )
 
 
 def judge_gaps(look: Look) -> Verdict:
@@ -309,25 +284,18 @@ def _of_count(
 
 
 def _partitions(look: Look, counts: Counts) -> dict[str, Partition]:
-    """The days that are told one by one: those that differ, or did so the last time, the run's own,
-    and the newest. All others are as the whole check says: equal."""
-    name = f"row_count days {deduped_of(look.contract)}"
-    told: list[str] = json.loads(look.engine.ledger.definition(name) or "[]")
-    days = sorted(day for day in counts.counted if day != NO_DAY)
-    wanted = {*[d for d in counts.days if d != NO_DAY][-_SHOWN:], *told, *days[-_NEWEST:]}
-    if look.days:
-        first, last = (day.isoformat() for day in look.days)
-        wanted |= {day for day in days if first <= day <= last}
-    begin = build_days(look.engine.config.tables).start.date().isoformat()
+    """Of the days that are told one by one; all others are as the whole check says: equal."""
+    told = DaysTold(look.engine, look.contract, "row_count")
+    # A day that failed may have no row any more: then it is equal.
+    days = {date.fromisoformat(day) for day in counts.counted if day != NO_DAY} | {*told.failed()}
+    differ = [date.fromisoformat(day) for day in counts.days if day != NO_DAY]
     found: dict[str, Partition] = {}
-    for day in sorted(day for day in wanted if day >= begin):
+    for day in map(str, told.choose(differ, sorted(days), look.days)):
         ours, theirs = counts.counted.get(day, (0, 0))
         judged = _of_count(look.contract, max(0, ours - theirs), max(0, theirs - ours))
         metadata = {"rows in MySQL": ours, "rows in the mirror": theirs}
         found[day] = Partition(judged[0], metadata, judged[1], judged[2])
-    failed = [day for day, one in found.items() if not one.passed]
-    if failed != told:
-        look.engine.ledger.record_definition(name, json.dumps(failed))
+    told.record(date.fromisoformat(day) for day, one in found.items() if not one.passed)
     return found
 
 
@@ -369,10 +337,9 @@ def _snapshot(table: Table) -> int | None:
 
 
 def _judge_exact(look: Look) -> Verdict:
-    from checks.exact import judge_exact, plotted_of
+    from checks.exact import judge_exact
 
-    passed, metadata, words, severity = judge_exact(look.engine, look.contract)
-    return Verdict(passed, metadata, words, severity, plotted=plotted_of(metadata))
+    return Verdict(*judge_exact(look.engine, look.contract, look.days))
 
 
 _JUDGES = {

@@ -16,7 +16,6 @@ from mirrorlake.config import TableContract, load_config
 from mirrorlake.errors import ConfigError
 
 if TYPE_CHECKING:
-    from mirrorlake.proof.ranges import Range
     from mirrorlake.proof.report import Ask, Report
     from mirrorlake.proof.target import Proving
 
@@ -87,6 +86,7 @@ def _count(proving: Proving, contract: TableContract, *, as_json: bool) -> int:
 
 def ask_of(asked: dict[str, Any]) -> Ask:
     """The rows that the options of a command ask for."""
+    from mirrorlake.proof.named import read_keys
     from mirrorlake.proof.report import Ask
 
     choices = ("full", "next_", "partition", "keys", "where", "counts")
@@ -102,23 +102,7 @@ def ask_of(asked: dict[str, Any]) -> Ask:
         return Ask("partition", day=day.date())
     if asked["where"]:
         return Ask("where", where=asked["where"])
-    return Ask("keys", keys=_keys(asked["keys"])) if asked["keys"] else Ask()
-
-
-def _keys(text: str) -> Range:
-    from mirrorlake.proof.ranges import Range
-
-    low, found, high = text.partition("..")
-    try:
-        keys = Range(int(low) if low else None, int(high) + 1 if high else None)
-    except ValueError:
-        keys = None
-    if keys is None or not found:
-        raise ConfigError(
-            f"--keys {text!r} is no range of whole numbers",
-            next_step="Write --keys 100..199; either end may be left out",
-        )
-    return keys
+    return Ask("keys", named=read_keys(asked["keys"])) if asked["keys"] else Ask()
 
 
 def print_report(report: Report, path: Path) -> None:
@@ -146,7 +130,7 @@ def print_report(report: Report, path: Path) -> None:
 @click.argument("table")
 @show.config_option
 @show.json_option
-@click.option("--all", "everything", is_flag=True, help="Show earlier proofs of a range too.")
+@click.option("--all", "everything", is_flag=True, help="Show what newer checks cover, too.")
 def proof(table: str, config_path: Path, as_json: bool, everything: bool) -> None:
     """Show what was proved of TABLE: ranges, verdicts, when, at which position, by which code.
 
@@ -167,7 +151,7 @@ def proof(table: str, config_path: Path, as_json: bool, everything: bool) -> Non
     for p in found:
         keys = "all" if p.lo is None and p.hi is None else f"{p.lo or ''}..{p.hi or ''}"
         if p.asked in ("partition", "where"):
-            keys = p.asked
+            keys = p.asked if p.day is None else f"{p.asked} {p.day}"
         rows = (
             f"{p.source_rows:,}"
             if p.source_rows == p.lake_rows

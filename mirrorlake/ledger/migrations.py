@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import sqlalchemy as sa
 
-LEDGER_VERSION = 5
+LEDGER_VERSION = 6
 
 
 def _to_2(connection: sa.Connection) -> None:
@@ -45,7 +45,21 @@ def _to_5(connection: sa.Connection) -> None:
             connection.execute(sa.text(f"ALTER TABLE {table} {change.format(name)}"))
 
 
-_STEPS: dict[int, Callable[[sa.Connection], None]] = {2: _to_2, 3: _to_3, 4: _to_4, 5: _to_5}
+def _to_6(connection: sa.Connection) -> None:
+    """Proofs name their day, and the days of which they compared every row."""
+    there = {column["name"] for column in sa.inspect(connection).get_columns("proofs")}
+    for name in ("day", "days_from", "days_before"):
+        if name not in there:
+            connection.execute(sa.text(f"ALTER TABLE proofs ADD COLUMN {name} DATE"))
+
+
+_STEPS: dict[int, Callable[[sa.Connection], None]] = {
+    2: _to_2,
+    3: _to_3,
+    4: _to_4,
+    5: _to_5,
+    6: _to_6,
+}
 
 
 def migrate(connection: sa.Connection, found: int) -> None:

@@ -229,6 +229,10 @@ class Proof:
         snapshot_id: of deduped; ``through_seq``: the newest load in it.
         code: the version of the code that judged.
         seconds, source_bytes: of the whole check; ``evidence``: where its file is.
+        day: of a check of one day.
+        days_from, days_before: the days [from, before) all of whose rows in the range were old
+            enough to be compared; no ``days_from``: from the earliest; no ``days_before``: none, or
+            not known.
     """
 
     check_id: str
@@ -253,6 +257,9 @@ class Proof:
     seconds: float
     source_bytes: int
     evidence: str
+    day: date | None = None
+    days_from: date | None = None
+    days_before: date | None = None
 
 
 @dataclass(frozen=True)

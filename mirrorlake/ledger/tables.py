@@ -165,6 +165,9 @@ PROOFS = sa.Table(
     sa.Column("seconds", sa.Float, nullable=False),
     sa.Column("source_bytes", sa.BigInteger, nullable=False),
     sa.Column("evidence", sa.Text, nullable=False),
+    sa.Column("day", sa.Date),
+    sa.Column("days_from", sa.Date),
+    sa.Column("days_before", sa.Date),
     sqlite_autoincrement=True,
 )
 REPAIRS = sa.Table(

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from pymysql.connections import Connection
@@ -20,7 +20,7 @@ from pymysql.connections import Connection
 from mirrorlake.config import TableContract
 from mirrorlake.errors import ConfigError
 from mirrorlake.mysql.connect import session
-from mirrorlake.mysql.introspect import Column, read_sizes
+from mirrorlake.mysql.introspect import read_sizes
 from mirrorlake.mysql.limits import reading
 from mirrorlake.proof.compare import (
     Cut,
@@ -31,9 +31,12 @@ from mirrorlake.proof.compare import (
     read_lake,
     read_source,
 )
+from mirrorlake.proof.days import Days, whole_days
 from mirrorlake.proof.judge import CHANGING, Judged, judge
+from mirrorlake.proof.keys import is_one_integer, ordered_of, parts_of, resolve_keys
 from mirrorlake.proof.local import digest_locally
 from mirrorlake.proof.mirror import LakeSide
+from mirrorlake.proof.named import conditions_of
 from mirrorlake.proof.order import (
     Cells,
     Part,
@@ -41,15 +44,12 @@ from mirrorlake.proof.order import (
     after_condition,
     bound_of,
     bound_text,
-    ordered_parts,
     span_conditions,
 )
 from mirrorlake.proof.ranges import (
-    INTEGERS,
     Range,
     Tally,
     bucket_count,
-    ordered_column,
     plan_grid,
     total,
 )
@@ -95,6 +95,8 @@ def check_table(proving: Proving, contract: TableContract, ask: Ask, most: int =
     with session(source, contract.database) as connection:
         asked = Asked(connection)
         target = resolve_target(proving, contract, connection)
+        if ask.named is not None:
+            ask = replace(ask, keys=resolve_keys(target, ask.named), named=None)
         if ask.kind == "next":
             ask = next_chunk(proving, connection, target)
         sides = _sides(target, ask)
@@ -129,7 +131,17 @@ def check_table(proving: Proving, contract: TableContract, ask: Ask, most: int =
         seconds=round(time.monotonic() - clock, 3),
         bytes=sent + digests.bytes,
         statements=_statements(sides, cut),
+        days=_days(target, ask),
+        differing_days=dict(judged.days),
     )
+
+
+def _days(target: Target, ask: Ask) -> Days | None:
+    """The days that a check compares as a whole, within what it asks for."""
+    days = None if ask.kind == "where" else whole_days(target)
+    if ask.kind != "partition" or days is None or ask.day is None:
+        return days
+    return Days(ask.day, ask.day + timedelta(days=1)) if ask.day in days else None
 
 
 def _sides(target: Target, ask: Ask) -> _Sides:
@@ -158,8 +170,8 @@ def _conditions(target: Target, ask: Ask) -> tuple[str, str]:
     if ask.keys == Range():
         return "", ""
     if isinstance(ask.keys, Span):
-        return span_conditions(parts_of(target), ask.keys)
-    column = _ordered(target)
+        return conditions_of(parts_of(target), ask.keys)
+    column = ordered_of(target)
     if column is None:
         raise ConfigError(
             f"table {target.name}: its key does not begin with an integer that may be shown, so a "
@@ -168,12 +180,6 @@ def _conditions(target: Target, ask: Ask) -> tuple[str, str]:
             next_step="Use --full, --partition or --where",
         )
     return ask.keys.source(column), ask.keys.lake(column)
-
-
-def _ordered(target: Target) -> Column | None:
-    """The column whose ranges cut the table; never one whose values are not to be told."""
-    column = ordered_column(target.key)
-    return None if column is None or _is_hidden(target, column) else column
 
 
 def next_chunk(proving: Proving, connection: Connection[Any], target: Target) -> Ask:
@@ -186,7 +192,7 @@ def next_chunk(proving: Proving, connection: Connection[Any], target: Target) ->
     if not parts:
         return Ask("next")
     offset = proving.ledger.proof_offset(target.name)
-    alone = _is_one_integer(target)
+    alone = is_one_integer(target)
     # The key may be another one than it was.
     first = bound_of(json.dumps([offset]) if alone else offset, parts)
     beyond, _ = span_conditions(parts, Span(first))
@@ -211,39 +217,15 @@ def _read_bound(
     return bound_of(bound_text(found[0]), parts) if found else None
 
 
-def parts_of(target: Target) -> tuple[Part, ...]:
-    """The leading columns of the table's key, in the order of its index, that both sides order
-    alike; never one whose values are not to be told."""
-    names = [column.name.casefold() for column in target.key]
-    forms = {cell.name: cell for cell in target.rows.cells}
-    unique = [i for i in target.table.indexes if i.unique]
-    for index in unique:
-        if sorted(map(str.casefold, index.columns)) == sorted(names):
-            names = [name.casefold() for name in index.columns]
-    by_name = {column.name.casefold(): column for column in target.key}
-    key = [by_name[name] for name in names]
-    hidden = [c.name for c in key if _is_hidden(target, c)]
-    return ordered_parts(key, [forms[c.name] for c in key], hidden)
-
-
-def _is_hidden(target: Target, column: Column) -> bool:
-    rule = target.contract.column_rule(column.name)
-    return rule is not None and rule.pii is not None
-
-
-def _is_one_integer(target: Target) -> bool:
-    return len(target.key) == 1 and target.key[0].data_type in INTEGERS
-
-
 def _plan(connection: Connection[Any], sides: _Sides, ask: Ask) -> Cut:
     target = sides.target
     rows = target.table.estimated_rows
     if ask.kind == "next":
         rows = min(rows, CHUNK_ROWS)
     if isinstance(ask.keys, Span):
-        within, _ = span_conditions(parts_of(target), ask.keys)
+        within, _ = conditions_of(parts_of(target), ask.keys)
         return Cut(None, bucket_count(rows), ask.keys, within, rows)
-    column = _ordered(target)
+    column = ordered_of(target)
     if column is None:
         return replace(cut_for(target, None), rows=rows)
     bounds = read_bounds(connection, sides.source, column, ask.keys.source(column))
@@ -324,6 +306,7 @@ def _look(
         judged.keys += decided.keys
         judged.undecided += decided.undecided
         judged.ignored += decided.ignored
+        judged.days += decided.days
         looked += len(some)
     return judged, found.left + len(keys) - looked
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any
 
 from pymysql.connections import Connection
 
 from mirrorlake.ledger import Load
 from mirrorlake.mysql.connect import read_position
+from mirrorlake.proof.days import days_of
 from mirrorlake.proof.differences import Difference, Differing, compare_counts, compare_rows
 from mirrorlake.proof.mirror import LakeSide
 from mirrorlake.proof.source import Key, Row, SourceSide, changed_at
@@ -29,12 +30,13 @@ _NEWER = "newer than the settle time"
 class Judged:
     """What became of candidates: differences that are real, of which keys (a row without a key has
     none), and why others can't be decided yet. ``ignored``: rows that MySQL deleted, where that is
-    no difference."""
+    no difference. ``days``: how many keys that differ have a row of a day, where a cursor tells."""
 
     differences: list[Difference] = field(default_factory=list[Difference])
     keys: list[Differing] = field(default_factory=list[Differing])
     undecided: Counter[str] = field(default_factory=Counter[str])
     ignored: int = 0
+    days: Counter[date] = field(default_factory=Counter[date])
 
 
 def judge(
@@ -71,6 +73,7 @@ def judge(
             judged.ignored += len(found)
         else:
             judged.differences += found
+            judged.days.update(days_of(target, [*ours, *theirs]))
             if target.key:
                 texts = tuple(dict.fromkeys((key, *asked)))
                 judged.keys.append(Differing(texts, gone=not ours))

@@ -147,6 +147,9 @@ def _proofs(report: Report, check_id: str, path: Path) -> Sequence[Proof]:
             seconds=report.seconds,
             source_bytes=report.bytes,
             evidence=str(path),
+            day=report.ask.day,
+            days_from=report.days.first if report.days else None,
+            days_before=report.days.before if report.days else None,
         )
         for one in report.ranges
     ]

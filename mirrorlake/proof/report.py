@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Literal
 
 import mirrorlake
+from mirrorlake.proof.days import Days
 from mirrorlake.proof.differences import Difference, Differing
+from mirrorlake.proof.named import Named
 from mirrorlake.proof.order import Span
 from mirrorlake.proof.ranges import EVERYWHERE, Range, Tally
 
@@ -21,12 +23,14 @@ Verdict = Literal["equal", "different", "undecided"]
 @dataclass(frozen=True)
 class Ask:
     """What is to be checked: ``full``, ``next`` (the next chunk), or the rows of a ``partition``
-    (a day), of ``keys``, or that a condition (``where``) chooses."""
+    (a day), of ``keys``, or that a condition (``where``) chooses. Keys that a person
+    ``named`` become ``keys`` when the table is known."""
 
     kind: Literal["full", "next", "partition", "keys", "where"] = "full"
     day: date | None = None
     keys: Range | Span = EVERYWHERE
     where: str = ""
+    named: Named | None = None
 
     def __str__(self) -> str:
         told = {"partition": self.day, "keys": self.keys, "where": self.where}.get(self.kind)
@@ -63,6 +67,10 @@ class Report:
         undecided: reasons, and how many rows.
         server, position, source_time: of MySQL just before the first read (UTC).
         snapshot: of deduped; ``through``: the sequence number of the newest load in it.
+        days: those of which every row in the ranges was old enough to be compared; None where that
+            is not known.
+        differing_days: how many of ``keys`` have a row of a day, on either side; empty where no
+            cursor tells it.
         seconds, bytes: how long it took, and what MySQL sent for it.
         statements: by their name, the SQL of both sides.
     """
@@ -87,6 +95,8 @@ class Report:
     seconds: float
     bytes: int
     statements: Mapping[str, str]
+    days: Days | None = None
+    differing_days: Mapping[date, int] = field(default_factory=dict[date, int])
     code: str = field(default_factory=lambda: code_version())
 
     @property

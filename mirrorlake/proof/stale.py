@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 
 from mirrorlake.ledger import Ledger, Proof
+from mirrorlake.proof.covered import current_proofs
 
 
 @dataclass(frozen=True)
@@ -21,10 +22,10 @@ class AgedProof(Proof):
 
 
 def aged_proofs(ledger: Ledger, table: str, *, everything: bool = False) -> list[AgedProof]:
-    """The newest proof of each range of a table's keys, or every one, oldest first."""
+    """The proofs that newer ones do not cover (`current_proofs`), or every one; oldest first."""
     found = ledger.proofs(table)
     if not everything:
-        found = list({(p.lo, p.hi): p for p in found}.values())
+        found = current_proofs(found)
     mark = ledger.newest_mark(table)
     return [
         AgedProof(**asdict(p), stale=mark[1] if mark and p.started_at <= mark[0] else None)

@@ -11,7 +11,7 @@ from mirrorlake.demo.faults import KEYED, LOOSE, OLD, ROWS, TYPES, altered, crea
 from mirrorlake.lake.catalog import Identifier
 from mirrorlake.mysql.connect import session
 from mirrorlake.proof import check
-from mirrorlake.proof.check import parts_of
+from mirrorlake.proof.keys import parts_of
 from mirrorlake.proof.local import digest_locally
 from mirrorlake.proof.ranges import Range, Tally
 from mirrorlake.proof.report import Ask

@@ -305,7 +305,7 @@ def test_a_scheduled_check_repairs_what_its_contract_lets_it(
     engine = mirrored(engine_for, sql, repair="auto", repair_limit=3)
     contract = engine.config.table("t")
     plant(engine, database, FAULTS[0])
-    passed, metadata, words, _ = judge_exact(engine, contract)
+    passed, metadata, words, *_ = judge_exact(engine, contract)
     assert passed
     assert metadata["repaired"] == "3 changed"
     assert (
@@ -313,7 +313,7 @@ def test_a_scheduled_check_repairs_what_its_contract_lets_it(
     )
     assert_equal(server, engine)
     plant(engine, database, "UPDATE {t} SET a = 'no' WHERE id < 5")
-    passed, metadata, words, _ = judge_exact(engine, contract)
+    passed, metadata, words, *_ = judge_exact(engine, contract)
     assert not passed
     assert str(words).endswith("more than repair_limit (3): not repaired")
     assert metadata["repair it by"] == f"mirrorlake repair {contract.name}"

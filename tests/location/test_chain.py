@@ -391,6 +391,10 @@ def test_the_mirror_is_held_against_mysql(runs: list[dict[str, Any]]) -> None:
     assert wrong["metadata"]["rows in the mirror"] - wrong["metadata"]["rows in MySQL"] == 2
     assert "a second row" in str(wrong["metadata"]["first differences"])
     assert "gone from MySQL', 'key': 'id=20'" in str(wrong["metadata"]["first differences"])
+    # Told of its day as well; a copy has no days.
+    days = runs[14]["days"]
+    assert days["deduped/s/shop/quiet:exact_match"] == {str(TODAY - timedelta(days=2)): False}
+    assert "deduped/s/shop/kinds:exact_match" not in days
 
 
 def test_a_run_waits_for_a_table_that_another_holds_and_loses_nothing(

@@ -489,10 +489,13 @@ def test_a_ledger_of_version_1_is_brought_to_this_one(
     load = started(ledger)
     ask("ALTER TABLE loads DROP COLUMN job_id")
     ask("DROP TABLE holds")
+    for name in ("day", "days_from", "days_before"):
+        ask(f"ALTER TABLE proofs DROP COLUMN {name}")
     ask("UPDATE mirrorlake_meta SET value = '1' WHERE name = 'version'")
     opened = Ledger(url)
     assert [found.seq for found in opened.unsettled_loads(TABLE)] == [load.seq]
     assert opened.held("shop") is None
+    assert opened.proofs(TABLE) == []
     assert ask("SELECT value FROM mirrorlake_meta WHERE name = 'version'") == [
         (str(LEDGER_VERSION),)
     ]

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from mirrorlake.proof import judge as judging
-from mirrorlake.proof.differences import compare_counts
-from mirrorlake.proof.forms import Form
+from mirrorlake.proof.differences import (
+    Difference,
+    Field,
+    Teller,
+    Value,
+    compare_counts,
+    compare_rows,
+)
+from mirrorlake.proof.forms import SHOWN, Form
 from mirrorlake.proof.judge import CHANGING, judge, moved_since
 from mirrorlake.proof.rows import RowForm
 from mirrorlake.proof.source import Key, Row
@@ -49,6 +57,7 @@ def target(mode: str = "incremental", deletes: str = "remove", *, keyed: bool = 
         rows=ROWS,
         table="t",
         contract=SimpleNamespace(mode=mode, deletes=deletes),
+        scope=SimpleNamespace(cursor="A"),
         mirror=SimpleNamespace(load=SimpleNamespace(receipt=receipt)),
     )
 
@@ -70,6 +79,16 @@ def test_a_difference_that_stays_is_one() -> None:
     assert (difference.kind, difference.fields[0].source.shown) == ("changed", "x")
     [key] = found.keys
     assert (key.texts, key.gone) == ((("1",),), False)
+    assert found.days == {}
+
+
+def test_the_days_of_rows_that_differ_are_counted_on_both_sides() -> None:
+    ours = Answers({"1": [row("1", "2026-01-02 10:00:00")], "2": [row("2", "0000-00-00")]})
+    theirs = {"1": [row("1", "2026-01-01 10:00:00.5")], "2": [row("2", "2026-01-02 00:00:00")]}
+    found = judged(ours, theirs, "1 2")
+    assert found.days == {date(2026, 1, 1): 1, date(2026, 1, 2): 2}
+    young = Answers({"1": [row("1", "2026-01-02", settled=False)]})
+    assert judged(young, theirs).days == {}
 
 
 def test_what_mysql_changed_meanwhile_is_not_decided() -> None:
@@ -108,6 +127,20 @@ def test_a_key_of_other_letters_is_one_row() -> None:
     both = {"A": [row("A", "x")], "a": [row("a", "x")]}
     found = judged(Answers({"A": [row("a", "x")], "a": [row("a", "x")]}), both, "A")
     assert [(d.kind, d.note) for d in found.differences] == [("extra", ": a second row")]
+
+
+@pytest.mark.parametrize("keyed", [True, False])
+def test_rows_are_asked_for_by_their_key_or_by_their_digest(keyed: bool) -> None:
+    class Asked(Answers):
+        by_digest = 0
+
+        def read_by_digest(self, connection: Any, keys: Sequence[Key]) -> dict[Key, list[Row]]:
+            self.by_digest += 1
+            return self.read_rows(connection, keys)
+
+    source = Asked({"1": [row("1", "x")]})
+    judged(source, {}, keyed=keyed)
+    assert (source.by_digest, len(source.asked)) == (0 if keyed else 2, 2)
 
 
 def test_without_a_key_equal_rows_are_counted() -> None:
@@ -153,3 +186,39 @@ def test_a_copy_without_a_receipt_has_no_age() -> None:
     bare = target("full")
     bare.mirror.load.receipt = None
     assert moved_since(None, bare) == ""  # type: ignore[arg-type]
+
+
+# --- words ----------------------------------------------------------------------------------------
+
+
+def test_how_differences_are_told() -> None:
+    teller, key = Teller((), None), (Value("id", "7"), Value("t", "x", text=True))
+    assert teller.tell(Difference("missing", key, note=": so")) == [
+        "missing (id=7, t='x'): MySQL has this row, the lake has not: so"
+    ]
+    assert teller.tell(Difference("extra", key, note=": so")) == [
+        "extra: so (id=7, t='x'): the lake has this row"
+    ]
+    changed = Difference("changed", key, (Field(Value("a", "1"), Value("a", None)),))
+    assert teller.tell(changed) == [
+        "changed (id=7, t='x'): `a` does not match between MySQL (val=1) and the lake (val=NULL)"
+    ]
+
+
+def test_how_values_are_told() -> None:
+    teller = Teller(("S",), "k" * 16)
+    assert teller.value(Value("a", "1" * (SHOWN - 1))) == "1" * (SHOWN - 1)
+    # That is where values are cut.
+    assert teller.value(Value("a", "1" * SHOWN)) == "1" * SHOWN + "…"
+    assert re.fullmatch(r"\(keyed digest [0-9a-f]{16}\)", teller.value(Value("s", "x")))
+
+
+def test_a_difference_names_its_key_and_its_fields_alone() -> None:
+    [found] = compare_rows(ROWS, ["id"], [row("1", "x")], [row("1", "y")])
+    assert found.key == (Value("id", "1", text=True),)
+    assert found.fields == (Field(Value("a", "x", text=True), Value("a", "y", text=True)),)
+    # Long values that begin alike are told apart by the beginning of their digests.
+    ours, theirs = (Row(("1",), ("1", letter * 40), ("1", "long")) for letter in "de")
+    [found] = compare_rows(ROWS, ["id"], [ours], [theirs])
+    shown = (found.fields[0].source.shown, found.fields[0].lake.shown)
+    assert shown == (f"long [{'d' * 32}]", f"long [{'e' * 32}]")

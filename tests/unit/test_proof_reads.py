@@ -216,7 +216,7 @@ def test_a_failure_of_the_other_connection_is_raised(monkeypatch: pytest.MonkeyP
     with pytest.raises(OSError, match="no connection"):
         read(target(connections=2), side, Cut(grid()))
     # Nothing is read any more once the other one has failed.
-    assert len(side.asked) == 1
+    assert len(side.asked) <= 1
 
 
 def test_the_lake_is_read_without_the_keys_that_moved() -> None:

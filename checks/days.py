@@ -1,0 +1,70 @@
+"""Days that a check tells one by one: each is a verdict on a partition of its asset."""
+
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+import dagster as dg
+
+from assets.days import build_days
+from mirrorlake.config import TableContract
+from mirrorlake.observe import deduped_of
+from mirrorlake.sync import Engine
+
+FAILING = 100
+"""So many days that fail are told, the newest."""
+NEWEST = 7
+"""So many of the newest days are told, whatever they are."""
+
+
+@dataclass(frozen=True)
+class Partition:
+    """What a check found of one day."""
+
+    passed: bool
+    metadata: Mapping[str, Any]
+    words: str | None
+    severity: dg.AssetCheckSeverity
+
+
+@dataclass(frozen=True)
+class DaysTold:
+    """The days of a table that one of its checks told as failed the last time."""
+
+    engine: Engine
+    contract: TableContract
+    check: str
+
+    @property
+    def _name(self) -> str:
+        return f"{self.check} days {deduped_of(self.contract)}"
+
+    def failed(self) -> list[date]:
+        """In order."""
+        told: list[str] = json.loads(self.engine.ledger.definition(self._name) or "[]")
+        return sorted(map(date.fromisoformat, told))
+
+    def record(self, days: Iterable[date]) -> None:
+        """Remember these; the ledger keeps no second copy of the same."""
+        failed = sorted(days)
+        if failed != self.failed():
+            text = json.dumps([str(day) for day in failed])
+            self.engine.ledger.record_definition(self._name, text)
+
+    def choose(
+        self, failing: Collection[date], known: Sequence[date], asked: tuple[date, date] | None
+    ) -> list[date]:
+        """The days to tell one by one: those that fail, those that failed the last time, the run's
+        own, and the newest; none before the location's first partition.
+
+        Args:
+            known: the days that can be told, in order; of others nothing is said.
+            asked: the run's first and last day.
+        """
+        chosen = {*sorted(failing)[-FAILING:], *self.failed(), *known[-NEWEST:]}
+        if asked:
+            chosen |= {day for day in known if asked[0] <= day <= asked[1]}
+        begin = build_days(self.engine.config.tables).start.date()
+        return sorted(day for day in chosen.intersection(known) if day >= begin)
