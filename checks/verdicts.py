@@ -16,6 +16,7 @@ from pyiceberg.table import Table
 
 from checks.days import DaysTold, Partition
 from mirrorlake.config import TableContract
+from mirrorlake.damage import damage_told
 from mirrorlake.errors import LakeError
 from mirrorlake.exposure import find_exposed, stored_pci
 from mirrorlake.gaps import find_stretches
@@ -100,8 +101,10 @@ def judge(
     for name in names:
         try:
             with told(0, again=False):
-                look = Look(context.resources.engine.engine, contract, key.path[0], alone, days)
-                verdict = _JUDGES[name](look)
+                engine: Engine = context.resources.engine.engine
+                look = Look(engine, contract, key.path[0], alone, days)
+                with damage_told(engine.lake, engine.ledger, contract):
+                    verdict = _JUDGES[name](look)
         except dg.Failure as error:
             failed = failed or error
             continue

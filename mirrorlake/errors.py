@@ -13,7 +13,8 @@
     ├── SchemaError        a source table is not what its contract, or the lake, says it is
     │   └── TypeRefused    a column's type can't be kept exactly
     ├── LakeError          the catalog, a lake table or a file in it
-    │   └── CommitConflict another writer moved the table between our plan and our commit
+    │   ├── CommitConflict another writer moved the table between our plan and our commit
+    │   └── LakeDamaged    a file that a lake table names is not there, or is cut
     ├── LedgerError        the ledger's database
     │   └── LeaseHeld      another run holds the table
     └── ProofError         a proof could not be made (a *difference* is a value, never an exception)
@@ -115,6 +116,17 @@ class LakeError(MirrorlakeError):
 class CommitConflict(LakeError):
     """Another writer moved the table between our plan and our commit; nothing of ours is
     visible."""
+
+
+class LakeDamaged(LakeError):
+    """A file that a lake table names is not there, is cut, or is no longer what it was; ``reason``
+    is what is wrong with it."""
+
+    def __init__(
+        self, message: str, *, reason: str = "", next_step: str = "", table: str | None = None
+    ) -> None:
+        super().__init__(message, next_step=next_step, table=table)
+        self.reason = reason
 
 
 class LedgerError(MirrorlakeError):

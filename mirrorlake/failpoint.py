@@ -43,6 +43,8 @@ OF_SNAPSHOTS = (
 """Those on the way of a snapshot, which no sync passes."""
 OF_LANDINGS = ("export.chunk", "export.manifest", "land.taken", "land.folded", "landing.removed")
 """Those around a landing: a snapshot that is written, taken, and said to be published."""
+OF_REFOLDS = ("refold.begun", "refold.written", "refold.dropped", "refold.shown")
+"""On the way of a layer that is made anew; the third where the catalog can't read its table."""
 
 _passed: Counter[str] = Counter()
 

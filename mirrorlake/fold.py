@@ -13,30 +13,25 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mirrorlake.changes import Folding, original_or_none, read_changes
+from mirrorlake.changes import Folding, read_changes
 from mirrorlake.compact import compact_if_due
 from mirrorlake.cost import Scan, counted, written_since
+from mirrorlake.damage import damage_told
 from mirrorlake.failpoint import failpoint
-from mirrorlake.lake.catalog import Identifier, as_sql_identifier
+from mirrorlake.lake.catalog import as_sql_identifier
 from mirrorlake.lake.commit import FOLDED, was_overtaken
 from mirrorlake.lake.durable import flush_commits
 from mirrorlake.lake.tables import (
     DELETED_AT,
-    KEY,
-    ORIGINAL,
     TARGET_BYTES,
-    TOKEN,
     current_schema,
     drop_column,
     ensure_current_table,
-    has_original,
 )
 from mirrorlake.layers import (
     GONE,
     Layer,
     check_rules,
-    clean_layer,
-    clean_view_sql,
     deduped_layer,
     merge_sql,
     replace_sql,
@@ -47,8 +42,10 @@ from mirrorlake.plan import TablePlan
 from mirrorlake.pruning import Bounds, bounds_of, bounds_sql, may_prune
 from mirrorlake.schema import FIRST_CREATED
 from mirrorlake.spark import spark_errors
+from mirrorlake.views import make_clean_view, make_raw_view, renew_clean_table
 
 if TYPE_CHECKING:
+    from pyiceberg.table import Table
     from pyspark.sql import DataFrame, SparkSession
 
 logger = logging.getLogger(__name__)
@@ -61,7 +58,7 @@ times those that are folded."""
 
 
 @dataclass(frozen=True)
-class _Todo:
+class Todo:
     """What a fold of one layer applies.
 
     Attributes:
@@ -85,27 +82,26 @@ class _Todo:
         return sum(load.receipt.rows if load.receipt else LISTED for load in self.loads)
 
 
-def fold_table(plan: TablePlan, folding: Folding, *, anew: bool = False) -> tuple[int, ...]:
+def fold_table(plan: TablePlan, folding: Folding) -> tuple[int, ...]:
     """Bring deduped and clean up to every successful load; the sequence numbers of the loads that
     deduped did not hold before.
-
-    Args:
-        anew: write both from raw alone, whatever they hold, in one commit each.
 
     The caller holds the table's lease. Nothing to do costs no Spark.
 
     Raises:
+        LakeDamaged: a file that a layer names can't be read; `mirrorlake.refold` makes it anew.
         LakeError: Spark, the catalog or the storage failed; each layer is as it was, or folded.
         LeaseHeld: another run took the table over; this one writes nothing more.
         ConfigError: a column is to be hashed whose text MySQL and we might write differently.
     """
     check_rules(plan, folding.hash_key)
-    _fold_raw_view(plan, folding)
-    seqs = _fold_layer(plan, deduped_layer(plan), folding, anew=anew)
-    if plan.contract.clean == "table":
-        _fold_clean_table(plan, folding, anew=anew)
-    else:
-        _fold_clean_view(plan, folding)
+    with damage_told(folding.lake, folding.ledger, plan.contract):
+        make_raw_view(plan, folding)
+        seqs = _fold_layer(plan, deduped_layer(plan), folding)
+        if plan.contract.clean == "table":
+            _fold_layer(plan, renew_clean_table(plan, folding), folding)
+        else:
+            make_clean_view(plan, folding)
     failpoint("clean.committed")
     return seqs
 
@@ -113,32 +109,23 @@ def fold_table(plan: TablePlan, folding: Folding, *, anew: bool = False) -> tupl
 # --- folding one layer ----------------------------------------------------------------------------
 
 
-def _fold_layer(
-    plan: TablePlan, layer: Layer, folding: Folding, *, anew: bool = False
-) -> tuple[int, ...]:
-    table = ensure_current_table(
-        folding.lake,
-        layer.identifier,
-        current_schema(layer.stored, layer.original is not None),
-        plan.key,
-        FIRST_CREATED if plan.entity else None,
-    )
-    setting, was = f"deletes {layer.identifier}", "remove"
+def _fold_layer(plan: TablePlan, layer: Layer, folding: Folding) -> tuple[int, ...]:
+    table = ensure_layer(plan, layer, folding)
+    setting = deletes_setting(layer)
+    was = "remove"
     if table.current_snapshot() is not None:
         was = folding.ledger.definition(setting) or was
-    other = was != plan.contract.deletes
-    if other:
-        # What the layer holds was made by another rule.
-        anew = True
-        if not layer.flags:
-            table = drop_column(folding.lake, layer.identifier, DELETED_AT)
+    # What the layer holds may have been made by another rule.
+    anew = was != plan.contract.deletes
+    if anew and not layer.flags:
+        table = drop_column(folding.lake, layer.identifier, DELETED_AT)
     head = table.current_snapshot()
     empty = head is None
     before = folding.ledger.folded_loads(plan.name, layer.name)
     if was_overtaken(table):
         logger.warning("table %s: a stalled fold wrote over %s: folded anew", plan.name, layer.name)
         before = set()
-    todo = _plan_fold(plan, set() if anew else before, empty, folding.ledger)
+    todo = plan_fold(plan, set() if anew else before, empty, folding.ledger)
     if not todo.held:
         return ()
     failpoint("fold.before")
@@ -148,7 +135,7 @@ def _fold_layer(
     if todo.loads:
         flush_commits(folding.lake.load(layer.identifier), at)
     folding.ledger.record_folds(plan.name, layer.name, todo.held)
-    if other:
+    if anew:
         folding.ledger.record_definition(setting, plan.contract.deletes)
     failpoint("fold.recorded")
     if todo.loads and not empty:
@@ -160,38 +147,59 @@ def _fold_layer(
     return tuple(seq for seq in todo.held if seq not in before)
 
 
+def ensure_layer(
+    plan: TablePlan, layer: Layer, folding: Folding, location: str | None = None
+) -> Table:
+    """The layer's table, made if it isn't there, with what it lacks added.
+
+    Args:
+        location: where a new table's files go; by its name if not given.
+
+    Raises:
+        LakeError: a column of it has another type than asked for.
+    """
+    schema = current_schema(layer.stored, layer.original is not None)
+    days_of = FIRST_CREATED if plan.entity else None
+    return ensure_current_table(folding.lake, layer.identifier, schema, plan.key, days_of, location)
+
+
+def deletes_setting(layer: Layer) -> str:
+    """The name under which the ledger keeps by which rule of deletes a layer was made."""
+    return f"deletes {layer.identifier}"
+
+
 def _apply(
-    plan: TablePlan, layer: Layer, todo: _Todo, folding: Folding, at: int | None, *, anew: bool
+    plan: TablePlan, layer: Layer, todo: Todo, folding: Folding, at: int | None, *, anew: bool
 ) -> Scan:
     """Write what these loads observed; what was read for it."""
+    if anew or not plan.key or (todo.again and todo.mends):
+        return overwrite(plan, layer, todo, folding, Target(layer.identifier.sql, at))
     spark = folding.spark.get()
     with spark_errors(plan.name), counted(spark) as scan:
         changes = read_changes(spark, plan, layer, todo.loads, folding, todo.known)
-        if anew or not plan.key or (todo.again and todo.mends):
-            _overwrite(plan, layer, changes, todo, folding, at)
-        else:
-            _merge(spark, plan, layer, changes, todo, folding)
+        _merge(spark, plan, layer, changes, todo, folding)
     return scan
 
 
-def _plan_fold(plan: TablePlan, folded: set[int], empty: bool, ledger: Ledger) -> _Todo:
+def plan_fold(plan: TablePlan, folded: set[int], empty: bool, ledger: Ledger) -> Todo:
+    """What a layer that holds these loads (and has a snapshot, or none) needs."""
     loads = ledger.successful_loads(plan.name)
     missing = [load for load in loads if load.seq not in folded]
     if not missing and not (empty and any(load.snapshot_id for load in loads)):
-        return _Todo()
+        return Todo()
     held = tuple(load.seq for load in loads)
     mends = any(load.window.kind == "repair" for load in missing)
     if plan.contract.mode == "full":
         copies = [load for load in loads if load.window.kind != "repair"]
-        return _Todo(tuple(copies[-1:]), held)
+        return Todo(tuple(copies[-1:]), held)
     late = bool(folded) and bool(missing) and missing[0].seq < max(folded)
     if empty or late or not folded or not plan.key:
-        return _Todo(tuple(loads), held, again=True, mends=mends)
+        return Todo(tuple(loads), held, again=True, mends=mends)
     # A load without rows committed nothing and has nothing to apply.
     new = tuple(load for load in missing if load.snapshot_id is not None)
     windows = all(load.window.kind == "live" for load in new)
     known = _known(new, [load for load in loads if load.seq in folded]) if windows else ()
-    return _Todo(new, held, known, windows, mends=mends)
+    return Todo(new, held, known, windows, mends=mends)
 
 
 def _known(new: tuple[Load, ...], before: list[Load]) -> tuple[Load, ...]:
@@ -217,35 +225,44 @@ def _check_lease(folding: Folding) -> None:
         folding.ledger.check_lease(folding.lease)
 
 
-def _overwrite(
-    plan: TablePlan,
-    layer: Layer,
-    changes: DataFrame,
-    todo: _Todo,
-    folding: Folding,
-    after: int | None,
-) -> None:
-    """The first fold: the layer in files of moderate size, each of a range of keys of its own.
+@dataclass(frozen=True)
+class Target:
+    """Where a layer is written as a whole: a table or a branch as Spark takes it, its head when
+    that was begun, and properties of the snapshot."""
 
-    One load's files are so already, as its chunks were: only rows of several loads are sorted.
+    sql: str
+    after: int | None
+    properties: tuple[tuple[str, str], ...] = ()
+
+
+def overwrite(plan: TablePlan, layer: Layer, todo: Todo, folding: Folding, target: Target) -> Scan:
+    """Write a layer from these loads alone, whatever it holds, in one commit; what was read.
+
+    It is written in files of moderate size, each of a range of keys of its own. One load's files
+    are so already, as its chunks were: only rows of several loads are sorted.
     """
     from pyspark.sql import functions as f
 
-    rows = changes.where(f"NOT {GONE}").drop(GONE)
-    size = sum(load.receipt.bytes if load.receipt else TARGET_BYTES for load in todo.loads)
-    files = max(1, round(size / TARGET_BYTES))
-    several = len(todo.loads) > 1 and bool(plan.key)
-    if several and files > 1:
-        rows = rows.repartitionByRange(files, f.col(as_sql_identifier(plan.key[0])))
-    writer = rows.writeTo(layer.identifier.sql)
-    writer = writer.option("use-table-distribution-and-ordering", str(several).lower())
-    writer = writer.option(f"snapshot-property.{FOLDED}", max(todo.held))
-    # Whatever was committed since this fold looked is a conflict: it may be newer.
-    writer = writer.option("isolation-level", "serializable")
-    if after is not None:
-        writer = writer.option("validate-from-snapshot-id", after)
-    _check_lease(folding)
-    writer.overwrite(f.lit(True))
+    spark = folding.spark.get()
+    with spark_errors(plan.name), counted(spark) as scan:
+        changes = read_changes(spark, plan, layer, todo.loads, folding, todo.known)
+        rows = changes.where(f"NOT {GONE}").drop(GONE)
+        size = sum(load.receipt.bytes if load.receipt else TARGET_BYTES for load in todo.loads)
+        files = max(1, round(size / TARGET_BYTES))
+        several = len(todo.loads) > 1 and bool(plan.key)
+        if several and files > 1:
+            rows = rows.repartitionByRange(files, f.col(as_sql_identifier(plan.key[0])))
+        writer = rows.writeTo(target.sql)
+        writer = writer.option("use-table-distribution-and-ordering", str(several).lower())
+        for name, value in ((FOLDED, str(max(todo.held))), *target.properties):
+            writer = writer.option(f"snapshot-property.{name}", value)
+        # Whatever was committed since this fold looked is a conflict: it may be newer.
+        writer = writer.option("isolation-level", "serializable")
+        if target.after is not None:
+            writer = writer.option("validate-from-snapshot-id", target.after)
+        _check_lease(folding)
+        writer.overwrite(f.lit(True))
+    return scan
 
 
 def _merge(
@@ -253,7 +270,7 @@ def _merge(
     plan: TablePlan,
     layer: Layer,
     changes: DataFrame,
-    todo: _Todo,
+    todo: Todo,
     folding: Folding,
 ) -> None:
     """One commit, or none where nothing changed.
@@ -283,7 +300,7 @@ def _merge(
 
 
 def _merge_statement(
-    plan: TablePlan, layer: Layer, bounds: Bounds | None, key: list[tuple[str, str]], todo: _Todo
+    plan: TablePlan, layer: Layer, bounds: Bounds | None, key: list[tuple[str, str]], todo: Todo
 ) -> str:
     condition = bounds_sql(bounds, key) if bounds else ""
     if todo.mends:
@@ -300,74 +317,3 @@ def _run_merge(spark: SparkSession, changes: DataFrame, statement: str, through:
     finally:
         spark.conf.unset(setting)
         spark.catalog.dropTempView("mirror_changes")
-
-
-# --- clean tables and views -----------------------------------------------------------------------
-
-
-def _fold_clean_table(plan: TablePlan, folding: Folding, *, anew: bool) -> None:
-    """Fold into the clean table; made anew when its rules change, so that nothing ruled out
-    stays."""
-    layer = clean_layer(plan)
-    definition = repr((layer.columns, layer.original))
-    _drop_view(plan.clean, folding)
-    if folding.ledger.definition(f"table {plan.clean}") != definition:
-        _purge_table(plan.clean, folding)
-        folding.ledger.record_definition(f"table {plan.clean}", definition)
-    _fold_layer(plan, layer, folding, anew=anew)
-
-
-def _fold_clean_view(plan: TablePlan, folding: Folding) -> None:
-    _purge_table(plan.clean, folding)
-    _make_view(plan.clean, clean_view_sql(plan), folding)
-
-
-def _purge_table(identifier: Identifier, folding: Folding) -> None:
-    """Drop a clean table with its files: its history may hold what a new rule takes away."""
-    if folding.lake.load(identifier) is not None:
-        with folding.lake.translated(identifier):
-            folding.lake.catalog.purge_table(identifier.path)
-
-
-def _drop_view(identifier: Identifier, folding: Folding) -> None:
-    if folding.ledger.definition(f"view {identifier}") is None:
-        return
-    with spark_errors(str(identifier)):
-        folding.spark.get().sql(f"DROP VIEW IF EXISTS {identifier.sql}")
-    folding.ledger.forget_definition(f"view {identifier}")
-
-
-def _fold_raw_view(plan: TablePlan, folding: Folding) -> None:
-    """The view over the raw tables of all versions, in the newest version's columns."""
-    versions = folding.ledger.schema_versions(plan.name)
-    selects: list[str] = []
-    for version in versions:
-        raw = Identifier(plan.raw.namespace, version.raw_table)
-        table = folding.lake.load(raw)
-        if table is None:
-            continue
-        there = {field.name for field in table.schema().fields}
-        columns = [
-            as_sql_identifier(e.name)
-            if e.name in there
-            else f"CAST(NULL AS {spark_type(e.iceberg)}) AS {as_sql_identifier(e.name)}"
-            for e in plan.columns
-        ]
-        meta = sorted(
-            n for n in there if n.startswith("_mirror_") and n not in (ORIGINAL, KEY, TOKEN)
-        )
-        original = [original_or_none(there)] if has_original(plan.columns) else []
-        selects.append(f"SELECT {', '.join([*columns, *original, *meta])} FROM {raw.sql}")  # noqa: S608
-    if selects:
-        _make_view(plan.raw_view, " UNION ALL ".join(selects), folding)
-
-
-def _make_view(identifier: Identifier, definition: str, folding: Folding) -> None:
-    name = f"view {identifier}"
-    if folding.ledger.definition(name) == definition:
-        return
-    folding.lake.make_namespace(identifier.namespace)
-    spark = folding.spark.get()
-    with spark_errors(str(identifier)):
-        spark.sql(f"CREATE OR REPLACE VIEW {identifier.sql} AS {definition}")
-    folding.ledger.record_definition(name, definition)

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from mirrorlake.changes import Folding
 from mirrorlake.config import TableContract
-from mirrorlake.errors import ConfigError, SchemaError
+from mirrorlake.errors import ConfigError
 from mirrorlake.extract import Loading, load_window, settle_loads
 from mirrorlake.fold import fold_table
 from mirrorlake.lake.catalog import Identifier
@@ -29,6 +29,7 @@ from mirrorlake.proof.differences import Difference, Differing
 from mirrorlake.proof.mirror import LakeSide, key_view
 from mirrorlake.proof.source import SourceSide
 from mirrorlake.proof.target import Proving, Target, resolve_target
+from mirrorlake.refold import refold_table, refuse_new_version
 from mirrorlake.reread import Reread, unplaced, written
 from mirrorlake.spark import spark_errors
 from mirrorlake.sync import Engine
@@ -60,7 +61,7 @@ def mend_keys(engine: Engine, contract: TableContract, keys: Sequence[Differing]
         plan = engine.plan(contract, connection)
         with engine.lease(contract) as lease:
             settle_loads(engine.ledger, engine.lake, plan.name, contract.namespaces.raw)
-            _refuse_new_version(engine, plan)
+            refuse_new_version(engine, plan)
             target = resolve_target(proving, contract, connection)
             window = Window("repair", None, None, target.position.clock.date())
             loading = Loading(
@@ -105,24 +106,8 @@ def mend_copy(engine: Engine, contract: TableContract) -> Mended:
     """
     before = engine.ledger.highest_seq()
     engine.load(contract)
-    fold_anew(engine, contract)
+    refold_table(engine, contract)
     return _mended(engine.ledger.successful_loads(contract.name, before))
-
-
-def fold_anew(engine: Engine, contract: TableContract) -> None:
-    """Write deduped (and a clean table) from raw alone, each in one commit.
-
-    Raises:
-        MirrorlakeError: see planning and folding.
-    """
-    with session(engine.config.sources[contract.source], contract.database) as connection:
-        plan = engine.plan(contract, connection)
-    with engine.lease(contract) as lease:
-        settle_loads(engine.ledger, engine.lake, plan.name, contract.namespaces.raw)
-        _refuse_new_version(engine, plan)
-        hash_key = engine.config.privacy.hash_key
-        folding = Folding(engine.ledger, engine.lake, engine.spark, hash_key, lease)
-        fold_table(plan, folding, anew=True)
 
 
 def _mended(loads: Sequence[Load]) -> Mended:
@@ -130,16 +115,6 @@ def _mended(loads: Sequence[Load]) -> Mended:
     gone = sum(receipt.gone for receipt in receipts)
     rows = sum(receipt.rows for receipt in receipts) - gone
     return Mended(tuple(load.load_id for load in loads), rows, gone)
-
-
-def _refuse_new_version(engine: Engine, plan: TablePlan) -> None:
-    versions = engine.ledger.schema_versions(plan.name)
-    if not versions or versions[-1] != plan.version:
-        raise SchemaError(
-            f"table {plan.name}: its schema changed in MySQL since it was loaded",
-            table=plan.name,
-            next_step="Sync it first: a new version's first load reads every row",
-        )
 
 
 # --- keys -----------------------------------------------------------------------------------------

@@ -17,9 +17,11 @@ from pyiceberg.table import Table
 
 from mirrorlake.config import Config, TableContract
 from mirrorlake.config.fields import format_duration
+from mirrorlake.damage import layers_of
 from mirrorlake.errors import ConfigError, LakeError
 from mirrorlake.extract import settle_loads
 from mirrorlake.lake.catalog import Identifier, Lake
+from mirrorlake.refold import drop_beside
 from mirrorlake.resume import files_of
 from mirrorlake.sync import Engine
 from mirrorlake.verified import drop_kept
@@ -97,6 +99,8 @@ def recover_table(
         before = datetime.now(UTC) - grace
         for version in engine.ledger.schema_versions(contract.name):
             drop_kept(engine.lake, Identifier(namespace, version.raw_table), before)
+        for _, identifier in layers_of(contract):
+            drop_beside(engine.lake, identifier)
         kept = files_of(engine.ledger.chunked_load(contract.name))
         removed = [
             size

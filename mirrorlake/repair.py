@@ -21,13 +21,14 @@ from pathlib import Path
 from mirrorlake.config import TableContract
 from mirrorlake.errors import ConfigError
 from mirrorlake.ledger import Repair
-from mirrorlake.mend import Mended, fold_anew, mend_copy, mend_days, mend_keys
+from mirrorlake.mend import Mended, mend_copy, mend_days, mend_keys
 from mirrorlake.proof.differences import Differing
 from mirrorlake.proof.keep import prove_table
 from mirrorlake.proof.order import Span
 from mirrorlake.proof.ranges import Range, Tally
 from mirrorlake.proof.report import Ask, RangeProof, Report, digest_text
 from mirrorlake.proof.target import Proving
+from mirrorlake.refold import refold_table
 from mirrorlake.sync import Engine
 
 logger = logging.getLogger(__name__)
@@ -204,7 +205,7 @@ class _Work:
         engine, contract = self._engine, self._contract
         if anew:
             logger.warning("table %s: deduped is written from raw as a whole", contract.name)
-            fold_anew(engine, contract)
+            refold_table(engine, contract)
             self.done.append(Mended())
         elif contract.mode == "full":
             self.done.append(mend_copy(engine, contract))

@@ -12,13 +12,9 @@ from typing import Any
 from pymysql.connections import Connection
 
 from mirrorlake.config import Config, TableContract
+from mirrorlake.damage import count_rows
 from mirrorlake.ddl import definition_of, silent_changes
-from mirrorlake.errors import (
-    ReadGivenUp,
-    SchemaError,
-    SourceError,
-    SourceHeld,
-)
+from mirrorlake.errors import ReadGivenUp, SchemaError, SourceError, SourceHeld
 from mirrorlake.extract import Loading, load_window, settle_loads
 from mirrorlake.fold import Folding, fold_table
 from mirrorlake.lake.catalog import Identifier, Lake
@@ -325,15 +321,15 @@ class Engine:
         """What is known of a table, without asking its source and without Spark."""
         last = self.ledger.last_load(contract.name)
         good = self.ledger.last_load(contract.name, "success", moving=True)
-        deduped = Identifier(contract.namespaces.deduped, contract.table)
+        rows, damage = count_rows(self.lake, self.ledger, contract) if good else (None, None)
         return TableStatus(
             table=contract.name,
             mode=contract.mode,
             state=last.state if last else "never loaded",
             last_load=last.started_at.isoformat(timespec="seconds") if last else None,
-            rows=self.count_rows(deduped) if good else None,
+            rows=rows,
             freshness=age_of(good),
-            checks=self._checks(contract, good),
+            checks=damage or self._checks(contract, good),
             error=last.error if last and last.state == "errored" else None,
             originals=good.receipt.original_columns if good and good.receipt else {},
         )

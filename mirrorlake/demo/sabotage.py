@@ -41,11 +41,11 @@ from mirrorlake.errors import ConfigError, LakeError, MachineError, MirrorlakeEr
 from mirrorlake.lake.branches import roll_back
 from mirrorlake.lake.catalog import Identifier
 from mirrorlake.lake.commit import head_of
-from mirrorlake.mend import fold_anew
 from mirrorlake.proof.counts import count_rows
 from mirrorlake.proof.keep import prove_table, teller_of
 from mirrorlake.proof.report import Ask
 from mirrorlake.proof.target import Proving
+from mirrorlake.refold import refold_table
 from mirrorlake.repair import repair_table
 from mirrorlake.spark import spark_errors
 from mirrorlake.sync import Engine
@@ -180,7 +180,7 @@ class Victim:
             repair_table(self.engine, self.contract, Ask(), evidence=self.evidence)
         except LakeError:
             # What can't be read can't be compared either: deduped is written from raw.
-            fold_anew(self.engine, self.contract)
+            refold_table(self.engine, self.contract)
         return self.check() == "equal"
 
 

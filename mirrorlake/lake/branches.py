@@ -89,6 +89,49 @@ def create_branch(
     return at
 
 
+def begin_branch(lake: Lake, identifier: Identifier, name: str) -> int:
+    """Make a branch that begins with nothing, whatever main shows: an empty snapshot that came of
+    no other, so that what is written there reads nothing of what is on main; its head.
+
+    Raises:
+        LakeError: there is no such table, or the branch is there already.
+        CommitConflict: another writer was faster; there is no new branch.
+    """
+    table = _load(lake, identifier)
+    if name in table.metadata.refs:
+        raise _refused(identifier, f"has a branch or tag {name!r} already", "Drop that one first")
+    try:
+        with lake.translated(identifier), table.transaction() as transaction:
+            update = transaction.update_snapshot(branch=name)
+            with update.fast_append():
+                pass
+    except (CommitFailedException, CommitStateUnknownException) as error:
+        if name not in list_branches(lake, identifier):
+            raise _moved(identifier, f"branch {name} was not made") from error
+    return read_branch(lake, identifier, name)
+
+
+def replace_main(lake: Lake, identifier: Identifier, name: str, expected: int | None) -> int:
+    """Show on main what a branch shows that did not come of it, in one commit; main's new head.
+
+    What main showed stays in the table until it expires. The branch stays.
+
+    Args:
+        expected: main's head (None: none) that the branch is to replace.
+
+    Raises:
+        CommitConflict: main has moved since; nothing was changed.
+        LakeError: there is no such branch.
+    """
+    table = _load(lake, identifier)
+    head = _head(table, identifier, name)
+    current = _main(table)
+    if current != expected:
+        raise _main_moved(identifier, name, expected, current)
+    _set_main(lake, table, identifier, head, f"main was not replaced by branch {name}")
+    return head
+
+
 def publish_branch(
     lake: Lake, identifier: Identifier, name: str, expected: int | None, *, keep: bool = False
 ) -> int:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import logging
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,15 +12,21 @@ from datetime import timedelta
 from pathlib import Path
 from urllib.parse import quote, urlparse
 
+import pydantic
 from pyiceberg.catalog import Catalog, load_catalog
-from pyiceberg.exceptions import NamespaceAlreadyExistsError, NoSuchNamespaceError, NoSuchTableError
+from pyiceberg.exceptions import (
+    NamespaceAlreadyExistsError,
+    NoSuchNamespaceError,
+    NoSuchTableError,
+    ValidationError,
+)
 from pyiceberg.table import Table
 from sqlalchemy import make_url
 from sqlalchemy.exc import IntegrityError, OperationalError
 
 from mirrorlake.config import LakeConfig
 from mirrorlake.config.database_url import with_driver
-from mirrorlake.errors import LakeError
+from mirrorlake.errors import LakeDamaged, LakeError
 from mirrorlake.lake.durable import IMPLEMENTATION
 
 logger = logging.getLogger(__name__)
@@ -115,8 +123,13 @@ class Lake:
             ) from error
 
     def load(self, identifier: Identifier) -> Table | None:
-        """The table as the catalog has it now, or None."""
-        with self.translated(identifier):
+        """The table as the catalog has it now, or None.
+
+        Raises:
+            LakeDamaged: the catalog names metadata that can't be read.
+            LakeError: the catalog or the storage failed.
+        """
+        with self.translated(identifier), metadata_read(identifier):
             try:
                 return self.catalog.load_table(identifier.path)
             except (NoSuchTableError, NoSuchNamespaceError):
@@ -138,6 +151,34 @@ class Lake:
         apart."""
         parts = (quote(part, safe=" ") for part in identifier.path)
         return "/".join((self.warehouse, *parts))
+
+
+_NO_METADATA = (
+    *(ValidationError, pydantic.ValidationError, UnicodeDecodeError),
+    *(EOFError, zlib.error, gzip.BadGzipFile),
+)
+"""What a reader of metadata says of bytes that are cut, or of another kind."""
+
+
+@contextmanager
+def metadata_read(identifier: Identifier) -> Iterator[None]:
+    """Turn what metadata make a reader raise that are not there, or are cut, into LakeDamaged."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise _damaged(identifier, "is not there") from error
+    except _NO_METADATA as error:
+        raise _damaged(identifier, "is cut, or is no metadata") from error
+
+
+def _damaged(identifier: Identifier, reason: str) -> LakeDamaged:
+    return LakeDamaged(
+        f"lake table {identifier} can't be read: the metadata that the catalog names {reason}",
+        table=str(identifier),
+        reason=reason,
+        next_step="`mirrorlake refold` makes deduped and clean anew from raw; raw itself comes "
+        "from a backup alone",
+    )
 
 
 def _location(warehouse: str) -> str:

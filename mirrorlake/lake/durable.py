@@ -23,6 +23,8 @@ from pyiceberg.io import OutputFile
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.manifest import ManifestEntryStatus
 from pyiceberg.table import Table
+from pyiceberg.table.refs import MAIN_BRANCH
+from pyiceberg.table.snapshots import ancestors_of
 
 FLUSHED_AT_ONCE = 16
 IMPLEMENTATION = f"{__name__}.DurableFileIO"
@@ -120,15 +122,18 @@ def _flush(path: Path) -> None:
         os.close(at)
 
 
-def flush_commits(table: Table | None, head: int | None) -> None:
-    """Flush what a table's commits after snapshot ``head`` wrote (None: all of them): for a writer
-    that does not do so by itself. Files that a later commit replaced may be gone."""
+def flush_commits(table: Table | None, head: int | None, branch: str = MAIN_BRANCH) -> None:
+    """Flush what the commits of a table's branch after snapshot ``head`` wrote (None: all of them):
+    for a writer that does not do so by itself. Files that a later commit replaced may be gone.
+
+    What dead runs left on other branches is not looked at: it may be what a power cut left of it.
+    """
     if table is None or local_path(table.metadata_location) is None:
         return
     before = table.snapshot_by_id(head) if head is not None else None
     number = (before.sequence_number or 0) if before is not None else 0
     named = [table.metadata_location]
-    for snapshot in table.snapshots():
+    for snapshot in ancestors_of(table.snapshot_by_name(branch), table.metadata):
         if (snapshot.sequence_number or 0) <= number:
             continue
         named.append(snapshot.manifest_list)

@@ -170,6 +170,7 @@ def ensure_current_table(
     schema: Schema,
     key: Sequence[str] = (),
     days_of: str | None = None,
+    location: str | None = None,
 ) -> Table:
     """A deduped or clean table, made if it isn't there, sorted by its key; columns and properties
     that it lacks are added.
@@ -177,6 +178,7 @@ def ensure_current_table(
     Args:
         days_of: a column by whose days the table is partitioned; what was written before it was
             asked for stays as it is until it is compacted.
+        location: where a new table's files go; by its name if not given.
 
     Raises:
         LakeError: a column of it has another type than asked for.
@@ -186,7 +188,7 @@ def ensure_current_table(
     if days_of is not None:
         source = schema.find_field(days_of).field_id
         spec = PartitionSpec(PartitionField(source, 1000, DayTransform(), f"{days_of}_day"))
-    table = create_table(lake, identifier, schema, spec, _CURRENT, order)
+    table = create_table(lake, identifier, schema, spec, _CURRENT, order, location)
     lacking = {k: v for k, v in _CURRENT.items() if k not in table.properties}
     if lacking:
         with lake.translated(identifier), table.transaction() as transaction:
@@ -251,6 +253,7 @@ def create_table(
     spec: PartitionSpec,
     properties: dict[str, str],
     order: SortOrder = UNSORTED_SORT_ORDER,
+    location: str | None = None,
 ) -> Table:
     """The table as it is, or made so, with the properties that all tables of the lake share."""
     found = lake.load(identifier)
@@ -262,7 +265,7 @@ def create_table(
             return lake.catalog.create_table(
                 identifier.path,
                 schema,
-                location=lake.location(identifier),
+                location=location or lake.location(identifier),
                 partition_spec=spec,
                 sort_order=order,
                 properties={

@@ -6,6 +6,7 @@ Source: Iceberg view specification, "View Metadata"; Iceberg's JDBC catalog, sch
 from __future__ import annotations
 
 import gzip
+from contextlib import suppress
 from dataclasses import dataclass
 
 import sqlalchemy as sa
@@ -15,11 +16,16 @@ from pyiceberg.io import load_file_io
 from pyiceberg.schema import Schema
 from pyiceberg.view.metadata import ViewMetadata
 
-from mirrorlake.lake.catalog import CATALOG, Identifier, Lake
+from mirrorlake.lake.catalog import CATALOG, Identifier, Lake, metadata_read
 
 _GZIP = b"\x1f\x8b"
 _FIND = sa.text(
     "SELECT metadata_location FROM iceberg_tables WHERE catalog_name = :catalog"
+    " AND table_namespace = :namespace AND table_name = :name AND iceberg_type = 'VIEW'"
+)
+
+_FORGET = sa.text(
+    "DELETE FROM iceberg_tables WHERE catalog_name = :catalog"
     " AND table_namespace = :namespace AND table_name = :name AND iceberg_type = 'VIEW'"
 )
 
@@ -36,9 +42,10 @@ def read_view(lake: Lake, identifier: Identifier) -> LakeView | None:
     """The view as the catalog has it now, or None.
 
     Raises:
+        LakeDamaged: the catalog names metadata that can't be read.
         LakeError: the catalog or the storage failed.
     """
-    with lake.translated(identifier):
+    with lake.translated(identifier), metadata_read(identifier):
         metadata = _metadata(lake, identifier)
     if metadata is None:
         return None
@@ -68,3 +75,21 @@ def _metadata(lake: Lake, identifier: Identifier) -> ViewMetadata | None:
         text = stream.read()
     # Spark writes it compressed, unless told otherwise; only its first bytes say so for sure.
     return ViewMetadata.model_validate_json(gzip.decompress(text) if text[:2] == _GZIP else text)
+
+
+def forget_view(lake: Lake, identifier: Identifier) -> None:
+    """Take a view out of the catalog, whether its metadata can be read or not. Spark can't where
+    they are cut, and tries for minutes.
+
+    Raises:
+        LakeError: the catalog failed.
+    """
+    catalog = lake.catalog
+    with lake.translated(identifier):
+        if not isinstance(catalog, SqlCatalog):
+            with suppress(NoSuchViewError):
+                catalog.drop_view(identifier.path)
+            return
+        wanted = {"catalog": CATALOG, "namespace": identifier.namespace, "name": identifier.name}
+        with catalog.engine.begin() as connection:
+            connection.execute(_FORGET, wanted)

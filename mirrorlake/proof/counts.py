@@ -18,6 +18,7 @@ import pyarrow.compute as _compute
 from pymysql.connections import Connection
 
 from mirrorlake.config import TableContract
+from mirrorlake.damage import damage_told
 from mirrorlake.errors import ProofError
 from mirrorlake.lake.catalog import as_sql_identifier
 from mirrorlake.lake.stream import read_batches
@@ -81,6 +82,11 @@ def count_rows(proving: Proving, contract: TableContract) -> Counts:
     Raises:
         MirrorlakeError: see `resolve_target`, and what either side may raise.
     """
+    with damage_told(proving.lake, proving.ledger, contract):
+        return _count_rows(proving, contract)
+
+
+def _count_rows(proving: Proving, contract: TableContract) -> Counts:
     if contract.mode == "full":
         return _count_copy(proving, contract)
     source = proving.config.sources[contract.source]

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from mirrorlake.config import Config, TableContract
+from mirrorlake.damage import damage_told
 from mirrorlake.errors import ProofError
 from mirrorlake.ledger import Proof
 from mirrorlake.proof.check import MOST, check_table
@@ -42,7 +43,8 @@ def prove_table(
     """
     folder = (evidence or evidence_folder(proving.config)) / contract.name
     _make_writable(folder)
-    report = check_table(proving, contract, ask, most)
+    with damage_told(proving.lake, proving.ledger, contract):
+        report = check_table(proving, contract, ask, most)
     check_id = uuid.uuid4().hex
     path = folder / f"{report.started:%Y%m%dT%H%M%SZ}-{check_id[:8]}.json"
     teller = teller_of(proving.config, contract)

@@ -1,8 +1,8 @@
 """A process that forks one child per order, to be killed: imports and the JVM are paid for once.
 
 Reads one JSON object a line from standard input: ``config``, ``table``, ``failpoint``, ``spark``
-(whether the child will need Spark), ``reload`` (a day to load again, '' for a sync) and perhaps
-``rows_per_chunk``; answers with the child's exit code, negative for a signal. A child
+(whether the child will need Spark), ``reload`` (a day to load again, '' for a sync, ``refold``) and
+perhaps ``rows_per_chunk``; answers with the child's exit code, negative for a signal. A child
 is killed between two of its commands to the JVM, so the next child finds the JVM idle. In the real
 command line the JVM dies with its Python process; `test_crashes` kills that one too.
 """
@@ -20,8 +20,11 @@ from typing import Any
 from mirrorlake import extract
 from mirrorlake.config import load_config
 from mirrorlake.lake.catalog import Lake
+from mirrorlake.refold import refold_table
 from mirrorlake.spark import LazySpark
 from mirrorlake.sync import Engine
+
+REFOLD = "refold"
 
 
 def run(order: dict[str, Any], spark: LazySpark | None) -> None:
@@ -29,7 +32,9 @@ def run(order: dict[str, Any], spark: LazySpark | None) -> None:
     extract.ROWS_PER_CHUNK = order.get("rows_per_chunk", extract.ROWS_PER_CHUNK)
     config = load_config(Path(order["config"]))
     engine, contract = Engine(config, spark=spark), config.table(order["table"])
-    if order["reload"]:
+    if order["reload"] == REFOLD:
+        refold_table(engine, contract)
+    elif order["reload"]:
         day = date.fromisoformat(order["reload"])
         engine.reload(contract, day, day)
         engine.fold(contract)

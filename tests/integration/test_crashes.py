@@ -14,6 +14,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -25,14 +26,16 @@ from mirrorlake.config import TableContract, load_config
 from mirrorlake.demo.mariadb import MariaDB
 from mirrorlake.demo.oracle import check_clean, compare_table
 from mirrorlake.demo.oracle_text import read_source
-from mirrorlake.errors import CommitConflict, LeaseHeld
-from mirrorlake.failpoint import FAILPOINTS, OF_LANDINGS, OF_SNAPSHOTS
+from mirrorlake.errors import CommitConflict, LakeDamaged, LeaseHeld
+from mirrorlake.failpoint import FAILPOINTS, OF_LANDINGS, OF_REFOLDS, OF_SNAPSHOTS
 from mirrorlake.lake.branches import history
 from mirrorlake.lake.catalog import Identifier, Lake
 from mirrorlake.ledger import Ledger
 from mirrorlake.pace import Progress, Report
+from mirrorlake.recover import recover_table
+from mirrorlake.refold import refold_table
 from mirrorlake.sync import Engine
-from tests.integration import crash_runner
+from tests.integration import crash_runner, harming
 from tests.integration.conftest import HASH_KEY, Place
 from tests.integration.contract_files import write_contract
 
@@ -63,6 +66,7 @@ SCHEMA = (
     "CREATE TABLE clicks (id BIGINT AUTO_INCREMENT PRIMARY KEY, what VARCHAR(20))",
     "CREATE TABLE cities (id INT AUTO_INCREMENT PRIMARY KEY, name VARCHAR(40))",
 )
+NEEDS_SPARK = ("fold", "clean", "refold")
 # Loads of these are proved before they are visible, by Spark.
 PROVED = ("cities", "first_branch")
 # One round of changes of every kind that a table's mode can see.
@@ -126,7 +130,7 @@ def fork() -> Iterator[Callable[..., int]]:
     def order(config: Path, table: str, failpoint: str, reload: str = "") -> int:
         assert runner.stdin is not None
         assert runner.stdout is not None
-        needs_spark = failpoint.startswith(("fold", "clean")) or table.startswith(PROVED)
+        needs_spark = failpoint.startswith(NEEDS_SPARK) or table.startswith(PROVED)
         fields = {"config": str(config), "table": table, "failpoint": failpoint}
         runner.stdin.write(json.dumps({**fields, "spark": needs_spark, "reload": reload}) + "\n")
         runner.stdin.flush()
@@ -259,6 +263,7 @@ ELSEWHERE = ("reload.", "chunks.", "branch.")
 _OFTEN = {
     *("commit.before", "commit.after", "fold.committed"),
     *("clicks-commit.after", "cities-branch.committed"),
+    "refold.dropped-metadata-sync",
 }
 
 
@@ -366,6 +371,41 @@ def test_a_reload_killed(world: World, failpoint: str) -> None:
     assert not [r for r in rows if r["_mirror_day"] == day and r["_mirror_load"] in small]
 
 
+# Of a table that the catalog can read, and of one that it can't; the second passing is clean's.
+REFOLD_STEPS = [
+    (failpoint + nth, kind, after)
+    for failpoint in OF_REFOLDS
+    for nth in ("", ":2")
+    for kind in ("data", "manifest", "metadata")
+    for after in ("refold", "sync")
+    if kind == "metadata" or failpoint != "refold.dropped"
+]
+
+
+@pytest.mark.parametrize(("failpoint", "kind", "after"), _steps(*REFOLD_STEPS))
+def test_a_refold_killed(world: World, failpoint: str, kind: str, after: str) -> None:
+    """Refolded again it is exact; and a sync that comes first meets either layer old, new or not
+    there, and never half of one."""
+    contract = world.contract("orders")
+    spaces = (contract.namespaces.deduped, contract.namespaces.clean)
+    for table in [load(world.place.lake, space, "orders") for space in spaces]:
+        harming.harm(harming.files_of(table)[kind], "cut")
+    world.change("orders")
+    code = world.fork(world.config, "orders", failpoint, crash_runner.REFOLD)
+    assert code == -signal.SIGKILL
+    if after == "sync":
+        with suppress(LakeDamaged):  # of the layer that was not come to
+            world.engine().sync(contract)
+    refold_table(world.engine(), contract)
+    world.engine().sync(contract)
+    assert_exact(world, "orders")
+    recover_table(world.engine(), contract)
+    catalog = world.place.lake.catalog
+    for space in spaces:
+        names = [path[-1] for path in catalog.list_tables((space,))]
+        assert not [name for name in names if name.startswith("orders__")]
+
+
 def test_killed_three_times_in_a_row(world: World) -> None:
     """Each run finds what the one before it left, and dies a step later."""
     for failpoint in ("commit.after", "commit.before", "ledger.success"):
@@ -430,7 +470,7 @@ def test_every_failpoint_of_the_engine_is_listed() -> None:
     texts = (p.read_text() for p in (ROOT / "mirrorlake").rglob("*.py"))
     used = [name for text in texts for name in re.findall(r'failpoint\("([^"]+)"\)', text)]
     # A snapshot is staged in either of two ways.
-    assert sorted(set(used)) == sorted((*FAILPOINTS, *OF_SNAPSHOTS, *OF_LANDINGS))
+    assert sorted(set(used)) == sorted((*FAILPOINTS, *OF_SNAPSHOTS, *OF_LANDINGS, *OF_REFOLDS))
     assert len([name for name in used if name in FAILPOINTS]) == len(FAILPOINTS)
 
 

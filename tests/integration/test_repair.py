@@ -17,9 +17,9 @@ from mirrorlake.demo.mariadb import MariaDB
 from mirrorlake.demo.oracle import compare_table
 from mirrorlake.errors import ConfigError, SourceError
 from mirrorlake.lake.catalog import Identifier
-from mirrorlake.mend import fold_anew
 from mirrorlake.proof.ranges import Range
 from mirrorlake.proof.report import Ask
+from mirrorlake.refold import refold_table
 from mirrorlake.repair import Repaired, repair_table
 from mirrorlake.sync import Engine
 
@@ -95,7 +95,7 @@ def test_every_planted_fault_is_repaired_by_its_key(
     sql("UPDATE t SET a = 'new', modified_at = UTC_TIMESTAMP() WHERE id IN (1, 9)")
     engine.sync(engine.config.table("t"))
     assert_equal(server, engine)
-    fold_anew(engine, engine.config.table("t"))
+    refold_table(engine, engine.config.table("t"))
     assert_equal(server, engine)
 
 
@@ -349,7 +349,7 @@ def test_deletes_are_flagged(
     now = rows_of(engine)
     assert {i for i, row in now.items() if row[FLAG] is not None} == {3, 5}
     assert (now[4]["a"], now[3][FLAG]) == ("again", first[3][FLAG])
-    fold_anew(engine, contract)
+    refold_table(engine, contract)
     assert rows_of(engine) == now
     # Another word in the contract: folded anew by it.
     engine = engine_for({"t": {**INCREMENTAL, "clean": "table"}})

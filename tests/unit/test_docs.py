@@ -27,6 +27,7 @@ from mirrorlake.machine.doctor import Piece
 from mirrorlake.proof.stale import AgedProof
 from mirrorlake.rebuild import Rebuilt
 from mirrorlake.recover import Recovered
+from mirrorlake.refold import Refolded, Remade
 from mirrorlake.sync import SyncResult, TableStatus
 
 ROOT = Path(__file__).parents[2]
@@ -45,6 +46,7 @@ SHAPES = {
     "land": Arrived,
     "proof": AgedProof,
     "recover": Recovered,
+    "refold": Refolded,
     "sabotage": Sabotaged,
     "ledger rebuild": Rebuilt,
     "status --history": History,
@@ -129,13 +131,18 @@ def test_arguments_are_documented(name: str) -> None:
 def test_the_json_shapes_are_documented(command: str) -> None:
     head = (
         "an object of `tables`"
-        if command in ("sync", "recover", "ledger rebuild")
+        if command in ("sync", "recover", "refold", "ledger rebuild")
         else "`--json`: an"
     )
     if command == "status --history":
         head = "with `--history`: an"
     found = first_column(sections(CLI)[f"mirrorlake {command.split(' --')[0]}"], head)
     assert found == [field.name for field in fields(SHAPES[command])]
+
+
+def test_the_layers_of_a_refold_are_documented() -> None:
+    found = first_column(sections(CLI)["mirrorlake refold"], "an object of `layers`")
+    assert found == [field.name for field in fields(Remade)]
 
 
 def test_every_exit_code_is_documented() -> None:

@@ -1,0 +1,81 @@
+"""The command that makes deduped and clean again from raw."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.markup import escape
+
+from mirrorlake.cli import show
+from mirrorlake.config import Config, TableContract, load_config
+from mirrorlake.errors import ConfigError, MirrorlakeError
+
+if TYPE_CHECKING:
+    from mirrorlake.refold import Refolded
+
+
+@click.command()
+@click.argument("tables", nargs=-1)
+@show.config_option
+@show.json_option
+@click.option("--damaged", is_flag=True, help="Only tables of which a file can't be read.")
+def refold(tables: Sequence[str], config_path: Path, as_json: bool, damaged: bool) -> None:
+    """Make deduped and clean of TABLES again from raw, whatever they hold or can't show.
+
+    Readers see what was there until all is written. A table that fails does not stop the others.
+    """
+    from mirrorlake.damage import is_damaged
+    from mirrorlake.refold import refold_table
+    from mirrorlake.sync import Engine
+
+    config = load_config(config_path)
+    if not tables and not damaged:
+        raise ConfigError(
+            "refold reads all of raw, so it is for tables that somebody has chosen",
+            next_step="Name them, or let --damaged find those of which a file can't be read",
+        )
+    chosen = [_contract(config, name) for name in tables] or config.chosen(())
+    done: list[Refolded] = []
+    failures: list[tuple[str, MirrorlakeError]] = []
+    with Engine(config) as engine:
+        for contract in chosen:
+            try:
+                if not damaged or is_damaged(engine.lake, contract):
+                    done.append(refold_table(engine, contract))
+            except MirrorlakeError as error:
+                failures.append((contract.name, error))
+    if as_json:
+        errors = [{"table": t, "error": str(e), "code": e.exit_code} for t, e in failures]
+        show.print_json({"tables": [asdict(one) for one in done], "errors": errors})
+    else:
+        _print(done, failures)
+    if failures:
+        sys.exit(failures[0][1].exit_code)
+
+
+def _contract(config: Config, name: str) -> TableContract:
+    with suppress(ConfigError):
+        return config.snapshot_table(name)  # it is refused with a reason of its own
+    return config.table(name)
+
+
+def _print(done: Sequence[Refolded], failures: Sequence[tuple[str, Any]]) -> None:
+    table = show.table("table", "layer", "rows", "loads", "seconds", "could not be read before")
+    for one in done:
+        for layer in one.layers:
+            rows = "-" if layer.rows is None else f"{layer.rows:,}"
+            cells = (layer.layer, rows, str(one.loads), str(one.seconds))
+            table.add_row(escape(one.table), *cells, escape(layer.damage or "-"))
+    if done:
+        show.console.print(table)
+    elif not failures:
+        show.console.print("Nothing to do: every file of every table can be read.")
+    for name, error in failures:
+        line = f"[red]{escape(name)}[/]: {escape(str(error))}"
+        show.errors.print(line, highlight=False, soft_wrap=True)
