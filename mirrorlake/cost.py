@@ -3,9 +3,11 @@
 Scanned is what Spark's process read from files in the meantime, by the system's own count: data and
 delete files (a column that is not asked for is not read), metadata, and what it shuffled. Task
 metrics would not do: Iceberg reads local files by a way that Hadoop does not count (a table of 8 MB
-was called 6 KB). On a cluster, and with Spark Connect, other processes read: None.
+was called 6 KB). On a cluster, and with Spark Connect, other processes read: None. Iceberg's own
+scan metric would be another figure: the length of the files that a plan names, whatever columns
+are read of them.
 
-Source: proc(5), /proc/pid/io, rchar.
+Source: proc(5), /proc/pid/io, rchar; Spark SQL's metrics, ``total data file size (bytes)``.
 """
 
 from __future__ import annotations
