@@ -31,7 +31,13 @@ PACKAGE = "mirrorlake.proof"
 MODULES = ("ranges", "order", "differences", "judge", "compare")
 """The comparison: how rows are cut, paired, and judged."""
 TESTS = ("parts", "reads", "judged", "order", "ranges")
-FIRST = {"differences": "judged", "judge": "judged", "order": "order", "ranges": "ranges"}
+FIRST = {
+    "compare": "reads",
+    "differences": "judged",
+    "judge": "judged",
+    "order": "order",
+    "ranges": "ranges",
+}
 """The tests that most likely notice, so that most mutants end soon."""
 KNOWN = ROOT / "tests" / "soak" / "mutants.md"
 KEPT = ROOT / "tests" / "soak" / "results" / "mutants.json"

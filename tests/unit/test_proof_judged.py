@@ -91,6 +91,12 @@ def test_the_days_of_rows_that_differ_are_counted_on_both_sides() -> None:
     assert judged(young, theirs).days == {}
 
 
+def test_what_is_equal_by_now_keeps_nothing_else_from_being_judged() -> None:
+    ours = {key: [row(key, "x")] for key in "123"}
+    theirs = {"1": ours["1"], "2": [row("2", "y")], "3": ours["3"]}
+    assert [k.texts for k in judged(Answers(ours), theirs, "1 2 3").keys] == [(("2",),)]
+
+
 def test_what_mysql_changed_meanwhile_is_not_decided() -> None:
     moving = Answers({"1": [row("1", "x")]}, {"1": [row("1", "z")]})
     found = judged(moving, {"1": [row("1", "y")]})
@@ -176,6 +182,7 @@ def test_a_full_copy_is_judged_while_mysql_has_not_moved(
     if not decided:
         assert "sync, then check again" in words
         assert (f"changed at {changed}" if changed else "may have changed") in words
+        assert "of a full copy of 2026-01-01T12:00:00 UTC, and the table" in words
     same = judged(Answers({"1": [row("1", "x")]}), {"1": [row("1", "y")]}, mode="full")
     assert bool(same.differences) is decided
     assert sum(same.undecided.values()) == (0 if decided else 1)

@@ -111,6 +111,8 @@ def test_values_that_are_not_to_be_told_are_no_ends() -> None:
     forms = [form_of(c, originals=True) for c in NUMBERS]
     assert ordered_parts(NUMBERS, forms, ["A"]) == ()
     assert len(ordered_parts(NUMBERS, forms, ["B"])) == 1
+    with pytest.raises(ValueError, match="shorter"):
+        ordered_parts(NUMBERS, forms[:1], ())
 
 
 def test_ends_are_kept_and_read_again() -> None:
@@ -121,6 +123,7 @@ def test_ends_are_kept_and_read_again() -> None:
     cells = (f"{len(cells[0][2:].encode())}:{cells[0][2:]}", *cells[1:])
     assert bound_of(bound_text(cells), parts) == cells
     assert str(Span(None, cells)) == f"..{bound_text(cells)}"
+    assert bound_text(("3:aä",)) == '["3:aä"]'
     assert Span(cells).bounds == (bound_text(cells), None)
     other = ("9:a", "2020-13-xx", "0g", "1e3")
     for number, wrong in enumerate(other):
@@ -172,6 +175,8 @@ def test_a_span_names_what_its_first_column_implies() -> None:
     lake = span_conditions(parts, Span(("1", "2"), ("3", "4")))[1]
     assert lake.startswith("(`a` >= 1) AND (`a` <= 3) AND coalesce(")
     assert span_conditions((), Span()) == span_conditions(parts, Span()) == ("", "")
+    with pytest.raises(ValueError, match="shorter"):
+        span_conditions(parts, Span(("1",)))
 
 
 def test_files_are_left_out_by_what_a_span_implies_alone() -> None:
@@ -182,6 +187,7 @@ def test_files_are_left_out_by_what_a_span_implies_alone() -> None:
     assert high == "(`d` <= DATE'2020-02-01' OR `d` IS NULL)"
     assert day.pruned("2020-00-01", "2020-02-01") == [high]
     assert day.pruned(None, "2020-02-01") == []
+    assert day.pruned("2020-01-01", None) == [low]
     [text] = parts_of(column("t", "varchar", length=4, **BIN))
     assert text.pruned("1:a", "1:b") == []
     [number] = parts_of(NUMBERS[0])

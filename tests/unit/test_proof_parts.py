@@ -132,10 +132,15 @@ class Looks:
         self.fetched: list[tuple[Cut, list[int]]] = []
         self._finer = list(finer)
         monkeypatch.setattr(compare, "read_source", self._read)
-        monkeypatch.setattr(compare, "read_lake", lambda *_: self._lake)
+        monkeypatch.setattr(compare, "read_lake", self._read_lake)
         monkeypatch.setattr(compare, "_unlike", self._unlike)
 
+    def _read_lake(self, *args: Any) -> dict[int, Tally]:
+        assert args[1] == "the lake"
+        return self._lake
+
     def _read(self, *args: Any) -> Digests:
+        assert args[2] == "MySQL"
         self.cuts.append(args[3])
         found = self._finer.pop(0)
         self._lake = found.lake
@@ -147,7 +152,7 @@ class Looks:
 
 
 def found_by(cut: Cut, digests: Digests) -> Found:
-    sides: Any = (None, None)
+    sides: Any = ("MySQL", "the lake")
     return candidates(None, None, target(40), sides, cut, digests)  # type: ignore[arg-type]
 
 
@@ -182,6 +187,9 @@ def test_a_group_that_is_cut_again_is_two_at_least(span: int) -> None:
     assert again.grid is not None
     assert again.grid.count == min(span, 5)
     assert compare._cut_again(cut, Digests({0: Tally(compare.FETCHED, 1)}), 0) is None
+    # Wherever its keys lie.
+    cut = Cut(grid(-span, 0, span))
+    assert compare._cut_again(cut, Digests({0: Tally(compare.FETCHED + 1, 1)}), 0) is not None
 
 
 def test_a_cut_that_is_no_finer_is_none(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -240,6 +240,10 @@ def test_keys_whose_digests_differ_are_candidates() -> None:
     # One row too many, one too few, and one with another digest; of groups 0 and 1.
     assert [s for _, s in source.asked] == ["`id` >= 0 AND `id` < 10", "`id` >= 10 AND `id` < 20"]
     assert found.keys == {("1",), ("2",), ("3",), ("4",)}
+    part: Any = (Source(), Lake())
+    one = Digests({0: ONE}, {})
+    found = candidates("mine", None, target(), part, Cut(grid()), one)  # type: ignore[arg-type]
+    assert found.keys == {("2",), ("3",), ("4",)}
     [asked] = lake.asked
     assert asked.endswith("IN (0, 1)) without view of 1")
     same: Any = (Source(), Lake())
