@@ -83,15 +83,15 @@ class LazySpark:
         not tell."""
         return self.get().conf.get("spark.app.id", "") or ""
 
-    def stop(self) -> None:
-        """Stop the session and its JVM, if one was started."""
+    def stop(self, seconds: float = 30) -> None:
+        """Stop the session and its JVM, if one was started; wait so long for the JVM's end."""
         with self._lock:
             if self._session is None:
                 return
             self._session.stop()
             self._session = None
             if not self._config.connect:
-                _stop_gateway()
+                _stop_gateway(seconds)
 
     def _attach(self) -> SparkSession:
         from pyspark.sql import SparkSession
@@ -257,7 +257,7 @@ def _kept_interrupts() -> Iterator[None]:
             signal.signal(signal.SIGINT, before)
 
 
-def _stop_gateway() -> None:
+def _stop_gateway(seconds: float) -> None:
     """End the JVM itself: ``SparkSession.stop`` leaves it waiting for the next session."""
     from pyspark import SparkContext
 
@@ -269,7 +269,7 @@ def _stop_gateway() -> None:
     if process is not None:
         if process.stdin:
             process.stdin.close()
-        process.wait(timeout=30)
+        process.wait(timeout=seconds)
     # PySpark keeps the dead gateway for the next session.
     setattr(SparkContext, "_gateway", None)  # noqa: B010
     setattr(SparkContext, "_jvm", None)  # noqa: B010

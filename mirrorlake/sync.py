@@ -308,8 +308,9 @@ class Engine:
         return True
 
     def _refuse_unloaded(self, plan: TablePlan) -> None:
-        """A column that came or went since the load would be folded as NULL."""
-        if self._check_version(plan) and self.ledger.schema_versions(plan.name):
+        """A column that came or went since the load would be folded as NULL. Where no load ever
+        succeeded, there is nothing to fold."""
+        if self._check_version(plan) and self.ledger.successful_loads(plan.name):
             raise SchemaError(
                 f"table {plan.name}: its schema changed in MySQL since it was loaded",
                 table=plan.name,

@@ -101,6 +101,23 @@ def doctor(config_path: Path, as_json: bool) -> None:
 
 
 @cli.command()
+@click.option("--quiet", is_flag=True, help="Say nothing where there is nothing to do.")
+@show.json_option
+def warm(quiet: bool, as_json: bool) -> None:
+    """Make Spark start faster: archive its Java classes (once per environment)."""
+    from mirrorlake.rehearsal import make_archive
+
+    with show.errors.status("Making Java's class archive (once; about half a minute)"):
+        path = make_archive()
+    if as_json:
+        show.print_json({"made": path is not None, "path": str(path) if path else None})
+    elif path is None and not quiet:
+        show.console.print("It is there already.")
+    elif path is not None:
+        show.console.print(f"Made {escape(str(path))}", highlight=False)
+
+
+@cli.command()
 @click.argument("tables", nargs=-1)
 @show.config_option
 @show.json_option

