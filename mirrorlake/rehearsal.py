@@ -20,7 +20,7 @@ from mirrorlake.errors import MachineError
 from mirrorlake.lake.catalog import Lake
 from mirrorlake.machine.archive import Archive, archive_of
 from mirrorlake.machine.jars import ensure_jars
-from mirrorlake.machine.java import find_java, quote_option
+from mirrorlake.machine.java import Java, find_java, quote_option
 from mirrorlake.spark import LazySpark
 
 if TYPE_CHECKING:
@@ -94,18 +94,13 @@ def make_archive() -> Path | None:
     folder = archive.path.parent
     try:
         folder.mkdir(exist_ok=True)
+        for old in folder.glob("*.jsa"):
+            old.unlink(missing_ok=True)
         with tempfile.TemporaryDirectory(dir=folder) as name:
-            made = Archive(Path(name) / "classes.jsa", archive.base and Path(name) / "base.jsa")
-            if made.base is not None:
-                dump = f"-XX:SharedArchiveFile={made.base}"
-                _run([str(java.command), "-Xshare:dump", dump], {}, made.base)
-            _play(made, Path(name) / "lake")
-            for old in folder.glob("*.jsa"):
-                old.unlink(missing_ok=True)
-            # Whole or not at all, and of no use before both are there.
-            if made.base is not None and archive.base is not None:
-                made.base.replace(archive.base)
-            made.path.replace(archive.path)
+            if archive.base is not None:
+                # First, and in its place: what stands on it remembers where it was.
+                _make_base(java, archive.base, Path(name))
+            _make_top(archive, Path(name))
     except OSError as error:
         raise MachineError(
             f"Java's class archive can't be written to {folder}: {error.strerror or error}",
@@ -114,15 +109,23 @@ def make_archive() -> Path | None:
     return archive.path
 
 
-def _play(made: Archive, folder: Path) -> None:
+def _make_base(java: Java, base: Path, folder: Path) -> None:
+    made = folder / "base.jsa"
+    _run([str(java.command), "-Xshare:dump", f"-XX:SharedArchiveFile={made}"], {}, made)
+    made.replace(base)
+
+
+def _make_top(archive: Archive, folder: Path) -> None:
     """Rehearse in a process of its own, whose JVM leaves the archive at its end."""
+    made = folder / "top.jsa"
     # The optimising compiler would cost more than all the rest, and leaves nothing behind.
-    options = [f"-XX:ArchiveClassesAtExit={made.path}", "-XX:TieredStopAtLevel=1"]
-    if made.base is not None:
-        options.append(f"-XX:SharedArchiveFile={made.base}")
-    told = " ".join(quote_option(option) for option in [*options, "-XX:+UseSerialGC"])
-    command = [sys.executable, "-m", "mirrorlake.rehearsal", str(folder)]
-    _run(command, {"SPARK_SUBMIT_OPTS": told}, made.path)
+    options = [f"-XX:ArchiveClassesAtExit={made}", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
+    if archive.base is not None:
+        options.append(f"-XX:SharedArchiveFile={archive.base}")
+    told = " ".join(quote_option(option) for option in options)
+    command = [sys.executable, "-m", "mirrorlake.rehearsal", str(folder / "lake")]
+    _run(command, {"SPARK_SUBMIT_OPTS": told}, made)
+    made.replace(archive.path)  # whole or not at all
 
 
 def _run(command: list[str], settings: dict[str, str], made: Path) -> None:

@@ -243,6 +243,8 @@ def _read_columns(
 
 def _projection(column: SourceColumn) -> str:
     name = _quoted(column.name)
+    if column.name == "*":
+        name = f"IFNULL({name}, NULL)"  # MySQL 8 takes `*` alone for all columns
     if column.type in _BYTES:
         return f"HEX({name})"
     if column.padded or column.type == "bit":

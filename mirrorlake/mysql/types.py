@@ -33,6 +33,8 @@ MariaDB knowledge base, "Data Types"; Iceberg specification, "Primitive Types".
 
 from __future__ import annotations
 
+import dataclasses
+
 from mirrorlake.errors import TypeRefused
 from mirrorlake.mysql.connect import quote
 from mirrorlake.mysql.introspect import Column, SourceTable
@@ -83,6 +85,15 @@ def exact_columns(table: SourceTable, excluded: frozenset[str] = frozenset()) ->
 
 def exact_column(column: Column) -> Exact | None:
     """How one column is kept, or None if its type is not handled exactly."""
+    exact = _exact_column(column)
+    if exact is not None and exact.select == "`*`":
+        # MySQL 8 takes such a name alone for all columns (seen: 8.0.12), in quotes too; inside of a
+        # function it does not, and COALESCE of one value is that value in its own type.
+        return dataclasses.replace(exact, select="COALESCE(`*`)")
+    return exact
+
+
+def _exact_column(column: Column) -> Exact | None:
     name, kind = quote(column.name), column.data_type
     if kind in (*_SMALL_INTEGERS, "year") or (kind == "int" and not column.unsigned):
         return Exact(column.name, "int", name)

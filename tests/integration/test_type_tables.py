@@ -106,6 +106,20 @@ def test_invented_tables(
     check_tables(server, database, sql, engine_for, 8)
 
 
+@pytest.mark.parametrize(
+    ("ddl", "value"),
+    [("BIGINT UNSIGNED", "18446744073709551615"), ("FLOAT", "0.1"), ("VARBINARY(9)", "x'00ff'")],
+)
+def test_a_column_whose_name_is_a_star(
+    server: EmbeddedServer, database: str, sql: Sql, engine_for: EngineFor, ddl: str, value: str
+) -> None:
+    sql(
+        f"CREATE TABLE t (id INT PRIMARY KEY, c0 TIME, `*` {ddl})",
+        f"INSERT INTO t VALUES (1, '-100:00:00', {value}), (2, NULL, NULL)",
+    )
+    assert_raw_is_exact(server, database, "t", engine_for)
+
+
 @pytest.mark.full
 @pytest.mark.timeout(1800)
 def test_many_invented_tables(
