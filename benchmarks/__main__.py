@@ -17,6 +17,7 @@ from benchmarks.report import Figures, keep, show, write_page
 
 PARTS: dict[str, Callable[[int, float], Figures]] = {
     "extract": extract.run,
+    "types": extract.run_types,
     "memory": memory.run,
     "location": location.run,
     "tick": tick.run,

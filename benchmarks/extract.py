@@ -62,8 +62,8 @@ CASES = (
         "full",
         ("time_hour", "carrier", "flight", "origin"),
     ),
-    Case("every awkward type, `mode: full`", "odd", "awkward", "full", ("id",)),
 )
+AWKWARD = Case("every awkward type, `mode: full`", "odd", "awkward", "full", ("id",))
 
 
 def run(runs: int, scale: float) -> Figures:
@@ -71,29 +71,33 @@ def run(runs: int, scale: float) -> Figures:
     with started() as source:
         load_lineitem(source, scale)
         load_flights(source)
-        load_awkward(source, int(AWKWARD_ROWS * scale))
         sides = {
-            OURS: python_side("mirrorlake", "benchmarks.sides.ours", source.folder / "ours"),
+            OURS: _ours(source),
             "Spark JDBC, 4 partitions, to Iceberg": python_side(
                 "Spark JDBC", "benchmarks.sides.jdbc", source.folder / "jdbc"
             ),
             "dlt with connectorx, to Parquet": Side("dlt", dlt_command(), source.folder / "dlt"),
         }
         try:
-            # The others have no answer to these types: they fail, or give other values.
-            return [
-                _case(
-                    source,
-                    case,
-                    {OURS: sides[OURS]} if case.database == "odd" else sides,
-                    runs,
-                    scale,
-                )
-                for case in CASES
-            ]
+            return [_case(source, case, sides, runs, scale) for case in CASES]
         finally:
             for side in sides.values():
                 side.close()
+
+
+def run_types(runs: int, scale: float) -> Figures:
+    """Part ``types``: a table of the types that the others fail on, or change values of."""
+    with started() as source:
+        load_awkward(source, int(AWKWARD_ROWS * scale))
+        ours = _ours(source)
+        try:
+            return [_case(source, AWKWARD, {OURS: ours}, runs, scale)]
+        finally:
+            ours.close()
+
+
+def _ours(source: Source) -> Side:
+    return python_side("mirrorlake", "benchmarks.sides.ours", source.folder / "ours")
 
 
 def _case(source: Source, case: Case, sides: dict[str, Side], runs: int, scale: float) -> Section:
