@@ -17,13 +17,24 @@ if TYPE_CHECKING:
 
 INTERVAL_SECONDS = 60
 """How often a tick looks at most; less often than a source's `every` would have it."""
-SHORTEST_SECONDS = 5
-"""Dagster's daemon comes no more often."""
 _DATA_VERSION = "dagster/data_version"
 _STATUS = {
     True: dg.DefaultSensorStatus.RUNNING,
     False: dg.DefaultSensorStatus.STOPPED,
 }
+
+
+def interval_of(every: timedelta) -> int:
+    """Seconds between two looks of the sensor: a second less than was asked for.
+
+    Dagster's daemon comes every five seconds, and looks if the interval has passed since the last
+    tick began, which was a moment after it came: an interval of five seconds would let it pass by
+    every second time.
+
+    >>> interval_of(timedelta(minutes=15)), interval_of(timedelta(seconds=5))
+    (59, 4)
+    """
+    return max(1, min(INTERVAL_SECONDS, int(every.total_seconds())) - 1)
 
 
 def build_moved_sensor(
@@ -43,9 +54,7 @@ def build_moved_sensor(
     @dg.sensor(
         name=f"moved_{re.sub(r'[^A-Za-z0-9_]', '_', source)}",
         asset_selection=chains_of(contracts),
-        minimum_interval_seconds=max(
-            SHORTEST_SECONDS, min(INTERVAL_SECONDS, int(every.total_seconds()))
-        ),
+        minimum_interval_seconds=interval_of(every),
         required_resource_keys={"mysql", "ledger"},
         default_status=_STATUS[running],
         description=f"Requests the chains of the tables of source {source} that moved in MySQL.",

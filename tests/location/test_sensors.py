@@ -23,6 +23,7 @@ from mirrorlake.ledger import Ledger
 from mirrorlake.spark import LazySpark
 from mirrorlake.sync import Engine
 from mirrorlake.unfolded import marks_from_json, marks_to_json
+from sensors.moved import interval_of
 from tests.location.conftest import Location
 
 TABLES = {
@@ -411,3 +412,9 @@ def test_a_contract_removed_while_its_run_waits_loses_nothing(
 
 def loads_of(location: Location) -> int:
     return Ledger(location.config.ledger.url).highest_seq()
+
+
+@pytest.mark.parametrize(("every", "seconds"), [(900, 59), (10, 9), (5, 4), (1, 1), (0, 1)])
+def test_no_look_is_a_moment_too_early_for_the_daemon(every: int, seconds: int) -> None:
+    """It comes every five seconds, and a tick begins after it came: five would be passed by."""
+    assert interval_of(timedelta(seconds=every)) == seconds
