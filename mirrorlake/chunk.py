@@ -87,11 +87,7 @@ def load_chunk(
         SourceBusy: it did not come to rest.
         LakeError: a file could not be written.
     """
-    with session(plan.source, plan.database) as connection:
-        await_calm(connection, plan.source, plan.name, plan.load_id)
-        seen = read_position(connection)
-        _check_server(plan, seen)
-        plan = measured(connection, plan)
+    plan, seen = _looked_at(plan)
     files = DayFiles(plan.storage, plan.location, plan.stem, plan.schema, plan.iceberg)
     question = Question(digest_statement(plan)) if plan.digest else None
     tally = _Tally(plan, seen)
@@ -134,13 +130,19 @@ def read_chunk(plan: ChunkPlan, heed: Heed | None = None) -> Iterator[pa.Table]:
         SourceError: MySQL was lost, refused, or another server answered.
         SourceBusy: it did not come to rest.
     """
+    plan, seen = _looked_at(plan)
+    for found in _gathered(_read(plan, seen, None, heed)):
+        yield exact_rows(plan, found, seen.position)
+
+
+def _looked_at(plan: ChunkPlan) -> tuple[ChunkPlan, SourcePosition]:
+    """What is asked before a chunk is read: whether the server may be, which it is, how large its
+    rows are."""
     with session(plan.source, plan.database) as connection:
         await_calm(connection, plan.source, plan.name, plan.load_id)
         seen = read_position(connection)
         _check_server(plan, seen)
-        plan = measured(connection, plan)
-    for found in _gathered(_read(plan, seen, None, heed)):
-        yield exact_rows(plan, found, seen.position)
+        return measured(connection, plan), seen
 
 
 def _check_server(plan: ChunkPlan, seen: SourcePosition) -> None:
