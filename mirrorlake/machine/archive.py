@@ -1,4 +1,4 @@
-"""Java's class archive: the 30,000 classes that Spark loads at its start, read and checked once.
+"""Java's class archive: the 20,000 classes that Spark loads at its start, read and checked once.
 
 A JVM that starts Spark spends most of its first ten seconds on finding, checking and linking
 classes. An archive of them is mapped into memory instead. It belongs to one Java and to one

@@ -46,5 +46,5 @@ def test_an_archive_is_made_once_and_used(monkeypatch, tmp_path):
     assert json.loads(ran.stdout.splitlines()[-1]) == [1]
     loaded = [line for line in log.read_text().splitlines() if "source:" in line]
     shared = [line for line in loaded if "shared objects file" in line]
-    assert len(shared) > 0.8 * len(loaded)
+    assert len(shared) > 0.5 * len(loaded)  # without: less than a tenth, Java's own
     assert any("org.apache.iceberg" in line for line in shared)
