@@ -137,10 +137,10 @@ def test_what_is_not_as_mysql_said_is_never_shown(
     contract, name = engine.config.table("copies"), raw(engine, "copies")
     engine.sync(contract)
     before = lake_rows(engine, name.namespace, name.name)
-    honest, branches = chunk._exact, set[str]()
+    honest, branches = chunk.exact_rows, set[str]()
     for plant, words in (FAULTS[fault] for fault in faults):
         with monkeypatch.context() as patch:
-            patch.setattr(chunk, "_exact", lambda *told, plant=plant: plant(honest(*told)))
+            patch.setattr(chunk, "exact_rows", lambda *told, plant=plant: plant(honest(*told)))
             with pytest.raises(NotProved) as caught:
                 engine.load(contract)
         error = caught.value
@@ -254,7 +254,7 @@ def test_a_load_of_several_chunks_names_the_one_that_differs(
 ) -> None:
     sql("INSERT INTO firsts (v) SELECT seq FROM seq_1_to_400")
     monkeypatch.setattr(extract, "ROWS_PER_CHUNK", 100)
-    honest = chunk._exact
+    honest = chunk.exact_rows
 
     def plant(plan: Any, *rest: Any) -> pa.Table:
         rows = honest(plan, *rest)
@@ -262,7 +262,7 @@ def test_a_load_of_several_chunks_names_the_one_that_differs(
 
     contract = engine.config.table("firsts")
     with monkeypatch.context() as patch:
-        patch.setattr(chunk, "_exact", plant)
+        patch.setattr(chunk, "exact_rows", plant)
         with pytest.raises(NotProved, match="1 of its chunks differ") as caught:
             engine.sync(contract)
     assert len(caught.value.differences) == 1
