@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,7 +56,10 @@ def archive_of(home: Path) -> Archive:
 
 
 def archive_options(home: Path) -> list[str]:
-    """The JVM options that use the archive; none where there is none."""
+    """The JVM options that use the archive; none where there is none, nor for a JVM that is told to
+    leave one itself: Java takes the two together for an error."""
+    if "-XX:ArchiveClassesAtExit" in os.environ.get("SPARK_SUBMIT_OPTS", ""):
+        return []
     archive = archive_of(home)
     return [f"-XX:SharedArchiveFile={archive.parts}", *_QUIET] if archive.there else []
 

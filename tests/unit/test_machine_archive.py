@@ -53,6 +53,16 @@ def test_a_java_without_its_own_archive_stands_on_ours(prefix, jars, tmp_path):
     assert archive_options(home)[0] == f"-XX:SharedArchiveFile={found.path}"
 
 
+def test_a_jvm_that_leaves_an_archive_uses_none(prefix, jars, tmp_path, monkeypatch):
+    found = archive_of(tmp_path / "java")
+    prefix.mkdir()
+    for part in filter(None, (found.path, found.base)):
+        part.touch()
+    assert archive_options(tmp_path / "java")
+    monkeypatch.setenv("SPARK_SUBMIT_OPTS", '"-XX:ArchiveClassesAtExit=/new"')
+    assert archive_options(tmp_path / "java") == []
+
+
 def test_a_damaged_archive_is_passed_over_without_a_word(prefix, tmp_path):
     java = find_java()
     found = archive_of(java.home)
