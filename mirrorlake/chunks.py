@@ -378,7 +378,7 @@ def batch_rows(plan: TablePlan) -> int:
 def widest_columns(plan: TablePlan, window: Window) -> tuple[str, ...]:
     """The columns that may make a row large, where it is worth to ask how large rows are: the
     window has many."""
-    if window.kind == "live" or plan.table.estimated_rows <= _MANY_ROWS:
+    if not _brings_many(plan, window):
         return ()
     read = {exact.name for exact in plan.columns}
     large = _HUGE | _LARGE
@@ -389,4 +389,8 @@ def may_pile_up(plan: TablePlan, window: Window) -> bool:
     """Whether the reader could run far ahead of the files in memory, and must be kept from it:
     rows may have megabytes, and the window many of them. A brake costs a process (0.2 s)."""
     huge = any(column.data_type in _HUGE for column in plan.table.columns)
-    return huge and window.kind != "live" and plan.table.estimated_rows > _MANY_ROWS
+    return huge and _brings_many(plan, window)
+
+
+def _brings_many(plan: TablePlan, window: Window) -> bool:
+    return window.kind != "live" and plan.table.estimated_rows > _MANY_ROWS

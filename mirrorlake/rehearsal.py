@@ -45,7 +45,7 @@ SELECT id, CONCAT('n', id), CAST(id AS DECIMAL(15,2)), DATE'2026-01-01' + CAST(i
     TIMESTAMP_NTZ'2026-01-01 00:00:00', TIMESTAMP'2026-01-01 00:00:00',
     CAST(CONCAT('b', id) AS BINARY), id % 7 = 0, 1,
     IF(id % 5 = 0, ARRAY(NAMED_STRUCT('column', 'day', 'text', '0000-00-00')), NULL)
-FROM RANGE({rows})"""
+FROM RANGE(100)"""
 _CHANGES = """
 CREATE OR REPLACE TEMP VIEW changes AS SELECT * EXCEPT (place) FROM (
     SELECT *, ROW_NUMBER() OVER (PARTITION BY id ORDER BY seq DESC) AS place
@@ -156,7 +156,7 @@ def rehearse(folder: Path) -> None:
         session.sql(_TABLE.format(name=name))
     for compiled in ("true", "false"):  # plans: users' are, the tests' are not
         session.conf.set("spark.sql.codegen.wholeStage", compiled)
-        session.sql(_ROWS.format(rows=100))
+        session.sql(_ROWS)
         session.sql(_CHANGES)
         session.sql(_MERGE.format(name=_DEDUPED))
     for asked in _ASKED:
