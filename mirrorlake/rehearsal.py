@@ -26,7 +26,7 @@ from mirrorlake.spark import LazySpark
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# A busy machine with slow disks; the rest is some twenty seconds.
+# A busy machine with slow disks; the rest is about a minute.
 _SECONDS = 600
 
 _RAW, _DEDUPED = "lake.play.raw", "lake.play.deduped"
@@ -81,7 +81,7 @@ _KEPT = (
 def make_archive() -> Path | None:
     """Make the archive of this Java and environment; None where it was there already.
 
-    Takes about half a minute, and 200 MB in the environment's folder.
+    Takes about a minute, and 200 MB in the environment's folder.
 
     Raises:
         MachineError: Java, a jar or room is missing, or this Java can't make one.

@@ -107,7 +107,7 @@ def warm(quiet: bool, as_json: bool) -> None:
     """Make Spark start faster: archive its Java classes (once per environment)."""
     from mirrorlake.rehearsal import make_archive
 
-    with show.errors.status("Making Java's class archive (once; about half a minute)"):
+    with show.errors.status("Making Java's class archive (once; about a minute)"):
         path = make_archive()
     if as_json:
         show.print_json({"made": path is not None, "path": str(path) if path else None})
