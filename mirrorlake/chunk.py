@@ -226,7 +226,7 @@ def _read(
         lambda session: select_statement(plan, seen, session),
         plan.batch_rows,
         table=plan.name,
-        braked=plan.braked,
+        near=plan.near,
         question=question,
         heed=heed,
     ):

@@ -31,7 +31,7 @@ class ChunkPlan:
         iceberg: the raw table's schema as Iceberg's JSON: what files' metrics are told by.
         retry, task: which reading of the chunk this is: files of two readings never share a name.
         batch_rows: how many rows are held at once while they are read.
-        braked: whether the reader must be kept from running ahead of the files: rows may be large.
+        near: whether the reader must be kept near the files: what it is ahead is held in memory.
         widest: columns that may make a row large, if `measured` shall say how large rows are.
         digest: SQL of a row's digest in MySQL, by the proof's forms: the server is asked for the
             chunk's rows and digest, in the very state that is read; None: it is not.
@@ -59,7 +59,7 @@ class ChunkPlan:
     iceberg: str | None = None
     digest: str | None = None
     batch_rows: int = BATCH_ROWS
-    braked: bool = False
+    near: bool = False
     widest: tuple[str, ...] = ()
     retry: int = 0
     task: str = ""
@@ -132,9 +132,7 @@ def measured(connection: Connection[Any], plan: ChunkPlan) -> ChunkPlan:
     rows = HELD_BYTES // max(int(longest or 0) + average, 1)
     if rows <= plan.batch_rows:
         return plan
-    # A whole batch is small: so are those that the reader has ready.
-    braked = plan.braked and rows < BATCH_ROWS
-    return dataclasses.replace(plan, batch_rows=min(rows, BATCH_ROWS), braked=braked)
+    return dataclasses.replace(plan, batch_rows=min(rows, BATCH_ROWS))
 
 
 def _widest_statement(plan: ChunkPlan) -> str:

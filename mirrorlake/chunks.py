@@ -364,6 +364,7 @@ def _expansion(column: Column) -> int:
 _HUGE = {"mediumtext", "longtext", "mediumblob", "longblob", "json", "geometry", "polygon"}
 _LARGE = {"text", "blob"}
 _MANY_ROWS = 10_000
+PILED_ROWS = 200_000
 
 
 def batch_rows(plan: TablePlan) -> int:
@@ -386,10 +387,11 @@ def widest_columns(plan: TablePlan, window: Window) -> tuple[str, ...]:
 
 
 def may_pile_up(plan: TablePlan, window: Window) -> bool:
-    """Whether the reader could run far ahead of the files in memory, and must be kept from it:
-    rows may have megabytes, and the window many of them. A brake costs a process (0.2 s)."""
-    huge = any(column.data_type in _HUGE for column in plan.table.columns)
-    return huge and _brings_many(plan, window)
+    """Whether the reader could run far ahead of the files in memory, and must be kept near them:
+    the window has many rows, or many that may have megabytes. It costs a process (0.1 s)."""
+    if any(column.data_type in _HUGE for column in plan.table.columns):
+        return _brings_many(plan, window)
+    return window.kind != "live" and plan.table.estimated_rows > PILED_ROWS
 
 
 def _brings_many(plan: TablePlan, window: Window) -> bool:

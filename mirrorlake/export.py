@@ -118,7 +118,7 @@ def _chunk_plan(plan: TablePlan, server: str, day: date) -> ChunkPlan:
         cursor=None,
         server=server,
         batch_rows=batch_rows(plan),
-        braked=True,
+        near=True,
     )
 
 

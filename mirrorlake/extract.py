@@ -383,7 +383,7 @@ def _chunk_plans(
             server=server,
             told=told_columns(plan),
             batch_rows=batch_rows(plan),
-            braked=may_pile_up(plan, load.window),
+            near=may_pile_up(plan, load.window),
             widest=widest_columns(plan, load.window),
             iceberg=table.schema().model_dump_json(),
             digest=rows.source_digest if rows else None,

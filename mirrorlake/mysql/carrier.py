@@ -10,14 +10,17 @@ on with the server, and none that would change the form of what follows.
 Asked to, it opens a consistent snapshot in that first session and answers one question in it; the
 rows that are read through the session afterwards are of the very same state.
 
-A *braked* carrier counts the rows of each answer to a prepared statement, lets through as many as
-it was allowed, and reads no further from the server meanwhile.
+A brake is one of two. At a *rate*, it counts the rows of each answer to a prepared statement, lets
+through as many as it was allowed, and reads no further from the server meanwhile. *Near*, it counts
+bytes alone, which costs next to nothing: so many go ahead of a reader that has rows, and more of
+them once it has stood waiting for a moment, which says that it has taken all that went before.
 
 Run as a program with ``-P`` (a neighbour here is called ``types.py``). It reads one line of JSON
 from its standard input, prints one line once the first session stands (what is wrong as code and
 words; else the session's id, and the answer), and ends when that input closes: with its parent,
-however the parent dies. Braked, its further input is how many rows are allowed so far, one number
-a line; it prints how many are through as they go, and `END` after the last one.
+however the parent dies. Its further input is one number a line: at a rate, how many rows are
+allowed so far; it prints how many are through as they go, and `END` after the last one. Near,
+whether the reader waits for rows now (1) or has some (0).
 Only the standard library and PyMySQL: its start is waited for.
 
 Source: MySQL internals, "Connection Phase Packets", "Capabilities Flags".
@@ -33,6 +36,7 @@ import socket
 import ssl
 import sys
 import threading
+import time
 from typing import Any
 
 import pymysql
@@ -51,12 +55,18 @@ _OFFERED = (
 _AUTOCOMMIT = 2
 _OK = b"\0\0\0" + _AUTOCOMMIT.to_bytes(2, "little") + b"\0\0"
 _UTF8MB4 = 45
-_CHUNK = 1 << 18
+_CHUNK = 1 << 20
+_KERNEL_BYTES = 1 << 18
 _EXECUTE = b"\x17"
 _ERROR, _END_OF_PART = 0xFF, 0xFE
 # A packet as large as can be goes on in the next.
 _LARGEST = 0xFFFFFF
 END = "end"
+RATE, NEAR = "rate", "near"
+AHEAD = 64 * 2**20
+"""So many bytes go to a reader before it must have stood waiting again."""
+_STANDS_SECONDS = 0.003
+"""A reader that has rows ready is done with asking for them in far less."""
 
 
 def main() -> None:
@@ -74,11 +84,15 @@ def main() -> None:
         print(json.dumps({"wrong": [code, words]}), flush=True)
         return
     print(json.dumps({"session": first.thread_id(), "answer": answer}), flush=True)
-    gate = _Gate() if told["braked"] else None
-    threading.Thread(target=_serve, args=(listener, told, [first], gate), daemon=True).start()
+    gate = _Gate() if told["brake"] == RATE else None
+    valve = _Valve() if told["brake"] == NEAR else None
+    serving = (listener, told, [first], gate, valve)
+    threading.Thread(target=_serve, args=serving, daemon=True).start()
     for line in sys.stdin:
         if gate is not None:
             gate.allow(int(line))
+        if valve is not None:
+            valve.tell(waits=line != "0\n")
     # Threads may be carrying: a closed input ends them all.
     os._exit(0)
 
@@ -102,9 +116,9 @@ def _log_in(told: dict[str, Any]) -> Any:
         # PyMySQL goes on without TLS where the server has none.
         connection.close()
         raise OSError("the server does not speak TLS")
-    if told["braked"]:
+    if told["brake"] == RATE:
         # Else the kernel takes megabytes ahead of what is allowed.
-        connection._sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _CHUNK)
+        connection._sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _KERNEL_BYTES)
     return connection
 
 
@@ -149,20 +163,55 @@ class _Gate:
         print(END, flush=True)
 
 
+class _Valve:
+    """How many bytes are ahead of the reader; carrying waits here until it has taken them."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._ahead = 0
+        self._waits_since: float | None = time.monotonic()
+
+    def tell(self, *, waits: bool) -> None:
+        with self._changed:
+            self._waits_since = time.monotonic() if waits else None
+            self._changed.notify_all()
+
+    def passed(self, size: int) -> None:
+        """So many bytes went through; returns when more may."""
+        with self._changed:
+            self._ahead += size
+            while self._ahead >= AHEAD:
+                left = None
+                if self._waits_since is not None:
+                    left = self._waits_since + _STANDS_SECONDS - time.monotonic()
+                    if left <= 0:
+                        self._ahead = 0
+                        return
+                self._changed.wait(left)
+
+
 _Server = socket.socket  # an SSLSocket is one
 
 
 def _serve(
-    listener: socket.socket, told: dict[str, Any], ready: list[Any], gate: _Gate | None
+    listener: socket.socket,
+    told: dict[str, Any],
+    ready: list[Any],
+    gate: _Gate | None,
+    valve: _Valve | None,
 ) -> None:
     while True:
         reader, _ = listener.accept()
-        arguments = (reader, told, ready, gate)
+        arguments = (reader, told, ready, gate, valve)
         threading.Thread(target=_carry, args=arguments, daemon=True).start()
 
 
 def _carry(
-    reader: socket.socket, told: dict[str, Any], ready: list[Any], gate: _Gate | None
+    reader: socket.socket,
+    told: dict[str, Any],
+    ready: list[Any],
+    gate: _Gate | None,
+    valve: _Valve | None,
 ) -> None:
     """One session, from greeting to end; a failure closes the reader's side, which it reports."""
     with contextlib.suppress(pymysql.Error, OSError, IndexError), reader:
@@ -174,13 +223,13 @@ def _carry(
             _read_packet(reader)
             reader.sendall(_packet(_OK, 2))
             try:
-                _pump(reader, server, gate)
+                _pump(reader, server, gate, valve)
             finally:
                 if gate is not None:
                     gate.end()
 
 
-def _pump(reader: socket.socket, server: _Server, gate: _Gate | None) -> None:
+def _pump(reader: socket.socket, server: _Server, gate: _Gate | None, valve: _Valve | None) -> None:
     """Carry bytes both ways until a side closes. The protocol is one of question and answer, so
     either direction may be waited for while the other is sent."""
     timeout: float | None = None
@@ -206,6 +255,8 @@ def _pump(reader: socket.socket, server: _Server, gate: _Gate | None) -> None:
                 while isinstance(server, ssl.SSLSocket) and server.pending():
                     answered += server.recv(_CHUNK)
                 reader.sendall(answered)
+                if valve is not None:
+                    valve.passed(len(answered))
 
 
 def _read_question(reader: socket.socket) -> bytes:

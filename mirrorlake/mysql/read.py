@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,11 +31,9 @@ from mirrorlake.mysql.connect import (
     session_statements,
     without_secret,
 )
-from mirrorlake.mysql.route import Gate, Heed, open_route
+from mirrorlake.mysql.route import Gate, Heed, Valve, open_route
 
 BATCH_ROWS = 16_384
-# A row is taken for large until some were seen.
-_UNKNOWN_BYTES = 2**20
 WITNESS = "w"
 """The column in which each row tells that its session is ours; see `witness`."""
 
@@ -82,7 +80,7 @@ def read_batches(
     before: Sequence[str] = (),
     *,
     table: str | None = None,
-    braked: bool = False,
+    near: bool = False,
     question: Question | None = None,
     heed: Heed | None = None,
 ) -> Iterator[pa.RecordBatch]:
@@ -90,8 +88,7 @@ def read_batches(
 
     One statement is one consistent read (on InnoDB). The next batch is fetched while the last one
     is looked at. While it waits for the server's first row no other Python thread runs; it is not
-    so where the source has a rate, or the read is ``braked``: there rows come no faster than they
-    are taken, and all waiting is done here.
+    so where the source has a rate: there all waiting is done here.
 
     Args:
         statement: or what makes it of the id of the question's session, see `witness`.
@@ -99,22 +96,24 @@ def read_batches(
         batch_rows: how many rows are held at once.
         before: statements that the session runs first, after ours.
         table: what the rows are of, for errors.
-        heed: called now and then, while a braked read waits too; raises to give the read up.
+        near: whether rows are to come no faster than they are taken, but for some megabytes: else
+            what is not taken yet is held in memory, however much it is. It costs a process.
+        heed: called now and then, while a read at a rate waits too; raises to give the read up.
 
     Raises:
         SourceError: the server refused it, was lost, or gave what the reader can't take.
     """
     try:
         asked = (*session_statements(source), question.statement) if question else ()
-        with open_route(source, database, braked=braked, before=asked) as route:
+        with open_route(source, database, near=near, before=asked) as route:
             if question is not None and route.answer is not None:
                 question.answer = route.answer
             text = statement if isinstance(statement, str) else statement(route.session)
             # A reader that takes little at a time is none that was lost.
-            patient = ("SET SESSION net_write_timeout = 3600",) if route.gate else ()
+            patient = ("SET SESSION net_write_timeout = 3600",) if route.brake else ()
             first = [*session_statements(source), *patient, *before]
             stream = _open(route.url, text, batch_rows, first)
-            yield from _batches(stream, batch_rows, route.gate, heed or _heedless)
+            yield from _batches(stream, batch_rows, route.brake, heed or _heedless)
     except BaseException as error:
         # connectorx raises RuntimeError, and its Rust panics are BaseExceptions.
         if isinstance(error, KeyboardInterrupt | SystemExit | GeneratorExit | MemoryError):
@@ -142,20 +141,17 @@ def _open(url: str, statement: str, batch_rows: int, first: list[str]) -> Any:
 
 
 def _batches(
-    stream: Any, batch_rows: int, gate: Gate | None, heed: Heed
+    stream: Any, batch_rows: int, brake: Gate | Valve | None, heed: Heed
 ) -> Iterator[pa.RecordBatch]:
-    seen = size = 0
+    seen = 0
     while True:
-        if gate is not None:
-            row_bytes = size // (seen * batch_rows) if seen else _UNKNOWN_BYTES
-            gate.await_rows((seen + 1) * batch_rows, row_bytes, heed)
         heed()
-        with _quiet():
+        rows = (seen + 1) * batch_rows
+        with brake.awaited(rows, heed) if brake else nullcontext(), _quiet():
             batch = next(stream, None)
         if batch is None:
             break
         seen += 1
-        size += batch.nbytes
         yield batch
     if not seen:
         yield pa.RecordBatch.from_pylist([], schema=stream.schema)

@@ -3,10 +3,12 @@
 The carrier is between them where TLS is asked for (the reader speaks none), and where the reader
 must not run ahead. The reader takes what the server sends as fast as it can, queues it without a
 bound, and holds the interpreter's lock while it waits for a row. So a limit of rows a second, and
-any other brake, can only be put where the bytes come from: the carrier lets through as many rows as
-it was allowed, and reads no further from the server; we wait for a whole batch to be there, with
-the lock released, before we ask the reader for it. And where a question is to be answered from the
-very state that is then read, the carrier asks it in the session that it hands on.
+any other brake, can only be put where the bytes come from. At a rate, the carrier lets through as
+many rows as it was allowed, and reads no further from the server; we wait for a whole batch to be
+there, with the lock released, before we ask the reader for it. Without one, the carrier keeps the
+reader near the files: it is told when we ask for a batch and when we have it. And where a question
+is to be answered from the very state that is then read, the carrier asks it in the session that it
+hands on.
 """
 
 from __future__ import annotations
@@ -33,7 +35,6 @@ from mirrorlake.mysql.limits import BURST_SECONDS, reserve_rows
 
 # The reader takes rows from its connection 32 at a time before it looks at the first.
 _AHEAD = 64
-_MOST_AHEAD, _BYTES_AHEAD = 32_768, 16 * 2**20
 _LOOK_SECONDS = 0.5
 
 Heed = Callable[[], None]
@@ -45,7 +46,7 @@ class Route:
     """How the reader reaches the server; ``url`` may hold the password: never log or raise it."""
 
     url: str
-    gate: Gate | None
+    brake: Gate | Valve | None
     session: int | None = None
     answer: tuple[int | None, ...] | None = None
     """Of a route with a question: the server's id of the session that it was asked in, and what the
@@ -53,51 +54,35 @@ class Route:
 
 
 class Gate:
-    """The brake of one read: how many rows may come, and how many are through."""
+    """The brake of a read at a rate: how many rows may come, and how many are through."""
 
-    def __init__(self, child: subprocess.Popen[bytes], source: SourceConfig) -> None:
-        self._child, self._source = child, source
+    def __init__(self, child: subprocess.Popen[bytes], source: SourceConfig, rate: int) -> None:
+        self._child, self._source, self._rate = child, source, rate
         self._allowed = self._through = 0
         self._ended = False
         self._unread = b""
 
-    def await_rows(self, rows: int, row_bytes: int, heed: Heed) -> None:
-        """Return when so many rows in all, or all that there are, have been let through; other
-        threads run meanwhile.
-
-        Without a rate the next rows are on their way already, as many as a few megabytes hold.
-
-        Args:
-            row_bytes: of one row, as far as was seen.
-        """
+    @contextmanager
+    def awaited(self, rows: int, heed: Heed) -> Iterator[None]:
+        """The block runs when so many rows in all, or all that there are, have been let through;
+        other threads run meanwhile."""
         wanted = rows + _AHEAD
-        ahead = 0
-        if self._source.rows_per_second is None:
-            ahead = min(_MOST_AHEAD, _BYTES_AHEAD // max(row_bytes, 1))
-            if self._allowed < wanted + ahead // 2:
-                self._allow(wanted + ahead - self._allowed, heed)
         while not self._ended and self._through < wanted:
             if self._through >= self._allowed:
                 self._allow(wanted - self._allowed, heed)
             heed()
             self._listen(_LOOK_SECONDS)
-        heed()
+        yield
 
     def _allow(self, step: int, heed: Heed) -> None:
-        rate = self._source.rows_per_second
-        if rate is not None:
-            step = min(step, max(int(rate * BURST_SECONDS), 1))
+        step = min(step, max(int(self._rate * BURST_SECONDS), 1))
         until = time.monotonic() + reserve_rows(self._source, step)
         while (left := until - time.monotonic()) > 0:
             heed()
             time.sleep(min(left, _LOOK_SECONDS))
         self._allowed += step
-        assert self._child.stdin is not None  # noqa: S101 (a pipe was asked for)
-        try:
-            self._child.stdin.write(b"%d\n" % self._allowed)
-            self._child.stdin.flush()
-        except OSError:
-            self._ended = True  # the carrier ended: the reader will tell how
+        # The carrier may have ended: the reader will tell how.
+        self._ended = not _told(self._child, self._allowed) or self._ended
 
     def _listen(self, seconds: float) -> None:
         """Take in what the carrier says: the number of rows that are through, or its end."""
@@ -115,14 +100,40 @@ class Gate:
         self._ended = self._ended or not said
 
 
+class Valve:
+    """The brake of a read without a rate: the carrier is told whether the reader waits for rows."""
+
+    def __init__(self, child: subprocess.Popen[bytes]) -> None:
+        self._child = child
+
+    @contextmanager
+    def awaited(self, _rows: int, _heed: Heed) -> Iterator[None]:
+        """The reader is asked for rows inside the block, and has some after it."""
+        _told(self._child, 1)
+        try:
+            yield
+        finally:
+            _told(self._child, 0)
+
+
+def _told(child: subprocess.Popen[bytes], number: int) -> bool:
+    """Tell the carrier a number; whether it is still there."""
+    assert child.stdin is not None  # noqa: S101 (a pipe was asked for)
+    try:
+        child.stdin.write(b"%d\n" % number)
+    except OSError:
+        return False
+    return True
+
+
 @contextmanager
 def open_route(
-    source: SourceConfig, database: str, *, braked: bool = False, before: Sequence[str] = ()
+    source: SourceConfig, database: str, *, near: bool = False, before: Sequence[str] = ()
 ) -> Iterator[Route]:
     """A way for the reader while the block runs.
 
     Args:
-        braked: whether the reader must be kept from running ahead, without a rate too.
+        near: whether the reader must be kept near the files, where the source has no rate too.
         before: settings of a session, and last a question of one row of numbers: asked in the
             consistent snapshot that the reader's one session then reads.
 
@@ -130,8 +141,9 @@ def open_route(
         SourceError: no TLS, or a certificate that does not stand its check.
     """
     name = percent(database, safe="")
-    braked = braked or source.rows_per_second is not None
-    if source.tls == "off" and not braked and not before:
+    rate = source.rows_per_second
+    brake = carrier.RATE if rate is not None else carrier.NEAR if near else None
+    if source.tls == "off" and brake is None and not before:
         user = percent(source.user, safe="")
         secret = percent(source.password.get_secret_value(), safe="")
         # Else the reader asks a server on this machine for its socket's path, and goes there
@@ -153,11 +165,12 @@ def open_route(
             bufsize=0,
         )
         try:
-            told = _start_carrier(child, source, database, path, braked=braked, before=before)
+            told = _start_carrier(child, source, database, path, brake, before)
             url = f"mysql://carried:x@localhost/{name}?prefer_socket=false&socket={percent(path)}"
             answer = tuple(told["answer"]) if before else None
             session = int(told["session"]) if before else None
-            yield Route(url, Gate(child, source) if braked else None, session, answer)
+            valve = Valve(child) if brake else None
+            yield Route(url, Gate(child, source, rate) if rate else valve, session, answer)
         finally:
             child.kill()
             child.communicate()
@@ -168,8 +181,7 @@ def _start_carrier(
     source: SourceConfig,
     database: str,
     path: str,
-    *,
-    braked: bool,
+    brake: str | None,
     before: Sequence[str],
 ) -> dict[str, Any]:
     assert child.stdin is not None  # noqa: S101 (pipes were asked for)
@@ -178,7 +190,7 @@ def _start_carrier(
         **told_of(source),
         "socket": path,
         "database": database,
-        "braked": braked,
+        "brake": brake,
         "before": list(before),
     }
     child.stdin.write(json.dumps(told).encode() + b"\n")

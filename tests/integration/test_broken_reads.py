@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from mirrorlake import extract, tasks
+from mirrorlake import chunks, extract, tasks
 from mirrorlake.demo.embedded import EmbeddedServer
 from mirrorlake.errors import SourceError
 from mirrorlake.lake.catalog import Identifier
@@ -63,10 +63,17 @@ def test_a_connection_that_is_cut_in_a_row_costs_its_chunk_alone(
     assert [load.state for load in engine.ledger.loads(contract.name)] == ["success"]
 
 
-@pytest.mark.parametrize("source", [{}, {"rows_per_second": 100_000}], ids=["straight", "braked"])
+@pytest.mark.parametrize("way", ["straight", "rate", "near"])
 def test_a_connection_that_is_always_cut(
-    server: EmbeddedServer, place: Place, sql: Sql, engine_for: EngineFor, source: dict[str, Any]
+    server: EmbeddedServer,
+    place: Place,
+    sql: Sql,
+    engine_for: EngineFor,
+    monkeypatch: pytest.MonkeyPatch,
+    way: str,
 ) -> None:
+    source = {"rows_per_second": 100_000} if way == "rate" else {}
+    monkeypatch.setattr(chunks, "PILED_ROWS", 0 if way == "near" else 10**9)
     make_rows(sql, 4_000, width=300)
     with CuttingProxy(server.port, 300_000, None) as proxy:
         engine = engine_for({"t": FULL}, {"port": proxy.port, **source})

@@ -27,12 +27,12 @@ def server(on_mysql8_too_in_full: EmbeddedServer) -> EmbeddedServer:
 
 @pytest.fixture
 def held(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, bool]]:
-    """(rows a batch, whether braked) of every read of a chunk, as they are done."""
+    """(rows a batch, whether kept near) of every read of a chunk, as they are done."""
     found: list[tuple[int, bool]] = []
 
     def noted(*arguments: Any, **named: Any) -> Iterator[Any]:
         if "question" in named:  # not the look whether a server that has no row is the right one
-            found.append((arguments[3], named["braked"]))
+            found.append((arguments[3], named["near"]))
         return read_batches(*arguments, **named)
 
     monkeypatch.setattr(mirrorlake.chunk, "read_batches", noted)
@@ -59,7 +59,7 @@ def test_small_documents_are_read_as_other_rows_are(
     fill(sql, "'{\"a\": 1}'")
     engine = engine_for(FULL)
     result = engine.load(engine.config.table("t"))
-    assert held == [(BATCH_ROWS, False)]
+    assert held == [(BATCH_ROWS, True)]
     assert result.originals == ROWS // 16 + ROWS
     engine.sync(engine.config.table("t"))
     assert_exact(server, engine, database, "t", ("id",))
@@ -71,10 +71,10 @@ def test_one_large_row_makes_all_batches_small(
     fill(sql, "'{}'", "UPDATE t SET b = REPEAT('x', 100000) WHERE id = 9000")
     engine = engine_for(FULL)
     assert engine.load(engine.config.table("t")).rows == ROWS
-    [(rows, braked)] = held
+    [(rows, near)] = held
     # 16 MB of the largest, and an average row beside it.
     assert 16 * 2**20 // 101_000 < rows <= 16 * 2**20 // 100_000
-    assert braked
+    assert near
 
 
 def test_a_row_too_large_leaves_the_fewest(
@@ -92,7 +92,7 @@ def test_a_column_that_is_not_read_is_not_asked_for(
     fill(sql, "'{}'", "UPDATE t SET b = REPEAT('x', 2000000) WHERE id = 9000")
     engine = engine_for(KEPT_OUT)
     assert engine.load(engine.config.table("t")).rows == ROWS
-    assert held == [(BATCH_ROWS, False)]
+    assert held == [(BATCH_ROWS, True)]
 
 
 def test_rows_large_on_average_are_not_scanned_twice(

@@ -65,15 +65,15 @@ def test_rows_come_encrypted(
     assert batch.num_rows == 1
 
 
+@pytest.mark.parametrize("near", [True, pytest.param(False, marks=pytest.mark.full)])
 def test_many_rows(
-    server: EmbeddedServer, database: str, sql: Sql, engine_for: EngineFor, ca: Path
+    server: EmbeddedServer, database: str, sql: Sql, engine_for: EngineFor, ca: Path, near: bool
 ) -> None:
     sql("CREATE TABLE d (n INT)", f"INSERT INTO d VALUES {', '.join(f'({n})' for n in range(400))}")
     source = engine_for(FULL, {"tls": {"ca": str(ca)}}).config.sources["s"]
     statement = "SELECT a.n * 400 + b.n AS n, REPEAT('x', 200) AS t FROM d a, d b"
-    numbers = [
-        n for batch in read_batches(source, database, statement) for n in batch[0].to_pylist()
-    ]
+    batches = read_batches(source, database, statement, near=near)
+    numbers = [n for batch in batches for n in batch[0].to_pylist()]
     assert sorted(numbers) == list(range(160_000))
 
 
