@@ -86,6 +86,8 @@ _CURRENT = {
     # One file of deletes for each data file at most: a later one takes in what it holds.
     "write.delete.granularity": "file",
     "write.target-file-size-bytes": str(TARGET_BYTES),
+    # Several groups a file: whoever asks for a few keys, a fold or a check, reads one of them.
+    "write.parquet.row-group-size-bytes": str(TARGET_BYTES // 4),
     # A fold sorts as far as it pays: by itself Spark would run the whole join twice to sample it.
     "write.distribution-mode": "none",
     "write.merge.distribution-mode": "none",

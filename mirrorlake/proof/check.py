@@ -157,6 +157,7 @@ def _sides(target: Target, ask: Ask) -> _Sides:
         source.key_forms,
         both(scope.lake, chosen[1]),
         flags=target.flags,
+        parts=parts_of(target),
     )
     return _Sides(target, source, lake)
 

@@ -12,8 +12,9 @@ import pyarrow as pa
 
 from mirrorlake.lake.catalog import Identifier, as_sql_identifier
 from mirrorlake.proof.forms import DELETED_AT, Form
+from mirrorlake.proof.order import Part, among_condition
 from mirrorlake.proof.ranges import Tally
-from mirrorlake.proof.rows import RowForm, lake_number
+from mirrorlake.proof.rows import RowForm, lake_number, lake_sum
 from mirrorlake.proof.scope import both
 from mirrorlake.proof.source import Key, Row
 
@@ -29,7 +30,8 @@ class LakeSide:
     """The statements over one snapshot of a lake table, within a condition ('' for all).
 
     ``snapshot`` is None for a table that nothing was ever written to. ``flags``: rows that MySQL
-    deleted stay there with a flag, and are none to a comparison.
+    deleted stay there with a flag, and are none to a comparison. ``parts``: columns of the key that
+    may be named in a statement; rows that are asked for by their keys are found faster with them.
     """
 
     identifier: Identifier
@@ -38,6 +40,7 @@ class LakeSide:
     key_forms: tuple[Form, ...]
     where: str
     flags: bool = field(default=False, kw_only=True)
+    parts: tuple[Part, ...] = field(default=(), kw_only=True)
 
     @property
     def name(self) -> str:
@@ -50,19 +53,19 @@ class LakeSide:
     def key_form(self) -> str:
         """SQL of the key's form; of the row's digest as a text, without a key."""
         if not self.key_forms:
-            return f"CAST({self.rows.lake_digest} AS STRING)"
+            return self.rows.lake_digest_text
         forms = ",',',".join(form.lake for form in self.key_forms)
         return f"concat({forms})"
 
     def bucket(self, count: int) -> str:
         """SQL of the bucket that a row is dealt into."""
         hashed = self.key_form if self.key_forms else self.rows.lake
-        return f"CAST({lake_number(hashed, 8)} % {count} AS BIGINT)"
+        return f"({lake_number(hashed, 8)} % {count})"
 
     def groups_sql(self, group: str, *conditions: str, without: str = "") -> str:
         """Group, rows and digest of every group; ``without``: a view of keys to leave out."""
         inner = self._rows_sql(f"{group} AS g_, {self.rows.lake_digest} AS h_", conditions, without)
-        return f"SELECT g_, count(*), sum(h_) FROM ({inner}) GROUP BY g_"  # noqa: S608
+        return f"SELECT g_, count(*), {lake_sum('h_')} FROM ({inner}) GROUP BY g_"  # noqa: S608
 
     def counts_sql(self, group: str, without: str = "") -> str:
         """Group and rows of every group."""
@@ -74,15 +77,17 @@ class LakeSide:
         keys = "".join(f", {form.lake} AS f{n}_" for n, form in enumerate(self.key_forms))
         return self._rows_sql(f"{self.rows.lake_digest} AS h_{keys}", conditions, without)
 
-    def whole_sql(self, keys: str) -> str:
-        """Whole rows under the keys of a view, wherever they are."""
+    def whole_sql(self, view: str, keys: Sequence[Key]) -> str:
+        """Whole rows under these keys, which a view holds, wherever they are."""
         cells = [cell.lake for cell in self.rows.cells]
         shown = [cell.lake_shown for cell in self.rows.cells]
         named = ", ".join(f"{sql} AS c{n}_" for n, sql in enumerate([*cells, *shown]))
         told = f"{self.key_form} AS own_, {self.rows.strays} AS s_, {named}"
-        where = "" if self.key_forms else self.where
+        names = [form.name for form in self.key_forms]
+        by_name = [dict(zip(names, key, strict=True)) for key in keys] if names else []
+        where = among_condition(self.parts, by_name) if names else self.where
         inner = f"SELECT {told} FROM {self.name}{_where_of(where)}"  # noqa: S608
-        return f"SELECT r.* FROM ({inner}) r LEFT SEMI JOIN {keys} k ON r.own_ = k.{_KEY}"  # noqa: S608
+        return f"SELECT r.* FROM ({inner}) r LEFT SEMI JOIN {view} k ON r.own_ = k.{_KEY}"  # noqa: S608
 
     def stored_sql(self, columns: Sequence[str], keys: str) -> str:
         """Columns as they are stored, of the rows under the keys of a view."""
@@ -109,7 +114,7 @@ class LakeSide:
     def read_digests(self, spark: SparkSession, statement: str) -> list[tuple[Key, int]]:
         """What `digests_sql` says; without a key, the digest stands for it."""
         found: Any = spark.sql(statement).toArrow()
-        digests = [int(d) for d in found["h_"].to_pylist()]
+        digests = [int(d) % 2**64 for d in found["h_"].to_pylist()]
         columns = [found[f"f{n}_"].to_pylist() for n, _ in enumerate(self.key_forms)]
         keys = zip(*columns, strict=True) if columns else ((str(d),) for d in digests)
         return list(zip(keys, digests, strict=True))
@@ -120,7 +125,7 @@ class LakeSide:
         count = len(self.rows.cells)
         at = {cell.name: number for number, cell in enumerate(self.rows.cells)}
         with key_view(spark, keys) as view:
-            rows: list[Any] = spark.sql(self.whole_sql(view)).collect()
+            rows: list[Any] = spark.sql(self.whole_sql(view, keys)).collect()
         for own, strays, *cells in rows:
             forms = tuple(cells[:count])
             key = tuple(forms[at[f.name]] for f in self.key_forms) or (own,)

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -149,14 +149,23 @@ class Part:
         name = as_sql_identifier(self.column.name)
         found: list[str] = []
         for sign, cell in ((">=", span_lo), ("<=", span_hi)):
-            literal = None if cell is None else self._pruning(cell)
+            literal = None if cell is None else self.stored(cell)
             if literal is not None:
-                # Without a place in its type, the value is beside the column.
-                beside = f" OR {name} IS NULL" if self._kind in _TIMES else ""
-                found.append(f"({name} {sign} {literal}{beside})")
+                found.append(f"({name} {sign} {literal}{self.or_beside})")
         return found
 
-    def _pruning(self, cell: str) -> str | None:
+    @property
+    def or_beside(self) -> str:
+        """Without a place in its type, a value is beside the column, which is NULL then."""
+        return f" OR {as_sql_identifier(self.column.name)} IS NULL" if self._kind in _TIMES else ""
+
+    def stored(self, cell: str) -> str | None:
+        """Spark's literal of what the lake's column holds where a form is this one; None where that
+        can't be said."""
+        if not self.is_form(cell):
+            return None
+        if self._is_text:
+            return lake_literal(cell.partition(":")[2])
         if self.form.iceberg == "binary":
             return f"X'{cell}'"
         if self._kind not in _TIMES:
@@ -214,6 +223,23 @@ def span_conditions(parts: Sequence[Part], span: Span) -> tuple[str, str]:
     ends = [None if cells is None else cells[0] for cells in (span.lo, span.hi)]
     pruned = parts[0].pruned(*ends) if parts else []
     return " AND ".join(source), " AND ".join([*pruned, *lake])
+
+
+def among_condition(parts: Sequence[Part], keys: Sequence[Mapping[str, str]]) -> str:
+    """A condition of the lake's columns that every row under one of these keys fulfils, '' where
+    nothing can be said: by it Iceberg leaves out files. It chooses nothing.
+
+    Args:
+        keys: the forms of a key's cells, by column.
+    """
+    found: list[str] = []
+    for part in parts:
+        literals = [part.stored(key[part.column.name]) for key in keys]
+        known = sorted({literal for literal in literals if literal is not None})
+        if known and None not in literals:
+            name = as_sql_identifier(part.column.name)
+            found.append(f"({name} IN ({', '.join(known)}){part.or_beside})")
+    return " AND ".join(found)
 
 
 def after_condition(parts: Sequence[Part], cells: Cells) -> str:

@@ -111,10 +111,15 @@ class Grid:
         return Range(self.range_of(groups[0]).lo, self.range_of(groups[-1]).hi)
 
     @property
+    def _wide(self) -> bool:
+        """Whether 64 bits do not hold every number in between."""
+        return self.end - self.first >= _LONG or self.end >= _LONG
+
+    @property
     def source(self) -> str:
         """MySQL's SQL of a row's group."""
         name = quote(self.column.name)
-        if self.end - self.first >= _LONG or self.end >= _LONG:
+        if self._wide:
             name = f"CAST({name} AS DECIMAL(21,0))"
         return f"({name} - ({self.first})) DIV {self.width}"
 
@@ -122,8 +127,9 @@ class Grid:
     def lake(self) -> str:
         """Spark's SQL of a row's group."""
         name = as_sql_identifier(self.column.name)
-        wide = f"CAST({name} AS DECIMAL(21,0))"
-        inside = f"CAST(({wide} - ({self.first})) div {self.width} AS BIGINT)"
+        # An arithmetic of decimals would cost as much as the rows' digests do.
+        number = f"CAST({name} AS {'DECIMAL(21,0)' if self._wide else 'BIGINT'})"
+        inside = f"CAST(({number} - ({self.first})) div {self.width} AS BIGINT)"
         return (
             f"CASE WHEN {name} IS NULL OR {name} < {self.first} THEN -1"
             f" WHEN {name} >= {self.end} THEN {self.count} ELSE {inside} END"

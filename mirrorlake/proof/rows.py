@@ -65,7 +65,14 @@ class RowForm:
 
     @property
     def lake_digest(self) -> str:
+        """Spark's SQL of the digest as a BIGINT, which is below zero from 2^63 on: a decimal of 20
+        digits costs as much as all that comes before it."""
         return lake_number(self.lake, 16)
+
+    @property
+    def lake_digest_text(self) -> str:
+        """Spark's SQL of the digest as MySQL prints it."""
+        return f"conv(substr(md5(CAST({self.lake} AS BINARY)),1,16),16,10)"
 
 
 def _literal_of(cell: Form) -> str:
@@ -80,9 +87,17 @@ def source_number(form: str, digits: int) -> str:
 
 
 def lake_number(form: str, digits: int) -> str:
-    """Spark's SQL of the same number."""
+    """Spark's SQL of the same number as a BIGINT; of 16 digits, less 2^64 where it is too large."""
     hashed = f"substr(md5(CAST({form} AS BINARY)),1,{digits})"
-    return f"CAST(conv({hashed},16,10) AS DECIMAL(20,0))"
+    return f"CAST(conv({hashed},16,-10) AS BIGINT)"
+
+
+def lake_sum(digest: str) -> str:
+    """Spark's SQL of the sum of `lake_number`, of 16 digits, without a sign: halves of a digest are
+    added up apart, of fewer than 2^31 rows."""
+    high, low = f"sum(shiftrightunsigned({digest},32))", f"sum({digest} & 4294967295L)"
+    high, low = f"CAST({high} AS DECIMAL(20,0))", f"CAST({low} AS DECIMAL(20,0))"
+    return f"{high} * CAST(4294967296 AS DECIMAL(10,0)) + {low}"
 
 
 def _joined(forms: Sequence[str]) -> str:

@@ -22,7 +22,7 @@ from mirrorlake.mysql.connect import session_statements
 from mirrorlake.mysql.introspect import Column, read_table
 from mirrorlake.proof import local
 from mirrorlake.proof.forms import Form
-from mirrorlake.proof.rows import row_form
+from mirrorlake.proof.rows import lake_sum, row_form
 from tests.integration.conftest import Place
 
 Sql = Callable[..., Any]
@@ -128,9 +128,16 @@ def check_forms(server: EmbeddedServer, database: str, place: Place, examples: i
         spark.createDataFrame(pa.table(arrays, names=list(COLUMNS))).createTempView(view)
         asked = ", ".join(
             f"{sql} AS c{n}"
-            for n, sql in enumerate([*(c.lake for c in forms.cells), forms.lake_digest])
+            for n, sql in enumerate([*(c.lake for c in forms.cells), forms.lake_digest_text])
         )
         found = spark.sql(f"SELECT {asked} FROM {view}").collect()
+        [(added, *signed)] = spark.sql(
+            f"SELECT {lake_sum('h')}, collect_list(h) FROM"
+            f" (SELECT {forms.lake_digest} AS h FROM {view})"
+        ).collect()
+        digests = sorted(int(row[-1]) for row in found)
+        assert sorted(h % 2**64 for h in signed[0]) == digests
+        assert added == sum(digests)
         spark.catalog.dropTempView(view)
         return [tuple(plain(cell) for cell in row) for row in found]
 

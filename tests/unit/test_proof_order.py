@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from dataclasses import replace
 from itertools import pairwise, product
 
 import pytest
@@ -15,6 +16,7 @@ from mirrorlake.proof.order import (
     Part,
     Span,
     after_condition,
+    among_condition,
     bound_of,
     bound_text,
     ordered_parts,
@@ -192,3 +194,36 @@ def test_files_are_left_out_by_what_a_span_implies_alone() -> None:
     assert text.pruned("1:a", "1:b") == []
     [number] = parts_of(NUMBERS[0])
     assert number.pruned("1", None) == ["(`a` >= 1)"]
+
+
+DAY = column("d", "date")
+TEXT = replace(column("t", "varchar"), length=20, charset="utf8mb4", collation="utf8mb4_bin")
+
+
+@pytest.mark.parametrize(
+    ("key", "told"),
+    [
+        (["7", "-0.5"], "(`a` IN (7)) AND (`b` IN (CAST('-0.5' AS decimal(9,1))))"),
+        (["7", "N"], "(`a` IN (7))"),
+        (["N", "1"], "(`b` IN (CAST('1' AS decimal(9,1))))"),
+    ],
+)
+def test_a_key_is_asked_for_by_what_the_lake_holds(key: list[str], told: str) -> None:
+    """A NULL has no literal: its column then leaves out nothing."""
+    names = [c.name for c in NUMBERS]
+    assert among_condition(parts_of(*NUMBERS), [dict(zip(names, key, strict=True))]) == told
+
+
+def test_a_key_of_times_may_be_beside_its_column() -> None:
+    found = among_condition(parts_of(DAY), [{"d": "2020-02-29"}, {"d": "2020-01-01"}])
+    assert found == "(`d` IN (DATE'2020-01-01', DATE'2020-02-29') OR `d` IS NULL)"
+    assert among_condition(parts_of(DAY), [{"d": "2020-02-29"}, {"d": "2020-02-00"}]) == ""
+    assert among_condition(parts_of(DAY), [{"d": "!"}]) == ""
+
+
+def test_a_key_of_text_is_asked_for_as_it_is_stored() -> None:
+    """Not filled up with spaces, as its order would have it; and never by half of it."""
+    parts = parts_of(TEXT)
+    assert among_condition(parts, [{"t": "4:it's"}]) == "(`t` IN ('it\\'s'))"
+    assert among_condition(parts, [{"t": "9:it's"}]) == ""
+    assert among_condition(parts, []) == ""
