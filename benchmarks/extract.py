@@ -1,7 +1,8 @@
 """Part ``extract``: one table from MySQL into a committed table, against the server's text client.
 
 The limit is ``mariadb --quick > /dev/null``: what the server can send and a client can read at all.
-Sides run in turn, each warm, over the same rows; what each wrote is counted.
+Sides run in turn, each warm, over the same rows; what each wrote is counted, and in the last run
+read again and compared with what the text client prints.
 """
 
 from __future__ import annotations
@@ -9,10 +10,12 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import click
 
 from benchmarks.dlt_environment import dlt_command
+from benchmarks.equal import Sum, files_sum, server_sum
 from benchmarks.processes import Run, Side, python_side
 from benchmarks.report import Figures, Section, spread
 from benchmarks.sides import text_client
@@ -105,12 +108,15 @@ def _case(source: Source, case: Case, sides: dict[str, Side], runs: int, scale: 
     rows = source.count(f"{case.database}.{case.table}")
     limit: list[float] = []
     found: dict[str, list[Run]] = {name: [] for name in sides}
+    there: dict[str, set[Path]] = {}
     for _ in range(runs + 1):
+        there = {name: _files(side) for name, side in sides.items()}
         limit.append(text_client.read(source, case.database, case.table))
         for name, side in sides.items():
             found[name].append(side.run(job_of(source, case, side)))
             if found[name][-1].rows != rows:
                 raise click.ClickException(f"{name}: {found[name][-1].rows} rows, not {rows}")
+    told = _compared(source, case, {n: _files(s) - there[n] for n, s in sides.items()})
     about = f"{rows:,} rows"
     if case.database == "tpch":
         about += f" (TPC-H, scale factor {scale:g})"
@@ -119,8 +125,32 @@ def _case(source: Source, case: Case, sides: dict[str, Side], runs: int, scale: 
         f"{about}; every side's rows were counted.",
         COLUMNS,
         (_limit_row(limit[1:]), *(_row(n, r[1:], limit[1:]) for n, r in found.items())),
-        (_between(found),),
+        (_between(found), told),
     )
+
+
+def _files(side: Side) -> set[Path]:
+    return set(side.folder.rglob("*.parquet"))
+
+
+def _compared(source: Source, case: Case, written: dict[str, set[Path]]) -> str:
+    """What DuckDB finds in the sides' last files, beside what the text client prints.
+
+    Raises:
+        ClickException: our rows are others than the server's.
+    """
+    if case == AWKWARD:
+        return "Its rows are compared by the tests of types: DuckDB has no counterpart of them all."
+    wanted = server_sum(source, case.database, case.table)
+    sums: dict[str, Sum] = {
+        name: files_sum(source, case.database, case.table, files) for name, files in written.items()
+    }
+    if sums[OURS] != wanted:
+        raise click.ClickException(f"our rows of {case.table} are not the server's")
+    others = [name for name, found in sums.items() if found != wanted]
+    if others:
+        return f"Not the server's rows, by DuckDB: {'; '.join(others)}."
+    return "Every side's rows are the server's: read again by DuckDB, cell by cell."
 
 
 def job_of(source: Source, case: Case, side: Side) -> Job:
