@@ -27,6 +27,7 @@ from mirrorlake.exact import check_witness, exact_rows
 from mirrorlake.failpoint import failpoint
 from mirrorlake.lake.originals import count_originals
 from mirrorlake.lake.tables import ORIGINAL
+from mirrorlake.machine.memory import give_back
 from mirrorlake.mysql.calm import await_calm
 from mirrorlake.mysql.connect import SourcePosition, read_position, session
 from mirrorlake.mysql.read import BATCH_ROWS, WITNESS, Question, read_batches, witness
@@ -111,6 +112,8 @@ def load_chunk(
     except BaseException:
         files.discard()
         raise
+    if plan.near:
+        give_back()
     failpoint("chunk.written")
     receipt = tally.receipt(written)
     if question is None:

@@ -12,6 +12,7 @@ import pytest
 
 from mirrorlake import chunks
 from mirrorlake.demo.embedded import EmbeddedServer
+from mirrorlake.machine.memory import give_back
 from mirrorlake.mysql import carrier
 from mirrorlake.mysql.read import read_batches
 from mirrorlake.sync import Engine
@@ -100,3 +101,27 @@ def test_a_large_table_is_read_near(
     raw = engine.ledger.schema_versions(contract.name)[-1].raw_table
     ids = sorted(row["id"] for row in lake_rows(engine, contract.namespaces.raw, raw))
     assert ids == list(range(1, 5_001))
+
+
+def test_what_was_held_is_given_back(
+    database: str, sql: Sql, engine_for: EngineFor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A read's threads free what they held; the next chunk's threads would not use it again."""
+    make_rows(sql, ROWS, width=WIDTH)
+    sql("ANALYZE TABLE t")
+    monkeypatch.setattr(chunks, "PILED_ROWS", 0)
+    monkeypatch.setattr("mirrorlake.extract.ROWS_PER_CHUNK", 2_000)
+    ends: list[tuple[int, int]] = []
+
+    def noted() -> None:
+        held = held_bytes()
+        give_back()
+        ends.append((held, held_bytes()))
+
+    monkeypatch.setattr("mirrorlake.chunk.give_back", noted)
+    engine = engine_for({"t": {"mode": "append", "key": ["id"], "cursor": "id"}})
+    assert engine.load(engine.config.table("t")).rows == ROWS
+    assert len(ends) > 3
+    freed = sum(before - after for before, after in ends)
+    assert freed > 20 * 2**20
+    assert max(after for _, after in ends) - ends[0][1] < 20 * 2**20
