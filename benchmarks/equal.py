@@ -10,14 +10,28 @@ from __future__ import annotations
 import re
 import subprocess
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import duckdb
 
 from benchmarks.source import Source
 
-Sum = tuple[int, int]
-"""Rows, and the sum of their hashes."""
+
+@dataclass(frozen=True)
+class Sum:
+    """A table's rows, the sum of their hashes, and by column the sum of its cells' hashes."""
+
+    rows: int
+    whole: int
+    columns: tuple[tuple[str, int], ...]
+
+    def unlike(self, other: Sum) -> list[str]:
+        """The columns whose cells are not the same together; `rows` where they are as a whole."""
+        theirs = dict(other.columns)
+        found = [name for name, digest in self.columns if theirs[name] != digest]
+        return found or ([] if self == other else ["rows"])
+
 
 _TYPES = {
     "tinyint": "TINYINT",
@@ -67,14 +81,16 @@ def files_sum(source: Source, database: str, table: str, files: Iterable[Path]) 
 
 
 def _sum(relation: str, columns: Sequence[tuple[str, str]]) -> Sum:
-    cells = ", ".join(f'CAST(CAST("{name}" AS {kind}) AS VARCHAR)' for name, kind in columns)
-    with duckdb.connect(config={"TimeZone": "UTC"}) as connection:
-        found = connection.execute(
-            f"SELECT count(*), coalesce(sum(hash({cells})::HUGEINT), 0) FROM {relation}"
-        ).fetchone()
+    cells = [f'CAST(CAST("{name}" AS {kind}) AS VARCHAR)' for name, kind in columns]
+    hashed = [f"hash({', '.join(cells)})", *(f"hash({cell})" for cell in cells)]
+    sums = ", ".join(f"coalesce(sum({one}::HUGEINT), 0)" for one in hashed)
+    with duckdb.connect() as connection:
+        found = connection.execute(f"SELECT count(*), {sums} FROM {relation}").fetchone()
     if found is None:
         raise AssertionError("an aggregate has one row")
-    return int(found[0]), int(found[1])
+    rows, whole, *each = (int(number) for number in found)
+    names = [name for name, _ in columns]
+    return Sum(rows, whole, tuple(zip(names, each, strict=True)))
 
 
 def _columns(source: Source, database: str, table: str) -> list[tuple[str, str]]:
