@@ -108,13 +108,16 @@ def projected(plan: ChunkPlan) -> list[Exact]:
 # --- what is held at once -------------------------------------------------------------------------
 
 HELD_BYTES = 16 * 2**20
+PILED_BYTES = 64 * 2**20
+"""A table of no more may be held as a whole; to start a process that prevents it takes 0.2 s."""
 # Values beyond about half a page of the server lie on pages of their own: to ask for their lengths
 # would be to read them.
 _SCANNED_ROW_BYTES = 4_096
 
 
 def measured(connection: Connection[Any], plan: ChunkPlan) -> ChunkPlan:
-    """The plan with as many rows a batch as memory allows, where rows that may be large are not.
+    """The plan with as many rows a batch as memory allows, where rows that may be large are not;
+    and without the process that keeps the reader near, where the whole table may be held at once.
 
     A type says what a value may be: 4 GB of a JSON document. The server knows the longest of the
     chunk, for a fraction of what reading costs, where its rows are small on average. A larger row
@@ -123,10 +126,11 @@ def measured(connection: Connection[Any], plan: ChunkPlan) -> ChunkPlan:
     Raises:
         SourceError: MySQL was lost or refused.
     """
-    if not plan.widest:
+    if not plan.near and not plan.widest:
         return plan
-    _, average = read_sizes(connection, plan.database, plan.table)
-    if average > _SCANNED_ROW_BYTES:
+    whole, average = read_sizes(connection, plan.database, plan.table)
+    plan = dataclasses.replace(plan, near=plan.near and whole > PILED_BYTES)
+    if not plan.widest or average > _SCANNED_ROW_BYTES:
         return plan
     [(longest,)] = rows_of(connection, _widest_statement(plan))
     rows = HELD_BYTES // max(int(longest or 0) + average, 1)

@@ -364,7 +364,6 @@ def _expansion(column: Column) -> int:
 _HUGE = {"mediumtext", "longtext", "mediumblob", "longblob", "json", "geometry", "polygon"}
 _LARGE = {"text", "blob"}
 _MANY_ROWS = 10_000
-PILED_ROWS = 200_000
 
 
 def batch_rows(plan: TablePlan) -> int:
@@ -376,9 +375,9 @@ def batch_rows(plan: TablePlan) -> int:
     return 1_024 if kinds & _LARGE else BATCH_ROWS
 
 
-def widest_columns(plan: TablePlan, window: Window) -> tuple[str, ...]:
+def widest_columns(plan: TablePlan, window: Window | None) -> tuple[str, ...]:
     """The columns that may make a row large, where it is worth to ask how large rows are: the
-    window has many."""
+    window (or without one, the table) has many."""
     if not _brings_many(plan, window):
         return ()
     read = {exact.name for exact in plan.columns}
@@ -387,12 +386,10 @@ def widest_columns(plan: TablePlan, window: Window) -> tuple[str, ...]:
 
 
 def may_pile_up(plan: TablePlan, window: Window) -> bool:
-    """Whether the reader could run far ahead of the files in memory, and must be kept near them:
-    the window has many rows, or many that may have megabytes. It costs a process (0.1 s)."""
-    if any(column.data_type in _HUGE for column in plan.table.columns):
-        return _brings_many(plan, window)
-    return window.kind != "live" and plan.table.estimated_rows > PILED_ROWS
+    """Whether the reader may run far ahead of the files in memory, and must be kept near them,
+    where the table is large enough: the window has many rows."""
+    return _brings_many(plan, window)
 
 
-def _brings_many(plan: TablePlan, window: Window) -> bool:
-    return window.kind != "live" and plan.table.estimated_rows > _MANY_ROWS
+def _brings_many(plan: TablePlan, window: Window | None) -> bool:
+    return (window is None or window.kind != "live") and plan.table.estimated_rows > _MANY_ROWS

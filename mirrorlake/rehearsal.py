@@ -129,16 +129,23 @@ def _make_top(archive: Archive, folder: Path) -> None:
 
 
 def _run(command: list[str], settings: dict[str, str], made: Path) -> None:
-    ran = subprocess.run(
-        command,
-        env={**os.environ, **settings},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        errors="replace",
-        timeout=_SECONDS,
-        check=False,
-    )
+    try:
+        # Its JVM ends with it, however it ends.
+        ran = subprocess.run(
+            command,
+            env={**os.environ, **settings},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise MachineError(
+            f"this Java made no class archive within {_SECONDS} s",
+            next_step="Nothing else needs it: starts of Spark only take longer",
+        ) from None
     if ran.returncode != 0 or not made.exists():
         words = (ran.stderr.strip() or ran.stdout.strip() or "it said nothing").splitlines()[-1]
         raise MachineError(

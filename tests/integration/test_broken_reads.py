@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from mirrorlake import chunks, extract, tasks
+from mirrorlake import chunk_plan, chunks, extract, tasks
 from mirrorlake.demo.embedded import EmbeddedServer
 from mirrorlake.errors import SourceError
 from mirrorlake.lake.catalog import Identifier
@@ -73,7 +73,9 @@ def test_a_connection_that_is_always_cut(
     way: str,
 ) -> None:
     source = {"rows_per_second": 100_000} if way == "rate" else {}
-    monkeypatch.setattr(chunks, "PILED_ROWS", 0 if way == "near" else 10**9)
+    if way == "near":
+        monkeypatch.setattr(chunks, "_MANY_ROWS", 0)
+        monkeypatch.setattr(chunk_plan, "PILED_BYTES", 0)
     make_rows(sql, 4_000, width=300)
     with CuttingProxy(server.port, 300_000, None) as proxy:
         engine = engine_for({"t": FULL}, {"port": proxy.port, **source})

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from mirrorlake import chunks
+from mirrorlake import chunk_plan, chunks
 from mirrorlake.demo.embedded import EmbeddedServer
 from mirrorlake.machine.memory import give_back
 from mirrorlake.mysql import carrier
@@ -82,9 +82,10 @@ def test_rows_come_whatever_their_size_and_the_pace(
 def test_a_large_table_is_read_near(
     database: str, sql: Sql, engine_for: EngineFor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As a load does it: every row is there, and only a table of many rows costs a process."""
+    """As a load does it: every row is there, and only a large table costs a process."""
     make_rows(sql, 5_000, width=2_000)
     sql("ANALYZE TABLE t")
+    monkeypatch.setattr(chunks, "_MANY_ROWS", 1_000)
     engine = engine_for({"t": FULL})
     contract = engine.config.table("t")
     seen: list[bool] = []
@@ -95,7 +96,7 @@ def test_a_large_table_is_read_near(
 
     monkeypatch.setattr("mirrorlake.chunk.read_batches", noted)
     engine.load(contract)
-    monkeypatch.setattr(chunks, "PILED_ROWS", 1_000)
+    monkeypatch.setattr(chunk_plan, "PILED_BYTES", 2**20)
     assert engine.load(contract).rows == 5_000
     assert seen == [False, True]
     raw = engine.ledger.schema_versions(contract.name)[-1].raw_table
@@ -109,7 +110,8 @@ def test_what_was_held_is_given_back(
     """A read's threads free what they held; the next chunk's threads would not use it again."""
     make_rows(sql, ROWS, width=WIDTH)
     sql("ANALYZE TABLE t")
-    monkeypatch.setattr(chunks, "PILED_ROWS", 0)
+    monkeypatch.setattr(chunk_plan, "PILED_BYTES", 0)
+    monkeypatch.setattr(chunks, "_MANY_ROWS", 1_000)
     monkeypatch.setattr("mirrorlake.extract.ROWS_PER_CHUNK", 2_000)
     ends: list[tuple[int, int]] = []
 

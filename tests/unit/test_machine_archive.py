@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+from mirrorlake import rehearsal
 from mirrorlake.errors import MachineError
 from mirrorlake.machine import archive
 from mirrorlake.machine.archive import archive_of, archive_options
@@ -90,3 +91,9 @@ def test_a_java_that_makes_none_says_so(prefix, monkeypatch, tmp_path):
     with pytest.raises(MachineError, match="made no class archive: no such option"):
         make_archive()
     assert list(prefix.iterdir()) == []
+
+
+def test_a_java_that_takes_too_long_is_left(monkeypatch, tmp_path):
+    monkeypatch.setattr(rehearsal, "_SECONDS", 0.2)
+    with pytest.raises(MachineError, match=r"no class archive within 0\.2 s"):
+        rehearsal._run(["sleep", "60"], {}, tmp_path / "made.jsa")
