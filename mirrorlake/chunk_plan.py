@@ -31,7 +31,8 @@ class ChunkPlan:
         iceberg: the raw table's schema as Iceberg's JSON: what files' metrics are told by.
         retry, task: which reading of the chunk this is: files of two readings never share a name.
         batch_rows: how many rows are held at once while they are read.
-        near: whether the reader must be kept near the files: what it is ahead is held in memory.
+        near: whether the reader is kept near the files, if the table is large (`measured`): what it
+            is ahead is held in memory.
         widest: columns that may make a row large, if `measured` shall say how large rows are.
         digest: SQL of a row's digest in MySQL, by the proof's forms: the server is asked for the
             chunk's rows and digest, in the very state that is read; None: it is not.

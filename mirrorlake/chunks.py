@@ -378,18 +378,14 @@ def batch_rows(plan: TablePlan) -> int:
 def widest_columns(plan: TablePlan, window: Window | None) -> tuple[str, ...]:
     """The columns that may make a row large, where it is worth to ask how large rows are: the
     window (or without one, the table) has many."""
-    if not _brings_many(plan, window):
+    if not brings_many(plan, window):
         return ()
     read = {exact.name for exact in plan.columns}
     large = _HUGE | _LARGE
     return tuple(c.name for c in plan.table.columns if c.data_type in large and c.name in read)
 
 
-def may_pile_up(plan: TablePlan, window: Window) -> bool:
-    """Whether the reader may run far ahead of the files in memory, and must be kept near them,
-    where the table is large enough: the window has many rows."""
-    return _brings_many(plan, window)
-
-
-def _brings_many(plan: TablePlan, window: Window | None) -> bool:
+def brings_many(plan: TablePlan, window: Window | None) -> bool:
+    """Whether a window (without one, the table) has so many rows that it is worth to ask first how
+    they are best held."""
     return (window is None or window.kind != "live") and plan.table.estimated_rows > _MANY_ROWS

@@ -16,7 +16,7 @@ from pyiceberg.io.pyarrow import schema_to_pyarrow
 
 from mirrorlake.chunk import read_chunk
 from mirrorlake.chunk_plan import ChunkPlan
-from mirrorlake.chunks import batch_rows, widest_columns
+from mirrorlake.chunks import batch_rows, brings_many, widest_columns
 from mirrorlake.config import TableContract
 from mirrorlake.errors import ConfigError
 from mirrorlake.lake.tables import ORIGINAL, raw_schema
@@ -118,7 +118,7 @@ def _chunk_plan(plan: TablePlan, server: str, day: date) -> ChunkPlan:
         cursor=None,
         server=server,
         batch_rows=batch_rows(plan),
-        near=True,
+        near=brings_many(plan, None),
         widest=widest_columns(plan, None),
     )
 

@@ -21,7 +21,7 @@ from pymysql.connections import Connection
 from mirrorlake.backward import count_backward
 from mirrorlake.chunk import ChunkReceipt
 from mirrorlake.chunk_plan import ChunkPlan
-from mirrorlake.chunks import batch_rows, may_pile_up, told_columns, widest_columns
+from mirrorlake.chunks import batch_rows, brings_many, told_columns, widest_columns
 from mirrorlake.errors import (
     CommitConflict,
     LedgerError,
@@ -383,7 +383,7 @@ def _chunk_plans(
             server=server,
             told=told_columns(plan),
             batch_rows=batch_rows(plan),
-            near=may_pile_up(plan, load.window),
+            near=brings_many(plan, load.window),
             widest=widest_columns(plan, load.window),
             iceberg=table.schema().model_dump_json(),
             digest=rows.source_digest if rows else None,

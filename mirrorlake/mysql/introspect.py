@@ -154,9 +154,7 @@ def read_tables(connection: Connection[Any], database: str) -> tuple[SourceTable
 
 
 def _read(connection: Connection[Any], database: str, table: str | None) -> tuple[SourceTable, ...]:
-    if "mariadb" not in connection.get_server_info().lower():
-        # Else MySQL 8 tells numbers of rows that may be a day old.
-        rows_of(connection, "SET SESSION information_schema_stats_expiry = 0")
+    ask_anew(connection)
 
     def ask(sql: str) -> list[tuple[Any, ...]]:
         # Only an equality spares the server from opening every table of the database.
@@ -292,8 +290,18 @@ def _foreign_keys_by_table(found: Sequence[Sequence[Any]]) -> Mapping[str, list[
     return by_table
 
 
+def ask_anew(connection: Connection[Any]) -> None:
+    """Have MySQL 8 tell a table's statistics as they are: else they may be a day old.
+
+    Source: MySQL 8.0 manual, 28.3.38 "The INFORMATION_SCHEMA TABLES Table".
+    """
+    if "mariadb" not in connection.get_server_info().lower():
+        rows_of(connection, "SET SESSION information_schema_stats_expiry = 0")
+
+
 def read_sizes(connection: Connection[Any], database: str, table: str) -> tuple[int, int]:
     """About how many bytes a table has, and one row of it, as the server estimates."""
+    ask_anew(connection)
     statement = (
         "SELECT DATA_LENGTH, AVG_ROW_LENGTH FROM information_schema.TABLES"
         " WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s"

@@ -14,7 +14,7 @@ from pymysql.connections import Connection
 
 from mirrorlake.errors import ProofError, SourceError
 from mirrorlake.mysql.connect import quote, rows_of
-from mirrorlake.mysql.introspect import Column, SourceTable
+from mirrorlake.mysql.introspect import Column, SourceTable, ask_anew
 from mirrorlake.proof.forms import NULL, Form
 from mirrorlake.proof.ranges import Tally
 from mirrorlake.proof.rows import RowForm, source_number
@@ -292,8 +292,7 @@ def changed_at(connection: Connection[Any], table: SourceTable) -> Any:
 
     Source: MySQL 8.0 manual, 28.3.38 "The INFORMATION_SCHEMA TABLES Table": kept in memory alone.
     """
-    if "mariadb" not in connection.get_server_info().lower():
-        rows_of(connection, "SET SESSION information_schema_stats_expiry = 0")
+    ask_anew(connection)
     statement = (
         "SELECT UPDATE_TIME FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s"
         " AND TABLE_NAME = %s"
