@@ -8,13 +8,13 @@ table the number of its rows and the sum of their hashes, which no order changes
 from __future__ import annotations
 
 import re
-import subprocess
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import duckdb
 
+from benchmarks.sides import text_client
 from benchmarks.source import Source
 
 
@@ -55,13 +55,7 @@ def server_sum(source: Source, database: str, table: str) -> Sum:
     """
     path = source.folder / f"{database}.{table}.tsv"
     with path.open("wb") as out:
-        command = [*source.server.client_command, "--quick", "--batch", "--skip-column-names"]
-        subprocess.run(
-            [*command, database, "-e", f"SELECT * FROM {table}"],
-            env=source.server.client_environment,
-            stdout=out,
-            check=True,
-        )
+        text_client.write(source, database, table, out, "--skip-column-names")
     columns = _columns(source, database, table)
     named = ", ".join(f"'{name}': 'VARCHAR'" for name, _ in columns)
     read = (

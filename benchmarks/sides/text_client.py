@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import time
+from pathlib import Path
+from typing import IO
 
 from benchmarks.source import Source
 
 
 def read(source: Source, database: str, table: str) -> float:
     """Seconds of ``mariadb --quick > /dev/null`` over the whole table."""
-    command = [*source.server.client_command, "--quick", "--batch", database]
     started = time.perf_counter()
+    with Path(os.devnull).open("wb") as out:
+        write(source, database, table, out)
+    return time.perf_counter() - started
+
+
+def write(source: Source, database: str, table: str, out: IO[bytes], *options: str) -> None:
+    """What the client prints of the whole table."""
+    command = [*source.server.client_command, "--quick", "--batch", *options, database]
     subprocess.run(
         [*command, "-e", f"SELECT * FROM {table}"],
         env=source.server.client_environment,
-        stdout=subprocess.DEVNULL,
+        stdout=out,
         check=True,
     )
-    return time.perf_counter() - started

@@ -27,7 +27,12 @@ State = Literal["ok", "missing", "broken"]
 # A small lake, its temporary files and one Spark job's spills.
 ENOUGH_BYTES = 2 * 1024**3
 # What each group of jars is for, and whether `mirrorlake sync` needs it.
-OPTIONAL = {"mariadb": "the demo and the tests", "mysql": "the tests", "postgres": "the tests"}
+OPTIONAL = {
+    "mariadb": "the demo and the tests",
+    "mysql": "the tests",
+    "postgres": "the tests",
+    "bench": "the benchmarks",
+}
 
 
 @dataclass(frozen=True)

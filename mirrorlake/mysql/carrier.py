@@ -84,15 +84,12 @@ def main() -> None:
         print(json.dumps({"wrong": [code, words]}), flush=True)
         return
     print(json.dumps({"session": first.thread_id(), "answer": answer}), flush=True)
-    gate = _Gate() if told["brake"] == RATE else None
-    valve = _Valve() if told["brake"] == NEAR else None
-    serving = (listener, told, [first], gate, valve)
+    brake = {RATE: _Gate, NEAR: _Valve}[told["brake"]]() if told["brake"] else None
+    serving = (listener, told, [first], brake)
     threading.Thread(target=_serve, args=serving, daemon=True).start()
     for line in sys.stdin:
-        if gate is not None:
-            gate.allow(int(line))
-        if valve is not None:
-            valve.tell(waits=line != "0\n")
+        if brake is not None:
+            brake.told(int(line))
     # Threads may be carrying: a closed input ends them all.
     os._exit(0)
 
@@ -142,9 +139,10 @@ class _Gate:
         self._changed = threading.Condition()
         self._allowed = self._through = 0
 
-    def allow(self, rows: int) -> None:
+    def told(self, number: int) -> None:
+        """So many rows are allowed in all."""
         with self._changed:
-            self._allowed = rows
+            self._allowed = number
             self._changed.notify_all()
 
     def room(self) -> int:
@@ -171,9 +169,10 @@ class _Valve:
         self._ahead = 0
         self._waits_since: float | None = time.monotonic()
 
-    def tell(self, *, waits: bool) -> None:
+    def told(self, number: int) -> None:
+        """Whether the reader waits for rows now."""
         with self._changed:
-            self._waits_since = time.monotonic() if waits else None
+            self._waits_since = time.monotonic() if number else None
             self._changed.notify_all()
 
     def passed(self, size: int) -> None:
@@ -190,28 +189,21 @@ class _Valve:
                 self._changed.wait(left)
 
 
+_Brake = _Gate | _Valve
 _Server = socket.socket  # an SSLSocket is one
 
 
 def _serve(
-    listener: socket.socket,
-    told: dict[str, Any],
-    ready: list[Any],
-    gate: _Gate | None,
-    valve: _Valve | None,
+    listener: socket.socket, told: dict[str, Any], ready: list[Any], brake: _Brake | None
 ) -> None:
     while True:
         reader, _ = listener.accept()
-        arguments = (reader, told, ready, gate, valve)
+        arguments = (reader, told, ready, brake)
         threading.Thread(target=_carry, args=arguments, daemon=True).start()
 
 
 def _carry(
-    reader: socket.socket,
-    told: dict[str, Any],
-    ready: list[Any],
-    gate: _Gate | None,
-    valve: _Valve | None,
+    reader: socket.socket, told: dict[str, Any], ready: list[Any], brake: _Brake | None
 ) -> None:
     """One session, from greeting to end; a failure closes the reader's side, which it reports."""
     with contextlib.suppress(pymysql.Error, OSError, IndexError), reader:
@@ -223,13 +215,13 @@ def _carry(
             _read_packet(reader)
             reader.sendall(_packet(_OK, 2))
             try:
-                _pump(reader, server, gate, valve)
+                _pump(reader, server, brake)
             finally:
-                if gate is not None:
-                    gate.end()
+                if isinstance(brake, _Gate):
+                    brake.end()
 
 
-def _pump(reader: socket.socket, server: _Server, gate: _Gate | None, valve: _Valve | None) -> None:
+def _pump(reader: socket.socket, server: _Server, brake: _Brake | None) -> None:
     """Carry bytes both ways until a side closes. The protocol is one of question and answer, so
     either direction may be waited for while the other is sent."""
     timeout: float | None = None
@@ -240,13 +232,14 @@ def _pump(reader: socket.socket, server: _Server, gate: _Gate | None, valve: _Va
         while True:
             for key, _ in selector.select():
                 if key.fileobj is reader:
-                    asked = reader.recv(_CHUNK) if gate is None else _read_question(reader)
+                    gated = isinstance(brake, _Gate)
+                    asked = _read_question(reader) if gated else reader.recv(_CHUNK)
                     if not asked:
                         return
                     server.sendall(asked)
-                    if gate is not None and asked[4:5] == _EXECUTE:
-                        _pass_rows(reader, server, gate)
-                        gate.end()
+                    if gated and asked[4:5] == _EXECUTE:
+                        _pass_rows(reader, server, brake)
+                        brake.end()
                     continue
                 answered = server.recv(_CHUNK)
                 if not answered:
@@ -255,8 +248,8 @@ def _pump(reader: socket.socket, server: _Server, gate: _Gate | None, valve: _Va
                 while isinstance(server, ssl.SSLSocket) and server.pending():
                     answered += server.recv(_CHUNK)
                 reader.sendall(answered)
-                if valve is not None:
-                    valve.passed(len(answered))
+                if isinstance(brake, _Valve):
+                    brake.passed(len(answered))
 
 
 def _read_question(reader: socket.socket) -> bytes:

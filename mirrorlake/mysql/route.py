@@ -141,8 +141,7 @@ def open_route(
         SourceError: no TLS, or a certificate that does not stand its check.
     """
     name = percent(database, safe="")
-    rate = source.rows_per_second
-    brake = carrier.RATE if rate is not None else carrier.NEAR if near else None
+    brake = carrier.RATE if source.rows_per_second else carrier.NEAR if near else None
     if source.tls == "off" and brake is None and not before:
         user = percent(source.user, safe="")
         secret = percent(source.password.get_secret_value(), safe="")
@@ -169,11 +168,18 @@ def open_route(
             url = f"mysql://carried:x@localhost/{name}?prefer_socket=false&socket={percent(path)}"
             answer = tuple(told["answer"]) if before else None
             session = int(told["session"]) if before else None
-            valve = Valve(child) if brake else None
-            yield Route(url, Gate(child, source, rate) if rate else valve, session, answer)
+            yield Route(url, _brake_of(child, source, near=near), session, answer)
         finally:
             child.kill()
             child.communicate()
+
+
+def _brake_of(
+    child: subprocess.Popen[bytes], source: SourceConfig, *, near: bool
+) -> Gate | Valve | None:
+    if source.rows_per_second:
+        return Gate(child, source, source.rows_per_second)
+    return Valve(child) if near else None
 
 
 def _start_carrier(

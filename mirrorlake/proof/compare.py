@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -311,11 +312,12 @@ def _unlike(
 ) -> set[Key]:
     source, lake = sides
     ours: Counter[tuple[Key, int]] = Counter()
-    for condition in _source_conditions(source, cut, groups):
-        ours.update(source.read_digests(connection, source.digests_sql(condition)))
-    with leaving_out(spark, digests.newer) as without:
-        condition = _lake_condition(lake, cut, groups)
-        theirs = Counter(lake.read_digests(spark, lake.digests_sql(condition, without=without)))
+    with leaving_out(spark, digests.newer) as without, ThreadPoolExecutor(1) as beside:
+        chosen = lake.digests_sql(_lake_condition(lake, cut, groups), without=without)
+        reads = beside.submit(lake.read_digests, spark, chosen)
+        for condition in _source_conditions(source, cut, groups):
+            ours.update(source.read_digests(connection, source.digests_sql(condition)))
+        theirs = Counter(reads.result())
     return {key for key, _ in (ours - theirs)} | {key for key, _ in (theirs - ours)}
 
 

@@ -72,7 +72,7 @@ class RowForm:
     @property
     def lake_digest_text(self) -> str:
         """Spark's SQL of the digest as MySQL prints it."""
-        return f"conv(substr(md5(CAST({self.lake} AS BINARY)),1,16),16,10)"
+        return f"conv({_hashed(self.lake, 16)},16,10)"
 
 
 def _literal_of(cell: Form) -> str:
@@ -88,8 +88,11 @@ def source_number(form: str, digits: int) -> str:
 
 def lake_number(form: str, digits: int) -> str:
     """Spark's SQL of the same number as a BIGINT; of 16 digits, less 2^64 where it is too large."""
-    hashed = f"substr(md5(CAST({form} AS BINARY)),1,{digits})"
-    return f"CAST(conv({hashed},16,-10) AS BIGINT)"
+    return f"CAST(conv({_hashed(form, digits)},16,-10) AS BIGINT)"
+
+
+def _hashed(form: str, digits: int) -> str:
+    return f"substr(md5(CAST({form} AS BINARY)),1,{digits})"
 
 
 def lake_sum(digest: str) -> str:

@@ -53,3 +53,11 @@ def test_a_full_disk_is_broken(monkeypatch, tmp_path):
     pieces = by_name(tmp_path / "mirrorlake.yaml")
     assert pieces["disk of the cache folder"].state == "broken"
     assert "make room" in pieces["disk of the lake"].detail
+
+
+def test_no_jar_but_sparks_is_needed(monkeypatch, tmp_path):
+    monkeypatch.setenv("MIRRORLAKE_CACHE", str(tmp_path))
+    of_spark = {f"jar {jar.name.rpartition('-')[0]}" for jar in read_pins() if jar.group == "spark"}
+    missing = {name for name, piece in by_name().items() if piece.state == "missing"}
+    needed = {name for name in missing if not by_name()[name].optional and name.startswith("jar ")}
+    assert needed == of_spark
