@@ -50,21 +50,25 @@ class Asked:
 
 
 def unique_rows(rows: DataFrame, table: SnapshotTable) -> DataFrame:
-    """One row per key: the key, the other columns as ``_row``, and how many there were.
+    """One row per key: the key, the other columns as ``_row``, and `COPIES`, 2 where there were
+    several.
 
-    Where they are several, the greatest by day, then column by column: any two readings of the
-    snapshot choose the same one.
+    Of several it is the greatest by day, then column by column: any two readings of the snapshot
+    choose the same one. Where they are refused, all of them are there: the second one as 2, by
+    which the key is known, and further ones as 3 and so on.
     """
+    from pyspark.sql import Window
     from pyspark.sql import functions as f
 
-    packed = f.expr(f"struct({', '.join(table.others)})" if table.others else "struct(1 AS `1`)")
+    packed = f"struct({', '.join(table.others)})" if table.others else "struct(1 AS `1`)"
+    keys = [f.expr(name) for name in table.key_sql]
     if table.duplicates == "resolved":
-        chosen = f.max_by(packed, f.expr(table.order_sql()))
-    else:
-        chosen = f.first(packed)
-    return rows.groupBy(*(f.expr(name) for name in table.key_sql)).agg(
-        chosen.alias("_row"), f.count("*").alias(COPIES)
-    )
+        chosen = f.max_by(f.expr(packed), f.expr(table.order_sql())).alias("_row")
+        return rows.groupBy(*keys).agg(chosen, f.expr("least(count(*), 2L)").alias(COPIES))
+    # In the order that the join needs anyway; to group by the key would sort the rows twice.
+    number = f.row_number().over(Window.partitionBy(*keys).orderBy(*keys))
+    numbered = rows.withColumn(COPIES, number.cast("long"))
+    return numbered.selectExpr(*table.key_sql, f"{packed} AS _row", COPIES)
 
 
 def compare_rows(
@@ -85,7 +89,7 @@ def compare_rows(
         One row per key: the table's columns as they become, `SNAPSHOT`, `KIND` (`ADDED`,
         `CHANGED`, `REMOVED`; ``same`` where the row stays), `WAS`, `SINCE` (since which snapshot it
         was and becomes missing, NULL: not), `COPIES`. Keys that came several times are there
-        although they may not change.
+        although they may not change, with as many rows.
     """
     return (
         _judged(source, target, missing, table, asked)

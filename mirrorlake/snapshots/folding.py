@@ -18,7 +18,6 @@ from mirrorlake.lake.catalog import Lake, as_sql_identifier
 from mirrorlake.lake.commit import LOAD_ID, head_of
 from mirrorlake.ledger import Lease, Ledger
 from mirrorlake.snapshots.cells import (
-    LISTED,
     Difference,
     cells_sql,
     compare_cells,
@@ -47,8 +46,8 @@ from mirrorlake.snapshots.stage import (
     Stage,
     append_rows,
     drop_days,
-    merge_rows,
     new_branch,
+    put_rows,
     read_missing,
     replace_rows,
     seal,
@@ -320,8 +319,7 @@ class Folding:
             rows = folded_rows(source, target, missing, table, asked)
             replace_rows(stage, rows, old_days)
         elif counts.rows:
-            named = counts.rows <= LISTED
-            merge_rows(stage, changes, state.slots, old_days, listed=named)
+            put_rows(stage, changes, counts, old_days)
         failpoint("snapshot.rows")
         if counts.moved:
             only_new = counts.moved == counts.missing

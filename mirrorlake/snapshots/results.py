@@ -83,7 +83,7 @@ def count_changes(changes: DataFrame, table: SnapshotTable) -> Counts:
         f"count_if({WAS} IS NULL AND {SINCE} IS NOT NULL) AS missing",
         f"count_if({WAS} IS NOT NULL AND {SINCE} IS NULL) AS back",
         f"count_if(NOT ({WAS} <=> {SINCE})) AS moved",
-        f"count_if({COPIES} > 1) AS several",
+        f"count_if({COPIES} = 2) AS several",
         f"count_if({null}) AS without",
     ).first()
     return Counts(**found.asDict())

@@ -161,29 +161,23 @@ class SnapshotTable:
     def hashes_sql(self) -> tuple[str, str]:
         """Two hashes of 64 bits over the compared columns.
 
-        Spark's hash skips NULLs, so which columns are NULL is hashed first; it takes -0.0 for 0.0,
-        so floats are hashed as their texts, which no two of them share.
+        Spark's hash skips NULLs and takes -0.0 for 0.0, so which columns are NULL, and which
+        floats are -0.0, is hashed first.
         """
-        cells = [
-            f"CAST({as_sql_identifier(n)} AS STRING)" if t in _FLOATS else as_sql_identifier(n)
-            for n, t in self.compared
-        ]
-        nulls = [as_sql_identifier(n) for n, _ in self.compared if n not in self.key]
+        told = [(as_sql_identifier(n), t) for n, t in self.compared]
+        flags = [f"{n} IS NULL" for n, _ in told if n not in self.key_sql]
+        flags += [f"{n} = 0 AND CAST({n} AS STRING) = '-0.0'" for n, t in told if t in _FLOATS]
         masks = [
-            " + ".join(f"IF({n} IS NULL, {1 << i}L, 0L)" for i, n in enumerate(part))
-            for part in _parts(nulls)
+            " + ".join(f"IF({flag}, {1 << i}L, 0L)" for i, flag in enumerate(part))
+            for part in _parts(flags)
         ]
-        listed = ", ".join([*masks, *cells])
+        listed = ", ".join([*masks, *(n for n, _ in told)])
         return f"xxhash64(1, {listed})", f"xxhash64(2, {listed})"
 
     def differs_sql(self, a: str, b: str) -> str:
         """Whether two rows of one key differ in a compared column, by the values themselves."""
-        pairs = [
-            (_form(f"{a}.{name}", kind), _form(f"{b}.{name}", kind))
-            for name, kind in ((as_sql_identifier(n), t) for n, t in self.compared)
-            if name not in self.key_sql
-        ]
-        return " OR ".join(f"NOT ({x} <=> {y})" for x, y in pairs) or "FALSE"
+        told = [(as_sql_identifier(n), t) for n, t in self.compared if n not in self.key]
+        return " OR ".join(_differ(f"{a}.{n}", f"{b}.{n}", t) for n, t in told) or "FALSE"
 
     def order_sql(self) -> str:
         """An order of the rows of one key in one snapshot that tells any two different rows apart:
@@ -192,13 +186,21 @@ class SnapshotTable:
         return f"struct({', '.join([self.day_sql(), *values])})"
 
 
+def _differ(one: str, other: str, kind: str) -> str:
+    """Whether two values differ; SQL calls -0.0 and 0.0 equal, and to write every text is slow."""
+    if kind not in _FLOATS:
+        return f"NOT ({one} <=> {other})"
+    signs = f"{one} <=> 0 AND CAST({one} AS STRING) <> CAST({other} AS STRING)"
+    return f"(NOT ({one} <=> {other}) OR ({signs}))"
+
+
 def _form(column: str, kind: str) -> str:
     """A value such that equal forms are equal values: SQL calls -0.0 and 0.0 equal."""
     return f"CAST({column} AS STRING)" if kind in _FLOATS else column
 
 
-def _parts(names: Sequence[str]) -> list[Sequence[str]]:
-    return [names[i : i + _MASK_BITS] for i in range(0, len(names), _MASK_BITS)]
+def _parts(flags: Sequence[str]) -> list[Sequence[str]]:
+    return [flags[i : i + _MASK_BITS] for i in range(0, len(flags), _MASK_BITS)]
 
 
 def days_sql(table: SnapshotTable, days: Sequence[date | None], of: str = "") -> str:

@@ -17,8 +17,9 @@ from pyiceberg.table import Table
 
 from mirrorlake.lake.catalog import Identifier, Lake, as_sql_identifier
 from mirrorlake.lake.commit import head_of
-from mirrorlake.snapshots.cells import LISTED, Difference, cells_sql
+from mirrorlake.snapshots.cells import Difference
 from mirrorlake.snapshots.changes import ADDED, CHANGED, KIND, REMOVED, SINCE, WAS
+from mirrorlake.snapshots.results import Counts
 from mirrorlake.snapshots.shape import SNAPSHOT, SnapshotTable, before_sql, days_sql
 from mirrorlake.snapshots.state import State
 from mirrorlake.snapshots.tables import MISSED_FIRST, align, ensure_cells, ensure_missing
@@ -26,8 +27,11 @@ from mirrorlake.snapshots.tables import MISSED_FIRST, align, ensure_cells, ensur
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+Days = Sequence[date | None] | None
 ADDITIONS = 16
 """So many folds add to the kept digests; the next writes them anew."""
+BROADCAST = 2_000_000
+"""The keys of up to so many rows are brought to every worker; of more, they are shuffled."""
 BRANCH = "mirror_fold_"
 """What the names of staging branches begin with."""
 
@@ -61,41 +65,34 @@ def append_rows(stage: Stage, rows: DataFrame, number: int) -> None:
     written.writeTo(stage.sql).append()
 
 
-def merge_rows(
-    stage: Stage,
-    changes: DataFrame,
-    slots: int,
-    days: Sequence[date | None] | None,
-    *,
-    listed: bool,
-) -> None:
-    """The rows that change, merge-on-read, in one commit; none where there is none.
+def put_rows(stage: Stage, changes: DataFrame, counts: Counts, days: Days) -> None:
+    """The rows that change, merge-on-read: what they replace is deleted, then they are appended.
 
-    ``days`` are those that the table's rows of these keys may be of. If ``listed``, the changed
-    cells are named too, so that other rows are dropped before the join.
+    Not by a MERGE, for which Spark would shuffle the keys of every row of these days: a delete
+    holds the rows, as they are read, against the keys of what changes, and nothing else is
+    shuffled. Between the two commits the branch lacks these rows; nobody reads it yet.
+
+    Args:
+        days: those that the table's rows of these keys may be of; None for all.
     """
     table = stage.table
-    put = changes.where(f"{KIND} IN ('{ADDED}', '{CHANGED}', '{REMOVED}')")
-    on = [f"t.{name} = s.{name}" for name in table.key_sql]
-    if days is not None:
-        on.append(days_sql(table, days, "t."))
-    if listed:
-        cells = put.selectExpr(f"{table.cell_sql(slots)} AS cell").distinct().limit(LISTED + 1)
-        found = [row.cell for row in cells.collect()]
-        if len(found) <= LISTED:
-            on.append(cells_sql(table, slots, found, "t."))
-    columns = [*(as_sql_identifier(name) for name, _ in table.columns), SNAPSHOT]
-    with _view(put) as name:
-        stage.spark.sql(
-            f"MERGE INTO {stage.sql} t USING {name} s ON {' AND '.join(on)} "  # noqa: S608
-            f"WHEN MATCHED AND s.{KIND} = '{REMOVED}' THEN DELETE "
-            f"WHEN MATCHED THEN UPDATE SET {', '.join(f't.{c} = s.{c}' for c in columns)} "
-            f"WHEN NOT MATCHED AND s.{KIND} <> '{REMOVED}' THEN INSERT ({', '.join(columns)}) "
-            f"VALUES ({', '.join(f's.{c}' for c in columns)})"
-        )
+    if counts.changed or counts.removed:
+        gone = changes.where(f"{KIND} IN ('{CHANGED}', '{REMOVED}')").select(*table.key_sql)
+        on = " AND ".join(f"t.{name} = s.{name}" for name in table.key_sql)
+        hint = "/*+ BROADCAST(s) */ " if counts.changed + counts.removed <= BROADCAST else ""
+        which = "" if days is None else f"{days_sql(table, days, 't.')} AND "
+        with _view(gone) as name:
+            stage.spark.sql(
+                f"DELETE FROM {stage.sql} t WHERE {which}"  # noqa: S608
+                f"EXISTS (SELECT {hint}1 FROM {name} s WHERE {on})"
+            )
+    if counts.added or counts.changed:
+        names = [as_sql_identifier(name) for name, _ in table.columns]
+        put = changes.where(f"{KIND} IN ('{ADDED}', '{CHANGED}')").select(*names, SNAPSHOT)
+        put.writeTo(stage.sql).append()
 
 
-def replace_rows(stage: Stage, rows: DataFrame, days: Sequence[date | None] | None) -> None:
+def replace_rows(stage: Stage, rows: DataFrame, days: Days) -> None:
     """All rows of some days (of the table for None), in one commit."""
     from pyspark.sql import functions as f
 

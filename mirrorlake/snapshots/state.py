@@ -33,6 +33,9 @@ STATE = "mirrorlake.fold-state"
 """On the newest snapshot of every published version: where its state stands."""
 NUMBER = "mirrorlake.snapshot"
 """Beside it: the newest snapshot of the source that the version holds."""
+_HASHES = ("hashes", "2")
+"""Of another number when a row's hashes are made in another way: digests that were kept before are
+not compared with new ones then."""
 MOST = 4_000
 """So many snapshots are remembered; an older one that comes late is refused."""
 
@@ -203,8 +206,8 @@ def _day(text: str | None) -> date | None:
 
 
 def columns_of(table: SnapshotTable) -> tuple[tuple[str, str], ...]:
-    """What digests depend on: the compared columns in order, and the key."""
-    return (*table.compared, *((f"key:{name}", "") for name in table.key))
+    """What digests depend on: the compared columns in order, the key, and how they are made."""
+    return (*table.compared, *((f"key:{name}", "") for name in table.key), _HASHES)
 
 
 def columns_hash(table: SnapshotTable) -> str:
