@@ -15,15 +15,15 @@ from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
+from mirrorlake.pruning import among_sql
 from mirrorlake.snapshots.shape import SnapshotTable
 from mirrorlake.snapshots.state import State, Totals, columns_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-LISTED = 50_000
+LISTED = 200_000
 """Up to so many cells are named one by one to the scans that follow; beyond, all rows are read."""
-_BITS = 64
 SHARE = 0.35
 """The share of cells that may differ for that to pay."""
 _SUMS = ("n", "a", "b", "c", "d")
@@ -189,23 +189,8 @@ def _not_all_zero(names: Sequence[str]) -> str:
 
 
 def cells_sql(table: SnapshotTable, slots: int, cells: Sequence[int] | None, of: str = "") -> str:
-    """Rows whose key is in one of these cells, and in some others; every row for None.
-
-    A cell is one bit among ``_BITS`` times as many, which is found by its number alone: Spark would
-    take more time to read a list of 20,000 numbers than to read the rows. Cells that share a bit
-    come whole, on every side of a comparison.
-    """
+    """Rows whose key is in one of these cells, and in few others; every row for None. A cell comes
+    whole or not at all, on every side of a comparison."""
     if cells is None:
         return "TRUE"
-    if not cells:
-        return "FALSE"
-    bits = 1 << (_BITS * len(cells) - 1).bit_length()
-    words = [0] * (bits // 64)
-    for cell in cells:
-        at = cell & (bits - 1)
-        words[at // 64] |= 1 << at % 64
-    listed = ",".join(str(word - 2**64 if word >= 2**63 else word) for word in words)
-    at = f"({table.cell_sql(slots, of)} & {bits - 1}L)"
-    # One literal, which Spark makes an array of when it plans.
-    word = f"get(CAST(split('{listed}', ',') AS ARRAY<BIGINT>), CAST(shiftright({at}, 6) AS INT))"
-    return f"(shiftright({word}, CAST({at} & 63L AS INT)) & 1L) = 1L"
+    return among_sql(table.cell_sql(slots, of), cells) if cells else "FALSE"

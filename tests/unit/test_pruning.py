@@ -12,7 +12,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mirrorlake.pruning import Bounds, KeyRange, bounds_sql, cover, literal, may_prune
+from mirrorlake.pruning import (
+    Bounds,
+    KeyRange,
+    among_sql,
+    bounds_sql,
+    cover,
+    literal,
+    may_prune,
+)
 
 TIMES = st.datetimes(datetime(1, 1, 1), datetime(9999, 12, 31))
 VALUES = st.one_of(
@@ -68,9 +76,28 @@ def test_no_change_matches_nothing() -> None:
 def test_the_whole_key_is_told_by_its_hash() -> None:
     bounds = Bounds((KeyRange(1, 3), KeyRange(9, 9)), missing=False, hashes=(-(2**63), 7))
     assert bounds_sql(bounds, [("a`b", "int"), ("n", "string")]) == (
-        "xxhash64(t.`a``b`, t.`n`) IN (-9223372036854775808L, 7L) AND "
+        f"{among_sql('xxhash64(t.`a``b`, t.`n`)', (-(2**63), 7))} AND "
         "(t.`a``b` BETWEEN CAST('1' AS int) AND CAST('3' AS int) OR t.`a``b` = CAST('9' AS int))"
     )
+
+
+LONGS = st.integers(-(2**63), 2**63 - 1)
+
+
+@given(numbers=st.lists(LONGS, min_size=1, max_size=300), others=st.lists(LONGS))
+def test_a_number_is_told_by_a_bit(numbers: list[int], others: list[int]) -> None:
+    """The condition, evaluated here as Spark would: every number is in, and of others those alone
+    that share their last bits with one."""
+    sql = among_sql("n", numbers)
+    words = [int(word) for word in sql.split("'")[1].split(",")]
+    bits = 64 * len(words)
+    assert f"(n & {bits - 1}L)" in sql
+    assert len(numbers) * 16 < bits <= max(64, len(numbers) * 64)
+    there = {one % bits for one in numbers}
+    for one in [*numbers, *others]:
+        at = one & (bits - 1)
+        inside = (words[at >> 6] >> (at & 63)) & 1 == 1
+        assert inside == (at in there)
 
 
 @pytest.mark.parametrize("kinds", [["double"], ["long", "float"], []])
