@@ -19,6 +19,7 @@ import pyarrow.compute as _compute
 import pyarrow.parquet as pq
 from pyiceberg.io import FileIO, load_file_io
 from pyiceberg.io.pyarrow import (
+    StatisticsCollector,
     compute_statistics_plan,
     data_file_statistics_from_parquet_metadata,
     parquet_path_to_id_mapping,
@@ -83,7 +84,7 @@ class DayFiles:
         self._io: FileIO = load_file_io(storage, location)
         self._location, self._stem = location, stem
         self._arrow = arrow
-        self._schema = Schema.model_validate_json(schema) if schema else None
+        self._told = Told.of(Schema.model_validate_json(schema)) if schema else None
         self._days: dict[date, _Day] = {}
         self._open: dict[date, _OpenFile] = {}
         self._counts: dict[date, int] = {}
@@ -166,16 +167,26 @@ class DayFiles:
         self._done.append(WrittenFile(opened.path, size, self._metrics(opened, day, size)))
 
     def _metrics(self, opened: _OpenFile, day: date, size: int) -> str:
-        if self._schema is None:
+        if self._told is None:
             return ""
-        return metrics_of(opened.footers[0], self._schema, day, size).to_json()
+        return metrics_of(opened.footers[0], self._told, day, size).to_json()
 
 
-def metrics_of(footer: Any, schema: Schema, day: date, size: int) -> FileMetrics:
+@dataclass(frozen=True)
+class Told:
+    """What is told of the files of a schema: made once, it takes as long as a file's own part."""
+
+    statistics: dict[int, StatisticsCollector]
+    fields: dict[str, int]
+
+    @classmethod
+    def of(cls, schema: Schema) -> Told:
+        return cls(compute_statistics_plan(schema, {}), parquet_path_to_id_mapping(schema))
+
+
+def metrics_of(footer: Any, told: Told, day: date, size: int) -> FileMetrics:
     """What a commit says of a file with this footer (Parquet's metadata)."""
-    found = data_file_statistics_from_parquet_metadata(
-        footer, compute_statistics_plan(schema, {}), parquet_path_to_id_mapping(schema)
-    )
+    found = data_file_statistics_from_parquet_metadata(footer, told.statistics, told.fields)
     return FileMetrics(size, day, found.to_serialized_dict())
 
 
@@ -188,7 +199,7 @@ def holds(io: FileIO, path: str, metrics: str, schema: Schema) -> bool:
             return False
         with file.open(seekable=True) as stream:
             footer = pq.read_metadata(stream)
-        return metrics_of(footer, schema, told.day, told.size) == told
+        return metrics_of(footer, Told.of(schema), told.day, told.size) == told
     except (OSError, pa.ArrowInvalid, KeyError):  # KeyError: a column that the table lacks
         return False
 
