@@ -150,7 +150,7 @@ class FolderStore:
             )
 
     def _translated(self, path: str) -> _Translated:
-        return _Translated(self.describe(path))
+        return _Translated(self, path)
 
 
 def _version(told: os.stat_result) -> str:
@@ -158,10 +158,11 @@ def _version(told: os.stat_result) -> str:
 
 
 class _Translated:
-    """What the file system says, in our words."""
+    """What the file system says, in our words; those are found only where they are needed, for
+    100,000 files are asked for one by one."""
 
-    def __init__(self, place: str) -> None:
-        self._place = place
+    def __init__(self, store: FolderStore, path: str) -> None:
+        self._store, self._path = store, path
 
     def __enter__(self) -> None:
         return None
@@ -169,7 +170,8 @@ class _Translated:
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         if isinstance(error, OSError) and not isinstance(error, FileNotFoundError):
             denied = error.errno in (errno.EACCES, errno.EPERM)
-            raise refused(self._place, error.strerror or str(error), denied=denied) from error
+            place = self._store.describe(self._path)
+            raise refused(place, error.strerror or str(error), denied=denied) from error
 
 
 def gone(place: str) -> LandingError:
