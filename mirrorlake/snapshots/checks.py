@@ -10,7 +10,7 @@ from mirrorlake.layers import spark_type
 from mirrorlake.shrink import is_too_small
 from mirrorlake.snapshots.cells import Difference, cells_of, cells_sql
 from mirrorlake.snapshots.shape import SnapshotTable, days_sql
-from mirrorlake.snapshots.stage import Stage, read_missing
+from mirrorlake.snapshots.stage import BROADCAST, Stage, missing_count, read_missing
 from mirrorlake.snapshots.state import State
 
 if TYPE_CHECKING:
@@ -138,7 +138,10 @@ def check_staged(
         rows = rows.where(cells_sql(table, state.slots, difference.listed))
     missing = read_missing(stage.spark, table, after.missing)
     if missing is not None:
-        rows = rows.join(missing.select(*table.key_sql), list(table.key), "left_anti")
+        keys = missing.select(*table.key_sql)
+        if missing_count(stage.lake, table, after.missing) <= BROADCAST:
+            keys = keys.hint("broadcast")
+        rows = rows.join(keys, list(table.key), "left_anti")
     found = cells_of(rows, table, state.slots)
     wanted = difference.cells
     touched = difference.deltas.select("cell")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from pyiceberg.table import Table
 
 from mirrorlake.lake.catalog import Identifier, Lake, as_sql_identifier
-from mirrorlake.lake.commit import head_of
+from mirrorlake.lake.commit import head_of, snapshot_property
 from mirrorlake.snapshots.cells import Difference
 from mirrorlake.snapshots.changes import ADDED, CHANGED, KIND, REMOVED, SINCE, WAS
 from mirrorlake.snapshots.results import Counts
@@ -122,6 +122,13 @@ def read_missing(
         f"SELECT {keys}, missed_day, {MISSED_FIRST} AS {WAS} "  # noqa: S608
         f"FROM {table.missing_rows.sql} VERSION AS OF {version}"
     )
+
+
+def missing_count(lake: Lake, table: SnapshotTable, version: int | None) -> int:
+    """At most so many keys a version of the side table lists: what was deleted from it counts too."""
+    side = lake.load(table.missing_rows) if version is not None else None
+    snapshot = side.snapshot_by_id(version) if side is not None and version is not None else None
+    return int(snapshot_property(snapshot, "total-records") or 0) if snapshot is not None else 0
 
 
 def write_missing(stage: Stage, state: State, changes: DataFrame, *, only_new: bool) -> int | None:
