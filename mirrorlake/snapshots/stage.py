@@ -125,7 +125,7 @@ def read_missing(
 
 
 def missing_count(lake: Lake, table: SnapshotTable, version: int | None) -> int:
-    """At most so many keys a version of the side table lists: what was deleted from it counts too."""
+    """A version of the side table lists at most so many keys: deleted ones count too."""
     side = lake.load(table.missing_rows) if version is not None else None
     snapshot = side.snapshot_by_id(version) if side is not None and version is not None else None
     return int(snapshot_property(snapshot, "total-records") or 0) if snapshot is not None else 0
