@@ -31,7 +31,7 @@ warm: setup # Java's class archive, once: Spark starts faster. Nothing else need
 demo: warm ## Start the demo's MySQL, mirror it and keep going (ONCE=1: end after two rounds)
 	@"$(BIN)/mirrorlake" demo $(if $(filter-out 0,$(ONCE)),--once)
 
-test: warm ## Run the tests (about 11 minutes on 2 cores)
+test: warm ## Run the tests (about 10 minutes on 2 cores)
 	@"$(BIN)/python" -m pytest $(WORKERS) -m "not full" tests
 
 test-full: warm ## Run everything: matrices, soaks and long histories too
