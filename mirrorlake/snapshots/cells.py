@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 LISTED = 200_000
-"""Up to so many cells are named one by one to the scans that follow; beyond, all rows are read."""
+"""Up to so many cells are told to the scans that follow; beyond, all rows are read."""
 SHARE = 0.35
 """The share of cells that may differ for that to pay."""
 _SUMS = ("n", "a", "b", "c", "d")
@@ -36,7 +36,7 @@ class Difference:
     Attributes:
         cells: its digests by cell, cached.
         deltas: what to add to the kept digests, kept too.
-        listed: the cells of keys that differ; None if they are too many to name.
+        listed: the cells of keys that differ; None if they are too many to tell.
         days: the days that differ; None without a day column.
         count: how many cells of keys differ, and there are.
         known: whether there were digests to compare with; without, everything differs.
