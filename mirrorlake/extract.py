@@ -1,8 +1,8 @@
 """Loads: one window of one table, from MySQL into its raw table, by the commit protocol.
 
 Order of things, each of which a crash may follow: window ``created`` → attempt ``pending`` → data
-files → one Iceberg commit with the load's id → ``success``. `settle_loads` puts right what a dead
-run left.
+files → one Iceberg commit with the load's id → ``success``. `mirrorlake.settle` puts right what a
+dead run left.
 """
 
 from __future__ import annotations
@@ -25,13 +25,10 @@ from mirrorlake.chunks import batch_rows, brings_many, told_columns, widest_colu
 from mirrorlake.errors import (
     CommitConflict,
     LedgerError,
-    MirrorlakeError,
-    NotProved,
     SchemaError,
-    SourceError,
 )
 from mirrorlake.failpoint import failpoint
-from mirrorlake.lake.catalog import Identifier, Lake
+from mirrorlake.lake.catalog import Lake
 from mirrorlake.lake.commit import (
     ATTEMPT,
     LOAD_ID,
@@ -40,11 +37,9 @@ from mirrorlake.lake.commit import (
     WINDOW,
     Commit,
     commit_load,
-    delete_files,
     find_load,
     head_of,
     newest_load,
-    snapshot_property,
 )
 from mirrorlake.lake.tables import ensure_raw_table, raw_schema
 from mirrorlake.ledger import ChunkedLoad, Lease, Ledger, Load, Receipt, Window
@@ -64,16 +59,15 @@ from mirrorlake.reload import (
     replaced_by,
 )
 from mirrorlake.reread import Reread, tombstones_of
-from mirrorlake.resume import Cut, basis_of, files_of, find_cut, plan_cut, start_of
+from mirrorlake.resume import Cut, basis_of, find_cut, plan_cut, start_of
+from mirrorlake.settle import give_up
 from mirrorlake.shrink import refuse_smaller
 from mirrorlake.spark import LazySpark
 from mirrorlake.tasks import reads_on_spark, receipt_to_json, run_chunks
 from mirrorlake.verified import (
     Verifying,
     commit_proved,
-    drop_unpublished,
     form_of_rows,
-    is_named,
     is_verified,
 )
 
@@ -102,29 +96,6 @@ class Loading:
     """When (UTC) the oldest writing transaction began that was open before the first read."""
     shown: datetime | None = None
     """Up to where (UTC) the load's reads show all that was committed; None: as its chunks say."""
-
-
-def settle_loads(ledger: Ledger, lake: Lake, table: str, namespace: str) -> list[Load]:
-    """Put right what dead runs left of a table: committed → ``success``, absent → ``errored``.
-
-    The caller holds the table's lease, so no attempt that is still ``pending`` can be alive.
-    """
-    settled: list[Load] = []
-    for load in ledger.unsettled_loads(table):
-        raw = Identifier(namespace, load.raw_table)
-        snapshot = find_load(lake, raw, load.load_id)
-        receipt = snapshot_property(snapshot, RECEIPT) if snapshot else None
-        if snapshot is not None and receipt is not None:
-            logger.info("table %s load %s: found committed, recorded", table, load.load_id)
-            ledger.finish_load(load, snapshot.snapshot_id, Receipt.from_json(receipt))
-            settled.append(load)
-        elif load.state == "pending":
-            logger.info("table %s load %s: died before its commit", table, load.load_id)
-            drop_unpublished(lake, raw, load)
-            # What it read stays: `find_cut` says whether a later run may use it.
-            ledger.fail_load(load, "the run died before its commit", keep_chunks=True)
-            settled.append(load)
-    return settled
 
 
 def load_window(
@@ -185,7 +156,7 @@ def load_window(
             snapshot = commit_proved(Verifying(*parts), commit, cut.bounds, receipts)
         failpoint("commit.after")
     except BaseException as error:
-        _give_up(ledger, lake, plan, load, receipts, error)
+        give_up(ledger, lake, plan, load, receipts, error)
         raise
     ledger.finish_load(load, snapshot, receipt)
     failpoint("ledger.success")
@@ -300,57 +271,6 @@ def _replacement(
         return replace_small_loads(reloading, receipts)
     refuse_fewer_rows(reloading, receipts)
     return NOTHING
-
-
-def _give_up(
-    ledger: Ledger,
-    lake: Lake,
-    plan: TablePlan,
-    load: Load,
-    receipts: Sequence[ChunkReceipt],
-    error: BaseException,
-) -> None:
-    """Record a failure; files go only once the table's history is seen not to name the load.
-
-    Where another run could go on, finished chunks stay. Where another run has taken the load over,
-    everything is that run's.
-    """
-    try:
-        landed = find_load(lake, plan.raw, load.load_id) is not None
-        named = not landed and _leave_branch(lake, plan, load, error)
-    except MirrorlakeError as unseen:
-        # Whether it landed is unknown: the attempt stays pending and its files stay.
-        logger.warning("table %s load %s: left to be settled: %s", plan.name, load.load_id, unseen)
-        return
-    if landed:
-        return  # `settle_loads` records it
-    reason = str(error) if isinstance(error, MirrorlakeError) else type(error).__name__
-    kept = files_of(ledger.chunked_load(plan.name)) if _may_pass(error) else frozenset[str]()
-    if not ledger.fail_load(load, reason, keep_chunks=bool(kept)):
-        logger.warning("table %s load %s: taken over by another run", plan.name, load.load_id)
-        return
-    if named:
-        return  # an unpublished snapshot names them: they go when it expires
-    # Files of an earlier attempt may be what a stalled owner is just about to commit.
-    mine = f"/{load.load_id}-{load.attempt}-"
-    paths = (path for receipt in receipts for path in receipt.paths)
-    delete_files(lake, plan.raw, [p for p in paths if mine in p and p not in kept])
-
-
-def _leave_branch(lake: Lake, plan: TablePlan, load: Load, error: BaseException) -> bool:
-    """Drop an unpublished load's branch, unless it is to be looked at; whether a snapshot names its
-    files."""
-    if not isinstance(error, NotProved):
-        drop_unpublished(lake, plan.raw, load)
-    return is_named(lake, plan.raw, load.load_id)
-
-
-def _may_pass(error: BaseException) -> bool:
-    """Whether a later run may get further by itself: what was read is then worth its place."""
-    if isinstance(error, MirrorlakeError):
-        passes = error.retryable or isinstance(error, SourceError)
-        return passes and not error.column and not isinstance(error, SchemaError)
-    return not isinstance(error, Exception)  # Ctrl-C, or an end that was asked for
 
 
 def _chunk_plans(

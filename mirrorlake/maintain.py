@@ -19,7 +19,6 @@ from pyiceberg.table import Table
 
 from mirrorlake.config import TableContract
 from mirrorlake.errors import LakeError, LandingError
-from mirrorlake.extract import settle_loads
 from mirrorlake.failpoint import failpoint
 from mirrorlake.lake.catalog import Identifier, Lake
 from mirrorlake.lake.commit import snapshot_property
@@ -28,6 +27,7 @@ from mirrorlake.landing.look import place_of
 from mirrorlake.layers import text_literal
 from mirrorlake.recover import GRACE, refuse_short_grace, remove_orphans
 from mirrorlake.resume import files_of
+from mirrorlake.settle import settle_loads
 from mirrorlake.snapshots.stage import BRANCH
 from mirrorlake.snapshots.state import STATE, names_of, state_folder, version_state
 from mirrorlake.snapshots.tables import TARGET_BYTES

@@ -18,7 +18,7 @@ import pyarrow as pa
 from mirrorlake.changes import Folding
 from mirrorlake.config import TableContract
 from mirrorlake.errors import ConfigError
-from mirrorlake.extract import Loading, load_window, settle_loads
+from mirrorlake.extract import Loading, load_window
 from mirrorlake.fold import fold_table
 from mirrorlake.lake.catalog import Identifier
 from mirrorlake.lake.tables import KEY, ORIGINAL
@@ -31,6 +31,7 @@ from mirrorlake.proof.source import SourceSide
 from mirrorlake.proof.target import Proving, Target, resolve_target
 from mirrorlake.refold import refold_table, refuse_new_version
 from mirrorlake.reread import Reread, unplaced, written
+from mirrorlake.settle import settle_loads
 from mirrorlake.spark import spark_errors
 from mirrorlake.sync import Engine
 

@@ -19,10 +19,10 @@ from mirrorlake.config import Config, TableContract
 from mirrorlake.config.fields import format_duration
 from mirrorlake.damage import layers_of
 from mirrorlake.errors import ConfigError, LakeError
-from mirrorlake.extract import settle_loads
 from mirrorlake.lake.catalog import Identifier, Lake
 from mirrorlake.refold import drop_beside
 from mirrorlake.resume import files_of
+from mirrorlake.settle import settle_loads
 from mirrorlake.sync import Engine
 from mirrorlake.verified import drop_kept
 

@@ -28,7 +28,6 @@ from mirrorlake.config import TableContract
 from mirrorlake.cost import written_since
 from mirrorlake.damage import Damage, damage_told, find_damage, find_unreadable
 from mirrorlake.errors import ConfigError, LakeDamaged, SchemaError
-from mirrorlake.extract import settle_loads
 from mirrorlake.failpoint import failpoint
 from mirrorlake.fold import Target, Todo, deletes_setting, ensure_layer, overwrite, plan_fold
 from mirrorlake.lake.branches import begin_branch, drop_branch, list_branches, replace_main
@@ -39,6 +38,7 @@ from mirrorlake.lake.tables import DELETED_AT, drop_column
 from mirrorlake.layers import Layer, deduped_layer
 from mirrorlake.mysql.connect import session
 from mirrorlake.plan import TablePlan
+from mirrorlake.settle import settle_loads
 from mirrorlake.snapshots.stage import BRANCH
 from mirrorlake.sync import Engine
 from mirrorlake.views import (

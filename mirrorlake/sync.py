@@ -15,7 +15,7 @@ from mirrorlake.config import Config, TableContract
 from mirrorlake.damage import count_rows
 from mirrorlake.ddl import definition_of, silent_changes
 from mirrorlake.errors import ReadGivenUp, SchemaError, SourceError, SourceHeld
-from mirrorlake.extract import Loading, load_window, settle_loads
+from mirrorlake.extract import Loading, load_window
 from mirrorlake.fold import Folding, fold_table
 from mirrorlake.lake.catalog import Identifier, Lake
 from mirrorlake.layers import check_rules
@@ -29,6 +29,7 @@ from mirrorlake.plan import TablePlan, by_time, plan_table
 from mirrorlake.receipts import age_of
 from mirrorlake.results import SyncResult, result_of
 from mirrorlake.schema import SchemaVersion
+from mirrorlake.settle import settle_loads
 from mirrorlake.spark import LazySpark
 from mirrorlake.windows import plan_reload, plan_window
 

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import date, datetime, timedelta
+from datetime import date
 from typing import TYPE_CHECKING, Any
 
 from pyiceberg.table import Table
@@ -40,7 +40,7 @@ from mirrorlake.snapshots.checks import (
 )
 from mirrorlake.snapshots.late import without_gone
 from mirrorlake.snapshots.results import Counts, Folded, count_changes
-from mirrorlake.snapshots.shape import SnapshotTable, Strategy, before_sql, days_sql
+from mirrorlake.snapshots.shape import SnapshotTable, Strategy, days_sql
 from mirrorlake.snapshots.stage import (
     BRANCH,
     Stage,
@@ -66,6 +66,7 @@ from mirrorlake.snapshots.state import (
     slots_for,
     write_state,
 )
+from mirrorlake.snapshots.window import floor_of, inside, passes, window_day
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -83,21 +84,6 @@ def drop_stale(lake: Lake, table: SnapshotTable) -> None:
             drop_branch(lake, table.identifier, name)
 
 
-def day_of_number(number: int) -> date | None:
-    """The day that a snapshot's number begins with, if it is YYYYMMDD or YYYYMMDDhhmmss.
-
-    >>> day_of_number(20260102030405), day_of_number(17)
-    (datetime.date(2026, 1, 2), None)
-    """
-    text = str(number)
-    if len(text) not in (8, 12, 14):
-        return None
-    try:
-        return datetime.strptime(text[:8], "%Y%m%d").date()  # noqa: DTZ007
-    except ValueError:
-        return None
-
-
 @dataclass(frozen=True)
 class Folding:
     lake: Lake
@@ -113,8 +99,8 @@ class Folding:
     def run(self, frame: DataFrame, as_of: date | None) -> Folded:
         state = read_state(self.rows)
         head = head_of(self.lake, self.table.identifier)
-        day = self._day(frame, as_of, state)
-        frame = self._inside(frame, day)
+        day = window_day(self.table, self.number, frame, as_of, state)
+        frame = inside(self.table, frame, day)
         known = state.find(self.number)
         if known is not None:
             return self._again(frame, known, head)
@@ -132,36 +118,6 @@ class Folding:
         if late:
             return self._late(frame, state, day, head)
         return self._newest(frame, state, day, head)
-
-    # --- the window -------------------------------------------------------------------------------
-
-    def _day(self, frame: DataFrame, as_of: date | None, state: State) -> date | None:
-        """The day that this snapshot's window is counted from: never before an older one's, nor
-        after a newer one's."""
-        if self.table.retention_days is None:
-            return None
-        day = as_of or day_of_number(self.number)
-        if day is None:
-            day = frame.selectExpr(f"max({self.table.day_sql()})").collect()[0][0]
-        older = [t.day for t in state.taken if t.id < self.number and t.day is not None]
-        newer = [t.day for t in state.taken if t.id > self.number and t.day is not None]
-        known = state.find(self.number)
-        if known is not None:
-            return known.day
-        days = [*older, *([day] if day else [])]
-        found = max(days, default=None)
-        return min([*newer, found]) if found is not None else None
-
-    def _floor(self, day: date | None) -> date | None:
-        if day is None or self.table.retention_days is None:
-            return None
-        return day - timedelta(days=self.table.retention_days)
-
-    def _inside(self, frame: DataFrame, day: date | None) -> DataFrame:
-        floor = self._floor(day)
-        if floor is None:
-            return frame
-        return frame.where(f"coalesce(NOT ({before_sql(self.table, floor)}), TRUE)")
 
     def _slots(self, frame: DataFrame) -> int:
         days = self.table.day_sql() if self.table.in_days else "1"
@@ -200,7 +156,7 @@ class Folding:
         head: int | None,
         difference: Difference,
     ) -> Folded:
-        table, floor = self.table, self._floor(day)
+        table, floor = self.table, floor_of(self.table, day)
         totals = difference.totals
         if not self.accept_smaller:
             check_size(table, self.number, state, totals.n)
@@ -222,7 +178,7 @@ class Folding:
                 counts, after = self._change(
                     stage, frame, state, after, asked, strategy, difference
                 )
-            if head is not None and floor is not None and _passes(state.floor, floor):
+            if head is not None and floor is not None and passes(state.floor, floor):
                 drop_days(stage, floor)
                 one = replace(
                     self._taken(state, day, totals), before=head, floor=floor, missing=state.missing
@@ -237,7 +193,7 @@ class Folding:
                 cells, additions = write_cells(stage, state, difference)
                 after = replace(after, cells=cells, additions=additions, slots=state.slots)
             version = self._publish(stage, after, head)
-        dropped = floor if _passes(state.floor, floor) else None
+        dropped = floor if passes(state.floor, floor) else None
         return self._told(
             version, published=True, strategy=strategy, late=False, rows=totals.n,
             dropped_before=dropped, counts=counts,
@@ -418,8 +374,3 @@ class Folding:
             self.table.name, self.number, version, published, strategy, late, rows,
             dropped_before=dropped_before, **(counts or Counts()).told(),
         )  # fmt: skip
-
-
-def _passes(before: date | None, floor: date | None) -> bool:
-    """Whether the window's first day has moved on."""
-    return floor is not None and (before is None or floor > before)

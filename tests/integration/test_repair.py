@@ -268,7 +268,7 @@ def died(patched: pytest.MonkeyPatch, place: str) -> None:
 
     for module in ("extract", "fold"):
         patched.setattr(f"mirrorlake.{module}.failpoint", failpoint)
-    patched.setattr("mirrorlake.extract._give_up", lambda *_: None)
+    patched.setattr("mirrorlake.extract.give_up", lambda *_: None)
     patched.setattr("mirrorlake.repair._end", lambda *_: None)
 
 
