@@ -60,7 +60,7 @@ def unique_rows(rows: DataFrame, table: SnapshotTable) -> DataFrame:
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
-    packed = f"struct({', '.join(table.others)})" if table.others else "struct(1 AS `1`)"
+    packed = _packed(table)
     keys = [f.expr(name) for name in table.key_sql]
     if table.duplicates == "resolved":
         chosen = f.max_by(f.expr(packed), f.expr(table.order_sql())).alias("_row")
@@ -139,35 +139,27 @@ def _judged(
 
 def _columns(table: SnapshotTable) -> list[str]:
     """The table's columns, of the row that stays."""
-    return [
-        f"IF(_taken, _new.{name}, _old.{name}) AS {name}"
-        for name in (*table.key_sql, *table.others)
-    ]
+    others = (f"IF(_taken, _new.{name}, _old.{name}) AS {name}" for name in table.others)
+    return [*table.key_sql, *others]
 
 
 def _joined(
     source: DataFrame, target: DataFrame, missing: DataFrame | None, table: SnapshotTable
 ) -> DataFrame:
-    """Per key: ``_new``, ``_old`` (NULL where there is none), ``_c``, `WAS`, `COPIES`."""
+    """Per key: ``_new``, ``_old`` (its other columns; NULL where there is none), ``_c``, `WAS`,
+    `COPIES`."""
     keys = list(table.key)
-    new = source.selectExpr(
-        *table.key_sql,
-        f"struct({', '.join((*table.key_sql, *_fields(table)))}) AS _new",
-        COPIES,
-    )
-    old = target.selectExpr(
-        *table.key_sql,
-        f"struct({', '.join((*table.key_sql, *table.others))}) AS _old",
-        f"{SNAPSHOT} AS _c",
-    )
+    new = source.selectExpr(*table.key_sql, "_row AS _new", COPIES)
+    old = target.selectExpr(*table.key_sql, f"{_packed(table)} AS _old", f"{SNAPSHOT} AS _c")
     joined = new.join(old, keys, "full_outer")
     if missing is None:
         return joined.selectExpr("*", f"CAST(NULL AS BIGINT) AS {WAS}")
     return joined.join(missing.select(*table.key_sql, WAS), keys, "left")
 
 
-def _fields(table: SnapshotTable) -> list[str]:
-    return [f"_row.{name} AS {name}" for name in table.others]
+def _packed(table: SnapshotTable) -> str:
+    """All columns but the key's as one, which is never NULL: whether there is a row at all."""
+    return f"struct({', '.join(table.others)})" if table.others else "struct(1 AS `1`)"
 
 
 def _judge(table: SnapshotTable, asked: Asked) -> tuple[str, str, str, str]:
@@ -195,7 +187,7 @@ def _judge_late(table: SnapshotTable, asked: Asked) -> tuple[str, str, str, str]
     # A row of a day that has left the window since is not taken; it takes the key's row along.
     inside = "TRUE"
     if asked.floor is not None and table.day is not None:
-        day = table.day_sql("_new.")
+        day = table.day_sql("" if table.in_days else "_new.")
         inside = f"coalesce({day} >= DATE'{asked.floor}', TRUE)"
     same = "(_new IS NOT NULL AND NOT _differs)"
     # Not seen since before k, and seen again in k with another row, or after k's predecessor too.
