@@ -8,6 +8,7 @@ Each part is a module of its own, named in ``PARTS``; it returns its figures, an
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 
 import click
@@ -35,6 +36,8 @@ def main(runs: int, scale: float, part: tuple[str, ...], dry: bool) -> None:
     """Run parts, print their tables, and write their figures and docs/performance.md."""
     for name in part or tuple(PARTS):
         command = f"python -m benchmarks --part {name} --runs {runs} --scale {scale:g}"
+        if name == "fold" and (shares := os.environ.get("FOLD_SHARES")):
+            command = f"FOLD_SHARES={shares} {command}"
         figures = PARTS[name](runs, scale)
         show(figures)
         if not dry:

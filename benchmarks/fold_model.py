@@ -13,7 +13,8 @@ TIMES_A_DAY = 6
 
 @dataclass(frozen=True)
 class Cost:
-    """One fold of one side. Bytes; ``memory`` is the most execution memory of one of its stages."""
+    """One fold of one side, or the median of several (``spread``: the fastest and the slowest).
+    Bytes; ``memory`` is the most execution memory of one of its stages."""
 
     seconds: float
     read: int
@@ -22,6 +23,7 @@ class Cost:
     memory: int
     scan: float
     strategy: str = ""
+    spread: tuple[float, float] = (0.0, 0.0)
 
 
 def cost_model(found: Mapping[float, Mapping[str, Cost]], size: int, cores: int) -> Section:
