@@ -94,10 +94,16 @@ def _below(cursor: Column, bound: str, first: str, typed: str, *, moving: bool) 
 
 
 def _wall(cursor: Column, at: datetime, source: SourceConfig) -> datetime:
+    """The wall clock that no row written at ``at`` or later is stamped below.
+
+    Where clocks are turned back within the day that follows, they pass through the same hour twice:
+    what is stamped in it may have been written after ``at``, so it waits.
+    """
     if cursor.data_type == "timestamp":
         return at.replace(tzinfo=None)
-    # An hour below the wall clock, whichever way the zone turns: only the margin grows.
-    return at.astimezone(source.zone).replace(tzinfo=None) - timedelta(hours=1)
+    walls = (moment.astimezone(source.zone) for moment in (at, at + timedelta(days=1)))
+    offset = min(wall.utcoffset() or timedelta(0) for wall in walls)
+    return at.replace(tzinfo=None) + offset
 
 
 def _moment(column: Column, at: datetime) -> str:

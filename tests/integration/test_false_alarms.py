@@ -42,6 +42,7 @@ def test_no_false_alarm(
     assert sum(found.changes.values()) > 100 * seconds, "the source hardly moved"
     assert found.lag > 0
     assert found.waiting > 0
+    assert found.compared > 200 * seconds, "hardly a row was old enough to be compared"
     assert sum(found.verdicts.values()) >= 4
     # The page says what a run came to.
     monkeypatch.setattr(report, "RESULTS", tmp_path)
