@@ -242,7 +242,8 @@ def _alter_and_check(engine: Engine, proving: Proving, found: Alarms) -> None:
     contract = engine.config.table("orders")
     table, some = f"lake.`{contract.namespaces.deduped}`.orders", ["1", "7", str(QUIET)]
     engine.spark.run(f"UPDATE {table} SET name = 'altered' WHERE id IN ({', '.join(some)})")
-    after = check_table(proving, contract, Ask())
+    # Of so many deleted rows, too: a check names the first thousand by itself.
+    after = check_table(proving, contract, Ask(), most=1_000_000)
     named = {str(d.key[0].shown) for d in after.differences if d.kind == "changed"}
     found.missed += [f"row {key} was altered" for key in some if key not in named]
     found.false += [f"row {key}: not altered" for key in named - set(some)]
