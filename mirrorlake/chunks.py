@@ -227,9 +227,9 @@ def _estimate(connection: Connection[Any], cut: _Cut, where: str) -> int:
     condition = f" WHERE {where}" if where else ""
     source = cut.source if where else cut.table
     with connection.cursor() as cursor:
-        cursor.execute(f"EXPLAIN SELECT 1 FROM {source}{condition}")  # noqa: S608
+        explained = f"EXPLAIN SELECT 1 FROM {source}{condition}"  # noqa: S608
+        found = rows_of(connection, explained, cursor=cursor)
         names = [str(column[0]).lower() for column in cursor.description or ()]
-        found = cursor.fetchall()
     # A server set to another format of EXPLAIN says nothing: the load is one stream then.
     return int(found[0][names.index("rows")] or 0) if found and "rows" in names else 0
 

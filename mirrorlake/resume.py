@@ -92,9 +92,7 @@ def basis_of(
         "SELECT CREATE_TIME FROM information_schema.TABLES "
         "WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s"
     )
-    with connection.cursor() as cursor:
-        cursor.execute(sql, (plan.table.database, plan.table.name))
-        made = cursor.fetchone()
+    made = rows_of(connection, sql, (plan.table.database, plan.table.name))
     contract = (
         *(plan.table.columns, plan.columns, plan.key, plan.cursor, plan.day_column),
         *(told_columns(plan), plan.contract.mode, plan.source.time_zone),
@@ -104,7 +102,7 @@ def basis_of(
     return {
         "server": server,
         "schema version": plan.version.hash,
-        "table in MySQL (it was made anew, or altered)": str(made[0] if made else None),
+        "table in MySQL (it was made anew, or altered)": str(made[0][0] if made else None),
         "window": repr((window.kind, window.lo, window.hi)),
         "contract": _digest(contract),
         "raw table": _digest(lake),

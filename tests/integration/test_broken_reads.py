@@ -63,6 +63,40 @@ def test_a_connection_that_is_cut_in_a_row_costs_its_chunk_alone(
     assert [load.state for load in engine.ledger.loads(contract.name)] == ["success"]
 
 
+@pytest.mark.parametrize(
+    "asking", [(extract, "read_table"), (extract, "basis_of"), (chunks, "_estimate")]
+)
+def test_a_connection_that_is_lost_before_a_question(
+    asking: tuple[Any, str],
+    server: EmbeddedServer,
+    sql: Sql,
+    engine_for: EngineFor,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whatever is being asked then, it is told as our error, and the next run is exact."""
+    make_rows(sql, 3_000)
+    sql("ANALYZE TABLE t")
+    monkeypatch.setattr(extract, "ROWS_PER_CHUNK", 500)
+    module, name = asking
+    ask, lost = getattr(module, name), []
+
+    def ask_when_it_is_gone(connection: Any, *rest: Any) -> Any:
+        lost.append(connection.thread_id())
+        with server.admin() as admin, admin.cursor() as cursor:
+            cursor.execute(f"KILL {lost[-1]}")
+        return ask(connection, *rest)
+
+    engine = engine_for({"t": BY_KEY})
+    contract = engine.config.table("t")
+    with monkeypatch.context() as gone:
+        gone.setattr(module, name, ask_when_it_is_gone)
+        with pytest.raises(SourceError) as told:
+            engine.load(contract)
+    assert lost, "it was never asked"
+    assert told.value.retryable
+    assert engine.load(contract).rows == 3_000
+
+
 @pytest.mark.parametrize("way", ["straight", "rate", "near"])
 def test_a_connection_that_is_always_cut(
     server: EmbeddedServer,
