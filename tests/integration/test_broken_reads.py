@@ -177,6 +177,7 @@ except MirrorlakeError as error:
 """
 
 
+@pytest.mark.full
 def test_a_data_file_that_finds_no_room(
     server: EmbeddedServer, database: str, place: Place, sql: Sql, tmp_path: Path
 ) -> None:

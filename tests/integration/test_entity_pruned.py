@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pyiceberg.table import Table
 
 from mirrorlake.lake.catalog import Identifier
@@ -41,6 +42,7 @@ def files_of(engine: Engine, where: str = "id >= 0") -> list[Path]:
     return [path for task in tasks if (path := local_path(task.file.file_path)) is not None]
 
 
+@pytest.mark.full
 def test_files_without_a_row_of_the_entities_stay_closed(sql: Sql, engine_for: EngineFor) -> None:
     sql(CREATE)
     engine = engine_for({"t": CONTRACT})

@@ -249,6 +249,7 @@ def test_main_that_another_load_moved_is_a_conflict(
     assert set(list_branches(engine.lake, raw(engine, "copies"))) == {"main"}
 
 
+@pytest.mark.full
 def test_a_load_of_several_chunks_names_the_one_that_differs(
     engine: Engine, sql: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

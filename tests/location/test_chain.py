@@ -137,6 +137,7 @@ def chain(table: str) -> set[str]:
     return {f"{layer}/s/{table}" for layer in ("raw", "deduped", "clean")}
 
 
+@pytest.mark.full
 def test_a_failed_table_does_not_stop_the_others_of_its_run(runs: list[dict[str, Any]]) -> None:
     first = runs[0]
     assert not first["success"]

@@ -351,6 +351,7 @@ def test_a_table_that_another_process_holds_is_left_to_it(
 
 
 @pytest.mark.usefixtures("folded")
+@pytest.mark.full
 def test_a_load_whose_run_died_after_its_commit_is_found_in_raw(
     unfolded: Ticks, location: Location, sql: Callable[[str], None]
 ) -> None:
