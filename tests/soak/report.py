@@ -227,6 +227,7 @@ def _full(result: Mapping[str, Any]) -> list[str]:
             [tuple(str(result[name]) for name in ("passed", "failed", "skipped", "minutes"))],
         ),
         "",
+        *(line for note in result.get("notes", ()) for line in (note, "")),
         _origin(result),
     ]
 
