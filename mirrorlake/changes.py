@@ -70,9 +70,8 @@ def read_changes(
         known: loads right before these, without a gap, which the layer holds: a key whose latest
             row among them is the same in every column has not changed, and is left out.
     """
-    rows = _latest_of(spark, plan, loads, folding.lake)
-    if known:
-        rows = _without_known(rows, _latest_of(spark, plan, known, folding.lake), plan)
+    rows = _observed(spark, plan, [*loads, *known], folding.lake)
+    rows = _unknown(rows, known, plan) if known else _current(rows, plan, several=len(loads) > 1)
     if plan.entity is not None:
         few = sum(load.receipt.rows if load.receipt else FEW for load in loads) < FEW
         rows = _with_first_created(spark, plan, rows, folding, few=few)
@@ -81,33 +80,46 @@ def read_changes(
     return _projected(spark, rows, plan, layer, folding.hash_key)
 
 
-def _latest_of(
-    spark: SparkSession, plan: TablePlan, loads: Sequence[Load], lake: Lake
+def _current(
+    rows: DataFrame, plan: TablePlan, *, several: bool = True, apart: Sequence[str] = ()
 ) -> DataFrame:
-    return _current(_observed(spark, plan, loads, lake), plan, several=len(loads) > 1)
+    """What these versions leave of each key, as the contract has deleted rows.
 
-
-def _current(rows: DataFrame, plan: TablePlan, *, several: bool = True) -> DataFrame:
-    """What these versions leave of each key, as the contract has deleted rows; ``several``: a key
-    may have more than one."""
+    Args:
+        several: whether a key may have more than one.
+        apart: columns by which a key's versions are taken for those of several keys.
+    """
     if plan.contract.deletes == "ignore":
         rows = rows.where(f"NOT {GONE}")
     if flags(plan):
-        return _flagged(rows, plan)
-    return _latest(rows, plan) if several and plan.key else rows
+        return _flagged(rows, plan, apart)
+    return _latest(rows, plan, apart) if several and plan.key else rows
 
 
-def _without_known(rows: DataFrame, known: DataFrame, plan: TablePlan) -> DataFrame:
-    """The rows that differ from the known row of their key, or have none."""
+def _unknown(rows: DataFrame, known: Sequence[Load], plan: TablePlan) -> DataFrame:
+    """What the loads that are not ``known`` leave of each key, where it differs from what the known
+    ones leave of it, or they have none. All are read at once, and shuffled once."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as f
+
     columns = [(e.name, e.iceberg) for e in plan.columns] + [(GONE, "boolean")]
     if has_original(plan.columns):
         columns.append((ORIGINAL, "list"))
     if flags(plan):
         columns.append((DELETED_AT, "timestamptz"))
-    same = " AND ".join(same_value(name, kind) for name, kind in columns)
-    from pyspark.sql import functions as f
+    names = ", ".join(as_sql_identifier(name) for name, _ in columns)
+    seqs = ", ".join(str(load.seq) for load in known)
+    left = _current(rows.withColumn(_KNOWN, f.expr(f"{SEQ} IN ({seqs})")), plan, apart=(_KNOWN,))
+    before = f.lead(f.expr(f"struct({names})")).over(
+        Window.partitionBy(*_key_parts(plan)).orderBy(_KNOWN)
+    )
+    same = " AND ".join(same_value(name, kind, s=_BEFORE) for name, kind in columns)
+    beside = left.withColumn(_BEFORE, before).alias("t")
+    changed = beside.where(f"NOT {_KNOWN} AND ({_BEFORE} IS NULL OR NOT ({same}))")
+    return changed.drop(_KNOWN, _BEFORE)
 
-    return rows.alias("t").join(known.alias("s"), f.expr(same), "left_anti")
+
+_KNOWN, _BEFORE = "_mirror_known", "_mirror_before"
 
 
 def _observed(spark: SparkSession, plan: TablePlan, loads: Sequence[Load], lake: Lake) -> DataFrame:
@@ -157,11 +169,11 @@ def original_or_none(there: set[str]) -> str:
     return ORIGINAL if ORIGINAL in there else none
 
 
-def _latest(rows: DataFrame, plan: TablePlan) -> DataFrame:
+def _latest(rows: DataFrame, plan: TablePlan, apart: Sequence[str]) -> DataFrame:
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
-    return _first(rows, Window.partitionBy(*_key_parts(plan)).orderBy(f.desc(SEQ)))
+    return _first(rows, Window.partitionBy(*_key_parts(plan), *apart).orderBy(f.desc(SEQ)))
 
 
 def _key_parts(plan: TablePlan) -> list[Column]:
@@ -180,13 +192,13 @@ def _first(rows: DataFrame, order: WindowSpec) -> DataFrame:
     return ranked.where("_mirror_rank = 1").drop("_mirror_rank")
 
 
-def _flagged(rows: DataFrame, plan: TablePlan) -> DataFrame:
+def _flagged(rows: DataFrame, plan: TablePlan, apart: Sequence[str]) -> DataFrame:
     """One row a key: its latest row, flagged with the first tombstone after it; of a key that has
     none among these, its latest tombstone, which flags the row that the layer holds."""
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
-    by_key = Window.partitionBy(*_key_parts(plan))
+    by_key = Window.partitionBy(*_key_parts(plan), *apart)
     alive = f.max(f.expr(f"CASE WHEN NOT {GONE} THEN {SEQ} END")).over(by_key)
     later = f"CASE WHEN {GONE} AND {SEQ} > coalesce(_mirror_alive, 0) THEN {DELETED_AT} END"
     rows = rows.withColumn("_mirror_alive", alive)

@@ -39,7 +39,7 @@ from mirrorlake.layers import (
 )
 from mirrorlake.ledger import Ledger, Load
 from mirrorlake.plan import TablePlan
-from mirrorlake.pruning import Bounds, bounds_of, bounds_sql, may_prune
+from mirrorlake.pruning import Bounds, bounds_of, bounds_sql, edges_of, may_prune
 from mirrorlake.schema import FIRST_CREATED
 from mirrorlake.spark import spark_errors
 from mirrorlake.views import make_clean_view, make_raw_view, renew_clean_table
@@ -55,6 +55,9 @@ LISTED = 200_000
 KNOWN_LOADS, KNOWN_ROWS = 8, 20_000
 """How far back loads are asked what the layer holds: so many at most, and so many rows, or four
 times those that are folded."""
+ROWS_A_TASK = 50_000
+"""So many changed rows are written by one task: each makes a file of rows, and one of deletes per
+file that it meets."""
 
 
 @dataclass(frozen=True)
@@ -203,7 +206,8 @@ def plan_fold(plan: TablePlan, folded: set[int], empty: bool, ledger: Ledger) ->
 
 
 def _known(new: tuple[Load, ...], before: list[Load]) -> tuple[Load, ...]:
-    """The newest loads that the layer holds, without a gap, as far back as it is cheap to read.
+    """The newest loads that the layer holds, without a gap, back to a small window, if that is
+    cheap to read: each begins no later than the next one, and so read what that one reads again.
 
     Only beside small windows: a reload takes older loads' rows out of raw, and what is left of a
     key there need not be what the layer holds.
@@ -217,6 +221,8 @@ def _known(new: tuple[Load, ...], before: list[Load]) -> tuple[Load, ...]:
         if rows < 0 or len(known) == KNOWN_LOADS:
             break
         known.append(load)
+        if load.window.kind == "live":
+            break
     return tuple(reversed(known))
 
 
@@ -289,11 +295,17 @@ def _merge(
     if listed:
         changes = changes.persist()
     try:
-        bounds = bounds_of(changes, plan.key, listed=listed) if bounded else None
+        bounds = None
+        if bounded:
+            table = folding.lake.load(layer.identifier)
+            edges = edges_of(table, plan.key[0]) if table is not None else ()
+            bounds = bounds_of(changes, plan.key, listed=listed, edges=edges)
         if bounds is None or not bounds.empty or len(todo.loads) > 1:
             _check_lease(folding)
             statement = _merge_statement(plan, layer, bounds, key, todo)
-            _run_merge(spark, changes, statement, max(todo.held))
+            tasks = 1 + todo.rows // ROWS_A_TASK
+            rows = changes.coalesce(tasks) if listed else changes
+            _run_merge(spark, rows, statement, max(todo.held))
     finally:
         if listed:
             changes.unpersist()

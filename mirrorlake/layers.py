@@ -248,11 +248,11 @@ def _same_key_part(plan: TablePlan, layer: Layer, name: str) -> str:
     return f"{same} AND {original_of(name, 't')} <=> {original_of(name, 's')}"
 
 
-def same_value(name: str, kind: str) -> str:
+def same_value(name: str, kind: str, s: str = "s") -> str:
     """SQL of whether ``t`` and ``s`` hold the same in a column, NULLs being the same."""
     column = as_sql_identifier(name)
     if kind in ("float", "double"):
         # SQL calls -0.0 and 0.0 equal; their texts tell them apart, and no two other doubles share
         # one.
-        return f"CAST(t.{column} AS STRING) <=> CAST(s.{column} AS STRING)"
-    return f"t.{column} <=> s.{column}"
+        return f"CAST(t.{column} AS STRING) <=> CAST({s}.{column} AS STRING)"
+    return f"t.{column} <=> {s}.{column}"

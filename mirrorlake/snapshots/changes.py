@@ -25,8 +25,15 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 ADDED, CHANGED, REMOVED = "added", "changed", "removed"
-KIND, WAS, SINCE, COPIES = "_kind", "_was", "_since", "_copies"
+KIND, WAS, SINCE, COPIES = "_mirror_kind", "_mirror_was", "_mirror_since", "_mirror_copies"
 """What becomes of a key; since which snapshot it was missing, and is; how often it came."""
+ROW = "_mirror_row"
+"""The columns of a snapshot's row but the key's, as one."""
+_NEW, _OLD, _C = "_mirror_new", "_mirror_old", "_mirror_c"
+_DIFFERS, _TAKEN = "_mirror_differs", "_mirror_taken"
+_HASH = "_mirror_hash"
+"""The key's hash, by which rows are sorted first: its 64 bits decide nearly every comparison, where
+a key's leading columns (a day, a shop) are those of many rows, and each would be looked at."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +57,8 @@ class Asked:
 
 
 def unique_rows(rows: DataFrame, table: SnapshotTable) -> DataFrame:
-    """One row per key: the key, the other columns as ``_row``, and `COPIES`, 2 where there were
-    several.
+    """One row per key: the key and its hash, the other columns as `ROW`, and `COPIES`, 2 where
+    there were several.
 
     Of several it is the greatest by day, then column by column: any two readings of the snapshot
     choose the same one. Where they are refused, all of them are there: the second one as 2, by
@@ -61,14 +68,15 @@ def unique_rows(rows: DataFrame, table: SnapshotTable) -> DataFrame:
     from pyspark.sql import functions as f
 
     packed = _packed(table)
-    keys = [f.expr(name) for name in table.key_sql]
+    keys = [_HASH, *(f.expr(name) for name in table.key_sql)]
+    rows = rows.withColumn(_HASH, f.expr(_hash_sql(table)))
     if table.duplicates == "resolved":
-        chosen = f.max_by(f.expr(packed), f.expr(table.order_sql())).alias("_row")
+        chosen = f.max_by(f.expr(packed), f.expr(table.order_sql())).alias(ROW)
         return rows.groupBy(*keys).agg(chosen, f.expr("least(count(*), 2L)").alias(COPIES))
     # In the order that the join needs anyway; to group by the key would sort the rows twice.
     number = f.row_number().over(Window.partitionBy(*keys).orderBy(*keys))
     numbered = rows.withColumn(COPIES, number.cast("long"))
-    return numbered.selectExpr(*table.key_sql, f"{packed} AS _row", COPIES)
+    return numbered.selectExpr(_HASH, *table.key_sql, f"{packed} AS {ROW}", COPIES)
 
 
 def compare_rows(
@@ -122,39 +130,49 @@ def _judged(
     table: SnapshotTable,
     asked: Asked,
 ) -> DataFrame:
-    """Both sides of every key (``_new``, ``_old``), and what becomes of it: `KIND`, `SNAPSHOT`,
-    `SINCE`, and ``_taken``, whether the new row is the one that stays."""
-    differs = table.differs_sql("_new", "_old")
+    """Both sides of every key (`_NEW`, `_OLD`), and what becomes of it: `KIND`, `SNAPSHOT`,
+    `SINCE`, and `_TAKEN`, whether the new row is the one that stays."""
+    differs = table.differs_sql(_NEW, _OLD)
+    one_side = f"{_NEW} IS NULL OR {_OLD} IS NULL"
     kind, snapshot, since, taken = _judge(table, asked)
     return (
         _joined(source, target, missing, table)
         .selectExpr(
             "*",
-            f"CASE WHEN _new IS NULL OR _old IS NULL THEN NULL ELSE ({differs}) END AS _differs",
+            f"CASE WHEN {one_side} THEN NULL ELSE ({differs}) END AS {_DIFFERS}",
         )
         .selectExpr("*", f"{kind} AS {KIND}", f"{snapshot} AS {SNAPSHOT}")
-        .selectExpr("*", f"{since} AS {SINCE}", f"{taken} AS _taken")
+        .selectExpr("*", f"{since} AS {SINCE}", f"{taken} AS {_TAKEN}")
     )
 
 
 def _columns(table: SnapshotTable) -> list[str]:
     """The table's columns, of the row that stays."""
-    others = (f"IF(_taken, _new.{name}, _old.{name}) AS {name}" for name in table.others)
+    others = (f"IF({_TAKEN}, {_NEW}.{name}, {_OLD}.{name}) AS {name}" for name in table.others)
     return [*table.key_sql, *others]
 
 
 def _joined(
     source: DataFrame, target: DataFrame, missing: DataFrame | None, table: SnapshotTable
 ) -> DataFrame:
-    """Per key: ``_new``, ``_old`` (its other columns; NULL where there is none), ``_c``, `WAS`,
+    """Per key: `_NEW`, `_OLD` (its other columns; NULL where there is none), `_C`, `WAS`,
     `COPIES`."""
     keys = list(table.key)
-    new = source.selectExpr(*table.key_sql, "_row AS _new", COPIES)
-    old = target.selectExpr(*table.key_sql, f"{_packed(table)} AS _old", f"{SNAPSHOT} AS _c")
-    joined = new.join(old, keys, "full_outer")
+    new = source.selectExpr(_HASH, *table.key_sql, f"{ROW} AS {_NEW}", COPIES)
+    old = target.selectExpr(
+        f"{_hash_sql(table)} AS {_HASH}",
+        *table.key_sql,
+        f"{_packed(table)} AS {_OLD}",
+        f"{SNAPSHOT} AS {_C}",
+    )
+    joined = new.join(old, [_HASH, *keys], "full_outer").drop(_HASH)
     if missing is None:
         return joined.selectExpr("*", f"CAST(NULL AS BIGINT) AS {WAS}")
     return joined.join(missing.select(*table.key_sql, WAS), keys, "left")
+
+
+def _hash_sql(table: SnapshotTable) -> str:
+    return f"xxhash64({', '.join(table.key_sql)})"
 
 
 def _packed(table: SnapshotTable) -> str:
@@ -173,12 +191,12 @@ def _judge(table: SnapshotTable, asked: Asked) -> tuple[str, str, str, str]:
 def _judge_newest(table: SnapshotTable, number: int) -> tuple[str, str, str, str]:
     gone = "same" if table.missing == "kept" else REMOVED
     kind = (
-        f"CASE WHEN _old IS NULL THEN '{ADDED}' WHEN _new IS NULL THEN '{gone}' "
-        f"WHEN _differs OR {WAS} IS NOT NULL THEN '{CHANGED}' ELSE 'same' END"
+        f"CASE WHEN {_OLD} IS NULL THEN '{ADDED}' WHEN {_NEW} IS NULL THEN '{gone}' "
+        f"WHEN {_DIFFERS} OR {WAS} IS NOT NULL THEN '{CHANGED}' ELSE 'same' END"
     )
-    snapshot = f"IF({kind} IN ('{ADDED}', '{CHANGED}'), {number}L, _c)"
+    snapshot = f"IF({kind} IN ('{ADDED}', '{CHANGED}'), {number}L, {_C})"
     lacking = f"coalesce({WAS}, {number}L)" if table.missing == "kept" else "CAST(NULL AS BIGINT)"
-    since = f"IF(_new IS NULL, {lacking}, CAST(NULL AS BIGINT))"
+    since = f"IF({_NEW} IS NULL, {lacking}, CAST(NULL AS BIGINT))"
     return kind, snapshot, since, f"{KIND} IN ('{ADDED}', '{CHANGED}')"
 
 
@@ -187,26 +205,26 @@ def _judge_late(table: SnapshotTable, asked: Asked) -> tuple[str, str, str, str]
     # A row of a day that has left the window since is not taken; it takes the key's row along.
     inside = "TRUE"
     if asked.floor is not None and table.day is not None:
-        day = table.day_sql("" if table.in_days else "_new.")
+        day = table.day_sql("" if table.in_days else f"{_NEW}.")
         inside = f"coalesce({day} >= DATE'{asked.floor}', TRUE)"
-    same = "(_new IS NOT NULL AND NOT _differs)"
+    same = f"({_NEW} IS NOT NULL AND NOT {_DIFFERS})"
     # Not seen since before k, and seen again in k with another row, or after k's predecessor too.
-    behind = f"(_old IS NOT NULL AND {WAS} IS NOT NULL AND {WAS} <= {n})"
-    anew = f"({behind} AND _new IS NOT NULL AND NOT ({WAS} = {n} AND NOT _differs))"
-    later = f"(_old IS NOT NULL AND NOT {behind} AND _c < {k}L AND NOT {same})"
-    earlier = f"(_old IS NOT NULL AND NOT {behind} AND _c > {k}L AND {same} AND _c = {n})"
-    add = f"(_old IS NULL AND {inside})" if table.missing == "kept" else "FALSE"
+    behind = f"({_OLD} IS NOT NULL AND {WAS} IS NOT NULL AND {WAS} <= {n})"
+    anew = f"({behind} AND {_NEW} IS NOT NULL AND NOT ({WAS} = {n} AND NOT {_DIFFERS}))"
+    later = f"({_OLD} IS NOT NULL AND NOT {behind} AND {_C} < {k}L AND NOT {same})"
+    earlier = f"({_OLD} IS NOT NULL AND NOT {behind} AND {_C} > {k}L AND {same} AND {_C} = {n})"
+    add = f"({_OLD} IS NULL AND {inside})" if table.missing == "kept" else "FALSE"
     kind = (
         f"CASE WHEN {add} THEN '{ADDED}' WHEN {anew} THEN IF({inside}, '{CHANGED}', '{REMOVED}') "
         f"WHEN {later} OR {earlier} THEN '{CHANGED}' ELSE 'same' END"
     )
     snapshot = (
-        f"CASE WHEN _old IS NULL OR {anew} THEN {k}L WHEN {later} THEN {n} "
-        f"WHEN {earlier} THEN {k}L ELSE _c END"
+        f"CASE WHEN {_OLD} IS NULL OR {anew} THEN {k}L WHEN {later} THEN {n} "
+        f"WHEN {earlier} THEN {k}L ELSE {_C} END"
     )
-    lacks = f"({behind} AND _new IS NULL AND {WAS} = {n})"
+    lacks = f"({behind} AND {_NEW} IS NULL AND {WAS} = {n})"
     since = (
         f"CASE WHEN {add} OR ({anew} AND {inside}) THEN {n} "
         f"WHEN {anew} THEN CAST(NULL AS BIGINT) WHEN {lacks} THEN {k}L ELSE {WAS} END"
     )
-    return kind, snapshot, since, f"(_old IS NULL OR {anew})"
+    return kind, snapshot, since, f"({_OLD} IS NULL OR {anew})"

@@ -26,6 +26,7 @@ from mirrorlake.snapshots.cells import (
 )
 from mirrorlake.snapshots.changes import (
     COPIES,
+    ROW,
     Asked,
     compare_rows,
     folded_rows,
@@ -40,7 +41,7 @@ from mirrorlake.snapshots.checks import (
 )
 from mirrorlake.snapshots.late import without_gone
 from mirrorlake.snapshots.results import Counts, Folded, count_changes
-from mirrorlake.snapshots.shape import SnapshotTable, Strategy, days_sql
+from mirrorlake.snapshots.shape import MISSED_DAY, SnapshotTable, Strategy, days_sql
 from mirrorlake.snapshots.stage import (
     BRANCH,
     Stage,
@@ -232,7 +233,7 @@ class Folding:
             unique = unique_rows(frame, table).persist()
             several = unique.where(f"{COPIES} > 1").count()
             frame = unique.selectExpr(
-                *table.key_sql, *(f"_row.{name} AS {name}" for name in table.others)
+                *table.key_sql, *(f"{ROW}.{name} AS {name}" for name in table.others)
             )
         append_rows(stage, frame, self.number)
         null = " OR ".join(f"{name} IS NULL" for name in table.key_sql)
@@ -307,10 +308,10 @@ class Folding:
         if not table.in_days:
             if missing is not None:
                 # A key that is back may lie in a day that did not change: its rows are compared.
-                there = missing.where(cells).select("missed_day").distinct().collect()
-                days = tuple({*days, *(row.missed_day for row in there)})
+                there = missing.where(cells).select(MISSED_DAY).distinct().collect()
+                days = tuple({*days, *(row[MISSED_DAY] for row in there)})
             # A key twice is seen wherever its rows lie; a key that moved changes both its days.
-            source = source.where(f"{COPIES} > 1 OR {days_sql(table, days, '_row.')}")
+            source = source.where(f"{COPIES} > 1 OR {days_sql(table, days, f'{ROW}.')}")
         return source, target.where(days_sql(table, days)), days
 
     def _days(self, difference: Difference, floor: date | None) -> tuple[date | None, ...] | None:

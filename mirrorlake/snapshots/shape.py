@@ -24,6 +24,8 @@ Duplicates: TypeAlias = Literal["refused", "resolved"]
 
 SNAPSHOT = "_mirror_snapshot"
 """The snapshot in which a row changed last."""
+MISSED_DAY, MISSED_FIRST = BESIDE = "missed_day", "missed_first"
+"""Beside a missing key: its row's day, and the first snapshot that lacked it."""
 NO_KEY, NO_DAY = -2, -1
 """Cells of rows without a key, and of days that are NULL."""
 _DAY_BASE = 10_000_000
@@ -70,6 +72,11 @@ class SnapshotTable:
         if not self.key:
             raise self._refused("a snapshot can't be folded without a key", "Name its key columns")
         for name in self.key:
+            if name.casefold() in BESIDE:
+                raise self._refused(
+                    f"its key names {name!r}, which the list of missing keys has a column of",
+                    "Call it otherwise in the snapshots",
+                )
             if name not in types:
                 raise self._refused(f"its key names {name!r}, which is no column", "Name a column")
             if types[name] in _FLOATS or name in self.uncompared:

@@ -20,9 +20,16 @@ from mirrorlake.lake.commit import head_of, snapshot_property
 from mirrorlake.snapshots.cells import Difference
 from mirrorlake.snapshots.changes import ADDED, CHANGED, KIND, REMOVED, SINCE, WAS
 from mirrorlake.snapshots.results import Counts
-from mirrorlake.snapshots.shape import SNAPSHOT, SnapshotTable, before_sql, days_sql
+from mirrorlake.snapshots.shape import (
+    MISSED_DAY,
+    MISSED_FIRST,
+    SNAPSHOT,
+    SnapshotTable,
+    before_sql,
+    days_sql,
+)
 from mirrorlake.snapshots.state import State
-from mirrorlake.snapshots.tables import MISSED_FIRST, align, ensure_cells, ensure_missing
+from mirrorlake.snapshots.tables import align, ensure_cells, ensure_missing
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -119,7 +126,7 @@ def read_missing(
         return None
     keys = ", ".join(table.key_sql)
     return spark.sql(
-        f"SELECT {keys}, missed_day, {MISSED_FIRST} AS {WAS} "  # noqa: S608
+        f"SELECT {keys}, {MISSED_DAY}, {MISSED_FIRST} AS {WAS} "  # noqa: S608
         f"FROM {table.missing_rows.sql} VERSION AS OF {version}"
     )
 
@@ -141,19 +148,19 @@ def write_missing(stage: Stage, state: State, changes: DataFrame, *, only_new: b
     if not align(lake, table.missing_rows, state.missing):
         spark.sql(f"DELETE FROM {table.missing_rows.sql} WHERE TRUE")  # noqa: S608
     moved = changes.where(f"NOT ({WAS} <=> {SINCE})").selectExpr(
-        *table.key_sql, f"{table.day_sql()} AS missed_day", f"{SINCE} AS {MISSED_FIRST}"
+        *table.key_sql, f"{table.day_sql()} AS {MISSED_DAY}", f"{SINCE} AS {MISSED_FIRST}"
     )
     if only_new:
         moved.coalesce(1).writeTo(table.missing_rows.sql).append()
         return head_of(lake, table.missing_rows)
     on = " AND ".join(f"t.{name} = s.{name}" for name in table.key_sql)
-    columns = [*table.key_sql, "missed_day", MISSED_FIRST]
+    columns = [*table.key_sql, MISSED_DAY, MISSED_FIRST]
     with _view(moved) as name:
         spark.sql(
             f"MERGE INTO {table.missing_rows.sql} t USING {name} s ON {on} "  # noqa: S608
             f"WHEN MATCHED AND s.{MISSED_FIRST} IS NULL THEN DELETE "
             f"WHEN MATCHED THEN UPDATE SET t.{MISSED_FIRST} = s.{MISSED_FIRST}, "
-            "t.missed_day = s.missed_day "
+            f"t.{MISSED_DAY} = s.{MISSED_DAY} "
             f"WHEN NOT MATCHED AND s.{MISSED_FIRST} IS NOT NULL THEN INSERT "
             f"({', '.join(columns)}) VALUES ({', '.join(f's.{c}' for c in columns)})"
         )

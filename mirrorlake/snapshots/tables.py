@@ -25,9 +25,8 @@ from mirrorlake.errors import SchemaError
 from mirrorlake.lake.branches import history
 from mirrorlake.lake.catalog import Identifier, Lake
 from mirrorlake.lake.tables import ORIGINAL, create_table, current_schema, iceberg_type
-from mirrorlake.snapshots.shape import SNAPSHOT, SnapshotTable
+from mirrorlake.snapshots.shape import MISSED_DAY, MISSED_FIRST, SNAPSHOT, SnapshotTable
 
-MISSED_FIRST = "missed_first"
 _WIDER = "Types are widened from int to long, float to double and to more digits, no other way"
 TARGET_BYTES = 128 * 2**20
 _MERGE_ON_READ = {f"write.{verb}.mode": "merge-on-read" for verb in ("merge", "update", "delete")}
@@ -117,7 +116,7 @@ def ensure_missing(lake: Lake, table: SnapshotTable) -> Table:
     """The side table of missing keys: the key, the row's day, and the first snapshot without it."""
     types = dict(table.columns)
     columns = [(name, types[name]) for name in table.key]
-    fields = (*columns, ("missed_day", "date"), (MISSED_FIRST, "long"))
+    fields = (*columns, (MISSED_DAY, "date"), (MISSED_FIRST, "long"))
     made = _ensure_side(lake, table.missing_rows, current_schema(fields, with_original=False))
     widened = {
         name: iceberg_type(kind)

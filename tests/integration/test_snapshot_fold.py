@@ -13,11 +13,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mirrorlake.errors import LakeError, MirrorlakeError, SchemaError
+from mirrorlake.errors import ConfigError, LakeError, MirrorlakeError, SchemaError
 from mirrorlake.lake.branches import list_branches
 from mirrorlake.lake.catalog import Identifier
 from mirrorlake.ledger import Ledger
 from mirrorlake.snapshots import Folded, SnapshotTable, fold_snapshot
+from mirrorlake.snapshots.changes import WAS
 from mirrorlake.snapshots.stage import read_missing
 from mirrorlake.snapshots.state import read_state
 from tests.integration.conftest import Place
@@ -58,7 +59,7 @@ class Mirror:
         assert lake_table is not None
         missing = read_missing(spark, table, read_state(lake_table).missing)
         listed = [] if missing is None else missing.collect()
-        missed = {tuple(r[k] for k in table.key): r["_was"] for r in listed}
+        missed = {tuple(r[k] for k in table.key): r[WAS] for r in listed}
         found: dict[Row, tuple[Row, int, int | None]] = {}
         names = [name for name, _ in table.columns]
         for row in spark.table(table.identifier.sql).collect():
@@ -117,6 +118,34 @@ def _commit_of(mirror: Mirror, operation: str) -> dict[str, str]:
     assert table is not None
     found = [s.summary for s in table.snapshots() if s.summary]
     return next(s.additional_properties for s in reversed(found) if s.operation.value == operation)
+
+
+@pytest.mark.parametrize("strategy", ["diff", "merge", "rewrite"])
+def test_no_name_of_a_column_is_taken_for_one_of_ours(place: Place, strategy: str) -> None:
+    """A snapshot may have columns that are called as those that the fold itself works with."""
+    names = ("_row", "_copies", "_kind", "_was", "_since", "_new", "_old", "_c", "_differs",
+             "_taken", "_hash", "_h1", "cell", "n", "a", "t", "s", "snapshot")  # fmt: skip
+    key, values = names[::2], names[1::2]
+    columns = (("day", "date"), *((name, "long") for name in names))
+    mirror = Mirror(place, key=("day", *key), strategy=strategy)
+    mirror.table = replace(mirror.table, columns=columns)
+    types = "day date, " + ", ".join(f"`{name}` bigint" for name in names)
+
+    def row(number: int, value: int) -> Row:
+        given = {"day": D(2026, 1, 5), **dict.fromkeys(key, number), **dict.fromkeys(values, value)}
+        return tuple(given[name] for name, _ in columns)
+
+    mirror.fold(NUMBERS[0], [row(1, 7), row(2, 7), row(3, 7)], types=types)
+    mirror.check()
+    mirror.fold(NUMBERS[2], [row(1, 8), row(2, 7), row(4, 9)], types=types)
+    mirror.check()
+    mirror.fold(NUMBERS[1], [row(1, 8), row(3, 6)], types=types)
+    mirror.check()
+
+
+def test_a_key_called_like_the_list_of_missing_keys_is_refused(place: Place) -> None:
+    with pytest.raises(ConfigError, match="'Missed_Day', which the list of missing keys"):
+        SnapshotTable("t", Identifier("n", "t"), (("Missed_Day", "date"),), ("Missed_Day",))
 
 
 def test_what_is_refused_leaves_the_table_as_it_was(place: Place) -> None:

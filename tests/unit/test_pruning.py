@@ -76,7 +76,7 @@ def test_no_change_matches_nothing() -> None:
 def test_the_whole_key_is_told_by_its_hash() -> None:
     bounds = Bounds((KeyRange(1, 3), KeyRange(9, 9)), missing=False, hashes=(-(2**63), 7))
     assert bounds_sql(bounds, [("a`b", "int"), ("n", "string")]) == (
-        f"{among_sql('xxhash64(t.`a``b`, t.`n`)', (-(2**63), 7))} AND "
+        f"{among_sql('xxhash64(t.`a``b`, t.`n`)', (-(2**63), 7), (0, 20, 40))} AND "
         "(t.`a``b` BETWEEN CAST('1' AS int) AND CAST('3' AS int) OR t.`a``b` = CAST('9' AS int))"
     )
 
@@ -84,20 +84,26 @@ def test_the_whole_key_is_told_by_its_hash() -> None:
 LONGS = st.integers(-(2**63), 2**63 - 1)
 
 
+@pytest.mark.parametrize("parts", [(0,), (0, 20, 40)])
 @given(numbers=st.lists(LONGS, min_size=1, max_size=300), others=st.lists(LONGS))
-def test_a_number_is_told_by_a_bit(numbers: list[int], others: list[int]) -> None:
+def test_a_number_is_told_by_bits(
+    parts: tuple[int, ...], numbers: list[int], others: list[int]
+) -> None:
     """The condition, evaluated here as Spark would: every number is in, and of others those alone
-    that share their last bits with one."""
-    sql = among_sql("n", numbers)
+    that share a bit with one for each of their parts."""
+    sql = among_sql("n", numbers, parts)
     words = [int(word) for word in sql.split("'")[1].split(",")]
     bits = 64 * len(words)
-    assert f"(n & {bits - 1}L)" in sql
+    assert [f"(shiftrightunsigned(n, {p}) & {bits - 1}L)" in sql for p in parts] == [True] * len(
+        parts
+    )
     assert len(numbers) * 16 < bits <= max(64, len(numbers) * 64)
-    there = {one % bits for one in numbers}
+    there = {(one % 2**64 >> part) % bits for one in numbers for part in parts}
     for one in [*numbers, *others]:
-        at = one & (bits - 1)
-        inside = (words[at >> 6] >> (at & 63)) & 1 == 1
-        assert inside == (at in there)
+        places = [(one % 2**64 >> part) & (bits - 1) for part in parts]
+        inside = all((words[at >> 6] >> (at & 63)) & 1 == 1 for at in places)
+        assert inside == (there.issuperset(places))
+        assert inside or one not in numbers
 
 
 @pytest.mark.parametrize("kinds", [["double"], ["long", "float"], []])
