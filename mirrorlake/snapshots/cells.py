@@ -96,7 +96,7 @@ def compare_cells(
     totals, there = _totals(cells)
     listed: tuple[int, ...] | None = None
     if known:
-        listed = tuple(row.cell for row in keys.select("cell").limit(LISTED + 1).collect())
+        listed = tuple(keys.select("cell").limit(LISTED + 1).toArrow()["cell"].to_pylist())
     if listed is None or len(listed) > LISTED:
         differing, listed = keys.count(), None
         days = _days(deltas, table, state.slots)

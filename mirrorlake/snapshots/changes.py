@@ -31,9 +31,6 @@ ROW = "_mirror_row"
 """The columns of a snapshot's row but the key's, as one."""
 _NEW, _OLD, _C = "_mirror_new", "_mirror_old", "_mirror_c"
 _DIFFERS, _TAKEN = "_mirror_differs", "_mirror_taken"
-_HASH = "_mirror_hash"
-"""The key's hash, by which rows are sorted first: its 64 bits decide nearly every comparison, where
-a key's leading columns (a day, a shop) are those of many rows, and each would be looked at."""
 
 
 @dataclass(frozen=True)
@@ -57,8 +54,8 @@ class Asked:
 
 
 def unique_rows(rows: DataFrame, table: SnapshotTable) -> DataFrame:
-    """One row per key: the key and its hash, the other columns as `ROW`, and `COPIES`, 2 where
-    there were several.
+    """One row per key: the key, the other columns as `ROW`, and `COPIES`, 2 where there were
+    several.
 
     Of several it is the greatest by day, then column by column: any two readings of the snapshot
     choose the same one. Where they are refused, all of them are there: the second one as 2, by
@@ -68,15 +65,30 @@ def unique_rows(rows: DataFrame, table: SnapshotTable) -> DataFrame:
     from pyspark.sql import functions as f
 
     packed = _packed(table)
-    keys = [_HASH, *(f.expr(name) for name in table.key_sql)]
-    rows = rows.withColumn(_HASH, f.expr(_hash_sql(table)))
+    keys = [f.expr(name) for name in table.key_sql]
     if table.duplicates == "resolved":
         chosen = f.max_by(f.expr(packed), f.expr(table.order_sql())).alias(ROW)
         return rows.groupBy(*keys).agg(chosen, f.expr("least(count(*), 2L)").alias(COPIES))
     # In the order that the join needs anyway; to group by the key would sort the rows twice.
     number = f.row_number().over(Window.partitionBy(*keys).orderBy(*keys))
     numbered = rows.withColumn(COPIES, number.cast("long"))
-    return numbered.selectExpr(_HASH, *table.key_sql, f"{packed} AS {ROW}", COPIES)
+    return numbered.selectExpr(*table.key_sql, f"{packed} AS {ROW}", COPIES)
+
+
+def plain_rows(rows: DataFrame, table: SnapshotTable) -> DataFrame:
+    """The rows as `unique_rows` gives them, where nobody has to know yet whether a key came twice:
+    to number them takes longer than the join."""
+    return rows.selectExpr(*table.key_sql, f"{_packed(table)} AS {ROW}", f"1L AS {COPIES}")
+
+
+def repeated_keys(rows: DataFrame, table: SnapshotTable) -> int:
+    """How many keys these rows have more than once. Mostly none: their hashes tell that sooner."""
+    from pyspark.sql import functions as f
+
+    hashes = rows.groupBy(f.expr(table.hash_sql())).count()
+    if hashes.where("count > 1").first() is None:
+        return 0
+    return rows.groupBy(*table.key_sql).count().where("count > 1").count()
 
 
 def compare_rows(
@@ -158,21 +170,12 @@ def _joined(
     """Per key: `_NEW`, `_OLD` (its other columns; NULL where there is none), `_C`, `WAS`,
     `COPIES`."""
     keys = list(table.key)
-    new = source.selectExpr(_HASH, *table.key_sql, f"{ROW} AS {_NEW}", COPIES)
-    old = target.selectExpr(
-        f"{_hash_sql(table)} AS {_HASH}",
-        *table.key_sql,
-        f"{_packed(table)} AS {_OLD}",
-        f"{SNAPSHOT} AS {_C}",
-    )
-    joined = new.join(old, [_HASH, *keys], "full_outer").drop(_HASH)
+    new = source.selectExpr(*table.key_sql, f"{ROW} AS {_NEW}", COPIES)
+    old = target.selectExpr(*table.key_sql, f"{_packed(table)} AS {_OLD}", f"{SNAPSHOT} AS {_C}")
+    joined = new.join(old, keys, "full_outer")
     if missing is None:
         return joined.selectExpr("*", f"CAST(NULL AS BIGINT) AS {WAS}")
     return joined.join(missing.select(*table.key_sql, WAS), keys, "left")
-
-
-def _hash_sql(table: SnapshotTable) -> str:
-    return f"xxhash64({', '.join(table.key_sql)})"
 
 
 def _packed(table: SnapshotTable) -> str:

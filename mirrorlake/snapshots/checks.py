@@ -111,7 +111,7 @@ def check_keys(table: SnapshotTable, number: int, without: int, several: int) ->
         )
 
 
-def check_staged(
+def count_wrong(
     stage: Stage,
     state: State,
     after: State,
@@ -119,16 +119,15 @@ def check_staged(
     days: tuple[date | None, ...] | None,
     *,
     several: bool,
-) -> None:
-    """See that the branch holds the snapshot: its rows that the snapshot has (all but those that
-    are missing) have the snapshot's own digests, wherever anything was to change.
+) -> int:
+    """In how many of the cells that were to change the branch does not hold the snapshot: its rows
+    that the snapshot has (all but those that are missing) have the snapshot's own digests.
 
     One key twice, a row lost, cut or doubled, or a file that was another one when it was read a
-    second time, would show here.
-
-    Raises:
-        LakeError: it does not; nothing was published.
+    second time, shows here.
     """
+    from pyspark.sql import functions as f
+
     table = stage.table
     rows = stage.read()
     if difference.known and days is not None:
@@ -141,7 +140,8 @@ def check_staged(
         keys = missing.select(*table.key_sql)
         if missing_count(stage.lake, table, after.missing) <= BROADCAST:
             keys = keys.hint("broadcast")
-        rows = rows.join(keys, list(table.key), "left_anti")
+        same = f.expr(table.same_key_sql("t.", "s."))
+        rows = rows.alias("t").join(keys.alias("s"), same, "left_anti")
     found = cells_of(rows, table, state.slots)
     wanted = difference.cells
     touched = difference.deltas.select("cell")
@@ -155,16 +155,18 @@ def check_staged(
     )
     if several:  # the snapshot's own digests count every copy of a key
         both = both.where("coalesce(x.n, 0L) >= coalesce(y.n, 0L)")
-    wrong = both.count()
-    if wrong:
-        raise LakeError(
-            f"table {table.name}: what was staged is not the snapshot: {wrong} of "
-            f"{touched.count()} changed cells differ",
-            table=table.name,
-            next_step="The published table is as it was: see that the snapshot's files did not "
-            "change, and fold it again",
-            retryable=True,
-        )
+    return both.count()
+
+
+def not_staged(table: SnapshotTable, wrong: int) -> LakeError:
+    return LakeError(
+        f"table {table.name}: what was staged is not the snapshot: {wrong} of the changed cells "
+        "differ",
+        table=table.name,
+        next_step="The published table is as it was: see that the snapshot's files did not "
+        "change, and fold it again",
+        retryable=True,
+    )
 
 
 def refused(table: SnapshotTable, words: str, step: str) -> MirrorlakeError:

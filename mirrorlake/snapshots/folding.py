@@ -30,13 +30,16 @@ from mirrorlake.snapshots.changes import (
     Asked,
     compare_rows,
     folded_rows,
+    plain_rows,
+    repeated_keys,
     unique_rows,
 )
 from mirrorlake.snapshots.checks import (
     check_days,
     check_keys,
     check_size,
-    check_staged,
+    count_wrong,
+    not_staged,
     refused,
 )
 from mirrorlake.snapshots.late import without_gone
@@ -190,7 +193,10 @@ class Folding:
             if not difference.empty:
                 days = self._days(difference, floor)
                 several = counts.several > 0 or self.table.duplicates == "resolved"
-                check_staged(stage, state, after, difference, days, several=several)
+                wrong = count_wrong(stage, state, after, difference, days, several=several)
+                if wrong:
+                    self._refuse_repeated(frame)
+                    raise not_staged(table, wrong)
                 cells, additions = write_cells(stage, state, difference)
                 after = replace(after, cells=cells, additions=additions, slots=state.slots)
             version = self._publish(stage, after, head)
@@ -264,13 +270,17 @@ class Folding:
         listed = difference.listed if difference is not None and strategy == "diff" else None
         days = self._days(difference, asked.floor) if difference is not None else None
         missing = read_missing(stage.spark, table, state.missing)
-        source, target, old_days = self._sides(stage, frame, state, missing, listed, days)
+        told = self._tells_repeated(strategy, difference)
+        unique = plain_rows if told else unique_rows
+        source, target, old_days = self._sides(stage, frame, state, missing, listed, days, unique)
         changes = compare_rows(source, target, missing, table, asked)
         if asked.next is not None:
             changes = without_gone(stage.spark, self.lake, table, state, self.number, changes)
         # Not a cache: Spark would make that anew from the rows as soon as they are written to.
         changes = changes.localCheckpoint()
         counts = count_changes(changes, table)
+        if told:
+            counts = replace(counts, several=repeated_keys(changes, table))
         check_keys(table, self.number, counts.without, counts.several)
         if counts.rows and strategy == "rewrite" and asked.next is None:
             rows = folded_rows(source, target, missing, table, asked)
@@ -292,6 +302,7 @@ class Folding:
         missing: DataFrame | None,
         listed: tuple[int, ...] | None,
         days: tuple[date | None, ...] | None,
+        unique: Callable[[DataFrame, SnapshotTable], DataFrame],
     ) -> tuple[DataFrame, DataFrame, tuple[date | None, ...] | None]:
         """The rows of the snapshot and of the table that are compared, and the table's days."""
         table = self.table
@@ -299,7 +310,7 @@ class Folding:
         source, target = frame.where(cells), stage.read().where(cells)
         if table.in_days and days is not None:
             source = source.where(days_sql(table, days))
-        source = unique_rows(source, table)
+        source = unique(source, table)
         if days is None or table.day is None:
             return source, target, None
         if table.duplicates == "resolved" and not table.in_days:
@@ -313,6 +324,22 @@ class Folding:
             # A key twice is seen wherever its rows lie; a key that moved changes both its days.
             source = source.where(f"{COPIES} > 1 OR {days_sql(table, days, f'{ROW}.')}")
         return source, target.where(days_sql(table, days)), days
+
+    def _tells_repeated(self, strategy: str, difference: Difference | None) -> bool:
+        """Whether a key that comes twice shows without every key being looked at.
+
+        Two of its rows that change are among the changes. Of others the branch takes one, and has
+        fewer rows than the snapshot in that cell: seen before it is published, where cells are of
+        keys, and where rows that stay are not written anew.
+        """
+        of_keys = self.table.day is None or self.table.in_days
+        refused = self.table.duplicates == "refused"
+        return difference is not None and of_keys and refused and strategy != "rewrite"
+
+    def _refuse_repeated(self, frame: DataFrame) -> None:
+        """Say so where what was staged is not the snapshot because keys came twice."""
+        if self.table.duplicates == "refused":
+            check_keys(self.table, self.number, 0, repeated_keys(frame, self.table))
 
     def _days(self, difference: Difference, floor: date | None) -> tuple[date | None, ...] | None:
         """The days that differ and stay; None where that is not known."""

@@ -137,9 +137,19 @@ class SnapshotTable:
             return "CAST(NULL AS DATE)"
         return f"CAST({of}{as_sql_identifier(self.day)} AS DATE)"
 
+    def hash_sql(self, of: str = "") -> str:
+        """A hash of a row's key."""
+        return f"xxhash64({', '.join(of + name for name in self.key_sql)})"
+
+    def same_key_sql(self, a: str, b: str) -> str:
+        """Whether two rows are of one key, such that Spark looks for them by the hash alone: it
+        finds and keeps a number several times as fast as a row."""
+        parts = [f"({a}{n} >= {b}{n} AND {a}{n} <= {b}{n})" for n in self.key_sql]
+        return " AND ".join([f"{self.hash_sql(a)} = {self.hash_sql(b)}", *parts])
+
     def cell_sql(self, slots: int, of: str = "") -> str:
         """The cell of a row's key: a number that no day's cell has."""
-        slot = f"(xxhash64({', '.join(of + name for name in self.key_sql)}) & {slots - 1}L)"
+        slot = f"({self.hash_sql(of)} & {slots - 1}L)"
         if not self.in_days:
             null = " OR ".join(f"{of}{name} IS NULL" for name in self.key_sql)
             return f"IF({null}, {NO_KEY}L, {slot})"

@@ -85,7 +85,7 @@ def put_rows(stage: Stage, changes: DataFrame, counts: Counts, days: Days) -> No
     table = stage.table
     if counts.changed or counts.removed:
         gone = changes.where(f"{KIND} IN ('{CHANGED}', '{REMOVED}')").select(*table.key_sql)
-        on = " AND ".join(f"t.{name} = s.{name}" for name in table.key_sql)
+        on = table.same_key_sql("t.", "s.")
         hint = "/*+ BROADCAST(s) */ " if counts.changed + counts.removed <= BROADCAST else ""
         which = "" if days is None else f"{days_sql(table, days, 't.')} AND "
         with _view(gone) as name:

@@ -120,6 +120,31 @@ def _commit_of(mirror: Mirror, operation: str) -> dict[str, str]:
     return next(s.additional_properties for s in reversed(found) if s.operation.value == operation)
 
 
+TWICE = {
+    "as it was": [_row(2, 8)],
+    "as it was, thrice": [_row(2, 8), _row(2, 8)],
+    "once as it was": [_row(2, 8, "other")],
+    "as nobody had it": [_row(9, 8, "x"), _row(9, 8, "y")],
+    "new": [_row(9, 8), _row(9, 8)],
+}
+
+
+@pytest.mark.parametrize("days", [{"day": None}, {"key": ("id", "day")}, {}])
+@pytest.mark.parametrize("strategy", ["diff", "merge", "rewrite"])
+def test_a_key_that_comes_twice_is_refused(place: Place, strategy: str, days: Any) -> None:
+    """Whichever of its rows the table has already, and however the rows are written."""
+    mirror = Mirror(place, strategy=strategy, **days)
+    mirror.fold(NUMBERS[0], FIRST)
+    before = mirror.place.lake.load(mirror.table.identifier)
+    assert before is not None
+    for name, rows in TWICE.items():
+        with pytest.raises(LakeError, match="holds 1 keys more than once") as told:
+            mirror.fold(NUMBERS[1], [*FIRST, *rows])
+        assert not told.value.retryable, name
+        assert before.refresh().current_snapshot() == before.current_snapshot()
+        assert not [b for b in list_branches(place.lake, mirror.table.identifier) if "fold" in b]
+
+
 @pytest.mark.parametrize("strategy", ["diff", "merge", "rewrite"])
 def test_no_name_of_a_column_is_taken_for_one_of_ours(place: Place, strategy: str) -> None:
     """A snapshot may have columns that are called as those that the fold itself works with."""
@@ -127,8 +152,8 @@ def test_no_name_of_a_column_is_taken_for_one_of_ours(place: Place, strategy: st
              "_taken", "_hash", "_h1", "cell", "n", "a", "t", "s", "snapshot")  # fmt: skip
     key, values = names[::2], names[1::2]
     columns = (("day", "date"), *((name, "long") for name in names))
-    mirror = Mirror(place, key=("day", *key), strategy=strategy)
-    mirror.table = replace(mirror.table, columns=columns)
+    mirror = Mirror(place, strategy=strategy)
+    mirror.table = replace(mirror.table, columns=columns, key=("day", *key))
     types = "day date, " + ", ".join(f"`{name}` bigint" for name in names)
 
     def row(number: int, value: int) -> Row:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from itertools import pairwise
@@ -17,6 +18,7 @@ from mirrorlake.pruning import (
     KeyRange,
     among_sql,
     bounds_sql,
+    cells,
     cover,
     literal,
     may_prune,
@@ -60,6 +62,57 @@ def test_ranges_are_cut_where_the_gaps_are_widest() -> None:
     first = datetime(2024, 1, 1, tzinfo=UTC)
     times = [first, first + timedelta(seconds=1), first + timedelta(days=9)]
     assert cover(pa.chunked_array([times]), most=2)[1] == KeyRange(times[2], times[2])
+
+
+@settings(deadline=None)
+@given(values=VALUES, data=st.data(), most=st.integers(1, 20))
+def test_every_value_is_in_a_range_of_whole_files(
+    values: list[Any], data: st.DataObject, most: int
+) -> None:
+    """Ranges between edges: they hold every value, and no edge lies inside one but by a cut."""
+    some = data.draw(st.sets(st.sampled_from(values), max_size=6)) if values else set()
+    edges = sorted(some, key=ordered)
+    ranges = cells(pa.chunked_array([pa.array(values)]), edges, most)
+    assert len(ranges) <= most
+    assert bool(ranges) == bool(values)
+    for value in values:
+        assert len([r for r in ranges if _holds(r, value)]) == 1
+    for r in ranges:
+        assert r.lo is None or r.lo in edges
+        assert r.hi is None or r.hi in edges
+        assert not r.closed
+    if most > len(edges):  # then every part that holds no value is left out
+        for lo, hi in pairwise([None, *edges, None]):
+            part = KeyRange(lo, hi, closed=False)
+            met = any(_holds(part, value) for value in values)
+            assert met == any(_meets(r, part, edges) for r in ranges)
+
+
+def _holds(r: KeyRange, value: Any) -> bool:
+    after = r.lo is None or ordered(value) >= ordered(r.lo)
+    return after and (r.hi is None or ordered(value) < ordered(r.hi))
+
+
+def _meets(r: KeyRange, part: KeyRange, edges: list[Any]) -> bool:
+    first = 0 if r.lo is None else edges.index(r.lo) + 1
+    last = len(edges) if r.hi is None else edges.index(r.hi)
+    return first <= (0 if part.lo is None else edges.index(part.lo) + 1) <= last
+
+
+def test_ranges_of_whole_files_as_sql() -> None:
+    edges = (10, 20, 30)
+    met = cells(pa.chunked_array([[1, 25, 26]]), edges)
+    assert met == (KeyRange(None, 10, closed=False), KeyRange(20, 30, closed=False))
+    assert bounds_sql(Bounds(met, missing=True), [("id", "int")]) == (
+        "(t.`id` < CAST('10' AS int) OR "
+        "(t.`id` >= CAST('20' AS int) AND t.`id` < CAST('30' AS int)) OR t.`id` IS NULL)"
+    )
+    newest = Bounds(cells(pa.chunked_array([[77]]), edges), missing=False)
+    assert bounds_sql(newest, [("id", "int")]) == "(t.`id` >= CAST('30' AS int))"
+    every = Bounds(cells(pa.chunked_array([[5, 15, 25, 35]]), edges), missing=True)
+    assert bounds_sql(every, [("id", "int")]) == "true"
+    hashed = bounds_sql(replace(every, hashes=(7,)), [("id", "int")])
+    assert hashed == among_sql("xxhash64(t.`id`)", (7,), (0, 20, 40))
 
 
 def test_a_value_without_a_place_is_bounded_by_being_null() -> None:
