@@ -298,7 +298,8 @@ def _merge(
         bounds = None
         if bounded:
             table = folding.lake.load(layer.identifier)
-            edges = edges_of(table, plan.key[0]) if table is not None else ()
+            with folding.lake.translated(layer.identifier):
+                edges = edges_of(table, plan.key[0]) if table is not None else None
             bounds = bounds_of(changes, plan.key, listed=listed, edges=edges)
         if bounds is None or not bounds.empty or len(todo.loads) > 1:
             _check_lease(folding)

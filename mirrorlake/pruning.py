@@ -21,7 +21,6 @@ Source: Iceberg specification, "Scan Planning"; Spark SQL reference, "Comparison
 
 from __future__ import annotations
 
-import struct
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -39,6 +38,7 @@ from pyiceberg.types import DateType, IcebergType, TimestampType, TimestamptzTyp
 from pyiceberg.utils.datetime import days_to_date, micros_to_timestamp, micros_to_timestamptz
 
 from mirrorlake.lake.catalog import as_sql_identifier
+from mirrorlake.lake.commit import snapshot_property
 from mirrorlake.lake.tables import TARGET_BYTES
 
 if TYPE_CHECKING:
@@ -57,6 +57,9 @@ _OF_HASHES = (0, 20, 40)
 the name of its file. By one part alone 190,000 of six million were."""
 LARGE = TARGET_BYTES // 8
 """From so many bytes on a file is one of the table's own, not one of a fold's changes."""
+ASKED = 2_000
+"""Up to so many files are asked where they begin. Of more, narrower ranges save more than code
+that was compiled before."""
 _FLOATING = ("float", "double")
 
 
@@ -146,8 +149,9 @@ def _bounds_by_parts(changes: DataFrame, leading: str) -> Bounds:
     return Bounds(ranges, any(p["n"] for p in parts))
 
 
-def edges_of(table: Table, column: str) -> tuple[Any, ...]:
-    """Where a table's larger files begin in a column: their least values, in the lake's order.
+def edges_of(table: Table, column: str) -> tuple[Any, ...] | None:
+    """Where a table's larger files begin in a column: their least values, in the lake's order; None
+    of a table of more than `ASKED` files.
 
     They only divide the values: what a bound says (of a text its first characters) need not be
     true. Small files are left out, as each fold adds one that may reach over all keys.
@@ -156,30 +160,28 @@ def edges_of(table: Table, column: str) -> tuple[Any, ...]:
     """
     snapshot, field = table.current_snapshot(), table.schema().find_field(column, False)
     found: set[Any] = set()
-    for manifest in snapshot.manifests(table.io) if snapshot is not None else ():
+    if snapshot is None:
+        return ()
+    if int(snapshot_property(snapshot, "total-data-files") or 0) > ASKED:
+        return None
+    for manifest in snapshot.manifests(table.io):
         if manifest.content == ManifestContent.DATA:
             for entry in manifest.fetch_manifest_entry(table.io):
                 file = entry.data_file
                 raw = (file.lower_bounds or {}).get(field.field_id)
                 if raw is not None and file.file_size_in_bytes >= LARGE:
-                    found.update(_edge(field.field_type, raw))
+                    found.add(_edge(field.field_type, raw))
     return tuple(sorted(found, key=_ordered))
 
 
-def _edge(kind: IcebergType, raw: bytes) -> tuple[Any, ...]:
-    """A bound as Arrow gives a value of its column; nothing of a file that was written when the
-    column had a narrower type."""
-    try:
-        value: Any = from_bytes(kind, raw)  # pyright: ignore[reportArgumentType]
-    except struct.error:
-        return ()
+def _edge(kind: IcebergType, raw: bytes) -> Any:
+    """A bound as Arrow gives a value of its column."""
+    value: Any = from_bytes(kind, raw)  # pyright: ignore[reportArgumentType]
     if isinstance(kind, DateType):
-        return (days_to_date(value),)
+        return days_to_date(value)
     if isinstance(kind, TimestampType):
-        return (micros_to_timestamp(value),)
-    if isinstance(kind, TimestamptzType):
-        return (micros_to_timestamptz(value),)
-    return (value,)
+        return micros_to_timestamp(value)
+    return micros_to_timestamptz(value) if isinstance(kind, TimestamptzType) else value
 
 
 def cells(

@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING
 from mirrorlake.lake.catalog import Lake
 from mirrorlake.ledger import Lease, Ledger
 from mirrorlake.snapshots.checks import check_columns
-from mirrorlake.snapshots.folding import Folding, drop_stale
+from mirrorlake.snapshots.folding import Folding
 from mirrorlake.snapshots.results import Folded
 from mirrorlake.snapshots.shape import SnapshotTable
+from mirrorlake.snapshots.stage import drop_stale
 from mirrorlake.snapshots.tables import ensure_rows
 from mirrorlake.spark import spark_errors
 

@@ -46,7 +46,6 @@ from mirrorlake.snapshots.late import without_gone
 from mirrorlake.snapshots.results import Counts, Folded, count_changes
 from mirrorlake.snapshots.shape import MISSED_DAY, SnapshotTable, Strategy, days_sql
 from mirrorlake.snapshots.stage import (
-    BRANCH,
     Stage,
     append_rows,
     drop_days,
@@ -79,13 +78,6 @@ logger = logging.getLogger(__name__)
 
 REWRITE = 0.4
 """From this share of changed rows on, days are written anew rather than merged into."""
-
-
-def drop_stale(lake: Lake, table: SnapshotTable) -> None:
-    """Drop the branches that dead runs left; the caller holds the lease."""
-    for name in list_branches(lake, table.identifier):
-        if name.startswith(BRANCH):
-            drop_branch(lake, table.identifier, name)
 
 
 @dataclass(frozen=True)

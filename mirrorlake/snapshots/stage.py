@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from pyiceberg.table import Table
 
+from mirrorlake.lake.branches import drop_branch, list_branches
 from mirrorlake.lake.catalog import Identifier, Lake, as_sql_identifier
 from mirrorlake.lake.commit import head_of, snapshot_property
 from mirrorlake.snapshots.cells import Difference
@@ -63,6 +64,13 @@ class Stage:
 
 def new_branch() -> str:
     return f"{BRANCH}{uuid.uuid4().hex[:12]}"
+
+
+def drop_stale(lake: Lake, table: SnapshotTable) -> None:
+    """Drop the branches that dead runs left; the caller holds the lease."""
+    for name in list_branches(lake, table.identifier):
+        if name.startswith(BRANCH):
+            drop_branch(lake, table.identifier, name)
 
 
 def append_rows(stage: Stage, rows: DataFrame, number: int) -> None:
