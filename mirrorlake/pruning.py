@@ -58,8 +58,8 @@ the name of its file. By one part alone 190,000 of six million were."""
 LARGE = TARGET_BYTES // 8
 """From so many bytes on a file is one of the table's own, not one of a fold's changes."""
 ASKED = 2_000
-"""Up to so many files are asked where they begin. Of more, narrower ranges save more than code
-that was compiled before."""
+"""Up to so many files are asked where they begin. Of more, or of many small ones, narrower ranges
+save more than code that was compiled before."""
 _FLOATING = ("float", "double")
 
 
@@ -151,7 +151,7 @@ def _bounds_by_parts(changes: DataFrame, leading: str) -> Bounds:
 
 def edges_of(table: Table, column: str) -> tuple[Any, ...] | None:
     """Where a table's larger files begin in a column: their least values, in the lake's order; None
-    of a table of more than `ASKED` files.
+    where these hold less than half of its bytes, or it has more than `ASKED` files.
 
     They only divide the values: what a bound says (of a text its first characters) need not be
     true. Small files are left out, as each fold adds one that may reach over all keys.
@@ -159,11 +159,10 @@ def edges_of(table: Table, column: str) -> tuple[Any, ...] | None:
     Source: Iceberg specification, "Manifests", lower_bounds.
     """
     snapshot, field = table.current_snapshot(), table.schema().find_field(column, False)
-    found: set[Any] = set()
-    if snapshot is None:
-        return ()
-    if int(snapshot_property(snapshot, "total-data-files") or 0) > ASKED:
+    if snapshot is None or int(snapshot_property(snapshot, "total-data-files") or 0) > ASKED:
         return None
+    found: set[Any] = set()
+    large = small = 0
     for manifest in snapshot.manifests(table.io):
         if manifest.content == ManifestContent.DATA:
             for entry in manifest.fetch_manifest_entry(table.io):
@@ -171,7 +170,10 @@ def edges_of(table: Table, column: str) -> tuple[Any, ...] | None:
                 raw = (file.lower_bounds or {}).get(field.field_id)
                 if raw is not None and file.file_size_in_bytes >= LARGE:
                     found.add(_edge(field.field_type, raw))
-    return tuple(sorted(found, key=_ordered))
+                    large += file.file_size_in_bytes
+                else:
+                    small += file.file_size_in_bytes
+    return tuple(sorted(found, key=_ordered)) if large > small else None
 
 
 def _edge(kind: IcebergType, raw: bytes) -> Any:

@@ -56,15 +56,23 @@ def test_each_large_file_begins_at_its_least_value(
     assert met == (pruning.KeyRange(second[0], None, closed=False),)
 
 
-def test_small_files_divide_nothing(tmp_path: Path) -> None:
-    assert edges_of(table_of(tmp_path, pa.int32(), [1], [5]), "k") == ()
+def test_a_table_of_small_files_is_not_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An entity's days, say: ranges between its few large files would open all of them."""
+    table = table_of(tmp_path, pa.int32(), [1], [5], list(range(5_000)))
+    assert edges_of(table, "k") is None
+    sizes = sorted(task.file.file_size_in_bytes for task in table.scan().plan_files())
+    monkeypatch.setattr(pruning, "LARGE", sizes[-1])
+    assert edges_of(table, "k") == (0,)  # the largest one has most of the bytes
 
 
 def test_a_table_of_many_files_is_not_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pruning, "ASKED", 1)
-    assert edges_of(table_of(tmp_path, pa.int32(), [1]), "k") == ()
+    monkeypatch.setattr(pruning, "LARGE", 0)
+    assert edges_of(table_of(tmp_path, pa.int32(), [1]), "k") == (1,)
     assert edges_of(table_of(tmp_path / "two", pa.int32(), [1], [5]), "k") is None
 
 
