@@ -169,8 +169,12 @@ _LOCAL = {
 
 
 def _files_settings(master: str) -> dict[str, str]:
-    """Files of a landing in several tasks a core, where Spark would make one of each: of two, one
-    had read for 3.3 s and the other for 1.7."""
+    """Small files are read in several tasks a core. Spark would make one task a core: of two, one
+    read for 3.3 s and the other for 1.7.
+
+    >>> _files_settings("local[2]"), _files_settings("spark://host:7077")
+    ({'spark.sql.files.minPartitionNum': '8'}, {})
+    """
     cores = cores_of(master)
     return {"spark.sql.files.minPartitionNum": str(4 * cores)} if cores else {}
 
