@@ -35,12 +35,7 @@ _kept: list[Any] = []
 
 def act(order: dict[str, Any], spark: LazySpark | None) -> None:
     """What a child does."""
-    if order["failpoint"]:
-        os.environ["MIRRORLAKE_FAILPOINT"] = order["failpoint"]
-    if order["lease_seconds"]:
-        leases.LEASE_TIME = timedelta(seconds=order["lease_seconds"])
-    if order["rows_per_chunk"]:
-        extract.ROWS_PER_CHUNK = order["rows_per_chunk"]
+    _set(order)
     if spark is not None and spark.started:
         _take_own_session(spark)
     config = load_config(Path(order["config"]))
@@ -55,11 +50,22 @@ def act(order: dict[str, Any], spark: LazySpark | None) -> None:
         case "reload":
             first, last = (date.fromisoformat(day) for day in order["days"])
             engine.reload(contract, first, last)
-            engine.fold(contract)
+            if order["spark"]:
+                engine.fold(contract)
         case "recover":
             recover_table(engine, contract, timedelta())
         case other:
             raise ValueError(other)
+
+
+def _set(order: dict[str, Any]) -> None:
+    """What this child alone has otherwise."""
+    if order["failpoint"]:
+        os.environ["MIRRORLAKE_FAILPOINT"] = order["failpoint"]
+    if order["lease_seconds"]:
+        leases.LEASE_TIME = timedelta(seconds=order["lease_seconds"])
+    if order["rows_per_chunk"]:
+        extract.ROWS_PER_CHUNK = order["rows_per_chunk"]
 
 
 def _take_own_session(spark: LazySpark) -> None:

@@ -24,7 +24,8 @@ STUCK_SECONDS = 90.0
 class Order:
     """What a child is to do: ``sync``, ``load``, ``fold``, ``reload`` of ``days``, or ``recover``.
 
-    ``spark`` says whether it may use the runner's JVM, which is started if there is none.
+    ``spark`` says whether it may use the runner's JVM, which is started if there is none; a reload
+    folds as well then.
     """
 
     config: Path
