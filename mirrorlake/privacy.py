@@ -33,7 +33,7 @@ def keyed_hash(key: bytes) -> Callable[[Any, str | None], str | None]:
     The original text stands in where the value had no place in its typed column.
 
     >>> keyed_hash(b"k" * 16)("a@example.com", None)[:16]
-    'f7fc81d40562b4ee'
+    'af538e6ff80f5acb'
     >>> keyed_hash(b"k" * 16)(None, None) is None
     True
     """

@@ -150,8 +150,11 @@ def _bounds_by_parts(changes: DataFrame, leading: str) -> Bounds:
 
 
 def edges_of(table: Table, column: str) -> tuple[Any, ...] | None:
-    """Where a table's larger files begin in a column: their least values, in the lake's order; None
-    where these hold less than half of its bytes, or it has more than `ASKED` files.
+    """Where a table's larger files after the first begin in a column: their least values, in the
+    lake's order; None where these hold less than half of its bytes, or it has more than `ASKED`.
+
+    Nothing is told of where the first one begins, so that ranges which meet all files make no
+    condition: for one, be it true of every row, Iceberg reads each file's dictionary of the column.
 
     They only divide the values: what a bound says (of a text its first characters) need not be
     true. Small files are left out, as each fold adds one that may reach over all keys.
@@ -173,7 +176,7 @@ def edges_of(table: Table, column: str) -> tuple[Any, ...] | None:
                     large += file.file_size_in_bytes
                 else:
                     small += file.file_size_in_bytes
-    return tuple(sorted(found, key=_ordered)) if large > small else None
+    return tuple(sorted(found, key=_ordered)[1:]) if large > small else None
 
 
 def _edge(kind: IcebergType, raw: bytes) -> Any:
@@ -233,7 +236,7 @@ def cover(values: pa.ChunkedArray, most: int = RANGES) -> tuple[KeyRange, ...]:
     """At most ``most`` ranges that hold all of these values, cut where the gaps are widest.
 
     >>> cover(pa.chunked_array([[9, 1, 2, 8]]), most=2)
-    (KeyRange(lo=1, hi=2), KeyRange(lo=8, hi=9))
+    (KeyRange(lo=1, hi=2, closed=True), KeyRange(lo=8, hi=9, closed=True))
     """
     found = pc.unique(values.combine_chunks()).drop_null().to_pylist()
     found.sort(key=_ordered)

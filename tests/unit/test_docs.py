@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import doctest
 import re
 from collections.abc import Iterator
 from dataclasses import fields
+from importlib import import_module
 from pathlib import Path
 
 import click
@@ -32,6 +34,11 @@ from mirrorlake.sync import SyncResult, TableStatus
 
 ROOT = Path(__file__).parents[2]
 CLI = ROOT / "docs" / "cli.md"
+EXAMPLES = sorted(
+    ".".join(path.relative_to(ROOT).with_suffix("").parts)
+    for path in ROOT.glob("mirrorlake/**/*.py")
+    if "    >>> " in path.read_text("utf-8")
+)
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 SHAPES = {
     "init": Written,
@@ -231,3 +238,10 @@ def test_the_licence_is_apaches_own_text() -> None:
     text = ROOT.joinpath("LICENSE").read_text("utf-8")
     assert "Version 2.0, January 2004" in text
     assert text.rstrip().endswith("limitations under the License.")
+
+
+@pytest.mark.parametrize("module", EXAMPLES)
+def test_the_examples_of_docstrings_are_true(module: str) -> None:
+    found = doctest.testmod(import_module(module.removesuffix(".__init__")))
+    assert found.attempted
+    assert not found.failed

@@ -41,7 +41,7 @@ def table_of(folder: Path, kind: pa.DataType, *files: list[Any]) -> Table:
 
 
 @pytest.mark.parametrize(("kind", "first", "second"), BY_TYPE, ids=[str(k[0]) for k in BY_TYPE])
-def test_each_large_file_begins_at_its_least_value(
+def test_each_large_file_after_the_first_begins_at_its_least_value(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     kind: pa.DataType,
@@ -51,9 +51,21 @@ def test_each_large_file_begins_at_its_least_value(
     """As Arrow gives the values of the column, which they are compared with."""
     monkeypatch.setattr(pruning, "LARGE", 0)
     table = table_of(tmp_path, kind, second, [None, *reversed(first)], [None, None])
-    assert edges_of(table, "K") == (first[0], second[0])
+    assert edges_of(table, "K") == (second[0],)
     met = pruning.cells(pa.chunked_array([pa.array(second, kind)]), edges_of(table, "k") or ())
     assert met == (pruning.KeyRange(second[0], None, closed=False),)
+
+
+def test_changes_that_meet_all_files_make_no_condition(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not one that is true of every row either: Iceberg would read dictionaries to evaluate it."""
+    monkeypatch.setattr(pruning, "LARGE", 0)
+    table = table_of(tmp_path, pa.int32(), [1, 2], [5, 6], [9])
+    edges = edges_of(table, "k") or ()
+    assert tuple(edges) == (5, 9)
+    told = pruning.Bounds(pruning.cells(pa.chunked_array([[2, 6, 9]]), edges), missing=False)
+    assert pruning.bounds_sql(told, [("k", "int")]) == "true"
 
 
 def test_a_table_of_small_files_is_not_asked(
@@ -64,7 +76,7 @@ def test_a_table_of_small_files_is_not_asked(
     assert edges_of(table, "k") is None
     sizes = sorted(task.file.file_size_in_bytes for task in table.scan().plan_files())
     monkeypatch.setattr(pruning, "LARGE", sizes[-1])
-    assert edges_of(table, "k") == (0,)  # the largest one has most of the bytes
+    assert edges_of(table, "k") == ()  # the largest one has most of the bytes
 
 
 def test_a_table_of_many_files_is_not_asked(
@@ -72,7 +84,7 @@ def test_a_table_of_many_files_is_not_asked(
 ) -> None:
     monkeypatch.setattr(pruning, "ASKED", 1)
     monkeypatch.setattr(pruning, "LARGE", 0)
-    assert edges_of(table_of(tmp_path, pa.int32(), [1]), "k") == (1,)
+    assert edges_of(table_of(tmp_path, pa.int32(), [1]), "k") == ()
     assert edges_of(table_of(tmp_path / "two", pa.int32(), [1], [5]), "k") is None
 
 
@@ -85,4 +97,4 @@ def test_a_file_of_a_narrower_type_begins_where_it_did(
         update.update_column("k", LongType())
     table = table.refresh()
     table.append(pa.table({"other": pa.array([0], pa.int32()), "k": pa.array([2**40])}))
-    assert edges_of(table, "k") == (1, 5, 2**40)
+    assert edges_of(table, "k") == (5, 2**40)
