@@ -17,6 +17,7 @@ from mirrorlake.ddl import definition_of, silent_changes
 from mirrorlake.errors import ReadGivenUp, SchemaError, SourceError, SourceHeld
 from mirrorlake.extract import Loading, load_window
 from mirrorlake.fold import Folding, fold_table
+from mirrorlake.hash_key import refuse_other_hash_key
 from mirrorlake.lake.catalog import Identifier, Lake
 from mirrorlake.layers import check_rules
 from mirrorlake.ledger import Lease, Ledger, Load
@@ -86,14 +87,23 @@ class Engine:
         if self._owns_spark:
             self.spark.stop()
 
-    def plan(self, contract: TableContract, connection: Connection[Any]) -> TablePlan:
+    def plan(
+        self, contract: TableContract, connection: Connection[Any], *, any_hash_key: bool = False
+    ) -> TablePlan:
         """The contract resolved against the server, refused if it can't be kept; nothing is
-        written."""
+        written.
+
+        Args:
+            any_hash_key: whether the clean table may have been hashed under another key: for who
+                rewrites it.
+        """
         source = self.config.sources[contract.source]
         plan = plan_table(
             contract, source, read_table(connection, contract.database, contract.table)
         )
         check_rules(plan, self.config.privacy.hash_key)
+        if not any_hash_key:
+            refuse_other_hash_key(plan, self.ledger, self.config.privacy.hash_key)
         return plan
 
     def sync(

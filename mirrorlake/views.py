@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from mirrorlake.changes import Folding, original_or_none
 from mirrorlake.errors import LakeDamaged
+from mirrorlake.hash_key import forget_hash_key, has_hash_key, is_hashed, record_hash_key
 from mirrorlake.lake.catalog import Identifier, as_sql_identifier
 from mirrorlake.lake.tables import KEY, ORIGINAL, TOKEN, has_original
 from mirrorlake.lake.views import forget_view, read_view
@@ -24,6 +25,10 @@ def renew_clean_table(plan: TablePlan, folding: Folding) -> Layer:
     if not is_clean_as_ruled(plan, folding):
         _purge_table(plan.clean, folding)
         folding.ledger.record_definition(f"table {plan.clean}", _definition(layer))
+    # Before the first hash is written: a table may lag behind the record, never the other way.
+    key = folding.hash_key if is_hashed(plan) else None
+    if key is not None and not has_hash_key(folding.ledger, plan.clean):
+        record_hash_key(folding.ledger, plan.clean, key)
     return layer
 
 
@@ -46,6 +51,7 @@ def make_clean_view(plan: TablePlan, folding: Folding) -> None:
 def _purge_table(identifier: Identifier, folding: Folding) -> None:
     """Drop a clean table with its files: its history may hold what a new rule takes away."""
     if folding.lake.load(identifier) is not None:
+        forget_hash_key(folding.ledger, identifier)
         with folding.lake.translated(identifier):
             folding.lake.catalog.purge_table(identifier.path)
 
