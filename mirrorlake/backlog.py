@@ -11,8 +11,7 @@ The ledger knows; no source and no lake is asked.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import UTC, date, datetime, timedelta
-from zoneinfo import ZoneInfo
+from datetime import UTC, date, datetime, timedelta, tzinfo
 
 from mirrorlake.config import TableContract
 from mirrorlake.ledger import MOVING, Ledger, Load
@@ -23,7 +22,7 @@ REACH = timedelta(days=31)
 _DAY = timedelta(days=1)
 
 
-def find_due(contract: TableContract, ledger: Ledger, zone: ZoneInfo, today: date) -> list[date]:
+def find_due(contract: TableContract, ledger: Ledger, zone: tzinfo, today: date) -> list[date]:
     """The ended raw days, oldest first, that small windows read and no reload has read since.
 
     Args:
@@ -38,9 +37,7 @@ def find_due(contract: TableContract, ledger: Ledger, zone: ZoneInfo, today: dat
     return due_of(contract, ledger.landmarks(contract.name), zone, today)
 
 
-def due_of(
-    contract: TableContract, loads: Sequence[Load], zone: ZoneInfo, today: date
-) -> list[date]:
+def due_of(contract: TableContract, loads: Sequence[Load], zone: tzinfo, today: date) -> list[date]:
     """`find_due` over what the ledger told; pure."""
     moving = [_calendar(load, zone) for load in loads if load.window.kind in MOVING]
     if not moving:
@@ -52,7 +49,7 @@ def due_of(
     return [day for day in days if day not in read]
 
 
-def _read_whole(loads: Iterable[Load], zone: ZoneInfo) -> Iterable[date]:
+def _read_whole(loads: Iterable[Load], zone: tzinfo) -> Iterable[date]:
     """The days that a reload read after they had ended."""
     for load in loads:
         if load.window.kind == "reload":
@@ -61,7 +58,7 @@ def _read_whole(loads: Iterable[Load], zone: ZoneInfo) -> Iterable[date]:
             yield from (first + n * _DAY for n in range((until - first).days + 1))
 
 
-def _calendar(load: Load, zone: ZoneInfo) -> date:
+def _calendar(load: Load, zone: tzinfo) -> date:
     """The day on which a load read, by the calendar (UTC's or the zone's) that is behind."""
     at = load.started_at
     if load.receipt is not None:

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+
+from pymysql.connections import Connection
 
 from mirrorlake.config import Config, SourceConfig, load_config
 from mirrorlake.errors import MirrorlakeError
@@ -15,6 +18,7 @@ from mirrorlake.ledger import LEDGER_VERSION, Ledger
 from mirrorlake.machine.doctor import Piece
 from mirrorlake.mysql.connect import rows_of, session
 from mirrorlake.mysql.privileges import missing_privileges
+from mirrorlake.mysql.zones import differences, name_of_zone, read_server_zone
 
 
 def diagnose_contract(path: Path) -> list[Piece]:
@@ -62,5 +66,17 @@ def _ledger(config: Config) -> tuple[str, str]:
 def _source(source: SourceConfig) -> tuple[str, str]:
     with session(source) as connection:
         (version,) = rows_of(connection, "SELECT @@version")[0]
-        missing = missing_privileges(connection)
-    return str(version), "; ".join(missing)
+        found = [*_other_zone(connection, source), *missing_privileges(connection)]
+    return str(version), "; ".join(found)
+
+
+def _other_zone(connection: Connection[Any], source: SourceConfig) -> list[str]:
+    """In words, if the server writes DATETIME in another zone than the contract says."""
+    server = read_server_zone(connection, source)
+    if source.time_zone_of == "application" or not any(differences(source.zone, server)):
+        return []
+    named = name_of_zone(server) or server.words
+    return [
+        f"the contract's time_zone is {source.time_zone}, and the server's own is {named}: tables "
+        "with a DATETIME cursor are refused"
+    ]

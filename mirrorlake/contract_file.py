@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from textwrap import wrap
 from typing import Final
@@ -21,6 +22,18 @@ _RESERVED: Final = frozenset(
 )
 
 
+@dataclass(frozen=True)
+class ZoneFound:
+    """A server's own time zone: as a contract names it (None where nobody can), and in the server's
+    words."""
+
+    name: str | None
+    words: str
+
+
+UTC: Final = ZoneFound("UTC", "+00:00")
+
+
 def source_name(url: SourceUrl) -> str:
     """A name for the source: its database's or, without one, its host's, as a config allows it."""
     name = re.sub(r"[^a-z0-9]+", "_", (url.database or url.host).lower()).strip("_")
@@ -32,7 +45,9 @@ def password_variable(name: str) -> str:
     return f"{name.upper()}_PASSWORD"
 
 
-def render_contract(name: str, url: SourceUrl, tables: Sequence[SuggestedTable]) -> str:
+def render_contract(
+    name: str, url: SourceUrl, tables: Sequence[SuggestedTable], zone: ZoneFound = UTC
+) -> str:
     """The text of a ``mirrorlake.yaml`` for one source.
 
     The same arguments give the same text. No secret is in it: the password and the hash key are
@@ -42,10 +57,11 @@ def render_contract(name: str, url: SourceUrl, tables: Sequence[SuggestedTable])
         name: of the source: lower-case letters, digits and underscores.
         url: where the server is.
         tables: every table that is to be mirrored, in any order.
+        zone: the zone in which the server writes DATETIME.
     """
     ordered = sorted(tables, key=lambda table: (table.database, table.table))
     hashed = any(rule.is_hash for table in ordered for rule in table.rules)
-    lines = [*_head(hashed=hashed), *_source(name, url)]
+    lines = [*_head(hashed=hashed), *_source(name, url, zone)]
     taken: set[str] = set()
     named: set[str] = set()
     for database, found in groupby(ordered, key=lambda table: table.database):
@@ -113,7 +129,7 @@ def _head(*, hashed: bool) -> Iterator[str]:
     yield ""
 
 
-def _source(name: str, url: SourceUrl) -> Iterator[str]:
+def _source(name: str, url: SourceUrl, zone: ZoneFound) -> Iterator[str]:
     yield "sources:"
     yield f"  {quoted(name)}:"
     yield f"    host: {quoted(url.host)}"
@@ -123,9 +139,26 @@ def _source(name: str, url: SourceUrl) -> Iterator[str]:
     if url.password.get_secret_value():
         yield "    password: ${env:" + password_variable(name) + "}"
     yield f"    tls: {_tls(url)}"
-    yield "    time_zone: UTC # the zone in which the application writes its DATETIME cursors"
+    yield from _zone(zone)
     yield "    connections: 2 # at most so many at once"
     yield "    databases:"
+
+
+def _zone(zone: ZoneFound) -> Iterator[str]:
+    if zone.name is None:
+        yield from _comment(
+            f"WARNING: no known time zone is like the server's ({zone.words}). Name the one in "
+            "which DATETIME is written: until then tables with a DATETIME cursor are refused.",
+            4,
+        )
+    else:
+        yield from _comment(f"The server's own ({zone.words}), in which its NOW() writes.", 4)
+    yield from _comment(
+        "If the application writes DATETIME by a clock of its own, name that zone and add "
+        "`time_zone_of: application`.",
+        4,
+    )
+    yield f"    time_zone: {quoted(zone.name or 'UTC')} # of DATETIME cursors"
 
 
 def _tls(url: SourceUrl) -> str:

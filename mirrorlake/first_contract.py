@@ -10,21 +10,29 @@ from pydantic import SecretStr
 
 from mirrorlake.config import SourceConfig, TlsConfig, load_config
 from mirrorlake.config.source_url import SourceUrl, parse_source_url
-from mirrorlake.contract_file import password_variable, render_contract, source_name
+from mirrorlake.contract_file import (
+    ZoneFound,
+    password_variable,
+    render_contract,
+    source_name,
+)
 from mirrorlake.errors import ConfigError
 from mirrorlake.init import SuggestedTable, suggest_contract
 from mirrorlake.mysql.connect import session
 from mirrorlake.mysql.introspect import read_databases, read_samples, read_tables
+from mirrorlake.mysql.zones import name_of_zone, read_server_zone
 
 
 @dataclass(frozen=True)
 class Written:
-    """What was written: how many tables, how many warnings, and the variables that the file
-    needs."""
+    """What was written: how many tables, how many warnings, the variables that the file needs, and
+    the server's own time zone, by name (None where it has none) and in the server's words."""
 
     tables: int
     warnings: int
     variables: tuple[str, ...]
+    time_zone: str | None = "UTC"
+    zone_words: str = "+00:00"
 
 
 def write_first_contract(url: str, name: str | None, output: Path, *, force: bool) -> Written:
@@ -42,10 +50,11 @@ def write_first_contract(url: str, name: str | None, output: Path, *, force: boo
         )
     parsed = _completed(parse_source_url(url))
     name = name or source_name(parsed)
-    tables = _suggest(parsed.source(name), parsed.database)
+    tables, zone = _suggest(parsed.source(name), parsed.database)
     variables = _variables(name, parsed, tables)
-    _write(output, render_contract(name, parsed, tables), variables)
-    return Written(len(tables), sum(len(t.warnings) for t in tables), variables)
+    _write(output, render_contract(name, parsed, tables, zone), variables)
+    warnings = sum(len(t.warnings) for t in tables) + (zone.name is None)
+    return Written(len(tables), warnings, variables, zone.name, zone.words)
 
 
 def _completed(url: SourceUrl) -> SourceUrl:
@@ -64,14 +73,16 @@ def _variables(name: str, url: SourceUrl, tables: list[SuggestedTable]) -> tuple
     return (*password, *(["MIRRORLAKE_HASH_KEY"] if hashed else []))
 
 
-def _suggest(source: SourceConfig, database: str | None) -> list[SuggestedTable]:
+def _suggest(source: SourceConfig, database: str | None) -> tuple[list[SuggestedTable], ZoneFound]:
     with session(source) as connection:
         databases = (database,) if database else read_databases(connection)
-        return [
+        tables = [
             suggest_contract(table, read_samples(connection, table))
             for found in databases
             for table in read_tables(connection, found)
         ]
+        server = read_server_zone(connection, source)
+    return tables, ZoneFound(name_of_zone(server), server.words)
 
 
 def _write(output: Path, text: str, variables: tuple[str, ...]) -> None:

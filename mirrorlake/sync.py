@@ -25,6 +25,7 @@ from mirrorlake.ledger.waiting import Waiting
 from mirrorlake.mysql.connect import read_position, session
 from mirrorlake.mysql.introspect import read_table
 from mirrorlake.mysql.replica import read_reach
+from mirrorlake.mysql.zones import WALL_TIMES, refuse_other_zone
 from mirrorlake.pace import Report
 from mirrorlake.plan import TablePlan, by_time, plan_table
 from mirrorlake.receipts import age_of
@@ -104,6 +105,8 @@ class Engine:
         check_rules(plan, self.config.privacy.hash_key)
         if not any_hash_key:
             refuse_other_hash_key(plan, self.ledger, self.config.privacy.hash_key)
+        if plan.cursor is not None and plan.cursor.data_type in WALL_TIMES:
+            refuse_other_zone(connection, source, plan.name, plan.cursor.name)
         return plan
 
     def sync(

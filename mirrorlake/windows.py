@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, date, datetime, time, timedelta
-from zoneinfo import ZoneInfo
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
 
 from mirrorlake.errors import ConfigError
 from mirrorlake.ledger import MOVING, Load, Window
@@ -189,7 +188,7 @@ def replaced_from(plan: TablePlan, window: Window) -> date:
 def _day_bound(column: Column, day: date, operator: str = ">=") -> str:
     """``column >= day`` (or ``<``), in the calendar in which the raw day of a row is told."""
     if column.data_type == "timestamp":
-        return time_bound(column, datetime.combine(day, time()), ZoneInfo("UTC"), operator)
+        return time_bound(column, datetime.combine(day, time()), UTC, operator)
     return f"{quote(column.name)} {operator} '{day.isoformat()}'"
 
 
@@ -201,7 +200,7 @@ def end_of_day(plan: TablePlan, day: date) -> datetime:
     return midnight.astimezone(UTC)
 
 
-def time_bound(cursor: Column, at: datetime, zone: ZoneInfo, operator: str = ">=") -> str:
+def time_bound(cursor: Column, at: datetime, zone: tzinfo, operator: str = ">=") -> str:
     """``cursor >= at`` (or ``<``) as SQL that any session evaluates alike; ``at`` is UTC without a
     zone."""
     name = quote(cursor.name)
@@ -224,7 +223,7 @@ def _decimal_seconds(at: datetime) -> str:
     return f"{micros // 1_000_000}.{micros % 1_000_000:06d}"
 
 
-def _lowest_offset(zone: ZoneInfo, at: datetime) -> timedelta:
+def _lowest_offset(zone: tzinfo, at: datetime) -> timedelta:
     """The smallest UTC offset of the zone within a year around ``at``."""
     around = (at + timedelta(days=d) for d in range(-366, 367, 7))
     return min(zone.utcoffset(t.replace(tzinfo=zone)) or timedelta() for t in around)

@@ -69,6 +69,10 @@ def init(url: str, name: str | None, output: Path, force: bool, as_json: bool) -
         f"Wrote {escape(str(output))}: {written.tables} tables, {written.warnings} "
         "warnings in its comments."
     )
+    if written.time_zone != "UTC":
+        named = written.time_zone or "UTC, for no known zone is like it: name it yourself"
+        line = f"The server writes DATETIME in its own time zone ({written.zone_words})"
+        show.console.print(f"{escape(line)}: time_zone is {escape(named)}.", highlight=False)
     show.console.print(
         f"Set {', '.join(written.variables)} in the environment, read the file, then:"
     )

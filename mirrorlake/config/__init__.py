@@ -22,7 +22,7 @@ asked of a server. What doesn't: anything that opens a connection or looks into 
 
 from mirrorlake.config.alerts import AlertsConfig, EmailConfig
 from mirrorlake.config.contract import Config, SourceConfig, TableContract
-from mirrorlake.config.fields import format_duration, parse_duration
+from mirrorlake.config.fields import format_duration, parse_duration, zone_of
 from mirrorlake.config.landing import LandingConfig, SnapshotConfig
 from mirrorlake.config.load import config_schema, load_config
 from mirrorlake.config.sections import (
@@ -71,4 +71,5 @@ __all__ = [
     "load_config",
     "parse_duration",
     "parse_source_url",
+    "zone_of",
 ]

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import date, timedelta
+from datetime import date, timedelta, tzinfo
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar
-from zoneinfo import ZoneInfo
+from typing import ClassVar, Literal
 
 from pydantic import ConfigDict, Field, SecretStr
 
 from mirrorlake.config.alerts import AlertsConfig
-from mirrorlake.config.fields import nearest
+from mirrorlake.config.fields import nearest, zone_of
 from mirrorlake.config.landing import LandingConfig, SnapshotConfig
 from mirrorlake.config.sections import (
     Clean,
@@ -48,7 +47,10 @@ class SourceConfig(Section):
     tls: Tls = "off"
     """Never absent; ``ca`` is an absolute path."""
     time_zone: str = "UTC"
-    """The zone in which the application writes its DATETIME cursors."""
+    """The zone in which DATETIME cursors are written: a name, or an offset like ``+05:30``."""
+    time_zone_of: Literal["server", "application"] = "server"
+    """Whose zone that is: a server that has another one is refused, unless it is the
+    application's."""
     connections: int = 2
     rows_per_second: int | None = None
     statement_seconds: int | None = 3600
@@ -57,9 +59,9 @@ class SourceConfig(Section):
     primary: SourceConfig | None = None
 
     @property
-    def zone(self) -> ZoneInfo:
+    def zone(self) -> tzinfo:
         """``time_zone`` as a tzinfo."""
-        return ZoneInfo(self.time_zone)
+        return zone_of(self.time_zone)
 
 
 class TableContract(Section):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
-from datetime import date, timedelta
+from datetime import date, timedelta, timezone, tzinfo
 from difflib import get_close_matches
 from typing import Annotated, Any, Final, cast
 from urllib.parse import quote
@@ -33,6 +33,8 @@ class Findings(ValueError):
 
 
 _DURATION = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?", re.ASCII)
+# As MySQL has it: from -13:59 to +14:00.
+_OFFSET = re.compile(r"([+-])(0?\d|1[0-4]):([0-5]\d)", re.ASCII)
 _PLACEHOLDER = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
 _SECRET_NAME = re.compile(
     r"passw|pwd|secret|token|credential|(access|account|private|api)[-_.]?key", re.IGNORECASE
@@ -217,10 +219,29 @@ def _owner(name: str) -> str:
     return name
 
 
+def zone_of(name: str) -> tzinfo:
+    """A zone by its name (``Europe/Berlin``), or by its offset where it always has the same.
+
+    >>> zone_of("+05:30").utcoffset(None)
+    datetime.timedelta(seconds=19800)
+
+    Raises:
+        ValueError: there is no such zone.
+    """
+    offset = _OFFSET.fullmatch(name)
+    if offset is not None:
+        length = timedelta(hours=int(offset[2]), minutes=int(offset[3]))
+        return timezone(-length if offset[1] == "-" else length)
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, OSError) as error:
+        raise ValueError(f"unknown time zone {name!r}") from error
+
+
 def _time_zone(name: str) -> str:
     try:
-        ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        zone_of(name)
+    except ValueError as error:
         raise ValueError(
             f"unknown time zone {name!r}{nearest(name, available_timezones())}"
         ) from error

@@ -319,6 +319,7 @@ def _source(name: str, section: SourceSection, folder: Path) -> SourceConfig:
         password=section.password,
         tls=_tls(section.tls or default_tls(section.host), folder),
         time_zone=section.time_zone,
+        time_zone_of=section.time_zone_of,
         connections=section.connections,
         rows_per_second=section.rows_per_second,
         statement_seconds=section.statement_seconds,

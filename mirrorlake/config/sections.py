@@ -302,8 +302,12 @@ class SourceSection(Section):
     """``off``; ``required`` (encrypted, but the server is not proved); or a mapping with ``ca``.
     Without it: ``off`` for a loopback address, else ``required``."""
     time_zone: TimeZone = "UTC"
-    """The zone in which the application writes its DATETIME cursors (a name like
-    ``Europe/Berlin``)."""
+    """The zone in which DATETIME cursors are written: a name like ``Europe/Berlin``, or an offset
+    like ``+05:30``."""
+    time_zone_of: Literal["server", "application"] = "server"
+    """Whose zone that is. ``server``: the one in which the server's ``NOW()`` writes; another one
+    is refused before anything is read. ``application``: the application writes its DATETIME cursors
+    by a clock of its own, and the server's zone does not matter."""
     replica: ServerUrl | None = None
     """A replica of it that is read in its place: ``mysql://user:${env:NAME}@host:port?tls=…``. The
     server above is then asked for its oldest open transaction and its position alone."""

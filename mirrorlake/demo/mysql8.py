@@ -19,6 +19,8 @@ class MySQL8(EmbeddedServer):
         "--innodb-flush-log-at-trx-commit=2",
         "--sync-binlog=0",
         "--skip-name-resolve",
+        # Whatever the machine's zone is.
+        "--default-time-zone=+00:00",
         "--ssl=0",
         "--mysqlx=0",
         "--character-set-server=utf8mb4",

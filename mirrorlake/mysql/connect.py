@@ -180,8 +180,32 @@ def open_session(source: SourceConfig, database: str | None = None) -> Connectio
     Raises:
         SourceError: unreachable, refused, or a setting did not hold.
     """
+    connection = _connect(source, database)
     try:
-        connection: Connection[Any] = pymysql.connect(
+        _check_tls(connection, source)
+        _set(connection, source)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def read_first_zone(source: SourceConfig) -> str:
+    """The ``time_zone`` of a session that sets nothing, after the server's ``init_connect``.
+
+    Raises:
+        SourceError: unreachable, or refused.
+    """
+    connection = _connect(source, None)
+    try:
+        return str(rows_of(connection, "SELECT @@session.time_zone")[0][0])
+    finally:
+        connection.close()
+
+
+def _connect(source: SourceConfig, database: str | None) -> Connection[Any]:
+    try:
+        return pymysql.connect(
             host=source.host,
             port=source.port,
             user=source.user,
@@ -197,13 +221,6 @@ def open_session(source: SourceConfig, database: str | None = None) -> Connectio
         )
     except (pymysql.Error, OSError) as error:
         raise source_error(error, source) from error
-    try:
-        _check_tls(connection, source)
-        _set(connection, source)
-    except BaseException:
-        connection.close()
-        raise
-    return connection
 
 
 @contextmanager
