@@ -19,9 +19,8 @@ from mirrorlake.config import TableContract
 from mirrorlake.cost import scanned
 from mirrorlake.errors import ConfigError, LeaseHeld, MirrorlakeError
 from mirrorlake.lake.views import read_view
-from mirrorlake.ledger import Cost
+from mirrorlake.ledger import Cost, age_of
 from mirrorlake.observe import clean_of, deduped_of, raw_days, raw_tables
-from mirrorlake.receipts import age_of
 from mirrorlake.recover import GRACE, Recovered, recover_table
 from mirrorlake.results import SyncResult, speed
 from mirrorlake.sync import Engine

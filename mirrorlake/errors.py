@@ -57,7 +57,10 @@ class MirrorlakeError(Exception):
         self.retryable = retryable
 
     def __str__(self) -> str:
-        return f"{self.message}. {self.next_step}" if self.next_step else self.message
+        if not self.next_step:
+            return self.message
+        stop = "" if self.message.endswith((".", "?", "!")) else "."
+        return f"{self.message}{stop} {self.next_step}"
 
 
 class ConfigError(MirrorlakeError):

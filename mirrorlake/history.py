@@ -8,8 +8,7 @@ from datetime import datetime, timedelta
 from statistics import mean
 
 from mirrorlake.cost import scanned
-from mirrorlake.ledger import MOVING, Cost, Load
-from mirrorlake.receipts import age_of
+from mirrorlake.ledger import MOVING, Cost, Load, age_of
 
 
 @dataclass(frozen=True)

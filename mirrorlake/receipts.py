@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from os.path import commonprefix
 from typing import Any
 
@@ -108,11 +108,3 @@ def _end(
     if highs:
         return str(max(highs) if top is None else min(max(highs), top))
     return None if window.lo is None else str(int(window.lo) + plan.contract.overlap_keys)
-
-
-def age_of(load: Load | None, now: datetime | None = None) -> timedelta | None:
-    """How long ago the source stood where the mirror stands now; None before the first load."""
-    if load is None or load.receipt is None:
-        return None
-    moment = datetime.fromisoformat(load.receipt.moment).replace(tzinfo=UTC)
-    return (now or datetime.now(UTC)) - moment

@@ -24,7 +24,8 @@ from sqlalchemy import make_url
 
 from mirrorlake.config import SparkConfig
 from mirrorlake.errors import LakeError
-from mirrorlake.lake.catalog import CATALOG, Lake
+from mirrorlake.lake.catalog import Lake
+from mirrorlake.lake.locations import CATALOG
 from mirrorlake.machine.cache import cache_folder
 from mirrorlake.machine.jars import ensure_jars
 from mirrorlake.machine.java import java_environment

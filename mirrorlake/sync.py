@@ -5,16 +5,22 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from dataclasses import dataclass, replace
-from datetime import date, timedelta
+from dataclasses import replace
+from datetime import UTC, date, datetime
 from typing import Any
 
 from pymysql.connections import Connection
 
 from mirrorlake.config import Config, TableContract
-from mirrorlake.damage import count_rows
 from mirrorlake.ddl import definition_of, silent_changes
-from mirrorlake.errors import ReadGivenUp, SchemaError, SourceError, SourceHeld
+from mirrorlake.errors import (
+    LedgerError,
+    MirrorlakeError,
+    ReadGivenUp,
+    SchemaError,
+    SourceError,
+    SourceHeld,
+)
 from mirrorlake.extract import Loading, load_window
 from mirrorlake.fold import Folding, fold_table
 from mirrorlake.hash_key import refuse_other_hash_key
@@ -28,11 +34,11 @@ from mirrorlake.mysql.replica import read_reach
 from mirrorlake.mysql.zones import WALL_TIMES, refuse_other_zone
 from mirrorlake.pace import Report
 from mirrorlake.plan import TablePlan, by_time, plan_table
-from mirrorlake.receipts import age_of
 from mirrorlake.results import SyncResult, result_of
 from mirrorlake.schema import SchemaVersion
 from mirrorlake.settle import settle_loads
 from mirrorlake.spark import LazySpark
+from mirrorlake.status import TableStatus, status_of
 from mirrorlake.windows import plan_reload, plan_window
 
 logger = logging.getLogger(__name__)
@@ -40,22 +46,6 @@ logger = logging.getLogger(__name__)
 ATTEMPTS = 4
 GIVEN_UP_SECONDS = 2.0
 """How long a load that gave way waits before it tries again; twice as long each time."""
-
-
-@dataclass(frozen=True)
-class TableStatus:
-    """One table as the ledger and the lake know it; ``freshness`` counts from the newest load's
-    moment, ``originals`` are that load's, by column."""
-
-    table: str
-    mode: str
-    state: str
-    last_load: str | None
-    rows: int | None
-    freshness: timedelta | None
-    checks: str
-    error: str | None
-    originals: dict[str, int]
 
 
 class Engine:
@@ -177,8 +167,33 @@ class Engine:
         days: tuple[date, date] | None = None,
         accept_smaller: bool = False,
     ) -> SyncResult:
-        started = time.monotonic()
         self.refuse_held(contract.source)
+        began = datetime.now(UTC)
+        try:
+            return self._run_chain(contract, progress, fold, days, accept_smaller)
+        except LedgerError:
+            raise  # held by another run, or nowhere to write it down
+        except MirrorlakeError as error:
+            self._record_refusal(contract, began, error)
+            raise
+
+    def _record_refusal(
+        self, contract: TableContract, began: datetime, error: MirrorlakeError
+    ) -> None:
+        """Keep what stopped a table before a load of it began: a load keeps its own error."""
+        last = self.ledger.last_load(contract.name)
+        if last is None or last.started_at < began:
+            self.ledger.record_refusal(contract.name, str(error))
+
+    def _run_chain(
+        self,
+        contract: TableContract,
+        progress: Report | None,
+        fold: bool,
+        days: tuple[date, date] | None,
+        accept_smaller: bool,
+    ) -> SyncResult:
+        started = time.monotonic()
         source = self.config.sources[contract.source]
         with session(source, contract.database) as connection:
             plan = self.plan(contract, connection)
@@ -204,7 +219,8 @@ class Engine:
             raise SourceHeld(
                 f"source {source} is held until {held.until:%Y-%m-%d %H:%M} UTC{why}",
                 source=source,
-                next_step="What it changes is read afterwards; `mirrorlake hold --release` ends it",
+                next_step="What it changes is read afterwards; "
+                f"`mirrorlake hold {source} --release` ends it",
             )
 
     def _settle(self, contract: TableContract) -> int:
@@ -334,48 +350,7 @@ class Engine:
 
     def status(self, contract: TableContract) -> TableStatus:
         """What is known of a table, without asking its source and without Spark."""
-        last = self.ledger.last_load(contract.name)
-        good = self.ledger.last_load(contract.name, "success", moving=True)
-        rows, damage = count_rows(self.lake, self.ledger, contract) if good else (None, None)
-        return TableStatus(
-            table=contract.name,
-            mode=contract.mode,
-            state=last.state if last else "never loaded",
-            last_load=last.started_at.isoformat(timespec="seconds") if last else None,
-            rows=rows,
-            freshness=age_of(good),
-            checks=damage or self._checks(contract, good),
-            error=last.error if last and last.state == "errored" else None,
-            originals=good.receipt.original_columns if good and good.receipt else {},
-        )
-
-    def _checks(self, contract: TableContract, good: Load | None) -> str:
-        chunked = self.ledger.chunked_load(contract.name)
-        read = (
-            [f"{len(chunked.receipts)} of {len(chunked.bounds)} chunks of the newest load read"]
-            if chunked
-            else []
-        )
-        if good is None or good.receipt is None:
-            return ", ".join(read) or "-"
-        if mark := self.ledger.unproved(contract.name):
-            return f"unproved: {mark.reason}"
-        loads = {load.seq for load in self.ledger.successful_loads(contract.name)}
-        behind = len(loads - self.ledger.folded_loads(contract.name, "deduped"))
-        proved = good.receipt.source_digest is not None
-        found = [f"{behind} loads not folded" if behind else "folded", *read]
-        found.append("loaded, proved before it was visible" if proved else "loaded, not yet proved")
-        if good.receipt.originals:
-            columns = good.receipt.original_columns
-            by_column = ", ".join(f"{name}: {count}" for name, count in columns.items())
-            found.append(
-                f"{good.receipt.originals} originals kept" + (f" ({by_column})" if columns else "")
-            )
-        if good.receipt.future:
-            found.append(f"{good.receipt.future} rows dated in the future")
-        if good.receipt.backward:
-            found.append(f"{good.receipt.backward} rows whose time went back")
-        return ", ".join(found)
+        return status_of(self.config, self.ledger, [contract])[0]
 
     def count_rows(self, identifier: Identifier) -> int | None:
         """The rows of a lake table as its main shows them, from metadata and delete files; None if

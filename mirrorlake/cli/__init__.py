@@ -33,6 +33,7 @@ from mirrorlake.errors import ConfigError, MirrorlakeError, SourceHeld
 
 if TYPE_CHECKING:
     from mirrorlake.ledger import Ledger
+    from mirrorlake.status import TableStatus
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -93,7 +94,7 @@ def doctor(config_path: Path, as_json: bool) -> None:
     if as_json:
         show.print_json([asdict(p) for p in pieces])
     else:
-        table = show.table("piece", "version", "state", "where", "what to do")
+        table = show.table("piece", "version…", "state", "where…", "what to do…")
         for p in pieces:
             color = {"ok": "green", "missing": "yellow"}.get(str(p.state), "red")
             note = f"(optional) {p.detail}" if p.optional and p.detail else p.detail
@@ -135,15 +136,15 @@ def sync(tables: Sequence[str], config_path: Path, as_json: bool, accept_smaller
 
     A table that fails does not stop the others.
     """
-    config = load_config(config_path)
+    config = load_config(config_path, secrets="when used")
     if accept_smaller and not tables:
         raise ConfigError(
             "--accept-smaller is for tables that somebody has looked at",
             next_step="Name them: mirrorlake sync TABLE --accept-smaller",
         )
-    results, stopped = sync_tables(
-        config, config.chosen(tables), quiet=as_json, accept_smaller=accept_smaller
-    )
+    chosen = config.chosen(tables)
+    config.require_secrets(chosen)
+    results, stopped = sync_tables(config, chosen, quiet=as_json, accept_smaller=accept_smaller)
     held = [(t, e) for t, e in stopped if isinstance(e, SourceHeld)]
     failures = [(t, e) for t, e in stopped if not isinstance(e, SourceHeld)]
     if as_json:
@@ -155,9 +156,7 @@ def sync(tables: Sequence[str], config_path: Path, as_json: bool, accept_smaller
         _print_results(results)
         for reason in sorted({str(e) for _, e in held}):
             show.errors.print(f"[yellow]held[/]: {escape(reason)}", highlight=False, soft_wrap=True)
-        for table, error in failures:
-            line = f"[red]{escape(table)}[/]: {escape(str(error))}"
-            show.errors.print(line, highlight=False, soft_wrap=True)
+        show.print_errors(failures)
     if failures:
         sys.exit(failures[0][1].exit_code)
 
@@ -198,26 +197,40 @@ def status(
     tables: Sequence[str], config_path: Path, as_json: bool, history: bool, days: int
 ) -> None:
     """Show per table: mode, state, last load, rows, freshness and checks. Asks no source."""
-    from mirrorlake.sync import Engine
+    from mirrorlake.ledger import Ledger
+    from mirrorlake.status import status_of
 
-    config = load_config(config_path)
+    config = load_config(config_path, secrets="when used")
     chosen = [config.table(name) for name in tables] if tables else list(config.tables)
-    with Engine(config) as engine:
-        if history:
-            _show_history(engine.ledger, chosen, days, as_json=as_json)
-            return
-        found = [engine.status(contract) for contract in chosen]
+    ledger = Ledger(config.ledger.url, config.ledger.wait)
+    if history:
+        _show_history(ledger, chosen, days, as_json=as_json)
+        return
+    found = status_of(config, ledger, chosen)
     if as_json:
         show.print_json([asdict(s) for s in found])
-        return
-    table = show.table("table", "mode", "state", "last load (UTC)", "rows", "freshness", "checks")
+    else:
+        _print_status(found)
+
+
+def _print_status(found: Sequence[TableStatus]) -> None:
+    table = show.table("table", "mode", "state", "last load", "rows", "as of", "checks…")
     for s in found:
         rows = "-" if s.rows is None else f"{s.rows:,}"
-        state = s.state if s.error is None else f"{s.state}: {s.error}"
-        when = (s.last_load or "-").removesuffix("+00:00")
-        cells = (s.table, s.mode, state, when, rows, show.ago(s.freshness), s.checks)
-        table.add_row(*(escape(str(cell)) for cell in cells))
+        state = "held" if s.held_until else s.state
+        cells = (s.table, s.mode, state, show.since(s.last_load), rows, show.ago(s.freshness))
+        table.add_row(*(escape(str(cell)) for cell in cells), escape(s.checks))
     show.console.print(table)
+    for source, until, reason in sorted(
+        {(s.table.split(".")[0], s.held_until, s.held_for) for s in found if s.held_until}
+    ):
+        why = f" ({reason})" if reason else ""
+        words = f"source {source} is held until {until}{why}"
+        show.console.print(f"[yellow]held:[/] {escape(words)}", highlight=False, soft_wrap=True)
+    for s in found:
+        if s.error:
+            words = f"[red]{s.state}:[/] {escape(show.named(s.table, s.error))}"
+            show.console.print(words, highlight=False, soft_wrap=True)
 
 
 def _show_history(
@@ -235,7 +248,7 @@ def _show_history(
         return
     columns = ("table", "loads", "failed", "retries", "rows", "MB", "mean s", "longest s")
     columns = (*columns, "source s", "longest query", "lake MB written", "scanned")
-    table = show.table(*columns, "future", "backward", "freshness", "last error")
+    table = show.table(*columns, "future", "backward", "freshness", "last error…")
     for h in found:
         seconds = ("-" if s is None else str(s) for s in (h.mean_seconds, h.longest_seconds))
         counts = (str(n) for n in (h.loads, h.errored, h.retries))

@@ -34,7 +34,7 @@ def land(
     from mirrorlake.arrive import arrive, look_for
     from mirrorlake.sync import Engine
 
-    config = load_config(config_path)
+    config = load_config(config_path, secrets="when used")
     done: list[Arrived] = []
     with Engine(config) as engine:
         for contract in config.chosen_snapshots(tables):
@@ -74,7 +74,7 @@ def export(
     from mirrorlake.landing.sinks import open_sink
     from mirrorlake.sync import Engine
 
-    config = load_config(config_path)
+    config = load_config(config_path, secrets="when used")
     with Engine(config) as engine:
         place = open_sink(to, endpoint)
         done = export_table(engine, config.table(table), place, packed=packed)

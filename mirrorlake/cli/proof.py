@@ -46,7 +46,7 @@ def check(table: str, config_path: Path, as_json: bool, show_pii: bool, **asked:
     from mirrorlake.proof.target import Proving
     from mirrorlake.sync import Engine
 
-    config = load_config(config_path)
+    config = load_config(config_path, secrets="when used")
     contract = config.table(table)
     ask = ask_of(asked)
     with Engine(config) as engine:
@@ -139,15 +139,15 @@ def proof(table: str, config_path: Path, as_json: bool, everything: bool) -> Non
     from mirrorlake.ledger import Ledger
     from mirrorlake.proof.stale import aged_proofs
 
-    config = load_config(config_path)
+    config = load_config(config_path, secrets="when used")
     contract = config.table(table)
     ledger = Ledger(config.ledger.url, config.ledger.wait)
     found = aged_proofs(ledger, contract.name, everything=everything)
     if as_json:
         show.print_json([asdict(p) for p in found])
         return
-    columns = ("keys", "verdict", "rows", "digest in MySQL", "in the lake", "MySQL's time (UTC)")
-    printed = show.table(*columns, "position", "code")
+    columns = ("keys…", "verdict…", "rows", "digest in MySQL", "in the lake", "MySQL's time (UTC)")
+    printed = show.table(*columns, "position…", "code")
     for p in found:
         keys = "all" if p.lo is None and p.hi is None else f"{p.lo or ''}..{p.hi or ''}"
         if p.asked in ("partition", "where"):

@@ -34,7 +34,7 @@ def refold(tables: Sequence[str], config_path: Path, as_json: bool, damaged: boo
     from mirrorlake.refold import refold_table
     from mirrorlake.sync import Engine
 
-    config = load_config(config_path)
+    config = load_config(config_path, secrets="when used")
     if not tables and not damaged:
         raise ConfigError(
             "refold reads all of raw, so it is for tables that somebody has chosen",
@@ -66,7 +66,7 @@ def _contract(config: Config, name: str) -> TableContract:
 
 
 def _print(done: Sequence[Refolded], failures: Sequence[tuple[str, Any]]) -> None:
-    table = show.table("table", "layer", "rows", "loads", "seconds", "could not be read before")
+    table = show.table("table", "layer", "rows", "loads", "seconds", "could not be read before…")
     for one in done:
         for layer in one.layers:
             rows = "-" if layer.rows is None else f"{layer.rows:,}"
@@ -76,6 +76,4 @@ def _print(done: Sequence[Refolded], failures: Sequence[tuple[str, Any]]) -> Non
         show.console.print(table)
     elif not failures:
         show.console.print("Nothing to do: every file of every table can be read.")
-    for name, error in failures:
-        line = f"[red]{escape(name)}[/]: {escape(str(error))}"
-        show.errors.print(line, highlight=False, soft_wrap=True)
+    show.print_errors(failures)

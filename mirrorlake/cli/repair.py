@@ -46,7 +46,7 @@ def repair(table: str, config_path: Path, as_json: bool, **asked: Any) -> None:
     from mirrorlake.repair import MOST_KEYS, refuse_repair, repair_table
     from mirrorlake.sync import Engine
 
-    config = load_config(config_path)
+    config = load_config(config_path, secrets="when used")
     contract = config.table(table)
     if asked["journal"]:
         _print_journal(config_path, contract, as_json=as_json)
@@ -113,12 +113,14 @@ def _words(done: Repaired) -> dict[str, Any]:
 def _print_journal(config_path: Path, contract: TableContract, *, as_json: bool) -> None:
     from mirrorlake.ledger import Ledger
 
-    config = load_config(config_path)
+    config = load_config(config_path, secrets="when used")
     found = Ledger(config.ledger.url, config.ledger.wait).repairs(contract.name)
     if as_json:
         show.print_json([asdict(one) for one in found])
         return
-    table = show.table("began (UTC)", "asked", "why", "outcome", "in MySQL", "in the lake", "loads")
+    table = show.table(
+        "began (UTC)", "asked…", "why…", "outcome", "in MySQL", "in the lake", "loads…"
+    )
     for one in found:
         after = one.after or one.before
         sides = (after.get("mysql", "-"), after.get("lake", "-"))

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import sys
-from datetime import timedelta
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import click
 from rich import box
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.markup import escape
+from rich.measure import Measurement
+from rich.padding import Padding
 from rich.table import Table
 
 # In a file or a pipe nothing is wrapped for a screen that is not there.
@@ -29,16 +33,53 @@ config_option = click.option(
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 
+_PROSE = 24
+"""The fewest characters in which a sentence is still readable in a column."""
+
+
+class _Rows(Table):
+    """A table where the screen is wide enough for whole words, else one record a row."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Choose by the width that the longest words need: a name that is cut names nothing."""
+        needed = Measurement.get(console, options.update(max_width=10_000), self).minimum
+        if needed <= options.max_width:
+            yield from super().__rich_console__(console, options)
+            return
+        cells = [list(column.cells) for column in self.columns]
+        for row in zip(*cells, strict=True):
+            yield from self._record(row)
+
+    def _record(self, row: tuple[Any, ...]) -> Iterable[Any]:
+        name, *rest = row
+        yield f"[bold]{name}[/]"
+        record = Table.grid(padding=(0, 2))
+        record.add_column(no_wrap=True, style="dim")
+        record.add_column(overflow="fold")
+        for column, cell in zip(self.columns[1:], rest, strict=True):
+            if cell not in ("", "-"):
+                record.add_row(str(column.header), cell)
+        yield Padding(record, (0, 0, 1, 2))
+
 
 def table(*columns: str) -> Table:
-    """A table that folds long cells: a name that is cut names nothing."""
-    table = Table(box=box.SIMPLE_HEAD)
+    """A table of whole words; where the screen is too narrow for them, a record for each row.
+
+    A column whose name ends in ``…`` holds sentences, which wrap between words; every other cell
+    stays on one line.
+    """
+    made = _Rows(box=box.SIMPLE_HEAD)
     for column in columns:
-        table.add_column(column, overflow="fold")
-    return table
+        prose = column.endswith("…")
+        name = column.removesuffix("…")
+        made.add_column(
+            name, no_wrap=not prose, overflow="fold", min_width=_PROSE if prose else None
+        )
+    return made
 
 
 def ago(age: timedelta | None) -> str:
+    """How long ago, in one unit: ``3 min ago``; ``-`` of nothing."""
     if age is None:
         return "-"
     seconds = int(age.total_seconds())
@@ -48,7 +89,25 @@ def ago(age: timedelta | None) -> str:
     return f"{seconds} s ago"
 
 
+def since(moment: str | None) -> str:
+    """How long ago a moment (ISO, with its offset) was, as `ago` says it."""
+    return ago(None if moment is None else datetime.now(UTC) - datetime.fromisoformat(moment))
+
+
+def print_errors(failures: Iterable[tuple[str, Exception]]) -> None:
+    """One line per table that failed, on standard error."""
+    for name, error in failures:
+        line = f"[red]error:[/] {escape(named(name, str(error)))}"
+        errors.print(line, highlight=False, soft_wrap=True)
+
+
+def named(table: str, words: str) -> str:
+    """An error's words with the name of their table, once."""
+    return words if table in words else f"{table}: {words}"
+
+
 def print_json(value: Any) -> None:
+    """A value as indented JSON; timedeltas are seconds, everything else unknown its text."""
     click.echo(json.dumps(value, default=plain, indent=2, ensure_ascii=False))
 
 

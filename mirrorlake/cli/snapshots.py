@@ -15,9 +15,9 @@ from rich.markup import escape
 from mirrorlake.cli import show
 from mirrorlake.config import Config, TableContract, load_config
 from mirrorlake.errors import ConfigError, MirrorlakeError
-from mirrorlake.lake.catalog import Identifier
 
 if TYPE_CHECKING:
+    from mirrorlake.lake.catalog import Identifier
     from mirrorlake.maintain import Maintained
 
 
@@ -37,10 +37,11 @@ def publish(table: str, config_path: Path, as_json: bool, rollback: str | None) 
 
     SNAPSHOT is the source's number of it, or the lake's snapshot id. Nothing is copied.
     """
+    from mirrorlake.lake.catalog import Identifier
     from mirrorlake.snapshots.publish import list_versions, roll_table_back
     from mirrorlake.sync import Engine
 
-    config = load_config(config_path)
+    config = load_config(config_path, secrets="when used")
     contract = config.snapshot_table(table)
     identifier = Identifier(contract.namespaces.deduped, contract.table)
     with Engine(config) as engine:
@@ -78,10 +79,11 @@ def clone(table: str, name: str | None, config_path: Path, drop: str | None) -> 
 
     What is written to the clone is seen in the clone alone. Drop it with --drop, never with PURGE.
     """
+    from mirrorlake.lake.catalog import Identifier
     from mirrorlake.snapshots.publish import clone_table, drop_clone
     from mirrorlake.sync import Engine
 
-    config = load_config(config_path)
+    config = load_config(config_path, secrets="when used")
     if (name is None) == (drop is None):
         raise ConfigError(
             "clone needs a name, or --drop and a name",
@@ -101,6 +103,8 @@ def clone(table: str, name: str | None, config_path: Path, drop: str | None) -> 
 
 
 def _identifier(name: str, contract: TableContract) -> Identifier:
+    from mirrorlake.lake.catalog import Identifier
+
     namespace, dot, table = name.rpartition(".")
     return Identifier(namespace if dot else contract.namespaces.deduped, table)
 
@@ -130,7 +134,7 @@ def maintain(
     from mirrorlake.maintain import Ages, maintain_table
     from mirrorlake.sync import Engine
 
-    config = load_config(config_path)
+    config = load_config(config_path, secrets="when used")
     everything = (*config.tables, *config.snapshots)
     contracts = [_contract(config, name) for name in tables] or everything
     ages = Ages(timedelta(days=keep_days), timedelta(hours=grace))
@@ -147,9 +151,7 @@ def maintain(
         show.print_json({"tables": [asdict(one) for one in done], "errors": errors})
     else:
         _print_maintained(done)
-        for name, error in failures:
-            line = f"[red]{escape(name)}[/]: {escape(str(error))}"
-            show.errors.print(line, highlight=False, soft_wrap=True)
+        show.print_errors(failures)
     if failures:
         sys.exit(failures[0][1].exit_code)
     if any(one.error for one in done):
@@ -157,7 +159,7 @@ def maintain(
 
 
 def _print_maintained(done: Sequence[Maintained]) -> None:
-    shown = show.table("lake table", "files", "delete files", "MB", "versions", "orphans", "error")
+    shown = show.table("lake table", "files", "delete files", "MB", "versions", "orphans", "error…")
     for one in done:
         pairs = (
             (one.before.data_files, one.after.data_files),

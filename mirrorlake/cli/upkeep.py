@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -19,6 +19,7 @@ from mirrorlake.errors import ConfigError, MirrorlakeError
 
 if TYPE_CHECKING:
     from mirrorlake.backfill import Filled
+    from mirrorlake.ledger import Hold, Ledger
 
 _day = click.DateTime(["%Y-%m-%d"])
 
@@ -31,17 +32,17 @@ _day = click.DateTime(["%Y-%m-%d"])
 def gaps(tables: Sequence[str], config_path: Path, as_json: bool, everything: bool) -> None:
     """List the days of every table that failed or were never asked. Asks no source."""
     from mirrorlake.gaps import find_stretches
-    from mirrorlake.sync import Engine
+    from mirrorlake.ledger import Ledger
 
-    config = load_config(config_path)
+    config = load_config(config_path, secrets="when used")
     today = datetime.now(UTC).date()
-    with Engine(config) as engine:
-        found = [s for c in config.chosen(tables) for s in find_stretches(c, engine.ledger, today)]
+    ledger = Ledger(config.ledger.url, config.ledger.wait)
+    found = [s for c in config.chosen(tables) for s in find_stretches(c, ledger, today)]
     shown = [s for s in found if everything or s.state in ("errored", "not asked", "unproved")]
     if as_json:
         show.print_json([asdict(s) for s in shown])
         return
-    table = show.table("table", "from", "to", "state", "reason")
+    table = show.table("table", "from", "to", "state", "reason…")
     for s in shown:
         begin = "the beginning" if s.first is None else str(s.first)
         table.add_row(escape(s.table), begin, str(s.last), s.state, escape(s.reason))
@@ -78,7 +79,9 @@ def backfill(
     from mirrorlake.bars import Bars
     from mirrorlake.sync import Engine
 
-    config = load_config(config_path)
+    config = load_config(config_path, secrets="when used")
+    chosen = config.chosen(tables)
+    config.require_secrets(chosen)
     today = datetime.now(UTC).date()
     end = min(last.date() if last else today, today)
     with Engine(config) as engine, Bars(show.errors, quiet=as_json) as bars:
@@ -89,7 +92,7 @@ def backfill(
 
         filled = backfill(
             engine,
-            config.chosen(tables),
+            chosen,
             lambda c, s: plan_backfill(c, s, first.date(), end, which, days_per_window),
             today,
             told,
@@ -104,7 +107,7 @@ def backfill(
 
 
 def _print_filled(filled: Sequence[Filled]) -> None:
-    table = show.table("table", "from", "to", "window", "rows", "tries", "seconds", "error")
+    table = show.table("table", "from", "to", "window", "rows", "tries", "seconds", "error…")
     for one in filled:
         cells = (one.window or "-", f"{one.rows:,}", str(one.attempts), str(one.seconds))
         days = (str(one.first), str(one.last))
@@ -116,29 +119,67 @@ def _print_filled(filled: Sequence[Filled]) -> None:
 
 
 @click.command()
-@click.argument("source")
+@click.argument("source", required=False)
 @show.config_option
+@show.json_option
 @click.option("--until", help="YYYY-MM-DDTHH:MM[+00:00]; without an offset in UTC.")
 @click.option("--reason", default="", help="Shown to whoever meets the hold.")
 @click.option("--release", is_flag=True, help="End the hold now.")
-def hold(source: str, config_path: Path, until: str | None, reason: str, release: bool) -> None:
+def hold(
+    source: str | None,
+    config_path: Path,
+    as_json: bool,
+    until: str | None,
+    reason: str,
+    release: bool,
+) -> None:
     """Leave SOURCE alone until a moment (its maintenance): no load reads it.
 
-    What it changes meanwhile is read afterwards, from where each table ended.
+    What it changes meanwhile is read afterwards, from where each table ended. Without SOURCE: list
+    the holds in force.
     """
     from mirrorlake.ledger import Ledger
 
-    config = load_config(config_path)
-    _known_source(config, source)
-    if release == (until is not None):
-        raise ConfigError("hold needs either --until or --release", next_step="Give one of them")
+    config = load_config(config_path, secrets="when used")
     ledger = Ledger(config.ledger.url, config.ledger.wait)
+    if source is None:
+        if release or until is not None:
+            raise ConfigError(
+                "hold needs the SOURCE whose hold begins or ends",
+                next_step=f"Sources are: {', '.join(sorted(config.sources))}",
+            )
+    else:
+        _known_source(config, source)
+        if release == (until is not None):
+            raise ConfigError(
+                f"hold {source} needs either --until or --release", next_step="Give one of them"
+            )
+        words = _hold(ledger, source, until, reason)
+        if not as_json:
+            show.console.print(escape(words), highlight=False)
+            return
+    _print_holds(ledger.holds(), as_json=as_json)
+
+
+def _hold(ledger: Ledger, source: str, until: str | None, reason: str) -> str:
     if until is None:
         words = "is no longer held" if ledger.release(source) else "was not held"
-        show.console.print(f"Source {escape(source)} {words}.")
-        return
+        return f"Source {source} {words}."
     held = ledger.hold(source, _moment(until), reason)
-    show.console.print(f"Source {escape(source)} is held until {held.until:%Y-%m-%d %H:%M} UTC.")
+    return f"Source {source} is held until {held.until:%Y-%m-%d %H:%M} UTC."
+
+
+def _print_holds(holds: Sequence[Hold], *, as_json: bool) -> None:
+    if as_json:
+        show.print_json([asdict(one) for one in holds])
+        return
+    table = show.table("source", "held until (UTC)", "reason…")
+    for one in holds:
+        table.add_row(escape(one.source), f"{one.until:%Y-%m-%d %H:%M}", escape(one.reason))
+    if holds:
+        show.console.print(table)
+    else:
+        show.console.print("No source is held.")
 
 
 def _moment(text: str) -> datetime:
@@ -168,7 +209,7 @@ def recover(tables: Sequence[str], config_path: Path, as_json: bool, grace: floa
     from mirrorlake.recover import recover_table
     from mirrorlake.sync import Engine
 
-    config = load_config(config_path)
+    config = load_config(config_path, secrets="when used")
     done: list[dict[str, object]] = []
     failures: list[tuple[str, MirrorlakeError]] = []
     with Engine(config) as engine:
@@ -187,9 +228,7 @@ def recover(tables: Sequence[str], config_path: Path, as_json: bool, grace: floa
             size = f"{float(str(one['bytes'])) / 1e6:.2f}"
             table.add_row(escape(str(one["table"])), *(str(cell) for cell in cells), size)
         show.console.print(table)
-        for name, error in failures:
-            line = f"[red]{escape(name)}[/]: {escape(str(error))}"
-            show.errors.print(line, highlight=False, soft_wrap=True)
+        show.print_errors(failures)
     if failures:
         sys.exit(failures[0][1].exit_code)
 
@@ -206,7 +245,7 @@ def accept(source: str, config_path: Path, as_json: bool) -> None:
     from mirrorlake.accept import accept_server
     from mirrorlake.ledger import Ledger
 
-    config = load_config(config_path)
+    config = load_config(config_path, secrets="when used")
     _known_source(config, source)
     found = accept_server(config, Ledger(config.ledger.url, config.ledger.wait), source)
     if as_json:
@@ -239,27 +278,40 @@ def alert(config_path: Path, as_json: bool, test: bool) -> None:
     from mirrorlake.alerts import send_alerts, send_test
     from mirrorlake.ledger import Ledger
 
-    config = load_config(config_path)
+    config = load_config(config_path, secrets="when used")
     if not config.alerts.hooks:
         raise ConfigError(
             f"{config_path} has no hook under alerts",
             next_step="Name a webhook, slack or email there",
         )
     if test:
-        told = send_test(config)
-    else:
-        told = send_alerts(config, Ledger(config.ledger.url, config.ledger.wait))
+        _print_test(send_test(config), as_json=as_json)
+        return
+    told = send_alerts(config, Ledger(config.ledger.url, config.ledger.wait))
     if as_json:
         show.print_json([asdict(one) for one in told])
     elif not told:
         show.console.print("Nothing to tell.")
     else:
-        table = show.table("hook", "table", "kind", "event", "delivered")
+        table = show.table("hook", "table", "kind", "event", "delivered…")
         for one in told:
             words = "yes" if one.delivered else str(one.error)
             table.add_row(one.hook, escape(one.table), one.kind, one.event, escape(words))
         show.console.print(table)
     if any(not one.delivered for one in told):
+        sys.exit(1)
+
+
+def _print_test(errors: Mapping[str, str | None], *, as_json: bool) -> None:
+    """What became of the test message at each hook."""
+    if as_json:
+        found = [{"hook": h, "delivered": e is None, "error": e} for h, e in errors.items()]
+        show.print_json(found)
+    else:
+        for hook, error in errors.items():
+            words = "the test message was delivered" if error is None else f"not delivered: {error}"
+            show.console.print(f"{hook}: {escape(words)}", highlight=False, soft_wrap=True)
+    if any(error is not None for error in errors.values()):
         sys.exit(1)
 
 
@@ -280,7 +332,7 @@ def rebuild(tables: Sequence[str], config_path: Path, as_json: bool) -> None:
     from mirrorlake.rebuild import rebuild_table, set_damaged_aside
     from mirrorlake.sync import Engine
 
-    config = load_config(config_path)
+    config = load_config(config_path, secrets="when used")
     chosen = config.chosen(tables)
     aside = set_damaged_aside(config)
     with Engine(config) as engine:

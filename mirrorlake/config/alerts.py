@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, model_validator
 
-from mirrorlake.config.fields import Findings, Port, Secret
+from mirrorlake.config.fields import Findings, Port, Secret, UnsetSecret
 
 
 class _Section(BaseModel):
@@ -16,7 +16,9 @@ class _Section(BaseModel):
 
 
 def _http(url: SecretStr) -> SecretStr:
-    if not url.get_secret_value().startswith(("http://", "https://")):
+    if not isinstance(url, UnsetSecret) and not url.get_secret_value().startswith(
+        ("http://", "https://")
+    ):
         raise ValueError("the variable holds no address that begins with https:// or http://")
     return url
 

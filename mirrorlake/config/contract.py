@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, timedelta, tzinfo
 from functools import cached_property
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import ClassVar, Literal
 from pydantic import ConfigDict, Field, SecretStr
 
 from mirrorlake.config.alerts import AlertsConfig
-from mirrorlake.config.fields import nearest, zone_of
+from mirrorlake.config.fields import UnsetSecret, nearest, zone_of
 from mirrorlake.config.landing import LandingConfig, SnapshotConfig
 from mirrorlake.config.sections import (
     Clean,
@@ -160,6 +160,25 @@ class Config(Section):
                 f"{self.path} has no tables", next_step="`mirrorlake init` writes their contracts"
             )
         return tuple(self.table(name) for name in names) if names else self.tables
+
+    def require_secrets(self, contracts: Iterable[TableContract]) -> None:
+        """See that every secret is set that reading these tables takes.
+
+        Raises:
+            ConfigError: some are not; all of them, one a line.
+        """
+        chosen = tuple(contracts)
+        sources = [self.sources[name] for name in sorted({c.source for c in chosen})]
+        wanted: list[SecretStr | None] = []
+        for source in sources:
+            wanted += [source.password, source.primary.password if source.primary else None]
+        if any("hash" in contract.rules.values() for contract in chosen):
+            wanted.append(self.privacy.hash_key)
+        unset = dict.fromkeys(s for s in wanted if isinstance(s, UnsetSecret))
+        if unset:
+            lines = (f"{s.place}: the environment variable {s.name} is not set" for s in unset)
+            names = ", ".join(s.name for s in unset)
+            raise ConfigError("\n".join(lines), next_step=f"Set {names}, then try again")
 
     def table(self, name: str) -> TableContract:
         """The contract called ``source.db.table``, or ``db.table`` or ``table`` where only one is.

@@ -21,6 +21,8 @@ from pydantic import (
     WithJsonSchema,
 )
 
+from mirrorlake.errors import ConfigError
+
 HIDDEN: Final = "**********"
 
 
@@ -35,7 +37,7 @@ class Findings(ValueError):
 _DURATION = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?", re.ASCII)
 # As MySQL has it: from -13:59 to +14:00.
 _OFFSET = re.compile(r"([+-])(0?\d|1[0-4]):([0-5]\d)", re.ASCII)
-_PLACEHOLDER = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
+PLACEHOLDER = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
 _SECRET_NAME = re.compile(
     r"passw|pwd|secret|token|credential|(access|account|private|api)[-_.]?key", re.IGNORECASE
 )
@@ -96,9 +98,51 @@ def hide_url(url: str) -> str:
     return head + mark + re.sub(r"=[^&]*", "=***", query)
 
 
+class UnsetSecret(SecretStr):
+    """A secret whose environment variable is not set: an error where it is used, not before."""
+
+    def __init__(self, name: str, place: str) -> None:
+        super().__init__("")
+        self.name, self.place = name, place
+
+    def get_secret_value(self) -> str:
+        """Never a value.
+
+        Raises:
+            ConfigError: always; it names the variable and the place that takes it.
+        """
+        raise ConfigError(
+            f"{self.place}: the environment variable {self.name} is not set",
+            next_step=f"Set {self.name}, then try again",
+        )
+
+    def __repr__(self) -> str:
+        return f"UnsetSecret({self.name!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, UnsetSecret) and other.name == self.name
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __len__(self) -> int:
+        return 0
+
+
 def _environment(info: ValidationInfo) -> Mapping[str, str]:
     context = cast("Mapping[str, Any] | None", info.context)
     return context["environ"] if context else os.environ
+
+
+def _place_if_unset(placeholder: str, info: ValidationInfo) -> tuple[str, str] | None:
+    """The variable of a secret that may be looked up when it is used and is not set now, and the
+    place in the file that takes it; None where it must be looked up at once."""
+    match = PLACEHOLDER.fullmatch(placeholder)
+    context = cast("Mapping[str, Any] | None", info.context)
+    places = cast("Mapping[str, str] | None", context.get("places")) if context else None
+    if match is None or places is None or match[1] in _environment(info):
+        return None
+    return match[1], places.get(match[1], "")
 
 
 def _replace(text: str, info: ValidationInfo, encode: Callable[[str], str] = str) -> str:
@@ -110,20 +154,21 @@ def _replace(text: str, info: ValidationInfo, encode: Callable[[str], str] = str
             raise ValueError(f"the environment variable {name} is not set: set it, then try again")
         return encode(environ[name])
 
-    rest = _PLACEHOLDER.sub("", text)
+    rest = PLACEHOLDER.sub("", text)
     if has_placeholder(rest):
         raise ValueError("a placeholder is written ${env:NAME}, of letters, digits and underscores")
-    return _PLACEHOLDER.sub(value, text)
+    return PLACEHOLDER.sub(value, text)
 
 
 def _secret(value: object, info: ValidationInfo) -> object:
     if isinstance(value, SecretStr) or value is None:
         return value
-    if not isinstance(value, str) or not _PLACEHOLDER.fullmatch(value):
+    if not isinstance(value, str) or not PLACEHOLDER.fullmatch(value):
         raise ValueError(
             "a secret is not written into this file: write ${env:NAME} and set that variable"
         )
-    return SecretStr(_replace(value, info))
+    unset = _place_if_unset(value, info)
+    return SecretStr(_replace(value, info)) if unset is None else UnsetSecret(*unset)
 
 
 def _property(value: object, info: ValidationInfo) -> object:
@@ -154,8 +199,19 @@ def _url(value: object, info: ValidationInfo) -> object:
     return login + at + _replace(rest, info) + mark + _replace(query, info)
 
 
+def _server_url(value: object, info: ValidationInfo) -> object:
+    """As `_url`; a password that may be looked up when it is used stays a placeholder."""
+    if isinstance(value, str):
+        _refuse_literal_password(value)
+        login, at, rest = value.rpartition("@")
+        user, colon, password = login.partition("://")[2].partition(":")
+        if at and colon and "$" not in user and _place_if_unset(password, info) is not None:
+            return login + at + _replace(rest, info)
+    return _url(value, info)
+
+
 def _refuse_literal_password(template: str) -> None:
-    blank = _PLACEHOLDER.sub("\0", template)
+    blank = PLACEHOLDER.sub("\0", template)
     head, _, query = blank.partition("?")
     login = head.partition("://")[2].rpartition("@")[0]
     literal = login.partition(":")[2].replace("\0", "")
@@ -269,7 +325,7 @@ DatabaseUrl = Annotated[
     BeforeValidator(_url),
     PlainSerializer(hide_url, return_type=str),
 ]
-ServerUrl = Annotated[str, BeforeValidator(_url), PlainSerializer(hide_url, return_type=str)]
+ServerUrl = Annotated[str, BeforeValidator(_server_url), PlainSerializer(hide_url, return_type=str)]
 Properties = Annotated[
     dict[str, Annotated[str, BeforeValidator(_property)]],
     BeforeValidator(_properties),

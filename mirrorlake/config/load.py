@@ -7,13 +7,19 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Any, Final, cast, get_args, get_origin
+from typing import Any, Final, Literal, cast, get_args, get_origin
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, SecretStr, ValidationError
 from pydantic_core import ErrorDetails
 
 from mirrorlake.config.contract import Config, SourceConfig, TableContract
-from mirrorlake.config.fields import Findings, has_placeholder, nearest
+from mirrorlake.config.fields import (
+    PLACEHOLDER,
+    Findings,
+    UnsetSecret,
+    has_placeholder,
+    nearest,
+)
 from mirrorlake.config.landing import LandingConfig, SnapshotConfig
 from mirrorlake.config.resolved import contract_problems
 from mirrorlake.config.sections import (
@@ -57,13 +63,19 @@ _MESSAGES: Final = {
 
 
 def load_config(
-    path: Path, *, environ: Mapping[str, str] | None = None, today: date | None = None
+    path: Path,
+    *,
+    environ: Mapping[str, str] | None = None,
+    today: date | None = None,
+    secrets: Literal["now", "when used"] = "now",
 ) -> Config:
     """Read ``mirrorlake.yaml``: validated, defaults filled in, paths absolute, secrets in place.
 
     Args:
         path: the file; paths in it are relative to its folder.
         environ: where ``${env:NAME}`` is looked up; the process's environment by default.
+        secrets: whether a variable that is not set is a problem now, or where its secret is used
+            (passwords of sources and hooks, the hash key; what opens lake and ledger always now).
         today: the day (UTC) after which a ``start`` lies in the future; today by default.
 
     Raises:
@@ -80,7 +92,11 @@ def load_config(
     problems = list(_misplaced_placeholders(file))
     try:
         sections = ConfigSections.model_validate(
-            file.root, context={"environ": os.environ if environ is None else environ}
+            file.root,
+            context={
+                "environ": os.environ if environ is None else environ,
+                "places": None if secrets == "now" else _places(path, file),
+            },
         )
     except ValidationError as error:
         problems += _validation_problems(file, error)
@@ -133,23 +149,36 @@ def _raise(path: Path, problems: Iterable[Problem]) -> None:
         raise ConfigError("\n".join([f"{path} has {count}:", *lines]))
 
 
+def _places(path: Path, file: YamlFile) -> dict[str, str]:
+    """Where each environment variable is first named: ``file:line:column: path``."""
+    found: dict[str, str] = {}
+    for where, text in _texts(file.root, ()):
+        for name in PLACEHOLDER.findall(text):
+            problem = file.problem(where, "")
+            found.setdefault(name, f"{path}:{problem.line}:{problem.column}: {problem.path}")
+    return found
+
+
+def _texts(value: Plain, path: YamlPath) -> Iterator[tuple[YamlPath, str]]:
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield from _texts(inner, (*path, name))
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            yield from _texts(inner, (*path, index))
+    elif value is not None:
+        yield path, value
+
+
 def _takes_placeholder(path: YamlPath) -> bool:
     # Under a table stand names of MySQL's, where any text may be one.
     return _ENVIRONMENT_ALLOWED.fullmatch("".join(f"/{part}" for part in path)) is not None
 
 
 def _misplaced_placeholders(file: YamlFile) -> Iterator[Problem]:
-    def walk(value: Plain, path: YamlPath) -> Iterator[Problem]:
-        if isinstance(value, dict):
-            for name, inner in value.items():
-                yield from walk(inner, (*path, name))
-        elif isinstance(value, list):
-            for index, inner in enumerate(value):
-                yield from walk(inner, (*path, index))
-        elif value is not None and has_placeholder(value) and not _takes_placeholder(path):
+    for path, value in _texts(file.root, ()):
+        if has_placeholder(value) and not _takes_placeholder(path):
             yield file.problem(path, "only secrets come from the environment: write the value")
-
-    return walk(file.root, ())
 
 
 def _validation_problems(file: YamlFile, error: ValidationError) -> Iterator[Problem]:
@@ -329,7 +358,10 @@ def _source(name: str, section: SourceSection, folder: Path) -> SourceConfig:
     if section.replica is None:
         return source
     url = parse_source_url(section.replica)
-    there = {"host": url.host, "port": url.port, "user": url.user, "password": url.password}
+    password: SecretStr = url.password
+    if unset := PLACEHOLDER.fullmatch(password.get_secret_value()):
+        password = UnsetSecret(unset[1], f"sources.{name}.replica")
+    there = {"host": url.host, "port": url.port, "user": url.user, "password": password}
     update = {**there, "tls": _tls(url.tls, folder), "primary": source}
     return source.model_copy(update=update)
 

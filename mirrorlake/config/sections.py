@@ -27,6 +27,7 @@ from mirrorlake.config.fields import (
     ServerUrl,
     SourceName,
     TimeZone,
+    UnsetSecret,
 )
 from mirrorlake.config.landing import LandingConfig, SnapshotConfig
 from mirrorlake.config.server import BackOff, Section, TlsField
@@ -98,6 +99,8 @@ class PrivacyConfig(Section):
     @model_validator(mode="after")
     def _long_enough(self) -> PrivacyConfig:
         key: SecretStr | None = self.hash_key
+        if isinstance(key, UnsetSecret):
+            return self
         if key is not None and len(key.get_secret_value()) < HASH_KEY_LENGTH:
             message = (
                 f"a key shorter than {HASH_KEY_LENGTH} characters can be guessed: set a longer one"

@@ -28,11 +28,9 @@ from mirrorlake.config import LakeConfig
 from mirrorlake.config.database_url import with_driver
 from mirrorlake.errors import LakeDamaged, LakeError
 from mirrorlake.lake.durable import IMPLEMENTATION
+from mirrorlake.lake.locations import CATALOG
 
 logger = logging.getLogger(__name__)
-
-# The name is part of every row of a SQL catalog: Spark and PyIceberg must use the same one.
-CATALOG = "lake"
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,8 @@ from pyiceberg.io import load_file_io
 from pyiceberg.schema import Schema
 from pyiceberg.view.metadata import ViewMetadata
 
-from mirrorlake.lake.catalog import CATALOG, Identifier, Lake, metadata_read
+from mirrorlake.lake.catalog import Identifier, Lake, metadata_read
+from mirrorlake.lake.locations import CATALOG
 
 _GZIP = b"\x1f\x8b"
 _FIND = sa.text(

@@ -19,8 +19,10 @@ from mirrorlake.ledger.records import (
     OpenWindow,
     Proof,
     Receipt,
+    Refusal,
     Repair,
     Window,
+    age_of,
 )
 from mirrorlake.ledger.snapshots import FileRecord, SeenSnapshot, SnapshotRecord
 from mirrorlake.ledger.store import Ledger
@@ -41,8 +43,10 @@ __all__ = [
     "OpenWindow",
     "Proof",
     "Receipt",
+    "Refusal",
     "Repair",
     "SeenSnapshot",
     "SnapshotRecord",
     "Window",
+    "age_of",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, field, fields
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 
@@ -215,6 +215,15 @@ class Hold:
 
 
 @dataclass(frozen=True)
+class Refusal:
+    """What stopped a table before a load of it began, and when (UTC)."""
+
+    table: str
+    at: datetime
+    error: str
+
+
+@dataclass(frozen=True)
 class Proof:
     """The verdict on one range of keys of one check, and what it rests on. No values of rows.
 
@@ -320,3 +329,11 @@ class Unproved:
     table: str
     server: str
     reason: str
+
+
+def age_of(load: Load | None, now: datetime | None = None) -> timedelta | None:
+    """How long ago the source stood where the mirror stands now; None before the first load."""
+    if load is None or load.receipt is None:
+        return None
+    moment = datetime.fromisoformat(load.receipt.moment).replace(tzinfo=UTC)
+    return (now or datetime.now(UTC)) - moment

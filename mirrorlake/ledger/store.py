@@ -16,6 +16,7 @@ from mirrorlake.ledger.holds import Holds
 from mirrorlake.ledger.leases import Leases
 from mirrorlake.ledger.loads import Loads
 from mirrorlake.ledger.marks import Marks
+from mirrorlake.ledger.overview import Overview
 from mirrorlake.ledger.proofs import Proofs
 from mirrorlake.ledger.records import Lease
 from mirrorlake.ledger.repairs import Repairs
@@ -24,7 +25,18 @@ from mirrorlake.ledger.snapshots import Snapshots
 
 
 class Ledger(
-    Loads, Chunks, Folds, Holds, Alerts, Marks, Proofs, Repairs, Reports, Snapshots, Costs
+    Loads,
+    Chunks,
+    Folds,
+    Holds,
+    Alerts,
+    Marks,
+    Overview,
+    Proofs,
+    Repairs,
+    Reports,
+    Snapshots,
+    Costs,
 ):
     """One row per window, one per attempt of its load, one lease per table.
 

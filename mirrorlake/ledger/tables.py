@@ -120,6 +120,20 @@ HOLDS = sa.Table(
     sa.Column("reason", sa.Text, nullable=False),
     sa.Column("set_at", sa.DateTime, nullable=False),
 )
+REFUSALS = sa.Table(
+    "refusals",
+    METADATA,
+    sa.Column("table_name", sa.String(255), primary_key=True),
+    sa.Column("error", sa.Text, nullable=False),
+    sa.Column("refused_at", sa.DateTime, nullable=False),
+)
+ROW_COUNTS = sa.Table(
+    "row_counts",
+    METADATA,
+    sa.Column("table_name", sa.String(255), primary_key=True),
+    sa.Column("metadata_location", sa.Text, nullable=False),
+    sa.Column("row_count", sa.BigInteger, nullable=False),
+)
 UNPROVED = sa.Table(
     "unproved",
     METADATA,

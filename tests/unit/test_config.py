@@ -348,3 +348,38 @@ def test_what_lands_is_apart_from_what_is_asked(tmp_path: Path) -> None:
         config.table("prices")
     with pytest.raises(ConfigError, match=r"no table 'price' in .*did you mean 'prices'"):
         config.snapshot_table("price")
+
+
+def test_a_secret_that_is_not_set_is_an_error_where_it_is_used(tmp_path: Path) -> None:
+    path = tmp_path / "mirrorlake.yaml"
+    path.write_text(
+        "version: 1\n"
+        "privacy: {hash_key: '${env:UNSET_KEY}'}\n"
+        "sources:\n"
+        "  shop:\n"
+        "    host: h\n"
+        "    user: u\n"
+        "    password: ${env:UNSET_SHOP}\n"
+        "    replica: mysql://u:${env:UNSET_REPLICA}@r\n"
+        "    databases: {d: {tables: {t: {mode: full, clean: table, columns: {c: {pii: hash}}}}}}\n"
+        "  open: {host: h, user: u, databases: {d: {tables: {t: {mode: full}}}}}\n"
+    )
+    with pytest.raises(ConfigError, match="has 3 problems"):
+        load_config(path, environ={})
+    config = load_config(path, environ={}, secrets="when used")
+    config.require_secrets([config.table("open.d.t")])
+    with pytest.raises(ConfigError) as refused:
+        config.require_secrets(config.tables)
+    said = str(refused.value)
+    assert f"{path}:7:15: sources.shop.password: the environment variable UNSET_SHOP" in said
+    assert "sources.shop.replica: the environment variable UNSET_REPLICA is not set" in said
+    assert f"{path}:2:21: privacy.hash_key: the environment variable UNSET_KEY is not" in said
+    with pytest.raises(ConfigError, match="UNSET_REPLICA is not set"):
+        config.sources["shop"].password.get_secret_value()
+    assert "UNSET" not in str(config.sources["shop"].password)
+
+
+def test_a_question_ends_without_a_full_stop() -> None:
+    assert (
+        str(ConfigError("did you mean 'x'?", next_step="Write it")) == "did you mean 'x'? Write it"
+    )

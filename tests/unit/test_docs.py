@@ -30,7 +30,8 @@ from mirrorlake.proof.stale import AgedProof
 from mirrorlake.rebuild import Rebuilt
 from mirrorlake.recover import Recovered
 from mirrorlake.refold import Refolded, Remade
-from mirrorlake.sync import SyncResult, TableStatus
+from mirrorlake.results import SyncResult
+from mirrorlake.status import TableStatus
 
 ROOT = Path(__file__).parents[2]
 CLI = ROOT / "docs" / "cli.md"

@@ -1,0 +1,147 @@
+"""What a list of tables is shown from: a few queries for all of them, however many there are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC
+
+import sqlalchemy as sa
+
+from mirrorlake.ledger.database import Database, utc_now
+from mirrorlake.ledger.loads import read_loads
+from mirrorlake.ledger.records import Hold, Load, Refusal, Unproved
+from mirrorlake.ledger.tables import (
+    CHUNKED,
+    FOLDS,
+    HOLDS,
+    LEASES,
+    LOADS,
+    REFUSALS,
+    ROW_COUNTS,
+    UNPROVED,
+    WINDOWS,
+)
+
+_AT_ONCE = 500
+"""Names in one IN list: SQLite takes 999 at most in old builds."""
+
+
+class Overview:
+    """A part of `Ledger`."""
+
+    _database: Database
+
+    def newest_attempts(self, tables: Sequence[str]) -> dict[str, Load]:
+        """The newest attempt of each table, whatever became of it. Every load took its table's
+        lease, so `LEASES` has one row a table."""
+        newest = (
+            sa.select(LOADS.c.seq)
+            .where(LOADS.c.table_name == LEASES.c.table_name)
+            .order_by(LOADS.c.seq.desc())
+            .limit(1)
+            .correlate(LEASES)
+            .scalar_subquery()
+        )
+        found: dict[str, Load] = {}
+        with self._database.read() as connection:
+            for some in _parts(tables):
+                wanted = sa.select(newest).where(LEASES.c.table_name.in_(some))
+                numbers = [seq for seq in connection.scalars(wanted) if seq is not None]
+                loads = read_loads(connection, LOADS.c.seq.in_(numbers))
+                found |= {load.table: load for load in loads}
+        return found
+
+    def unfolded_counts(self, layer: str) -> dict[str, int]:
+        """How many successful loads of each table a layer does not hold yet; tables without any
+        are left out."""
+        held = sa.exists().where(
+            FOLDS.c.table_name == LOADS.c.table_name,
+            FOLDS.c.layer == layer,
+            FOLDS.c.seq == LOADS.c.seq,
+        )
+        query = (
+            sa.select(LOADS.c.table_name, sa.func.count())
+            .where(LOADS.c.state == "success", ~held)
+            .group_by(LOADS.c.table_name)
+        )
+        with self._database.read() as connection:
+            return {str(name): int(count) for name, count in connection.execute(query)}
+
+    def unproved_tables(self) -> dict[str, Unproved]:
+        """The mark of every table that was marked unproved and not read as a whole since."""
+        read = (
+            sa.select(LOADS.c.seq)
+            .select_from(LOADS.join(WINDOWS, LOADS.c.load_id == WINDOWS.c.load_id))
+            .where(
+                LOADS.c.table_name == UNPROVED.c.table_name,
+                LOADS.c.seq > UNPROVED.c.seq,
+                LOADS.c.state == "success",
+                WINDOWS.c.kind.in_(("initial", "full")),
+            )
+        )
+        with self._database.read() as connection:
+            rows = connection.execute(UNPROVED.select().where(~read.exists())).all()
+        return {row.table_name: Unproved(row.table_name, row.server, row.reason) for row in rows}
+
+    def chunked_tables(self) -> set[str]:
+        """The tables with a load that is cut into chunks and may not have ended."""
+        query = sa.select(LOADS.c.table_name).join(CHUNKED, CHUNKED.c.seq == LOADS.c.seq)
+        with self._database.read() as connection:
+            return set(connection.scalars(query))
+
+    def holds(self) -> list[Hold]:
+        """Every hold that is in force now, by source."""
+        with self._database.read() as connection:
+            now = self._database.now(connection)
+            query = HOLDS.select().where(HOLDS.c.until > now).order_by(HOLDS.c.source)
+            rows = connection.execute(query).all()
+        return [Hold(row.source, row.until.replace(tzinfo=UTC), row.reason) for row in rows]
+
+    # --- refusals: what stopped a table before a load of it began -------------------------------
+
+    def record_refusal(self, table: str, error: str) -> None:
+        """A sync of this table failed before it began a load; an earlier refusal is replaced."""
+        with self._database.begin() as connection:
+            connection.execute(REFUSALS.delete().where(REFUSALS.c.table_name == table))
+            connection.execute(
+                REFUSALS.insert().values(table_name=table, error=error[:4000], refused_at=utc_now())
+            )
+
+    def refusals(self) -> dict[str, Refusal]:
+        """The newest refusal of every table that no load was begun of since."""
+        since = sa.exists().where(
+            LOADS.c.table_name == REFUSALS.c.table_name,
+            LOADS.c.started_at > REFUSALS.c.refused_at,
+        )
+        with self._database.read() as connection:
+            rows = connection.execute(REFUSALS.select().where(~since)).all()
+        return {
+            row.table_name: Refusal(row.table_name, row.refused_at.replace(tzinfo=UTC), row.error)
+            for row in rows
+        }
+
+    # --- how many rows deduped has, by version --------------------------------------------------
+
+    def counted_rows(self) -> dict[str, tuple[str, int]]:
+        """Per table the metadata file of the deduped version that was last counted, and its
+        rows."""
+        with self._database.read() as connection:
+            rows = connection.execute(ROW_COUNTS.select()).all()
+        return {row.table_name: (row.metadata_location, row.row_count) for row in rows}
+
+    def record_counts(self, counts: Mapping[str, tuple[str, int]]) -> None:
+        """Write down the rows of deduped versions: table → metadata file, rows."""
+        rows = [
+            {"table_name": table, "metadata_location": at, "row_count": count}
+            for table, (at, count) in counts.items()
+        ]
+        if not rows:
+            return
+        with self._database.begin() as connection:
+            for some in _parts([*counts]):
+                connection.execute(ROW_COUNTS.delete().where(ROW_COUNTS.c.table_name.in_(some)))
+            connection.execute(ROW_COUNTS.insert(), rows)
+
+
+def _parts(names: Sequence[str]) -> list[Sequence[str]]:
+    return [names[n : n + _AT_ONCE] for n in range(0, len(names), _AT_ONCE)]

@@ -1,0 +1,183 @@
+"""The state of every table, from the ledger and the catalog alone: no source, no Spark.
+
+What belongs here: what `mirrorlake status` shows. What doesn't: looking for differences (proof).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from mirrorlake.config import Config, TableContract
+from mirrorlake.lake.locations import metadata_locations
+from mirrorlake.ledger import Hold, Ledger, Load, Refusal, age_of
+from mirrorlake.ledger.records import Unproved
+
+if TYPE_CHECKING:
+    from mirrorlake.lake.catalog import Lake
+
+
+@dataclass(frozen=True)
+class TableStatus:
+    """One table as the ledger and the catalog know it.
+
+    Attributes:
+        table, mode: as in the contract.
+        state: one word: ``never loaded``, the newest load's ``pending``, ``success`` or
+            ``errored``, or ``refused`` where a sync failed since before it began a load.
+        last_load: when the newest load began (UTC, ISO).
+        rows: of the version of deduped that the catalog names; a version is counted once.
+        freshness: how long ago MySQL stood where the newest good load read it.
+        checks: what is known of folds, proofs and original texts, in words.
+        error: why the newest load failed, or the sync was refused.
+        originals: values kept as original text by the newest good load, by column.
+        held_until, held_for: until when (UTC, ISO) somebody asked to leave the source alone, and
+            why; None where nobody did.
+    """
+
+    table: str
+    mode: str
+    state: str
+    last_load: str | None
+    rows: int | None
+    freshness: timedelta | None
+    checks: str
+    error: str | None
+    originals: dict[str, int]
+    held_until: str | None = None
+    held_for: str | None = None
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What the ledger says of all tables at once."""
+
+    last: Mapping[str, Load]
+    good: Mapping[str, Load]
+    behind: Mapping[str, int]
+    unproved: Mapping[str, Unproved]
+    refusals: Mapping[str, Refusal]
+    holds: Mapping[str, Hold]
+    chunked: frozenset[str]
+
+
+def status_of(
+    config: Config, ledger: Ledger, contracts: Sequence[TableContract]
+) -> list[TableStatus]:
+    """The state of each of these tables, in their order.
+
+    Raises:
+        LakeError: the catalog or the storage can't be asked for a version not counted before.
+        LedgerError: the ledger can't be read.
+    """
+    names = [contract.name for contract in contracts]
+    known = _Known(
+        last=ledger.newest_attempts(names),
+        good=ledger.newest_loads(names),
+        behind=ledger.unfolded_counts("deduped"),
+        unproved=ledger.unproved_tables(),
+        refusals=ledger.refusals(),
+        holds={hold.source: hold for hold in ledger.holds()},
+        chunked=frozenset(ledger.chunked_tables()),
+    )
+    counts = _Counts(config, ledger)
+    found = [_status(ledger, contract, known, counts) for contract in contracts]
+    ledger.record_counts(counts.counted)
+    return found
+
+
+def _status(ledger: Ledger, contract: TableContract, known: _Known, counts: _Counts) -> TableStatus:
+    name = contract.name
+    last, good = known.last.get(name), known.good.get(name)
+    refusal, hold = known.refusals.get(name), known.holds.get(contract.source)
+    rows, damage = counts.rows_of(contract) if good else (None, None)
+    state = last.state if last else "never loaded"
+    error = last.error if last and last.state == "errored" else None
+    return TableStatus(
+        table=name,
+        mode=contract.mode,
+        state="refused" if refusal else state,
+        last_load=last.started_at.isoformat(timespec="seconds") if last else None,
+        rows=rows,
+        freshness=age_of(good),
+        checks=damage or _checks(ledger, name, good, known),
+        error=refusal.error if refusal else error,
+        originals=good.receipt.original_columns if good and good.receipt else {},
+        held_until=_iso(hold.until) if hold else None,
+        held_for=hold.reason if hold else None,
+    )
+
+
+def _iso(moment: datetime) -> str:
+    return moment.isoformat(timespec="minutes")
+
+
+def _checks(ledger: Ledger, name: str, good: Load | None, known: _Known) -> str:
+    chunked = ledger.chunked_load(name) if name in known.chunked else None
+    read = (
+        [f"{len(chunked.receipts)} of {len(chunked.bounds)} chunks of the newest load read"]
+        if chunked
+        else []
+    )
+    if good is None or good.receipt is None:
+        return ", ".join(read) or "-"
+    if mark := known.unproved.get(name):
+        return f"unproved: {mark.reason}"
+    behind = known.behind.get(name, 0)
+    proved = good.receipt.source_digest is not None
+    found = [f"{behind} loads not folded" if behind else "folded", *read]
+    found.append("loaded, proved before it was visible" if proved else "loaded, not yet proved")
+    if good.receipt.originals:
+        columns = good.receipt.original_columns
+        by_column = ", ".join(f"{name}: {count}" for name, count in columns.items())
+        found.append(
+            f"{good.receipt.originals} originals kept" + (f" ({by_column})" if columns else "")
+        )
+    if good.receipt.future:
+        found.append(f"{good.receipt.future} rows dated in the future")
+    if good.receipt.backward:
+        found.append(f"{good.receipt.backward} rows whose time went back")
+    return ", ".join(found)
+
+
+@dataclass
+class _Counts:
+    """How many rows deduped has: counted once per version, and kept in the ledger.
+
+    A count of a version with delete files reads them, and PyIceberg takes seconds to import: where
+    no table moved since the last look, neither is needed.
+    """
+
+    config: Config
+    ledger: Ledger
+    counted: dict[str, tuple[str, int]] = field(default_factory=dict[str, tuple[str, int]])
+    _lake: Lake | None = None
+
+    def __post_init__(self) -> None:
+        self._locations = metadata_locations(self.config.lake)
+        self._before = self.ledger.counted_rows()
+
+    def rows_of(self, contract: TableContract) -> tuple[int | None, str | None]:
+        """The rows, None where there is no table; and why they can't be read, where they can't."""
+        at = None
+        if self._locations is not None:
+            at = self._locations.get((contract.namespaces.deduped, contract.table))
+            if at is None:
+                return None, None
+            before = self._before.get(contract.name)
+            if before is not None and before[0] == at:
+                return before[1], None
+        rows, damage = self._count(contract)
+        if at is not None and rows is not None:
+            self.counted[contract.name] = (at, rows)
+        return rows, damage
+
+    def _count(self, contract: TableContract) -> tuple[int | None, str | None]:
+        from mirrorlake.damage import count_rows
+        from mirrorlake.lake.catalog import Lake
+
+        if self._lake is None:
+            self._lake = Lake(self.config.lake)
+        return count_rows(self._lake, self.ledger, contract)

@@ -1,0 +1,96 @@
+"""What `mirrorlake status` shows: refusals, holds, and counts that are made once a version."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from mirrorlake.cli import cli
+from mirrorlake.demo.mariadb import MariaDB
+from tests.integration.conftest import Place
+from tests.integration.contract_files import write_contract
+from tests.integration.test_upkeep import shared_session  # noqa: F401 – one JVM for all commands
+
+Sql = Callable[..., Any]
+
+
+@pytest.fixture
+def config(server: MariaDB, place: Place, database: str, sql: Sql) -> Path:
+    sql(
+        "CREATE TABLE kept (id INT PRIMARY KEY, v INT)",
+        "INSERT INTO kept VALUES (1, 1), (2, 2)",
+        "CREATE TABLE changed (id INT PRIMARY KEY, v INT, w INT)",
+        "INSERT INTO changed VALUES (1, 1, 1)",
+    )
+    contract = {"mode": "full", "key": ["id"]}
+    tables = {"kept": contract, "changed": contract}
+    path = place.folder / f"{database}.yaml"
+    return write_contract(
+        path,
+        server.port,
+        {database: {"tables": tables}},
+        ledger={"url": f"sqlite:///{database}.db"},
+    )
+
+
+def run(config: Path, *arguments: str) -> tuple[int, Any]:
+    result = CliRunner().invoke(cli, [*arguments, "--config", str(config)])
+    return result.exit_code, json.loads(result.stdout) if "--json" in arguments else result.output
+
+
+def test_status_shows_refusals_and_holds_and_counts_a_version_once(
+    config: Path, sql: Sql, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run(config, "sync", "--json")[0] == 0
+    sql("ALTER TABLE changed DROP COLUMN w")
+    assert run(config, "sync", "--json")[0] == 5
+
+    changed, kept = run(config, "status", "--json")[1]
+    assert (kept["state"], kept["rows"], kept["error"]) == ("success", 2, None)
+    assert (changed["state"], changed["rows"]) == ("refused", 1)
+    assert "its schema changed in MySQL" in changed["error"]
+    # No word is cut on a narrow screen, and the refusal is a line of its own.
+    monkeypatch.setattr("mirrorlake.cli.show.console.width", 60)
+    shown = run(config, "status")[1]
+    assert changed["table"] in shown
+    assert "refused: table" in shown
+
+    # The next load that begins ends the refusal.
+    sql("ALTER TABLE changed ADD COLUMN w INT")
+    assert run(config, "sync", "--json")[0] == 0
+    assert [s["state"] for s in run(config, "status", "--json")[1]] == ["success", "success"]
+
+    assert run(config, "hold", "s", "--until", "2100-01-01T00:00", "--reason", "a move")[0] == 0
+    assert [h["source"] for h in run(config, "hold", "--json")[1]] == ["s"]
+    held = run(config, "status", "--json")[1]
+    assert {(s["held_until"], s["held_for"]) for s in held} == {
+        ("2100-01-01T00:00+00:00", "a move")
+    }
+    code, said = run(config, "sync", "--json")
+    (command,) = {reason["reason"].split("`")[1] for reason in said["held"]}
+    assert code == 0
+    # The command that the message names works as it is printed.
+    assert run(config, *command.split()[1:])[0] == 0
+    assert run(config, "hold", "--json")[1] == []
+
+    # Nothing moved since the last look: PyIceberg is not even imported, nor a secret asked for.
+    secrets = ("TEST_PASSWORD", "TEST_HASH_KEY")
+    environment = {name: text for name, text in os.environ.items() if name not in secrets}
+    command = ("-m", "mirrorlake.cli", "status", "--json", "--config", str(config))
+    found = subprocess.run(
+        [sys.executable, "-X", "importtime", *command],
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=True,
+    )
+    assert [s["rows"] for s in json.loads(found.stdout)] == [1, 2]
+    assert "pyiceberg" not in found.stderr
