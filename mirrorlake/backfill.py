@@ -102,6 +102,10 @@ def plan_backfill(
             until = min(end, begin + timedelta(days=days_per_window - 1))
             pieces.append(Piece(contract, begin, until, live=False))
             begin = until + timedelta(days=1)
+    if contract.mode == "full":
+        # MySQL has no older copy: one load today is all that any day of the range can get.
+        today = stretches[-1].last if stretches else last
+        return [Piece(contract, today, today, live=True)] if pieces and last >= today else []
     live = [p for p in pieces if p.live]
     if live:  # one window reads on to now, whatever number of stretches are ahead
         whole = Piece(contract, live[0].first, live[-1].last, live=True)

@@ -17,8 +17,10 @@ from mirrorlake.lake.catalog import Lake
 from mirrorlake.ledger import LEDGER_VERSION, Ledger
 from mirrorlake.machine.doctor import Piece
 from mirrorlake.mysql.connect import rows_of, session
+from mirrorlake.mysql.introspect import read_table, read_tables
 from mirrorlake.mysql.privileges import missing_privileges
 from mirrorlake.mysql.zones import differences, name_of_zone, read_server_zone
+from mirrorlake.plan import resolve_contract
 
 
 def diagnose_contract(path: Path) -> list[Piece]:
@@ -41,7 +43,32 @@ def diagnose_contract(path: Path) -> list[Piece]:
         for name, server in servers.items():
             where = f"{server.host}:{server.port}"
             pieces.append(_looked_at(name, where, lambda server=server: _source(server)))
+        if pieces[-1].state == "ok" or source.primary is not None:
+            pieces += _tables(config, source)
     return pieces
+
+
+def _tables(config: Config, source: SourceConfig) -> list[Piece]:
+    """Whether each table's contract can be kept by the server that is there, as a sync would find
+    before it reads: one piece for those that can, one for each that can't."""
+    contracts = [c for c in config.tables if c.source == source.name]
+    refused: list[Piece] = []
+    try:
+        with session(source) as connection:
+            databases = dict.fromkeys(c.database for c in contracts)
+            there = {(t.database, t.name): t for d in databases for t in read_tables(connection, d)}
+            for contract in contracts:
+                try:
+                    table = there.get((contract.database, contract.table))
+                    if table is None:
+                        table = read_table(connection, contract.database, contract.table)
+                    resolve_contract(config, contract, table)
+                except MirrorlakeError as error:
+                    refused.append(Piece(f"table {contract.name}", "", "broken", "", str(error)))
+    except MirrorlakeError as error:
+        return [Piece(f"tables of {source.name}", "", "broken", "", str(error))]
+    fit = f"{len(contracts) - len(refused)} of {len(contracts)} contracts can be kept"
+    return [Piece(f"tables of {source.name}", "", "ok", "", fit), *refused]
 
 
 def _looked_at(name: str, where: str, look: Callable[[], tuple[str, str]]) -> Piece:

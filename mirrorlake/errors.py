@@ -27,7 +27,7 @@ later with nothing changed by hand.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Self
 
 
 class MirrorlakeError(Exception):
@@ -55,6 +55,12 @@ class MirrorlakeError(Exception):
         self.window = window
         self.source = source
         self.retryable = retryable
+
+    def located(self, place: str | None) -> Self:
+        """This error with the place in the contract file before its words: ``file:line:column``."""
+        if place is not None and not self.message.startswith(place):
+            self.message = f"{place}: {self.message}"
+        return self
 
     def __str__(self) -> str:
         if not self.next_step:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mirrorlake.config import SourceConfig, TableContract
+from mirrorlake.config import Config, SourceConfig, TableContract
+from mirrorlake.config.places import place_of
 from mirrorlake.entity import Entity, first_created, resolve_entity
 from mirrorlake.errors import ConfigError, SchemaError
 from mirrorlake.lake.catalog import Identifier
@@ -120,6 +121,19 @@ def plan_table(contract: TableContract, source: SourceConfig, table: SourceTable
     _check_cursor(plan)
     _check_rules(plan)
     return plan
+
+
+def resolve_contract(config: Config, contract: TableContract, table: SourceTable) -> TablePlan:
+    """`plan_table`, whose errors name the line of the contract file that writes the column.
+
+    Raises:
+        ConfigError, SchemaError, TypeRefused: as `plan_table` says.
+    """
+    try:
+        return plan_table(contract, config.sources[contract.source], table)
+    except (ConfigError, SchemaError) as error:
+        name = (contract.source, contract.database, contract.table)
+        raise error.located(place_of(config.path, name, error.column or "")) from None
 
 
 def _check_names(plan: TablePlan) -> None:

@@ -33,7 +33,7 @@ from mirrorlake.mysql.introspect import read_table
 from mirrorlake.mysql.replica import read_reach
 from mirrorlake.mysql.zones import WALL_TIMES, refuse_other_zone
 from mirrorlake.pace import Report
-from mirrorlake.plan import TablePlan, by_time, plan_table
+from mirrorlake.plan import TablePlan, by_time, resolve_contract
 from mirrorlake.results import SyncResult, result_of
 from mirrorlake.schema import SchemaVersion
 from mirrorlake.settle import settle_loads
@@ -89,9 +89,8 @@ class Engine:
                 rewrites it.
         """
         source = self.config.sources[contract.source]
-        plan = plan_table(
-            contract, source, read_table(connection, contract.database, contract.table)
-        )
+        table = read_table(connection, contract.database, contract.table)
+        plan = resolve_contract(self.config, contract, table)
         check_rules(plan, self.config.privacy.hash_key)
         if not any_hash_key:
             refuse_other_hash_key(plan, self.ledger, self.config.privacy.hash_key)

@@ -47,6 +47,13 @@ def cli(verbose: bool) -> None:
     )
     # Its INFO and its retries' warnings are ours to tell.
     logging.getLogger("py4j").setLevel(logging.ERROR)
+    for handler in logging.getLogger().handlers:
+        handler.addFilter(_is_no_interrupt)
+
+
+def _is_no_interrupt(record: logging.LogRecord) -> bool:
+    """False of the trace that py4j logs when Ctrl-C reaches it: `main` says what happened."""
+    return not (record.name == "root" and "KeyboardInterrupt" in str(record.msg))
 
 
 @cli.command()
@@ -311,7 +318,9 @@ def main() -> None:
     """Run the command line; a MirrorlakeError is one line on standard error and its exit code."""
     try:
         cli(standalone_mode=False)
-    except click.exceptions.Abort:
+    except (click.exceptions.Abort, KeyboardInterrupt):
+        words = "Interrupted. What was not committed is not visible; the same command continues."
+        show.errors.print(words, highlight=False, soft_wrap=True)
         sys.exit(130)
     except click.ClickException as error:
         error.show()

@@ -90,8 +90,8 @@ class YamlFile:
     def _refuse_syntax(self, error: yaml.MarkedYAMLError) -> None:
         mark = error.problem_mark or error.context_mark
         line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
-        context = f"{error.context}: " if error.context else ""
-        self.problems.append(Problem(line, column, "", f"not valid YAML: {context}{error.problem}"))
+        words = syntax_words(f"{error.context or ''}: {error.problem or ''}")
+        self.problems.append(Problem(line, column, "", f"not valid YAML: {words}"))
 
     def _plain(self, node: yaml.Node, path: Path) -> Plain:
         self._values[path] = node.start_mark
@@ -158,6 +158,31 @@ class YamlFile:
                 if isinstance(key, yaml.ScalarNode) and key.value not in own:
                     own[key.value] = key.start_mark
                     yield key, value
+
+
+_SYNTAX = (
+    (r"'\\t'", "a tab; YAML is indented with spaces"),
+    (r"quoted scalar", "a quotation mark that opens a text is never closed"),
+    (r"mapping values are not allowed", "a ':' is not expected here; put quotes around a text that "
+     "holds ': ', and see that this line is indented as its neighbours are"),
+    (r"could not find expected ':'", "a ':' and a space are missing between a name and its value"),
+    (r"expected ',' or '\]'", "a list is not closed by ], or a comma is missing in it"),
+    (r"expected ',' or '\}'", "a mapping is not closed by }, or a comma is missing in it"),
+    (r"found undefined alias", "an alias (*name) whose anchor (&name) does not come before it"),
+    (r"expected <block end>", "this line is not indented as its neighbours are"),
+    (r"cannot start any token", "a text that begins so needs quotes around it"),
+)  # fmt: skip
+"""What PyYAML says of bad syntax, and what to tell somebody who edits the file."""
+
+
+def syntax_words(said: str) -> str:
+    """PyYAML's complaint in words about the text, or its own where it has no better ones.
+
+    >>> syntax_words("while parsing a flow sequence: expected ',' or ']', but got ':'")
+    'a list is not closed by ], or a comma is missing in it'
+    """
+    found = (words for pattern, words in _SYNTAX if re.search(pattern, said))
+    return next(found, said.strip(": "))
 
 
 def show_path(path: Path) -> str:

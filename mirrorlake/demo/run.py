@@ -18,6 +18,7 @@ from pathlib import Path
 from types import FrameType
 
 import pymysql
+from filelock import FileLock, Timeout
 from pymysql.connections import Connection
 from pymysql.cursors import Cursor
 from rich import box
@@ -56,6 +57,38 @@ def run_demo(folder: Path, *, port: int | None, changes: int, once: bool, consol
         MirrorlakeError: a step failed; everything that was started is stopped.
     """
     folder = folder.absolute()
+    with _in_use(folder):
+        return _run(folder, port, changes, once, console)
+
+
+@contextmanager
+def _in_use(folder: Path) -> Iterator[None]:
+    """Hold the folder against another demo, which would empty it.
+
+    Raises:
+        MachineError: a demo is running in it.
+    """
+    lock = FileLock(folder.parent / f".{folder.name}.lock", timeout=0)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        lock.acquire()
+    except OSError as error:
+        if not isinstance(error, Timeout):
+            raise MachineError(
+                f"the demo's folder {folder} can't be made: {error.strerror}",
+                next_step="Give another --folder",
+            ) from error
+        raise MachineError(
+            f"a demo is running in {folder}",
+            next_step="Stop it first (Ctrl-C in its terminal), or give another --folder",
+        ) from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _run(folder: Path, port: int | None, changes: int, once: bool, console: Console) -> int:
     _make_anew(folder)
     with _interruptible(), MariaDB.start(folder / "mysql", port) as server:
         console.print(f"Embedded MariaDB on {server.host}:{server.port}", highlight=False)

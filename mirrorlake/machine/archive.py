@@ -21,6 +21,10 @@ from pathlib import Path
 _QUIET = ("-Xshare:auto", "-Xlog:cds*=off", "-Xlog:class+path=off")
 
 
+# An archive fits JVMs that are started with the modules that it was made with: none but Java's own.
+_STARTED = b"without jdk.incubator.vector"
+
+
 @dataclass(frozen=True)
 class Archive:
     """Where the archive of one Java and this environment is, or would be.
@@ -44,7 +48,7 @@ class Archive:
 def archive_of(home: Path) -> Archive:
     """The archive of the Java in that folder; its name changes with Java, PySpark's jars and the
     pinned ones."""
-    digest = hashlib.sha256()
+    digest = hashlib.sha256(_STARTED)
     for path in [home / "release", *sorted(_jars_folder().glob("*.jar"))]:
         seen = path.stat() if path.exists() else None
         known = (str(path), seen.st_size, seen.st_mtime_ns) if seen else (str(path),)

@@ -35,7 +35,8 @@ TRUST_PASSWORD = "mirrorlake"  # noqa: S105
 ABSENT_MODULE = "--add-modules=jdk.incubator.vector"
 
 # Spark asks for a module which the embedded runtime lacks, and a JVM that is asked for an unknown
-# module does not start. The module only speeds up linear algebra, so it is dropped.
+# module does not start; one that has it prints a warning at each start. The module only speeds up
+# linear algebra, so it is dropped.
 LAUNCHER = """#!/bin/sh
 n=$#
 while [ "$n" -gt 0 ]; do
@@ -299,7 +300,7 @@ def java_environment() -> dict[str, str]:
     if spark is None or spark.origin is None:
         raise MachineError("PySpark is not installed", next_step="Run make setup")
     return {
-        "JAVA_HOME": str(java.home),
+        "JAVA_HOME": str(java.home if java.embedded else launcher_home(java.command)),
         "SPARK_SUBMIT_OPTS": f"{ours} {theirs}".strip(),
         # A SPARK_HOME of another release would bring other jars than the lock file's. Without one,
         # Spark's scripts look for it by a command that breaks in a folder with a space.

@@ -30,8 +30,8 @@ def config(server: MariaDB, place: Place, database: str, sql: Sql) -> Path:
         "CREATE TABLE changed (id INT PRIMARY KEY, v INT, w INT)",
         "INSERT INTO changed VALUES (1, 1, 1)",
     )
-    contract = {"mode": "full", "key": ["id"]}
-    tables = {"kept": contract, "changed": contract}
+    # Of their own each: YAML would write the second as an alias of the first.
+    tables = {name: {"mode": "full", "key": ["id"]} for name in ("kept", "changed")}
     path = place.folder / f"{database}.yaml"
     return write_contract(
         path,
@@ -94,3 +94,19 @@ def test_status_shows_refusals_and_holds_and_counts_a_version_once(
     )
     assert [s["rows"] for s in json.loads(found.stdout)] == [1, 2]
     assert "pyiceberg" not in found.stderr
+
+
+def test_a_misspelt_cursor_is_found_by_the_doctor_with_its_line(config: Path, sql: Sql) -> None:
+    """Only the server knows the columns; before, `sync` alone asked it, and named no line."""
+    text = config.read_text()
+    at = text.index("mode: full")
+    broken = text[:at] + "mode: incremental\n            cursor: modified_att" + text[at + 10 :]
+    config.write_text(broken)
+    line = broken[: broken.index("modified_att")].count("\n") + 1
+    pieces = {piece["name"]: piece for piece in run(config, "doctor", "--json")[1]}
+    (name,) = (name for name in pieces if name.startswith("table "))
+    assert f"{config}:{line}:21: " in pieces[name]["detail"]
+    assert "has no column 'modified_att'. Its columns are: id, v" in pieces[name]["detail"]
+    assert pieces["tables of s"]["detail"] == "1 of 2 contracts can be kept"
+    failed = run(config, "sync", "--json")[1]["errors"]
+    assert [f"{config}:{line}:21: " in error["error"] for error in failed] == [True]

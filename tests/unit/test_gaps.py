@@ -177,3 +177,15 @@ def test_every_wanted_day_is_in_exactly_one_window(
     ]
     assert sorted(covered) == wanted
     assert all((p.last - p.first).days < size for p in planned if not p.live)
+
+
+def test_a_backfill_of_a_full_table_is_one_copy_today() -> None:
+    """MySQL has no older copy: three days were shown, and one was copied."""
+    full = CONTRACT.model_copy(update={"mode": "full", "start": None})
+    stretches = [Stretch(full.name, None, TODAY, "not asked")]
+    days = TODAY - timedelta(days=2)
+    assert plan_backfill(full, stretches, days, TODAY, "missing", 31) == [
+        Piece(full, TODAY, TODAY, live=True)
+    ]
+    yesterday = TODAY - timedelta(days=1)
+    assert plan_backfill(full, stretches, days, yesterday, "all", 31) == []

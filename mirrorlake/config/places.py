@@ -1,0 +1,47 @@
+"""Where in the contract file a name stands: for errors that only the server can reveal."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path as FilePath
+
+from mirrorlake.config.yaml_file import Path, Plain, YamlFile
+
+
+def place_of(file: FilePath, table: tuple[str, str, str], name: str) -> str | None:
+    """``file:line:column`` where the contract of a table (source, database, table) first writes
+    ``name``, as a value or as a key, whatever its case; None where it does not, or the file has
+    changed too much to tell."""
+    with suppress(OSError, UnicodeDecodeError):
+        read = YamlFile(file.read_bytes().decode("utf-8-sig"))
+        source, database, bare = table
+        path: Path = ("sources", source, "databases", database, "tables", bare)
+        found = _find(_at(read.root, path), path, name.casefold())
+        if found is not None:
+            where, is_key = found
+            problem = read.problem(where, "", at_key=is_key)
+            return f"{file}:{problem.line}:{problem.column}"
+    return None
+
+
+def _at(value: Plain, path: Path) -> Plain:
+    for part in path:
+        value = value.get(str(part)) if isinstance(value, dict) else None
+    return value
+
+
+def _find(value: Plain, path: Path, wanted: str) -> tuple[Path, bool] | None:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            # A column is a key under `columns` alone; elsewhere keys are the contract's own words.
+            if path[-1:] == ("columns",) and key.casefold() == wanted:
+                return (*path, key), True
+            if found := _find(inner, (*path, key), wanted):
+                return found
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            if found := _find(inner, (*path, index), wanted):
+                return found
+    elif value is not None and value.casefold() == wanted:
+        return path, False
+    return None
