@@ -28,7 +28,7 @@ setup: ## Create .venv from requirements.lock (a no-op when it is current)
 warm: setup # Java's class archive, once: Spark starts faster. Nothing else needs it.
 	@"$(BIN)/mirrorlake" warm --quiet || true
 
-demo: warm ## Start the demo's MySQL, mirror it and keep going (ONCE=1: end after two rounds)
+demo: warm ## Start the demo's MySQL, mirror it and keep going (ONCE=1: two rounds, every check, end)
 	@"$(BIN)/mirrorlake" demo $(if $(filter-out 0,$(ONCE)),--once)
 
 test: warm ## Run the tests (about 10 minutes on 2 cores)

@@ -19,9 +19,13 @@ import pandas as pd
 import pandera.pandas as pa_checks
 import pyarrow as pa
 import pyarrow.compute as _compute
+from pandera.config import ValidationDepth, config_context
+from pandera.errors import SchemaErrorReason
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.schema import Schema
 
+from checks.ranges import by_arrow, promises
+from mirrorlake.errors import LakeError
 from mirrorlake.lake.tables import DELETED_AT, ORIGINAL, current_schema
 from mirrorlake.layers import Layer, clean_layer, deduped_layer
 from mirrorlake.mysql.introspect import Column
@@ -29,10 +33,17 @@ from mirrorlake.plan import TablePlan
 from mirrorlake.schema import Exact
 
 pc: Any = _compute  # its functions are made at import: type checkers see none of them
-_VERSION = 1
-"""Grows when this module comes to ask more of rows."""
+_VERSION = 2
+"""Grows when more is asked of rows, here or in `checks.ranges`."""
 ROWS_PER_LOOK = 100_000
-_BITS = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
+_VERDICTS = (
+    SchemaErrorReason.COLUMN_NOT_IN_DATAFRAME,
+    SchemaErrorReason.COLUMN_NOT_IN_SCHEMA,
+    SchemaErrorReason.DATAFRAME_CHECK,
+    SchemaErrorReason.SERIES_CONTAINS_NULLS,
+    SchemaErrorReason.WRONG_DATATYPE,
+)
+"""What pandera says of a table that it has looked at; anything else is a failure to look."""
 _MASKED = r"\*{8}(?s:..)?"
 _HASHED = r"[0-9a-f]{64}"
 
@@ -85,7 +96,8 @@ def find_broken(
     Its columns and types come first; rows are only looked at where these are right.
     """
     empty = _frame(schema_to_pyarrow(table, include_field_ids=False).empty_table())
-    found = Counter(_failures(schema, empty))
+    # Only columns and types: a check of values is meant for those of the right type.
+    found = Counter(_failures(schema, empty, ValidationDepth.SCHEMA_ONLY))
     rows = 0
     for some in () if found else _gathered(batches):
         rows += some.num_rows
@@ -115,11 +127,24 @@ def _frame(rows: pa.Table) -> pd.DataFrame:
     return rows.to_pandas(types_mapper=pd.ArrowDtype)
 
 
-def _failures(schema: pa_checks.DataFrameSchema, frame: pd.DataFrame) -> Iterator[tuple[str, str]]:
-    """(column, what) of each failing cell. Their values stay where they are."""
+def _failures(
+    schema: pa_checks.DataFrameSchema,
+    frame: pd.DataFrame,
+    depth: ValidationDepth = ValidationDepth.SCHEMA_AND_DATA,
+) -> Iterator[tuple[str, str]]:
+    """(column, what) of each failing cell. Their values stay where they are.
+
+    Raises:
+        LakeError: a check could not be carried out.
+    """
     try:
-        schema.validate(frame, lazy=True)
+        # Whatever pandera's environment variables say: rows that nobody looked at are not good.
+        with config_context(validation_enabled=True, validation_depth=depth):
+            schema.validate(frame, lazy=True)
     except pa_checks.errors.SchemaErrors as errors:
+        if (cannot := _not_carried_out(schema, errors)) is not None:
+            # Not chained: pandera and Arrow quote values.
+            raise cannot from None
         for case in errors.failure_cases.itertuples():
             if case.check == "column_in_dataframe":
                 yield str(case.failure_case), "is missing"
@@ -136,6 +161,26 @@ def _failures(schema: pa_checks.DataFrameSchema, frame: pd.DataFrame) -> Iterato
                     yield str(case.column), what
                 elif case.column == name:
                     yield name, what
+
+
+def _not_carried_out(
+    schema: pa_checks.DataFrameSchema, errors: pa_checks.errors.SchemaErrors
+) -> LakeError | None:
+    """The error for a check that ended in an exception, which pandera reports as a failed cell."""
+    for error in errors.schema_errors:
+        if error.reason_code in _VERDICTS:
+            continue
+        cause = str(error.failure_cases).partition("(")[0]
+        check = getattr(error.check, "name", None) or str(error.reason_code)
+        column, _, what = str(check).rpartition("\0")
+        column = column or str(error.column_name or getattr(error.schema, "name", ""))
+        return LakeError(
+            f"the contract of {schema.name}.{column} can't be checked: "
+            f'the check "{what}" ended in {cause}',
+            column=column,
+            next_step="Nothing is known of its rows. Report this with the column's type",
+        )
+    return None
 
 
 # --- columns --------------------------------------------------------------------------------------
@@ -168,25 +213,8 @@ def _shape(rule: str) -> Iterator[pa_checks.Check]:
 
 def _range(source: Column) -> Iterator[pa_checks.Check]:
     """What MySQL's own declaration of the column promises of each value."""
-    bits = _BITS.get(source.data_type)
-    if bits is not None:
-        low = 0 if source.unsigned else -(2 ** (bits - 1))
-        high = 2 ** (bits if source.unsigned else bits - 1) - 1
-        yield _check(
-            f"is not in {source.column_type}", lambda cells: (cells >= low) & (cells <= high)
-        )
-    length = source.length
-    if source.data_type in ("char", "varchar") and length is not None:
-        yield _check(
-            f"is longer than {source.column_type}", lambda cells: cells.str.len() <= length
-        )
-    if source.data_type in ("binary", "varbinary") and length is not None:
-        yield _check(
-            f"is longer than {source.column_type}",
-            lambda cells: pd.Series(
-                pc.binary_length(pa.array(cells)).to_pandas() <= length, index=cells.index
-            ),
-        )
+    for promise in promises(source):
+        yield _check(promise.broken, by_arrow(promise.holds))
 
 
 def _paired(plan: TablePlan, exact: Exact) -> Iterator[pa_checks.Check]:

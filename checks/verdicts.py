@@ -90,12 +90,14 @@ def judge(
 ) -> Iterator[dg.AssetCheckResult]:
     """The verdicts of these checks of one asset.
 
-    One that can't look does not keep the others from being told.
+    One that can't look does not keep the others from being told: its exception, of whatever kind,
+    ends the step after them, and is no verdict.
 
     Raises:
         Failure: a look failed; the first reason.
+        Exception: a look met a bug; as it came.
     """
-    failed: dg.Failure | None = None
+    failed: Exception | None = None
     run = context.op_execution_context.run
     alone, days = not run.asset_selection, _days_of(run.tags)
     for name in names:
@@ -105,7 +107,7 @@ def judge(
                 look = Look(engine, contract, key.path[0], alone, days)
                 with damage_told(engine.lake, engine.ledger, contract):
                     verdict = _JUDGES[name](look)
-        except dg.Failure as error:
+        except Exception as error:  # noqa: BLE001 (raised below, after the others)
             failed = failed or error
             continue
         _tell_days(context, key, name, verdict)

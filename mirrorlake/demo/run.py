@@ -27,6 +27,7 @@ from rich.table import Table
 
 from mirrorlake.bars import Bars
 from mirrorlake.config import Config, TableContract, load_config
+from mirrorlake.demo.checks import project_folder, run_checks
 from mirrorlake.demo.mariadb import MariaDB
 from mirrorlake.demo.nyc import load_nyc
 from mirrorlake.demo.oracle import Verdict, compare_table
@@ -51,7 +52,8 @@ class Tally:
 
 
 def run_demo(folder: Path, *, port: int | None, changes: int, once: bool, console: Console) -> int:
-    """Run the demo in ``folder``, made anew; 0 if every table is equal, else 1.
+    """Run the demo in ``folder``, made anew; 0 if every table is equal and, with ``once``, no check
+    of Dagster is red; else 1.
 
     Raises:
         MirrorlakeError: a step failed; everything that was started is stopped.
@@ -109,7 +111,8 @@ def _run(folder: Path, port: int | None, changes: int, once: bool, console: Cons
             _round(engine, "second round", tallies, console)
             equal = _compare(engine, server, writer, tallies, console)
         if once or not equal:
-            return 0 if equal else 1
+            # Also where rows differ: the checks should say so too.
+            return 0 if run_checks(config, console) and equal else 1
         return _browse(server, config, console)
 
 
@@ -264,8 +267,8 @@ def _surplus(contract: TableContract, writer: LiveWriter) -> Sequence[tuple[str,
 
 def _browse(server: MariaDB, config: Config, console: Console) -> int:
     """The live writer and Dagster's UI until Ctrl-C."""
-    root = Path(__file__).resolve().parents[2]
-    if not (root / "workspace.yaml").exists():
+    root = project_folder()
+    if root is None:
         raise MachineError(
             "the UI needs the project's folder, with its workspace.yaml",
             next_step="Run the demo from a clone, or with --once",
