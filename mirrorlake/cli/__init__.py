@@ -280,7 +280,11 @@ def schema() -> None:
 
 
 @cli.command()
-@click.option("--once", is_flag=True, help="After the comparison run every check of Dagster, then stop; start no UI.")
+@click.option(
+    "--once",
+    is_flag=True,
+    help="Then run every check of Dagster and stop; start no UI.",
+)
 @click.option("--folder", type=click.Path(path_type=Path), default=Path(".mirrorlake/demo"))
 @click.option("--port", type=int, help="The embedded server's port; a free one by default.")
 @click.option("--changes", type=int, default=2_000, show_default=True, help="Live changes to make.")
