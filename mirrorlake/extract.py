@@ -45,6 +45,7 @@ from mirrorlake.lake.tables import ensure_raw_table, raw_schema
 from mirrorlake.ledger import ChunkedLoad, Lease, Ledger, Load, Receipt, Window
 from mirrorlake.mysql.guard import Guard
 from mirrorlake.mysql.introspect import read_table
+from mirrorlake.mysql.open_writes import NOTHING_OPEN, OpenWrites
 from mirrorlake.mysql.read import BATCH_ROWS
 from mirrorlake.pace import Pace, Progress, Report
 from mirrorlake.plan import TablePlan, plan_table
@@ -92,8 +93,8 @@ class Loading:
     """The server that the load was planned on, and that must answer every chunk; '' for any."""
     accept_smaller: bool = False
     """Whether a full copy is taken that is far smaller than the last one."""
-    oldest_open: datetime | None = None
-    """When (UTC) the oldest writing transaction began that was open before the first read."""
+    open_writes: OpenWrites = NOTHING_OPEN
+    """What was open on the server before the first read, and commits later."""
     shown: datetime | None = None
     """Up to where (UTC) the load's reads show all that was committed; None: as its chunks say."""
 
@@ -132,8 +133,7 @@ def load_window(
             cut = Cut(reread.conditions, by_keys=True)
         elif cut is None:
             cut = plan_cut(connection, plan, window, _chunk_rows(plan, loading.spark))
-            seen = {"oldest_open": loading.oldest_open, "shown": loading.shown}
-            cut = dataclasses.replace(cut, **seen)
+            cut = dataclasses.replace(cut, open_writes=loading.open_writes, shown=loading.shown)
             if cut.can_be_resumed:
                 ledger.plan_chunks(load, basis, start_of(cut), cut.bounds)
                 failpoint("chunks.planned")

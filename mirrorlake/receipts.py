@@ -11,6 +11,7 @@ from typing import Any
 from mirrorlake.chunk import ChunkReceipt
 from mirrorlake.errors import SchemaError
 from mirrorlake.ledger import Load, Receipt, Window
+from mirrorlake.mysql.open_writes import OpenWrites
 from mirrorlake.pace import Progress
 from mirrorlake.plan import TablePlan
 from mirrorlake.reload import Replacement
@@ -34,6 +35,7 @@ def receipt_of(
     first = min(chunks, key=lambda c: c.moment)
     # Before the first chunk there may be a wait, and a replica shows the past.
     moment = min(first.moment, cut.shown or first.moment)
+    oldest = cut.open_writes.oldest
     servers = {c.server for c in chunks}
     if len(servers) > 1:
         raise SchemaError(
@@ -54,7 +56,7 @@ def receipt_of(
         originals=sum(sum(c.originals.values()) for c in chunks),
         future=sum(c.future for c in chunks),
         query_seconds=round(max(c.query_seconds for c in chunks), 3),
-        oldest_open=cut.oldest_open.isoformat(sep=" ") if cut.oldest_open else None,
+        oldest_open=oldest.isoformat(sep=" ") if oldest else None,
         looked_up=replacement.looked_up,
         gone=replacement.gone,
         replaced=len(replacement.removes),
@@ -64,7 +66,14 @@ def receipt_of(
         moments=_moments(chunks, moment) if len(chunks) > 1 else None,
         source_digest=_source_digest(chunks),
         backward=replacement.backward if load.window.kind == "reload" else backward,
+        waited={str(t): at.isoformat() for t, at in cut.open_writes.remembered().items()},
     )
+
+
+def with_waited(now: OpenWrites, last: Load | None) -> OpenWrites:
+    """What is open now, with what the last load saw waiting and is open still."""
+    waited = last.receipt.waited if last and last.receipt else {}
+    return now.after({int(t): datetime.fromisoformat(at) for t, at in waited.items()})
 
 
 def _source_digest(chunks: Sequence[ChunkReceipt]) -> str | None:

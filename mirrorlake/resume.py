@@ -10,8 +10,9 @@ moment, so it is one chunk, and is always read anew.
 from __future__ import annotations
 
 import hashlib
+import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -27,6 +28,7 @@ from mirrorlake.datafile import holds
 from mirrorlake.lake.catalog import Lake
 from mirrorlake.ledger import ChunkedLoad, Ledger, Window
 from mirrorlake.mysql.connect import quote, rows_of
+from mirrorlake.mysql.open_writes import ANY, NOTHING_OPEN, OpenWrites
 from mirrorlake.plan import TablePlan, by_time
 from mirrorlake.tasks import receipt_from_json
 
@@ -42,7 +44,7 @@ class Cut:
         finished: receipts of those that need not be read.
         top: the highest key there was, where the cursor is a key and there are several chunks:
             what comes above it meanwhile is the next window's.
-        oldest_open: when (UTC) the oldest writing transaction began that was open then.
+        open_writes: what was open on the server then, and commits later.
         shown: up to where (UTC) its reads show all that was committed; None: as its chunks say.
         by_keys: whether its conditions are of single keys: they hold values, and are not kept.
     """
@@ -50,7 +52,7 @@ class Cut:
     bounds: tuple[str, ...]
     finished: tuple[ChunkReceipt, ...] = ()
     top: int | None = None
-    oldest_open: datetime | None = None
+    open_writes: OpenWrites = NOTHING_OPEN
     shown: datetime | None = None
     by_keys: bool = False
 
@@ -79,7 +81,7 @@ def start_of(cut: Cut) -> dict[str, str | None]:
     """What was seen before the first read, as the ledger keeps it."""
     return {
         "top": None if cut.top is None else str(cut.top),
-        "oldest_open": cut.oldest_open.isoformat() if cut.oldest_open else None,
+        "open_writes": json.dumps(cut.open_writes.to_plain()),
         "shown": cut.shown.isoformat() if cut.shown else None,
     }
 
@@ -144,15 +146,22 @@ def find_cut(
         "table %s load %s: gone on with, %d of %d chunks are there",
         *(plan.name, load.load_id, len(finished), len(chunked.bounds)),
     )
-    top, oldest = chunked.start.get("top"), chunked.start.get("oldest_open")
-    shown = chunked.start.get("shown")
+    top, shown = chunked.start.get("top"), chunked.start.get("shown")
     return chunked, Cut(
         bounds=chunked.bounds,
         finished=tuple(finished),
         top=int(top) if top is not None else None,
-        oldest_open=datetime.fromisoformat(oldest) if oldest else None,
+        open_writes=_open_writes_of(chunked.start),
         shown=datetime.fromisoformat(shown) if shown else None,
     )
+
+
+def _open_writes_of(start: Mapping[str, str | None]) -> OpenWrites:
+    """What was open before the first read; an earlier release kept the oldest moment alone."""
+    plain, oldest = start.get("open_writes"), start.get("oldest_open")
+    if plain:
+        return OpenWrites.from_plain(json.loads(plain))
+    return OpenWrites({ANY: datetime.fromisoformat(oldest)}) if oldest else NOTHING_OPEN
 
 
 def files_of(chunked: ChunkedLoad | None) -> frozenset[str]:

@@ -30,10 +30,12 @@ from mirrorlake.ledger import Lease, Ledger, Load
 from mirrorlake.ledger.waiting import Waiting
 from mirrorlake.mysql.connect import read_position, session
 from mirrorlake.mysql.introspect import read_table
+from mirrorlake.mysql.open_writes import NOTHING_OPEN
 from mirrorlake.mysql.replica import read_reach
 from mirrorlake.mysql.zones import WALL_TIMES, refuse_other_zone
 from mirrorlake.pace import Report
 from mirrorlake.plan import TablePlan, by_time, resolve_contract
+from mirrorlake.receipts import with_waited
 from mirrorlake.results import SyncResult, result_of
 from mirrorlake.schema import SchemaVersion
 from mirrorlake.settle import settle_loads
@@ -283,7 +285,8 @@ class Engine:
             self.ledger.record_schema_version(plan.name, plan.version)
         loading = replace(loading, server=seen.server)
         if reach is not None:
-            loading = replace(loading, oldest_open=reach.oldest_open, shown=reach.shown)
+            found = with_waited(reach.open, last) if reach.open else NOTHING_OPEN
+            loading = replace(loading, open_writes=found, shown=reach.shown)
         return [load_window(connection, plan, window, loading) for window in windows]
 
     def _mark_silent_changes(self, plan: TablePlan, server: str) -> None:

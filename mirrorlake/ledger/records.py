@@ -27,9 +27,9 @@ class Receipt:
         originals: values kept as original text.
         future: rows whose cursor lies after the source's clock.
         query_seconds: the longest single query.
-        oldest_open: when (UTC, by the source) the oldest transaction began that was open on the
-            server just before the earliest read: its rows may carry cursors from then on. None
-            where none was open, or the server does not let us see.
+        oldest_open: when (UTC, by the source) the oldest statement or transaction began that was
+            running or open on the server just before the earliest read: its rows may carry cursors
+            from then on. None where none was, or the server does not let us see.
         looked_up: rows that a reload looked up by key, because they had left the days it reads.
         gone: keys that a reload looked up and MySQL has no more: each is a tombstone row.
         replaced: data files of small windows that a reload took the place of.
@@ -45,6 +45,9 @@ class Receipt:
             found equal in the lake before it became visible.
         backward: rows whose time cursor is earlier than the one that the load before saw of them,
             or that moved to an earlier day; None where that was not looked at.
+        waited: when (UTC) statements began that ran or waited just before the earliest read, by
+            the id of their connection, which is 0 for all that are not named: as long as one has a
+            transaction open, its rows may be stamped then.
     """
 
     rows: int
@@ -68,6 +71,7 @@ class Receipt:
     moments: dict[str, Any] | None = None
     source_digest: str | None = None
     backward: int | None = None
+    waited: dict[str, str] = field(default_factory=dict[str, str])
 
     @property
     def one_moment(self) -> bool:

@@ -11,7 +11,7 @@ import ssl
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import lru_cache
 from typing import Any
 from urllib.parse import quote as percent
@@ -244,31 +244,6 @@ def read_position(connection: Connection[Any]) -> SourcePosition:
     sql = f"SELECT {identity}, {known}, UTC_TIMESTAMP(6)"
     server, position, clock = rows_of(connection, sql)[0]
     return SourcePosition(str(server), str(position or "").replace("\n", ""), clock, identity)
-
-
-def read_oldest_open(connection: Connection[Any]) -> datetime | None:
-    """When (UTC, by the server's clock) the oldest open transaction that writes began here.
-
-    None where none is open, or where the user may not look (it takes the PROCESS privilege). A row
-    of such a transaction shows up later, with a cursor from then. A replica does not show what is
-    open on its primary.
-
-    Source: MySQL 8.0 manual, 28.4.28 "The INFORMATION_SCHEMA INNODB_TRX Table": the time is in the
-    server's own zone.
-    """
-    sql = (
-        "SELECT MAX(TIMESTAMPDIFF(SECOND, trx_started, CONVERT_TZ(UTC_TIMESTAMP(), '+00:00', "
-        "'SYSTEM'))), UTC_TIMESTAMP() FROM information_schema.innodb_trx "
-        "WHERE trx_mysql_thread_id <> CONNECTION_ID() AND trx_is_read_only = 0 "
-        # One that has written nothing and runs nothing will write with later clocks than now.
-        "AND (trx_rows_modified > 0 OR trx_query IS NOT NULL)"
-    )
-    try:
-        age, clock = rows_of(connection, sql)[0]
-    except SourceError as error:
-        logger.info("open transactions can't be seen, so the overlap alone holds: %s", error)
-        return None
-    return None if age is None else clock - timedelta(seconds=max(int(age), 0))
 
 
 def _set(connection: Connection[Any], source: SourceConfig) -> None:

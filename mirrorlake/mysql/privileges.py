@@ -26,8 +26,9 @@ def missing_privileges(connection: Connection[Any]) -> list[str]:
     metrics = "SELECT COUNT(*) FROM information_schema.INNODB_METRICS"
     if not _may(lambda: rows_of(connection, metrics)):
         found.append(
-            "without PROCESS a DDL that waits for a read and transactions that are open can't be "
-            "seen"
+            "without PROCESS a DDL that waits for a read, open transactions and writes that wait "
+            "for a lock can't be seen: rows that commit later than `overlap` after they were "
+            "stamped are missed until their day is reloaded"
         )
     if not _may(lambda: read_lag(connection)):
         name = "SLAVE MONITOR" if is_mariadb(connection) else "REPLICATION CLIENT"

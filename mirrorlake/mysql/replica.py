@@ -28,10 +28,10 @@ from mirrorlake.errors import SourceBusy, SourceError
 from mirrorlake.mysql.connect import (
     is_mariadb,
     read_clock,
-    read_oldest_open,
     rows_of,
     session,
 )
+from mirrorlake.mysql.open_writes import OpenWrites, read_open_writes
 
 logger = logging.getLogger(__name__)
 
@@ -56,11 +56,16 @@ class Lag:
 
 @dataclass(frozen=True)
 class Reach:
-    """Up to where (UTC) a source's reads from now on show everything that was committed, and when
-    the oldest transaction began that was open then; None where none was, or nobody let us see."""
+    """Up to where (UTC) a source's reads from now on show everything that was committed, and what
+    was open then; None where nobody let us see."""
 
     shown: datetime
-    oldest_open: datetime | None
+    open: OpenWrites | None
+
+    @property
+    def oldest_open(self) -> datetime | None:
+        """From when (UTC) rows may be stamped that were not committed then."""
+        return self.open.oldest if self.open else None
 
 
 def read_reach(connection: Connection[Any], source: SourceConfig) -> Reach:
@@ -72,7 +77,7 @@ def read_reach(connection: Connection[Any], source: SourceConfig) -> Reach:
     """
     if source.primary is None:
         clock = read_clock(connection)
-        return Reach(clock, read_oldest_open(connection))
+        return Reach(clock, read_open_writes(connection))
     lag = _lag_of(connection, source)
     if lag is None or (lag.seconds is not None and _near(lag)):
         found = _by_position(connection, source.primary)
@@ -114,14 +119,14 @@ def _by_lag(connection: Connection[Any], source: SourceConfig, lag: Lag) -> Reac
             retryable=True,
         )
     shown = read_clock(connection) - lag.seconds - lag.delay - lag.silence
-    oldest = None
+    found = None
     if source.primary is not None:
         try:
             with session(source.primary) as primary:
-                oldest = read_oldest_open(primary)
+                found = read_open_writes(primary)
         except SourceError as error:
             _untold(source, error)
-    return Reach(shown, oldest)
+    return Reach(shown, found)
 
 
 def _by_position(connection: Connection[Any], primary: SourceConfig) -> Reach | None:
@@ -131,7 +136,7 @@ def _by_position(connection: Connection[Any], primary: SourceConfig) -> Reach | 
             # In this order: what opens after the clock was read writes with later clocks, and what
             # was open then and is not any more is in the position.
             clock = read_clock(asked)
-            oldest = read_oldest_open(asked)
+            found = read_open_writes(asked)
             mariadb = is_mariadb(asked)
             known = "@@gtid_binlog_pos" if mariadb else "@@global.gtid_executed"
             (position,) = rows_of(asked, f"SELECT {known}")[0]
@@ -140,7 +145,7 @@ def _by_position(connection: Connection[Any], primary: SourceConfig) -> Reach | 
         return None
     if not position or not _is_applied(connection, str(position), mariadb=mariadb):
         return None
-    return Reach(clock, oldest)
+    return Reach(clock, found)
 
 
 def _untold(source: SourceConfig, error: SourceError) -> None:

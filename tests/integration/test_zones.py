@@ -20,6 +20,7 @@ from mirrorlake.mysql.connect import session
 from mirrorlake.mysql.zones import name_of_zone, read_server_zone, refuse_other_zone
 from mirrorlake.sync import Engine
 from tests.integration.conftest import PASSWORD, USER, connected
+from tests.integration.test_open_transactions import source_at
 
 Sql = Callable[..., Any]
 EngineFor = Callable[..., Engine]
@@ -130,13 +131,12 @@ def test_the_zone_of_the_servers_machine(
     name: str,
     other: str | None,
     tmp_path: Path,
-    engine_for: EngineFor,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("TZ", zone)
     with kind.start(tmp_path, extra_args=["--default-time-zone=SYSTEM"]) as server:
         server.create_user(USER, PASSWORD)
-        source = engine_for({}, {"port": server.port}).config.sources["s"]
+        source = source_at(server.port)
         with session(source) as connection:
             found = read_server_zone(connection, source)
             assert name_of_zone(found) == name

@@ -1,0 +1,120 @@
+"""What is open on a server: which statements may write, what a look remembers, InnoDB's status."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import pytest
+
+from mirrorlake.errors import SourceBusy
+from mirrorlake.mysql.open_writes import ANY, OpenWrites, may_write, transactions_of_status
+
+NOON = datetime(2026, 1, 1, 12)
+
+
+def minutes(number: float) -> datetime:
+    return NOON - timedelta(minutes=number)
+
+
+@pytest.mark.parametrize(
+    ("text", "writes"),
+    [
+        ("INSERT INTO t SELECT 1", True),
+        ("/* app: x */ update t set a = 1", True),
+        ("-- note\n  DELETE FROM t", True),
+        ("WITH a AS (SELECT 1) UPDATE t SET b = 1", True),
+        ("CALL p()", True),
+        ("/*!50000 INSERT */ INTO t VALUES (1)", True),
+        ("/* an endless comment", True),
+        ("", True),
+        (None, True),
+        ("LOAD DATA INFILE 'x' INTO TABLE t", True),
+        ("((SELECT 1))", False),
+        ("/* mirrorlake load 1 */ SELECT * FROM t", False),
+        ("SHOW TABLES", False),
+        ("ALTER TABLE t ADD c INT", False),
+    ],
+)
+def test_statements_that_may_write(text: str | None, writes: bool) -> None:
+    assert may_write(text) is writes
+
+
+def test_a_statement_that_waited_is_remembered_while_its_transaction_is_open() -> None:
+    first = OpenWrites(statements={7: minutes(40), 8: minutes(30)})
+    assert first.oldest == minutes(40)
+    later = OpenWrites(transactions={7: minutes(5)}).after(first.remembered())
+    assert (later.waited, later.oldest) == ({7: minutes(40)}, minutes(40))
+    again = OpenWrites(transactions={7: minutes(5), 9: minutes(1)}).after(later.remembered())
+    assert again.oldest == minutes(40)
+    assert OpenWrites(transactions={9: minutes(1)}).after(again.remembered()).oldest == minutes(1)
+
+
+def test_a_crowd_is_remembered_as_one() -> None:
+    crowd = OpenWrites(statements={n: minutes(n) for n in range(1, 300)})
+    kept = crowd.remembered()
+    assert len(kept) == 51
+    assert OpenWrites(transactions={1: minutes(0)}).after(kept).oldest == kept[ANY]
+    assert kept[ANY] == minutes(299)
+    assert OpenWrites().after(kept).oldest is None
+
+
+def test_what_is_kept_is_read_back() -> None:
+    found = OpenWrites({1: minutes(1)}, {2: minutes(2)}, {ANY: minutes(3)})
+    assert OpenWrites.from_plain(found.to_plain()) == found
+
+
+STATUS = """
+LATEST DETECTED DEADLOCK
+*** (1) TRANSACTION:
+TRANSACTION 1, ACTIVE 999 sec
+TRANSACTIONS
+LIST OF TRANSACTIONS FOR EACH SESSION:
+---TRANSACTION 421353451633400, not started
+0 lock struct(s), heap size 1136, 0 row lock(s)
+---TRANSACTION 21, ACTIVE 60 sec
+2 lock struct(s), heap size 1128, 2 row lock(s), undo log entries 1
+MariaDB thread id 10, OS thread handle 140581797865152, query id 58 localhost root
+---TRANSACTION 22, ACTIVE 600 sec fetching rows
+MySQL thread id 11, OS thread handle 1, query id 59 localhost root executing
+SELECT '
+--------
+FILE I/O
+--------
+' FROM t
+---TRANSACTION 23, ACTIVE 120 sec inserting
+mysql tables in use 1, locked 1
+MySQL thread id 12, OS thread handle 1, query id 60 localhost root update
+INSERT INTO t VALUES (1)
+---TRANSACTION 24, ACTIVE 900 sec
+MySQL thread id 13, OS thread handle 1, query id 61 localhost root
+Trx read view will not see trx with id >= 24, sees < 20
+---TRANSACTION 25, ACTIVE (PREPARED) 1200 sec recovered trx
+0 lock struct(s), heap size 1136, 0 row lock(s), undo log entries 3
+---TRANSACTION 26, ACTIVE 5 sec
+MySQL thread id 99, OS thread handle 1, query id 62 localhost me
+SHOW ENGINE INNODB STATUS
+--------
+FILE I/O
+--------
+Pending flushes (fsync): 0
+"""
+
+
+def test_transactions_by_the_status() -> None:
+    found = transactions_of_status(STATUS, NOON, own=99)
+    second = timedelta(seconds=1)
+    assert found == {10: minutes(1) - second, 12: minutes(2) - second, ANY: minutes(20) - second}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        STATUS.partition("LIST OF")[0],
+        STATUS.replace("ACTIVE 60", "... truncated...\nACTIVE 60"),
+    ],
+)
+def test_a_status_that_is_cut_is_not_believed(text: str) -> None:
+    with pytest.raises(SourceBusy, match="less than ten times a second") as caught:
+        transactions_of_status(text, NOON, own=99)
+    assert caught.value.retryable
