@@ -59,7 +59,9 @@ def find_breaches(config: Config, ledger: Ledger, now: datetime | None = None) -
     """The tables that are late or keep failing now.
 
     Late: MySQL stood where the mirror stands longer ago than the contract's ``fail_after``. A table
-    that was never loaded has no such time: it is failing once its loads fail, not late.
+    that was never loaded has no such time: it is failing once its loads fail, not late. A sync that
+    is refused before it begins a load (a dropped column, say) counts as one that failed; one that
+    could not reach the source does not: there freshness tells.
 
     Raises:
         LedgerError: the ledger can't be read.
@@ -69,8 +71,11 @@ def find_breaches(config: Config, ledger: Ledger, now: datetime | None = None) -
     newest = ledger.newest_loads(names)
     failed = ledger.failures_since(newest, names)
     late = [a for c in config.tables if (a := _late(c, newest.get(c.name), moment))]
+    refused = {name: refusal.times for name, refusal in ledger.refusals().items()}
     failing = [
-        Alert(n, "failing", moment) for n in names if failed.get(n, 0) >= config.alerts.failures
+        Alert(n, "failing", moment)
+        for n in names
+        if failed.get(n, 0) + refused.get(n, 0) >= config.alerts.failures
     ]
     return [*late, *failing]
 

@@ -184,7 +184,7 @@ class Engine:
         """Keep what stopped a table before a load of it began: a load keeps its own error."""
         last = self.ledger.last_load(contract.name)
         if last is None or last.started_at < began:
-            self.ledger.record_refusal(contract.name, str(error))
+            self.ledger.record_refusal(contract.name, str(error), passing=error.retryable)
 
     def _run_chain(
         self,

@@ -130,7 +130,7 @@ class Loads:
             failed = connection.execute(
                 LOADS.update()
                 .where(is_running(load))
-                .values(state="errored", error=_storable(error), finished_at=utc_now())
+                .values(state="errored", error=storable(error), finished_at=utc_now())
             )
             if failed.rowcount != 1:
                 return False
@@ -346,7 +346,7 @@ def _load(row: Mapping[str, Any]) -> Load:
     )
 
 
-def _storable(error: str) -> str:
+def storable(error: str) -> str:
     """An error's text as every database takes it: a failure to note a failure would hide it."""
     return error[:4000].replace("\0", "\N{SYMBOL FOR NULL}").encode(errors="replace").decode()
 

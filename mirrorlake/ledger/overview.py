@@ -8,7 +8,7 @@ from datetime import UTC
 import sqlalchemy as sa
 
 from mirrorlake.ledger.database import Database, utc_now
-from mirrorlake.ledger.loads import read_loads
+from mirrorlake.ledger.loads import read_loads, storable
 from mirrorlake.ledger.records import Hold, Load, Refusal, Unproved
 from mirrorlake.ledger.tables import (
     CHUNKED,
@@ -99,24 +99,31 @@ class Overview:
 
     # --- refusals: what stopped a table before a load of it began -------------------------------
 
-    def record_refusal(self, table: str, error: str) -> None:
-        """A sync of this table failed before it began a load; an earlier refusal is replaced."""
+    def record_refusal(self, table: str, error: str, *, passing: bool = False) -> None:
+        """A sync of this table failed before it began a load; an earlier refusal is replaced, and
+        counted where no load was begun since and what stopped it will not pass by itself."""
+        mine = REFUSALS.c.table_name == table
         with self._database.begin() as connection:
-            connection.execute(REFUSALS.delete().where(REFUSALS.c.table_name == table))
+            query = sa.select(REFUSALS.c.times).where(mine, ~_begun_since())
+            times = connection.scalar(query) or 0
+            connection.execute(REFUSALS.delete().where(mine))
             connection.execute(
-                REFUSALS.insert().values(table_name=table, error=error[:4000], refused_at=utc_now())
+                REFUSALS.insert().values(
+                    table_name=table,
+                    error=storable(error),
+                    refused_at=utc_now(),
+                    times=times if passing else times + 1,
+                )
             )
 
     def refusals(self) -> dict[str, Refusal]:
         """The newest refusal of every table that no load was begun of since."""
-        since = sa.exists().where(
-            LOADS.c.table_name == REFUSALS.c.table_name,
-            LOADS.c.started_at > REFUSALS.c.refused_at,
-        )
         with self._database.read() as connection:
-            rows = connection.execute(REFUSALS.select().where(~since)).all()
+            rows = connection.execute(REFUSALS.select().where(~_begun_since())).all()
         return {
-            row.table_name: Refusal(row.table_name, row.refused_at.replace(tzinfo=UTC), row.error)
+            row.table_name: Refusal(
+                row.table_name, row.refused_at.replace(tzinfo=UTC), row.error, row.times
+            )
             for row in rows
         }
 
@@ -141,6 +148,14 @@ class Overview:
             for some in _parts([*counts]):
                 connection.execute(ROW_COUNTS.delete().where(ROW_COUNTS.c.table_name.in_(some)))
             connection.execute(ROW_COUNTS.insert(), rows)
+
+
+def _begun_since() -> sa.ColumnElement[bool]:
+    """Whether a load of a refused table was begun since."""
+    return sa.exists().where(
+        LOADS.c.table_name == REFUSALS.c.table_name,
+        LOADS.c.started_at > REFUSALS.c.refused_at,
+    )
 
 
 def _parts(names: Sequence[str]) -> list[Sequence[str]]:

@@ -220,11 +220,13 @@ class Hold:
 
 @dataclass(frozen=True)
 class Refusal:
-    """What stopped a table before a load of it began, and when (UTC)."""
+    """What stopped a table before a load of it began, when (UTC), and how many times in a row
+    by what does not pass by itself."""
 
     table: str
     at: datetime
     error: str
+    times: int
 
 
 @dataclass(frozen=True)

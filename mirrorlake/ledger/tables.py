@@ -126,6 +126,7 @@ REFUSALS = sa.Table(
     sa.Column("table_name", sa.String(255), primary_key=True),
     sa.Column("error", sa.Text, nullable=False),
     sa.Column("refused_at", sa.DateTime, nullable=False),
+    sa.Column("times", sa.Integer, nullable=False),
 )
 ROW_COUNTS = sa.Table(
     "row_counts",

@@ -173,6 +173,22 @@ def test_loads_that_fail_one_after_the_other(webhook: tuple[Config, Ledger], hoo
     assert events(hook)[1:] == [("s.shop.t", "failing", "ended")]
 
 
+def test_a_table_that_is_refused_again_and_again_is_failing(make: Make, hook: Hook) -> None:
+    """A dropped column stops a sync before it begins a load: only the refusal tells of it."""
+    config, ledger = make({"HOOK": hook.url}, webhook="${env:HOOK}", failures=2)
+    ledger.record_refusal("s.shop.t", "its schema changed")
+    ledger.record_refusal("s.shop.t", "the source is down", passing=True)
+    assert send_alerts(config, ledger, NOW) == []
+    ledger.record_refusal("s.shop.t", "its schema changed")
+    send_alerts(config, ledger, NOW)
+    assert events(hook) == [("s.shop.t", "failing", "began")]
+    load = started(ledger, "s.shop.t")
+    assert ledger.refusals() == {}
+    ledger.finish_load(load, 1, RECEIPT)
+    ledger.record_refusal("s.shop.t", "another thing")
+    assert ledger.refusals()["s.shop.t"].times == 1
+
+
 @pytest.mark.parametrize("status", [500, 404, 302])
 def test_a_hook_that_refuses_is_told_again_at_the_next_look(
     webhook: tuple[Config, Ledger], hook: Hook, caplog: pytest.LogCaptureFixture, status: int
