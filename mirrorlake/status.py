@@ -56,7 +56,7 @@ class _Known:
 
     last: Mapping[str, Load]
     good: Mapping[str, Load]
-    behind: Mapping[str, int]
+    behind: frozenset[str]
     unproved: Mapping[str, Unproved]
     refusals: Mapping[str, Refusal]
     holds: Mapping[str, Hold]
@@ -76,7 +76,7 @@ def status_of(
     known = _Known(
         last=ledger.newest_attempts(names),
         good=ledger.newest_loads(names),
-        behind=ledger.unfolded_counts("deduped"),
+        behind=frozenset(ledger.unfolded_tables("deduped")),
         unproved=ledger.unproved_tables(),
         refusals=ledger.refusals(),
         holds={hold.source: hold for hold in ledger.holds()},
@@ -125,7 +125,11 @@ def _checks(ledger: Ledger, name: str, good: Load | None, known: _Known) -> str:
         return ", ".join(read) or "-"
     if mark := known.unproved.get(name):
         return f"unproved: {mark.reason}"
-    behind = known.behind.get(name, 0)
+    behind = 0
+    if name in known.behind:
+        # Few tables at a time: of these, only loads of the current history count.
+        loads = {load.seq for load in ledger.successful_loads(name)}
+        behind = len(loads - ledger.folded_loads(name, "deduped"))
     proved = good.receipt.source_digest is not None
     found = [f"{behind} loads not folded" if behind else "folded", *read]
     found.append("loaded, proved before it was visible" if proved else "loaded, not yet proved")

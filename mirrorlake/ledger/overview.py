@@ -51,21 +51,16 @@ class Overview:
                 found |= {load.table: load for load in loads}
         return found
 
-    def unfolded_counts(self, layer: str) -> dict[str, int]:
-        """How many successful loads of each table a layer does not hold yet; tables without any
-        are left out."""
+    def unfolded_tables(self, layer: str) -> set[str]:
+        """The tables with a successful load that a layer does not hold."""
         held = sa.exists().where(
             FOLDS.c.table_name == LOADS.c.table_name,
             FOLDS.c.layer == layer,
             FOLDS.c.seq == LOADS.c.seq,
         )
-        query = (
-            sa.select(LOADS.c.table_name, sa.func.count())
-            .where(LOADS.c.state == "success", ~held)
-            .group_by(LOADS.c.table_name)
-        )
+        query = sa.select(LOADS.c.table_name).where(LOADS.c.state == "success", ~held).distinct()
         with self._database.read() as connection:
-            return {str(name): int(count) for name, count in connection.execute(query)}
+            return set(connection.scalars(query))
 
     def unproved_tables(self) -> dict[str, Unproved]:
         """The mark of every table that was marked unproved and not read as a whole since."""
