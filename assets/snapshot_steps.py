@@ -54,6 +54,7 @@ def fold(context: dg.AssetExecutionContext, contract: TableContract) -> Events:
             "rows added": one.added,
             "rows changed": one.changed,
             "rows removed": one.removed,
+            "of them with their day": one.left,
             "keys missing": one.missing,
             "keys held twice": one.duplicates,
             "published": one.published,

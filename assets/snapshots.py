@@ -21,7 +21,8 @@ CHECKS = {
     UNIQUE: "No two rows share a key.",
     COUNT: "As many rows as the newest snapshot has, and those that it lacks.",
     EXACT: "The newest snapshot's files, read again, hold the very rows that readers see.",
-    FRESH: "Snapshots are published within the limit after their files were first seen.",
+    FRESH: "Snapshots are published within the limit after their files were first seen; none is "
+    "refused, stuck, or withdrawn by a rollback.",
 }
 
 

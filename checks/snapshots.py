@@ -122,24 +122,22 @@ def _fresh(
     engine: Any, contract: TableContract, key: dg.AssetKey, ids: list[int]
 ) -> dg.AssetCheckResult:
     """How long the run's snapshots took from their arrival to their publication, and which others
-    have waited longer than they may."""
+    wait longer than they may, are refused, or are not in what readers see."""
     from mirrorlake.arrive import minutes_of
+    from mirrorlake.landing.waiting import find_overdue
 
     limit = contract.snapshot.fresh_within if contract.snapshot else timedelta(0)
     most = limit.total_seconds() / 60
     now = engine.ledger.ledger_clock()
     records = {record.id: record for record in engine.ledger.snapshots(contract.name)}
     took = {one: minutes_of(records[one]) for one in ids if one in records}
-    waiting = [
-        record.id
-        for record in records.values()
-        if record.state == "landed" and now - record.seen_at > limit
-    ]
+    notices = engine.ledger.notices(contract.name)
+    waiting = find_overdue(records.values(), notices, limit, now)
     late = [one for one, minutes in took.items() if minutes is not None and minutes > most]
     metadata: dict[str, Any] = {
         "limit": format_duration(limit),
         **{f"minutes of {i:014d}": round(m, 2) for i, m in took.items() if m is not None},
-        **({"not published": ", ".join(f"{one:014d}" for one in waiting)} if waiting else {}),
+        **({"not published": show_overdue(waiting)} if waiting else {}),
     }
     return dg.AssetCheckResult(
         passed=not late and not waiting,
@@ -148,6 +146,12 @@ def _fresh(
         severity=dg.AssetCheckSeverity.WARN,
         metadata=metadata,
     )
+
+
+def show_overdue(waiting: dict[int, str]) -> str:
+    """Snapshots that somebody should look at, as a check's metadata says it."""
+    listed = [f"{one:014d} ({reason})" for one, reason in list(waiting.items())[:20]]
+    return ", ".join(listed) + (f" and {len(waiting) - 20} more" if len(waiting) > 20 else "")
 
 
 def _published(

@@ -6,19 +6,19 @@ was, or with the snapshot in it; taking the snapshot again then changes nothing.
 
 from __future__ import annotations
 
-import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from mirrorlake.config import TableContract
-from mirrorlake.errors import ConfigError, LandingError, MirrorlakeError
+from mirrorlake.errors import ConfigError, LandingError, MirrorlakeError, SnapshotRefused
 from mirrorlake.failpoint import failpoint
 from mirrorlake.lake.catalog import as_sql_identifier
 from mirrorlake.lake.tables import ORIGINAL
 from mirrorlake.landing.columns import LandedSchema
 from mirrorlake.landing.frame import landing_errors
-from mirrorlake.landing.land import Taken, open_taken, take
+from mirrorlake.landing.land import Taken, is_verdict, open_taken, take
 from mirrorlake.landing.look import Looked, look, place_of
 from mirrorlake.layers import clean_column, text_literal
 from mirrorlake.ledger import Lease, SnapshotRecord
@@ -28,8 +28,7 @@ from mirrorlake.snapshots.results import Folded
 from mirrorlake.snapshots.shape import SnapshotTable
 from mirrorlake.spark import spark_errors
 from mirrorlake.sync import Engine
-
-logger = logging.getLogger(__name__)
+from mirrorlake.withdrawn import find_withdrawn, refuse_over_gap
 
 
 @dataclass(frozen=True)
@@ -41,6 +40,8 @@ class Arrived:
         rows: its rows inside the window.
         bad: malformed records that were left out.
         strategy: how it was folded; ``same`` where nothing changed.
+        removed: rows that went; ``left`` of them because their day left the window.
+        missing: keys that it is the first to lack, and that are kept.
         minutes: from the first sight of its files to its publication.
     """
 
@@ -55,6 +56,7 @@ class Arrived:
     added: int
     changed: int
     removed: int
+    left: int
     missing: int
     duplicates: int
     published: bool
@@ -62,12 +64,29 @@ class Arrived:
     seconds: float
 
 
+@dataclass(frozen=True)
+class Refusal:
+    """A snapshot that was refused; ``code``: the error's exit code."""
+
+    table: str
+    id: int
+    reason: str
+    code: int
+
+
+def _tell_nobody(_: int, __: str) -> None:
+    """Nobody watches."""
+
+
 def look_for(engine: Engine, contract: TableContract, *, whole: bool = False) -> Looked:
-    """What is new of a table in its landing; see `mirrorlake.landing.look`.
+    """What is new of a table in its landing, after what readers see of it was held against the
+    ledger; see `mirrorlake.landing.look`.
 
     Raises:
         LandingError: the landing can't be listed.
+        LakeError: the lake table can't be read.
     """
+    find_withdrawn(engine.lake, engine.ledger, contract)
     return look(place_of(engine.config, contract), engine.ledger, whole=whole)
 
 
@@ -89,29 +108,64 @@ def fold_snapshots(
 
     Raises:
         LandingError: a file of one is gone, was written again, or holds a record that is refused.
+        LakeError: readers see an older version than the last that was published, and nobody has
+            decided yet what becomes of the snapshots after it.
         MirrorlakeError: see `fold_snapshot`. The published table is as the one before left it.
     """
     place = place_of(engine.config, contract)
+    chosen = set(ids)
     arrived: list[Arrived] = []
     with engine.lease(contract) as lease:
-        for taken in open_taken(place, engine.ledger, set(ids)):
+        find_withdrawn(engine.lake, engine.ledger, contract)
+        refuse_over_gap(engine.ledger, contract, chosen)
+        for taken in open_taken(place, engine.ledger, chosen):
             arrived.append(_fold(engine, contract, taken, lease, accept_smaller=accept_smaller))
     return arrived
 
 
-def arrive(
-    engine: Engine, contract: TableContract, ids: Iterable[int], *, accept_smaller: bool = False
-) -> list[Arrived]:
-    """Take each snapshot, fold and publish it, before the next one by id.
+def land_table(
+    engine: Engine,
+    contract: TableContract,
+    ids: Iterable[int],
+    *,
+    accept_smaller: Collection[int] = (),
+    report: Callable[[int, str], None] = _tell_nobody,
+) -> Iterator[Arrived | Refusal]:
+    """Take each snapshot, fold and publish it, before the next one by id; tell what became of it.
+
+    A snapshot that is refused is written down as such, and the next one is taken. Anything else
+    that fails (the lake, the storage, a lease) ends the table's turn: nothing overtakes it.
+
+    Args:
+        accept_smaller: ids of snapshots that are taken though they are far smaller than the last.
+        report: called with the id and what is being done with it.
 
     Raises:
-        MirrorlakeError: see `take_snapshots` and `fold_snapshots`.
+        MirrorlakeError: what is not about one snapshot alone; see `fold_snapshots`.
     """
-    done: list[Arrived] = []
-    for number in sorted(set(ids)):
-        take_snapshots(engine, contract, [number])
-        done += fold_snapshots(engine, contract, [number], accept_smaller=accept_smaller)
-    return done
+    # What was published before a rollback comes first: nothing is folded over its gap.
+    records = engine.ledger.snapshots(contract.name)
+    again = {r.id for r in records if r.published_at is not None}
+    for number in sorted(set(ids), key=lambda n: (n not in again, n)):
+        try:
+            report(number, "reading its files")
+            take_snapshots(engine, contract, [number])
+            report(number, "folding")
+            accepted = number in accept_smaller
+            (arrived,) = fold_snapshots(engine, contract, [number], accept_smaller=accepted)
+        except MirrorlakeError as error:
+            if not _is_refusal(error):
+                raise
+            yield Refusal(contract.name, number, str(error), error.exit_code)
+        else:
+            yield arrived
+
+
+def _is_refusal(error: MirrorlakeError) -> bool:
+    """Whether an error is about one snapshot alone."""
+    return isinstance(error, SnapshotRefused) or (
+        isinstance(error, LandingError) and is_verdict(error)
+    )
 
 
 def _fold(
@@ -135,15 +189,39 @@ def _fold(
                 before_publish=taken.check_files,
             )
     except MirrorlakeError as error:
-        if not isinstance(error, LandingError):
-            taken.check_files()  # a file that is gone is the reason, whatever Spark made of it
-        elif not error.retryable:
-            engine.ledger.refuse_snapshot(contract.name, taken.record.id, str(error))
-        raise
+        with _refusing(engine, taken):
+            if not isinstance(error, LandingError):
+                taken.check_files()  # a file that is gone is the reason, whatever Spark made of it
+            raise
     failpoint("land.folded")
     engine.ledger.publish_snapshots(contract.name, [taken.record.id])
+    engine.ledger.drop_notices(contract.name, [taken.record.id])
     make_clean_view(engine, contract, taken.reading.schema)
     return _arrived(engine, taken, folded, time.monotonic() - begun)
+
+
+@contextmanager
+def _refusing(engine: Engine, taken: Taken) -> Iterator[None]:
+    """Write the snapshot down as refused where the error is about it: newer ones are not kept from
+    being taken."""
+    try:
+        yield
+    except MirrorlakeError as error:
+        if _is_refusal(error):
+            record = taken.record
+            same = _has_same_files(taken)
+            engine.ledger.refuse_snapshot(record.table, record.id, str(error), dismissed=same)
+        raise
+
+
+def _has_same_files(taken: Taken) -> bool:
+    """Whether a snapshot's files are those that were written down, so that what is wrong is in
+    them."""
+    try:
+        taken.check_files()
+    except LandingError:
+        return False
+    return True
 
 
 def _arrived(engine: Engine, taken: Taken, folded: Folded, seconds: float) -> Arrived:
@@ -160,6 +238,7 @@ def _arrived(engine: Engine, taken: Taken, folded: Folded, seconds: float) -> Ar
         added=folded.added,
         changed=folded.changed,
         removed=folded.removed,
+        left=folded.left,
         missing=folded.missing,
         duplicates=folded.duplicates,
         published=folded.published,

@@ -9,10 +9,12 @@
     │   ├── SourceHeld     a person asked us to leave the source alone for now
     │   ├── SourceBusy     the source has more to do than its contract lets us add to
     │   ├── LandingError   what landed is missing, changed, malformed or not to be read
+    │   │   └── LandingClosed  the landing may not be read: nothing is said of what is in it
     │   └── ReadGivenUp    a read of ours stood in somebody's way, and was ended
     ├── SchemaError        a source table is not what its contract, or the lake, says it is
     │   └── TypeRefused    a column's type can't be kept exactly
     ├── LakeError          the catalog, a lake table or a file in it
+    │   ├── SnapshotRefused a full copy that landed can't become part of its table
     │   ├── CommitConflict another writer moved the table between our plan and our commit
     │   └── LakeDamaged    a file that a lake table names is not there, or is cut
     ├── LedgerError        the ledger's database
@@ -106,6 +108,11 @@ class LandingError(SourceError):
     read."""
 
 
+class LandingClosed(LandingError):
+    """Whoever runs Mirrorlake may not read the landing, or a file in it. That says nothing of the
+    snapshot."""
+
+
 class SchemaError(MirrorlakeError):
     """A source table is not what its contract, or the lake, says it is."""
 
@@ -120,6 +127,12 @@ class LakeError(MirrorlakeError):
     """The catalog, a lake table or a file in it."""
 
     exit_code = 6
+
+
+class SnapshotRefused(LakeError):
+    """A full copy that landed can't become part of its table: a key twice, far too few rows,
+    another content under its number. The published table is as it was, and newer copies may be
+    taken."""
 
 
 class CommitConflict(LakeError):

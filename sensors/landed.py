@@ -2,14 +2,14 @@
 
 import json
 import re
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
 from assets.keys import SOURCE_TAG, asset_key
 from assets.snapshots import FRESH, partitions_name, snapshot_keys
-from checks.snapshots import snapshot_check_keys
+from checks.snapshots import show_overdue, snapshot_check_keys
 from mirrorlake.config import TableContract, format_duration
 from resources.failures import told
 from sensors.requests import UNFINISHED
@@ -35,7 +35,9 @@ def build_landed_sensor(
     A tick lists what may be new, adds the oldest complete snapshot as a partition and requests its
     chain: so they are folded in the order of their ids, and one that fails is not overtaken
     silently. While a run of the table waits or works it looks at nothing. A snapshot that waits for
-    longer than ``fresh_within`` fails the check ``fresh``, once.
+    longer than ``fresh_within``, complete or not, or is refused, fails the check ``fresh``, once;
+    when nothing is overdue any more, it passes. While published snapshots are withdrawn by a
+    rollback, nothing newer is requested.
 
     Args:
         needs: resources that reading the landing takes.
@@ -51,6 +53,7 @@ def build_landed_sensor(
     )
     def landed(context: dg.SensorEvaluationContext) -> Any:
         from mirrorlake.landing.look import look, place_of
+        from mirrorlake.landing.waiting import find_overdue
 
         under_way = dg.RunsFilter(tags={TABLE_TAG: tag_of(contract)}, statuses=UNFINISHED)
         if context.instance.get_run_records(under_way, limit=1):
@@ -62,12 +65,19 @@ def build_landed_sensor(
 
                 reach(context.resources, ledger.contracts.landings[contract.source])
             found = look(place_of(ledger.contracts, contract), ledger.ledger)
+            limit = contract.snapshot.fresh_within if contract.snapshot else timedelta(0)
+            records = ledger.ledger.snapshots(contract.name)
+            notices = ledger.ledger.notices(contract.name)
+            waits = {one.id: one.reason for one in found.waiting}
             now = ledger.ledger.ledger_clock()
+            overdue = find_overdue(records, notices, limit, now, waits)
         for reason in found.refused.values():
             context.log.warning(reason)
+        for one in found.waiting:
+            context.log.info("snapshot %014d waits for %s", one.id, one.reason)
         for name in found.strange:
             context.log.warning("%s is no snapshot's", name)
-        return _ask(context, contract, found, now)
+        return _ask(context, contract, found, overdue)
 
     return landed
 
@@ -78,13 +88,16 @@ def tag_of(contract: TableContract) -> str:
 
 
 def _ask(
-    context: dg.SensorEvaluationContext, contract: TableContract, found: "Looked", now: datetime
+    context: dg.SensorEvaluationContext,
+    contract: TableContract,
+    found: "Looked",
+    overdue: dict[int, str],
 ) -> dg.SensorResult:
     waiting = [one for one in found.ready if one.attempts < MOST_ATTEMPTS]
     before = json.loads(context.cursor) if context.cursor else {}
-    late, verdicts = _late(contract, found, now, before.get("late", []))
+    verdicts = _verdicts(contract, overdue, before.get("late", []))
     newest = max((one.id for one in found.ready), default=before.get("newest"))
-    cursor = json.dumps({"newest": newest, "late": late})
+    cursor = json.dumps({"newest": newest, "late": list(overdue)})
     for one in found.ready:
         if one.attempts >= MOST_ATTEMPTS:
             context.log.warning(
@@ -92,8 +105,8 @@ def _ask(
                 one.id,
                 one.attempts,
             )
-    if not waiting:
-        words = f"Nothing new; {len(found.arriving)} snapshots are not complete yet"
+    if found.withdrawn or not waiting:
+        words = _idle(found)
         return dg.SensorResult(skip_reason=words, cursor=cursor, asset_events=verdicts)
     first = waiting[0]
     key = f"{first.id:014d}"
@@ -117,25 +130,37 @@ def _ask(
     )
 
 
-def _late(
-    contract: TableContract, found: "Looked", now: datetime, told: list[int]
-) -> tuple[list[int], list[dg.AssetCheckEvaluation]]:
-    """The snapshots that have waited for too long, and a verdict where there is a new one."""
+def _idle(found: "Looked") -> str:
+    """Why nothing is requested."""
+    if found.withdrawn:
+        listed = ", ".join(f"{one:014d}" for one in found.withdrawn[:5])
+        return (
+            f"Readers see a version without the published snapshots {listed}: nothing newer is "
+            "folded until somebody says what becomes of them (mirrorlake land --retry or --skip)"
+        )
+    if not found.waiting:
+        return "Nothing new"
+    first = found.waiting[0]
+    more = f" and {len(found.waiting) - 1} more wait" if len(found.waiting) > 1 else ""
+    return f"Nothing new is complete; {first.id:014d} waits for {first.reason}{more}"
+
+
+def _verdicts(
+    contract: TableContract, overdue: dict[int, str], told: list[int]
+) -> list[dg.AssetCheckEvaluation]:
+    """A verdict where a snapshot has become overdue, or none is any more."""
+    if not set(overdue) - set(told) and (overdue or not told):
+        return []
     limit = contract.snapshot.fresh_within if contract.snapshot else timedelta(0)
-    late = [one for one in found.ready if now - one.seen_at > limit]
-    ids = [one.id for one in late]
-    if not set(ids) - set(told):
-        return ids, []
-    minutes = max((now - one.seen_at).total_seconds() / 60 for one in late)
-    verdict = dg.AssetCheckEvaluation(
-        asset_key=asset_key("deduped", contract),
-        check_name=FRESH,
-        passed=False,
-        severity=dg.AssetCheckSeverity.WARN,
-        metadata={
-            "limit": format_duration(limit),
-            "minutes waited": round(minutes, 1),
-            "not published": ", ".join(f"{one:014d}" for one in ids[:20]),
-        },
-    )
-    return ids, [verdict]
+    metadata: dict[str, Any] = {"limit": format_duration(limit)}
+    if overdue:
+        metadata["not published"] = show_overdue(overdue)
+    return [
+        dg.AssetCheckEvaluation(
+            asset_key=asset_key("deduped", contract),
+            check_name=FRESH,
+            passed=not overdue,
+            severity=dg.AssetCheckSeverity.WARN,
+            metadata=metadata,
+        )
+    ]

@@ -2,19 +2,86 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict
+import sys
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.markup import escape
 
 from mirrorlake.cli import show
-from mirrorlake.config import load_config
+from mirrorlake.config import TableContract, load_config
+from mirrorlake.errors import ConfigError, MirrorlakeError
 
 if TYPE_CHECKING:
-    from mirrorlake.arrive import Arrived
+    from mirrorlake.arrive import Arrived, Refusal
+    from mirrorlake.landing.look import Looked
+    from mirrorlake.landing.waiting import Waiting
+    from mirrorlake.sync import Engine
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """What somebody decided about single snapshots of one table: ids, or a word for several."""
+
+    skip: Sequence[str]
+    retry: Sequence[str]
+    accept_smaller: Sequence[str]
+
+    def __bool__(self) -> bool:
+        return bool(self.skip or self.retry or self.accept_smaller)
+
+
+@dataclass
+class _Printed:
+    """Prints what becomes of each snapshot as soon as it is known, and keeps it for JSON."""
+
+    quiet: bool
+    arrived: list[Arrived] = field(default_factory=list["Arrived"])
+    refused: list[Refusal] = field(default_factory=list["Refusal"])
+    open: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    waiting: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    withdrawn: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    failures: list[tuple[str, MirrorlakeError]] = field(
+        default_factory=list[tuple[str, MirrorlakeError]]
+    )
+    said: bool = False
+
+    def line(self, text: str) -> None:
+        self.said = True
+        if not self.quiet:
+            show.console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    def problem(self, text: str) -> None:
+        self.said = True
+        if not self.quiet:
+            show.errors.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    def show_arrived(self, one: Arrived) -> None:
+        self.arrived.append(one)
+        left = f" ({one.left:,} with their day)" if one.left else ""
+        counts = (
+            f"{one.added:,} added, {one.changed:,} changed, {one.removed:,} removed{left}, "
+            f"{one.missing:,} missing"
+        )
+        bad = f"; {one.bad:,} malformed left out" if one.bad else ""
+        name = f"{one.table} {one.id:014d}"
+        self.line(f"{name}: {one.rows:,} rows; {counts}{bad}; {one.strategy}, {one.seconds} s")
+
+    def show_refusal(self, one: Refusal) -> None:
+        self.refused.append(one)
+        self.problem(f"{one.table} {one.id:014d} refused: {one.reason}")
+
+    def show_waiting(self, table: str, one: Waiting, now: datetime) -> None:
+        self.waiting.append({"table": table, **asdict(one)})
+        files = "1 file" if one.files == 1 else f"{one.files:,} files"
+        seen = show.ago(now - one.seen_at)
+        words = f"{files}, first seen {seen}; waits for {one.reason}"
+        self.line(f"{table} {one.id:014d}: {words}")
 
 
 @click.command()
@@ -22,41 +89,160 @@ if TYPE_CHECKING:
 @show.config_option
 @show.json_option
 @click.option("--all", "whole", is_flag=True, help="Look into the folders of all days.")
-@click.option("--accept-smaller", is_flag=True, help="Take snapshots far smaller than their last.")
+@click.option("--skip", multiple=True, metavar="ID", help="Leave this snapshot out for good.")
+@click.option("--retry", multiple=True, metavar="ID", help="Take this refused snapshot again.")
+@click.option(
+    "--accept-smaller",
+    multiple=True,
+    metavar="ID",
+    help="Take this snapshot though it is far smaller than the last.",
+)
 def land(
-    tables: Sequence[str], config_path: Path, as_json: bool, whole: bool, accept_smaller: bool
+    tables: Sequence[str],
+    config_path: Path,
+    as_json: bool,
+    whole: bool,
+    skip: Sequence[str],
+    retry: Sequence[str],
+    accept_smaller: Sequence[str],
 ) -> None:
     """Take what has landed of TABLES (all of mode snapshot by default), fold and publish it.
 
-    Snapshots are folded in the order of their ids. A table's first failure ends the command; what
-    was published before it stays.
+    Snapshots are folded in the order of their ids. One that is refused does not stop newer ones,
+    and a table that fails does not stop the others.
     """
-    from mirrorlake.arrive import arrive, look_for
     from mirrorlake.sync import Engine
 
+    choice = _Choice(skip, retry, accept_smaller)
     config = load_config(config_path, secrets="when used")
-    done: list[Arrived] = []
+    chosen = config.chosen_snapshots(tables)
+    if choice and len(tables) != 1:
+        raise ConfigError(
+            "--skip, --retry and --accept-smaller are for snapshots of one table",
+            next_step="Name it: mirrorlake land TABLE --skip ID",
+        )
+    printed = _Printed(as_json)
     with Engine(config) as engine:
-        for contract in config.chosen_snapshots(tables):
-            found = look_for(engine, contract, whole=whole)
-            for number, reason in sorted(found.refused.items()):
-                show.errors.print(f"{contract.name} {number:014d} refused: {reason}", markup=False)
-            for name in found.strange:
-                show.errors.print(f"{contract.name}: {name} is no snapshot's", markup=False)
-            ready = [one.id for one in found.ready]
-            done += arrive(engine, contract, ready, accept_smaller=accept_smaller)
+        for contract in chosen:
+            try:
+                _land_one(engine, contract, choice, printed, whole=whole)
+            except MirrorlakeError as error:
+                printed.failures.append((contract.name, error))
+                printed.problem(f"{contract.name}: {error}")
     if as_json:
-        show.print_json([asdict(one) for one in done])
-        return
-    if not done:
+        _print_json(printed)
+    elif not printed.said:
         show.console.print("Nothing new has landed.")
+    codes = [*(one.code for one in printed.refused), *(e.exit_code for _, e in printed.failures)]
+    if codes:
+        sys.exit(codes[0])
+
+
+def _land_one(
+    engine: Engine, contract: TableContract, choice: _Choice, printed: _Printed, *, whole: bool
+) -> None:
+    from mirrorlake.arrive import Refusal, land_table, look_for
+    from mirrorlake.decide import chosen_ids, skip_snapshots
+
+    name, ledger = contract.name, engine.ledger
+    # Words like "withdrawn" mean what this look finds.
+    found = look_for(engine, contract, whole=whole)
+    for number in skip_snapshots(engine, contract, choice.skip):
+        printed.line(f"{name} {number:014d}: skipped, left out for good")
+    if choice.skip:
+        found = look_for(engine, contract, whole=whole)
+    smaller = chosen_ids(ledger, contract, choice.accept_smaller)
+    again = chosen_ids(ledger, contract, choice.retry) | smaller
+    _show_found(engine, contract, found, printed, besides=again)
+    ids = again | {one.id for one in found.ready}
+    gap = [number for number in found.withdrawn if number not in again]
+    if gap:
+        _show_gap(contract, gap, printed, stops=bool(ids - again))
+        ids = again
+    with _watching(printed, name, len(ids)) as report:
+        for one in land_table(engine, contract, ids, accept_smaller=smaller, report=report):
+            if isinstance(one, Refusal):
+                printed.show_refusal(one)
+                record = ledger.snapshot(name, one.id)
+                about = record.fingerprint if record is not None else ""
+                ledger.notice_snapshots(name, {one.id: (about, one.reason)})
+                ledger.report_notices(name)
+            else:
+                printed.show_arrived(one)
+
+
+def _show_found(
+    engine: Engine,
+    contract: TableContract,
+    found: Looked,
+    printed: _Printed,
+    *,
+    besides: Collection[int],
+) -> None:
+    """Say what waits and what is refused: each refusal in full once, later its id alone."""
+    name, now = contract.name, engine.ledger.ledger_clock()
+    for one in found.waiting:
+        printed.show_waiting(name, one, now)
+    new = {notice.id for notice in engine.ledger.report_notices(name)}
+    for number, reason in sorted(found.refused.items()):
+        if number not in besides:
+            printed.open.append({"table": name, "id": number, "reason": reason})
+            if number in new:
+                printed.problem(f"{name} {number:014d} refused: {reason}")
+    old = [n for n in sorted(found.refused) if n not in new and n not in besides]
+    if old:
+        listed = ", ".join(f"{n:014d}" for n in old[:5]) + (" …" if len(old) > 5 else "")
+        printed.problem(
+            f"{name}: {len(old)} refused before and not decided ({listed}): "
+            f"`mirrorlake land {name} --retry ID` takes one again, `--skip ID` leaves it out"
+        )
+    for path in found.strange:
+        printed.problem(f"{name}: {path} is no snapshot's")
+
+
+def _show_gap(
+    contract: TableContract, gap: Sequence[int], printed: _Printed, *, stops: bool
+) -> None:
+    """Say which published snapshots readers don't see; an error where that stops newer ones."""
+    from mirrorlake.withdrawn import gap_error
+
+    error = gap_error(contract, gap)
+    printed.withdrawn += [{"table": contract.name, "id": number} for number in gap]
+    printed.problem(f"{contract.name}: {error}")
+    if stops:
+        printed.failures.append((contract.name, error))
+
+
+@contextmanager
+def _watching(printed: _Printed, table: str, total: int) -> Iterator[Callable[[int, str], None]]:
+    """Show on a terminal what is being done, gone with the block."""
+    if printed.quiet or not total or not show.errors.is_terminal:
+        yield lambda _, __: None
         return
-    table = show.table("table", "snapshot", "rows", "added", "changed", "removed", "how", "seconds")
-    for one in done:
-        numbers = (one.rows, one.added, one.changed, one.removed)
-        cells = (f"{one.id:014d}", *(f"{number:,}" for number in numbers))
-        table.add_row(escape(one.table), *cells, one.strategy, str(one.seconds))
-    show.console.print(table)
+    begun: list[int] = []
+    with show.errors.status("") as status:
+
+        def report(number: int, words: str) -> None:
+            if number not in begun:
+                begun.append(number)
+            place = f"{len(begun)} of {total}"
+            status.update(f"{escape(table)} {number:014d} ({place}): {words}")
+
+        yield report
+
+
+def _print_json(printed: _Printed) -> None:
+    errors = [{"table": t, "error": str(e), "code": e.exit_code} for t, e in printed.failures]
+    show.print_json(
+        {
+            "snapshots": [asdict(one) for one in printed.arrived],
+            "refused": [asdict(one) for one in printed.refused],
+            "open": printed.open,
+            "waiting": printed.waiting,
+            "withdrawn": printed.withdrawn,
+            "errors": errors,
+        }
+    )
 
 
 @click.command()

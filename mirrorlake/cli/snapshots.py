@@ -40,6 +40,7 @@ def publish(table: str, config_path: Path, as_json: bool, rollback: str | None) 
     from mirrorlake.lake.catalog import Identifier
     from mirrorlake.snapshots.publish import list_versions, roll_table_back
     from mirrorlake.sync import Engine
+    from mirrorlake.withdrawn import find_withdrawn, gap_error
 
     config = load_config(config_path, secrets="when used")
     contract = config.snapshot_table(table)
@@ -49,6 +50,10 @@ def publish(table: str, config_path: Path, as_json: bool, rollback: str | None) 
             to = None if rollback == "before" else _number(rollback)
             with engine.lease(contract) as lease:
                 roll_table_back(engine.lake, engine.ledger, identifier, to, lease=lease)
+                withdrawn = find_withdrawn(engine.lake, engine.ledger, contract)
+            if withdrawn:
+                words = str(gap_error(contract, withdrawn))
+                show.errors.print(words, markup=False, highlight=False, soft_wrap=True)
         found = list_versions(engine.lake, identifier)
     if as_json:
         show.print_json([asdict(one) for one in found])

@@ -56,28 +56,33 @@ class Listing:
     """What one look found.
 
     Attributes:
-        new: snapshots that are not known, by id.
-        known: how many files each known snapshot has in the folders that were looked at.
+        new: snapshots that are not known, by id; one of which only unfinished files are there too.
+        known: what stands of each known snapshot in the folders that were looked at.
         strange: names in the folders that are no snapshot's, and not passed over either.
         files: how many names were seen.
     """
 
     new: dict[int, Landed] = field(default_factory=dict[int, Landed])
-    known: dict[int, int] = field(default_factory=dict[int, int])
+    known: dict[int, Landed] = field(default_factory=dict[int, Landed])
     strange: list[str] = field(default_factory=list[str])
     files: int = 0
 
 
 def list_landed(
-    store: Store, folder: TableFolder, known: Iterable[int], since: date | None
+    store: Store,
+    folder: TableFolder,
+    known: Iterable[int],
+    since: date | None,
+    also: Iterable[int] = (),
 ) -> Listing:
-    """What stands in the folders of the days from ``since`` on; of what is known, names alone.
+    """What stands in the folders of the days from ``since`` on, and of the snapshots ``also``.
 
     Raises:
         LandingError: the landing can't be listed.
     """
     known = frozenset(known)
     found = Listing()
+    _list_earlier(store, folder, also, since, found)
     first = f"{since:%Y%m%d}" if since else ""
     for name in store.folders(folder.path, first):
         day = parse_day(name)
@@ -87,6 +92,18 @@ def list_landed(
             continue
         _list_day(store, folder, day, known, found)
     return found
+
+
+def _list_earlier(
+    store: Store, folder: TableFolder, wanted: Iterable[int], since: date | None, found: Listing
+) -> None:
+    """Add what stands of single snapshots in the folders of days before ``since``."""
+    days = {when.date() for one in wanted if (when := time_of(one)) is not None}
+    for day in sorted(days):
+        if since is not None and day < since:
+            there = list_day(store, folder, day)
+            found.new |= {i: landed for i, landed in there.new.items() if i in wanted}
+            found.files += there.files
 
 
 def list_day(store: Store, folder: TableFolder, day: date) -> Listing:
@@ -114,9 +131,6 @@ def _list_day(
             if not is_passing(name):
                 found.strange.append(f"{path}/{name}")
             return False
-        if told.snapshot in known:
-            found.known[told.snapshot] = found.known.get(told.snapshot, 0) + (told.kind == "chunk")
-            return False
         named[name] = told
         return True
 
@@ -129,9 +143,15 @@ def _list_day(
             manifests[told.snapshot] = f"{path}/{entry.name}"
         else:
             markers.add(told.snapshot)
+    for one in unfinished:
+        # A writer that died early leaves nothing but a file that it had not finished.
+        when = time_of(one) if one is not None else None
+        if one is not None and when is not None and when.date() == day and one not in known:
+            chunks.setdefault(one, [])
     for snapshot, listed in chunks.items():
         ordered = tuple(sorted(listed, key=lambda chunk: (chunk.number, chunk.path)))
-        found.new[snapshot] = Landed(
+        place = found.known if snapshot in known else found.new
+        place[snapshot] = Landed(
             snapshot,
             ordered,
             manifests.get(snapshot),

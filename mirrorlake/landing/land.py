@@ -13,8 +13,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from mirrorlake.errors import LandingError
+from mirrorlake.errors import LandingClosed, LandingError
 from mirrorlake.failpoint import failpoint
+from mirrorlake.landing.altered import digest_of
 from mirrorlake.landing.find import Landed, Manifest, check_chunks, list_day
 from mirrorlake.landing.frame import count_landed, landed_frame, landing_errors
 from mirrorlake.landing.layout import time_of
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_BLOCK = 1 << 20
 _READERS = 4
 
 
@@ -75,15 +75,20 @@ def take(place: Place, ledger: Ledger, session: Any, number: int) -> Taken:
             refused, unless another try may do.
     """
     table = place.contract.name
-    landed = _find(place, number)
-    known = ledger.see_snapshots(table, [seen_of(landed)])[number]
-    ledger.begin_snapshot(table, number)
     try:
+        landed = _find(place, number)
+        known = ledger.see_snapshots(table, [seen_of(landed)])[number]
+        ledger.begin_snapshot(table, number)
         return _take(place, ledger, session, landed, known)
     except LandingError as error:
-        if not error.retryable:
+        if is_verdict(error):
             ledger.refuse_snapshot(table, number, str(error))
         raise
+
+
+def is_verdict(error: LandingError) -> bool:
+    """Whether an error says something of the snapshot itself, not of how it was reached."""
+    return not error.retryable and not isinstance(error, LandingClosed)
 
 
 def _take(
@@ -91,7 +96,8 @@ def _take(
 ) -> Taken:
     table = place.contract.name
     manifest = manifest_of(place, landed)
-    if known.state in ("arriving", "refused") and not says_complete(place, landed, ledger, known):
+    untaken = known.state in ("arriving", "refused", "skipped")
+    if untaken and not says_complete(place, landed, ledger, known):
         raise LandingError(
             f"table {table}: snapshot {landed.id:014d} is not complete yet",
             table=table,
@@ -104,7 +110,7 @@ def _take(
     if manifest is not None:
         _check_digests(place.store, landed, manifest, digests)
     whole = hashlib.sha256("\n".join(digests).encode()).hexdigest()
-    if known.digest and known.digest != whole and known.state in ("landed", "published"):
+    if known.digest and known.digest != whole:  # whatever became of the first one
         raise LandingError(
             f"table {table}: snapshot {landed.id:014d} has another content than when it was taken",
             table=table,
@@ -139,20 +145,8 @@ def _find(place: Place, number: int) -> Landed:
 
 
 def _digests(store: Store, landed: Landed) -> list[str]:
-    """Each file's digest: the store's own where it keeps one, else of its bytes."""
-
-    def digest(index: int) -> str:
-        chunk = landed.chunks[index]
-        if chunk.entry.digest:
-            return chunk.entry.digest
-        found = hashlib.sha256()
-        with store.open(chunk.path, chunk.entry.version) as stream:
-            while block := stream.read(_BLOCK):
-                found.update(block)
-        return f"sha256:{found.hexdigest()}"
-
     with ThreadPoolExecutor(_READERS) as pool:
-        return list(pool.map(digest, range(len(landed.chunks))))
+        return list(pool.map(lambda chunk: digest_of(store, chunk), landed.chunks))
 
 
 def _check_digests(

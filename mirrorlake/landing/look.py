@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 
 from mirrorlake.config import Config, SnapshotConfig, TableContract
 from mirrorlake.errors import LandingError
+from mirrorlake.landing.altered import find_altered
 from mirrorlake.landing.columns import LandedSchema, parse_schema
 from mirrorlake.landing.find import (
     Landed,
@@ -21,6 +22,7 @@ from mirrorlake.landing.find import (
 from mirrorlake.landing.layout import TableFolder, folder_of
 from mirrorlake.landing.records import Reading
 from mirrorlake.landing.store import Store, open_store
+from mirrorlake.landing.waiting import Waiting, waiting_of
 from mirrorlake.ledger import Ledger, SeenSnapshot, SnapshotRecord
 
 MOST_READY: Final = 100
@@ -44,17 +46,25 @@ class Looked:
 
     Attributes:
         ready: by id.
-        arriving: ids that are not complete yet.
-        refused: ids that can't be taken as they stand, with the reason.
+        waiting: those that are not complete yet, by id, and for what each waits.
+        refused: ids that can't be taken as they stand, or whose files changed after they were
+            taken, with the reason; not those that somebody acknowledged.
+        withdrawn: ids that were published and that readers don't see any more.
         strange: names that are nobody's.
         files: how many names were listed.
     """
 
     ready: tuple[Ready, ...]
-    arriving: tuple[int, ...]
+    waiting: tuple[Waiting, ...]
     refused: dict[int, str]
+    withdrawn: tuple[int, ...]
     strange: tuple[str, ...]
     files: int
+
+    @property
+    def arriving(self) -> tuple[int, ...]:
+        """The ids that are not complete yet."""
+        return tuple(one.id for one in self.waiting)
 
 
 @dataclass(frozen=True)
@@ -110,8 +120,9 @@ def place_of(config: Config, contract: TableContract) -> Place:
 def look(place: Place, ledger: Ledger, *, whole: bool = False) -> Looked:
     """What is new of a table: complete snapshots that were not published, oldest first.
 
-    Lists only the folders of days from ``late`` before the newest known snapshot on, all of them if
-    ``whole``. What is not complete is written down with what was seen of it.
+    Lists only the folders of days from ``late`` before the newest taken snapshot on, all of them if
+    ``whole``, and those of snapshots that still wait. What is not complete, and what is refused, is
+    written down with what was seen of it.
 
     Raises:
         LandingError: the landing can't be listed.
@@ -119,34 +130,58 @@ def look(place: Place, ledger: Ledger, *, whole: bool = False) -> Looked:
     """
     table = place.contract.name
     known = {record.id: record for record in ledger.snapshots(table)}
-    taken = {n: r for n, r in known.items() if r.state in ("landed", "published")}
+    pending = [n for n, r in known.items() if r.state in ("arriving", "refused")]
+    settled = {n: r for n, r in known.items() if n not in pending}
+    # What somebody skipped may have an id of the far future: nothing is counted from it.
+    taken = [n for n, r in settled.items() if r.state in ("landed", "published")]
     since = None if whole else first_day(taken, place.settings.late)
-    listing = list_landed(place.store, place.folder, taken, since)
-    ready = [_ready(r) for r in taken.values() if r.state == "landed"]
-    arriving: list[int] = []
-    refused: dict[int, str] = {}
+    listing = list_landed(place.store, place.folder, settled, since, pending)
+    ledger.forget_snapshots(table, [n for n in pending if n not in listing.new])
+    found = _Found(place, ledger)
+    found.ready += [_ready(r) for r in settled.values() if r.state == "landed"]
     records = ledger.see_snapshots(table, [seen_of(landed) for landed in listing.new.values()])
     for number, landed in sorted(listing.new.items()):
-        seen = records[number]
+        found.judge(landed, records[number])
+    # One that was taken before, refused, and whose files are gone by now.
+    lost = [n for n in pending if n not in listing.new and known[n].digest]
+    found.refused |= {n: (known[n].fingerprint, known[n].error or "") for n in lost}
+    published = {n: r for n, r in settled.items() if r.state in ("published", "withdrawn")}
+    notices = ledger.notices(table)
+    found.refused |= find_altered(place.store, ledger, published, listing.known, notices)
+    ledger.notice_snapshots(table, found.refused)
+    notices = ledger.notices(table)
+    return Looked(
+        tuple(sorted(found.ready, key=lambda one: one.id)),
+        tuple(found.waiting),
+        {n: text for n, (_, text) in found.refused.items() if not notices[n].acknowledged_at},
+        tuple(n for n, r in settled.items() if r.state == "withdrawn"),
+        tuple(listing.strange),
+        listing.files,
+    )
+
+
+@dataclass
+class _Found:
+    """What is found of snapshots that were not taken; ``refused``: id → (fingerprint, reason)."""
+
+    place: Place
+    ledger: Ledger
+    ready: list[Ready] = field(default_factory=list[Ready])
+    waiting: list[Waiting] = field(default_factory=list[Waiting])
+    refused: dict[int, tuple[str, str]] = field(default_factory=dict[int, tuple[str, str]])
+
+    def judge(self, landed: Landed, seen: SnapshotRecord) -> None:
         if seen.state == "refused":
-            refused[number] = seen.error or ""
-        elif not says_complete(place, landed, ledger, seen):
-            arriving.append(number)
-        elif len(ready) >= MOST_READY:
-            continue  # the oldest come first: these are found again when those are taken
-        elif why := _wrong(place, landed):
-            ledger.refuse_snapshot(table, number, why)
-            refused[number] = why
+            self.refused[landed.id] = (seen.fingerprint, seen.error or "")
+        elif not says_complete(self.place, landed, self.ledger, seen):
+            self.waiting.append(waiting_of(self.place.folder, self.place.settings, landed, seen))
+        elif len(self.ready) >= MOST_READY:
+            return  # the oldest come first: these are found again when those are taken
+        elif why := _wrong(self.place, landed):
+            self.ledger.refuse_snapshot(self.place.contract.name, landed.id, why)
+            self.refused[landed.id] = (landed.fingerprint, why)
         else:
-            ready.append(_ready(seen))
-    for number, count in listing.known.items():
-        if count != taken[number].files:
-            refused[number] = (
-                f"snapshot {number:014d} has {count} files, and was taken with "
-                f"{taken[number].files}: what came later is not taken"
-            )
-    ordered = tuple(sorted(ready, key=lambda one: one.id))
-    return Looked(ordered, tuple(arriving), refused, tuple(listing.strange), listing.files)
+            self.ready.append(_ready(seen))
 
 
 def _ready(record: SnapshotRecord) -> Ready:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
 from mirrorlake.config import LandingConfig
-from mirrorlake.errors import LandingError
+from mirrorlake.errors import LandingClosed, LandingError
 
 
 @dataclass(frozen=True)
@@ -192,9 +192,11 @@ def changed(place: str) -> LandingError:
 
 def refused(place: str, words: str, *, denied: bool) -> LandingError:
     """The store would not answer."""
-    step = "Give whoever runs Mirrorlake the right to list and to read it"
+    if denied:
+        step = "Give whoever runs Mirrorlake the right to list and to read it"
+        return LandingClosed(f"{place} can't be read: {words}", next_step=step)
     return LandingError(
         f"{place} can't be read: {words}",
-        next_step=step if denied else "See that the store can be reached, then try again",
-        retryable=not denied,
+        next_step="See that the store can be reached, then try again",
+        retryable=True,
     )

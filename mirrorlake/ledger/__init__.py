@@ -5,6 +5,7 @@ every step on the lake, never in one transaction with it: a load that died is se
 for its load id in the table's history (DESIGN: the commit protocol). All times are UTC.
 """
 
+from mirrorlake.ledger.decisions import Notice
 from mirrorlake.ledger.leases import LEASE_TIME
 from mirrorlake.ledger.migrations import LEDGER_VERSION
 from mirrorlake.ledger.records import (
@@ -40,6 +41,7 @@ __all__ = [
     "Lease",
     "Ledger",
     "Load",
+    "Notice",
     "OpenWindow",
     "Proof",
     "Receipt",

@@ -13,7 +13,11 @@ from mirrorlake.errors import LedgerError
 from mirrorlake.ledger.database import Database
 from mirrorlake.ledger.tables import LANDED_FILES, SNAPSHOTS
 
-SnapshotState: TypeAlias = Literal["arriving", "landed", "published", "refused"]
+SnapshotState: TypeAlias = Literal[
+    "arriving", "landed", "published", "refused", "skipped", "withdrawn"
+]
+"""``skipped``: somebody decided to leave it out. ``withdrawn``: it was published, and readers see
+an older version again."""
 
 
 @dataclass(frozen=True)
@@ -194,21 +198,30 @@ class Snapshots:
         with self._database.begin() as connection:
             connection.execute(LANDED_FILES.delete().where(mine))
 
-    def refuse_snapshot(self, table: str, id: int, error: str) -> None:
-        """Write that a snapshot can't be taken as it stands; a published one stays published."""
-        mine = sa.and_(_is(table, id), SNAPSHOTS.c.state != "published")
+    def refuse_snapshot(self, table: str, id: int, error: str, *, dismissed: bool = False) -> None:
+        """Write that a snapshot can't be taken as it stands; one that was published, withdrawn or
+        skipped stays so.
+
+        ``dismissed``: its content itself can't be taken, so it is not the id's: another content may
+        land under it.
+        """
+        final = ("published", "withdrawn", "skipped")
+        mine = sa.and_(_is(table, id), SNAPSHOTS.c.state.not_in(final))
         with self._database.begin() as connection:
             change = SNAPSHOTS.update().where(mine)
-            connection.execute(change.values(state="refused", error=error.replace("\0", "")))
+            content = {"digest": ""} if dismissed else {}
+            told = {"state": "refused", "error": error.replace("\0", "")}
+            connection.execute(change.values(**told, **content))
 
     def publish_snapshots(self, table: str, ids: Iterable[int]) -> None:
-        """Write snapshots as published, now; those that are keep the time of the first."""
+        """Write snapshots as published, now; those that once were keep the time of the first."""
         with self._database.begin() as connection:
             now = self._database.now(connection)
             for one in ids:
                 mine = sa.and_(_is(table, one), SNAPSHOTS.c.state != "published")
                 change = SNAPSHOTS.update().where(mine)
-                connection.execute(change.values(state="published", published_at=now, error=None))
+                first = sa.func.coalesce(SNAPSHOTS.c.published_at, now)
+                connection.execute(change.values(state="published", published_at=first, error=None))
 
     def ledger_clock(self) -> datetime:
         """Now (UTC) by the ledger's clock: what snapshots are timed by."""

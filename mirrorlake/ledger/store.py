@@ -11,6 +11,7 @@ from mirrorlake.ledger.alerts import Alerts
 from mirrorlake.ledger.chunks import Chunks
 from mirrorlake.ledger.costs import Costs
 from mirrorlake.ledger.database import Database
+from mirrorlake.ledger.decisions import SnapshotDecisions
 from mirrorlake.ledger.folds import Folds
 from mirrorlake.ledger.holds import Holds
 from mirrorlake.ledger.leases import Leases
@@ -36,6 +37,7 @@ class Ledger(
     Repairs,
     Reports,
     Snapshots,
+    SnapshotDecisions,
     Costs,
 ):
     """One row per window, one per attempt of its load, one lease per table.

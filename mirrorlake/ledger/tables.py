@@ -243,6 +243,16 @@ LANDED_FILES = sa.Table(
     sa.Column("rows_read", sa.BigInteger),
     sa.Column("bad", sa.BigInteger, nullable=False),
 )
+SNAPSHOT_NOTICES = sa.Table(
+    "snapshot_notices",
+    METADATA,
+    sa.Column("table_name", sa.String(255), primary_key=True),
+    sa.Column("id", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("about", sa.String(64), nullable=False),
+    sa.Column("text", sa.Text, nullable=False),
+    sa.Column("reported_at", sa.DateTime),
+    sa.Column("acknowledged_at", sa.DateTime),
+)
 
 
 def _suit_mysql() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import date
 from typing import TYPE_CHECKING
 
-from mirrorlake.errors import LakeError, MirrorlakeError, SchemaError
+from mirrorlake.errors import LakeError, SchemaError, SnapshotRefused
 from mirrorlake.layers import spark_type
 from mirrorlake.shrink import is_too_small
 from mirrorlake.snapshots.cells import Difference, cells_of, cells_sql
@@ -49,7 +49,7 @@ def check_size(table: SnapshotTable, number: int, state: State, rows: int) -> No
     """See that a snapshot is no smaller than the newest one, by the contract's ``shrink_limit``.
 
     Raises:
-        LakeError: it is; nothing was written.
+        SnapshotRefused: it is; nothing was written.
     """
     newest, limit = state.newest, table.shrink_limit
     if newest is None or limit is None or not is_too_small(newest.totals.n, rows, limit):
@@ -59,11 +59,15 @@ def check_size(table: SnapshotTable, number: int, state: State, rows: int) -> No
         f"snapshot {number} has {rows:,} rows, and snapshot {newest.id} had "
         f"{newest.totals.n:,}: {1 - rows / newest.totals.n:.0%} less, and shrink_limit is "
         f"{limit:.0%}",
-        _ACCEPT,
+        _accept(table),
     )
 
 
-_ACCEPT = "Look whether the source should hold so few. If it should: fold it with --accept-smaller"
+def _accept(table: SnapshotTable) -> str:
+    return (
+        "Look whether the source should hold so few. If it should: `mirrorlake land "
+        f"{table.name} --accept-smaller ID`; if not, newer snapshots are taken without it"
+    )
 
 
 def check_days(
@@ -77,7 +81,7 @@ def check_days(
         first: the first day that this snapshot has.
 
     Raises:
-        LakeError: one is; nothing was written.
+        SnapshotRefused: one is; nothing was written.
     """
     inside = sorted(day for day in lost if day is not None and (first is None or day >= first))
     if table.missing == "kept" or not (inside or None in lost):
@@ -86,7 +90,7 @@ def check_days(
     raise refused(
         table,
         f"snapshot {number} has no row of {len(inside) or 1} days that the one before had: {words}",
-        _ACCEPT,
+        _accept(table),
     )
 
 
@@ -94,20 +98,20 @@ def check_keys(table: SnapshotTable, number: int, without: int, several: int) ->
     """See that every row has a key of its own.
 
     Raises:
-        LakeError: rows have no key, or several have one and duplicates are refused.
+        SnapshotRefused: rows have no key, or several have one and duplicates are refused.
     """
     if without:
         raise refused(
             table,
             f"snapshot {number} has rows without a key (NULL in {', '.join(table.key)})",
-            "Mend the source, or choose a key that is never NULL",
+            "Repair the source, or choose a key that is never NULL",
         )
     if several and table.duplicates == "refused":
         raise refused(
             table,
             f"snapshot {number} holds {several:,} keys more than once",
-            "Mend the source, choose a key that tells its rows apart, or set "
-            "`duplicates: resolved`",
+            "Repair the source and land the next snapshot; or choose a key that tells its rows "
+            f"apart or set `duplicates: resolved`, then `mirrorlake land {table.name} --retry ID`",
         )
 
 
@@ -169,8 +173,8 @@ def not_staged(table: SnapshotTable, wrong: int) -> LakeError:
     )
 
 
-def refused(table: SnapshotTable, words: str, step: str) -> MirrorlakeError:
-    return LakeError(
+def refused(table: SnapshotTable, words: str, step: str) -> SnapshotRefused:
+    return SnapshotRefused(
         f"table {table.name}: {words}. The published table stays as it was",
         table=table.name,
         next_step=step,

@@ -63,9 +63,9 @@ def fold_snapshot(
 
     Raises:
         SchemaError: the snapshot's columns or types are not the contract's.
-        LakeError: it has keys twice or none, another content under a number that was folded, is far
-            smaller, came too late, or Spark or the storage failed. The published table is as it
-            was.
+        SnapshotRefused: it has keys twice or none, another content under a number that was folded,
+            is far smaller, or came too late. The published table is as it was.
+        LakeError: Spark or the storage failed. The published table is as it was.
         CommitConflict: others moved main meanwhile; the published table is theirs.
         LeaseHeld: another run took the table over; nothing was published.
     """

@@ -175,7 +175,7 @@ class Folding:
                     stage, frame, state, after, asked, strategy, difference
                 )
             if head is not None and floor is not None and passes(state.floor, floor):
-                drop_days(stage, floor)
+                counts = replace(counts, left=drop_days(stage, floor))
                 one = replace(
                     self._taken(state, day, totals), before=head, floor=floor, missing=state.missing
                 )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pyiceberg.table import Table
 
-from mirrorlake.errors import LakeError
+from mirrorlake.errors import SnapshotRefused
 from mirrorlake.lake.catalog import Lake
 from mirrorlake.snapshots.changes import ADDED, KIND, WAS
 from mirrorlake.snapshots.shape import SnapshotTable, before_sql
@@ -34,7 +34,7 @@ def without_gone(
     day.
 
     Raises:
-        LakeError: the version before a drop has expired, so that can't be told.
+        SnapshotRefused: the version before a drop has expired, so that can't be told.
     """
     added = f"{KIND} = '{ADDED}'"
     rows = lake.load(table.identifier)
@@ -68,7 +68,7 @@ def _gone(
 
 def _check_there(table: SnapshotTable, rows: Table | None, drop: Taken, number: int) -> None:
     if rows is None or rows.snapshot_by_id(drop.before or 0) is None:
-        raise LakeError(
+        raise SnapshotRefused(
             f"table {table.name}: snapshot {number} comes too late: days left the window with "
             f"snapshot {drop.id}, and the version before that has expired",
             table=table.name,

@@ -29,7 +29,9 @@ class Folded:
         strategy: ``first``, ``diff``, ``merge`` or ``rewrite``; ``same`` where no row changed.
         late: whether a newer one had been folded before.
         rows: of the snapshot, inside its window.
-        added, changed, removed: rows.
+        added, changed: rows.
+        removed: rows that went, those among them that left with their day.
+        left: rows that left because their day lies before the window.
         missing, back: keys that became missing, and that are back.
         duplicates: keys that the snapshot held more than once.
         dropped_before: the first day that the window keeps, where days were to be dropped.
@@ -45,6 +47,7 @@ class Folded:
     added: int = 0
     changed: int = 0
     removed: int = 0
+    left: int = 0
     missing: int = 0
     back: int = 0
     duplicates: int = 0
@@ -64,6 +67,7 @@ class Counts:
     moved: int = 0
     several: int = 0
     without: int = 0
+    left: int = 0
 
     @property
     def rows(self) -> int:
@@ -71,8 +75,9 @@ class Counts:
 
     def told(self) -> dict[str, int]:
         return {
-            "added": self.added, "changed": self.changed, "removed": self.removed,
-            "missing": self.missing, "back": self.back, "duplicates": self.several,
+            "added": self.added, "changed": self.changed, "removed": self.removed + self.left,
+            "left": self.left, "missing": self.missing, "back": self.back,
+            "duplicates": self.several,
         }  # fmt: skip
 
 

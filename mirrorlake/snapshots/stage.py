@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyiceberg.table import Table
 
@@ -116,10 +116,12 @@ def replace_rows(stage: Stage, rows: DataFrame, days: Days) -> None:
     rows.select(*names, SNAPSHOT).writeTo(stage.sql).overwrite(f.expr(which))
 
 
-def drop_days(stage: Stage, floor: date) -> None:
-    """Days before ``floor`` leave, by metadata alone: a day is a partition."""
+def drop_days(stage: Stage, floor: date) -> int:
+    """Days before ``floor`` leave, by metadata alone: a day is a partition. How many rows left."""
     which = before_sql(stage.table, floor)
+    found: Any = stage.spark.sql(f"SELECT count(*) AS n FROM {stage.sql} WHERE {which}").first()  # noqa: S608
     stage.spark.sql(f"DELETE FROM {stage.sql} WHERE {which}")  # noqa: S608
+    return int(found.n)
 
 
 # --- beside ---------------------------------------------------------------------------------------

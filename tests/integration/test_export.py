@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mirrorlake.arrive import arrive, look_for
+from mirrorlake.arrive import fold_snapshots, look_for, take_snapshots
 from mirrorlake.config import load_config
 from mirrorlake.demo.embedded import EmbeddedServer
 from mirrorlake.demo.oracle import compare_rows
@@ -61,7 +61,8 @@ def land(
     reader = Engine(load_config(config), spark=place.spark)
     contract = reader.config.snapshot_table(table)
     (ready,) = look_for(reader, contract).ready
-    (one,) = arrive(reader, contract, [ready.id])
+    take_snapshots(reader, contract, [ready.id])
+    (one,) = fold_snapshots(reader, contract, [ready.id])
     assert (one.id, one.rows, one.files, one.published) == (
         done.snapshot, done.rows, done.files, True,
     )  # fmt: skip

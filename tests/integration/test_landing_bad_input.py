@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mirrorlake.arrive import arrive, look_for
+from mirrorlake.arrive import fold_snapshots, look_for, take_snapshots
 from mirrorlake.errors import LandingError, MirrorlakeError
 from mirrorlake.lake.catalog import Identifier
 from mirrorlake.landing.land import Taken
@@ -54,9 +54,13 @@ class Fed(Feed):
         (folder / f"{snapshot}_SUCCESS").touch()
         return folder
 
+    def take(self, snapshot: int) -> None:
+        take_snapshots(self.engine, self.contract, [snapshot])
+        fold_snapshots(self.engine, self.contract, [snapshot])
+
     def refuses(self, words: str, snapshot: int = IDS[1]) -> MirrorlakeError:
         with pytest.raises(MirrorlakeError, match=words) as caught:
-            arrive(self.engine, self.contract, [snapshot])
+            self.take(snapshot)
         assert caught.value.next_step
         assert self.published() == self.before
         return caught.value

@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from assets.keys import asset_key
 from definitions import load_definitions
 from mirrorlake.config import load_config
+from mirrorlake.ledger import Ledger
 
 IDS = ["20260130000000", "20260131000000"]
 SCHEMA = (
@@ -145,10 +146,44 @@ def test_a_snapshot_that_waits_for_too_long_fails_its_check_once(feed: Feed) -> 
         (verdict,) = late.asset_events
         assert (verdict.check_name, verdict.passed) == ("fresh", False)
         assert verdict.asset_key == asset_key("deduped", feed.contract)
-        assert verdict.metadata["not published"].value == IDS[0]
-        assert verdict.metadata["minutes waited"].value >= 90
+        assert verdict.metadata["not published"].value == f"{IDS[0]} (not taken yet)"
         assert late.run_requests
         assert not feed.tick(instance, late.cursor).asset_events
+
+
+def test_an_exporter_that_dies_before_its_marker_and_a_refusal_turn_a_check_red(feed: Feed) -> None:
+    """Until somebody decides: then it passes again. Nothing new is requested over a rollback."""
+    with dg.DagsterInstance.local_temp(str(feed.folder / "dagster")) as instance:
+        feed.land(IDS[0], (1, 1))
+        marker = feed.folder / f"landed/json/feed/d/t/dq/{IDS[0][:8]}/{IDS[0]}_SUCCESS"
+        marker.unlink()
+        first = feed.tick(instance)
+        assert not first.asset_events
+        assert f"waits for its marker {IDS[0]}_SUCCESS" in str(first.skip_message)
+        config = load_config(feed.folder / "mirrorlake.yaml")
+        with sa.create_engine(config.ledger.url).begin() as connection:
+            connection.execute(
+                sa.text("UPDATE landed_snapshots SET seen_at = datetime(seen_at, '-90 minutes')")
+            )
+        stuck = feed.tick(instance, first.cursor)
+        (verdict,) = stuck.asset_events
+        assert not verdict.passed
+        assert f"{IDS[0]} (waits for its marker" in verdict.metadata["not published"].value
+        marker.touch()
+        folder = marker.parent
+        folder.joinpath(f"{IDS[0]}_2.json").touch()  # 0 and 2: a file is missing
+        refused = feed.tick(instance, stuck.cursor)
+        assert not refused.run_requests
+        ledger = Ledger(config.ledger.url)
+        assert ledger.skip_snapshot("feed.d.t", int(IDS[0]))
+        (passed,) = feed.tick(instance, refused.cursor).asset_events
+        assert passed.passed
+        feed.land(IDS[1], (1, 1))
+        with sa.create_engine(config.ledger.url).begin() as connection:
+            connection.execute(sa.text("UPDATE landed_snapshots SET state = 'withdrawn'"))
+        held = feed.tick(instance)
+        assert not held.run_requests
+        assert "nothing newer is folded until somebody says" in str(held.skip_message)
 
 
 @pytest.mark.full

@@ -142,6 +142,8 @@ def test_the_json_shapes_are_documented(command: str) -> None:
         if command in ("sync", "recover", "refold", "ledger rebuild")
         else "`--json`: an"
     )
+    if command == "land":
+        head = "an object of `snapshots`"
     if command == "status --history":
         head = "with `--history`: an"
     found = first_column(sections(CLI)[f"mirrorlake {command.split(' --')[0]}"], head)

@@ -1,5 +1,5 @@
 """A landing with 100,000 files: a look lists the days that may hold something new, and asks the
-disk only for the files of snapshots that it does not know."""
+disk for the files of those days alone."""
 
 from __future__ import annotations
 
@@ -73,8 +73,8 @@ def test_of_many_files_those_that_may_be_new_are_looked_at(tmp_path: Path) -> No
     root = "json/feed/d/t/dq"
     days = [date(2026, 1, 27) + timedelta(days=n) for n in range(4)]
     assert Counting.listed == [f"{root} from 20260127", *(f"{root}/{day:%Y%m%d}" for day in days)]
-    assert Counting.stats == 5  # three chunks, two manifests
-    assert found.files < 1_000
+    # Four days of them: one that was taken may be written again.
+    assert Counting.stats == found.files < 1_000
 
 
 class Silent(FolderStore):
