@@ -11,7 +11,7 @@ import dataclasses
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from pyiceberg.io.pyarrow import schema_to_pyarrow
@@ -95,6 +95,8 @@ class Loading:
     """Whether a full copy is taken that is far smaller than the last one."""
     open_writes: OpenWrites = NOTHING_OPEN
     """What was open on the server before the first read, and commits later."""
+    clock_ahead: timedelta | None = None
+    """How far the server's clock was ahead of this machine's then."""
     shown: datetime | None = None
     """Up to where (UTC) the load's reads show all that was committed; None: as its chunks say."""
 
@@ -133,7 +135,12 @@ def load_window(
             cut = Cut(reread.conditions, by_keys=True)
         elif cut is None:
             cut = plan_cut(connection, plan, window, _chunk_rows(plan, loading.spark))
-            cut = dataclasses.replace(cut, open_writes=loading.open_writes, shown=loading.shown)
+            cut = dataclasses.replace(
+                cut,
+                open_writes=loading.open_writes,
+                clock_ahead=loading.clock_ahead,
+                shown=loading.shown,
+            )
             if cut.can_be_resumed:
                 ledger.plan_chunks(load, basis, start_of(cut), cut.bounds)
                 failpoint("chunks.planned")

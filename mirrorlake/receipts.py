@@ -66,6 +66,7 @@ def receipt_of(
         moments=_moments(chunks, moment) if len(chunks) > 1 else None,
         source_digest=_source_digest(chunks),
         backward=replacement.backward if load.window.kind == "reload" else backward,
+        clock_ahead=None if cut.clock_ahead is None else round(cut.clock_ahead.total_seconds(), 3),
         waited={str(t): at.isoformat() for t, at in cut.open_writes.remembered().items()},
     )
 

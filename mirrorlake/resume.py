@@ -14,7 +14,7 @@ import json
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from pyiceberg.schema import Schema
@@ -45,6 +45,7 @@ class Cut:
         top: the highest key there was, where the cursor is a key and there are several chunks:
             what comes above it meanwhile is the next window's.
         open_writes: what was open on the server then, and commits later.
+        clock_ahead: how far its clock was ahead of this machine's then.
         shown: up to where (UTC) its reads show all that was committed; None: as its chunks say.
         by_keys: whether its conditions are of single keys: they hold values, and are not kept.
     """
@@ -53,6 +54,7 @@ class Cut:
     finished: tuple[ChunkReceipt, ...] = ()
     top: int | None = None
     open_writes: OpenWrites = NOTHING_OPEN
+    clock_ahead: timedelta | None = None
     shown: datetime | None = None
     by_keys: bool = False
 
@@ -82,6 +84,7 @@ def start_of(cut: Cut) -> dict[str, str | None]:
     return {
         "top": None if cut.top is None else str(cut.top),
         "open_writes": json.dumps(cut.open_writes.to_plain()),
+        "clock_ahead": None if cut.clock_ahead is None else str(cut.clock_ahead.total_seconds()),
         "shown": cut.shown.isoformat() if cut.shown else None,
     }
 
@@ -147,11 +150,13 @@ def find_cut(
         *(plan.name, load.load_id, len(finished), len(chunked.bounds)),
     )
     top, shown = chunked.start.get("top"), chunked.start.get("shown")
+    ahead = chunked.start.get("clock_ahead")
     return chunked, Cut(
         bounds=chunked.bounds,
         finished=tuple(finished),
         top=int(top) if top is not None else None,
         open_writes=_open_writes_of(chunked.start),
+        clock_ahead=timedelta(seconds=float(ahead)) if ahead is not None else None,
         shown=datetime.fromisoformat(shown) if shown else None,
     )
 

@@ -6,7 +6,7 @@ import logging
 import time
 import uuid
 from dataclasses import replace
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from pymysql.connections import Connection
@@ -41,7 +41,7 @@ from mirrorlake.schema import SchemaVersion
 from mirrorlake.settle import settle_loads
 from mirrorlake.spark import LazySpark
 from mirrorlake.status import TableStatus, status_of
-from mirrorlake.windows import plan_reload, plan_window
+from mirrorlake.windows import plan_reload, plan_window, set_back
 
 logger = logging.getLogger(__name__)
 
@@ -280,13 +280,17 @@ class Engine:
             loads = self.ledger.successful_loads(plan.name)
             windows = plan_reload(plan, *days, seen.clock, loads)
         else:
-            windows = (plan_window(plan, last, seen.clock),)
+            ahead = reach.ahead if reach else None
+            _tell_of_set_back(plan, set_back(last, ahead))
+            windows = (plan_window(plan, last, seen.clock, ahead),)
         if fresh:
             self.ledger.record_schema_version(plan.name, plan.version)
         loading = replace(loading, server=seen.server)
         if reach is not None:
             found = with_waited(reach.open, last) if reach.open else NOTHING_OPEN
-            loading = replace(loading, open_writes=found, shown=reach.shown)
+            loading = replace(
+                loading, open_writes=found, shown=reach.shown, clock_ahead=reach.ahead
+            )
         return [load_window(connection, plan, window, loading) for window in windows]
 
     def _mark_silent_changes(self, plan: TablePlan, server: str) -> None:
@@ -362,6 +366,15 @@ class Engine:
             return None
         with self.lake.translated(identifier):
             return table.scan().count()
+
+
+def _tell_of_set_back(plan: TablePlan, by: timedelta) -> None:
+    if by > timedelta(minutes=1) and by_time(plan):
+        logger.warning(
+            "table %s: the clock of source %s was set back by %s since the last load: the window "
+            "reaches back as far",
+            *(plan.name, plan.source.name, timedelta(seconds=round(by.total_seconds()))),
+        )
 
 
 def _refuse_changes(plan: TablePlan, newest: SchemaVersion) -> None:

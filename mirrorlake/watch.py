@@ -166,6 +166,9 @@ class _Watched:
             return self._due("the last request brought no load", mark.moved_at)
         if self.contract.mode == "full":
             return None
+        if self.clock < datetime.fromisoformat(mark.asked_at):
+            # What is written now may be stamped before the mark's range.
+            return self._due("the source's clock was set back", now)
         if self._read(mark.anchor) != (mark.rows, mark.high, mark.digest):
             return self._due("moved", now)
         quiet = self.clock - datetime.fromisoformat(mark.moved_at)

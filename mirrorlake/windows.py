@@ -15,11 +15,17 @@ _MARGIN = timedelta(minutes=1)
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - a wall clock without a zone, like DATETIME
 
 
-def plan_window(plan: TablePlan, last: Load | None, clock: datetime) -> Window:
+def plan_window(
+    plan: TablePlan, last: Load | None, clock: datetime, ahead: timedelta | None = None
+) -> Window:
     """The window that comes next: from the last success's end, less the overlap; open above.
 
-    ``clock`` is the source's, in UTC. It decides the day of rows that have none of their own, and
-    nothing else: a window has no upper bound, so a row dated in the future is read, not left out.
+    A window has no upper bound, so a row dated in the future is read, not left out. Where the
+    source's clock was set back since the last window, this one reaches back as far.
+
+    Args:
+        clock: the source's, in UTC; its day is that of rows that have none of their own.
+        ahead: how far it is ahead of this machine's; None where that was not looked at.
     """
     day = clock.date()
     if plan.contract.mode == "full" or plan.cursor is None:
@@ -30,10 +36,29 @@ def plan_window(plan: TablePlan, last: Load | None, clock: datetime) -> Window:
     if not by_time(plan):
         return Window("live", str(int(last.window.hi) - plan.contract.overlap_keys), None, day)
     hi = datetime.fromisoformat(last.window.hi).replace(tzinfo=UTC)
-    back = min(hi - plan.contract.overlap, _oldest_open(last))
+    at = min(hi - set_back(last, ahead), clock.replace(tzinfo=UTC))
+    back = min(at - plan.contract.overlap, _oldest_open(last))
     if plan.contract.start is not None:
         back = max(back, _first_moment(plan, plan.contract.start))
     return Window("live", back.replace(tzinfo=None).isoformat(sep=" "), None, day)
+
+
+def set_back(last: Load | None, ahead: timedelta | None) -> timedelta:
+    """How far the source's clock was set back since a load: rows that were written since are
+    stamped that much earlier than the load's end, whatever the clock shows now.
+
+    Args:
+        ahead: how far the clock is ahead of this machine's now; the load's receipt says how far it
+            was then. What this machine's own clock was set forward counts too: it only reads more.
+    """
+    if last is None or last.receipt is None or ahead is None:
+        return timedelta(0)
+    if last.receipt.clock_ahead is not None:
+        before = timedelta(seconds=last.receipt.clock_ahead)
+    else:  # of an earlier release
+        moment = datetime.fromisoformat(last.receipt.moment).replace(tzinfo=UTC)
+        before = moment - last.started_at
+    return max(before - ahead, timedelta(0))
 
 
 def _oldest_open(last: Load) -> datetime:

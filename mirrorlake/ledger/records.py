@@ -45,6 +45,8 @@ class Receipt:
             found equal in the lake before it became visible.
         backward: rows whose time cursor is earlier than the one that the load before saw of them,
             or that moved to an earlier day; None where that was not looked at.
+        clock_ahead: how many seconds the server's clock was ahead of the reading machine's just
+            before the earliest read; None where that was not looked at.
         waited: when (UTC) statements began that ran or waited just before the earliest read, by
             the id of their connection, which is 0 for all that are not named: as long as one has a
             transaction open, its rows may be stamped then.
@@ -71,6 +73,7 @@ class Receipt:
     moments: dict[str, Any] | None = None
     source_digest: str | None = None
     backward: int | None = None
+    clock_ahead: float | None = None
     waited: dict[str, str] = field(default_factory=dict[str, str])
 
     @property

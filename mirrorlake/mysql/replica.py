@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from pymysql.connections import Connection
@@ -56,11 +56,17 @@ class Lag:
 
 @dataclass(frozen=True)
 class Reach:
-    """Up to where (UTC) a source's reads from now on show everything that was committed, and what
-    was open then; None where nobody let us see."""
+    """How far a source's reads from now on reach.
+
+    Attributes:
+        shown: up to where (UTC) they show everything that was committed.
+        open: what was open then; None where nobody let us see.
+        ahead: how far the server's clock is ahead of this machine's.
+    """
 
     shown: datetime
     open: OpenWrites | None
+    ahead: timedelta
 
     @property
     def oldest_open(self) -> datetime | None:
@@ -76,8 +82,8 @@ def read_reach(connection: Connection[Any], source: SourceConfig) -> Reach:
         SourceError: the server could not be asked, or does not say how far it is behind.
     """
     if source.primary is None:
-        clock = read_clock(connection)
-        return Reach(clock, read_open_writes(connection))
+        clock, ahead = _clock(connection)
+        return Reach(clock, read_open_writes(connection), ahead)
     lag = _lag_of(connection, source)
     if lag is None or (lag.seconds is not None and _near(lag)):
         found = _by_position(connection, source.primary)
@@ -92,6 +98,12 @@ def read_reach(connection: Connection[Any], source: SourceConfig) -> Reach:
             "it replicate by GTID and be sure that the primary can be reached",
         )
     return _by_lag(connection, source, lag)
+
+
+def _clock(connection: Connection[Any]) -> tuple[datetime, timedelta]:
+    """The server's clock (UTC), and how far it is ahead of this machine's."""
+    clock = read_clock(connection)
+    return clock, clock - datetime.now(UTC).replace(tzinfo=None)
 
 
 def _near(lag: Lag) -> bool:
@@ -118,7 +130,8 @@ def _by_lag(connection: Connection[Any], source: SourceConfig, lag: Lag) -> Reac
             next_step="Start its replication (see SHOW REPLICA STATUS), then sync again",
             retryable=True,
         )
-    shown = read_clock(connection) - lag.seconds - lag.delay - lag.silence
+    clock, ahead = _clock(connection)
+    shown = clock - lag.seconds - lag.delay - lag.silence
     found = None
     if source.primary is not None:
         try:
@@ -126,7 +139,7 @@ def _by_lag(connection: Connection[Any], source: SourceConfig, lag: Lag) -> Reac
                 found = read_open_writes(primary)
         except SourceError as error:
             _untold(source, error)
-    return Reach(shown, found)
+    return Reach(shown, found, ahead)
 
 
 def _by_position(connection: Connection[Any], primary: SourceConfig) -> Reach | None:
@@ -135,7 +148,7 @@ def _by_position(connection: Connection[Any], primary: SourceConfig) -> Reach | 
         with session(primary) as asked:
             # In this order: what opens after the clock was read writes with later clocks, and what
             # was open then and is not any more is in the position.
-            clock = read_clock(asked)
+            clock, ahead = _clock(asked)
             found = read_open_writes(asked)
             mariadb = is_mariadb(asked)
             known = "@@gtid_binlog_pos" if mariadb else "@@global.gtid_executed"
@@ -145,7 +158,7 @@ def _by_position(connection: Connection[Any], primary: SourceConfig) -> Reach | 
         return None
     if not position or not _is_applied(connection, str(position), mariadb=mariadb):
         return None
-    return Reach(clock, found)
+    return Reach(clock, found, ahead)
 
 
 def _untold(source: SourceConfig, error: SourceError) -> None:

@@ -89,6 +89,25 @@ def test_time_alone_moves_nothing(look: Look) -> None:
     assert "t" not in look({"s.due.t": with_gap})
 
 
+def test_a_clock_that_was_set_back_is_no_rest(look: Look) -> None:
+    """Rows that are written then lie before the mark's range, and would never be seen to move."""
+    mark = named(look({}))["s.due.t"]
+    ahead = timedelta(hours=-2)
+    later = replace(
+        mark,
+        anchor=earlier(str(mark.anchor), ahead),
+        moved_at=earlier(mark.moved_at, ahead),
+        asked_at=earlier(mark.asked_at, ahead),
+        rows=0,
+        high=None,
+        digest="0",
+    )
+    reason, now = look({"s.due.t": later})["t"]
+    assert reason == "the source's clock was set back"
+    assert now.rows == 1
+    assert "t" not in look({"s.due.t": now})
+
+
 def test_marks_survive_as_text(look: Look) -> None:
     marks = named(look({}))
     assert marks_from_json(marks_to_json(marks)) == marks

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise
 from typing import Any, cast
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from mirrorlake.chunks import plan_chunks
 from mirrorlake.config import ColumnRule
 from mirrorlake.errors import ConfigError, SchemaError
-from mirrorlake.ledger import Window
+from mirrorlake.ledger import Receipt, Window
 from mirrorlake.mysql.introspect import Column
 from mirrorlake.windows import lower_bound, plan_window, replaced_from
 from tests.unit.plans import load_that_ended, planned, time_column
@@ -187,6 +188,54 @@ def test_a_table_without_a_key_is_read_from_a_days_first_row(
     window = plan_window(plan, load_that_ended(hi), hi)
     bound = bound_of(lower_bound(plan, window))
     assert bound == datetime.combine(replaced_from(plan, window), datetime.min.time())
+
+
+# --- clocks that are set back ---------------------------------------------------------------------
+
+
+def receipt_with(ahead: timedelta | None, moment: datetime) -> Receipt:
+    seconds = None if ahead is None else ahead.total_seconds()
+    return Receipt(
+        *(1, 1, 1, "", moment.isoformat(sep=" "), None, "server", "", 0, 0, 0.1),
+        clock_ahead=seconds,
+    )
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    hi=MOMENTS,
+    ahead=st.timedeltas(timedelta(days=-1), timedelta(days=1)),
+    back=st.timedeltas(timedelta(0), timedelta(days=3)),
+    before=st.timedeltas(timedelta(0), timedelta(days=2)),
+    after=st.timedeltas(timedelta(0), timedelta(days=2)),
+    known=st.booleans(),
+)
+def test_no_row_lies_below_a_window_though_the_clock_was_set_back(
+    hi: datetime,
+    ahead: timedelta,
+    back: timedelta,
+    before: timedelta,
+    after: timedelta,
+    known: bool,
+) -> None:
+    """However long before the next load that was, and whether an earlier release loaded last."""
+    ours = hi - ahead  # this machine's clock at the last load
+    last = replace(
+        load_that_ended(hi),
+        receipt=receipt_with(ahead if known else None, hi),
+        started_at=ours.replace(tzinfo=UTC),
+    )
+    plan = planned(time_column(), mode="incremental", cursor="at", overlap=timedelta(0))
+    row = hi + before - back  # written right after the clock was set back
+    clock = row + after
+    window = plan_window(plan, last, clock, ahead - back)
+    assert row >= bound_of(lower_bound(plan, window)) >= hi - back - timedelta(seconds=1)
+
+
+def test_a_clock_below_the_last_windows_end_is_enough() -> None:
+    plan = planned(time_column(), mode="incremental", cursor="at", overlap=timedelta(minutes=30))
+    window = plan_window(plan, load_that_ended(CLOCK + timedelta(hours=2)), CLOCK)
+    assert window.lo == (CLOCK - timedelta(minutes=30)).isoformat(sep=" ")
 
 
 # --- chunks ---------------------------------------------------------------------------------------
