@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import make_url
 
 from mirrorlake.config import SparkConfig
+from mirrorlake.config.spark_settings import EXACT_SETTINGS, changed_settings
 from mirrorlake.errors import LakeError
 from mirrorlake.lake.catalog import Lake
 from mirrorlake.lake.locations import CATALOG
@@ -101,7 +102,7 @@ class LazySpark:
         # The server's own defaults may be others, and would change values silently.
         for name, value in _ANYWHERE.items():
             session.conf.set(name, value)
-        return session
+        return _checked(session, f"the Spark Connect server {_shown(str(self._config.connect))}")
 
     def _start(self) -> SparkSession:
         os.environ.update(java_environment())
@@ -121,7 +122,37 @@ class LazySpark:
         for name, value in settings.items():
             builder = builder.config(name, value)
         with _kept_interrupts():
-            return builder.getOrCreate()
+            session = builder.getOrCreate()
+        return _checked(session, "Spark")
+
+
+def _checked(session: SparkSession, server: str) -> SparkSession:
+    try:
+        check_exact(session, server)
+    except BaseException:
+        session.stop()
+        raise
+    return session
+
+
+def check_exact(session: SparkSession, server: str) -> None:
+    """Read back the settings on which exact values depend.
+
+    Raises:
+        LakeError: the session has one of them otherwise.
+    """
+    with spark_errors("of the lake"):
+        found = {name: session.conf.get(name, None) for name in EXACT_SETTINGS}
+    for name in changed_settings(found):
+        raise LakeError(
+            f"{server} did not keep {name} = {EXACT_SETTINGS[name]} (it says {found[name]!r})",
+            next_step="Values would not be exact: let its sessions set it, or use another server",
+        )
+
+
+def _shown(connect: str) -> str:
+    """A Spark Connect URL without its parameters, which may hold a token."""
+    return connect.partition("/;")[0]
 
 
 def cores_of(master: str) -> int | None:
@@ -140,16 +171,8 @@ def cores_of(master: str) -> int | None:
 # The server sends, the reader's own thread decodes, and we convert and write.
 _CORES_OF_ONE_STREAM = 2
 
-_EXACT = {
-    "spark.sql.session.timeZone": "UTC",
-    # Both sides of an exact comparison must fail on what does not fit, never wrap or turn NULL.
-    "spark.sql.ansi.enabled": "true",
-    "spark.sql.caseSensitive": "false",
-}
-"""What a session must have so that values stay what they are."""
-
 _ANYWHERE = {
-    **_EXACT,
+    **EXACT_SETTINGS,
     # The JVM compiles no method of more bytes, and would interpret those that Spark makes of a
     # row's form: a digest of 336,776 rows of 19 columns took 3.6 s, and 2.9 s in smaller methods.
     "spark.sql.codegen.hugeMethodLimit": "8000",

@@ -31,6 +31,7 @@ from mirrorlake.config.fields import (
 )
 from mirrorlake.config.landing import LandingConfig, SnapshotConfig
 from mirrorlake.config.server import BackOff, Section, TlsField
+from mirrorlake.config.spark_settings import EXACT_SETTINGS, changed_settings
 from mirrorlake.config.table_findings import column_findings, delete_findings, mode_findings
 
 Mode: TypeAlias = Literal["append", "incremental", "full", "snapshot"]
@@ -86,7 +87,18 @@ class SparkConfig(Section):
     """Memory of the driver's JVM, like ``2g``."""
     conf: Properties = {}
     """Further Spark settings. A value may hold ``${env:NAME}``; one whose name says that it is a
-    secret must."""
+    secret must. Settings on which exact values depend can't be changed."""
+
+    @model_validator(mode="after")
+    def _exact(self) -> SparkConfig:
+        changed = changed_settings(self.conf)
+        if changed:
+            message = (
+                f"{changed[0]} must stay {EXACT_SETTINGS[changed[0]]}: values in the lake would "
+                "not be exact; leave it out"
+            )
+            raise Findings([("conf", message)])
+        return self
 
 
 class PrivacyConfig(Section):

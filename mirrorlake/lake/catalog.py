@@ -147,8 +147,7 @@ class Lake:
     def location(self, identifier: Identifier) -> str:
         """Where a table's files live: names are escaped where a file system would take them
         apart."""
-        parts = (quote(part, safe=" ") for part in identifier.path)
-        return "/".join((self.warehouse, *parts))
+        return "/".join((self.warehouse, *map(_one_folder, identifier.path)))
 
 
 _NO_METADATA = (
@@ -177,6 +176,15 @@ def _damaged(identifier: Identifier, reason: str) -> LakeDamaged:
         next_step="`mirrorlake refold` makes deduped and clean anew from raw; raw itself comes "
         "from a backup alone",
     )
+
+
+def _one_folder(name: str) -> str:
+    """A name as one folder of its own.
+
+    >>> _one_folder("a/b c"), _one_folder(".."), _one_folder("a.b")
+    ('a%2Fb c', '%2E%2E', 'a.b')
+    """
+    return "%2E" * len(name) if name in (".", "..") else quote(name, safe=" ")
 
 
 def _location(warehouse: str) -> str:

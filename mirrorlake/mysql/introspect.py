@@ -230,8 +230,9 @@ def read_samples(
     if not names:
         return {}
     columns = ", ".join(f"CAST({quote(n)} AS CHAR)" for n in names)
-    sql = f"SELECT {columns} FROM {quote(table.database)}.{quote(table.name)} LIMIT %s"  # noqa: S608
-    found = rows_of(connection, sql, (limit,))
+    # Not bound by the driver: a % in a name would be taken for a place to fill in.
+    sql = f"SELECT {columns} FROM {quote(table.database)}.{quote(table.name)} LIMIT {int(limit)}"  # noqa: S608
+    found = rows_of(connection, sql)
     return {n: [str(row[i]) for row in found if row[i] is not None] for i, n in enumerate(names)}
 
 

@@ -41,7 +41,7 @@ def prove_table(
         ProofError: the folder can't be written; nothing was checked.
         MirrorlakeError: see `check_table`.
     """
-    folder = (evidence or evidence_folder(proving.config)) / contract.name
+    folder = (evidence or evidence_folder(proving.config)) / folder_name(contract.name)
     _make_writable(folder)
     with damage_told(proving.lake, proving.ledger, contract):
         report = check_table(proving, contract, ask, most)
@@ -61,6 +61,15 @@ def prove_table(
 def evidence_folder(config: Config) -> Path:
     """Where evidence files are, unless somebody names another folder."""
     return config.path.parent / ".mirrorlake" / "evidence"
+
+
+def folder_name(table: str) -> str:
+    """A table's folder of evidence: one folder, whatever MySQL lets the table be called.
+
+    >>> folder_name("s.shop.orders"), folder_name("s.shop.../../x")
+    ('s.shop.orders', 's.shop...%2F..%2Fx')
+    """
+    return table.replace("%", "%25").replace("/", "%2F")
 
 
 def teller_of(config: Config, contract: TableContract, *, shown: bool = False) -> Teller:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from pyiceberg.table import Table
 
 from mirrorlake.errors import SnapshotRefused
-from mirrorlake.lake.catalog import Lake
+from mirrorlake.lake.catalog import Lake, as_sql_identifier
 from mirrorlake.snapshots.changes import ADDED, KIND, WAS
 from mirrorlake.snapshots.shape import SnapshotTable, before_sql
 from mirrorlake.snapshots.stage import read_missing
@@ -46,7 +46,9 @@ def without_gone(
         _check_there(table, rows, drop, number)
         gone = _gone(spark, table, drop, drop.floor, min(known))
         kept = changes.where(added).join(gone, list(table.key), "left_anti")
-        changes = changes.where(f"NOT ({added})").unionByName(kept.select(*changes.columns))
+        changes = changes.where(f"NOT ({added})").unionByName(
+            kept.select(*map(as_sql_identifier, changes.columns))
+        )
     return changes
 
 

@@ -86,6 +86,8 @@ REFUSED = {
     "catalog's password": ("lake: {catalog: {uri: 'postgresql://u:hunter2@h/d'}}\n" + TOP, "m.yaml:1:23: lake.catalog.uri: a password"),
     "catalog's secret": ("lake: {catalog: {properties: {s3.secret-access-key: hunter2}}}\n" + TOP, "lake.catalog.properties.\"s3.secret-access-key\": a secret"),
     "spark's secret": ("spark: {conf: {fs.s3a.secret.key: hunter2}}\n" + TOP, "a secret is not written"),
+    "spark's substitution": ("spark:\n  conf: {spark.sql.variable.substitute: 'true'}\n" + TOP, "m.yaml:2:9: spark.conf: spark.sql.variable.substitute must stay false"),
+    "spark's clock": ("spark:\n  conf: {spark.sql.session.timeZone: Europe/Berlin}\n" + TOP, "spark.sql.session.timeZone must stay UTC"),
     "broken placeholder": ("lake: {catalog: {properties: {a: '${env:A-B}'}}}\n" + TOP, "a placeholder is written ${env:NAME}"),
     "placeholder elsewhere": (TOP.replace("127.0.0.1", "${env:PW}"), "m.yaml:4:11: sources.s.host: only secrets come from the environment"),
     "ledger in memory": ("ledger: {url: 'sqlite://'}\n" + TOP, "a database in memory forgets"),
