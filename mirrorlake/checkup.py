@@ -12,6 +12,7 @@ from typing import Any
 from pymysql.connections import Connection
 
 from mirrorlake.config import Config, SourceConfig, load_config
+from mirrorlake.config.source_url import default_tls
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.lake.catalog import Lake
 from mirrorlake.ledger import LEDGER_VERSION, Ledger
@@ -93,7 +94,11 @@ def _ledger(config: Config) -> tuple[str, str]:
 def _source(source: SourceConfig) -> tuple[str, str]:
     with session(source) as connection:
         (version,) = rows_of(connection, "SELECT @@version")[0]
-        found = [*_other_zone(connection, source), *missing_privileges(connection)]
+        found = [
+            *unproved_server(source),
+            *_other_zone(connection, source),
+            *missing_privileges(connection),
+        ]
     return str(version), "; ".join(found)
 
 
@@ -106,4 +111,16 @@ def _other_zone(connection: Connection[Any], source: SourceConfig) -> list[str]:
     return [
         f"the contract's time_zone is {source.time_zone}, and the server's own is {named}: tables "
         "with a DATETIME cursor are refused"
+    ]
+
+
+def unproved_server(source: SourceConfig) -> list[str]:
+    """What a source's TLS does not protect from, in words; nothing on a loopback address."""
+    if default_tls(source.host) == "off" or not isinstance(source.tls, str):
+        return []
+    if source.tls == "off":
+        return ["tls: off: rows and the login travel in clear text; set tls: {ca: …}"]
+    return [
+        "tls: required checks no certificate: whoever answers in the server's place is not "
+        "noticed; set tls: {ca: …}"
     ]

@@ -87,6 +87,14 @@ class SnapshotConfig(Section):
     max_bad_records: int = Field(default=0, ge=0)
     """How many malformed records a snapshot may have: they are left out, counted and shown. One
     more, and nothing of it is taken."""
+    max_record: str = Field(default="256m", pattern=r"^[1-9][0-9]{0,8}[kmg]$")
+    """How long one record may be: ``64k``, ``256m``, ``1g``. A longer one ends the reading of its
+    file, whatever ``max_bad_records`` says."""
+    max_manifest: str = Field(default="64m", pattern=r"^[1-9][0-9]{0,8}[kmg]$")
+    """How large a manifest or a schema file may be."""
+    max_expansion: int = Field(default=1000, ge=1)
+    """How many times its own size a compressed file, or a file of Parquet, may expand to. One that
+    stays below 64 MB may always."""
     extra_columns: Literal["refuse", "ignore"] = "refuse"
     """What is done about a column that the schema does not have."""
     missing_columns: Literal["refuse", "null"] = "refuse"

@@ -35,8 +35,8 @@ from mirrorlake.config.sections import (
 )
 from mirrorlake.config.server import TLS_SECTION, TLS_WORD, Tls, TlsConfig
 from mirrorlake.config.source_url import default_tls, parse_source_url
+from mirrorlake.config.yaml_file import MOST_BYTES, Plain, Problem, YamlFile
 from mirrorlake.config.yaml_file import Path as YamlPath
-from mirrorlake.config.yaml_file import Plain, Problem, YamlFile
 from mirrorlake.errors import ConfigError
 
 _ENVIRONMENT_ALLOWED: Final = re.compile(
@@ -124,7 +124,14 @@ def config_schema() -> dict[str, Any]:
 
 def _read(path: Path) -> str:
     try:
-        return path.read_bytes().decode("utf-8-sig")
+        with path.open("rb") as stream:
+            text = stream.read(MOST_BYTES + 1)
+        if len(text) > MOST_BYTES:
+            raise ConfigError(
+                f"{path} is larger than {MOST_BYTES // 2**20} MB",
+                next_step="Name the contract file; one of that size is none",
+            )
+        return text.decode("utf-8-sig")
     except FileNotFoundError as error:
         raise ConfigError(
             f"there is no config file {path}",

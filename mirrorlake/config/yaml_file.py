@@ -10,13 +10,21 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar, TypeAlias, cast
+from typing import Any, ClassVar, Final, TypeAlias, cast
 
 import yaml
+from yaml.composer import ComposerError
 
 Plain: TypeAlias = "str | list[Plain] | dict[str, Plain] | None"
 Path: TypeAlias = tuple[str | int, ...]
 
+MOST_BYTES: Final = 16 * 2**20
+"""A contract of ten thousand tables has about a third of it."""
+MOST_DEPTH: Final = 50
+"""Levels of lists and mappings; a contract has a dozen."""
+MOST_ALIASED: Final = 250_000
+"""Values that aliases and ``<<`` may stand for in all: ten aliases of ten aliases… would fill the
+memory."""
 _NULL = "tag:yaml.org,2002:null"
 _MERGE = "tag:yaml.org,2002:merge"
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
@@ -36,6 +44,14 @@ class Problem:
         return f"{self.line}:{self.column}: {where}{self.message}"
 
 
+class _TooManyError(Exception):
+    """Aliases stand for too much, told at one of them."""
+
+    def __init__(self, mark: yaml.Mark) -> None:
+        super().__init__()
+        self.mark = mark
+
+
 class _Loader(yaml.SafeLoader):
     """SafeLoader that recognises null and ``<<`` and leaves every other scalar as text."""
 
@@ -46,6 +62,21 @@ class _Loader(yaml.SafeLoader):
         },
         "<": [(_MERGE, re.compile(r"<<\Z"))],
     }
+
+    _depth = 0
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        """As PyYAML does, which calls itself for every level, and ends where the stack does."""
+        if self._depth > MOST_DEPTH:
+            event = cast("yaml.Event", self.peek_event())  # pyright: ignore[reportUnknownMemberType]
+            raise ComposerError(
+                None, None, f"more than {MOST_DEPTH} levels of lists and mappings", event.start_mark
+            )
+        self._depth += 1
+        try:
+            return super().compose_node(parent, index)  # pyright: ignore[reportUnknownMemberType]
+        finally:
+            self._depth -= 1
 
 
 class YamlFile:
@@ -61,6 +92,8 @@ class YamlFile:
         self._keys: dict[Path, yaml.Mark] = {}
         self._values: dict[Path, yaml.Mark] = {}
         self._open: list[yaml.Node] = []
+        self._seen: set[int] = set()
+        self._aliased = 0
         try:
             node = cast(
                 "yaml.Node | None",
@@ -74,7 +107,7 @@ class YamlFile:
             self.problems.append(Problem(line, 1, "", message))
         else:
             if node is not None:
-                self.root = self._plain(node, ())
+                self._expand(node)
 
     def problem(self, path: Path, message: str, *, at_key: bool = False) -> Problem:
         """``message`` about ``path``, at its line or at that of the nearest part written."""
@@ -93,7 +126,25 @@ class YamlFile:
         words = syntax_words(f"{error.context or ''}: {error.problem or ''}")
         self.problems.append(Problem(line, column, "", f"not valid YAML: {words}"))
 
+    def _expand(self, node: yaml.Node) -> None:
+        try:
+            self.root = self._plain(node, ())
+        except _TooManyError as error:
+            mark = error.mark
+            message = f"its aliases stand for more than {MOST_ALIASED:,} values: write fewer"
+            self.problems.append(Problem(mark.line + 1, mark.column + 1, "", message))
+
+    def _count(self, node: yaml.Node) -> None:
+        """A node that is met again is there by an alias."""
+        if id(node) not in self._seen:
+            self._seen.add(id(node))
+            return
+        self._aliased += 1
+        if self._aliased > MOST_ALIASED:
+            raise _TooManyError(node.start_mark)
+
     def _plain(self, node: yaml.Node, path: Path) -> Plain:
+        self._count(node)
         self._values[path] = node.start_mark
         if not node.tag.startswith("tag:yaml.org,2002:"):
             self.problems.append(self.problem(path, f"the tag {node.tag!r} has no meaning here"))
@@ -155,6 +206,7 @@ class YamlFile:
                 self.problems.append(self.problem(path, "'<<' takes a mapping, like <<: *name"))
                 continue
             for key, value in self._own_and_merged(source, path):
+                self._count(key)
                 if isinstance(key, yaml.ScalarNode) and key.value not in own:
                     own[key.value] = key.start_mark
                     yield key, value

@@ -123,7 +123,7 @@ class _Refusal:
 def _listed(text: bytes, refuse: _Refusal) -> list[Any]:
     try:
         told: Any = json.loads(text.decode("utf-8-sig"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise refuse("is no JSON") from error
     whole = cast("dict[str, Any]", told) if isinstance(told, dict) else {}
     listed = whole.get("columns")

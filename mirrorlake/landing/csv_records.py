@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 from mirrorlake.errors import LandingError
+from mirrorlake.landing.limits import size_words
 
-LONGEST_RECORD: Final = 256 * 2**20
 Row: TypeAlias = tuple[int, Sequence[str], Sequence[Any], str]
 """(line, names, values, reason): names and values of a record, or why there are none."""
 Fatal: TypeAlias = Callable[[int, str], LandingError]
@@ -25,15 +25,18 @@ class _Unquoted(str):
     __slots__ = ()
 
 
-def read_csv(lines: Iterable[tuple[int, bytes]], null: str, fatal: Fatal) -> Iterator[Row]:
+def read_csv(
+    lines: Iterable[tuple[int, bytes]], null: str, fatal: Fatal, longest: int
+) -> Iterator[Row]:
     """The records after the header, each with the header's names and a text or None a column.
 
     Args:
         null: the text that means NULL where no quotes are around it.
+        longest: how many bytes a record may have.
         fatal: what to raise where all that follows is doubtful: without a header, and where quotes
             don't end, however many records may be left out.
     """
-    records = _records(lines, fatal)
+    records = _records(lines, fatal, longest)
     line, header, reason = next(records, (1, [], "there is no header with the columns' names"))
     if reason:
         raise fatal(line, reason)
@@ -49,7 +52,7 @@ def read_csv(lines: Iterable[tuple[int, bytes]], null: str, fatal: Fatal) -> Ite
 
 
 def _records(
-    lines: Iterable[tuple[int, bytes]], fatal: Fatal
+    lines: Iterable[tuple[int, bytes]], fatal: Fatal, longest: int
 ) -> Iterator[tuple[int, list[str], str]]:
     """(first line, fields, reason) of each record; a quoted field may hold line ends."""
     begun = size = quotes = 0
@@ -58,13 +61,13 @@ def _records(
         if not held:
             begun, size, quotes = number, 0, 0
         held.append(line)
-        size += len(line)
+        size += len(line) + 1
         quotes += line.count(b'"')
+        if size > longest:
+            raise fatal(begun, f"a quoted field does not end within {size_words(longest)}")
         if quotes % 2 == 0:
             yield begun, *_fields(b"\n".join(held))
             held = []
-        elif size > LONGEST_RECORD:
-            raise fatal(begun, "a quoted field does not end within 256 MB")
     if held:
         raise fatal(begun, "a quoted field does not end")
 

@@ -15,6 +15,7 @@ from typing import Any, cast
 
 from mirrorlake.errors import LandingError
 from mirrorlake.landing.layout import TableFolder, is_passing, parse_day, time_of
+from mirrorlake.landing.limits import Limits, read_whole
 from mirrorlake.landing.store import Entry, Store
 
 
@@ -178,15 +179,14 @@ class Manifest:
     rows: int | None
 
 
-def read_manifest(store: Store, path: str) -> Manifest:
+def read_manifest(store: Store, path: str, limits: Limits | None = None) -> Manifest:
     """The manifest of a snapshot.
 
     Raises:
-        LandingError: it can't be read, or is none.
+        LandingError: it can't be read, is too large, or is none.
     """
     place = store.describe(path)
-    with store.open(path) as stream:
-        text = stream.read()
+    text = read_whole(store, path, limits or Limits())
     try:
         told = cast("dict[str, Any]", json.loads(text))
         files = {str(one["name"]): cast("dict[str, Any]", one) for one in told["files"]}
@@ -194,7 +194,7 @@ def read_manifest(store: Store, path: str) -> Manifest:
         rows = told.get("rows")
         fits = told["version"] == 1 and len(files) == len(told["files"])
         manifest = Manifest(files, None if rows is None else int(rows))
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         fits, manifest, sizes, cause = False, Manifest({}, None), [0], error
     else:
         cause = None

@@ -20,6 +20,7 @@ from mirrorlake.landing.find import (
     read_manifest,
 )
 from mirrorlake.landing.layout import TableFolder, folder_of
+from mirrorlake.landing.limits import limits_of, read_whole
 from mirrorlake.landing.records import Reading
 from mirrorlake.landing.store import Store, open_store
 from mirrorlake.landing.waiting import Waiting, waiting_of
@@ -91,8 +92,8 @@ class Place:
                 next_step="Land it beside the snapshots; docs/snapshots.md shows how it is written",
                 retryable=True,
             )
-        with self.store.open(path) as stream:
-            return parse_schema(stream.read(), self.store.describe(path), self.contract)
+        text = read_whole(self.store, path, limits_of(self.settings))
+        return parse_schema(text, self.store.describe(path), self.contract)
 
     def reading(self, max_bad: int | None = None) -> Reading:
         """How its files are read."""
@@ -106,6 +107,7 @@ class Place:
             missing_columns=settings.missing_columns,
             csv_null=settings.csv_null,
             max_bad=settings.max_bad_records if max_bad is None else max_bad,
+            limits=limits_of(settings),
         )
 
 
@@ -217,4 +219,6 @@ def _wrong(place: Place, landed: Landed) -> str:
 def manifest_of(place: Place, landed: Landed) -> Manifest | None:
     """What a snapshot's manifest says, where its contract asks for one and it is there."""
     wanted = place.settings.complete == "manifest" and landed.manifest is not None
-    return read_manifest(place.store, landed.manifest) if wanted and landed.manifest else None
+    if not wanted or landed.manifest is None:
+        return None
+    return read_manifest(place.store, landed.manifest, limits_of(place.settings))

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from mirrorlake.errors import LandingError
 from mirrorlake.landing.cells import arrow_type, convert
 from mirrorlake.landing.columns import LandedColumn
+from mirrorlake.landing.limits import may_expand_to, too_much
 from mirrorlake.landing.records import Bad, LandedFile, OnBad, Reading, originals_of, refusal_of
 
 BATCH_ROWS = 32_768
@@ -94,10 +95,16 @@ def read_parquet(
 def _open(reading: Reading, file: LandedFile) -> pq.ParquetFile:
     stream = reading.store.open(file.path, file.version)
     try:
-        return pq.ParquetFile(stream)
+        found = pq.ParquetFile(stream)
     except (OSError, pa.ArrowInvalid) as error:
         stream.close()
         raise _damaged(reading, file) from error
+    footer: Any = found.metadata
+    groups = (footer.row_group(n).total_byte_size for n in range(footer.num_row_groups))
+    if sum(groups) > may_expand_to(reading.limits, file.bytes):
+        stream.close()
+        raise too_much(_place(reading, file), file.bytes, reading.limits)
+    return found
 
 
 def _damaged(reading: Reading, file: LandedFile) -> LandingError:

@@ -10,7 +10,7 @@ import gzip
 import json
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, BinaryIO, Final, cast
 
@@ -20,7 +20,8 @@ from mirrorlake.errors import LandingError
 from mirrorlake.lake.tables import ORIGINAL
 from mirrorlake.landing.cells import Number, arrow_type, convert
 from mirrorlake.landing.columns import LandedSchema
-from mirrorlake.landing.csv_records import LONGEST_RECORD, Fatal, Row, read_csv
+from mirrorlake.landing.csv_records import Fatal, Row, read_csv
+from mirrorlake.landing.limits import Expanding, Limits, size_words
 from mirrorlake.landing.store import Store
 
 BATCH_LINES: Final = 8192
@@ -33,6 +34,7 @@ class Reading:
 
     Attributes:
         max_bad: how many malformed records of one file are left out before it is refused.
+        limits: how much of a file is read into memory.
     """
 
     store: Store
@@ -43,6 +45,7 @@ class Reading:
     missing_columns: str = "refuse"
     csv_null: str = "\\N"
     max_bad: int = 0
+    limits: Limits = field(default_factory=Limits)
 
     def arrow_schema(self) -> pa.Schema:
         fields = [pa.field(c.name, arrow_type(c)) for c in self.schema.columns]
@@ -103,9 +106,10 @@ def read_records(
     bad = _BadRecords(reading, place, on_bad)
     stream = reading.store.open(file.path, file.version)
     with stream, _damage_named(place):
-        lines = _lines(_decompressed(stream, file.path), bad.fatal)
+        longest = reading.limits.record
+        lines = _lines(_decompressed(stream, file, place, reading.limits), bad.fatal, longest)
         if reading.format == "csv":
-            rows = read_csv(lines, reading.csv_null, bad.fatal)
+            rows = read_csv(lines, reading.csv_null, bad.fatal, longest)
         else:
             rows = _json_rows(lines)
         shape = _Shape(reading, bad)
@@ -142,12 +146,14 @@ class _BadRecords:
 # --- lines ----------------------------------------------------------------------------------------
 
 
-def _decompressed(stream: BinaryIO, path: str) -> BinaryIO:
-    if path.endswith(".gz"):
-        return cast(BinaryIO, gzip.GzipFile(fileobj=stream, mode="rb"))
-    if path.endswith(".zst"):
-        return cast(BinaryIO, _Zstd(stream))
-    return stream
+def _decompressed(stream: BinaryIO, file: LandedFile, place: str, limits: Limits) -> BinaryIO:
+    if file.path.endswith(".gz"):
+        found = cast(BinaryIO, gzip.GzipFile(fileobj=stream, mode="rb"))
+    elif file.path.endswith(".zst"):
+        found = cast(BinaryIO, _Zstd(stream))
+    else:
+        return stream
+    return cast(BinaryIO, Expanding(found, place, file.bytes, limits))
 
 
 class _Zstd:
@@ -160,7 +166,7 @@ class _Zstd:
         return self._stream.read(size)
 
 
-def _lines(stream: BinaryIO, fatal: Fatal) -> Iterator[tuple[int, bytes]]:
+def _lines(stream: BinaryIO, fatal: Fatal, longest: int) -> Iterator[tuple[int, bytes]]:
     """(number, line without its end) of every line, counted from 1."""
     rest, number = b"", 0
     first = True
@@ -169,10 +175,12 @@ def _lines(stream: BinaryIO, fatal: Fatal) -> Iterator[tuple[int, bytes]]:
             block, first = block.removeprefix(b"\xef\xbb\xbf"), False
         parts = (rest + block).split(b"\n") if rest else block.split(b"\n")
         rest = parts.pop()
-        if len(rest) > LONGEST_RECORD:
-            raise fatal(number + len(parts) + 1, "is longer than 256 MB")
+        if len(rest) > longest:
+            raise fatal(number + len(parts) + 1, f"is longer than {size_words(longest)}")
         for part in parts:
             number += 1
+            if len(part) > longest:
+                raise fatal(number, f"is longer than {size_words(longest)}")
             yield number, part
     if rest:
         yield number + 1, rest

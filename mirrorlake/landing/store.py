@@ -129,13 +129,26 @@ class FolderStore:
     def open(self, path: str, version: str | None = None) -> BinaryIO:
         with self._translated(path):
             try:
-                stream = self._at(path).open("rb")
+                stream = self._open(path)
             except FileNotFoundError as error:
                 raise gone(self.describe(path)) from error
         if version is not None and _version(os.fstat(stream.fileno())) != version:
             stream.close()
             raise changed(self.describe(path))
         return stream
+
+    def _open(self, path: str) -> BinaryIO:
+        """A regular file inside the landing: a link may lead to another file of it, never out of
+        it, whoever can write there."""
+        place = Path(os.path.realpath(self._at(path), strict=True))
+        if not place.is_relative_to(os.path.realpath(self.root)):
+            raise not_read(self.describe(path), "it is a link that leads out of the landing")
+        # What is not there to be read, like a pipe, would be waited for.
+        number = os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        if not modes.S_ISREG(os.fstat(number).st_mode):
+            os.close(number)
+            raise not_read(self.describe(path), "it is no file")
+        return os.fdopen(number, "rb")
 
     def _at(self, path: str) -> Path:
         return Path(self.root, path)
@@ -187,6 +200,14 @@ def changed(place: str) -> LandingError:
     return LandingError(
         f"{place} was written again after its snapshot was taken for complete",
         next_step="Nothing of it was taken. Land what is new as another snapshot",
+    )
+
+
+def not_read(place: str, words: str) -> LandingError:
+    """A file that we don't read, whoever would let us."""
+    return LandingError(
+        f"{place} is not read: {words}",
+        next_step="Nothing of its snapshot was taken. Put the file itself there",
     )
 
 

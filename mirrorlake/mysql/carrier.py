@@ -98,6 +98,8 @@ def _log_in(told: dict[str, Any]) -> Any:
     context = ssl.create_default_context(cafile=told["ca"]) if told["tls"] else None
     if context is not None and told["ca"] is None:
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    # A server that asks for the password itself gets nothing: see `connect.refused_plugins`.
+    refused: Any = dict.fromkeys(told["refused"], object)
     connection: Any = pymysql.connect(
         host=told["host"],
         port=told["port"],
@@ -108,6 +110,7 @@ def _log_in(told: dict[str, Any]) -> Any:
         autocommit=True,
         connect_timeout=10,
         ssl=context,
+        auth_plugin_map=refused,
     )
     if told["tls"] and not isinstance(connection._sock, ssl.SSLSocket):
         # PyMySQL goes on without TLS where the server has none.

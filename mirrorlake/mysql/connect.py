@@ -39,6 +39,9 @@ _RETRYABLE = {
 }
 # The server stopped a statement at its time limit. The same one would take as long again.
 STOPPED = {1969, 3024}
+# Plugins by which a server has the client send its password itself, or a hash that is soon undone.
+_GIVING_AWAY = ("mysql_clear_password", "dialog", "mysql_old_password")
+_NO_PLUGIN = 2059  # CR_AUTH_PLUGIN_CANNOT_LOAD
 _REFUSED = {1044, 1045, 1698, 1130}
 
 
@@ -143,7 +146,14 @@ def source_error(error: Exception, source: SourceConfig | None = None) -> Source
     if source is not None:
         words = without_secret(words, source)
     certificate = "CERTIFICATE_VERIFY_FAILED" in words
-    if certificate:
+    plugin = next((name for name in _GIVING_AWAY if name in words), None)
+    if code == _NO_PLUGIN and plugin:
+        words = f"it asks for the password in clear text, or as good as that ({plugin})"
+        step = (
+            "Let the account log in by caching_sha2_password or mysql_native_password, or have the "
+            "server prove itself first: `tls: {ca: …}`"
+        )
+    elif certificate:
         step = "Check tls.ca, and that the server's certificate is for the contract's host"
     elif code in _REFUSED:
         step = "Check the user, its password (from the environment) and its grants"
@@ -172,6 +182,15 @@ def without_secret(text: str, source: SourceConfig) -> str:
         if form:
             text = text.replace(form, "***")
     return text
+
+
+def refused_plugins(source: SourceConfig) -> tuple[str, ...]:
+    """The plugins by which nobody logs in: PyMySQL would do what any server asks for, and whoever
+    answers in a server's place would have the password. One that proved itself may ask.
+
+    Given to PyMySQL as handlers that can't be made, they end a login before anything is sent.
+    """
+    return _GIVING_AWAY if isinstance(source.tls, str) else ()
 
 
 def open_session(source: SourceConfig, database: str | None = None) -> Connection[Any]:
@@ -204,6 +223,7 @@ def read_first_zone(source: SourceConfig) -> str:
 
 
 def _connect(source: SourceConfig, database: str | None) -> Connection[Any]:
+    refused: Any = dict.fromkeys(refused_plugins(source), object)
     try:
         return pymysql.connect(
             host=source.host,
@@ -218,6 +238,7 @@ def _connect(source: SourceConfig, database: str | None) -> Connection[Any]:
             ssl=_tls(source),
             # Without it PyMySQL would try TLS all the same, and read every certificate first.
             ssl_disabled=source.tls == "off",
+            auth_plugin_map=refused,
         )
     except (pymysql.Error, OSError) as error:
         raise source_error(error, source) from error

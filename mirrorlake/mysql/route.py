@@ -30,7 +30,7 @@ import pymysql
 
 from mirrorlake.config import SourceConfig
 from mirrorlake.mysql import carrier
-from mirrorlake.mysql.connect import source_error
+from mirrorlake.mysql.connect import refused_plugins, source_error
 from mirrorlake.mysql.limits import BURST_SECONDS, reserve_rows
 
 # The reader takes rows from its connection 32 at a time before it looks at the first.
@@ -208,7 +208,7 @@ def _start_carrier(
     return found
 
 
-def told_of(source: SourceConfig) -> dict[str, str | int | bool | None]:
+def told_of(source: SourceConfig) -> dict[str, Any]:
     """How a process of ours reaches a server, for its standard input."""
     return {
         "host": source.host,
@@ -216,5 +216,6 @@ def told_of(source: SourceConfig) -> dict[str, str | int | bool | None]:
         "user": source.user,
         "password": source.password.get_secret_value(),
         "tls": source.tls != "off",
+        "refused": refused_plugins(source),
         "ca": None if isinstance(source.tls, str) else str(source.tls.ca),
     }
