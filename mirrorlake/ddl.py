@@ -13,9 +13,11 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping
 
+from mirrorlake.mysql.foreign_keys import UNKNOWN
 from mirrorlake.mysql.introspect import SourceTable
 
-_CASCADES = ("CASCADE", "SET NULL", "SET DEFAULT")
+# One that is not to be seen may be any of them.
+_CASCADES = ("CASCADE", "SET NULL", "SET DEFAULT", UNKNOWN)
 
 
 def definition_of(table: SourceTable, mirrored: Collection[str]) -> str:
@@ -37,6 +39,8 @@ def definition_of(table: SourceTable, mirrored: Collection[str]) -> str:
         # A row that is deleted with its parent is found by a reload or a check, as every deletion.
         if key.on_update.upper() in _CASCADES or key.on_delete.upper() in _CASCADES[1:]
     }
+    if table.keys_hidden:
+        keys["?"] = "not to be seen by this account"
     return json.dumps({"columns": columns, "keys": keys}, ensure_ascii=False, sort_keys=True)
 
 

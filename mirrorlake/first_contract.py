@@ -79,7 +79,7 @@ def _suggest(source: SourceConfig, database: str | None) -> tuple[list[Suggested
         tables = [
             suggest_contract(table, read_samples(connection, table))
             for found in databases
-            for table in read_tables(connection, found)
+            for table in read_tables(connection, found, foreign_keys=True)
         ]
         server = read_server_zone(connection, source)
     return tables, ZoneFound(name_of_zone(server), server.words)

@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from mirrorlake.config import Clean, Mode
-from mirrorlake.mysql.introspect import Column, ForeignKey, SourceTable
+from mirrorlake.mysql.foreign_keys import ForeignKey
+from mirrorlake.mysql.introspect import Column, SourceTable
 from mirrorlake.mysql.types import exact_column
 from mirrorlake.suggest import Suggestion, split_words, suggest_rule
 
@@ -210,6 +211,11 @@ def _table_warnings(table: SourceTable, choice: _Choice, never: set[str]) -> lis
         )
     if choice.mode == "incremental":
         found += [text for key in table.foreign_keys for text in _silent_changes(key)]
+        if table.unseen_rules:
+            found.append(
+                "this account can't see whether a foreign key changes rows without moving the "
+                "cursor (ON UPDATE CASCADE, ON DELETE SET NULL): grant SELECT on the whole table"
+            )
     if choice.mode == "append":
         found.append("append never sees an update: check that rows never change once written")
     refused = [c for c in table.columns if c.name not in never and exact_column(c) is None]

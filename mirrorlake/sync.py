@@ -307,6 +307,12 @@ class Engine:
             reason = f"since it was read, {'; '.join(changes)}: no cursor tells which rows changed"
             logger.warning("table %s: %s", plan.name, reason)
             self.ledger.mark_unproved(plan.name, server, reason)
+        if plan.table.unseen_rules:
+            logger.warning(
+                "table %s: this account can't see whether a foreign key changes rows without "
+                "moving the cursor: grant SELECT on the whole table",
+                plan.name,
+            )
         self.ledger.record_definition(name, now)
 
     def _refuse_other_server(self, plan: TablePlan, server: str) -> None:

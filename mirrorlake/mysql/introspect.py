@@ -13,7 +13,13 @@ from typing import Any
 from pymysql.connections import Connection
 
 from mirrorlake.errors import SchemaError, SourceError
-from mirrorlake.mysql.connect import quote, rows_of
+from mirrorlake.mysql.connect import is_mariadb, quote, rows_of
+from mirrorlake.mysql.foreign_keys import (
+    UNKNOWN,
+    ForeignKey,
+    may_see,
+    read_foreign_keys,
+)
 
 SYSTEM_DATABASES = ("information_schema", "mysql", "performance_schema", "sys")
 
@@ -59,16 +65,6 @@ class Index:
 
 
 @dataclass(frozen=True)
-class ForeignKey:
-    """A foreign key of this table; ``on_update`` and ``on_delete`` are the server's words
-    (CASCADE…)."""
-
-    columns: tuple[str, ...]
-    on_update: str
-    on_delete: str
-
-
-@dataclass(frozen=True)
 class SourceTable:
     """A base table as introspected at one moment; columns are in the server's order."""
 
@@ -79,6 +75,15 @@ class SourceTable:
     indexes: tuple[Index, ...]
     estimated_rows: int
     foreign_keys: tuple[ForeignKey, ...]
+    keys_hidden: bool = False
+    """Whether this account may not see foreign keys, so that there may be others."""
+
+    @property
+    def unseen_rules(self) -> bool:
+        """Whether a foreign key may change rows of it by a rule that this account can't see."""
+        return self.keys_hidden or any(
+            UNKNOWN in (k.on_update, k.on_delete) for k in self.foreign_keys
+        )
 
     def primary_key(self) -> tuple[str, ...]:
         """The primary key, else the first unique index whose columns are all NOT NULL, else
@@ -129,13 +134,6 @@ _TABLES = """
 SELECT TABLE_NAME, ENGINE, TABLE_ROWS FROM information_schema.TABLES
 WHERE TABLE_SCHEMA = %s AND TABLE_NAME {match}
   AND TABLE_TYPE IN ('BASE TABLE', 'SYSTEM VERSIONED') ORDER BY TABLE_NAME"""
-_FOREIGN_KEYS = """
-SELECT r.TABLE_NAME, r.CONSTRAINT_NAME, r.UPDATE_RULE, r.DELETE_RULE, k.COLUMN_NAME
-FROM information_schema.REFERENTIAL_CONSTRAINTS r JOIN information_schema.KEY_COLUMN_USAGE k
-  ON k.CONSTRAINT_SCHEMA = r.CONSTRAINT_SCHEMA AND k.CONSTRAINT_NAME = r.CONSTRAINT_NAME
- AND k.TABLE_NAME = r.TABLE_NAME
-WHERE r.CONSTRAINT_SCHEMA = %s AND r.TABLE_NAME {match}
-ORDER BY r.TABLE_NAME, r.CONSTRAINT_NAME, k.ORDINAL_POSITION"""
 
 
 def read_databases(connection: Connection[Any]) -> tuple[str, ...]:
@@ -144,16 +142,23 @@ def read_databases(connection: Connection[Any]) -> tuple[str, ...]:
     return tuple(str(name) for (name,) in found if str(name).lower() not in SYSTEM_DATABASES)
 
 
-def read_tables(connection: Connection[Any], database: str) -> tuple[SourceTable, ...]:
+def read_tables(
+    connection: Connection[Any], database: str, *, foreign_keys: bool = False
+) -> tuple[SourceTable, ...]:
     """Every base table of a database, in the order of their names; views are left out.
+
+    Args:
+        foreign_keys: whether they are read too, which may cost a statement for each table.
 
     Raises:
         SourceError: the server could not be asked.
     """
-    return _read(connection, database, None)
+    return _read(connection, database, None, foreign_keys=foreign_keys)
 
 
-def _read(connection: Connection[Any], database: str, table: str | None) -> tuple[SourceTable, ...]:
+def _read(
+    connection: Connection[Any], database: str, table: str | None, *, foreign_keys: bool
+) -> tuple[SourceTable, ...]:
     ask_anew(connection)
 
     def ask(sql: str) -> list[tuple[Any, ...]]:
@@ -163,7 +168,13 @@ def _read(connection: Connection[Any], database: str, table: str | None) -> tupl
 
     columns = _columns_by_table(ask(_COLUMNS))
     indexes = _indexes_by_table(ask(_INDEXES))
-    foreign = _foreign_keys_by_table(ask(_FOREIGN_KEYS))
+    foreign = read_foreign_keys(connection, database, ask) if foreign_keys else {}
+
+    def hidden(name: str) -> bool:
+        # MySQL shows them to whoever may see the table.
+        looked = foreign_keys and is_mariadb(connection) and name not in foreign
+        return looked and not may_see(connection, database, name)
+
     return tuple(
         SourceTable(
             database=database,
@@ -172,7 +183,8 @@ def _read(connection: Connection[Any], database: str, table: str | None) -> tupl
             columns=tuple(columns.get(str(name), ())),
             indexes=tuple(indexes.get(str(name), ())),
             estimated_rows=int(rows or 0),
-            foreign_keys=tuple(foreign.get(str(name), ())),
+            foreign_keys=foreign.get(str(name), ()),
+            keys_hidden=hidden(str(name)),
         )
         for name, engine, rows in ask(_TABLES)
     )
@@ -185,7 +197,7 @@ def read_table(connection: Connection[Any], database: str, table: str) -> Source
         SchemaError: there is no such table, or this user may not see it, or not all of it.
     """
     # The server compares these names without regard to case: there may be several.
-    tables = {t.name: t for t in _read(connection, database, table)}
+    tables = {t.name: t for t in _read(connection, database, table, foreign_keys=True)}
     if table not in tables:
         raise SchemaError(
             f"MySQL has no table {database}.{table} that this user may read",
@@ -276,18 +288,6 @@ def _indexes_by_table(found: Sequence[Sequence[Any]]) -> Mapping[str, list[Index
         if all(whole for _, _, whole in columns):
             names = tuple(str(column) for _, column, _ in columns)
             by_table.setdefault(table, []).append(Index(name, columns[0][0], names))
-    return by_table
-
-
-def _foreign_keys_by_table(found: Sequence[Sequence[Any]]) -> Mapping[str, list[ForeignKey]]:
-    keys: dict[tuple[str, str], tuple[str, str, list[str]]] = {}
-    for table, name, on_update, on_delete, column in found:
-        keys.setdefault((str(table), str(name)), (str(on_update), str(on_delete), []))[2].append(
-            str(column)
-        )
-    by_table: dict[str, list[ForeignKey]] = {}
-    for (table, _), (on_update, on_delete, columns) in keys.items():
-        by_table.setdefault(table, []).append(ForeignKey(tuple(columns), on_update, on_delete))
     return by_table
 
 

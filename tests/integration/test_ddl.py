@@ -14,8 +14,12 @@ from mirrorlake.demo.mariadb import MariaDB
 from mirrorlake.demo.oracle import compare_table
 from mirrorlake.errors import SourceError
 from mirrorlake.gaps import find_stretches
+from mirrorlake.init import suggest_contract
 from mirrorlake.lake.catalog import Identifier
+from mirrorlake.mysql.connect import session
+from mirrorlake.mysql.introspect import read_table, read_tables
 from mirrorlake.sync import Engine
+from tests.integration.conftest import PASSWORD
 
 Sql = Callable[..., Any]
 EngineFor = Callable[..., Engine]
@@ -72,6 +76,48 @@ def test_what_ddl_changed_silently_is_read_anew(
         assert engine.ledger.unproved(contract.name) is None
         assert_equal(server, engine)
         assert engine.sync(contract).window == "live"
+
+
+def test_an_account_that_may_only_read_sees_foreign_keys_too(
+    sql: Sql, database: str, engine_for: EngineFor, server: MariaDB
+) -> None:
+    """MariaDB hides their rules from it in information_schema."""
+    odd = "`b``, (c) ON DELETE CASCADE`"
+    sql(
+        f"CREATE TABLE p (id INT, {odd} INT, PRIMARY KEY (id, {odd}))",
+        "INSERT INTO p VALUES (1, 1), (2, 1)",
+        f"CREATE TABLE t (id INT PRIMARY KEY, parent INT, {odd} INT DEFAULT 1, g INT AS (id) STORED, "
+        f"modified_at DATETIME NOT NULL, KEY (modified_at), KEY (parent, {odd}), UNIQUE KEY f (id))",
+        f"INSERT INTO t (id, parent, modified_at) VALUES (1, 1, '{LONG_AGO}'), (2, 2, '{LONG_AGO}')",
+    )
+    grants = {f"{database}.*": "SELECT", "*.*": "REPLICATION CLIENT"}
+    server.create_user("reader", PASSWORD, grants)
+    contract = {"mode": "incremental", "key": ["id"], "cursor": "modified_at"}
+    engine = engine_for({"t": contract}, {"user": "reader"})
+    table = engine.config.table("t")
+    engine.load(table)
+    assert engine.load(table).window == "live"
+    sql(
+        f"ALTER TABLE t ADD CONSTRAINT f FOREIGN KEY (parent, {odd}) REFERENCES p (id, {odd}) "
+        "ON UPDATE CASCADE",
+        "UPDATE p SET id = id + 10",
+    )
+    assert engine.load(table).window == "initial"
+    sql("ALTER TABLE t MODIFY g INT AS (id * 2) STORED")
+    assert engine.load(table).window == "initial"
+    assert engine.load(table).window == "live"
+    with session(engine.config.sources["s"]) as connection:
+        tables = {t.name: t for t in read_tables(connection, database, foreign_keys=True)}
+    warnings = suggest_contract(tables["t"], {}).warnings
+    assert any(w.startswith("ON UPDATE CASCADE on parent, b`, (c)") for w in warnings), warnings
+    assert not any(t.unseen_rules for t in tables.values())
+
+    columns = "id, parent, `b``, (c) ON DELETE CASCADE`, g, modified_at"
+    server.create_user("narrow", PASSWORD, {f"{database}.t": f"SELECT ({columns})"})
+    with session(engine_for({}, {"user": "narrow"}).config.sources["s"]) as connection:
+        found = read_table(connection, database, "t")
+    assert found.unseen_rules
+    assert any("can't see whether a foreign key" in w for w in suggest_contract(found, {}).warnings)
 
 
 def _fail(*_: Any, **__: Any) -> Any:
