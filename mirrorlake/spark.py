@@ -30,6 +30,7 @@ from mirrorlake.lake.locations import CATALOG
 from mirrorlake.machine.cache import cache_folder
 from mirrorlake.machine.jars import ensure_jars
 from mirrorlake.machine.java import java_environment
+from mirrorlake.machine.launch import hidden_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -122,8 +123,18 @@ class LazySpark:
         for name, value in settings.items():
             builder = builder.config(name, value)
         with _kept_interrupts():
+            _start_gateway({**settings, "spark.master": self._config.master})
             session = builder.getOrCreate()
         return _checked(session, "Spark")
+
+
+def _start_gateway(settings: dict[str, str]) -> None:
+    """Start the JVM, unless this process has one: its command line shows none of the settings. The
+    session's builder gives them to it again, through the gateway, to the letter."""
+    from pyspark import SparkContext
+
+    with hidden_settings(settings):
+        SparkContext._ensure_initialized()  # pyright: ignore[reportPrivateUsage]
 
 
 def _checked(session: SparkSession, server: str) -> SparkSession:

@@ -32,6 +32,7 @@ from tests.soak.runs import Runner
 
 USER = "mirror"
 PASSWORD = "p@ss w/örd%"
+STORE_SECRET = " a key of the store's: #=!\\ 'ü' \"😀\" ${a}\t"
 HASH_KEY = "a key for the tests, sixteen or more"
 
 
@@ -84,7 +85,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     folder = tmp_path_factory.mktemp("läke with space")
     config = write_config(folder, None, {})
     lake = Lake(config.lake)
-    spark = LazySpark(config.spark, lake)
+    conf = {**config.spark.conf, "spark.hadoop.fs.test.secret.key": STORE_SECRET}
+    spark = LazySpark(config.spark.model_copy(update={"conf": conf}), lake)
     yield Place(folder, lake, spark)
     spark.stop()
 
