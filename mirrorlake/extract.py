@@ -22,6 +22,7 @@ from mirrorlake.backward import count_backward
 from mirrorlake.chunk import ChunkReceipt
 from mirrorlake.chunk_plan import ChunkPlan
 from mirrorlake.chunks import batch_rows, brings_many, told_columns, widest_columns
+from mirrorlake.continuity import Course, stamp_receipt
 from mirrorlake.errors import (
     CommitConflict,
     LedgerError,
@@ -62,7 +63,7 @@ from mirrorlake.reload import (
 from mirrorlake.reread import Reread, tombstones_of
 from mirrorlake.resume import Cut, basis_of, find_cut, plan_cut, start_of
 from mirrorlake.settle import give_up
-from mirrorlake.shrink import refuse_smaller
+from mirrorlake.shrink import refuse_smaller, refuse_smaller_history
 from mirrorlake.spark import LazySpark
 from mirrorlake.tasks import reads_on_spark, receipt_to_json, run_chunks
 from mirrorlake.verified import (
@@ -99,6 +100,8 @@ class Loading:
     """How far the server's clock was ahead of this machine's then."""
     shown: datetime | None = None
     """Up to where (UTC) the load's reads show all that was committed; None: as its chunks say."""
+    course: Course | None = None
+    """What the load is to the table's history; None: it repeats what was read, as a repair."""
 
 
 def load_window(
@@ -148,11 +151,14 @@ def load_window(
         seen = _read_chunks(plan, load, loading, cut, chunks, receipts)
         if not loading.accept_smaller:
             refuse_smaller(plan, load, ledger, receipts)
+            if loading.course is not None and loading.course.begins:
+                refuse_smaller_history(plan, lake, receipts)
         replacement = _replacement(plan, load, loading, chunks[0], receipts, reread)
         back = count_backward(plan, load, chunks[0], receipts, ledger, lake)
         receipts.extend(replacement.receipts)
         _check_schema_held(connection, plan)
         receipt = receipt_of(plan, load, cut, receipts, replacement, seen, back)
+        receipt = stamp_receipt(receipt, load, plan, ledger, loading.course)
         ledger.check_lease(loading.lease)
         commit = _commit_of(plan, load, receipt, receipts, replacement.removes)
         failpoint("commit.before")

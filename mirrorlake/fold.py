@@ -124,7 +124,10 @@ def _fold_layer(plan: TablePlan, layer: Layer, folding: Folding) -> tuple[int, .
         table = drop_column(folding.lake, layer.identifier, DELETED_AT)
     head = table.current_snapshot()
     empty = head is None
-    before = folding.ledger.folded_loads(plan.name, layer.name)
+    start = folding.ledger.history_start(plan.name)
+    before = {n for n in folding.ledger.folded_loads(plan.name, layer.name) if n >= start}
+    # What it holds may be of an earlier history, whose rows mean something else.
+    anew = anew or (start > 0 and not before)
     if was_overtaken(table):
         logger.warning("table %s: a stalled fold wrote over %s: folded anew", plan.name, layer.name)
         before = set()

@@ -13,6 +13,7 @@ from datetime import date, datetime, timedelta
 
 from mirrorlake.config import TableContract
 from mirrorlake.ledger import MOVING, Ledger, Load, OpenWindow
+from mirrorlake.meaning import edits_of
 from mirrorlake.windows import days_of
 
 STATES = ("loaded", "reloaded", "unproved", "errored", "not asked")
@@ -48,7 +49,9 @@ def find_stretches(contract: TableContract, ledger: Ledger, today: date) -> list
     loads = ledger.landmarks(contract.name)
     mark = ledger.unproved(contract.name)
     unread = ledger.open_windows(contract.name)
-    return stretches_of(contract, loads, unread, today, mark.reason if mark else None)
+    edited = edits_of(ledger.newest_receipt(contract.name), contract)
+    why = mark.reason if mark else f"since it was loaded, {edited}" if edited else None
+    return stretches_of(contract, loads, unread, today, why)
 
 
 def stretches_of(
@@ -68,7 +71,11 @@ def stretches_of(
         else:
             found.append(Stretch(contract.name, day, day, state, reason))
     if known.first is not None:
-        return found
+        if contract.start is not None or not known.moving or found[0].first is None:
+            return found
+        # The contract has no start any more, and nothing before the old one was ever read.
+        before = found[0].first - _DAY
+        return [Stretch(contract.name, None, before, *known.state_of(before)), *found]
     # Nothing bounds the first load from below: it read, or would read, whatever is there.
     state, reason = known.read("loaded") if known.moving else known.state_of(date.min)
     if (found[0].state, found[0].reason) == (state, reason):

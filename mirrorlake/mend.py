@@ -21,7 +21,7 @@ from mirrorlake.errors import ConfigError
 from mirrorlake.extract import Loading, load_window
 from mirrorlake.fold import fold_table
 from mirrorlake.lake.catalog import Identifier
-from mirrorlake.lake.tables import KEY, ORIGINAL
+from mirrorlake.lake.tables import KEY, ORIGINAL, SEQ
 from mirrorlake.ledger import Load, Window
 from mirrorlake.mysql.connect import session
 from mirrorlake.plan import TablePlan
@@ -150,12 +150,14 @@ def _held(engine: Engine, plan: TablePlan, target: Target, keys: Sequence[Differ
         if not plan.keeps_aliases:
             return held
         known: dict[Any, bytes] = {}
+        start = engine.ledger.history_start(plan.name)
         for version in engine.ledger.schema_versions(plan.name):
             raw = Identifier(plan.raw.namespace, version.raw_table)
             table = engine.lake.load(raw)
             there = {field.name for field in table.schema().fields} if table else set[str]()
             if {*columns, KEY} <= there and (ORIGINAL in there or not target.rows.originals):
-                stored = LakeSide(raw, None, target.rows, forms, "")
+                # Of this history alone: an earlier one told keys apart in another way, perhaps.
+                stored = LakeSide(raw, None, target.rows, forms, f"{SEQ} >= {start}")
                 rows: pa.Table = spark.sql(stored.stored_sql([*columns, KEY], view)).toArrow()
                 known |= dict(zip(written(plan, rows), rows[KEY].to_pylist(), strict=True))
     told = [known.get(identity) for identity in written(plan, held)]

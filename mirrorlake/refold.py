@@ -36,6 +36,7 @@ from mirrorlake.lake.commit import LOAD_ID, head_of, snapshot_property
 from mirrorlake.lake.durable import flush_commits
 from mirrorlake.lake.tables import DELETED_AT, drop_column
 from mirrorlake.layers import Layer, deduped_layer
+from mirrorlake.meaning import refuse_changed
 from mirrorlake.mysql.connect import session
 from mirrorlake.plan import TablePlan
 from mirrorlake.settle import settle_loads
@@ -129,11 +130,14 @@ def refuse_refold(contract: TableContract) -> None:
 
 
 def refuse_new_version(engine: Engine, plan: TablePlan) -> None:
-    """See that what was loaded has the columns that MySQL has now.
+    """See that what was loaded has the columns that MySQL has now, and means what the contract
+    says now.
 
     Raises:
-        SchemaError: it has others.
+        SchemaError: it has others, or means something else.
     """
+    receipt = engine.ledger.newest_receipt(plan.name)
+    refuse_changed(receipt, plan.contract, plan.source, plan.table)
     versions = engine.ledger.schema_versions(plan.name)
     if not versions or versions[-1] != plan.version:
         raise SchemaError(

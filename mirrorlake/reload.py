@@ -201,7 +201,8 @@ def _held_rows(reloading: Reloading) -> tuple[pa.Table | None, list[str]]:
     plan, ledger = reloading.plan, reloading.ledger
     if any(pa.types.is_floating(reloading.chunk.schema.field(k).type) for k in plan.key):
         return None, []  # 0.0 and -0.0 are one key to the server, and two to us
-    loads = {load.load_id: load for load in ledger.loads(plan.name)}
+    # What an earlier history holds was told by another key, perhaps; no fold reaches it.
+    loads = {load.load_id: load for load in ledger.successful_loads(plan.name)}
     files: list[str] = []
     parts: list[pa.Table] = []
     for version in ledger.schema_versions(plan.name):

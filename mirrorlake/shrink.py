@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from mirrorlake.chunk import ChunkReceipt
 from mirrorlake.errors import SourceError
+from mirrorlake.lake.catalog import Lake
 from mirrorlake.ledger import Ledger, Load
 from mirrorlake.plan import TablePlan
 
@@ -42,6 +43,35 @@ def refuse_smaller(
     )
 
 
+def refuse_smaller_history(plan: TablePlan, lake: Lake, chunks: Sequence[ChunkReceipt]) -> None:
+    """See that the first load of a new history is no smaller than the mirror that it takes the
+    place of, by the contract's ``shrink_limit``: a table that was truncated by mistake would empty
+    it.
+
+    Raises:
+        SourceError: it is empty and the mirror is not, or smaller by that share or more.
+        LakeError: the lake could not be read.
+    """
+    limit, table = plan.contract.shrink_limit, lake.load(plan.deduped)
+    if limit is None or table is None:
+        return
+    with lake.translated(plan.deduped):
+        before = table.scan().count()
+    now = sum(chunk.rows for chunk in chunks)
+    if not is_too_small(before, now, limit):
+        return
+    raise SourceError(
+        f"table {plan.name}: a new history would begin with {now:,} rows, and the mirror has "
+        f"{before:,}: {1 - now / before:.0%} less, and shrink_limit is {limit:.0%}. The mirror "
+        "stays as it was",
+        table=plan.name,
+        source=plan.source.name,
+        next_step="Look whether MySQL should hold so few. If it should: `mirrorlake sync "
+        f"{plan.name} --accept-smaller`, or under Dagster a run with the tag "
+        "mirrorlake/accept-smaller: true",
+    )
+
+
 def is_too_small(before: int, now: int, limit: float) -> bool:
     """Whether ``now`` rows after ``before`` ones are for a person to judge.
 
@@ -52,5 +82,9 @@ def is_too_small(before: int, now: int, limit: float) -> bool:
 
 
 def _last_copy(ledger: Ledger, plan: TablePlan) -> Load | None:
-    copies = (x for x in reversed(ledger.successful_loads(plan.name)) if x.window.kind == "full")
+    copies = (
+        x
+        for x in reversed(ledger.successful_loads(plan.name, ever=True))
+        if x.window.kind == "full"
+    )
     return next(copies, None)

@@ -12,7 +12,7 @@ from typing import Any
 from pymysql.connections import Connection
 
 from mirrorlake.config import Config, TableContract
-from mirrorlake.ddl import definition_of, silent_changes
+from mirrorlake.continuity import mark_silent_changes, plan_course
 from mirrorlake.errors import (
     LedgerError,
     MirrorlakeError,
@@ -28,6 +28,7 @@ from mirrorlake.lake.catalog import Identifier, Lake
 from mirrorlake.layers import check_rules
 from mirrorlake.ledger import Lease, Ledger, Load
 from mirrorlake.ledger.waiting import Waiting
+from mirrorlake.meaning import refuse_changed
 from mirrorlake.mysql.connect import read_position, session
 from mirrorlake.mysql.introspect import read_table
 from mirrorlake.mysql.open_writes import NOTHING_OPEN
@@ -266,15 +267,16 @@ class Engine:
         loading: Loading,
         days: tuple[date, date] | None,
     ) -> list[Load]:
-        fresh = self._check_version(plan)
         # Before anything is read: what opens later writes with later clocks.
         told = by_time(plan) or plan.source.primary is not None
         reach = read_reach(connection, plan.source) if told else None
         seen = read_position(connection)
         self._refuse_other_server(plan, seen.server)
-        self._mark_silent_changes(plan, seen.server)
+        course = plan_course(connection, plan, self.ledger, seen.server)
+        fresh = self._check_version(plan, elsewhere=course.elsewhere)
+        mark_silent_changes(plan, self.ledger, seen.server)
         # What was read from another server is read anew, as a whole, before anything goes on.
-        anew = fresh or self.ledger.unproved(plan.name) is not None
+        anew = fresh or course.whole or self.ledger.unproved(plan.name) is not None
         last = None if anew else self.ledger.last_load(plan.name, "success", moving=True)
         if days is not None and (last is not None or plan.contract.mode == "full"):
             loads = self.ledger.successful_loads(plan.name)
@@ -285,35 +287,13 @@ class Engine:
             windows = (plan_window(plan, last, seen.clock, ahead),)
         if fresh:
             self.ledger.record_schema_version(plan.name, plan.version)
-        loading = replace(loading, server=seen.server)
+        loading = replace(loading, server=seen.server, course=course)
         if reach is not None:
             found = with_waited(reach.open, last) if reach.open else NOTHING_OPEN
             loading = replace(
                 loading, open_writes=found, shown=reach.shown, clock_ahead=reach.ahead
             )
         return [load_window(connection, plan, window, loading) for window in windows]
-
-    def _mark_silent_changes(self, plan: TablePlan, server: str) -> None:
-        """See whether a DDL changed values that no cursor tells of; the table is then unproved."""
-        if plan.contract.mode == "full":
-            return  # every copy is of all values
-        name = f"definition {plan.name}"
-        now = definition_of(plan.table, {exact.name for exact in plan.columns})
-        before = self.ledger.definition(name)
-        if before == now:
-            return
-        if before is not None and (changes := silent_changes(before, now)):
-            # Marked first: a death in between marks it again.
-            reason = f"since it was read, {'; '.join(changes)}: no cursor tells which rows changed"
-            logger.warning("table %s: %s", plan.name, reason)
-            self.ledger.mark_unproved(plan.name, server, reason)
-        if plan.table.unseen_rules:
-            logger.warning(
-                "table %s: this account can't see whether a foreign key changes rows without "
-                "moving the cursor: grant SELECT on the whole table",
-                plan.name,
-            )
-        self.ledger.record_definition(name, now)
 
     def _refuse_other_server(self, plan: TablePlan, server: str) -> None:
         newest = self.ledger.last_load(plan.name, "success")
@@ -332,8 +312,9 @@ class Engine:
                 "table is read anew",
             )
 
-    def _check_version(self, plan: TablePlan) -> bool:
-        """Whether the plan's schema version needs a first load of its own.
+    def _check_version(self, plan: TablePlan, *, elsewhere: bool = False) -> bool:
+        """Whether the plan's schema version needs a first load of its own; ``elsewhere``: in a
+        namespace that holds no other version.
 
         Raises:
             SchemaError: more changed than columns being added.
@@ -342,6 +323,8 @@ class Engine:
         if not versions:
             return True
         newest = versions[-1]
+        if elsewhere:
+            return True
         if newest == plan.version:
             # A version whose first load never succeeded still needs it.
             done = {load.raw_table for load in self.ledger.successful_loads(plan.name)}
@@ -352,6 +335,8 @@ class Engine:
     def _refuse_unloaded(self, plan: TablePlan) -> None:
         """A column that came or went since the load would be folded as NULL. Where no load ever
         succeeded, there is nothing to fold."""
+        receipt = self.ledger.newest_receipt(plan.name)
+        refuse_changed(receipt, plan.contract, plan.source, plan.table)
         if self._check_version(plan) and self.ledger.successful_loads(plan.name):
             raise SchemaError(
                 f"table {plan.name}: its schema changed in MySQL since it was loaded",

@@ -125,7 +125,10 @@ def _loads(
             contract = by_name.get(load.table)
             if contract is not None and (layer == "deduped" or contract.clean == "table"):
                 found.setdefault(load.table, {})[load.seq] = load
-    return {name: [loads[seq] for seq in sorted(loads)] for name, loads in found.items()}
+    # What an earlier history left unfolded, no fold reaches any more.
+    starts = {name: ledger.history_start(name) for name in found}
+    kept = {n: [loads[q] for q in sorted(loads) if q >= starts[n]] for n, loads in found.items()}
+    return {name: loads for name, loads in kept.items() if loads}
 
 
 def _landed(lake: Lake, contract: TableContract, load: Load) -> bool:

@@ -151,17 +151,19 @@ def ensure_raw_table(
     """The raw table of one schema version, made if it isn't there, partitioned by the mirror's day.
 
     It says of which source table and version it is, for a ledger that is rebuilt. A column may come
-    to need originals without another version of the schema: its charset changed.
+    to need originals, or a key the server's own view of it, without another version of the schema:
+    its charset or collation changed.
     """
     day = schema.find_field(DAY)
     spec = PartitionSpec(PartitionField(day.field_id, 1000, IdentityTransform(), DAY))
     columns = json.dumps(version.columns, ensure_ascii=False)
     table = create_table(lake, identifier, schema, spec, {OF: source_table, COLUMNS: columns})
     there = {field.name for field in table.schema().fields}
-    missing = [f for f in schema.fields if f.name == ORIGINAL and f.name not in there]
+    missing = [f for f in schema.fields if f.name in (ORIGINAL, KEY) and f.name not in there]
     if missing:
         with lake.translated(identifier), table.update_schema() as update:
-            update.add_column((ORIGINAL,), missing[0].field_type)
+            for field in missing:
+                update.add_column((field.name,), field.field_type)
         table = table.refresh()
     return table
 

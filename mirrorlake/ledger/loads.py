@@ -11,6 +11,7 @@ import sqlalchemy as sa
 
 from mirrorlake.errors import LedgerError
 from mirrorlake.ledger.database import Database, utc_now
+from mirrorlake.ledger.histories import read_history_start
 from mirrorlake.ledger.records import LOOKING_BACK, MOVING, Lease, Load, OpenWindow, Receipt, Window
 from mirrorlake.ledger.tables import CHUNKED, CHUNKS, LOADS, WINDOWS
 
@@ -158,14 +159,16 @@ class Loads:
                 ),
             )
 
-    def successful_loads(self, table: str, after_seq: int = 0) -> list[Load]:
-        """Successful loads with a higher sequence number, in its order."""
+    def successful_loads(self, table: str, after_seq: int = 0, *, ever: bool = False) -> list[Load]:
+        """Successful loads of a table's current history with a higher sequence number, in its
+        order; ``ever``: of all its histories."""
         with self._database.read() as connection:
+            start = 0 if ever else read_history_start(connection, table)
             return read_loads(
                 connection,
                 LOADS.c.table_name == table,
                 LOADS.c.state == "success",
-                LOADS.c.seq > after_seq,
+                LOADS.c.seq > max(after_seq, start - 1),
             )
 
     def last_load(

@@ -50,6 +50,12 @@ class Receipt:
         waited: when (UTC) statements began that ran or waited just before the earliest read, by
             the id of their connection, which is 0 for all that are not named: as long as one has a
             transaction open, its rows may be stamped then.
+        meaning: what decides how its rows are to be taken (`mirrorlake.meaning.Meaning`); None in
+            loads of a release that did not say it.
+        began: the number of the load with which its history began: no fold reaches behind it. 0:
+            with the table's first.
+        identity: what told the table from another one of its name just before it was read
+            (`mirrorlake.mysql.identity.Identity`); None where that was not looked at.
     """
 
     rows: int
@@ -75,6 +81,9 @@ class Receipt:
     backward: int | None = None
     clock_ahead: float | None = None
     waited: dict[str, str] = field(default_factory=dict[str, str])
+    meaning: dict[str, Any] | None = None
+    began: int = 0
+    identity: dict[str, Any] | None = None
 
     @property
     def one_moment(self) -> bool:

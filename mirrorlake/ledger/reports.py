@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import sqlalchemy as sa
 
 from mirrorlake.ledger.database import Database
+from mirrorlake.ledger.histories import read_history_start
 from mirrorlake.ledger.loads import read_loads
 from mirrorlake.ledger.records import MOVING, Load
 from mirrorlake.ledger.tables import LEASES, LOADS, WINDOWS
@@ -22,18 +23,21 @@ class Reports:
     _database: Database
 
     def landmarks(self, table: str) -> list[Load]:
-        """Of a table's successful loads those that tell which days were read: its first and newest
-        moving ones, and every initial load and reload, in their order."""
-        moving = sa.and_(
-            LOADS.c.table_name == table, LOADS.c.state == "success", WINDOWS.c.kind.in_(MOVING)
-        )
+        """Of the successful loads of a table's current history those that tell which days were
+        read: its first and newest moving ones, and every initial load and reload, in their
+        order."""
         ends = sa.select(sa.func.min(LOADS.c.seq), sa.func.max(LOADS.c.seq)).select_from(_JOINED)
         with self._database.read() as connection:
-            first, newest = connection.execute(ends.where(moving)).one()
-            return read_loads(
-                connection,
+            read = sa.and_(
                 LOADS.c.table_name == table,
                 LOADS.c.state == "success",
+                LOADS.c.seq >= read_history_start(connection, table),
+            )
+            moving = ends.where(read, WINDOWS.c.kind.in_(MOVING))
+            first, newest = connection.execute(moving).one()
+            return read_loads(
+                connection,
+                read,
                 sa.or_(
                     WINDOWS.c.kind.not_in(("live", "full", "repair")),
                     LOADS.c.seq.in_([first, newest]),

@@ -13,6 +13,7 @@ from mirrorlake.ledger.costs import Costs
 from mirrorlake.ledger.database import Database
 from mirrorlake.ledger.decisions import SnapshotDecisions
 from mirrorlake.ledger.folds import Folds
+from mirrorlake.ledger.histories import Histories
 from mirrorlake.ledger.holds import Holds
 from mirrorlake.ledger.leases import Leases
 from mirrorlake.ledger.loads import Loads
@@ -29,6 +30,7 @@ class Ledger(
     Loads,
     Chunks,
     Folds,
+    Histories,
     Holds,
     Alerts,
     Marks,

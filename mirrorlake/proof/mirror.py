@@ -92,7 +92,8 @@ class LakeSide:
     def stored_sql(self, columns: Sequence[str], keys: str) -> str:
         """Columns as they are stored, of the rows under the keys of a view."""
         named = ", ".join(as_sql_identifier(name) for name in columns)
-        inner = f"SELECT {self.key_form} AS own_, {named} FROM {self.name}"  # noqa: S608
+        where = _where_of(self.where)
+        inner = f"SELECT {self.key_form} AS own_, {named} FROM {self.name}{where}"  # noqa: S608
         chosen = f"({inner}) r LEFT SEMI JOIN {keys} k ON r.own_ = k.{_KEY}"
         return f"SELECT {named} FROM {chosen}"  # noqa: S608
 

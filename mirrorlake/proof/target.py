@@ -12,6 +12,7 @@ from mirrorlake.config import Config, SourceConfig, TableContract
 from mirrorlake.errors import ProofError, SchemaError, SourceError, SourceHeld
 from mirrorlake.lake.catalog import Identifier, Lake
 from mirrorlake.ledger import MOVING, Ledger, Load
+from mirrorlake.meaning import refuse_changed
 from mirrorlake.mysql.connect import SourcePosition, read_position
 from mirrorlake.mysql.introspect import Column, SourceTable, read_table
 from mirrorlake.proof.forms import DELETED_AT, ORIGINALS
@@ -94,6 +95,7 @@ def resolve_target(
             next_step="Name the columns of its primary key or of a unique index over NOT NULL "
             "columns",
         )
+    refuse_changed(proving.ledger.newest_receipt(contract.name), contract, source, table)
     _refuse_drift(proving.ledger, contract, columns)
     mirror, found = read_mirror(proving, contract)
     fields = {f.name: str(f.field_type).replace(" ", "") for f in found.schema().fields}

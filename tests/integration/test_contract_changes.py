@@ -6,12 +6,14 @@ from __future__ import annotations
 import hashlib
 import hmac
 import os
+import time
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 import pytest
 
-from mirrorlake.errors import ConfigError
+from mirrorlake.errors import ConfigError, SchemaError, SourceError
 from mirrorlake.hash_key import record_hash_key
 from mirrorlake.lake.catalog import Identifier
 from mirrorlake.refold import refold_table
@@ -64,3 +66,139 @@ def test_another_hash_key_is_refused_until_the_clean_table_is_rewritten(
     wanted = hmac.new(HASH_KEY.encode(), b"a@b.c", hashlib.sha256).hexdigest()
     rows = lake_rows(engine, clean.namespace, "p")
     assert [row["mail"] for row in rows] == [wanted, wanted]
+
+
+def test_keys_under_another_collation_begin_a_new_history(
+    sql: Callable[..., Any], engine_for: Callable[..., Engine], database: str
+) -> None:
+    """B7, B8: key weights of two collations are no keys of one table."""
+    columns = "(k VARCHAR(20) {}, v INT, m TIMESTAMP(6) NOT NULL, PRIMARY KEY (k), KEY (m))"
+    sql(f"CREATE TABLE c {columns.format('COLLATE utf8mb4_bin')}")
+    sql("INSERT INTO c VALUES ('a', 1, NOW(6)), ('b', 1, NOW(6)), ('gone', 1, NOW(6))")
+    table = {"mode": "incremental", "key": ["k"], "cursor": "m", "clean": "table"}
+    engine = engine_for({"c": table})
+    [contract] = engine.config.tables
+    engine.sync(contract)
+    for number, collation in enumerate(("utf8mb4_general_ci", "utf8mb4_unicode_ci")):
+        sql(
+            f"ALTER TABLE c MODIFY k VARCHAR(20) COLLATE {collation} NOT NULL",
+            "DELETE FROM c WHERE k = 'gone'",
+            f"INSERT INTO c VALUES ('new{number}', 1, NOW(6))",
+            "UPDATE c SET k = IF(k = 'a', 'A', 'a'), m = NOW(6) WHERE k = 'a'",
+        )
+        with pytest.raises(SchemaError, match="the key's collation was"):
+            refold_table(engine, contract)
+        engine.sync(contract)
+        _equal(engine, sql, database, "c")
+        assert len(refold_table(engine, contract).layers) == 2
+        _equal(engine, sql, database, "c")
+
+
+def test_a_contract_that_changes_under_a_history_is_never_silent(
+    sql: Callable[..., Any], engine_for: Callable[..., Engine], database: str
+) -> None:
+    """B9: the fast part of the table of every pair of changes."""
+    sql(
+        "CREATE TABLE t (id INT PRIMARY KEY, code INT NOT NULL UNIQUE, v INT,"
+        " m DATETIME(6) NOT NULL, other DATETIME(6) NOT NULL, KEY (m), KEY (other))",
+        "INSERT INTO t VALUES (1, 11, 1, '2026-01-05', '2026-01-05'),"
+        " (2, 12, 1, '2026-03-05', NOW(6)), (3, 13, 1, NOW(6), NOW(6))",
+    )
+    steps: list[tuple[dict[str, Any], str]] = [
+        ({"mode": "full", "key": ["id"]}, ""),
+        ({"mode": "incremental", "key": ["id"], "cursor": "m", "start": "2026-03-01"}, "mode was"),
+        ({"mode": "incremental", "key": ["id"], "cursor": "m"}, "start was 2026-03-01, is none"),
+        ({"mode": "incremental", "key": ["code"], "cursor": "m"}, "key was (id), is (code)"),
+        ({"mode": "incremental", "key": ["id"], "cursor": "m"}, "key was (code), is (id)"),
+        ({"mode": "append", "key": ["id"], "cursor": "id"}, "mode was incremental, is append"),
+        ({"mode": "incremental", "key": ["id"], "cursor": "m"}, "mode was append, is incremental"),
+    ]
+    for number, (table, words) in enumerate(steps):
+        engine = engine_for({"t": table})
+        [contract] = engine.config.tables
+        sql("DELETE FROM t WHERE id = 2 AND code = 12") if number == 1 else None
+        sql(
+            f"UPDATE t SET v = {number + 2}, code = code + 100 WHERE id = 3",
+            f"INSERT INTO t VALUES ({number + 4}, {number + 4}, 1, NOW(6), NOW(6))",
+        )
+        receipt = engine.ledger.newest_receipt(contract.name)
+        before = receipt.began if receipt else 0
+        engine.sync(contract)
+        mark = engine.ledger.newest_mark(contract.name)
+        assert words in (mark[1] if mark else ""), words
+        assert engine.ledger.unproved(contract.name) is None
+        start = contract.start
+        where = f"WHERE m >= '{start}'" if start else ""
+        _equal(engine, sql, database, "t", where)
+        refold_table(engine, contract)
+        _equal(engine, sql, database, "t", where)
+        began = engine.ledger.history_start(contract.name)
+        assert (began > before) == (number > 0 and "start" not in words), words
+
+
+def _equal(
+    engine: Engine, sql: Callable[..., Any], database: str, table: str, where: str = ""
+) -> None:
+    """MySQL's rows, each once, in deduped and in a clean table."""
+    columns = [row[0] for row in sql(f"SHOW COLUMNS FROM {table}")]
+    wanted = sorted(sql(f"SELECT * FROM {table} {where}"))
+    for space in (f"s_{database}", f"s_{database}__clean"):
+        found = engine.lake.load(Identifier(space, table))
+        if found is None:
+            continue
+        rows = [tuple(row[name] for name in columns) for row in found.scan().to_arrow().to_pylist()]
+        naive = [tuple(_naive(value) for value in row) for row in rows]
+        assert sorted(naive) == wanted, space
+
+
+def _naive(value: Any) -> Any:
+    return value.replace(tzinfo=None) if isinstance(value, datetime) else value
+
+
+def test_a_table_that_is_truncated_or_made_again_is_noticed(
+    sql: Callable[..., Any], engine_for: Callable[..., Engine], database: str
+) -> None:
+    """B10: a name may come to mean another table."""
+    sql(
+        "CREATE TABLE a (id INT AUTO_INCREMENT PRIMARY KEY, v INT)",
+        "CREATE TABLE b (id INT PRIMARY KEY, v INT)",
+        "CREATE TABLE d (id INT PRIMARY KEY, v INT, m DATETIME(6) NOT NULL, KEY (m))",
+    )
+    by_key = {"mode": "append", "key": ["id"], "cursor": "id", "overlap_keys": 2}
+    engine = engine_for({"a": by_key, "b": by_key, "d": {**INCREMENTAL}})
+    a, b, d = engine.config.tables
+    for name in ("a", "b"):
+        sql(f"INSERT INTO {name} SELECT seq, 1 FROM seq_1_to_30")
+    sql("INSERT INTO d SELECT seq, 1, '2026-01-01' FROM seq_1_to_30")
+    for contract in (a, b, d):
+        engine.sync(contract)
+
+    # What changes neither the table nor its keys is no reason to read it again.
+    sql("DELETE FROM a WHERE id = 30", "ALTER TABLE a ADD KEY (v)", "ALTER TABLE d ADD KEY (v)")
+    for contract in (a, d):
+        assert engine.sync(contract).window == "live"
+
+    sql("TRUNCATE a", "INSERT INTO a (v) SELECT 2 FROM seq_1_to_20")
+    sql("TRUNCATE b", "INSERT INTO b SELECT seq, 2 FROM seq_1_to_20")
+    sql("CREATE TABLE again LIKE d", "INSERT INTO again SELECT id, 2, m FROM d WHERE id < 20")
+    time.sleep(1.1)  # CREATE_TIME has whole seconds
+    sql("CREATE TABLE made LIKE d", "INSERT INTO made SELECT * FROM again")
+    sql("DROP TABLE d", "RENAME TABLE made TO d", "DROP TABLE again")
+    for contract in (a, b, d):
+        assert engine.sync(contract).window == "initial"
+        _equal(engine, sql, database, contract.table)
+        assert engine.sync(contract).window == "live"
+
+    # As many rows as before: its counter and its highest key are what they were.
+    sql("TRUNCATE a", "INSERT INTO a (v) SELECT 3 FROM seq_1_to_20")
+    assert engine.sync(a).window == "initial"
+    _equal(engine, sql, database, "a")
+
+    rows = sql("SELECT * FROM a")
+    sql("TRUNCATE a")
+    with pytest.raises(SourceError, match="--accept-smaller"):
+        engine.sync(a)
+    assert "since it was read, it was truncated" in engine.status(a).checks
+    assert len(lake_rows(engine, a.namespaces.deduped, "a")) == len(rows)
+    engine.sync(a, accept_smaller=True)
+    assert lake_rows(engine, a.namespaces.deduped, "a") == []

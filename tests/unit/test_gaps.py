@@ -78,7 +78,8 @@ def test_a_reload_shows_and_so_does_one_that_failed() -> None:
         reloaded(2, day(2), day(4)),
     ]
     unread = [failed("reload", "2026-03-04", "2026-03-06")]
-    assert told(loads=loads, unread=unread) == [
+    begun = CONTRACT.model_copy(update={"start": day(1)})
+    assert told(begun, loads, unread) == [
         (day(1), day(1), "loaded"),
         (day(2), day(3), "reloaded"),
         (day(4), day(5), "errored"),
@@ -189,3 +190,14 @@ def test_a_backfill_of_a_full_table_is_one_copy_today() -> None:
     ]
     yesterday = TODAY - timedelta(days=1)
     assert plan_backfill(full, stretches, days, yesterday, "all", 31) == []
+
+
+def test_days_before_a_start_that_moved_back_were_never_asked() -> None:
+    first = loaded(1, "initial", "2026-03-05 00:00:00", datetime(2026, 3, 10, 8))
+    window = loaded(2, "live", "2026-03-10 07:30:00", datetime(2026, 3, 10, 9))
+    start = CONTRACT.model_copy(update={"start": day(5)})
+    assert told(start, [first, window]) == [(day(5), TODAY, "loaded")]
+    earlier = CONTRACT.model_copy(update={"start": day(2)})
+    wanted = [(day(2), day(4), "not asked"), (day(5), TODAY, "loaded")]
+    assert told(earlier, [first, window]) == wanted
+    assert told(CONTRACT, [first, window]) == [(None, day(4), "not asked"), *wanted[1:]]

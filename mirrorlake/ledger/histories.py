@@ -1,0 +1,52 @@
+"""Histories: the loads of a table that mean the same, and may be folded together.
+
+A history begins with the first load of a table, and again where what its loads mean changed (see
+`mirrorlake.meaning`). Each successful load's receipt says with which load its history began, so a
+ledger that is rebuilt from the lake knows it too.
+"""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from mirrorlake.ledger.database import Database
+from mirrorlake.ledger.records import Receipt
+from mirrorlake.ledger.tables import LOADS
+
+
+class Histories:
+    """A part of `Ledger`."""
+
+    _database: Database
+
+    def history_start(self, table: str) -> int:
+        """The number of the load with which a table's current history began; 0: with its first."""
+        with self._database.read() as connection:
+            return read_history_start(connection, table)
+
+    def newest_receipt(self, table: str) -> Receipt | None:
+        """The receipt of a table's newest successful load that has one; a rebuilt ledger may know
+        loads without."""
+        with self._database.read() as connection:
+            return _newest_receipt(connection, table)
+
+
+def read_history_start(connection: sa.Connection, table: str) -> int:
+    """`Histories.history_start` within a transaction."""
+    receipt = _newest_receipt(connection, table)
+    return receipt.began if receipt else 0
+
+
+def _newest_receipt(connection: sa.Connection, table: str) -> Receipt | None:
+    query = (
+        sa.select(LOADS.c.receipt)
+        .where(
+            LOADS.c.table_name == table,
+            LOADS.c.state == "success",
+            LOADS.c.receipt.is_not(None),
+        )
+        .order_by(LOADS.c.seq.desc())
+        .limit(1)
+    )
+    found = connection.scalar(query)
+    return Receipt.from_json(found) if found else None
