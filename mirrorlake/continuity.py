@@ -72,7 +72,7 @@ def plan_course(
         return Course(now, identity)
     found, reason = _by_contract(plan, ledger, Course(now, identity))
     if not found.whole and identity is not None and last is not None:
-        other = _why_other_rows(connection, plan, last, identity)
+        other = _why_other_rows(connection, plan, last, server, identity)
         if other is not None:
             reason = f"since it was read, {other}"
             found = replace(found, whole=True, begins=not _kept(plan.contract))
@@ -189,9 +189,12 @@ def _kept(contract: TableContract) -> str:
 
 
 def _why_other_rows(
-    connection: Connection[Any], plan: TablePlan, last: Load, now: Identity
+    connection: Connection[Any], plan: TablePlan, last: Load, server: str, now: Identity
 ) -> str | None:
     """Why the table's rows are not those that were read, in words; None where they are."""
+    if last.receipt is not None and last.receipt.server != server:
+        # A person took it for the source; it need not have every row that the other one had.
+        return f"its source became server {server}"
     told = last.receipt.identity if last.receipt else None
     why = why_another(Identity.from_fields(told), now) if told else None
     return why or _why_keys_fell(connection, plan, last.window, now)

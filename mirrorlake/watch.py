@@ -44,6 +44,7 @@ class Mark:
         moved_at: when the newest movement was seen.
         asked_at: when a load was last requested.
         settled: whether the load that follows a movement after overlap + settle was requested.
+        terms: what of the contract the range and its anchor were chosen by.
     """
 
     anchor: str | None
@@ -53,6 +54,7 @@ class Mark:
     moved_at: str
     asked_at: str
     settled: bool = False
+    terms: str = ""
 
 
 @dataclass(frozen=True)
@@ -162,6 +164,8 @@ class _Watched:
         now = self.clock.isoformat()
         if mark is None:
             return None if last and self.contract.mode == "full" else self._due("never seen", now)
+        if mark.terms != self._terms:
+            return self._due("its contract changed", mark.moved_at)
         if self._unanswered(mark, last):
             return self._due("the last request brought no load", mark.moved_at)
         if self.contract.mode == "full":
@@ -185,12 +189,19 @@ class _Watched:
 
     def _due(self, reason: str, moved_at: str, *, settled: bool = False) -> Moved:
         now = self.clock.isoformat()
-        mark = Mark(None, 0, None, "", moved_at, now, settled)
+        mark = Mark(None, 0, None, "", moved_at, now, settled, self._terms)
         if self.contract.mode != "full":
             anchor = self._anchor()
             rows, high, digest = self._read(anchor)
             mark = replace(mark, anchor=anchor, rows=rows, high=high, digest=digest)
         return Moved(self.contract, reason, mark)
+
+    @property
+    def _terms(self) -> str:
+        """What a load of it means, as far as the contract says: see `mirrorlake.meaning`."""
+        contract = self.contract
+        terms = (contract.mode, contract.key, contract.cursor, contract.namespaces.raw)
+        return json.dumps([*terms, contract.start and contract.start.isoformat()])
 
     @property
     def _cursor(self) -> Column:

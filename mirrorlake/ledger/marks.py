@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from mirrorlake.ledger.database import Database, utc_now
 from mirrorlake.ledger.records import Unproved
-from mirrorlake.ledger.tables import LOADS, UNPROVED, WINDOWS
+from mirrorlake.ledger.tables import LOADS, PROOF_OFFSETS, UNPROVED, WINDOWS
 
 
 class Marks:
@@ -19,11 +19,13 @@ class Marks:
     def mark_unproved(self, table: str, server: str, reason: str) -> None:
         """From now on a table is unproved, and read from this server; an earlier mark is replaced.
 
-        The next load that reads the whole table ends it.
+        The next load that reads the whole table ends it. Checks begin again at the first key: what
+        they proved is not known any more, and the key may be another one.
         """
         with self._database.begin() as connection:
             newest = connection.scalar(sa.select(sa.func.max(LOADS.c.seq)))
-            connection.execute(UNPROVED.delete().where(UNPROVED.c.table_name == table))
+            for kept in (UNPROVED, PROOF_OFFSETS):
+                connection.execute(kept.delete().where(kept.c.table_name == table))
             connection.execute(
                 UNPROVED.insert().values(
                     table_name=table,

@@ -135,8 +135,13 @@ def engine_for(
     """An engine over contracts of the test's own database: ``engine_for({"orders": {"mode":
     …}})``."""
 
-    def make(tables: dict[str, Any], source: dict[str, Any] | None = None) -> Engine:
-        config = write_config(place.folder, server, {database: {"tables": tables}}, source)
+    def make(
+        tables: dict[str, Any],
+        source: dict[str, Any] | None = None,
+        namespaces: dict[str, str] | None = None,
+    ) -> Engine:
+        section = {"tables": tables} | ({"namespaces": namespaces} if namespaces else {})
+        config = write_config(place.folder, server, {database: section}, source)
         return Engine(config, spark=place.spark)
 
     return make

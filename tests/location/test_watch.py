@@ -108,6 +108,20 @@ def test_a_clock_that_was_set_back_is_no_rest(look: Look) -> None:
     assert "t" not in look({"s.due.t": now})
 
 
+def test_another_contract_is_due_whatever_its_mark_says(location: Location, look: Look) -> None:
+    """Its mark was a range of another cursor."""
+    mark = named(look({}))["s.due.t"]
+    config = location.config
+    edited = config.tables[1].model_copy(update={"mode": "append", "cursor": "id"})
+    ledger, source = Ledger(config.ledger.url), config.sources["s"]
+    with session(source) as connection:
+        seen = find_moved(connection, source, [edited], {"s.due.t": mark}, ledger)
+        [moved] = seen.moved
+        assert moved.reason == "its contract changed"
+        again = find_moved(connection, source, [edited], {"s.due.t": moved.mark}, ledger)
+    assert again.moved == ()
+
+
 def test_marks_survive_as_text(look: Look) -> None:
     marks = named(look({}))
     assert marks_from_json(marks_to_json(marks)) == marks
