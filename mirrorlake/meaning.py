@@ -13,12 +13,14 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import date
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from mirrorlake.config import SourceConfig, TableContract
 from mirrorlake.errors import SchemaError
 from mirrorlake.ledger import Receipt
-from mirrorlake.mysql.introspect import SourceTable
+
+if TYPE_CHECKING:
+    from mirrorlake.mysql.introspect import SourceTable
 
 Effect = Literal["none", "read", "begin"]
 """What a change asks for: nothing; the whole table to be read again; and a new history too."""

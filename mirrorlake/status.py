@@ -14,6 +14,7 @@ from mirrorlake.config import Config, TableContract
 from mirrorlake.lake.locations import metadata_locations
 from mirrorlake.ledger import Hold, Ledger, Load, Refusal, age_of
 from mirrorlake.ledger.records import Unproved
+from mirrorlake.meaning import edits_of
 
 if TYPE_CHECKING:
     from mirrorlake.lake.catalog import Lake
@@ -102,7 +103,7 @@ def _status(ledger: Ledger, contract: TableContract, known: _Known, counts: _Cou
         last_load=last.started_at.isoformat(timespec="seconds") if last else None,
         rows=rows,
         freshness=age_of(good),
-        checks=damage or _checks(ledger, name, good, known),
+        checks=damage or _checks(ledger, contract, good, known),
         error=refusal.error if refusal else error,
         originals=good.receipt.original_columns if good and good.receipt else {},
         held_until=_iso(hold.until) if hold else None,
@@ -114,7 +115,8 @@ def _iso(moment: datetime) -> str:
     return moment.isoformat(timespec="minutes")
 
 
-def _checks(ledger: Ledger, name: str, good: Load | None, known: _Known) -> str:
+def _checks(ledger: Ledger, contract: TableContract, good: Load | None, known: _Known) -> str:
+    name = contract.name
     chunked = ledger.chunked_load(name) if name in known.chunked else None
     read = (
         [f"{len(chunked.receipts)} of {len(chunked.bounds)} chunks of the newest load read"]
@@ -125,6 +127,8 @@ def _checks(ledger: Ledger, name: str, good: Load | None, known: _Known) -> str:
         return ", ".join(read) or "-"
     if mark := known.unproved.get(name):
         return f"unproved: {mark.reason}"
+    if edits := edits_of(good.receipt, contract):
+        return f"unproved: since it was loaded, {edits}"
     behind = 0
     if name in known.behind:
         # Few tables at a time: of these, only loads of the current history count.
