@@ -128,8 +128,8 @@ class Bench:
             (
                 f"Bytes from MySQL in a clean check: {share:.3f} % of the table.",
                 f"One altered cell took {again:.2f} × a clean check: {named}",
-                "Digests are 64 bits of MD5, summed, of an injective form of each row; no column "
-                "was compared in another way.",
+                "Digests are 64 bits of SHA-256, summed, of an injective form of each row; no "
+                "column was compared in another way.",
                 words,
             ),
         )

@@ -14,6 +14,8 @@ from mirrorlake.ledger import Load, Receipt, Window
 from mirrorlake.mysql.open_writes import OpenWrites
 from mirrorlake.pace import Progress
 from mirrorlake.plan import TablePlan
+from mirrorlake.proof.ranges import Tally
+from mirrorlake.proof.report import digest_text
 from mirrorlake.reload import Replacement
 from mirrorlake.resume import Cut
 
@@ -80,7 +82,7 @@ def with_waited(now: OpenWrites, last: Load | None) -> OpenWrites:
 def _source_digest(chunks: Sequence[ChunkReceipt]) -> str | None:
     digests = [c.source_digest for c in chunks]
     told = [digest for digest in digests if digest is not None]
-    return f"{sum(told):024x}" if told and len(told) == len(digests) else None
+    return digest_text(Tally(0, sum(told))) if told and len(told) == len(digests) else None
 
 
 def _originals(chunks: Sequence[ChunkReceipt]) -> dict[str, int]:

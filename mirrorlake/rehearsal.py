@@ -57,8 +57,9 @@ WHEN MATCHED AND s.gone THEN DELETE
 WHEN MATCHED AND NOT (t.name <=> s.name AND t.price <=> s.price) THEN UPDATE SET *
 WHEN NOT MATCHED AND NOT s.gone THEN INSERT *"""
 _ASKED = (
-    """SELECT day, COUNT(*), SUM(CAST(CONV(SUBSTR(MD5(CONCAT(OCTET_LENGTH(name), ':', name)),
-        1, 15), 16, 10) AS DECIMAL(20,0))) FROM {name} WHERE id >= 1 GROUP BY day ORDER BY day""",
+    """SELECT day, COUNT(*), SUM(CAST(CONV(SUBSTR(SHA2(CONCAT(OCTET_LENGTH(name), ':', name),
+        256), 1, 15), 16, 10) AS DECIMAL(20,0)))
+        FROM {name} WHERE id >= 1 GROUP BY day ORDER BY day""",
     """SELECT HEX(bytes), SHA2(name, 256), DATE_FORMAT(moment, 'yyyy-MM-dd HH:mm:ss.SSSSSS'),
         UNIX_MICROS(instant), FILTER(original, e -> e.column = 'day') FROM {name} LIMIT 5""",
     """SELECT t.id FROM {name} t FULL OUTER JOIN lake.play.raw s ON t.id = s.id

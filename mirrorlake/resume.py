@@ -30,6 +30,7 @@ from mirrorlake.ledger import ChunkedLoad, Ledger, Window
 from mirrorlake.mysql.connect import quote, rows_of
 from mirrorlake.mysql.open_writes import ANY, NOTHING_OPEN, OpenWrites
 from mirrorlake.plan import TablePlan, by_time
+from mirrorlake.proof.hashing import ALGORITHM
 from mirrorlake.tasks import receipt_from_json
 
 logger = logging.getLogger(__name__)
@@ -112,6 +113,8 @@ def basis_of(
         "contract": _digest(contract),
         "raw table": _digest(lake),
         "release": mirrorlake.__version__,
+        # What MySQL said of a chunk is held against the lake's word of it: by one hash.
+        "hash of digests": ALGORITHM if plan.contract.verify else "none",
     }
 
 

@@ -3,7 +3,7 @@
 Two cells have one form exactly if they are one value, so a digest of forms speaks for the values. A
 row's form is its cells' forms with commas between them. It can be taken apart again, so no two rows
 share one: NULL is ``N``; a text or a time is its length in bytes, a colon and its bytes; a long
-text or blob is its MD5; every other form (digits, dates, hexadecimal) holds no comma.
+text or blob is its SHA-256; every other form (digits, dates, hexadecimal) holds no comma.
 
 Forms are made in other ways than the engine's: a date is its text here, a number there; a double is
 its bits, which MySQL shows inside a POINT. What the lake keeps as original text must be a value
@@ -22,6 +22,7 @@ from mirrorlake.errors import TypeRefused
 from mirrorlake.lake.catalog import as_sql_identifier
 from mirrorlake.mysql.connect import quote
 from mirrorlake.mysql.introspect import Column
+from mirrorlake.proof.hashing import lake_hash, source_hash
 
 ORIGINALS = "_mirror_original"
 DELETED_AT = "_mirror_deleted_at"
@@ -57,7 +58,7 @@ class Form:
         source_shown, lake_shown: SQL of the value as people read it, NULL for NULL.
         original: whether the lake may hold an original text beside it.
         text: whether the value is shown between quotes.
-        digested: whether the form is the MD5 of the value.
+        digested: whether the form is the hash of the value.
     """
 
     name: str
@@ -157,8 +158,8 @@ def _binary(column: Column, short: int) -> Form:
     return Form(
         column.name,
         "binary",
-        f"IF({name} IS NULL,'{NULL}',MD5({stored}))",
-        f"coalesce(md5({lake}),'{NULL}')",
+        f"IF({name} IS NULL,'{NULL}',{source_hash(stored)})",
+        f"coalesce({lake_hash(lake)},'{NULL}')",
         *shown,
         digested=True,
     )
@@ -252,14 +253,14 @@ def _prefixed(column: Column, stored: str, lake: str, iceberg: str, *, quoted: b
 
 
 def _digested(column: Column, stored: str, lake: str) -> Form:
-    """A long text: only its MD5 goes into the row, which no packet's size then limits."""
+    """A long text: only its hash goes into the row, which no packet's size then limits."""
     name = quote(column.name)
     return Form(
         column.name,
         "string",
         # Not IFNULL: a text too large for the server's functions is NULL to them, and must show.
-        f"IF({name} IS NULL,'{NULL}',MD5({stored}))",
-        f"coalesce(md5(CAST({lake} AS BINARY)),'{NULL}')",
+        f"IF({name} IS NULL,'{NULL}',{source_hash(stored)})",
+        f"coalesce({lake_hash(f'CAST({lake} AS BINARY)')},'{NULL}')",
         *_shown(stored, lake),
         text=True,
         digested=True,
@@ -281,10 +282,10 @@ def _unplaced(column: Column, form: Form, originals: bool, *, checked: bool, lon
     wrong, right = f"{lake} IS NOT NULL", f"concat('x',{kept})"
     if checked:
         lost = _lost(name, column.charset or "")
-        hexed = f"MD5(HEX({name}))" if long else f"HEX({name})"
+        hexed = source_hash(f"HEX({name})") if long else f"HEX({name})"
         source = f"IF({lost},CONCAT('x',{hexed}),{source})"
         shown = f"IF({lost},LEFT(HEX({name}),{SHOWN}),{shown})"
-        right = f"concat('x',{'md5(CAST(' + kept + ' AS BINARY))' if long else kept})"
+        right = f"concat('x',{lake_hash(f'CAST({kept} AS BINARY)') if long else kept})"
         wrong += f" OR NOT {kept} RLIKE '^([0-9A-F]{{2}})+$'"
     else:
         wrong = "true"

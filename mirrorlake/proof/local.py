@@ -12,7 +12,6 @@ Source: Arrow C++ documentation, "Compute Functions"; Iceberg specification, "Sc
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -36,6 +35,7 @@ from pyiceberg.table import Table
 from mirrorlake.lake.catalog import Lake
 from mirrorlake.mysql.introspect import Column
 from mirrorlake.proof.forms import DELETED_AT, NULL, ORIGINALS, Form
+from mirrorlake.proof.hashing import hash_bytes
 from mirrorlake.proof.order import Cells, Part, Span
 from mirrorlake.proof.ranges import INTEGERS, Range, Tally
 from mirrorlake.proof.source import Key
@@ -218,8 +218,8 @@ def _tally(target: Target, rows: Any, without: set[bytes]) -> Tally:
         keys = _joined([forms[column.name] for column in target.key], rows.num_rows)
         left = pc.invert(pc.is_in(keys, pa.array(sorted(without), keys.type)))
         told = told.filter(left)
-    digests = b"".join(hashlib.md5(form).digest() for form in told.to_pylist())  # noqa: S324
-    halves = np.frombuffer(digests, dtype=">u4").reshape(-1, 4)[:, :2].astype(np.uint64)
+    digests = b"".join(hash_bytes(form) for form in told.to_pylist())
+    halves = np.frombuffer(digests, dtype=">u4").reshape(-1, 8)[:, :2].astype(np.uint64)
     high, low = (int(part) for part in halves.sum(axis=0, dtype=np.uint64))
     return Tally(len(told), (high << 32) + low)
 
@@ -242,7 +242,7 @@ def _forms_of(column: Column, form: Form) -> Callable[[Any], Any]:
     if column.data_type in ("datetime", "timestamp"):
         return lambda cells: _moments(cells, column.fraction or 0)
     if form.digested:
-        return lambda cells: _each(cells, lambda v: hashlib.md5(v).hexdigest())  # noqa: S324
+        return lambda cells: _each(cells, lambda v: hash_bytes(v).hex())
     if form.iceberg == "binary":
         return lambda cells: _each(cells, lambda v: v.hex().upper())
     if form.iceberg == "string":

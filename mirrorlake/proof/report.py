@@ -13,6 +13,7 @@ from typing import Literal
 import mirrorlake
 from mirrorlake.proof.days import Days
 from mirrorlake.proof.differences import Difference, Differing
+from mirrorlake.proof.hashing import ALGORITHM
 from mirrorlake.proof.named import Named
 from mirrorlake.proof.order import Span
 from mirrorlake.proof.ranges import EVERYWHERE, Range, Tally
@@ -118,5 +119,9 @@ def code_version() -> str:
 
 
 def digest_text(tally: Tally) -> str:
-    """A digest as it is written down."""
-    return f"{tally.digest:024x}"
+    """A digest as it is written down: the hash that it is made of, and its sum.
+
+    >>> digest_text(Tally(1, 255))
+    'sha256:0000000000000000000000ff'
+    """
+    return f"{ALGORITHM}:{tally.digest:024x}"

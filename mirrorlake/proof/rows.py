@@ -1,7 +1,7 @@
 """A row's form and digest, as SQL of both sides, and what a group of rows amounts to.
 
-The digest of a row is the first 64 bits of the MD5 of its form; that of a group is the sum of its
-rows' digests, a whole number that no order changes. Beside it stands the number of rows.
+The digest of a row is the first 64 bits of the SHA-256 of its form; that of a group is the sum of
+its rows' digests, a whole number that no order changes. Beside it stands the number of rows.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from mirrorlake.errors import ProofError
 from mirrorlake.lake.catalog import as_sql_identifier
 from mirrorlake.mysql.introspect import Column
 from mirrorlake.proof.forms import ORIGINALS, SHORT, Form, form_of
+from mirrorlake.proof.hashing import lake_hash, source_hash
 
 # Commas, lengths, and forms other than texts, each at its longest.
 _PER_CELL = 90
@@ -61,7 +62,7 @@ class RowForm:
 
     @property
     def source_digest(self) -> str:
-        return f"CAST(CONV(LEFT(MD5({self.source}),16),16,10) AS UNSIGNED)"
+        return source_number(self.source, 16)
 
     @property
     def lake_digest(self) -> str:
@@ -82,8 +83,8 @@ def _literal_of(cell: Form) -> str:
 
 
 def source_number(form: str, digits: int) -> str:
-    """MySQL's SQL of the first hexadecimal digits of a form's MD5, as a number."""
-    return f"CAST(CONV(LEFT(MD5({form}),{digits}),16,10) AS UNSIGNED)"
+    """MySQL's SQL of the first hexadecimal digits of a form's hash, as a number."""
+    return f"CAST(CONV(LEFT({source_hash(form)},{digits}),16,10) AS UNSIGNED)"
 
 
 def lake_number(form: str, digits: int) -> str:
@@ -92,7 +93,7 @@ def lake_number(form: str, digits: int) -> str:
 
 
 def _hashed(form: str, digits: int) -> str:
-    return f"substr(md5(CAST({form} AS BINARY)),1,{digits})"
+    return f"substr({lake_hash(f'CAST({form} AS BINARY)')},1,{digits})"
 
 
 def lake_sum(digest: str) -> str:

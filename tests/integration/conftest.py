@@ -28,6 +28,7 @@ from mirrorlake.demo.mysql8 import MySQL8
 from mirrorlake.lake.catalog import Identifier, Lake
 from mirrorlake.spark import LazySpark
 from mirrorlake.sync import Engine
+from tests.integration.removed_in_9 import refused_by_9
 from tests.soak.runs import Runner
 
 USER = "mirror"
@@ -54,9 +55,14 @@ def mariadb(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MariaDB]:
 
 @pytest.fixture(scope="session")
 def mysql8(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MySQL8]:
-    with MySQL8.start(tmp_path_factory.mktemp("mysql8")) as server:
+    folder = tmp_path_factory.mktemp("mysql8")
+    log = folder / "general.log"
+    with MySQL8.start(
+        folder, extra_args=("--general-log=ON", f"--general-log-file={log}")
+    ) as server:
         server.create_user(USER, PASSWORD)
         yield server
+    assert not (found := refused_by_9(log)), f"MySQL 9 refuses: {found}"
 
 
 @pytest.fixture(scope="session")

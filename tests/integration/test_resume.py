@@ -325,6 +325,9 @@ CHANGES: dict[str, Callable[[World], Any]] = {
     "another release": lambda w: w.ask(
         "UPDATE chunked_loads SET basis = replace(basis, '\"release\": \"', '\"release\": \"x')"
     ),
+    "digests by another hash": lambda w: w.ask(
+        "UPDATE chunked_loads SET basis = replace(basis, '\"hash of digests\": \"', '\"hash of digests\": \"x')"
+    ),
     "an added column": lambda w: w.sql("ALTER TABLE big ADD COLUMN w INT NOT NULL DEFAULT 3"),
     "a table made anew": lambda w: w.sql(
         "DO SLEEP(1)", "CREATE TABLE other LIKE big", "INSERT INTO other SELECT * FROM big",
