@@ -50,7 +50,7 @@ _MOST_NAMED: Final = 50
 # None of them stamps rows of a table that is mirrored. Any other word may.
 _NO_WRITES: Final = frozenset(
     (
-        *("SELECT", "SHOW", "EXPLAIN", "DESC", "DESCRIBE", "USE", "HELP", "KILL", "FLUSH"),
+        *("SELECT", "DO", "SHOW", "EXPLAIN", "DESC", "DESCRIBE", "USE", "HELP", "KILL", "FLUSH"),
         *("LOCK", "UNLOCK", "ALTER", "CREATE", "DROP", "RENAME", "TRUNCATE", "ANALYZE", "CHECK"),
         *("CHECKSUM", "OPTIMIZE", "REPAIR", "BEGIN", "START", "COMMIT", "ROLLBACK", "GRANT"),
     )
@@ -129,8 +129,8 @@ def read_open_writes(connection: Connection[Any]) -> OpenWrites | None:
         SourceBusy: the list of transactions could not be read as it is now.
         SourceError: the server was lost.
     """
-    statements = _read_statements(connection)
     try:
+        statements = _read_statements(connection)
         transactions = _read_transactions(connection)
     except SourceError as error:
         if error.retryable:
@@ -143,7 +143,7 @@ def read_open_writes(connection: Connection[Any]) -> OpenWrites | None:
 def may_write(text: str | None, state: str | None = None) -> bool:
     """Whether a statement may write rows, by the first of its words; one that nobody knows may.
 
-    A SELECT that waits for a lock may call a function that writes.
+    A SELECT or DO that waits for a lock may call a function that writes.
 
     >>> may_write("INSERT INTO t VALUES (1)"), may_write("/* app */ (SELECT 1)")
     (True, False)
@@ -152,7 +152,7 @@ def may_write(text: str | None, state: str | None = None) -> bool:
     """
     found = _FIRST_WORD.match(text or "")
     word = found[1].upper() if found else ""
-    if word == "SELECT" and (state or "").lower().startswith("waiting for"):
+    if word in ("SELECT", "DO") and (state or "").lower().startswith("waiting for"):
         return True
     return word not in _NO_WRITES
 

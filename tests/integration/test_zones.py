@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from mirrorlake.checkup import diagnose_contract
 from mirrorlake.cli import cli
 from mirrorlake.config import load_config
 from mirrorlake.demo.mariadb import MariaDB
@@ -19,7 +20,8 @@ from mirrorlake.errors import ConfigError
 from mirrorlake.mysql.connect import session
 from mirrorlake.mysql.zones import name_of_zone, read_server_zone, refuse_other_zone
 from mirrorlake.sync import Engine
-from tests.integration.conftest import PASSWORD, USER, connected
+from tests.integration.conftest import PASSWORD, USER, Place, connected
+from tests.integration.contract_files import write_contract
 from tests.integration.test_open_transactions import source_at
 
 Sql = Callable[..., Any]
@@ -151,3 +153,12 @@ def test_the_zone_of_the_servers_machine(
 
 def _offset(now: datetime) -> str:
     return str(now.astimezone(ZoneInfo("Europe/Berlin")).utcoffset() or timedelta())
+
+
+def test_doctor_shows_a_zone_that_is_another_one(
+    server: MariaDB, database: str, sql: Sql, place: Place, tmp_path: Path
+) -> None:
+    path = write_contract(tmp_path / "mirrorlake.yaml", server.port, {database: {}})
+    with server_setting(sql, "time_zone", "-05:00"):
+        [source] = [p for p in diagnose_contract(path) if p.name == "source s"]
+    assert "time_zone is UTC, and the server's own is -05:00" in source.detail

@@ -23,6 +23,7 @@ from pymysql.connections import Connection
 
 from mirrorlake.config import load_config
 from mirrorlake.demo.mariadb import MariaDB
+from mirrorlake.errors import ConfigError
 from mirrorlake.lake.catalog import Lake
 from tests.integration.contract_files import write_contract
 from tests.soak import judge
@@ -58,6 +59,9 @@ FRESH_SCHEMA = (
     "INSERT INTO {0} (id, v) SELECT seq, seq FROM seq_1_to_600",
 )
 FRESH_CHUNK = 100
+BY_WALL_CLOCK = ("orders", "visits")
+OTHER_ZONE = 0.1
+"""In so many rounds of tables with a DATETIME cursor the server's zone is another one first."""
 
 
 @dataclass
@@ -213,6 +217,8 @@ class Episode:
         """Run, kill, recover."""
         started = time.monotonic()
         table = self._add_fresh() if kill.table == FRESH else kill.table
+        if table in BY_WALL_CLOCK and self.rng.random() < OTHER_ZONE:
+            self._refuse_other_zone(table)
         kill = replace(kill, table=table)
         if kill.failpoint == "chunks.resumed":  # only what was begun can be gone on with
             self.soak.runner.run(self.order(table, failpoint="chunks.recorded:2"))
@@ -233,6 +239,24 @@ class Episode:
             round(now - started, 2),
             round(now - recovering, 2),
         )
+
+    def _refuse_other_zone(self, table: str) -> None:
+        """A server whose zone is changed under the contract is refused, and nothing is read."""
+        watcher, soak = self.watchers[table], self.soak
+        before = watcher.last_window() if self._known() else 0
+        with contextlib.closing(soak.source.connect()) as admin:
+            admin.query("SET GLOBAL time_zone = '+02:00'")
+            try:
+                run = soak.runner.run(self.order(table))
+            finally:
+                admin.query("SET GLOBAL time_zone = '+00:00'")
+        after = watcher.last_window() if self._known() else 0
+        if run.code != ConfigError.exit_code or after != before:
+            soak.findings.unexpected.append(
+                f"another zone of the server, {table}: ended with {run.code}, {after - before} "
+                f"windows: {run.error}"
+            )
+        soak.changes["another zone"] = soak.changes.get("another zone", 0) + 1
 
     def order(self, table: str, act: str = "sync", failpoint: str = "") -> Order:
         today = datetime.now(UTC).date()

@@ -1,7 +1,7 @@
 """The application that lives on while everything around it is killed: seeded changes, for ever.
 
-It inserts, updates, deletes, sets `modified_at` back, and holds transactions open so that they
-commit late. A server that is killed takes the open transactions with it; the writer comes back when
+It inserts, updates, deletes, sets `modified_at` back, holds transactions open so that they commit
+late, and has its writes wait behind a table's lock for longer than windows overlap. A server that is killed takes the open transactions with it; the writer comes back when
 the server does.
 """
 
@@ -28,6 +28,9 @@ SCHEMA = (
     "CREATE TABLE clicks (id BIGINT AUTO_INCREMENT PRIMARY KEY, what VARCHAR(20))",
     "CREATE TABLE cities (id INT AUTO_INCREMENT PRIMARY KEY, name VARCHAR(40))",
 )
+LOCKS, LOCK_SECONDS = 0.001, 6.5
+"""The share of steps that lock a table, and how long: longer than the windows of the soak
+overlap."""
 DAYS_BACK = 3
 """How far back `modified_at` is ever set."""
 
@@ -113,6 +116,8 @@ class Writer:
             self._commit_late()
         elif self._late is None and self._rng.random() < 0.05:
             self._open_late()
+        elif self._late is None and self._rng.random() < LOCKS:
+            self._lock_orders()
         with self._free.cursor() as cursor:
             kind, statement = self._draw(cursor)
             cursor.execute(statement)
@@ -126,6 +131,14 @@ class Writer:
             for table in ("orders", "visits", "clicks"):
                 cursor.execute(self._insert(table))
         self._due = time.monotonic() + self._rng.uniform(0.5, 4.0)
+
+    def _lock_orders(self) -> None:
+        """What is written to `orders` from now on waits, and has the stamp of before its wait."""
+        locker = self._connect()
+        with locker.cursor() as cursor:
+            cursor.execute("LOCK TABLES orders READ")
+        threading.Timer(LOCK_SECONDS, locker.close).start()
+        self.counts.add("lock")
 
     def _commit_late(self) -> None:
         if self._late is not None:
