@@ -172,6 +172,9 @@ def _assumed(plan: TablePlan, ledger: Ledger, now: Meaning) -> Meaning:
     last = ledger.last_load(plan.name, "success", moving=True)
     if last is None:
         return now
+    if now.time_zone not in (None, "UTC"):
+        # It took any zone: where that was not the server's, changes were missed.
+        now = replace(now, time_zone="not recorded")
     copied, hi = last.window.kind == "full", last.window.hi
     if copied != (now.mode == "full"):
         return replace(now, mode="full" if copied else "append or incremental")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -78,6 +79,27 @@ def test_a_server_behind_utc(
         with connected(server, database) as application, application.cursor() as cursor:
             cursor.execute("UPDATE t SET n = 1 WHERE id = 2")
         assert engine.load(contract).rows == 2
+
+
+@pytest.mark.parametrize("recorded", [True, False])
+def test_what_was_read_in_another_zone_is_read_again(
+    recorded: bool, place: Place, database: str, sql: Sql, engine_for: EngineFor
+) -> None:
+    """Also where the load was an older release's, which let any zone pass and did not keep it."""
+    sql(TABLE, "INSERT INTO t (id) VALUES (1)")
+    engine = engine_for({"t": MOVING})
+    contract = engine.config.table("t")
+    engine.load(contract)
+    if not recorded:
+        with closing(sqlite3.connect(place.folder / "ledger.db")) as ledger, ledger:
+            forget = (
+                "UPDATE loads SET receipt = json_remove(receipt, '$.meaning') WHERE table_name = ?"
+            )
+            assert ledger.execute(forget, (contract.name,)).rowcount == 1
+    with server_setting(sql, "time_zone", "-05:00"):
+        engine = engine_for({"t": MOVING}, {"time_zone": "-05:00"})
+        assert engine.load(contract).window == "initial"
+        assert engine.load(contract).window == "live"
 
 
 def test_an_application_with_a_clock_of_its_own_is_taken_at_its_word(
