@@ -6,6 +6,12 @@ from __future__ import annotations
 import os
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# How fast examples are made says how busy the machine is, not whether the code is right. Tests'
+# own settings begin from this profile.
+settings.register_profile("mirrorlake", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("mirrorlake")
 
 # A test's JVM ends before the optimising compiler has paid for itself, and so do Spark's compiled
 # plans: together half of the suite's CPU time went there. `make demo` and users' runs have Java's

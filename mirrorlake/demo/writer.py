@@ -157,6 +157,11 @@ class LiveWriter:
         )
         self._thread.start()
 
+    @property
+    def is_running(self) -> bool:
+        """Whether the thread still writes; not after `stop`, nor after an error that ended it."""
+        return self._thread is not None and self._thread.is_alive()
+
     def ask_to_stop(self) -> None:
         """End `run` after the transaction at hand; returns at once, fit for a signal handler."""
         self._stopping.set()

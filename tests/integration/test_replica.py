@@ -129,7 +129,7 @@ def test_rows_that_the_replica_had_not_yet_are_there_once(
     monkeypatch.setattr(replicas, "CATCH_UP_SECONDS", 1)
     contract = engine.config.table("t")
     engine.load(contract)
-    replica.follow(delay=5)
+    replica.follow(delay=20)
     for number in range(2, 6):
         sql(f"INSERT INTO t (id) VALUES ({number})", f"UPDATE t SET n = {number} WHERE id = 1")
         engine.load(contract)
@@ -145,7 +145,7 @@ def test_a_replica_that_is_up_to_date_is_proved_by_position(
     replica: Replica, mariadb: MariaDB, engine: Engine
 ) -> None:
     reach, behind = reach_of(engine)
-    assert timedelta() <= behind < timedelta(seconds=6)
+    assert timedelta() <= behind < timedelta(seconds=30)
     assert reach.oldest_open is None
     engine.load(engine.config.table("t"))
     receipt = receipt_of(engine)

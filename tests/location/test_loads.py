@@ -198,9 +198,9 @@ def test_resources_can_be_replaced(contract_file: Write) -> None:
 
 
 def test_five_hundred_tables_load_soon(contract_file: Write) -> None:
-    """Not a benchmark: the bound is ten times what it should take."""
+    """Not a benchmark: the bound is ten times the CPU time that it should take."""
     table = {"mode": "full", "key": ["id"]}
     path = contract_file({"shop": {"tables": {f"t{n}": table for n in range(500)}}})
-    started = time.monotonic()
+    started = time.process_time()
     dg.Definitions.validate_loadable(load_definitions(path))
-    assert time.monotonic() - started < 40
+    assert time.process_time() - started < 40

@@ -25,7 +25,7 @@ from mirrorlake.cli import cli
 from mirrorlake.config import Config, load_config
 from mirrorlake.errors import ConfigError
 from mirrorlake.ledger import Alert, Ledger
-from mirrorlake.ledger import alerts as ledger_alerts
+from mirrorlake.ledger.tables import ALERTS
 from tests.integration.certificates import write_certificates
 from tests.unit.test_ledger import RECEIPT, started
 
@@ -236,14 +236,14 @@ def test_of_two_that_look_at_once_one_tells(webhook: tuple[Config, Ledger], hook
 
 
 def test_what_a_dead_process_was_telling_is_told_by_the_next(
-    webhook: tuple[Config, Ledger], hook: Hook, monkeypatch: pytest.MonkeyPatch
+    webhook: tuple[Config, Ledger], hook: Hook
 ) -> None:
     config, ledger = webhook
     loaded(ledger, NOW - 3 * HOUR)
-    monkeypatch.setattr(ledger_alerts, "CLAIM_TIME", timedelta(seconds=0.3))
     assert ledger.claim_begun("webhook", [Alert("s.shop.t", "late", NOW)])
     assert send_alerts(config, ledger, NOW) == []
-    threading.Event().wait(0.4)
+    with ledger._database.begin() as connection:  # its claim ends
+        connection.execute(ALERTS.update().values(claimed_until=datetime(2000, 1, 1)))
     send_alerts(config, ledger, NOW)
     assert events(hook) == [LATE]
 
