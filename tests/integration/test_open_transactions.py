@@ -196,7 +196,7 @@ def test_a_list_that_others_poll_is_not_believed(
                     now = read_clock(ours)
                 found = open_on(source).transactions
                 assert now - found[writer.thread_id()] >= timedelta(seconds=1)
-                assert now - found[writer.thread_id()] < timedelta(seconds=30)
+                assert now - found[writer.thread_id()] < timedelta(minutes=20)
         finally:
             stop.set()
 
