@@ -58,11 +58,21 @@ def find_open(watcher: Watcher, *, reloads: bool = True) -> Findings:
         query = (
             "SELECT seq FROM loads l WHERE table_name = ? AND state = 'success' AND NOT EXISTS "
             "(SELECT 1 FROM folds f WHERE f.table_name = l.table_name AND f.seq = l.seq "
-            "AND f.layer = ?)"
+            "AND f.layer = ?) AND l.seq >= ?"
         )
-        for (seq,) in watcher.ask(query, layer):
+        for (seq,) in watcher.ask(query, layer, _history_start(watcher)):
             found.stuck.append(f"{name}: {layer} does not hold load {seq}")
     return found
+
+
+def _history_start(watcher: Watcher) -> int:
+    """The number of the load with which the table's history began: no fold reaches behind it."""
+    query = (
+        "SELECT receipt FROM loads WHERE table_name = ? AND state = 'success' "
+        "ORDER BY seq DESC LIMIT 1"
+    )
+    found = watcher.ask(query)
+    return int(json.loads(found[0][0]).get("began", 0)) if found else 0
 
 
 def _kind(watcher: Watcher, load_id: str) -> str:

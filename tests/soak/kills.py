@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from random import Random
 
 from mirrorlake.failpoint import FAILPOINTS
+from tests.soak.moves import MOVES
+from tests.soak.moves import TABLES as MOVED
 
 KINDS = {
     "step": "the run, at a named step of the protocol (a failpoint)",
@@ -14,9 +16,13 @@ KINDS = {
     "jvm": "the Spark JVM alone, at a random moment",
     "server": "the MariaDB server, at a random moment; it comes back within two seconds",
     "connection": "every connection to MariaDB (reset by a proxy), at a random moment",
+    "move": "the run, at a random moment, as the first one after somebody changed table or contract",
 }
 # Of a hundred rounds. A JVM takes seconds to come back, so fewer of those.
-WEIGHTS = {"step": 40, "run": 25, "tree": 8, "jvm": 7, "server": 10, "connection": 10}
+WEIGHTS = {
+    **{"step": 40, "run": 15, "tree": 8, "jvm": 7, "server": 10, "connection": 10},
+    "move": 10,
+}
 # Passed by the tables that are named, and not by others.
 ONLY_PROVED = "cities"
 ONLY_RELOADS = "reload.looked_up"
@@ -39,6 +45,8 @@ class Kill:
     failpoint: str
     moment: float
     pause: float
+    move: str = ""
+    """What was changed before: one of `tests.soak.moves.MOVES`."""
 
 
 def deal(rounds: int, seed: int, kinds: dict[str, int] | None = None) -> list[Kill]:
@@ -47,7 +55,17 @@ def deal(rounds: int, seed: int, kinds: dict[str, int] | None = None) -> list[Ki
     weights = kinds or WEIGHTS
     names = _evenly(rng, [k for k, n in weights.items() for _ in range(n)], rounds)
     points = iter(_evenly(rng, list(FAILPOINTS), names.count("step")))
-    return [_kill(rng, kind, next(points) if kind == "step" else "") for kind in names]
+    moves = iter(_evenly(rng, list(MOVES), names.count("move")))
+    return [
+        _moved(rng, next(moves))
+        if kind == "move"
+        else _kill(rng, kind, next(points) if kind == "step" else "")
+        for kind in names
+    ]
+
+
+def _moved(rng: Random, move: str) -> Kill:
+    return Kill("move", MOVED[move], "sync", "", rng.random(), 0.0, move)
 
 
 def _evenly(rng: Random, deck: list[str], number: int) -> list[str]:

@@ -21,6 +21,7 @@ from xml.etree import ElementTree
 
 from mirrorlake.failpoint import FAILPOINTS
 from tests.soak.kills import KINDS
+from tests.soak.moves import MOVES
 from tests.soak.soak import Soak
 from tests.soak.steps import FINISHED, STEPS
 
@@ -72,6 +73,7 @@ def result_of(soak: Soak, rounds: int, seed: int, seconds: float) -> dict[str, A
             "tries": max([k.tries for k in soak.killed] or [0]),
             "second_tries": sum(k.tries > 1 for k in soak.killed),
         },
+        "moves": {name: sum(k.kill.move == name for k in soak.killed) for name in MOVES},
         "changes": dict(sorted(soak.changes.items())),
         "rows": soak.rows,
         "faults": {name: getattr(soak.findings, name) for name in FAULTS},
@@ -83,7 +85,8 @@ def uncovered(result: Mapping[str, Any]) -> list[str]:
     if result["rounds"] < MUST_COVER:
         return []
     steps = [step for step, kinds in result["steps"].items() if not sum(kinds.values())]
-    return steps + [name for name, number in result["failpoints"].items() if not number]
+    named = {**result["failpoints"], **result.get("moves", {})}
+    return steps + [name for name, number in named.items() if not number]
 
 
 def is_good(result: Mapping[str, Any]) -> bool:
@@ -206,6 +209,7 @@ def _figures(result: Mapping[str, Any]) -> list[str]:
             ("failpoint", "kills"), [(f"`{n}`", str(k)) for n, k in result["failpoints"].items()]
         ),
         "",
+        *_moves(result),
         "What became of the run:",
         "",
         *_markdown(
@@ -217,6 +221,20 @@ def _figures(result: Mapping[str, Any]) -> list[str]:
         ),
         "",
         _origin(result),
+    ]
+
+
+def _moves(result: Mapping[str, Any]) -> list[str]:
+    """What was done to tables and contracts, in soaks that do so."""
+    made = result.get("moves")
+    if not made:
+        return []
+    rows = [(what, str(made.get(name, 0))) for name, what in MOVES.items()]
+    return [
+        "What was changed before a run that was killed:",
+        "",
+        *_markdown(("", "times"), rows),
+        "",
     ]
 
 

@@ -42,7 +42,7 @@ def act(order: dict[str, Any], spark: LazySpark | None) -> None:
     engine, contract = Engine(config, spark=spark), config.table(order["table"])
     match order["act"]:
         case "sync":
-            engine.sync(contract)
+            engine.sync(contract, accept_smaller=order["accept_smaller"])
         case "load":
             engine.load(contract)
         case "fold":

@@ -36,6 +36,7 @@ class Order:
     spark: bool = True
     lease_seconds: float = 0.0
     rows_per_chunk: int = 0
+    accept_smaller: bool = False
 
 
 @dataclass

@@ -26,7 +26,7 @@ from mirrorlake.demo.mariadb import MariaDB
 from mirrorlake.errors import ConfigError
 from mirrorlake.lake.catalog import Lake
 from tests.integration.contract_files import write_contract
-from tests.soak import judge
+from tests.soak import judge, moves
 from tests.soak.judge import Findings
 from tests.soak.kills import FRESH, Kill
 from tests.soak.proxy import Proxy
@@ -51,6 +51,8 @@ CONTRACTS: dict[str, dict[str, Any]] = {
     "visits": {"mode": "append", "cursor": "created_at", "overlap": "5s"},
     "clicks": {"mode": "append", "key": ["id"], "cursor": "id", "overlap_keys": 200},
     "cities": {"mode": "full", "key": ["id"], "verify": True},
+    **moves.CONTRACTS,
+    "shapes": moves.SHAPES[0],
 }
 FRESH_CONTRACT = {"mode": "incremental", "key": ["id"], "cursor": "modified_at", "overlap": "5s"}
 FRESH_SCHEMA = (
@@ -169,6 +171,8 @@ class Episode:
     config: Path = field(init=False)
     watchers: dict[str, Watcher] = field(init=False)
     fresh: list[str] = field(default_factory=list)
+    moved: dict[str, int] = field(default_factory=dict)
+    """How many times each move was made."""
 
     def create(self) -> None:
         """The tables that live through the whole episode, and their contract."""
@@ -176,18 +180,23 @@ class Episode:
         with contextlib.closing(soak.source.connect()) as admin, admin.cursor() as cursor:
             cursor.execute(f"CREATE DATABASE {self.database} CHARACTER SET utf8mb4")
             cursor.execute(f"USE {self.database}")
-            for statement in SCHEMA:
+            for statement in (*SCHEMA, *moves.SCHEMA):
                 cursor.execute(statement)
             # A load without rows commits nothing, and leaves nothing to look for.
             cursor.execute("INSERT INTO orders (email, turn) VALUES ('a@example.com', 1)")
             cursor.execute("INSERT INTO visits (page) VALUES ('/')")
             cursor.execute("INSERT INTO clicks (what) VALUES ('1')")
+            for table in ("names", "shapes"):
+                values = "SELECT CONCAT('Ä', seq), seq FROM seq_1_to_40"
+                cursor.execute(f"INSERT INTO {table} (code, v) {values}")
             cursor.execute("INSERT INTO cities (name) SELECT CONCAT('Köln ', seq) FROM seq_1_to_40")
         self._contract()
 
     def _contract(self) -> None:
         soak = self.soak
         lasting = {name: CONTRACTS[name] for name in soak.tables}
+        if "shapes" in lasting:
+            lasting["shapes"] = moves.SHAPES[self.moved.get("contract", 0) % len(moves.SHAPES)]
         tables = {**lasting, **dict.fromkeys(self.fresh, FRESH_CONTRACT)}
         self.config = write_contract(
             soak.folder / f"{self.database}.yaml",
@@ -222,6 +231,8 @@ class Episode:
         kill = replace(kill, table=table)
         if kill.failpoint == "chunks.resumed":  # only what was begun can be gone on with
             self.soak.runner.run(self.order(table, failpoint="chunks.recorded:2"))
+        if kill.move:
+            self._move(kill.move)
         run, step = self._killed_run(kill, self.watchers[table])
         outcome = self._outcome(kill, run, step)
         if table in self.fresh:
@@ -258,6 +269,19 @@ class Episode:
             )
         soak.changes["another zone"] = soak.changes.get("another zone", 0) + 1
 
+    def _move(self, move: str) -> None:
+        """What people do before the sync of this round."""
+        number = self.moved.get(move, 0)
+        self.moved[move] = number + 1
+        if move == "contract":
+            self._contract()
+            return
+        with contextlib.closing(self.soak.source.connect(self.database)) as connection:
+            if move == "truncate":
+                moves.truncate(connection)
+            else:
+                moves.change_collation(connection, number)
+
     def order(self, table: str, act: str = "sync", failpoint: str = "") -> Order:
         today = datetime.now(UTC).date()
         days = ((today - timedelta(days=DAYS_BACK)).isoformat(), today.isoformat())
@@ -268,6 +292,8 @@ class Episode:
             days if act == "reload" else (),
             failpoint,
             rows_per_chunk=FRESH_CHUNK if table in self.fresh else 0,
+            # Somebody has looked at what is far smaller after it was truncated.
+            accept_smaller=table == "clicks",
         )
 
     def _killed_run(self, kill: Kill, watcher: Watcher) -> tuple[Run, str]:
@@ -280,7 +306,7 @@ class Episode:
         if soak.runner.wait(run, moment) is not None:
             return run, FINISHED
         match kill.kind:
-            case "run":
+            case "run" | "move":
                 os.kill(run.pid, signal.SIGKILL)
                 soak.runner.wait(run)
                 return run, watcher.step(windows)

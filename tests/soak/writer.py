@@ -159,11 +159,15 @@ class Writer:
     def _draw(self, cursor: Any) -> tuple[str, str]:
         rng = self._rng
         kind = rng.choices(
-            ("insert", "update", "delete", "moved back", "cities"), (40, 30, 8, 10, 12)
+            ("insert", "update", "delete", "moved back", "cities", "names", "shapes"),
+            (40, 30, 8, 10, 12, 6, 6),
         )[0]
         n = rng.randrange(1_000_000)
         if kind == "insert":
             return kind, self._insert(rng.choice(("orders", "orders", "visits", "clicks")))
+        if kind in ("names", "shapes"):
+            where = f"INSERT INTO {kind} (code, v) VALUES ('Ä{n % 300}', {n})"
+            return kind, f"{where} ON DUPLICATE KEY UPDATE v = {n}"
         if kind == "cities":
             return self._draw_city(self._pick(cursor, "cities", 10), n)
         one = self._pick(cursor, "orders", 60)

@@ -1,0 +1,86 @@
+"""What people do to a source table and its contract while it is mirrored, as rounds of the soak.
+
+Each move is made while the writer goes on; the sync that meets it first is killed at a random
+moment, and the next one must put everything right.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pymysql
+from pymysql.connections import Connection
+
+MOVES = {
+    "truncate": "the table is truncated and filled again: its AUTO_INCREMENT keys come a second time",
+    "collation": "the text key gets another collation",
+    "contract": "the contract gets another mode, key or start",
+}
+TABLES = {"truncate": "clicks", "collation": "names", "contract": "shapes"}
+SCHEMA = (
+    """CREATE TABLE names (
+        code VARCHAR(20) CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci PRIMARY KEY, v INT,
+        modified_at DATETIME(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6) ON UPDATE CURRENT_TIMESTAMP(6),
+        KEY (modified_at))""",
+    """CREATE TABLE shapes (
+        id INT AUTO_INCREMENT PRIMARY KEY, code VARCHAR(20) NOT NULL UNIQUE, v INT,
+        modified_at DATETIME(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6) ON UPDATE CURRENT_TIMESTAMP(6),
+        KEY (modified_at))""",
+)
+CONTRACTS: dict[str, dict[str, Any]] = {
+    "names": {
+        "mode": "incremental",
+        "key": ["code"],
+        "cursor": "modified_at",
+        "overlap": "5s",
+        "clean": "table",
+    },
+}
+_INCREMENTAL = {"mode": "incremental", "cursor": "modified_at", "overlap": "5s"}
+SHAPES: tuple[dict[str, Any], ...] = (
+    {**_INCREMENTAL, "key": ["id"]},
+    {**_INCREMENTAL, "key": ["code"]},
+    {**_INCREMENTAL, "key": ["id"], "start": "2024-01-01"},
+    {"mode": "full", "key": ["id"]},
+    {**_INCREMENTAL, "key": ["id"], "start": "2020-01-01"},
+)
+"""The contracts of `shapes`, one after the other."""
+COLLATIONS = ("utf8mb4_unicode_ci", "utf8mb4_bin", "utf8mb4_general_ci")
+REFILLED = 30
+
+
+def truncate(connection: Connection[Any]) -> None:
+    """Empty `clicks` and fill it with other rows under keys that were there before."""
+    _patiently(connection, "TRUNCATE TABLE clicks")
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"INSERT INTO clicks (what) SELECT CONCAT('again ', seq) FROM seq_1_to_{REFILLED}"
+        )
+
+
+def change_collation(connection: Connection[Any], number: int) -> None:
+    """The ``number``-th collation of the key of `names`."""
+    collation = COLLATIONS[number % len(COLLATIONS)]
+    _patiently(
+        connection,
+        f"ALTER TABLE names MODIFY code VARCHAR(20) CHARACTER SET utf8mb4 COLLATE {collation} "
+        "NOT NULL",
+    )
+
+
+def _patiently(connection: Connection[Any], statement: str) -> None:
+    """Run a statement that needs the table for itself: it gives way at once, and tries again. The
+    writer would wait for it, and it for the writer's open transaction."""
+    with connection.cursor() as cursor:
+        cursor.execute("SET lock_wait_timeout = 1")
+        for _ in range(60):
+            try:
+                cursor.execute(statement)
+            except pymysql.err.OperationalError as error:
+                if error.args[0] != 1205:
+                    raise
+                time.sleep(0.2)
+            else:
+                return
+    raise AssertionError(f"never got its lock: {statement}")
