@@ -12,7 +12,8 @@ lies behind the next window, unless that reaches back to when the row was stampe
 InnoDB fills the second list at most every 0.1 s, and not at all while anybody else reads it more
 often: a monitor that polls every 30 ms keeps it as it was for ever (seen: MySQL 8.0, MariaDB 11.4).
 So the look is a transaction itself, and only a list that shows its own statement counts. Where none
-comes, ``SHOW ENGINE INNODB STATUS`` is read, which is never cached.
+comes, ``SHOW ENGINE INNODB STATUS`` is read, which is never cached: so a run over many small tables
+need not pause between them.
 
 All of it takes the PROCESS privilege.
 
@@ -186,16 +187,25 @@ def _read_transactions(connection: Connection[Any]) -> dict[int, datetime]:
     """Those that have written or run a statement: another one will write with later clocks."""
     rows_of(connection, "START TRANSACTION WITH CONSISTENT SNAPSHOT")
     try:
-        for number in range(_TRIES):
-            if number:
+        found = _listed(connection)
+        if found is None:
+            # Somebody has just read the list: perhaps ourselves, for another table.
+            found = _of_status(connection)
+        for _ in range(_TRIES):
+            if found is None:
                 time.sleep(_CACHED_SECONDS)
-            found = _listed(connection)
-            if found is not None:
-                return found
-        logger.info("somebody reads the list of transactions all the time: the status is read")
-        return _of_status(connection)
+                found = _listed(connection)
     finally:
         rows_of(connection, "ROLLBACK")
+    if found is not None:
+        return found
+    raise SourceBusy(
+        "InnoDB's list of open transactions can't be read as it is now: others read it all the "
+        "time, and its status is too long to be shown whole",
+        next_step="Have whatever polls information_schema.INNODB_TRX poll less than ten times a "
+        "second, then sync again",
+        retryable=True,
+    )
 
 
 # The list shows the local time of the server's machine, which has an hour of autumn twice: the
@@ -231,29 +241,20 @@ _THREAD: Final = re.compile(r"^(?:MySQL|MariaDB) thread id (\d+),[^\n]*\n?([^\n]
 _NO_STATEMENT: Final = ("---", "Trx ", "TABLE ", "RECORD ")
 
 
-def _of_status(connection: Connection[Any]) -> dict[int, datetime]:
+def _of_status(connection: Connection[Any]) -> dict[int, datetime] | None:
     clock = read_clock(connection)
     ((*_, text),) = rows_of(connection, "SHOW ENGINE INNODB STATUS")
     return transactions_of_status(str(text), clock, connection.thread_id())
 
 
-def transactions_of_status(text: str, clock: datetime, own: int) -> dict[int, datetime]:
-    """The transactions that InnoDB's status tells, by connection, but for ``own``.
-
-    Raises:
-        SourceBusy: the status is cut, so that some may be missing.
-    """
+def transactions_of_status(text: str, clock: datetime, own: int) -> dict[int, datetime] | None:
+    """The transactions in InnoDB's status, by connection, but for ``own``; None where it is cut, so
+    that some may be missing."""
     _, head, rest = text.partition("LIST OF TRANSACTIONS FOR EACH SESSION:")
     # The last one: a statement's text, which may hold anything, comes before it.
     section, end, _ = rest.rpartition("\n--------\nFILE I/O\n--------")
     if not head or not end or "... truncated..." in section:
-        raise SourceBusy(
-            "InnoDB's list of open transactions can't be read as it is now: it is read too often "
-            "by others, and its status is too long to be told whole",
-            next_step="Have whatever polls information_schema.INNODB_TRX poll less than ten times "
-            "a second, then sync again",
-            retryable=True,
-        )
+        return None
     found: dict[int, datetime] = {}
     for entry in section.split("\n---TRANSACTION ")[1:]:
         active, thread = _ENTRY.match(entry), _THREAD.search(entry)

@@ -18,6 +18,8 @@ from mirrorlake.config import SourceConfig
 from mirrorlake.demo.embedded import EmbeddedServer
 from mirrorlake.demo.mariadb import MariaDB
 from mirrorlake.demo.mysql8 import MySQL8
+from mirrorlake.errors import SourceBusy
+from mirrorlake.mysql import open_writes
 from mirrorlake.mysql.connect import read_clock, session
 from mirrorlake.mysql.open_writes import OpenWrites, read_open_writes
 from mirrorlake.sync import Engine
@@ -199,6 +201,33 @@ def test_a_list_that_others_poll_is_not_believed(
                 assert now - found[writer.thread_id()] < timedelta(minutes=20)
         finally:
             stop.set()
+
+
+@pytest.mark.full
+def test_a_list_that_can_not_be_seen_as_it_is_now_fails_the_load(
+    server: EmbeddedServer, sql: Sql, engine_for: EngineFor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if the status were cut too."""
+    monkeypatch.setattr(open_writes, "transactions_of_status", lambda *_: None)
+    sql(TABLE)
+    engine = engine_for({"t": NO_OVERLAP})
+    stop = threading.Event()
+
+    def poll() -> None:
+        with server.admin() as monitor, monitor.cursor() as cursor:
+            while not stop.is_set():
+                cursor.execute("SELECT COUNT(*) FROM information_schema.innodb_trx")
+                time.sleep(0.01)
+
+    with in_background(poll), in_background(poll):
+        try:
+            time.sleep(0.3)
+            with pytest.raises(SourceBusy, match="less than ten times a second") as caught:
+                engine.load(engine.config.table("t"))
+        finally:
+            stop.set()
+    assert caught.value.retryable
+    assert engine.ledger.last_load(engine.config.table("t").name) is None
 
 
 def test_without_the_privilege_the_overlap_alone_holds(

@@ -6,7 +6,6 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from mirrorlake.errors import SourceBusy
 from mirrorlake.mysql.open_writes import ANY, OpenWrites, may_write, transactions_of_status
 
 NOON = datetime(2026, 1, 1, 12)
@@ -115,6 +114,4 @@ def test_transactions_by_the_status() -> None:
     ],
 )
 def test_a_status_that_is_cut_is_not_believed(text: str) -> None:
-    with pytest.raises(SourceBusy, match="less than ten times a second") as caught:
-        transactions_of_status(text, NOON, own=99)
-    assert caught.value.retryable
+    assert transactions_of_status(text, NOON, own=99) is None
