@@ -4,6 +4,10 @@ The commits of raw tables carry each load's id, number, window and receipt; wher
 expired, the live files still carry id and number. What is known of neither, windows that read no
 row and failures, is lost and costs at most a range that is read once more. What a load read, where
 only its files are left, is ``unknown``: it is never assumed.
+
+What only a branch holds was never published: a load's branch that the ledger does not know is
+dropped, for nobody could publish it any more. Numbers that were given out, to such loads too, are
+never given out again: a layer's commit tells by a number which loads it holds.
 """
 
 from __future__ import annotations
@@ -25,7 +29,9 @@ from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.types import LongType
 
 from mirrorlake.config import Config, TableContract
-from mirrorlake.lake.branches import history
+from mirrorlake.damage import layers_of
+from mirrorlake.errors import LakeDamaged
+from mirrorlake.lake.branches import drop_branch, history
 from mirrorlake.lake.catalog import Identifier, Lake
 from mirrorlake.lake.commit import (
     ATTEMPT,
@@ -39,10 +45,13 @@ from mirrorlake.lake.commit import (
 from mirrorlake.lake.tables import COLUMNS, OF, SEQ
 from mirrorlake.ledger import LOOKING_BACK, Ledger, Load, Receipt, Window
 from mirrorlake.schema import SchemaVersion
+from mirrorlake.verified import load_branches
 
 logger = logging.getLogger(__name__)
 
 _EPOCH = date(1970, 1, 1)
+_OURS = re.compile(r"([0-9a-f]{32})-([0-9]+)-")
+"""How the name of a load's file begins: its id and the attempt."""
 
 
 @dataclass(frozen=True)
@@ -53,12 +62,14 @@ class Rebuilt:
         loads: loads that the lake holds and the ledger did not know.
         unknown: how many of them are known by their files alone: what they read is not.
         folded: loads that deduped holds.
+        dropped: branches of loads that were never published.
     """
 
     table: str
     loads: int
     unknown: int
     folded: int
+    dropped: int = 0
 
 
 def set_damaged_aside(config: Config) -> Path | None:
@@ -102,19 +113,23 @@ def rebuild_table(ledger: Ledger, lake: Lake, contract: TableContract, run_id: s
         LakeError: the lake can't be read.
     """
     with ledger.lease(contract.name, run_id):
+        tables = list(_raw_tables(lake, contract))
         found = sorted(
-            (load for table in _raw_tables(lake, contract) for load in _loads(table, contract)),
+            (load for table in tables for load in _loads(table, contract)),
             key=lambda load: load.seq,
         )
         new = [load for load in found if ledger.adopt(load)]
         for name in dict.fromkeys(load.raw_table for load in found):
             _adopt_version(ledger, lake, contract, name)
         folded = _adopt_folds(ledger, lake, contract)
+        ledger.skip_numbers(max((_highest(table) for table in _all(lake, contract)), default=0))
+        dropped = sum(_drop_unknown(ledger, lake, table) for table in tables)
     return Rebuilt(
         table=contract.name,
         loads=len(new),
         unknown=sum(load.window.kind == "unknown" for load in new),
         folded=folded,
+        dropped=dropped,
     )
 
 
@@ -173,7 +188,14 @@ def _of_files(table: Table, contract: TableContract) -> Iterator[Load]:
     head = table.current_snapshot()
     field = table.schema().find_field(SEQ).field_id
     for task in table.scan().plan_files() if head else ():
-        load_id, attempt, *_ = task.file.file_path.rsplit("/", 1)[-1].split("-")
+        named = _OURS.match(task.file.file_path.rsplit("/", 1)[-1])
+        if named is None:
+            # `mirrorlake check` finds it, and no fold takes it.
+            logger.warning(
+                "table %s: %s was written by no load", contract.name, task.file.file_path
+            )
+            continue
+        load_id, attempt = named.groups()
         # All rows of a file are of one load: its lowest number is its only one.
         bound = (task.file.lower_bounds or {}).get(field)
         if bound is None or head is None:
@@ -210,14 +232,50 @@ def _adopt_version(ledger: Ledger, lake: Lake, contract: TableContract, name: st
 
 
 def _adopt_folds(ledger: Ledger, lake: Lake, contract: TableContract) -> int:
-    """What deduped and a clean table hold, by the number that each of their commits carries."""
+    """What deduped and a clean table show, by the number that each of their commits carries.
+
+    Main's newest commit says it: one on a branch was never shown, and an earlier one may have been
+    written over.
+    """
     folded = 0
-    spaces = contract.namespaces
-    for layer, namespace in (("deduped", spaces.deduped), ("clean", spaces.clean)):
-        table = lake.load(Identifier(namespace, contract.table))
-        marks = [snapshot_property(s, FOLDED) for s in table.snapshots()] if table else []
-        through = max((int(mark) for mark in marks if mark), default=0)
+    for layer, table in _layers(lake, contract):
+        marks = (snapshot_property(s, FOLDED) for s in history(table)) if table else iter(())
+        through = next((int(mark) for mark in marks if mark), 0)
         seqs = [load.seq for load in ledger.successful_loads(contract.name) if load.seq <= through]
         ledger.record_folds(contract.name, layer, seqs)
         folded = len(seqs) if layer == "deduped" else folded
     return folded
+
+
+def _layers(lake: Lake, contract: TableContract) -> Iterator[tuple[str, Table | None]]:
+    """Deduped and clean; None where one is not there, or can't be read: `mirrorlake.refold` makes
+    it again."""
+    for layer, identifier in layers_of(contract):
+        try:
+            yield layer, lake.load(identifier)
+        except LakeDamaged as error:
+            logger.warning("table %s: %s is taken for empty: %s", contract.name, layer, error)
+            yield layer, None
+
+
+def _all(lake: Lake, contract: TableContract) -> Iterator[Table]:
+    yield from _raw_tables(lake, contract)
+    yield from (table for _, table in _layers(lake, contract) if table is not None)
+
+
+def _highest(table: Table) -> int:
+    """The highest number of a load that any commit of a table tells, visible or not."""
+    told = (snapshot_property(s, name) for s in table.snapshots() for name in (NUMBER, FOLDED))
+    return max((int(number) for number in told if number), default=0)
+
+
+def _drop_unknown(ledger: Ledger, lake: Lake, table: Table) -> int:
+    """Drop the branches of loads that the ledger does not know; how many there were."""
+    identifier = Identifier(*table.name()[-2:])
+    unknown = [
+        name for name, load_id in load_branches(lake, identifier) if not ledger.knows(load_id)
+    ]
+    for name in unknown:
+        drop_branch(lake, identifier, name)
+        logger.info("lake table %s: branch %s was never published: dropped", identifier, name)
+    return len(unknown)

@@ -136,6 +136,12 @@ def drop_unpublished(lake: Lake, identifier: Identifier, load: Load) -> None:
             drop_branch(lake, identifier, name)
 
 
+def load_branches(lake: Lake, identifier: Identifier) -> list[tuple[str, str]]:
+    """The branches of loads that a table has, each with its load's id."""
+    names = [name for name in list_branches(lake, identifier) if name.startswith(_PREFIX)]
+    return [(name, name.removeprefix(_PREFIX).rpartition("-")[0]) for name in names]
+
+
 def drop_kept(lake: Lake, identifier: Identifier, before: datetime) -> list[str]:
     """Drop the branches of loads that were last written before a moment; their names.
 

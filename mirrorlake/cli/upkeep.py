@@ -343,7 +343,8 @@ def rebuild(tables: Sequence[str], config_path: Path, as_json: bool) -> None:
         return
     if aside is not None:
         show.console.print(f"The damaged ledger is now {escape(str(aside))}.")
-    table = show.table("table", "loads found", "of unknown windows", "folded")
+    table = show.table("table", "loads found", "of unknown windows", "folded", "branches dropped")
     for one in done:
-        table.add_row(escape(one.table), str(one.loads), str(one.unknown), str(one.folded))
+        counts = (one.loads, one.unknown, one.folded, one.dropped)
+        table.add_row(escape(one.table), *map(str, counts))
     show.console.print(table)

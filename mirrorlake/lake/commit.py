@@ -15,7 +15,7 @@ from pyiceberg.expressions import BooleanExpression
 from pyiceberg.io.pyarrow import parquet_files_to_data_files
 from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table
-from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.table.snapshots import Snapshot, ancestors_of
 
 from mirrorlake.errors import CommitConflict
 from mirrorlake.lake.branches import MAIN, history
@@ -115,8 +115,12 @@ def _removed(table: Table, commit: Commit) -> list[DataFile]:
 
 
 def newest_load(table: Table) -> str | None:
-    """The id of the newest load in a table's history; None if there is none."""
-    ids = (snapshot_property(snapshot, LOAD_ID) for snapshot in reversed(table.snapshots()))
+    """The id of the newest load that main shows; None if it shows none.
+
+    What only a branch holds was never published, and nobody publishes what a dead run left.
+    """
+    shown = ancestors_of(table.current_snapshot(), table.metadata)
+    ids = (snapshot_property(snapshot, LOAD_ID) for snapshot in shown)
     return next((load_id for load_id in ids if load_id is not None), None)
 
 

@@ -275,6 +275,22 @@ class Loads:
             self._database.count_on(connection, LOADS.c.seq)
             return True
 
+    def skip_numbers(self, through: int) -> None:
+        """Never give out a sequence number up to this one: the lake has met them."""
+        with self._database.begin() as connection:
+            if (connection.scalar(sa.select(sa.func.max(LOADS.c.seq))) or 0) >= through:
+                return
+            # The database counts on after the highest number it ever held, deleted or not.
+            name, at = f"skipped-{uuid.uuid4().hex[:20]}", utc_now()
+            window = {"load_id": name, "table_name": name, "kind": "skipped", "state": "errored"}
+            connection.execute(WINDOWS.insert().values(**window, created_at=at))
+            load = {"load_id": name, "table_name": name, "attempt": 1, "state": "errored"}
+            load |= {"run_id": "rebuilt", "token": 0, "raw_table": name}
+            connection.execute(LOADS.insert().values(**load, seq=through, started_at=at))
+            self._database.count_on(connection, LOADS.c.seq)
+            connection.execute(LOADS.delete().where(LOADS.c.load_id == name))
+            connection.execute(WINDOWS.delete().where(WINDOWS.c.load_id == name))
+
     def highest_seq(self) -> int:
         """The highest sequence number that was given out; 0 if none was."""
         with self._database.read() as connection:

@@ -1,0 +1,78 @@
+"""What a rebuilt ledger believes of the lake: main alone, and no number twice. No server, no Spark."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+
+from mirrorlake.config import LakeConfig, Namespaces, TableContract
+from mirrorlake.lake.branches import begin_branch
+from mirrorlake.lake.catalog import Identifier, Lake
+from mirrorlake.lake.commit import FOLDED
+from mirrorlake.lake.tables import current_schema, ensure_current_table
+from mirrorlake.ledger import Ledger, Load, Window
+from mirrorlake.rebuild import rebuild_table
+
+CONTRACT = TableContract(
+    source="s",
+    database="d",
+    table="t",
+    mode="full",
+    key=("id",),
+    namespaces=Namespaces(raw="r", deduped="dd", clean="c"),
+)
+
+
+def adopted(ledger: Ledger, *seqs: int) -> None:
+    now = datetime.now(UTC)
+    for seq in seqs:
+        window = Window("full", None, None, now.date())
+        ledger.adopt(
+            Load(
+                *(seq, f"load {seq}", 1, CONTRACT.name, "success", "raw", window),
+                *(None, 1, now, now, None, None),
+            )
+        )
+
+
+def next_number(ledger: Ledger) -> int:
+    window = Window("full", None, None, datetime.now(UTC).date())
+    with ledger.lease(CONTRACT.name, "test") as lease:
+        load_id = ledger.create_load(CONTRACT.name, window)
+        return ledger.start_load(load_id, lease, "test", "raw", None).seq
+
+
+def test_only_what_main_shows_is_folded_and_no_number_comes_twice(tmp_path: Path) -> None:
+    """A refold that died has written loads to a branch, which main does not hold: they must be
+    folded. And a load whose number was given out again would be taken for one that is folded."""
+    lake = Lake(LakeConfig(warehouse=str(tmp_path / "lake")))
+    ledger = Ledger(f"sqlite:///{tmp_path / 'ledger.db'}")
+    deduped = Identifier("dd", "t")
+    table = ensure_current_table(lake, deduped, current_schema([("id", "int")], False), ("id",))
+    rows = pa.Table.from_pylist([{"id": 1}], table.schema().as_arrow())
+    table.append(rows, {FOLDED: "9"})  # of a fold that a stalled run wrote over
+    lake.catalog.load_table(deduped.path).append(rows, {FOLDED: "3"})
+    begin_branch(lake, deduped, "staged")
+    lake.catalog.load_table(deduped.path).append(rows, {FOLDED: "12"}, branch="staged")
+    adopted(ledger, 1, 2, 3, 4, 5)
+    found = rebuild_table(ledger, lake, CONTRACT, "rebuild")
+    assert found.folded == 3
+    assert ledger.folded_loads(CONTRACT.name, "deduped") == {1, 2, 3}
+    assert next_number(ledger) == 13
+    assert rebuild_table(ledger, lake, CONTRACT, "rebuild") == found
+    assert next_number(ledger) == 14
+    assert len(ledger.loads(CONTRACT.name)) == 7
+
+
+def test_a_layer_that_cannot_be_read_is_taken_for_empty(tmp_path: Path) -> None:
+    """`mirrorlake refold` makes it again, and needs a ledger that knows the loads."""
+    lake = Lake(LakeConfig(warehouse=str(tmp_path / "lake")))
+    ledger = Ledger(f"sqlite:///{tmp_path / 'ledger.db'}")
+    table = ensure_current_table(
+        lake, Identifier("dd", "t"), current_schema([("id", "int")], False)
+    )
+    Path("/" + table.metadata_location.removeprefix("file:").lstrip("/")).write_bytes(b"cut")
+    adopted(ledger, 1)
+    assert rebuild_table(ledger, lake, CONTRACT, "rebuild").folded == 0
