@@ -12,8 +12,8 @@ from assets.keys import asset_key
 from mirrorlake.config import TableContract
 
 _RESOURCES = {"engine"}
-EXACT = "exact_match"
-_TOLD = (EXACT, "gaps", "originals", "row_count")
+EXACT, INTACT, MATCHES = "exact_match", "intact", "matches_deduped"
+_TOLD = (EXACT, INTACT, MATCHES, "gaps", "originals", "row_count")
 """What they find is told; it keeps nothing downstream from running."""
 _IN, _OUT = {"asset": dg.In(dg.Nothing)}, dg.Out(dg.Nothing, is_required=False)
 
@@ -21,13 +21,19 @@ _IN, _OUT = {"asset": dg.In(dg.Nothing)}, dg.Out(dg.Nothing, is_required=False)
 def build_checks(contract: TableContract) -> list[dg.AssetChecksDefinition]:
     """The checks of one table; a table without a key has no unique key to check.
 
-    The exact one needs Spark and asks MySQL for digests: it is a step of its own, which the runs
-    that sensors and the daily schedule ask for leave out (`chain_check_keys`).
+    Proofs read many rows, or all: they are steps of their own, which the runs that sensors and the
+    daily schedule ask for leave out (`chain_check_keys`).
     """
-    text = "The next chunk of keys: every field of every row older than settle, as MySQL has it."
+    exact = "The next chunk of keys: every field of every row older than settle, as MySQL has it."
+    intact = "Raw holds the files that its loads wrote, byte by byte, and no other."
+    matches = (
+        "Clean shows exactly deduped's rows by the contract's rules: none more, less or other."
+    )
     return [
         *(_checks_of(contract, layer, words) for layer, words in _words(contract).items()),
-        _checks_of(contract, "deduped", {EXACT: text}, "exact"),
+        _checks_of(contract, "deduped", {EXACT: exact}, "exact"),
+        _checks_of(contract, "raw", {INTACT: intact}, "proof"),
+        _checks_of(contract, "clean", {MATCHES: matches}, "proof"),
     ]
 
 
@@ -41,8 +47,10 @@ def chain_check_keys(contract: TableContract) -> list[dg.AssetCheckKey]:
 
 
 def proof_check_keys(contract: TableContract) -> list[dg.AssetCheckKey]:
-    """The checks that hold the mirror against MySQL."""
-    return [dg.AssetCheckKey(asset_key("deduped", contract), n) for n in ("row_count", EXACT)]
+    """The checks that prove the layers: deduped against MySQL, raw against what its loads recorded,
+    clean against deduped."""
+    names = (("deduped", "row_count"), ("deduped", EXACT), ("raw", INTACT), ("clean", MATCHES))
+    return [dg.AssetCheckKey(asset_key(layer, contract), name) for layer, name in names]
 
 
 def _words(contract: TableContract) -> dict[str, dict[str, str]]:

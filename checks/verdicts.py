@@ -347,10 +347,24 @@ def _judge_exact(look: Look) -> Verdict:
     return Verdict(*judge_exact(look.engine, look.contract, look.days))
 
 
+def _judge_intact(look: Look) -> Verdict:
+    from checks.layers import judge_raw
+
+    return Verdict(*judge_raw(look.engine, look.contract, whole=False))
+
+
+def _judge_matches(look: Look) -> Verdict:
+    from checks.layers import judge_clean
+
+    return Verdict(*judge_clean(look.engine, look.contract, whole=False))
+
+
 _JUDGES = {
     "contract": judge_contract,
     "exact_match": _judge_exact,
     "gaps": judge_gaps,
+    "intact": _judge_intact,
+    "matches_deduped": _judge_matches,
     "no_pii": judge_privacy,
     "originals": judge_originals,
     "row_count": judge_rows,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pydantic import SecretStr
@@ -54,6 +54,8 @@ class Folding:
     hash_key: SecretStr | None = None
     lease: Lease | None = None
     """The table's, which is looked at once more before anything is written."""
+    files_read: set[str] = field(default_factory=set[str])
+    """Names of raw's files whose bytes were compared with what their loads recorded."""
 
 
 def read_changes(
@@ -258,10 +260,10 @@ def _aliases(spark: SparkSession, plan: TablePlan, rows: DataFrame, folding: Fol
     for i, name in enumerate(texts.columns[:-1]):
         same = same & f.col(as_sql_identifier(name)).eqNullSafe(f.col(f"_now_{i}"))
     gone = other.where(~same)
-    for field in rows.schema.fields:
-        if field.name not in texts.columns:
-            value = f.lit(True) if field.name == GONE else f.lit(None)
-            gone = gone.withColumn(field.name, value.cast(field.dataType))
+    for column in rows.schema.fields:
+        if column.name not in texts.columns:
+            value = f.lit(True) if column.name == GONE else f.lit(None)
+            gone = gone.withColumn(column.name, value.cast(column.dataType))
     return gone.select(*(as_sql_identifier(c) for c in rows.columns))
 
 

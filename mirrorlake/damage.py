@@ -34,7 +34,7 @@ LOOKED = 60.0
 """Seconds for which a file is looked for after an error, at most: raw may have very many."""
 _END = 8
 """Bytes that every Parquet file ends with: the footer's length, and PAR1."""
-_RAW_STEP = (
+RAW_STEP = (
     "Nothing else has its rows: put the file back from a backup, or mirror the table anew under "
     "other namespaces"
 )
@@ -84,7 +84,7 @@ def _told(
     for name in names:
         damage = find_damage(lake, Identifier(contract.namespaces.raw, name), until)
         if damage is not None:
-            return _error(contract, "raw", damage, _RAW_STEP)
+            return _error(contract, "raw", damage, RAW_STEP)
     return None
 
 
@@ -97,6 +97,17 @@ def _step(contract: TableContract) -> str:
 def _error(contract: TableContract, layer: str, damage: Damage, step: str) -> LakeDamaged:
     return LakeDamaged(
         f"table {contract.name}: its {layer} table {damage.identifier} can't be read: {damage}",
+        table=contract.name,
+        reason=damage.what,
+        next_step=step,
+    )
+
+
+def raw_damaged(contract: TableContract, damage: Damage, step: str) -> LakeDamaged:
+    """The error for a file of raw that is not what its load wrote."""
+    return LakeDamaged(
+        f"table {contract.name}: its raw table {damage.identifier} is not what was loaded: "
+        f"{damage}",
         table=contract.name,
         reason=damage.what,
         next_step=step,

@@ -7,9 +7,10 @@ is taken from its writer, so that no footer is read again.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from itertools import pairwise
 from typing import Any
@@ -50,10 +51,42 @@ class WrittenFile:
     metrics: str
 
 
+class _Summed:
+    """A stream that a file is written to, and the SHA-256 of what went into it.
+
+    Computed from the bytes on their way, so it says what the file must hold, whatever becomes of
+    the file: reading the file again would bear witness to itself.
+    """
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+        self._sum = hashlib.sha256()
+        self.closed = False
+
+    def write(self, data: Any) -> int:
+        self._sum.update(data)
+        self._stream.write(data)
+        return len(data)
+
+    def tell(self) -> int:
+        return self._stream.tell()
+
+    def flush(self) -> None:
+        self._stream.flush()
+
+    def close(self) -> None:
+        """The stream itself is closed by whoever opened it."""
+
+    @property
+    def checksum(self) -> str:
+        return self._sum.hexdigest()
+
+
 @dataclass
 class _OpenFile:
     path: str
     sink: Any
+    summed: _Summed
     writer: pq.ParquetWriter
     footers: list[Any]
 
@@ -145,8 +178,9 @@ class DayFiles:
         self._paths.append(path)
         sink: Any = self._io.new_output(path).create(overwrite=True)
         footers: list[Any] = []
+        summed = _Summed(native(sink))
         writer = pq.ParquetWriter(
-            native(sink),
+            pa.PythonFile(summed, mode="w"),
             self._arrow,
             compression="zstd",
             store_decimal_as_integer=True,
@@ -155,7 +189,7 @@ class DayFiles:
             store_schema=False,
             metadata_collector=footers,
         )
-        return _OpenFile(path, sink, writer, footers)
+        return _OpenFile(path, sink, summed, writer, footers)
 
     def _close(self, day: date) -> None:
         opened = self._open.pop(day, None)
@@ -169,7 +203,8 @@ class DayFiles:
     def _metrics(self, opened: _OpenFile, day: date, size: int) -> str:
         if self._told is None:
             return ""
-        return metrics_of(opened.footers[0], self._told, day, size).to_json()
+        found = metrics_of(opened.footers[0], self._told, day, size)
+        return replace(found, checksum=opened.summed.checksum).to_json()
 
 
 @dataclass(frozen=True)
@@ -205,20 +240,23 @@ def holds(io: FileIO, path: str, metrics: str, schema: Schema) -> bool:
 
 
 def write_files(
-    storage: dict[str, str], location: str, stem: str, rows: pa.Table
-) -> tuple[list[str], int]:
-    """One file a raw day of rows that are all here; paths and bytes.
+    storage: dict[str, str], location: str, stem: str, rows: pa.Table, schema: str | None = None
+) -> tuple[WrittenFile, ...]:
+    """One file a raw day of rows that are all here.
 
     On any failure what was written is removed.
+
+    Args:
+        schema: the table's schema as Iceberg's JSON; without it files come without metrics.
     """
-    files = DayFiles(storage, location, stem, rows.schema)
+    files = DayFiles(storage, location, stem, rows.schema, schema)
     try:
         files.add(rows)
         written = files.finish()
     except BaseException:
         files.discard()
         raise
-    return [file.path for file in written], sum(file.bytes for file in written)
+    return written
 
 
 def _repeating(rows: pa.Table) -> list[str] | bool:

@@ -102,6 +102,9 @@ def _in_view(lake: Lake, contract: TableContract, view: LakeView, deduped: Table
     listed = ", ".join(f"{sql} AS {as_sql_identifier(name)}" for name, sql in columns.items())
     if view.sql != f"SELECT {listed} FROM {deduped_of(contract).sql}":  # noqa: S608
         return {"the view": "does not show deduped's rows: it was not made by Mirrorlake"}
+    if [field.name for field in view.schema.fields] != list(columns):
+        # `CREATE VIEW v (a, b) AS …` names them past the SQL, and may swap two.
+        return {"the view": "gives its columns other names than its definition does"}
     types = {f.name: str(f.field_type).replace(" ", "") for f in deduped.schema().fields}
     found: dict[str, str] = {}
     for name, sql in columns.items():

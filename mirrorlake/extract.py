@@ -51,6 +51,7 @@ from mirrorlake.mysql.read import BATCH_ROWS
 from mirrorlake.pace import Pace, Progress, Report
 from mirrorlake.plan import TablePlan, plan_table
 from mirrorlake.proof.rows import RowForm
+from mirrorlake.raw_files import forget_replaced, record_written
 from mirrorlake.receipts import receipt_of
 from mirrorlake.reload import (
     NOTHING,
@@ -161,6 +162,7 @@ def load_window(
         receipt = stamp_receipt(receipt, load, plan, ledger, loading.course)
         ledger.check_lease(loading.lease)
         commit = _commit_of(plan, load, receipt, receipts, replacement.removes)
+        record_written(ledger, load, table.location(), commit.metrics)
         failpoint("commit.before")
         if rows is None:
             snapshot = commit_load(lake, commit)
@@ -171,6 +173,7 @@ def load_window(
     except BaseException as error:
         give_up(ledger, lake, plan, load, receipts, error)
         raise
+    forget_replaced(ledger, lake, load, plan.raw, snapshot)
     ledger.finish_load(load, snapshot, receipt)
     failpoint("ledger.success")
     return ledger.successful_loads(plan.name, load.seq - 1)[0]

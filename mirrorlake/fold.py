@@ -40,6 +40,7 @@ from mirrorlake.layers import (
 from mirrorlake.ledger import Ledger, Load
 from mirrorlake.plan import TablePlan
 from mirrorlake.pruning import Bounds, bounds_of, bounds_sql, edges_of, may_prune
+from mirrorlake.raw_files import refuse_damaged
 from mirrorlake.schema import FIRST_CREATED
 from mirrorlake.spark import spark_errors
 from mirrorlake.views import make_clean_view, make_raw_view, renew_clean_table
@@ -134,6 +135,7 @@ def _fold_layer(plan: TablePlan, layer: Layer, folding: Folding) -> tuple[int, .
     todo = plan_fold(plan, set() if anew else before, empty, folding.ledger)
     if not todo.held:
         return ()
+    _refuse_damaged(plan, todo, folding)
     failpoint("fold.before")
     at = head.snapshot_id if head else None
     scan = _apply(plan, layer, todo, folding, at, anew=empty or anew) if todo.loads else Scan()
@@ -151,6 +153,12 @@ def _fold_layer(plan: TablePlan, layer: Layer, folding: Folding) -> tuple[int, .
         seq = max(load.seq for load in todo.loads)
         folding.ledger.record_cost(plan.name, layer.name, seq, scan.bytes, written)
     return tuple(seq for seq in todo.held if seq not in before)
+
+
+def _refuse_damaged(plan: TablePlan, todo: Todo, folding: Folding) -> None:
+    """See that what is folded is what was loaded: nothing that rotted gets into a layer."""
+    parts = (folding.lake, folding.ledger, plan.contract)
+    refuse_damaged(*parts, (*todo.loads, *todo.known), folding.files_read)
 
 
 def ensure_layer(

@@ -39,6 +39,7 @@ from mirrorlake.layers import Layer, deduped_layer
 from mirrorlake.meaning import refuse_changed
 from mirrorlake.mysql.connect import session
 from mirrorlake.plan import TablePlan
+from mirrorlake.raw_files import refuse_damaged
 from mirrorlake.settle import settle_loads
 from mirrorlake.snapshots.stage import BRANCH
 from mirrorlake.sync import Engine
@@ -77,13 +78,17 @@ class Remade:
 
 @dataclass(frozen=True)
 class Refolded:
-    """What a refold did. ``load_id`` is in the new snapshots' summaries; ``loads`` are in them."""
+    """What a refold did. ``load_id`` is in the new snapshots' summaries; ``loads`` are in them.
+
+    ``unread``: loads that recorded no checksums of their files, which were folded as they are.
+    """
 
     table: str
     load_id: str
     loads: int
     layers: tuple[Remade, ...]
     seconds: float
+    unread: int = 0
 
 
 def refold_table(engine: Engine, contract: TableContract) -> Refolded:
@@ -112,7 +117,10 @@ def refold_table(engine: Engine, contract: TableContract) -> Refolded:
         key = engine.config.privacy.hash_key
         folding = Folding(engine.ledger, engine.lake, engine.spark, key, lease)
         with damage_told(engine.lake, engine.ledger, contract, of_raw_alone=True):
-            return _Refold(plan, folding, todo).run(started)
+            # Before anything is written: what rotted in raw must not become deduped.
+            parts = (engine.lake, engine.ledger, contract)
+            unread = refuse_damaged(*parts, todo.loads, folding.files_read)
+            return replace(_Refold(plan, folding, todo).run(started), unread=unread)
 
 
 def refuse_refold(contract: TableContract) -> None:

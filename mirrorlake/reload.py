@@ -323,13 +323,14 @@ def write_tombstones(
     ]
     rows = pa.Table.from_arrays(arrays, schema=chunk.schema)
     stem = f"{load.load_id}-{load.attempt}-{number:05d}"
-    paths, size = write_files(chunk.storage, chunk.location, stem, rows)
+    written = write_files(chunk.storage, chunk.location, stem, rows, chunk.iceberg)
     return dataclasses.replace(
         seen,
         number=number,
         rows=rows.num_rows,
-        bytes=size,
-        paths=tuple(paths),
+        bytes=sum(file.bytes for file in written),
+        paths=tuple(file.path for file in written),
+        metrics=tuple((file.path, file.metrics) for file in written),
         digest=0,
         high=None,
         originals={},

@@ -15,6 +15,7 @@ from mirrorlake.lake.catalog import Identifier, Lake
 from mirrorlake.lake.commit import RECEIPT, delete_files, find_load, snapshot_property
 from mirrorlake.ledger import Ledger, Load, Receipt
 from mirrorlake.plan import TablePlan
+from mirrorlake.raw_files import forget_replaced
 from mirrorlake.resume import files_of
 from mirrorlake.verified import drop_unpublished, is_named
 
@@ -33,6 +34,7 @@ def settle_loads(ledger: Ledger, lake: Lake, table: str, namespace: str) -> list
         receipt = snapshot_property(snapshot, RECEIPT) if snapshot else None
         if snapshot is not None and receipt is not None:
             logger.info("table %s load %s: found committed, recorded", table, load.load_id)
+            forget_replaced(ledger, lake, load, raw, snapshot.snapshot_id)
             ledger.finish_load(load, snapshot.snapshot_id, Receipt.from_json(receipt))
             settled.append(load)
         elif load.state == "pending":

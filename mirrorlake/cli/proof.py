@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
@@ -16,12 +17,15 @@ from mirrorlake.config import TableContract, load_config
 from mirrorlake.errors import ConfigError
 
 if TYPE_CHECKING:
+    from mirrorlake.layer_proofs import LayerReport
+    from mirrorlake.ledger import Ledger
     from mirrorlake.proof.report import Ask, Report
     from mirrorlake.proof.target import Proving
 
 DIFFERENT, UNDECIDED = 9, 10
 """Exit codes of verdicts; a failure to look has its error's."""
 CODES = {"equal": 0, "different": DIFFERENT, "undecided": UNDECIDED}
+_COLORS = {"equal": "green", "different": "red", "undecided": "yellow"}
 
 
 @click.command()
@@ -40,8 +44,11 @@ CODES = {"equal": 0, "different": DIFFERENT, "undecided": UNDECIDED}
 def check(table: str, config_path: Path, as_json: bool, show_pii: bool, **asked: Any) -> None:
     """Compare TABLE with MySQL, field by field, and keep the proof.
 
-    Ends with 0 if they are equal, 9 if they differ, 10 if that can't be decided yet.
+    A check of the whole table proves its raw and clean layers too: raw's files against what their
+    loads recorded, clean against deduped. Ends with 0 if all are equal, 9 if one differs, 10 if
+    that can't be decided yet.
     """
+    from mirrorlake.layer_proofs import prove_layers, worst
     from mirrorlake.proof.keep import evidence_of, prove_table, report_words, teller_of
     from mirrorlake.proof.target import Proving
     from mirrorlake.sync import Engine
@@ -54,17 +61,47 @@ def check(table: str, config_path: Path, as_json: bool, show_pii: bool, **asked:
         if asked["counts"]:
             sys.exit(_count(proving, contract, as_json=as_json))
         report, path = prove_table(proving, contract, ask, asked["evidence"], asked["most"])
+        whole = ask.kind == "full"
+        layers = prove_layers(engine, contract, show_pii=show_pii) if whole else ()
+    verdict = worst(report.verdict, *(layer.verdict for layer in layers))
     teller = teller_of(config, contract, shown=show_pii)
     if as_json:
         told = evidence_of(report, teller, "")
         kept = {key: told[key] for key in (*report_words(report), "undecided", "differences")}
-        show.print_json({**kept, "evidence": str(path)})
+        kept |= {"verdict": verdict, "evidence": str(path), "layers": _layers(report, layers)}
+        show.print_json(kept)
     else:
         print_report(report, path)
         for difference in report.differences:
             for line in teller.tell(difference):
                 show.console.print(escape(line), highlight=False, soft_wrap=True)
-    sys.exit(CODES[report.verdict])
+        print_layers(layers)
+    sys.exit(CODES[verdict])
+
+
+def _layers(report: Report, layers: Sequence[LayerReport]) -> list[dict[str, Any]]:
+    """The verdict on each layer; of those that were not looked at, that."""
+    from mirrorlake.layer_proofs import NOT_LOOKED_AT, summary
+
+    others = [summary(layer) for layer in layers]
+    if not layers:
+        others = [{"layer": name, "verdict": NOT_LOOKED_AT} for name in ("raw", "clean")]
+    return [{"layer": "deduped", "verdict": report.verdict}, *others]
+
+
+def print_layers(layers: Sequence[LayerReport]) -> None:
+    """The verdicts on raw and clean, a line each, and what differs."""
+    lines: list[str] = []
+    if not layers:
+        lines = ["  raw and clean were not looked at: a check of the whole table does"]
+    for layer in layers:
+        proof = layer.proof
+        notes = "; ".join(note for note in (proof.compared, proof.words, layer.next_step) if note)
+        color = _COLORS[proof.verdict]
+        lines.append(f"  {proof.layer}: [{color}]{proof.verdict}[/] ({escape(notes)})")
+        lines += [f"    {escape(line)}" for line in layer.lines]
+    for line in lines:
+        show.console.print(line, highlight=False, soft_wrap=True)
 
 
 def _count(proving: Proving, contract: TableContract, *, as_json: bool) -> int:
@@ -107,7 +144,7 @@ def ask_of(asked: dict[str, Any]) -> Ask:
 
 def print_report(report: Report, path: Path) -> None:
     """A check's verdict, in a few lines."""
-    color = {"equal": "green", "different": "red", "undecided": "yellow"}[report.verdict]
+    color = _COLORS[report.verdict]
     rows = f"{report.source.rows:,} rows in MySQL, {report.lake.rows:,} in the lake"
     show.console.print(
         f"{escape(report.table)}: [{color}]{report.verdict}[/] ({rows}; "
@@ -131,10 +168,11 @@ def print_report(report: Report, path: Path) -> None:
 @show.config_option
 @show.json_option
 @click.option("--all", "everything", is_flag=True, help="Show what newer checks cover, too.")
-def proof(table: str, config_path: Path, as_json: bool, everything: bool) -> None:
+@click.option("--layers", is_flag=True, help="Show the proofs of raw and clean instead.")
+def proof(table: str, config_path: Path, as_json: bool, everything: bool, layers: bool) -> None:
     """Show what was proved of TABLE: ranges, verdicts, when, at which position, by which code.
 
-    From the ledger: no source is asked.
+    From the ledger: no source is asked. With --layers, what was proved of raw and clean.
     """
     from mirrorlake.ledger import Ledger
     from mirrorlake.proof.stale import aged_proofs
@@ -142,6 +180,9 @@ def proof(table: str, config_path: Path, as_json: bool, everything: bool) -> Non
     config = load_config(config_path, secrets="when used")
     contract = config.table(table)
     ledger = Ledger(config.ledger.url, config.ledger.wait)
+    if layers:
+        _show_layers(ledger, contract, everything, as_json=as_json)
+        return
     found = aged_proofs(ledger, contract.name, everything=everything)
     if as_json:
         show.print_json([asdict(p) for p in found])
@@ -168,3 +209,24 @@ def proof(table: str, config_path: Path, as_json: bool, everything: bool) -> Non
         show.console.print(
             f"Nothing of {escape(contract.name)} was proved yet: see mirrorlake check."
         )
+
+
+def _show_layers(
+    ledger: Ledger, contract: TableContract, everything: bool, *, as_json: bool
+) -> None:
+    found = ledger.layer_proofs(contract.name, everything=everything)
+    if as_json:
+        show.print_json([asdict(p) for p in found])
+        return
+    printed = show.table("layer", "verdict", "rows", "digest", "as it should be", "when (UTC)", "")
+    for p in found:
+        rows = f"{p.rows:,}" if p.rows == p.expected_rows else f"{p.rows:,} / {p.expected_rows:,}"
+        when = f"{p.started_at:%Y-%m-%d %H:%M:%S}"
+        digests = (p.digest[-16:], p.expected_digest[-16:])
+        cells = (p.layer, p.verdict, rows, *digests, when, p.words or p.compared)
+        printed.add_row(*(escape(cell) for cell in cells))
+    if found:
+        show.console.print(printed)
+    else:
+        name = escape(contract.name)
+        show.console.print(f"No layer of {name} was proved yet: see mirrorlake check.")

@@ -6,7 +6,7 @@ Source: Iceberg specification, "Manifests", the fields of ``data_file``.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 from typing import Any
 
@@ -23,27 +23,35 @@ _BOUNDS = ("lower_bounds", "upper_bounds")
 class FileMetrics:
     """A data file's size in bytes, its raw day, and its rows, sizes, counts and bounds per field.
 
-    As texts they travel from a task to the driver.
+    As texts they travel from a task to the driver. ``checksum`` is the SHA-256 of the bytes as
+    their writer sent them, in hexadecimal; '' where nobody computed it. No manifest has a place for
+    it: the ledger keeps it.
     """
 
     size: int
     day: date
     statistics: dict[str, Any]
+    checksum: str = field(default="", compare=False)
 
     def to_json(self) -> str:
         statistics = dict(self.statistics)
         for name in _BOUNDS:
             statistics[name] = {k: bytes(v).hex() for k, v in statistics[name].items()}
-        return json.dumps([self.size, self.day.isoformat(), statistics])
+        return json.dumps([self.size, self.day.isoformat(), statistics, self.checksum])
 
     @staticmethod
     def from_json(text: str) -> FileMetrics:
-        size, day, statistics = json.loads(text)
+        size, day, statistics, *more = json.loads(text)
         for name in _COUNTS:
             statistics[name] = {int(k): v for k, v in statistics[name].items()}
         for name in _BOUNDS:
             statistics[name] = {int(k): bytes.fromhex(v) for k, v in statistics[name].items()}
-        return FileMetrics(size, date.fromisoformat(day), statistics)
+        return FileMetrics(size, date.fromisoformat(day), statistics, more[0] if more else "")
+
+    @property
+    def rows(self) -> int:
+        """How many rows the file has."""
+        return int(self.statistics["record_count"])
 
     def data_file(self, table: Table, path: str) -> DataFile:
         """The file as a manifest names it, in the partition of its day."""

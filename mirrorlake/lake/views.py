@@ -52,7 +52,10 @@ def read_view(lake: Lake, identifier: Identifier) -> LakeView | None:
         return None
     version = next(v for v in metadata.versions if v.version_id == metadata.current_version_id)
     schema = next(s for s in metadata.schemas if s.schema_id == version.schema_id)
-    return LakeView(version.representations[0].root.sql, schema)
+    texts = [representation.root for representation in version.representations]
+    # One for each engine that made it: Spark runs its own.
+    ours = next((text for text in texts if text.dialect.lower() == "spark"), texts[0])
+    return LakeView(ours.sql, schema)
 
 
 def _metadata(lake: Lake, identifier: Identifier) -> ViewMetadata | None:

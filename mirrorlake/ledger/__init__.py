@@ -6,6 +6,7 @@ for its load id in the table's history (DESIGN: the commit protocol). All times 
 """
 
 from mirrorlake.ledger.decisions import Notice
+from mirrorlake.ledger.files import LayerProof, RawFile
 from mirrorlake.ledger.leases import LEASE_TIME
 from mirrorlake.ledger.migrations import LEDGER_VERSION
 from mirrorlake.ledger.records import (
@@ -38,12 +39,14 @@ __all__ = [
     "Cost",
     "FileRecord",
     "Hold",
+    "LayerProof",
     "Lease",
     "Ledger",
     "Load",
     "Notice",
     "OpenWindow",
     "Proof",
+    "RawFile",
     "Receipt",
     "Refusal",
     "Repair",

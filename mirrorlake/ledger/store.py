@@ -12,6 +12,7 @@ from mirrorlake.ledger.chunks import Chunks
 from mirrorlake.ledger.costs import Costs
 from mirrorlake.ledger.database import Database
 from mirrorlake.ledger.decisions import SnapshotDecisions
+from mirrorlake.ledger.files import Files
 from mirrorlake.ledger.folds import Folds
 from mirrorlake.ledger.histories import Histories
 from mirrorlake.ledger.holds import Holds
@@ -41,6 +42,7 @@ class Ledger(
     Snapshots,
     SnapshotDecisions,
     Costs,
+    Files,
 ):
     """One row per window, one per attempt of its load, one lease per table.
 

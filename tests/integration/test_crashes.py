@@ -32,6 +32,8 @@ from mirrorlake.lake.branches import history
 from mirrorlake.lake.catalog import Identifier, Lake
 from mirrorlake.ledger import Ledger
 from mirrorlake.pace import Progress, Report
+from mirrorlake.raw_files import prove_raw
+from mirrorlake.rebuild import rebuild_table
 from mirrorlake.recover import recover_table
 from mirrorlake.refold import refold_table
 from mirrorlake.sync import Engine
@@ -198,6 +200,9 @@ def assert_exact(world: World, table: str) -> None:
             assert masked.equal, masked.describe()
     assert_nothing_open(world, contract)
     assert_each_load_once(world, contract)
+    # Byte by byte what the loads wrote, whichever of them died, and whichever ledger is left.
+    raw = prove_raw(world.engine().lake, world.engine().ledger, contract)
+    assert raw.verdict == "equal", raw
     assert set(raw_table(world, contract).refs()) == {"main"}
 
 
@@ -316,6 +321,65 @@ def test_other_modes_killed(world: World, table: str, failpoint: str) -> None:
     world.change(table)
     world.engine().sync(world.contract(table))
     assert_exact(world, table)
+
+
+# --- killed, and its ledger lost ------------------------------------------------------------------
+
+# Where it makes a difference what the lake alone can tell: nothing visible, a branch that nobody can
+# publish any more, a commit that nobody recorded, a fold that nobody recorded.
+LOST_STEPS = [
+    *(("cities", f) for f in ("branch.made", "branch.committed", "branch.proved", "commit.after")),
+    *(
+        ("orders", f)
+        for f in ("chunk.written", "commit.after", "fold.committed", "fold.committed:2")
+    ),
+    *(("visits", f) for f in ("chunk.written", "commit.after", "fold.committed")),
+    *(
+        ("clicks", f)
+        for f in ("ledger.pending", "commit.after", "fold.committed", "clean.committed")
+    ),
+]
+_LOST_OFTEN = {("cities", "branch.committed")}
+
+
+@pytest.mark.parametrize(
+    ("table", "failpoint"),
+    [
+        pytest.param(
+            *step, id="-".join(step), marks=() if step in _LOST_OFTEN else pytest.mark.full
+        )
+        for step in LOST_STEPS
+    ],
+)
+def test_killed_and_its_ledger_lost(world: World, table: str, failpoint: str) -> None:
+    """Rebuilt from the lake, recovered and synced, every table is exact; so it is when that is
+    killed and lost once more."""
+    for again in (False, True):
+        world.change(table)
+        assert world.fork(world.config, table, failpoint) == -signal.SIGKILL
+        lose_the_ledger(world)
+        found = rebuild(world)
+        assert found[table].dropped == int(failpoint.startswith("branch."))
+        assert rebuild(world)[table].loads == 0
+        if again:
+            world.change(table)
+        recover_table(world.engine(), world.contract(table))
+        world.engine().sync(world.contract(table))
+        assert_exact(world, table)
+    for name in TABLES:
+        world.engine().sync(world.contract(name))
+        assert_exact(world, name)
+
+
+def lose_the_ledger(world: World) -> None:
+    for path in world.place.folder.glob(f"{world.ledger_file.name}*"):
+        path.unlink()
+
+
+def rebuild(world: World) -> dict[str, Any]:
+    engine = world.engine()
+    found = [rebuild_table(engine.ledger, engine.lake, c, "rebuild") for c in engine.config.tables]
+    return {one.table.rsplit(".", 1)[1]: one for one in found}
 
 
 RELOAD_STEPS = (

@@ -39,6 +39,7 @@ from mirrorlake.observe import deduped_of
 from mirrorlake.spark import LazySpark
 from resources import failures
 
+PROOFS = ("exact_match", "intact", "matches_deduped")
 _starts: list[str] = []
 
 
@@ -141,12 +142,12 @@ def _run(defs: dg.Definitions, config: Config, step: dict[str, Any]) -> dict[str
 
 
 def _without_proofs(defs: dg.Definitions) -> dg.Definitions:
-    """What sensors ask for: a chain's checks but the exact one."""
+    """What sensors ask for: a chain's checks but the proofs."""
     checks = [
         check
         for check in defs.asset_checks or []
         if isinstance(check, dg.AssetChecksDefinition)
-        and {spec.name for spec in check.check_specs} != {"exact_match"}
+        and {spec.name for spec in check.check_specs}.isdisjoint(PROOFS)
     ]
     return dg.Definitions(
         assets=defs.assets, asset_checks=checks, resources=defs.resources, executor=defs.executor

@@ -360,10 +360,11 @@ def test_a_row_that_breaks_the_contract_blocks_what_is_downstream(
     assert "clean/s/shop/orders" not in odd["made"]
 
 
-def test_a_view_that_shows_what_is_hidden_is_seen(runs: list[dict[str, Any]]) -> None:
+def test_a_view_that_shows_what_is_hidden_is_made_again(runs: list[dict[str, Any]]) -> None:
+    """By the fold of the next run: the ledger's memory of the view is not believed. That `no_pii`
+    sees such a view is in `tests/unit/test_exposure.py`."""
     verdict = runs[9]["checks"]["clean/s/shop/orders:no_pii"]
-    assert not verdict["passed"]
-    assert verdict["words"] == "email is not made as the rule mask asks"
+    assert verdict["passed"], verdict["words"]
 
 
 def test_a_model_of_ones_own_shares_the_engines_session(runs: list[dict[str, Any]]) -> None:
@@ -378,10 +379,15 @@ def test_a_model_of_ones_own_shares_the_engines_session(runs: list[dict[str, Any
 def test_the_mirror_is_held_against_mysql(runs: list[dict[str, Any]]) -> None:
     """After a planted duplicate, and a row that MySQL lost: both are named."""
     checks = runs[14]["checks"]
+    names = ("deduped:exact_match", "deduped:row_count", "raw:intact", "clean:matches_deduped")
     assert set(checks) == {
-        f"deduped/s/shop/{t}:{c}" for t in ("quiet", "kinds") for c in ("exact_match", "row_count")
+        name.replace(":", f"/s/shop/{t}:") for t in ("quiet", "kinds") for name in names
     }
     assert checks["deduped/s/shop/kinds:exact_match"]["passed"]
+    raw = checks["raw/s/shop/kinds:intact"]
+    assert raw["passed"], raw
+    assert "files read byte by byte" in raw["metadata"]["compared"]
+    assert checks["clean/s/shop/kinds:matches_deduped"]["passed"]
     wrong = checks["deduped/s/shop/quiet:exact_match"]
     assert not wrong["passed"]
     assert wrong["severity"] == "ERROR"
@@ -402,7 +408,7 @@ def test_a_run_waits_for_a_table_that_another_holds_and_loses_nothing(
     runs: list[dict[str, Any]],
 ) -> None:
     held = runs[9]
-    assert set(held["failed"]) == {"clean__s__shop__orders__checks"}  # the view's own fault
+    assert set(held["failed"]) == set()
     assert set(held["tried again"]) == {"raw__s__shop__orders"}
     assert chain("shop/orders") <= set(held["made"])
 

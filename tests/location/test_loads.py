@@ -43,13 +43,13 @@ SNAPSHOT = {
 }
 CHECKS = {
     *(f"{layer}/s/shop/{table}:contract" for layer in ("deduped", "clean") for table in TABLES),
-    *(f"raw/s/shop/{table}:{name}" for table in TABLES for name in ("gaps", "originals")),
+    *(f"raw/s/shop/{table}:{name}" for table in TABLES for name in ("gaps", "intact", "originals")),
     *(
         f"deduped/s/shop/{table}:{name}"
         for table in TABLES
         for name in ("row_count", "exact_match")
     ),
-    *(f"clean/s/shop/{table}:no_pii" for table in TABLES),
+    *(f"clean/s/shop/{table}:{name}" for table in TABLES for name in ("matches_deduped", "no_pii")),
     "deduped/s/shop/orders:unique_key",
     "deduped/s/shop/kinds:unique_key",
 }
@@ -107,7 +107,7 @@ def test_the_pages_say_what_the_contract_says(contract_file: Write) -> None:
 def test_only_counts_gaps_and_proofs_do_not_block(contract_file: Write) -> None:
     defs = load_definitions(contract_file(SMALL))
     specs = [spec for check in defs.asset_checks or [] for spec in check.check_specs]
-    told = {"exact_match", "gaps", "originals", "row_count"}
+    told = {"exact_match", "gaps", "intact", "matches_deduped", "originals", "row_count"}
     assert {spec.name for spec in specs if not spec.blocking} == told
 
 

@@ -25,6 +25,7 @@ from mirrorlake.export import Exported
 from mirrorlake.first_contract import Written
 from mirrorlake.gaps import Stretch
 from mirrorlake.history import History
+from mirrorlake.ledger import LayerProof
 from mirrorlake.machine.doctor import Piece
 from mirrorlake.proof.stale import AgedProof
 from mirrorlake.rebuild import Rebuilt
@@ -58,6 +59,7 @@ SHAPES = {
     "sabotage": Sabotaged,
     "ledger rebuild": Rebuilt,
     "status --history": History,
+    "proof --layers": LayerProof,
 }
 # Roots of paths in this repository, as prose writes them.
 PATH = re.compile(
@@ -144,8 +146,8 @@ def test_the_json_shapes_are_documented(command: str) -> None:
     )
     if command == "land":
         head = "an object of `snapshots`"
-    if command == "status --history":
-        head = "with `--history`: an"
+    if " --" in command:
+        head = f"with `--{command.partition(' --')[2]}`: an"
     found = first_column(sections(CLI)[f"mirrorlake {command.split(' --')[0]}"], head)
     assert found == [field.name for field in fields(SHAPES[command])]
 

@@ -14,7 +14,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 
 from mirrorlake.config import ColumnRule, LakeConfig, Namespaces, TableContract
 from mirrorlake.errors import LakeError
-from mirrorlake.exposure import find_exposed
+from mirrorlake.exposure import find_exposed, view_columns
 from mirrorlake.lake.catalog import Identifier, Lake
 from mirrorlake.lake.tables import ORIGINAL, current_schema, ensure_current_table
 from mirrorlake.privacy import keyed_hash, mask_sql
@@ -124,11 +124,12 @@ def test_originals_of_hidden_columns_are_seen(lake: Lake) -> None:
     assert found(lake, rows) == {ORIGINAL: "keeps originals of born"}
 
 
-def make_view(lake: Lake, sql: str) -> None:
-    """As Spark writes one into a JDBC catalog."""
+def make_view(lake: Lake, sql: str, names: list[str] | None = None) -> None:
+    """As Spark writes one into a JDBC catalog; ``names``: of its columns, past the SQL."""
     catalog = lake.catalog
     assert isinstance(catalog, SqlCatalog)
-    schema = current_schema(COLUMNS, True).model_dump(mode="json", by_alias=True)
+    shown = [(name, "string") for name in names or view_columns(sql)]
+    schema = current_schema(shown, False).model_dump(mode="json", by_alias=True)
     version = {
         "version-id": 1, "schema-id": 0, "timestamp-ms": 1, "default-namespace": ["c"],
         "representations": [{"type": "sql", "sql": sql, "dialect": "spark"}],
@@ -182,6 +183,14 @@ def test_a_view_is_judged_by_what_the_catalog_holds(
     write(lake, "d", COLUMNS, PEOPLE)
     make_view(lake, sql)
     assert find_exposed(lake, contract(**VIEW_RULES)).found == expected
+
+
+def test_names_that_swap_two_columns_of_a_view_are_seen(lake: Lake) -> None:
+    """`CREATE VIEW v (id, n, born, phone) AS …`: the SQL is ours, and n shows the phones' masks."""
+    write(lake, "d", COLUMNS, PEOPLE)
+    make_view(lake, GOOD, ["id", "n", "born", "phone"])
+    found = find_exposed(lake, contract(**VIEW_RULES)).found
+    assert found == {"the view": "gives its columns other names than its definition does"}
 
 
 def test_originals_come_through_a_view_only_filtered(lake: Lake) -> None:

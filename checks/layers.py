@@ -1,0 +1,104 @@
+"""Raw and clean in Dagster's words: raw's files as their loads wrote them, clean as deduped's rows
+under the contract's rules.
+
+Neither starts Spark. What a look finds is kept in the ledger, as `mirrorlake check` keeps it.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import dagster as dg
+from pyiceberg.table import Table
+
+from mirrorlake.config import TableContract
+from mirrorlake.hash_key import fingerprint_of
+from mirrorlake.layer_proofs import LayerReport, prove_clean_layer, prove_raw_layer
+from mirrorlake.observe import clean_of, deduped_of
+from mirrorlake.sync import Engine
+
+INTACT, MATCHES = "intact", "matches_deduped"
+MOST_BYTES = 2**30
+"""About so many bytes of raw are read in one look, those read longest ago first."""
+Found = tuple[bool, Mapping[str, Any], str | None, dg.AssetCheckSeverity]
+_SEVERITY = {
+    "different": dg.AssetCheckSeverity.ERROR,
+    "undecided": dg.AssetCheckSeverity.WARN,
+}
+
+
+def judge_raw(engine: Engine, contract: TableContract, *, whole: bool) -> Found:
+    """Whether raw holds its loads' files and no other, and the bytes of some, or of all.
+
+    Args:
+        whole: whether all bytes are read; else about `MOST_BYTES`.
+    """
+    if not engine.ledger.last_load(contract.name, "success"):
+        return True, {}, "Nothing is loaded yet", dg.AssetCheckSeverity.ERROR
+    report = prove_raw_layer(engine, contract, most_bytes=None if whole else MOST_BYTES)
+    # Files that wait for their turn are no doubt: the round goes on with the next look.
+    partly = not whole and _only_waits(report)
+    return _found(report, passed=partly or report.verdict == "equal")
+
+
+def judge_clean(engine: Engine, contract: TableContract, *, whole: bool) -> Found:
+    """Whether clean shows exactly deduped's rows.
+
+    Args:
+        whole: whether tables are compared that have not changed since they were found equal.
+    """
+    if not engine.ledger.folded_loads(contract.name, "deduped"):
+        return True, {}, "Nothing is folded yet", dg.AssetCheckSeverity.ERROR
+    name, terms = f"{MATCHES} {clean_of(contract)}", _terms(engine, contract)
+    if not whole and terms is not None and engine.ledger.definition(name) == terms:
+        words = "Neither deduped nor clean has changed since they were last found equal"
+        return True, {}, words, dg.AssetCheckSeverity.ERROR
+    report = prove_clean_layer(engine, contract)
+    if terms is not None and report.verdict == "equal" and terms == _terms(engine, contract):
+        engine.ledger.record_definition(name, terms)
+    return _found(report, passed=report.verdict == "equal")
+
+
+def _only_waits(report: LayerReport) -> bool:
+    return report.verdict == "undecided" and report.proof.words.endswith("not read this time")
+
+
+def _found(report: LayerReport, *, passed: bool) -> Found:
+    proof = report.proof
+    metadata: dict[str, Any] = {
+        "verdict": proof.verdict,
+        "compared": proof.compared,
+        "rows": proof.rows,
+        "rows as they should be": proof.expected_rows,
+        "seconds": proof.seconds,
+    }
+    if report.lines:
+        metadata["first differences"] = dg.MetadataValue.md(
+            "\n".join(f"- {line}" for line in report.lines)
+        )
+    if report.next_step:
+        metadata["next step"] = report.next_step
+    severity = _SEVERITY.get(proof.verdict, dg.AssetCheckSeverity.ERROR)
+    return passed, metadata, proof.words or None, severity
+
+
+def _terms(engine: Engine, contract: TableContract) -> str | None:
+    """By what two tables were compared: their versions, and all that decides what clean must be;
+    None of a view, which costs nothing to look at."""
+    if contract.clean != "table":
+        return None
+    lake, key = engine.lake, engine.config.privacy.hash_key
+    return json.dumps(
+        [
+            _snapshot(lake.load(deduped_of(contract))),
+            _snapshot(lake.load(clean_of(contract))),
+            sorted(contract.rules.items()),
+            sorted(contract.excluded),
+            fingerprint_of(key) if key else "",
+        ]
+    )
+
+
+def _snapshot(table: Table | None) -> int | None:
+    snapshot = table.current_snapshot() if table is not None else None
+    return snapshot.snapshot_id if snapshot is not None else None
