@@ -11,7 +11,7 @@ from typing import Any
 from mirrorlake.chunk import ChunkReceipt
 from mirrorlake.errors import SchemaError
 from mirrorlake.ledger import Load, Receipt, Window
-from mirrorlake.mysql.open_writes import OpenWrites
+from mirrorlake.mysql.open_writes import OpenWrites, Waited
 from mirrorlake.pace import Progress
 from mirrorlake.plan import TablePlan
 from mirrorlake.proof.ranges import Tally
@@ -69,14 +69,14 @@ def receipt_of(
         source_digest=_source_digest(chunks),
         backward=replacement.backward if load.window.kind == "reload" else backward,
         clock_ahead=None if cut.clock_ahead is None else round(cut.clock_ahead.total_seconds(), 3),
-        waited={str(t): at.isoformat() for t, at in cut.open_writes.remembered().items()},
+        waiting=[one.to_plain() for one in cut.open_writes.remembered()],
     )
 
 
 def with_waited(now: OpenWrites, last: Load | None) -> OpenWrites:
     """What is open now, with what the last load saw waiting and is open still."""
-    waited = last.receipt.waited if last and last.receipt else {}
-    return now.after({int(t): datetime.fromisoformat(at) for t, at in waited.items()})
+    waited = last.receipt.waiting if last and last.receipt else []
+    return now.after([Waited.from_plain(one) for one in waited])
 
 
 def _source_digest(chunks: Sequence[ChunkReceipt]) -> str | None:

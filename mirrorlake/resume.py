@@ -28,7 +28,7 @@ from mirrorlake.datafile import holds
 from mirrorlake.lake.catalog import Lake
 from mirrorlake.ledger import ChunkedLoad, Ledger, Window
 from mirrorlake.mysql.connect import quote, rows_of
-from mirrorlake.mysql.open_writes import ANY, NOTHING_OPEN, OpenWrites
+from mirrorlake.mysql.open_writes import NO_CONNECTION, NOTHING_OPEN, OpenWrites, Waited
 from mirrorlake.plan import TablePlan, by_time
 from mirrorlake.proof.hashing import ALGORITHM
 from mirrorlake.tasks import receipt_from_json
@@ -84,7 +84,8 @@ def start_of(cut: Cut) -> dict[str, str | None]:
     """What was seen before the first read, as the ledger keeps it."""
     return {
         "top": None if cut.top is None else str(cut.top),
-        "open_writes": json.dumps(cut.open_writes.to_plain()),
+        "oldest_open": cut.open_writes.oldest.isoformat() if cut.open_writes.oldest else None,
+        "waiting": json.dumps([one.to_plain() for one in cut.open_writes.remembered()]),
         "clock_ahead": None if cut.clock_ahead is None else str(cut.clock_ahead.total_seconds()),
         "shown": cut.shown.isoformat() if cut.shown else None,
     }
@@ -165,11 +166,12 @@ def find_cut(
 
 
 def _open_writes_of(start: Mapping[str, str | None]) -> OpenWrites:
-    """What was open before the first read; an earlier release kept the oldest moment alone."""
-    plain, oldest = start.get("open_writes"), start.get("oldest_open")
-    if plain:
-        return OpenWrites.from_plain(json.loads(plain))
-    return OpenWrites({ANY: datetime.fromisoformat(oldest)}) if oldest else NOTHING_OPEN
+    """What was open before the first read, as far as the ledger keeps it: the oldest moment, and
+    what the next load must know."""
+    oldest, waiting = start.get("oldest_open"), start.get("waiting")
+    began = {NO_CONNECTION: datetime.fromisoformat(oldest)} if oldest else {}
+    waited = tuple(Waited.from_plain(one) for one in json.loads(waiting or "[]"))
+    return OpenWrites(transactions=began, waited=waited)
 
 
 def files_of(chunked: ChunkedLoad | None) -> frozenset[str]:

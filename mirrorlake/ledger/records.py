@@ -47,9 +47,9 @@ class Receipt:
             or that moved to an earlier day; None where that was not looked at.
         clock_ahead: how many seconds the server's clock was ahead of the reading machine's just
             before the earliest read; None where that was not looked at.
-        waited: when (UTC) statements began that ran or waited just before the earliest read, by
-            the id of their connection, which is 0 for all that are not named: as long as one has a
-            transaction open, its rows may be stamped then.
+        waiting: statements that ran just before the earliest read and had no transaction yet, and
+            such ones of earlier loads whose transaction was open still: see
+            `mirrorlake.mysql.open_writes.Waited`.
         meaning: what decides how its rows are to be taken (`mirrorlake.meaning.Meaning`); None in
             loads of a release that did not say it.
         began: the number of the load with which its history began: no fold reaches behind it. 0:
@@ -80,7 +80,7 @@ class Receipt:
     source_digest: str | None = None
     backward: int | None = None
     clock_ahead: float | None = None
-    waited: dict[str, str] = field(default_factory=dict[str, str])
+    waiting: list[list[str]] = field(default_factory=list[list[str]])
     meaning: dict[str, Any] | None = None
     began: int = 0
     identity: dict[str, Any] | None = None

@@ -28,10 +28,10 @@ import logging
 import re
 import time
 import uuid
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from pymysql.connections import Connection
 
@@ -42,12 +42,13 @@ logger = logging.getLogger(__name__)
 
 Began = Mapping[int, datetime]
 """When (UTC, by the server's clock) something began, by the id of its connection."""
-ANY: Final = 0
-"""Stands for the connections that `remembered` does not name; that of a recovered transaction."""
+NO_CONNECTION: Final = 0
+"""That of a transaction which was recovered after a crash."""
 _SECOND: Final = timedelta(seconds=1)
 _DAY_SECONDS: Final = 86_400
 _TRIES, _CACHED_SECONDS = 4, 0.12
-_MOST_NAMED: Final = 50
+# Two ways to look tell a transaction's start to the second.
+_BLUR: Final = timedelta(seconds=3)
 # None of them stamps rows of a table that is mirrored. Any other word may.
 _NO_WRITES: Final = frozenset(
     (
@@ -62,6 +63,33 @@ _FIRST_WORD: Final = re.compile(
 )
 
 
+class Waited(NamedTuple):
+    """A statement that was seen before it had a transaction: it waited for a table, perhaps. Its
+    rows are stamped when it began, and its transaction begins later.
+
+    Attributes:
+        thread: the id of its connection.
+        began: when (UTC) it began.
+        joined: when its transaction began; None while it has none.
+    """
+
+    thread: int
+    began: datetime
+    joined: datetime | None
+
+    def to_plain(self) -> list[str]:
+        """As JSON can hold it."""
+        joined = [self.joined.isoformat()] if self.joined else []
+        return [str(self.thread), self.began.isoformat(), *joined]
+
+    @staticmethod
+    def from_plain(plain: Sequence[str]) -> Waited:
+        """What `to_plain` gave."""
+        thread, began, *joined = plain
+        at = datetime.fromisoformat(joined[0]) if joined else None
+        return Waited(int(thread), datetime.fromisoformat(began), at)
+
+
 @dataclass(frozen=True)
 class OpenWrites:
     """What may still commit rows with stamps of the past; empty where nothing is open.
@@ -69,53 +97,39 @@ class OpenWrites:
     Attributes:
         statements: that run or wait, and may write.
         transactions: that have written, or run a statement.
-        waited: statements of earlier looks that run no more, and whose transaction is still open:
-            it began after the wait, and its first rows are stamped before it.
+        waited: statements of earlier looks whose transaction, begun after the wait, is open still.
     """
 
     statements: Began = field(default_factory=dict[int, datetime])
     transactions: Began = field(default_factory=dict[int, datetime])
-    waited: Began = field(default_factory=dict[int, datetime])
+    waited: tuple[Waited, ...] = ()
 
     @property
     def oldest(self) -> datetime | None:
         """From when on rows may be stamped that are not committed yet; None where none are."""
-        began = (self.statements, self.transactions, self.waited)
-        return min((at for found in began for at in found.values()), default=None)
+        began = [*self.statements.values(), *self.transactions.values()]
+        return min((*began, *(one.began for one in self.waited)), default=None)
 
-    def after(self, before: Began) -> OpenWrites:
+    def after(self, before: Sequence[Waited]) -> OpenWrites:
         """The same with what the look before remembered, where its transaction is open still."""
-        open_now = self.transactions
-        kept = {t: at for t, at in before.items() if t in open_now or (t == ANY and open_now)}
-        return OpenWrites(self.statements, open_now, kept)
+        kept: list[Waited] = []
+        for one in before:
+            now = self.transactions.get(one.thread)
+            # Another transaction of the same connection began later.
+            if now is not None and (one.joined is None or now <= one.joined + _BLUR):
+                kept.append(one._replace(joined=now if one.joined is None else one.joined))
+        return replace(self, waited=tuple(kept))
 
-    def to_plain(self) -> dict[str, dict[str, str]]:
-        """As JSON can hold it."""
-        parts = {"statements": self.statements, "transactions": self.transactions}
-        return {
-            name: {str(thread): at.isoformat() for thread, at in began.items()}
-            for name, began in (*parts.items(), ("waited", self.waited))
-        }
-
-    @staticmethod
-    def from_plain(plain: Mapping[str, Mapping[str, str]]) -> OpenWrites:
-        """What `to_plain` gave."""
-        return OpenWrites(
-            **{
-                name: {int(thread): datetime.fromisoformat(at) for thread, at in began.items()}
-                for name, began in plain.items()
-            }
+    def remembered(self) -> tuple[Waited, ...]:
+        """What the next look must know of this one: statements that were there before their
+        transaction, and those of before."""
+        waiting = (
+            Waited(thread, began, self.transactions.get(thread))
+            for thread, began in self.statements.items()
+            # The lists are read one after the other: it may have begun between them.
+            if began < self.transactions.get(thread, began + _SECOND)
         )
-
-    def remembered(self) -> dict[int, datetime]:
-        """What the next look must know of this one. Beyond 50 statements, one stands for all
-        connections: it is kept as long as anything is open."""
-        found = dict(self.waited)
-        for thread, at in self.statements.items():
-            found[thread] = min(at, found.get(thread, at))
-        named = dict(sorted(found.items(), key=lambda item: item[1])[:_MOST_NAMED])
-        rest = [at for thread, at in found.items() if thread not in named]
-        return {**named, ANY: min([*rest, *found.values()])} if rest else named
+        return (*self.waited, *waiting)
 
 
 NOTHING_OPEN: Final = OpenWrites()
@@ -258,7 +272,7 @@ def transactions_of_status(text: str, clock: datetime, own: int) -> dict[int, da
     found: dict[int, datetime] = {}
     for entry in section.split("\n---TRANSACTION ")[1:]:
         active, thread = _ENTRY.match(entry), _THREAD.search(entry)
-        number = int(thread[1]) if thread else ANY
+        number = int(thread[1]) if thread else NO_CONNECTION
         if active is None or number == own:
             continue
         statement = thread[2] if thread and not thread[2].startswith(_NO_STATEMENT) else ""

@@ -163,7 +163,7 @@ def test_what_only_reads_holds_no_window_back(
         cursor.execute("SELECT * FROM t")
         time.sleep(0.2)
         found = open_on(source)
-        assert (found.statements, found.waited) == ({}, {})
+        assert (found.statements, found.waited) == ({}, ())
         cursor.execute("INSERT INTO t VALUES (2)")
         time.sleep(1.1)
         with session(source) as ours:

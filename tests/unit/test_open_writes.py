@@ -6,7 +6,13 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from mirrorlake.mysql.open_writes import ANY, OpenWrites, may_write, transactions_of_status
+from mirrorlake.mysql.open_writes import (
+    NO_CONNECTION,
+    OpenWrites,
+    Waited,
+    may_write,
+    transactions_of_status,
+)
 
 NOON = datetime(2026, 1, 1, 12)
 
@@ -42,24 +48,37 @@ def test_a_statement_that_waited_is_remembered_while_its_transaction_is_open() -
     first = OpenWrites(statements={7: minutes(40), 8: minutes(30)})
     assert first.oldest == minutes(40)
     later = OpenWrites(transactions={7: minutes(5)}).after(first.remembered())
-    assert (later.waited, later.oldest) == ({7: minutes(40)}, minutes(40))
-    again = OpenWrites(transactions={7: minutes(5), 9: minutes(1)}).after(later.remembered())
+    assert later.waited == (Waited(7, minutes(40), minutes(5)),)
+    assert later.oldest == minutes(40)
+    blurred = minutes(5) + timedelta(seconds=1)
+    again = OpenWrites(transactions={7: blurred, 9: minutes(1)}).after(later.remembered())
     assert again.oldest == minutes(40)
     assert OpenWrites(transactions={9: minutes(1)}).after(again.remembered()).oldest == minutes(1)
 
 
-def test_a_crowd_is_remembered_as_one() -> None:
-    crowd = OpenWrites(statements={n: minutes(n) for n in range(1, 300)})
-    kept = crowd.remembered()
-    assert len(kept) == 51
-    assert OpenWrites(transactions={1: minutes(0)}).after(kept).oldest == kept[ANY]
-    assert kept[ANY] == minutes(299)
-    assert OpenWrites().after(kept).oldest is None
+def test_the_next_transaction_of_the_same_connection_is_another_one() -> None:
+    """Else the windows of a busy server would never come forward again."""
+    first = OpenWrites(statements={7: minutes(40)})
+    later = OpenWrites(transactions={7: minutes(25)}).after(first.remembered())
+    assert OpenWrites(transactions={7: minutes(2)}).after(later.remembered()).oldest == minutes(2)
 
 
-def test_what_is_kept_is_read_back() -> None:
-    found = OpenWrites({1: minutes(1)}, {2: minutes(2)}, {ANY: minutes(3)})
-    assert OpenWrites.from_plain(found.to_plain()) == found
+def test_a_statement_in_a_transaction_waits_for_nothing() -> None:
+    """Its rows are stamped after its transaction began."""
+    busy = OpenWrites(statements={7: minutes(1)}, transactions={7: minutes(2)})
+    assert busy.oldest == minutes(2)
+    assert busy.remembered() == ()
+
+
+def test_a_wait_that_ended_between_the_two_lists_is_remembered() -> None:
+    look = OpenWrites(statements={7: minutes(40)}, transactions={7: minutes(0)})
+    assert OpenWrites(transactions={7: minutes(0)}).after(look.remembered()).oldest == minutes(40)
+
+
+@pytest.mark.parametrize("joined", [None, minutes(3)])
+def test_what_is_kept_is_read_back(joined: datetime | None) -> None:
+    waited = Waited(7, minutes(40), joined)
+    assert Waited.from_plain(waited.to_plain()) == waited
 
 
 STATUS = """
@@ -102,7 +121,11 @@ Pending flushes (fsync): 0
 def test_transactions_by_the_status() -> None:
     found = transactions_of_status(STATUS, NOON, own=99)
     second = timedelta(seconds=1)
-    assert found == {10: minutes(1) - second, 12: minutes(2) - second, ANY: minutes(20) - second}
+    assert found == {
+        10: minutes(1) - second,
+        12: minutes(2) - second,
+        NO_CONNECTION: minutes(20) - second,
+    }
 
 
 @pytest.mark.parametrize(
