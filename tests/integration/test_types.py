@@ -11,11 +11,14 @@ from typing import Any
 
 import pytest
 
+from checks.contract import build_schema, find_broken, layer_of
 from mirrorlake.demo.embedded import EmbeddedServer
 from mirrorlake.demo.mariadb import MariaDB
 from mirrorlake.demo.oracle import compare_rows
 from mirrorlake.demo.oracle_text import SourceRows, read_source
 from mirrorlake.lake.catalog import Identifier
+from mirrorlake.lake.stream import read_batches
+from mirrorlake.mysql.connect import session
 from mirrorlake.sync import Engine
 from tests.integration.lakes import READERS
 from tests.integration.type_cases import CASES, MARIADB, MYSQL8, Case
@@ -78,6 +81,19 @@ def assert_exact(
         assert verdict.equal, f"{reader}: {verdict.describe(40)}"
 
 
+def assert_contract_holds(engine: Engine, table: str) -> None:
+    """Dagster's check `contract` finds nothing in deduped: every value is one that it allows."""
+    contract = engine.config.table(table)
+    with session(engine.config.sources["s"], contract.database) as connection:
+        plan = engine.plan(contract, connection)
+    layer = layer_of(plan, "deduped")
+    found = engine.lake.load(layer.identifier)
+    assert found is not None
+    rows = read_batches(engine.lake, found)
+    broken, seen = find_broken(build_schema(plan, layer), found.schema(), rows)
+    assert (broken, seen > 5) == ([], True)
+
+
 def test_every_type_as_a_column(
     server: EmbeddedServer, database: str, sql: Sql, engine_for: EngineFor
 ) -> None:
@@ -87,6 +103,7 @@ def test_every_type_as_a_column(
     result = engine.sync(engine.config.table("wide"))
     assert_exact(server, engine, database, "wide", ("id",))
     assert result.originals > 60
+    assert_contract_holds(engine, "wide")
 
 
 def test_the_values_are_what_the_cases_say(server: EmbeddedServer, database: str, sql: Sql) -> None:
