@@ -230,6 +230,7 @@ def test_what_rotted_in_raw_or_was_put_there_is_never_folded(world: World) -> No
     assert verdict.equal, verdict.describe()
 
 
+@pytest.mark.full
 def test_the_repair_of_a_row_and_a_reload_leave_raw_proved(world: World, place: Place) -> None:
     """Tombstones and files that a reload replaces are recorded as any other."""
     contract = world.contract("people")
