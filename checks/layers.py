@@ -4,6 +4,7 @@ under the contract's rules.
 Neither starts Spark. What a look finds is kept in the ledger, as `mirrorlake check` keeps it.
 """
 
+import hashlib
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -92,8 +93,7 @@ def _terms(engine: Engine, contract: TableContract) -> str | None:
         [
             _snapshot(lake.load(deduped_of(contract))),
             _snapshot(lake.load(clean_of(contract))),
-            sorted(contract.rules.items()),
-            sorted(contract.excluded),
+            hashlib.sha256(contract.model_dump_json().encode()).hexdigest()[:16],
             fingerprint_of(key) if key else "",
         ]
     )
