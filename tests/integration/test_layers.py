@@ -17,6 +17,7 @@ import sqlalchemy as sa
 from click.testing import CliRunner
 from pyiceberg.catalog.sql import SqlCatalog
 
+from checks.layers import judge_clean, judge_raw
 from mirrorlake.cli import cli
 from mirrorlake.config import TableContract
 from mirrorlake.demo.mariadb import MariaDB
@@ -112,6 +113,13 @@ def test_a_check_of_the_whole_table_proves_every_layer(world: World) -> None:
     assert world.run("check", "people", "--next").exit_code == 0
     assert "were not looked at" in world.run("check", "people", "--next").output
 
+    # Under Dagster a table that has not changed is not read again.
+    people = world.contract("people")
+    assert judge_raw(world.engine, people, whole=False)[0]
+    judged = [judge_clean(world.engine, people, whole=False) for _ in range(2)]
+    assert [passed for passed, *_ in judged] == [True, True]
+    assert "has changed since" in str(judged[1][2])
+
     # A clean table: doubled, lost, wrong, unmasked, unhashed.
     world.plant(
         "clean",
@@ -125,6 +133,10 @@ def test_a_check_of_the_whole_table_proves_every_layer(world: World) -> None:
     code, layers = world.check("people")
     assert (code, layers["deduped"]["verdict"], layers["raw"]["verdict"]) == (9, "equal", "equal")
     assert layers["clean"]["verdict"] == "different"
+    passed, metadata, words, _ = judge_clean(world.engine, people, whole=False)
+    assert not passed
+    assert "rows of deduped are not in clean" in str(words)
+    assert "mirrorlake refold" in metadata["next step"]
     assert sorted(layers["clean"]["differences"]) == [
         "changed in clean (id=3): `cash` not as the rules make deduped's row",
         "changed in clean (id=4): `phone` not as the rules make deduped's row",
