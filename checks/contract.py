@@ -84,7 +84,7 @@ def layer_of(plan: TablePlan, name: str) -> Layer:
 def fingerprint(plan: TablePlan, layer: Layer) -> str:
     """A text that changes with whatever `build_schema` reads: rows that passed need no second
     look while it stays."""
-    said = (plan.table.columns, sorted(plan.rules.items()), plan.key, layer, _VERSION)
+    said = (plan.table.columns, sorted(plan.clean_rules.items()), plan.key, layer, _VERSION)
     return hashlib.sha256(repr(said).encode()).hexdigest()[:16]
 
 
@@ -187,7 +187,7 @@ def _not_carried_out(
 
 
 def _rule(plan: TablePlan, layer: Layer, exact: Exact) -> str | None:
-    return plan.rules.get(exact.name) if layer.name == "clean" else None
+    return plan.clean_rules.get(exact.name) if layer.name == "clean" else None
 
 
 def _column(

@@ -13,6 +13,7 @@ import dagster as dg
 
 from checks.days import NEWEST, DaysTold, Partition
 from mirrorlake.config import TableContract
+from mirrorlake.new_columns import held_now
 from mirrorlake.observe import deduped_table
 from mirrorlake.proof.coverage import round_of
 from mirrorlake.proof.days import Proved, proved_days
@@ -122,7 +123,8 @@ def _judge_chunk(
     engine: Engine, contract: TableContract, report: Report, evidence: Path
 ) -> tuple[Verdict, Report]:
     """The verdict on the chunk, repaired where the contract says so; and the last look at it."""
-    metadata = _metadata(report, teller_of(engine.config, contract), str(evidence))
+    held = held_now(engine.ledger, engine.lake, contract)
+    metadata = _metadata(report, teller_of(engine.config, contract, held=held), str(evidence))
     metadata |= _coverage(engine, contract)
     stale = [p.stale for p in aged_proofs(engine.ledger, contract.name) if p.stale is not None]
     if stale:

@@ -13,7 +13,7 @@ from mirrorlake.config import TableContract
 
 _RESOURCES = {"engine"}
 EXACT, INTACT, MATCHES = "exact_match", "intact", "matches_deduped"
-_TOLD = (EXACT, INTACT, MATCHES, "gaps", "originals", "row_count")
+_TOLD = (EXACT, INTACT, MATCHES, "gaps", "originals", "row_count", "suspected_pii")
 """What they find is told; it keeps nothing downstream from running."""
 _IN, _OUT = {"asset": dg.In(dg.Nothing)}, dg.Out(dg.Nothing, is_required=False)
 
@@ -73,7 +73,10 @@ def _words(contract: TableContract) -> dict[str, dict[str, str]]:
         "clean": {
             "contract": "Deduped's columns as the rules leave them: dropped ones absent, nulled "
             "ones NULL, masked and hashed ones of that shape.",
-            "no_pii": "No layer holds card columns; no hidden value of deduped is shown in clean.",
+            "no_pii": "No layer holds card columns; no hidden value of deduped is shown in clean, "
+            "and no new column before the contract names it.",
+            "suspected_pii": "A sample of clean's new rows: no column without a rule holds what "
+            "looks like e-mail addresses, phone, card or account numbers.",
         },
     }
 

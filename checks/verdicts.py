@@ -24,6 +24,7 @@ from mirrorlake.lake.originals import originals_by_day
 from mirrorlake.lake.stream import read_batches
 from mirrorlake.lake.views import read_view
 from mirrorlake.mysql.connect import session
+from mirrorlake.new_columns import held_now, held_words
 from mirrorlake.observe import (
     clean_of,
     deduped_of,
@@ -34,6 +35,7 @@ from mirrorlake.observe import (
 from mirrorlake.plan import TablePlan
 from mirrorlake.proof.counts import NO_DAY, Counts, Days, count_rows
 from mirrorlake.proof.target import Proving
+from mirrorlake.suspects import find_suspects, suspect_words
 from mirrorlake.sync import Engine
 from resources.failures import told
 
@@ -316,14 +318,29 @@ def _table_of(days: Days) -> dg.TableMetadataValue:
 def judge_privacy(look: Look) -> Verdict:
     """Whether clean shows nothing that the contract hides, and no layer holds card columns."""
     lake, contract = look.engine.lake, look.contract
-    exposed = find_exposed(lake, contract)
+    held = held_now(look.engine.ledger, lake, contract)
+    exposed = find_exposed(lake, contract, held)
     stored = stored_pci(lake, look.engine.ledger, contract)
     found = [f"{column} {what}" for column, what in exposed.found.items()]
     found += [
         f"{column} is in {table}, and is never to be read" for column, table in stored.items()
     ]
-    metadata = {"columns shown": exposed.columns, "columns with a rule": len(contract.columns)}
-    return Verdict(not found, metadata, "; ".join(found) or None)
+    metadata: dict[str, Any] = {
+        "columns shown": exposed.columns,
+        "columns with a rule": len(contract.columns),
+        "new columns held out": ", ".join(held) or "none",
+    }
+    words = "; ".join(found) or (held_words(held) if held else None)
+    return Verdict(not found, metadata, words)
+
+
+def judge_suspects(look: Look) -> Verdict:
+    """Whether clean's new rows hold what looks personal, in columns without a rule."""
+    engine = look.engine
+    seen = find_suspects(engine.lake, engine.ledger, look.contract, whole=look.whole)
+    metadata = {"rows sampled": seen.rows, **seen.found}
+    words = "; ".join(suspect_words(seen.found)) or None
+    return Verdict(not seen.found, metadata, words, dg.AssetCheckSeverity.WARN)
 
 
 def _drift(engine: Engine, plan: TablePlan) -> str | None:
@@ -368,5 +385,6 @@ _JUDGES = {
     "no_pii": judge_privacy,
     "originals": judge_originals,
     "row_count": judge_rows,
+    "suspected_pii": judge_suspects,
     "unique_key": judge_keys,
 }

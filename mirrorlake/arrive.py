@@ -6,6 +6,7 @@ was, or with the snapshot in it; taking the snapshot again then changes nothing.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
@@ -22,6 +23,7 @@ from mirrorlake.landing.land import Taken, is_verdict, open_taken, take
 from mirrorlake.landing.look import Looked, look, place_of
 from mirrorlake.layers import clean_column, text_literal
 from mirrorlake.ledger import Lease, SnapshotRecord
+from mirrorlake.new_columns import held_columns, held_words, remember_columns
 from mirrorlake.observe import clean_of, deduped_of
 from mirrorlake.snapshots.fold import fold_snapshot
 from mirrorlake.snapshots.results import Folded
@@ -29,6 +31,8 @@ from mirrorlake.snapshots.shape import SnapshotTable
 from mirrorlake.spark import spark_errors
 from mirrorlake.sync import Engine
 from mirrorlake.withdrawn import find_withdrawn, refuse_over_gap
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -287,8 +291,13 @@ def snapshot_table(contract: TableContract, schema: LandedSchema) -> SnapshotTab
 
 
 def make_clean_view(engine: Engine, contract: TableContract, schema: LandedSchema) -> None:
-    """The clean view over the rows: the columns as the contract's rules leave them."""
+    """The clean view over the rows: the columns as the contract's rules leave them, new ones held
+    out until the contract names them."""
+    names = [column.name for column in schema.columns]
+    remember_columns(engine.ledger, engine.lake, contract, names)
+    held = held_columns(engine.ledger, engine.lake, contract, names)
     rules = {name.casefold(): str(rule) for name, rule in contract.rules.items()}
+    rules |= {name.casefold(): "drop" for name in held}
     shown = [
         clean_column(column.name, column.iceberg, rules.get(column.name.casefold()))
         for column in schema.columns
@@ -305,6 +314,8 @@ def make_clean_view(engine: Engine, contract: TableContract, schema: LandedSchem
     name = f"view {view}"
     if engine.ledger.definition(name) == text:
         return
+    if held:
+        logger.warning("table %s: %s", contract.name, held_words(held))
     engine.lake.make_namespace(view.namespace)
     with spark_errors(contract.name):
         engine.spark.get().sql(f"CREATE OR REPLACE VIEW {view.sql} AS {text}")

@@ -7,13 +7,13 @@ value; a failure to look is an exception. Nothing here tells a row's values.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
 from pyiceberg.table import Table
 
-from mirrorlake.config import TableContract
+from mirrorlake.config import ColumnRule, TableContract
 from mirrorlake.errors import LakeError
 from mirrorlake.lake.catalog import Lake, as_sql_identifier
 from mirrorlake.lake.stream import read_batches
@@ -36,12 +36,17 @@ class Exposure:
     found: dict[str, str]
 
 
-def find_exposed(lake: Lake, contract: TableContract) -> Exposure:
+def find_exposed(lake: Lake, contract: TableContract, held: Collection[str] = ()) -> Exposure:
     """Look at what clean shows now, against the contract's rules and deduped's rows.
+
+    Args:
+        held: new columns that are held out of clean; see `mirrorlake.new_columns`.
 
     Raises:
         LakeError: clean or deduped is not there, or can't be read.
     """
+    hidden = dict.fromkeys(held, ColumnRule(pii="drop"))
+    contract = contract.model_copy(update={"columns": {**contract.columns, **hidden}})
     identifier = clean_of(contract)
     deduped = deduped_table(lake, contract)
     table = lake.load(identifier)

@@ -80,10 +80,9 @@ def suggest_contract(table: SourceTable, samples: Mapping[str, Sequence[str]]) -
         table: as introspected.
         samples: column name → sampled texts, NULLs left out; a column may be absent.
     """
-    found = [suggest_rule(c, samples.get(c.name, ()), table=table.name) for c in table.columns]
-    never = {s.column for s in found if s is not None and s.rule.pci}
+    rules, warnings = _decided(table, samples)
+    never = {s.column for s in rules if s.rule.pci}
     key = table.primary_key()
-    warnings: list[str] = []
     if never & set(key):
         warnings.append(
             f"the key {_listed(key)} holds card data, which is never read: no key is used"
@@ -94,7 +93,7 @@ def suggest_contract(table: SourceTable, samples: Mapping[str, Sequence[str]]) -
             "no unique key of NOT NULL columns: rows can only be compared as a multiset"
         )
     choice = _choose(table, key, never)
-    rules, kept_readable = _fit_the_key([s for s in found if s is not None], key)
+    rules, kept_readable = _fit_the_key(rules, key)
     hashed = any(rule.is_hash for rule in rules)
     return SuggestedTable(
         database=table.database,
@@ -183,6 +182,30 @@ def _moves(column: Column) -> bool:
 def _is_created(column: Column) -> bool:
     words = "_".join(split_words(column.name))
     return column.data_type in _MOMENTS and _CREATED.fullmatch(words) is not None
+
+
+def _decided(
+    table: SourceTable, samples: Mapping[str, Sequence[str]]
+) -> tuple[list[Suggestion], list[str]]:
+    """The rules that the evidence is enough for, and a question for each of the others."""
+    found = [suggest_rule(c, samples.get(c.name, ()), table=table.name) for c in table.columns]
+    key = table.primary_key()
+    decided: list[Suggestion] = []
+    questions: list[str] = []
+    for one in found:
+        if one is None:
+            continue
+        # A key that is never read takes the table's key away: a name alone is not enough for that.
+        by_name_alone = one.column in key and one.rule.pci is not None and not one.by_values
+        if one.asks or by_name_alone:
+            rule = f"pci: {one.rule.pci}" if one.rule.pci else f"pii: {one.rule.pii}"
+            questions.append(
+                f"DECIDE on {_shown(one.column)}: {one.reason}; it is read and shown until you"
+                f" write {{{rule}}} for it under columns, or {{pii: show}}"
+            )
+        else:
+            decided.append(one)
+    return decided, questions
 
 
 def _fit_the_key(

@@ -18,6 +18,7 @@ from mirrorlake.config import TableContract
 from mirrorlake.damage import damage_told
 from mirrorlake.ledger import LayerProof
 from mirrorlake.mysql.connect import session
+from mirrorlake.new_columns import held_now
 from mirrorlake.plan import TablePlan
 from mirrorlake.proof.clean import prove_clean
 from mirrorlake.proof.differences import Teller
@@ -235,9 +236,9 @@ def _is_current(engine: Engine, plan: TablePlan) -> bool:
 
 def _of_clean_table(engine: Engine, contract: TableContract, teller: Teller) -> _Found:
     key = engine.config.privacy.hash_key
-    look = prove_clean(
-        engine.lake, engine.ledger, contract, key.get_secret_value().encode() if key else None
-    )
+    held = held_now(engine.ledger, engine.lake, contract)
+    secret = key.get_secret_value().encode() if key else None
+    look = prove_clean(engine.lake, engine.ledger, contract, secret, held)
     words = list(look.words)
     if look.missing:
         words.append(f"{look.missing} rows of deduped are not in clean as its rules show them")

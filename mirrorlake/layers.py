@@ -74,7 +74,8 @@ def deduped_layer(plan: TablePlan) -> Layer:
 
 def clean_layer(plan: TablePlan) -> Layer:
     """The columns that people may see, by the contract's rules."""
-    columns = (clean_column(e.name, e.iceberg, plan.rules.get(e.name)) for e in plan.columns)
+    rules = plan.clean_rules
+    columns = (clean_column(e.name, e.iceberg, rules.get(e.name)) for e in plan.columns)
     shown = tuple(column for column in columns if column is not None)
     return Layer("clean", plan.clean, shown, _shown_originals(plan), flags(plan))
 
@@ -114,9 +115,10 @@ def _as_text(name: str, iceberg: str) -> str:
 
 def _shown_originals(plan: TablePlan) -> str | None:
     """The originals without the entries of ruled columns, NULL where none is left."""
-    if not has_original([e for e in plan.columns if e.name not in plan.rules]):
+    rules = plan.clean_rules
+    if not has_original([e for e in plan.columns if e.name not in rules]):
         return None
-    ruled = [e.name for e in plan.columns if e.has_original and e.name in plan.rules]
+    ruled = [e.name for e in plan.columns if e.has_original and e.name in rules]
     original = as_sql_identifier(ORIGINAL)
     if not ruled:
         return original

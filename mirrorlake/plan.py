@@ -36,10 +36,18 @@ class TablePlan:
     created: Column | None
     rules: dict[str, str]
     entity: Entity | None = None
+    held: tuple[str, ...] = ()
+    """New columns that clean leaves out until the contract names them; see
+    `mirrorlake.new_columns`."""
 
     @property
     def name(self) -> str:
         return self.contract.name
+
+    @property
+    def clean_rules(self) -> dict[str, str]:
+        """Column → what clean does to it: the contract's rules, and ``drop`` for held columns."""
+        return {**self.rules, **dict.fromkeys(self.held, "drop")}
 
     @property
     def raw(self) -> Identifier:

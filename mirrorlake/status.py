@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+from mirrorlake.clean_columns import LOOKS, look_name, read_look, undecided, unnamed_columns
 from mirrorlake.config import Config, TableContract
 from mirrorlake.lake.locations import metadata_locations
 from mirrorlake.ledger import Hold, Ledger, Load, Refusal, age_of
@@ -36,6 +37,8 @@ class TableStatus:
         originals: values kept as original text by the newest good load, by column.
         held_until, held_for: until when (UTC, ISO) somebody asked to leave the source alone, and
             why; None where nobody did.
+        held_columns: new columns that clean leaves out until the contract names them.
+        suspected_pii: what looks personal in clean, by column without a rule.
     """
 
     table: str
@@ -49,6 +52,8 @@ class TableStatus:
     originals: dict[str, int]
     held_until: str | None = None
     held_for: str | None = None
+    held_columns: tuple[str, ...] = ()
+    suspected_pii: dict[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True)
@@ -62,6 +67,9 @@ class _Known:
     refusals: Mapping[str, Refusal]
     holds: Mapping[str, Hold]
     chunked: frozenset[str]
+    columns: Mapping[str, Sequence[str]]
+    known_columns: Mapping[str, frozenset[str]]
+    looks: Mapping[str, str]
 
 
 def status_of(
@@ -82,6 +90,9 @@ def status_of(
         refusals=ledger.refusals(),
         holds={hold.source: hold for hold in ledger.holds()},
         chunked=frozenset(ledger.chunked_tables()),
+        columns=ledger.newest_columns(),
+        known_columns=ledger.all_known_columns(),
+        looks=ledger.definitions(LOOKS),
     )
     counts = _Counts(config, ledger)
     found = [_status(ledger, contract, known, counts) for contract in contracts]
@@ -108,11 +119,24 @@ def _status(ledger: Ledger, contract: TableContract, known: _Known, counts: _Cou
         originals=good.receipt.original_columns if good and good.receipt else {},
         held_until=_iso(hold.until) if hold else None,
         held_for=hold.reason if hold else None,
+        held_columns=_held_columns(contract, known) if good else (),
+        suspected_pii=_suspected(contract, known),
     )
 
 
 def _iso(moment: datetime) -> str:
     return moment.isoformat(timespec="minutes")
+
+
+def _held_columns(contract: TableContract, known: _Known) -> tuple[str, ...]:
+    recorded = known.known_columns.get(contract.name)
+    if recorded is None:
+        return ()  # nothing was loaded since this release: the next load records them
+    return unnamed_columns(contract, known.columns.get(contract.name, ()), recorded)
+
+
+def _suspected(contract: TableContract, known: _Known) -> dict[str, str]:
+    return undecided(contract, read_look(known.looks.get(look_name(contract)))["found"])
 
 
 def _checks(ledger: Ledger, contract: TableContract, good: Load | None, known: _Known) -> str:
@@ -143,6 +167,10 @@ def _checks(ledger: Ledger, contract: TableContract, good: Load | None, known: _
         found.append(
             f"{good.receipt.originals} originals kept" + (f" ({by_column})" if columns else "")
         )
+    if held := _held_columns(contract, known):
+        found.append(f"held out of clean: {', '.join(held)}")
+    if suspected := _suspected(contract, known):
+        found.append(f"may show personal data: {', '.join(suspected)}")
     if good.receipt.future:
         found.append(f"{good.receipt.future} rows dated in the future")
     if good.receipt.backward:

@@ -18,28 +18,37 @@ at least five. Samples are looked at and never kept: no value appears in a reaso
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from ipaddress import ip_address
-from typing import Final, Literal, TypeAlias
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
 
 from mirrorlake.config import ColumnRule
+from mirrorlake.detectors import Kind, find_personal
 from mirrorlake.mysql.introspect import Column
 
-Kind: TypeAlias = Literal["hash", "drop", "never"]
-LEAST_SAMPLES: Final = 5
-LEAST_SHARE: Final = 0.9
-_TEXT: Final = ("char", "varchar", "tinytext", "text", "mediumtext", "longtext")
+ENOUGH: Final = 0.5
+"""The share of sampled values from which on what they hold decides; below, a person is asked."""
+_CHARS: Final = ("char", "varchar", "tinytext", "text", "mediumtext", "longtext")
+_BINARY: Final = ("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob")
+# Applications keep texts in columns of bytes, too.
+_TEXT: Final = (*_CHARS, *_BINARY)
 _WHOLE: Final = ("bigint", "decimal")
+_KEYS: Final = ("smallint", "mediumint", "int", "bigint")
 
 
 @dataclass(frozen=True)
 class Suggestion:
-    """A rule for one column, and the reason for it (one line, without any value of the column)."""
+    """A rule for one column, and the reason for it (one line, without any value of the column).
+
+    ``by_values``: the reason is what sampled values look like, not the column's name. ``asks``: the
+    evidence is too thin to act on it: a person is asked, and the rule is not applied.
+    """
 
     column: str
     rule: ColumnRule
     reason: str
+    by_values: bool = False
+    asks: bool = False
 
     @property
     def is_hash(self) -> bool:
@@ -69,7 +78,7 @@ _NAMES: Final = (
         "a card number",
         r"(?:card|cc|creditcard|credit_card|debit_card)_?(?:number|numbers|num|no|nr)"
         r"|cardnumber|pan|card_pan|primary_account_number|credit_?card|debit_?card",
-        (*_LONG, "json", "varbinary", "binary", "blob"),
+        (*_LONG, "json"),
     ),
     _name(
         "never",
@@ -97,27 +106,40 @@ _NAMES: Final = (
         r"(?:_?(?:number|num|no|nr))?_?\d?|tel|tel_(?:no|nr)",
         _LONG,
     ),
-    _name("hash", "a bank account", r"iban|bank_account(?:_(?:number|no|nr))?", _LONG),
-    _name("hash", "a login name", r"user_?name|login|login_name|nick_?name|screen_name"),
+    _name(
+        "hash",
+        "a bank account",
+        r"iban|bank_account(?:_(?:number|no|nr|name))?|paypal(?:_(?:email|account))?",
+        _LONG,
+    ),
+    _name(
+        "hash",
+        "a login name",
+        r"user_?name|login|login_name|(?:nick|nice)_?name|screen_name|user_text",
+    ),
     _name(
         "hash",
         "an IP address",
         r"ip|ip_?v?[46]|ip_?addr(?:ess)?|remote_addr(?:ess)?",
-        (*_LONG, "int", "varbinary", "binary", "inet4", "inet6"),
+        (*_LONG, "int", "inet4", "inet6"),
     ),
     # What identifies and is not joined by.
     _name(
         "drop",
         "a person's name",
-        r"(?:first|last|full|middle|given|family|maiden|sur|birth)_?names?"
-        r"|forename|(?:contact|customer|client|patient|employee|recipient|holder|card_?holder"
-        r"|owner|payer|payee|passenger|guest|shipping|billing)_?name|card_?holder",
+        r"(?:first|last|full|middle|given|family|maiden|sur|birth|real)_?names?"
+        r"|forename|(?:contact|customer|client|patient|employee|recipient|holder|card_?holder|owner"
+        r"|payer|payee|passenger|guest|shipping|billing|delivery|sender|author)s?_?name"
+        r"|(?:from|to|user_display)_name|(?:comment|review|post|reply|message)_author"
+        r"|card_?holder|(?:card|cc)_owner",
     ),
     _name(
         "drop",
         "a postal address",
         r"(?:address|addr|adr)(?:_?line)?(?:_?\d)?|street|street_(?:name|number|no)"
-        r"|house_(?:number|no)|zip|zip_?code|postal_?code|post_?code",
+        r"|house_(?:number|no)|zip|zip_?code|postal_?code|post_?code|suburb"
+        r"|(?:entry|delivery|billing|shipping|payment|customers?|contact|home|invoice|postal)"
+        r"_(?:city|town)",
         (*_TEXT, "int", "mediumint"),
     ),
     _name(
@@ -135,18 +157,29 @@ _NAMES: Final = (
         r"|driv(?:er|ers|ing)_licen[cs]e(?:_(?:number|no))?",
         _LONG,
     ),
-    _name("drop", "a browser's fingerprint", r"user_?agent|device_fingerprint"),
+    _name("drop", "a browser's fingerprint", r"(?:user_?|comment_)agent|device_fingerprint"),
     _name(
         "drop",
         "a secret",
-        r"password|passwd|password_(?:hash|digest|salt)|pass_hash|api_?key"
-        r"|(?:client_|shared_)?secret|secret_key|(?:access|refresh|session|auth|reset)_token",
-        (*_TEXT, "varbinary", "binary", "blob"),
+        r"(?:new_?)?password|passwd|password_(?:hash|digest|salt)|pass_hash|api_?key"
+        r"|(?:users?|login|member|customers?|account|admin|db|smtp|ftp|mail)_?pass"
+        r"|(?:client_|shared_)?secret|secret_key|private_key|activation_(?:key|code)"
+        r"|reset_(?:key|code)|sess(?:ion)?_?(?:id|key)"
+        r"|(?:access|refresh|session|auth|reset|user|email|remember|login|bearer|csrf|device)_token",
     ),
+)
+# Names that mean a person only in a table of such: (table, column).
+_IN_TABLES: Final = (
+    ("a person's name", r"name|display_name", None),
+    ("a picture of a person", r"picture|photo|photograph|avatar|portrait", None),
+    ("a secret", r"token|pass|salt", None),
+    ("a person's name", r"author", r"comment|review|post|reply|message|ticket"),
+    ("a postal address", r"city|town", r"address(?:es)?|address_?book"),
 )
 _PEOPLE: Final = re.compile(
     r"(?:.*_)?(?:customer|user|people|person|contact|employee|patient|member|guest|client|subscriber"
-    r"|student|teacher|passenger|applicant|candidate|driver|account_holder|beneficiar(?:y|ie)|staff)s?"
+    r"|student|teacher|passenger|applicant|candidate|driver|account_holder|beneficiar(?:y|ie)|staff"
+    r"|admin|administrator|visitor|buyer)s?"
 )
 # Addresses of machines and pages.
 _NOBODYS: Final = re.compile(r"(?:.*_)?(?:mac|url|web|wallet|memory)_?(?:address|addr)")
@@ -165,13 +198,11 @@ def suggest_rule(column: Column, samples: Sequence[str], *, table: str = "") -> 
     """
     words = "_".join(split_words(column.name))
     by_name = _by_name(column, words, table)
-    if by_name is not None and by_name.rule.pci:
-        return by_name
     # A shape is evidence, a name is an opinion; but card data outranks both.
-    by_shape = _by_shape(column, [text.strip() for text in samples if text.strip()], words)
-    if by_shape is not None and (by_shape.rule.pci or by_name is None):
+    by_shape = _by_shape(column, samples, words)
+    if by_shape is not None and by_shape.rule.pci and not by_shape.asks:
         return by_shape
-    return by_name
+    return by_name or by_shape
 
 
 def split_words(name: str) -> list[str]:
@@ -181,116 +212,43 @@ def split_words(name: str) -> list[str]:
 
 
 def _by_name(column: Column, words: str, table: str) -> Suggestion | None:
+    if column.data_type in _KEYS and words.startswith("id_"):
+        return None  # a number that leads elsewhere
     for pattern in _NAMES:
         if pattern.types is not None and column.data_type not in pattern.types:
             continue
         if pattern.pattern.fullmatch(words) and not _NOBODYS.fullmatch(words):
             return _suggestion(column, pattern.kind, f"its name says {pattern.what}")
-    is_people = _PEOPLE.fullmatch("_".join(split_words(table)))
-    if words == "name" and is_people and column.data_type in _TEXT:
-        return _suggestion(column, "drop", "a person's name, by the table's name")
+    return _by_table(column, words, "_".join(split_words(table)))
+
+
+def _by_table(column: Column, words: str, table: str) -> Suggestion | None:
+    if column.data_type not in _TEXT:
+        return None
+    for what, pattern, tables in _IN_TABLES:
+        fits = (
+            re.fullmatch(rf"(?:.*_)?(?:{tables})s?", table) if tables else _PEOPLE.fullmatch(table)
+        )
+        if fits and re.fullmatch(pattern, words):
+            return _suggestion(column, "drop", f"{what}, by the table's name")
     return None
 
 
 def _by_shape(column: Column, samples: Sequence[str], words: str) -> Suggestion | None:
     if column.data_type not in (*_LONG, "json") or _SHAPELESS.fullmatch(words):
         return None
-    if len(samples) >= LEAST_SAMPLES:
-        for kind, what, fits in _SHAPES:
-            if column.data_type in _WHOLE and kind != "never":
-                continue
-            hits = sum(map(fits, samples))
-            if hits < LEAST_SHARE * len(samples) or (kind == "never" and _is_counted(samples)):
-                continue
-            return _suggestion(column, kind, f"{hits} of {len(samples)} sampled values are {what}")
-    holds = sum(1 for text in samples if _EMAIL_INSIDE.search(text))
-    if holds:
-        reason = f"{holds} of {len(samples)} sampled values hold an e-mail address"
-        return _suggestion(column, "drop", reason)
-    return None
+    found = find_personal(samples, numbers=column.data_type in _WHOLE)
+    if found is None:
+        return None
+    suggestion = _suggestion(column, found.kind, str(found))
+    # A payload is worth more than a guess: a person decides on a few values among many.
+    return replace(suggestion, by_values=True, asks=found.share < ENOUGH)
 
 
 def _suggestion(column: Column, kind: Kind, reason: str) -> Suggestion:
     if kind == "never":
         return Suggestion(column.name, ColumnRule(pci="never"), reason)
-    if kind == "hash" and column.data_type not in _TEXT:
+    if kind == "hash" and column.data_type not in _CHARS:
         # A hash is text: it can't stand in a number's place.
         return Suggestion(column.name, ColumnRule(pii="drop"), f"{reason}; not text, so not hashed")
     return Suggestion(column.name, ColumnRule(pii=kind), reason)
-
-
-_EMAIL: Final = re.compile(r"[^@\s\"'<>,;]+@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*\.[A-Za-z]{2,}")
-_EMAIL_INSIDE: Final = re.compile(
-    r"[A-Za-z0-9._%+-]+@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*\.[A-Za-z]{2,}"
-)
-_PHONE: Final = re.compile(
-    r"(?:\+|00)[1-9][\d ()./-]{6,20}(?:x\d+)?"  # international
-    r"|\(\d{2,5}\)[ -]?\d{3,4}[ -]?\d{3,5}"  # (030) 1234 5678
-    r"|\d{3}[-.]\d{3}[-.]\d{4}(?: ?x\d+)?"  # 555-123-4567
-)
-_IBAN: Final = re.compile(r"[A-Z]{2}\d{2}[A-Z0-9]{11,30}")
-_CARD: Final = re.compile(r"[2-6](?:[ -]?\d){12,18}")
-
-
-def is_email(text: str) -> bool:
-    """Whether the whole text is an e-mail address."""
-    return _EMAIL.fullmatch(text) is not None
-
-
-def is_phone(text: str) -> bool:
-    """Whether the whole text is a phone number written as people write them, of 7 to 15 digits."""
-    return _PHONE.fullmatch(text) is not None and 7 <= sum(map(str.isdigit, text)) <= 17
-
-
-def is_iban(text: str) -> bool:
-    """Whether the text is an IBAN whose check digits are right.
-
-    Source: ISO 13616; ISO 7064 MOD 97-10.
-    """
-    compact = text.replace(" ", "").upper()
-    if not _IBAN.fullmatch(compact):
-        return False
-    return int("".join(str(int(char, 36)) for char in compact[4:] + compact[:4])) % 97 == 1
-
-
-def is_card_number(text: str) -> bool:
-    """Whether the text is 13 to 19 digits that begin as card numbers do and end in Luhn's digit.
-
-    Source: ISO/IEC 7812-1.
-    """
-    if not _CARD.fullmatch(text):
-        return False
-    digits = [int(char) for char in text if char.isdigit()]
-    doubled = [sum(divmod(2 * digit, 10)) for digit in digits[-2::-2]]
-    return (sum(digits[-1::-2]) + sum(doubled)) % 10 == 0
-
-
-def is_ip(text: str) -> bool:
-    """Whether the text is an IPv4 or IPv6 address."""
-    try:
-        ip_address(text)
-    except ValueError:
-        return False
-    return True
-
-
-def _is_counted(samples: Sequence[str]) -> bool:
-    """Whether the numbers are a counter's, or one number again and again: no card numbers."""
-    numbers = sorted({int(digits) for digits in _digits(samples)})
-    return len(numbers) < LEAST_SAMPLES or numbers[-1] - numbers[0] < 1000 * len(numbers)
-
-
-def _digits(samples: Sequence[str]) -> Iterator[str]:
-    for text in samples:
-        digits = "".join(char for char in text if char in "0123456789")
-        if digits:
-            yield digits
-
-
-_SHAPES: Final[tuple[tuple[Kind, str, Callable[[str], bool]], ...]] = (
-    ("never", "card numbers (length, first digit, Luhn)", is_card_number),
-    ("hash", "e-mail addresses", is_email),
-    ("hash", "IBANs (mod 97)", is_iban),
-    ("hash", "phone numbers", is_phone),
-    ("hash", "IP addresses", is_ip),
-)

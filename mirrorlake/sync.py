@@ -34,6 +34,7 @@ from mirrorlake.mysql.introspect import read_table
 from mirrorlake.mysql.open_writes import NOTHING_OPEN
 from mirrorlake.mysql.replica import read_reach
 from mirrorlake.mysql.zones import WALL_TIMES, refuse_other_zone
+from mirrorlake.new_columns import held_columns, held_words, remember_columns
 from mirrorlake.pace import Report
 from mirrorlake.plan import TablePlan, by_time, resolve_contract
 from mirrorlake.receipts import with_waited
@@ -99,7 +100,8 @@ class Engine:
             refuse_other_hash_key(plan, self.ledger, self.config.privacy.hash_key)
         if plan.cursor is not None and plan.cursor.data_type in WALL_TIMES:
             refuse_other_zone(connection, source, plan.name, plan.cursor.name)
-        return plan
+        names = [column.name for column in plan.table.columns]
+        return replace(plan, held=held_columns(self.ledger, self.lake, contract, names))
 
     def sync(
         self,
@@ -285,6 +287,10 @@ class Engine:
             ahead = reach.ahead if reach else None
             _tell_of_set_back(plan, set_back(last, ahead))
             windows = (plan_window(plan, last, seen.clock, ahead),)
+        names = [exact.name for exact in plan.columns]
+        remember_columns(self.ledger, self.lake, plan.contract, names)
+        if fresh and plan.held:
+            logger.warning("table %s: %s", plan.name, held_words(plan.held))
         if fresh:
             self.ledger.record_schema_version(plan.name, plan.version)
         loading = replace(loading, server=seen.server, course=course)

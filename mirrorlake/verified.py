@@ -206,8 +206,8 @@ def _prove(
         # The verdict stands: only its rows could not be looked at.
         logger.warning("table %s: rows that differ could not be read: %s", plan.name, error)
         found = []
-    # Values of columns with a rule are not told.
-    teller = Teller(plan.contract.rules, None)
+    # Values of columns with a rule are not shown, nor those of columns that nobody decided on.
+    teller = Teller(plan.clean_rules, None)
     lines = [line for difference in found for line in teller.tell(difference)]
     raise _not_proved(verifying, branch, differing, lines)
 

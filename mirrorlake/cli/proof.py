@@ -49,8 +49,10 @@ def check(table: str, config_path: Path, as_json: bool, show_pii: bool, **asked:
     that can't be decided yet.
     """
     from mirrorlake.layer_proofs import prove_layers, worst
+    from mirrorlake.new_columns import held_now
     from mirrorlake.proof.keep import evidence_of, prove_table, report_words, teller_of
     from mirrorlake.proof.target import Proving
+    from mirrorlake.suspects import find_suspects
     from mirrorlake.sync import Engine
 
     config = load_config(config_path, secrets="when used")
@@ -63,19 +65,22 @@ def check(table: str, config_path: Path, as_json: bool, show_pii: bool, **asked:
         report, path = prove_table(proving, contract, ask, asked["evidence"], asked["most"])
         whole = ask.kind == "full"
         layers = prove_layers(engine, contract, show_pii=show_pii) if whole else ()
+        held = held_now(engine.ledger, engine.lake, contract)
+        suspects = find_suspects(engine.lake, engine.ledger, contract).found
     verdict = worst(report.verdict, *(layer.verdict for layer in layers))
-    teller = teller_of(config, contract, shown=show_pii)
+    teller = teller_of(config, contract, shown=show_pii, held=held)
     if as_json:
         told = evidence_of(report, teller, "")
         kept = {key: told[key] for key in (*report_words(report), "undecided", "differences")}
         kept |= {"verdict": verdict, "evidence": str(path), "layers": _layers(report, layers)}
-        show.print_json(kept)
+        show.print_json({**kept, "held_columns": held, "suspected_pii": suspects})
     else:
         print_report(report, path)
         for difference in report.differences:
             for line in teller.tell(difference):
                 show.console.print(escape(line), highlight=False, soft_wrap=True)
         print_layers(layers)
+        _warn_of_clean(held, suspects)
     sys.exit(CODES[verdict])
 
 
@@ -102,6 +107,17 @@ def print_layers(layers: Sequence[LayerReport]) -> None:
         lines += [f"    {escape(line)}" for line in layer.lines]
     for line in lines:
         show.console.print(line, highlight=False, soft_wrap=True)
+
+
+def _warn_of_clean(held: Sequence[str], suspects: dict[str, str]) -> None:
+    """What a person should decide about the table's clean layer; never a value."""
+    from mirrorlake.new_columns import held_words
+    from mirrorlake.suspects import suspect_words
+
+    lines = [held_words(held)] if held else []
+    lines += [f"clean may show personal data: {line}" for line in suspect_words(suspects)]
+    for line in lines:
+        show.console.print(f"[yellow]warning:[/] {escape(line)}", highlight=False, soft_wrap=True)
 
 
 def _count(proving: Proving, contract: TableContract, *, as_json: bool) -> int:

@@ -41,6 +41,7 @@ def repair(table: str, config_path: Path, as_json: bool, **asked: Any) -> None:
     Ends with 0 if it is equal then, 9 if rows still differ (or nobody said yes), 10 if that can't
     be decided yet.
     """
+    from mirrorlake.new_columns import held_now
     from mirrorlake.proof.keep import prove_table, teller_of
     from mirrorlake.proof.target import Proving
     from mirrorlake.repair import MOST_KEYS, refuse_repair, repair_table
@@ -60,7 +61,8 @@ def repair(table: str, config_path: Path, as_json: bool, **asked: Any) -> None:
         report, path = prove_table(proving, contract, ask_of(asked), evidence, MOST_KEYS)
         if not as_json:
             print_report(report, path)
-            _print_differences(report, teller_of(config, contract))
+            held = held_now(engine.ledger, engine.lake, contract)
+            _print_differences(report, teller_of(config, contract, held=held))
         wanted = report.verdict == "different"
         if wanted and not asked["yes"] and not click.confirm("Repair them?"):
             sys.exit(CODES["different"])

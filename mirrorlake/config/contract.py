@@ -23,6 +23,7 @@ from mirrorlake.config.sections import (
     LedgerConfig,
     Mode,
     Namespaces,
+    NewColumns,
     PiiRule,
     PrivacyConfig,
     RepairSetting,
@@ -90,6 +91,9 @@ class TableContract(Section):
     overlap_keys: int = 10_000
     settle: timedelta = timedelta(hours=1)
     clean: Clean = "view"
+    new_columns: NewColumns = "hide"
+    """What clean does with columns that were added after the first load and that the contract does
+    not name."""
     freshness: Freshness | None = None
     owners: tuple[str, ...] = ()
     shrink_limit: float | None = 0.9
@@ -120,13 +124,30 @@ class TableContract(Section):
 
     @property
     def rules(self) -> dict[str, PiiRule]:
-        """Column → what the clean layer does with it, for the columns that have a ``pii`` rule."""
-        return {name: rule.pii for name, rule in self.columns.items() if rule.pii is not None}
+        """Column → what the clean layer does to it, for the columns whose ``pii`` rule does
+        something: ``pii: show`` does nothing."""
+        return {
+            name: rule.pii
+            for name, rule in self.columns.items()
+            if rule.pii is not None and rule.pii != "show"
+        }
 
     def column_rule(self, column: str) -> ColumnRule | None:
-        """The rule of a column that the server names ``column``, in any case."""
+        """The rule of a column that the server names ``column``, in any case; None where there is
+        none, or it says that the column is shown as it is."""
         wanted = column.casefold()
-        return next((r for name, r in self.columns.items() if name.casefold() == wanted), None)
+        rule = next((r for name, r in self.columns.items() if name.casefold() == wanted), None)
+        return None if rule is not None and rule.pii == "show" else rule
+
+    @property
+    def named(self) -> frozenset[str]:
+        """Every column that the contract names, in a rule or in a role, case-folded."""
+        roles = [*self.key, self.cursor, self.created]
+        if self.entity is not None:
+            roles += [self.entity.token, self.entity.created]
+        if self.snapshot is not None:
+            roles += [self.snapshot.day, self.snapshot.id_column]
+        return frozenset(name.casefold() for name in (*roles, *self.columns) if name)
 
 
 class Config(Section):

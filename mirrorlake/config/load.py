@@ -285,6 +285,7 @@ def _contract(
         settle=defaults.settle if table.settle is None else table.settle,
         # The rows of snapshots are shown by a view, whatever the others' default is.
         clean=table.clean or ("view" if table.mode == "snapshot" else defaults.clean),
+        new_columns=table.new_columns or defaults.new_columns,
         owners=defaults.owners if table.owners is None else table.owners,
         deletes=table.deletes or "remove",
         repair=table.repair or defaults.repair,

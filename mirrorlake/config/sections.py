@@ -38,7 +38,8 @@ Mode: TypeAlias = Literal["append", "incremental", "full", "snapshot"]
 Clean: TypeAlias = Literal["view", "table"]
 Deletes: TypeAlias = Literal["remove", "flag", "ignore"]
 RepairSetting: TypeAlias = Literal["off", "ask", "auto"]
-PiiRule: TypeAlias = Literal["drop", "null", "hash", "mask"]
+PiiRule: TypeAlias = Literal["drop", "null", "hash", "mask", "show"]
+NewColumns: TypeAlias = Literal["hide", "show"]
 ShrinkLimit: TypeAlias = Annotated[float, Field(gt=0, le=1)]
 VERSION: Final = 1
 HASH_KEY_LENGTH: Final = 16
@@ -153,6 +154,9 @@ class DefaultsConfig(Section):
     """How long rows may still change behind the cursor."""
     clean: Clean = "view"
     """Whether the clean layer is a ``view`` (Spark only) or a ``table`` (every engine)."""
+    new_columns: NewColumns = "hide"
+    """What clean does with a column that MySQL gets after a table's first load: ``hide`` holds it
+    out until the contract names it, ``show`` shows it at once."""
     freshness: Freshness | None = Freshness(
         warn_after=timedelta(hours=26), fail_after=timedelta(hours=50)
     )
@@ -180,7 +184,8 @@ class ColumnRule(Section):
 
     pii: PiiRule | None = None
     """In the clean layer: ``drop`` leaves the column out, ``null`` empties it, ``hash`` replaces it
-    by a keyed hash (needs ``clean: table``), ``mask`` hides all but its shape."""
+    by a keyed hash (needs ``clean: table``), ``mask`` hides all but its shape, ``show`` shows it as
+    it is: somebody decided so."""
     pci: Literal["never"] | None = None
     """``never``: the column is not selected from MySQL and is in no layer."""
 
@@ -189,7 +194,7 @@ class ColumnRule(Section):
         if self.pii and self.pci:
             raise Findings([("pii", "a column that is never read (pci) needs no pii rule")])
         if not self.pii and not self.pci:
-            rules = "write pii: drop, null, hash or mask, or pci: never"
+            rules = "write pii: drop, null, hash, mask or show, or pci: never"
             raise Findings([("pii", f"the column is named without a rule: {rules}")])
         return self
 
@@ -253,6 +258,8 @@ class TableSection(Section):
     """How long rows may still change behind the cursor."""
     clean: Clean | None = None
     """Whether the clean layer is a ``view`` (Spark only) or a ``table`` (every engine)."""
+    new_columns: NewColumns | None = None
+    """The same for this table's columns that are added later: ``hide`` or ``show``."""
     freshness: Freshness | None = None
     """When this table counts as late; ``null``: never."""
     owners: tuple[Owner, ...] | None = None

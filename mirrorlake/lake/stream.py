@@ -11,6 +11,9 @@ from pyiceberg.table import Table
 
 from mirrorlake.lake.catalog import Lake
 
+_SAMPLED_FILES = 20
+"""How many files a sample opens, at most."""
+
 
 def read_batches(
     lake: Lake,
@@ -44,6 +47,35 @@ def read_batches(
             for batch in reader.to_record_batches([task]):
                 arrays = [batch.column(field.name).cast(field.type) for field in schema]
                 yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def sample_batches(
+    lake: Lake, table: Table, columns: Sequence[str], since: int | None, most: int
+) -> Iterator[pa.RecordBatch]:
+    """Some rows of the files that came since a snapshot: the first ones of files chosen evenly.
+
+    Args:
+        columns: those that are read.
+        since: as in `read_batches`.
+        most: how many rows, at most.
+
+    Raises:
+        LakeError: the catalog or the storage failed.
+    """
+    scan = table.scan(selected_fields=tuple(columns))
+    with lake.translated(".".join(table.name())):
+        seen = _paths(table, since)
+        tasks = [task for task in scan.plan_files() if task.file.file_path not in seen]
+        step = max(1, len(tasks) // _SAMPLED_FILES)
+        tasks = tasks[::step][:_SAMPLED_FILES]
+        for number, task in enumerate(tasks):
+            share = -(-most // (len(tasks) - number))
+            reader = ArrowScan(
+                table.metadata, table.io, scan.projection(), AlwaysTrue(), limit=share
+            )
+            for batch in reader.to_record_batches([task]):
+                most -= batch.num_rows
+                yield batch
 
 
 def _paths(table: Table, snapshot: int | None) -> set[str]:

@@ -65,6 +65,13 @@ class Folds:
         with self._database.read() as connection:
             return connection.scalar(sa.select(VIEWS.c.definition).where(VIEWS.c.view_name == name))
 
+    def definitions(self, prefix: str) -> dict[str, str]:
+        """Every definition whose name begins so, by name."""
+        like = VIEWS.c.view_name.startswith(prefix, autoescape=True)
+        with self._database.read() as connection:
+            rows = connection.execute(VIEWS.select().where(like)).all()
+        return {row.view_name: row.definition for row in rows}
+
     def record_definition(self, name: str, definition: str) -> None:
         """A view or clean table now has this definition."""
         with self._database.begin() as connection:

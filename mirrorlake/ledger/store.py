@@ -9,6 +9,7 @@ import sqlalchemy as sa
 
 from mirrorlake.ledger.alerts import Alerts
 from mirrorlake.ledger.chunks import Chunks
+from mirrorlake.ledger.columns import Columns
 from mirrorlake.ledger.costs import Costs
 from mirrorlake.ledger.database import Database
 from mirrorlake.ledger.decisions import SnapshotDecisions
@@ -30,6 +31,7 @@ from mirrorlake.ledger.snapshots import Snapshots
 class Ledger(
     Loads,
     Chunks,
+    Columns,
     Folds,
     Histories,
     Holds,

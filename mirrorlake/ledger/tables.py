@@ -112,6 +112,13 @@ VERSIONS = sa.Table(
     sa.Column("first_seen", sa.DateTime, nullable=False),
     sa.Column("number", sa.Integer, nullable=False),
 )
+KNOWN_COLUMNS = sa.Table(
+    "known_columns",
+    METADATA,
+    sa.Column("table_name", sa.String(255), primary_key=True),
+    sa.Column("column_name", sa.String(255), primary_key=True),
+    sa.Column("known_since", sa.DateTime, nullable=False),
+)
 HOLDS = sa.Table(
     "holds",
     METADATA,

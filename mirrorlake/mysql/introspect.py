@@ -6,7 +6,7 @@ Source: MySQL 8.0 manual, 28.3 "INFORMATION_SCHEMA General Tables"; MariaDB know
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -234,21 +234,40 @@ def _check_whole(connection: Connection[Any], table: SourceTable) -> None:
 def read_samples(
     connection: Connection[Any], table: SourceTable, limit: int = 200
 ) -> dict[str, list[str]]:
-    """Up to ``limit`` rows' non-NULL texts per text column, for guessing at personal data.
+    """Up to ``limit`` rows' non-NULL texts per column of text or bytes, for guessing at personal
+    data; bytes that are no text are left out.
 
     The rows are the first that the server returns; nothing of them is kept or logged.
     """
-    names = [c.name for c in table.columns if c.charset is not None or c.data_type in _NUMBERS]
-    if not names:
+    kinds = {c.name: c.data_type for c in table.columns if c.charset or c.data_type in _SAMPLED}
+    if not kinds:
         return {}
-    columns = ", ".join(f"CAST({quote(n)} AS CHAR)" for n in names)
+    # Bytes come as they are: servers differ in what they make of bytes that are no text.
+    columns = ", ".join(
+        f"LEFT({quote(n)}, 4000)" if kind in _BYTES else f"CAST({quote(n)} AS CHAR)"
+        for n, kind in kinds.items()
+    )
     # Not bound by the driver: a % in a name would be taken for a place to fill in.
     sql = f"SELECT {columns} FROM {quote(table.database)}.{quote(table.name)} LIMIT {int(limit)}"  # noqa: S608
     found = rows_of(connection, sql)
-    return {n: [str(row[i]) for row in found if row[i] is not None] for i, n in enumerate(names)}
+    return {n: _texts(row[i] for row in found) for i, n in enumerate(kinds)}
 
 
-_NUMBERS = ("bigint", "decimal")
+def _texts(values: Iterable[Any]) -> list[str]:
+    texts: list[str] = []
+    for value in values:
+        if isinstance(value, bytes):
+            try:
+                texts.append(value.decode())
+            except UnicodeDecodeError:
+                continue  # no text
+        elif value is not None:
+            texts.append(str(value))
+    return texts
+
+
+_BYTES = ("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob")
+_SAMPLED = ("bigint", "decimal", "json", *_BYTES)
 
 
 def _columns_by_table(found: Sequence[Sequence[Any]]) -> Mapping[str, list[Column]]:

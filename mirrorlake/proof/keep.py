@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from mirrorlake.config import Config, TableContract
 from mirrorlake.damage import damage_told
 from mirrorlake.errors import ProofError
 from mirrorlake.ledger import Proof
+from mirrorlake.new_columns import held_now
 from mirrorlake.proof.check import MOST, check_table
 from mirrorlake.proof.differences import Teller
 from mirrorlake.proof.report import Ask, Report, digest_text
@@ -47,7 +48,8 @@ def prove_table(
         report = check_table(proving, contract, ask, most)
     check_id = uuid.uuid4().hex
     path = folder / f"{report.started:%Y%m%dT%H%M%SZ}-{check_id[:8]}.json"
-    teller = teller_of(proving.config, contract)
+    held = held_now(proving.ledger, proving.lake, contract)
+    teller = teller_of(proving.config, contract, held=held)
     path.write_text(
         json.dumps(evidence_of(report, teller, check_id), indent=2, ensure_ascii=False),
         encoding="utf-8",
@@ -72,10 +74,13 @@ def folder_name(table: str) -> str:
     return table.replace("%", "%25").replace("/", "%2F")
 
 
-def teller_of(config: Config, contract: TableContract, *, shown: bool = False) -> Teller:
-    """Who tells a table's differences; ``shown``: with the values of hidden columns."""
+def teller_of(
+    config: Config, contract: TableContract, *, shown: bool = False, held: Collection[str] = ()
+) -> Teller:
+    """Who tells a table's differences; ``shown``: with the values of hidden columns; ``held``: new
+    columns of which nobody decided, whose values are hidden too."""
     key = config.privacy.hash_key
-    hidden = () if shown else contract.rules
+    hidden = () if shown else (*contract.rules, *held)
     return Teller(hidden, key.get_secret_value() if key else None)
 
 

@@ -38,7 +38,7 @@ SHOP = [
     "INSERT INTO shop.orders (id, email, card, modified_at) "
     "SELECT seq, CONCAT(seq, '@example.com'), '4111111111111111', NOW() - INTERVAL 3 HOUR "
     "FROM seq_1_to_300",
-    "INSERT INTO shop.kinds VALUES (1, 'one', '0000-00-00', NULL), (2, 'two', '0000-00-00', '2020-01-00')",
+    "INSERT INTO shop.kinds VALUES (1, 'one', '0000-00-00', NULL), (2, 'b@example.com', '0000-00-00', '2020-01-00')",
     "INSERT INTO shop.quiet SELECT seq, NOW() - INTERVAL 2 DAY FROM seq_1_to_50",
 ]
 MASKED = {"email": {"pii": "mask"}, "card": {"pci": "never"}}
@@ -163,7 +163,7 @@ def test_the_chain_says_what_it_did(runs: list[dict[str, Any]]) -> None:
 def test_all_checks_of_a_sound_table_pass(runs: list[dict[str, Any]]) -> None:
     checks = {k: v for k, v in runs[0]["checks"].items() if "orders" in k}
     assert {k.split(":")[1] for k in checks} == {
-        "gaps", "row_count", "unique_key", "no_pii", "contract", "originals",
+        "gaps", "row_count", "unique_key", "no_pii", "contract", "originals", "suspected_pii",
     }  # fmt: skip
     assert all(check["passed"] for check in checks.values()), checks
     assert checks["deduped/s/shop/orders:contract"]["metadata"]["rows looked at"] == 300
@@ -188,6 +188,15 @@ def test_originals_are_counted_by_column_and_day_and_block_nothing(
     assert raw["moments"].endswith(" UTC")
     weeks = runs[3]["checks"]["raw/s/nyc/flights:originals"]
     assert weeks["words"] == "Originals kept in raw (2013-04-20 to 2013-05-31): none"
+
+
+def test_what_looks_personal_in_clean_is_a_warning_without_a_value(
+    runs: list[dict[str, Any]],
+) -> None:
+    word = runs[0]["checks"]["clean/s/shop/kinds:suspected_pii"]
+    assert (word["passed"], word["severity"]) == (False, "WARN")
+    assert word["words"].startswith("word: 1 of 2 sampled values hold an e-mail address: ")
+    assert "example.com" not in str(word)
 
 
 def test_one_jvm_serves_a_run(runs: list[dict[str, Any]]) -> None:

@@ -118,6 +118,17 @@ def test_dropped_and_card_columns_are_not_to_be_there(lake: Lake) -> None:
     }
 
 
+def test_a_new_column_that_is_held_out_is_not_to_be_there(lake: Lake) -> None:
+    rows = [masked(row) for row in PEOPLE]
+    rows[1][ORIGINAL] = [{"column": "n", "text": "x"}]
+    write(lake, "d", COLUMNS, PEOPLE)
+    write(lake, "c", COLUMNS, rows)
+    assert find_exposed(lake, contract(), held=("N",)).found == {
+        "n": "is to be dropped (pii)",
+        ORIGINAL: "keeps originals of n",
+    }
+
+
 def test_originals_of_hidden_columns_are_seen(lake: Lake) -> None:
     rows = [masked(row) for row in PEOPLE]
     rows[1][ORIGINAL] = [{"column": "born", "text": "0000-00-00"}]

@@ -171,10 +171,30 @@ def test_a_personal_key_stays_and_is_warned_of() -> None:
     assert "the key column ssn looks personal" in found.warnings[0]
 
 
+def test_a_key_is_not_lost_to_a_name_alone() -> None:
+    indexes = (Index("PRIMARY", True, ("card_no",)), MODIFIED)
+    columns = (column("card_no"), column("modified_at", "datetime"))
+    found = suggest(source_table("t", *columns, indexes=indexes))
+    assert (found.mode, found.key, found.rules) == ("incremental", ("card_no",), ())
+    assert found.warnings[0].startswith("DECIDE on card_no: its name says a card number")
+
+
+def test_a_payload_is_not_dropped_for_a_few_values() -> None:
+    table = source_table("t", ID, column("payload", "longtext"))
+    samples = ["nothing personal"] * 151 + ["see a@example.com"] * 4
+    found = suggest_contract(table, {"payload": samples})
+    assert found.rules == ()
+    [question] = found.warnings
+    assert "DECIDE on payload: 4 of 155 sampled values hold an e-mail address" in question
+    half = suggest_contract(table, {"payload": samples[148:]})
+    assert [(s.column, s.rule.pii) for s in half.rules] == [("payload", "drop")]
+
+
 def test_a_key_of_card_data_is_not_used() -> None:
     indexes = (Index("PRIMARY", True, ("pan",)), MODIFIED)
     table = source_table("t", column("pan"), column("modified_at", "datetime"), indexes=indexes)
-    found = suggest(table)
+    cards = ["4111111111111111", "5500000000000004", "4012888888881881", "6011111111111117"]
+    found = suggest_contract(table, {"pan": [*cards, "3530111333300000"]})
     assert (found.mode, found.key) == ("full", ())
     assert found.rules[0].rule.pci == "never"
     assert "holds card data" in found.warnings[0]

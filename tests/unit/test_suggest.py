@@ -6,8 +6,9 @@ import random
 
 import pytest
 
+from mirrorlake.detectors import is_card_number, is_iban, is_phone
 from mirrorlake.mysql.introspect import Column
-from mirrorlake.suggest import is_card_number, is_iban, is_phone, split_words, suggest_rule
+from mirrorlake.suggest import split_words, suggest_rule
 from tests.unit.tables import column
 
 
@@ -173,3 +174,35 @@ def test_words() -> None:
     assert split_words("customerEMail") == ["customer", "email"]
     assert split_words("IP-Address 2") == ["ip", "address", "2"]
     assert split_words("😀") == []
+
+
+@pytest.mark.parametrize(
+    ("table", "name", "kind", "expected"),
+    [
+        ("user", "user_real_name", "varbinary", "drop"),
+        ("user", "user_name", "varbinary", "drop"),
+        ("user", "user_password", "tinyblob", "drop"),
+        ("users", "user_pass", "varchar", "drop"),
+        ("users", "user_activation_key", "varchar", "drop"),
+        ("users", "display_name", "varchar", "drop"),
+        ("comments", "comment_author", "tinytext", "drop"),
+        ("orders", "customers_name", "varchar", "drop"),
+        ("orders", "delivery_name", "varchar", "drop"),
+        ("orders", "delivery_city", "varchar", "drop"),
+        ("orders", "cc_owner", "varchar", "drop"),
+        ("reviews", "author", "varchar", "drop"),
+        ("staff", "picture", "blob", "drop"),
+        # Names of things, and numbers that lead to people.
+        ("roles", "display_name", "varchar", None),
+        ("books", "author", "varchar", None),
+        ("posts", "post_author", "bigint", None),
+        ("warehouses", "id_address", "int", None),
+        ("cities", "city", "varchar", None),
+        ("products", "picture", "blob", None),
+        ("orders", "token", "varchar", None),
+    ],
+)
+def test_names_of_common_applications(
+    table: str, name: str, kind: str, expected: str | None
+) -> None:
+    assert rule(column(name, kind), table=table) == expected
