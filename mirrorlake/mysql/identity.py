@@ -66,16 +66,26 @@ def read_identity(connection: Connection[Any], table: SourceTable) -> Identity:
     """
     name = (table.database, table.name)
     [(made, counter)] = rows_of(connection, _TABLES, name) or [(None, None)]
-    whole = f"{quote(table.database)}.{quote(table.name)}"
-    text = str(rows_of(connection, f"SHOW CREATE TABLE {whole}")[0][1])
     counts = any("auto_increment" in column.extra.lower() for column in table.columns)
     return Identity(
         made=None if made is None else str(made),
-        definition=hashlib.sha256(_COUNTER.sub("", text).encode()).hexdigest()[:16],
+        definition=hashlib.sha256(_definition(connection, table).encode()).hexdigest()[:16],
         # MySQL 8 says NULL of a table that has not given out any number yet.
         next_key=(1 if counter is None else int(counter)) if counts else None,
         innodb_id=_innodb_id(connection, table),
     )
+
+
+def _definition(connection: Connection[Any], table: SourceTable) -> str:
+    try:
+        whole = f"{quote(table.database)}.{quote(table.name)}"
+        text = str(rows_of(connection, f"SHOW CREATE TABLE {whole}")[0][1])
+    except SourceError as error:
+        if "denied" not in error.message:
+            raise
+        # Who may read single columns alone is not shown it: then what is seen of the table.
+        return repr((table.engine, table.columns, table.indexes, table.foreign_keys))
+    return _COUNTER.sub("", text)
 
 
 def _innodb_id(connection: Connection[Any], table: SourceTable) -> int | None:
