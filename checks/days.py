@@ -3,7 +3,7 @@
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import dagster as dg
@@ -57,7 +57,8 @@ class DaysTold:
         self, failing: Collection[date], known: Sequence[date], asked: tuple[date, date] | None
     ) -> list[date]:
         """The days to tell one by one: those that fail, those that failed the last time, the run's
-        own, and the newest; none before the location's first partition.
+        own, and the newest; none before the location's first partition, and none to come: a row
+        may be dated in the future.
 
         Args:
             known: the days that can be told, in order; of others nothing is said.
@@ -67,4 +68,6 @@ class DaysTold:
         if asked:
             chosen |= {day for day in known if asked[0] <= day <= asked[1]}
         begin = build_days(self.engine.config.tables).start.date()
-        return sorted(day for day in chosen.intersection(known) if day >= begin)
+        # The calendar of a cursor may be a day ahead of ours.
+        end = datetime.now(UTC).date() + timedelta(days=1)
+        return sorted(day for day in chosen.intersection(known) if begin <= day <= end)

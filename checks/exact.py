@@ -52,7 +52,7 @@ def judge_exact(
             `mirrorlake.proof.check.check_table` and `mirrorlake.repair.repair_table`.
     """
     if not engine.ledger.folded_loads(contract.name, "deduped"):
-        return True, {}, "Nothing is mirrored yet", dg.AssetCheckSeverity.ERROR, {}
+        return False, {}, "Nothing is mirrored yet", dg.AssetCheckSeverity.WARN, {}
     proving = Proving(engine.config, engine.lake, engine.ledger, engine.spark)
     report, evidence = prove_table(proving, contract, Ask("next"))
     verdict, last = _judge_chunk(engine, contract, report, evidence)
@@ -155,7 +155,8 @@ def _judge_chunk(
         reasons = "; ".join(f"{n} rows {why}" for why, n in sorted(report.undecided.items()))
         words = f"Not decidable yet: {reasons or 'too many rows differ'}"
         return (False, metadata, words, dg.AssetCheckSeverity.WARN), report
-    return (True, metadata, None, dg.AssetCheckSeverity.ERROR), report
+    words = f"{report.waiting} rows wait: the next loads bring them" if report.waiting else None
+    return (True, metadata, words, dg.AssetCheckSeverity.ERROR), report
 
 
 def _metadata(report: Report, teller: Teller, evidence: str) -> dict[str, Any]:
@@ -165,6 +166,7 @@ def _metadata(report: Report, teller: Teller, evidence: str) -> dict[str, Any]:
         "rows in MySQL": report.source.rows,
         "rows in the mirror": report.lake.rows,
         "rows that wait": report.waiting,
+        "rows looked up by key": report.beside,
         "MySQL's position": report.position,
         "bytes from MySQL": report.bytes,
         "seconds": report.seconds,

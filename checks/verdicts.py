@@ -257,19 +257,23 @@ def judge_rows(look: Look) -> Verdict:
     """
     engine, contract = look.engine, look.contract
     if not engine.ledger.folded_loads(contract.name, "deduped"):
-        return Verdict(True, words="Nothing is mirrored yet")
+        warning = dg.AssetCheckSeverity.WARN
+        return Verdict(False, words="Nothing is mirrored yet", severity=warning)
     proving = Proving(engine.config, engine.lake, engine.ledger, engine.spark)
     counts = count_rows(proving, contract)
     metadata: dict[str, Any] = {
         "counted": counts.compared,
         "rows in MySQL": counts.source_rows,
         "rows in the mirror": counts.lake_rows,
-        "updated meanwhile": counts.waiting,
+        "rows that wait": counts.waiting,
         "days counted": len(counts.counted),
         "days that differ": len(counts.days),
     }
     if counts.days:
         metadata["first days that differ"] = _table_of(counts.days)
+    if counts.verdict == "undecided":
+        words = f"Nothing can be said yet: {counts.waiting} rows of MySQL are too new to be counted"
+        return Verdict(False, metadata, words, dg.AssetCheckSeverity.WARN)
     passed, words, severity = _of_count(contract, counts.lost, counts.surplus)
     return Verdict(passed, metadata, words, severity, _partitions(look, counts))
 

@@ -70,6 +70,7 @@ class _Known:
     columns: Mapping[str, Sequence[str]]
     known_columns: Mapping[str, frozenset[str]]
     looks: Mapping[str, str]
+    open_checks: Mapping[str, tuple[str, int]]
 
 
 def status_of(
@@ -93,6 +94,7 @@ def status_of(
         columns=ledger.newest_columns(),
         known_columns=ledger.all_known_columns(),
         looks=ledger.definitions(LOOKS),
+        open_checks=ledger.open_checks(),
     )
     counts = _Counts(config, ledger)
     found = [_status(ledger, contract, known, counts) for contract in contracts]
@@ -161,6 +163,9 @@ def _checks(ledger: Ledger, contract: TableContract, good: Load | None, known: _
     proved = good.receipt.source_digest is not None
     found = [f"{behind} loads not folded" if behind else "folded", *read]
     found.append("loaded, proved before it was visible" if proved else "loaded, not yet proved")
+    if name in known.open_checks:
+        verdict, rows = known.open_checks[name]
+        found.append(f"newest check {verdict}: {rows} rows")
     if good.receipt.originals:
         columns = good.receipt.original_columns
         by_column = ", ".join(f"{name}: {count}" for name, count in columns.items())

@@ -170,7 +170,14 @@ def print_report(report: Report, path: Path) -> None:
     )
     notes = [f"{count} rows {reason}" for reason, count in sorted(report.undecided.items())]
     if report.waiting:
-        notes.append(f"{report.waiting:,} rows wait: MySQL changed them within the settle time")
+        notes.append(
+            f"{report.waiting:,} rows wait: they were not compared, since the lake need not have "
+            "them yet"
+        )
+    if report.beside:
+        notes.append(
+            f"{report.beside:,} rows beside these bounds were looked up by their keys: equal"
+        )
     if report.ignored:
         notes.append(f"{report.ignored:,} rows were deleted in MySQL and are ignored (deletes)")
     if report.unlooked:

@@ -44,6 +44,19 @@ class Proofs:
         with self._database.read() as connection:
             return [_proof(dict(row)) for row in connection.execute(query).mappings()]
 
+    def open_checks(self) -> dict[str, tuple[str, int]]:
+        """The tables whose newest check was not equal: its verdict, and how many rows it left."""
+        newest = sa.select(sa.func.max(PROOFS.c.number)).group_by(PROOFS.c.table_name)
+        checks = sa.select(PROOFS.c.check_id).where(PROOFS.c.number.in_(newest))
+        told = (PROOFS.c.table_name, PROOFS.c.verdict, PROOFS.c.differences)
+        wanted = (PROOFS.c.check_id.in_(checks), PROOFS.c.verdict != "equal")
+        found: dict[str, tuple[str, int]] = {}
+        with self._database.read() as connection:
+            for table, verdict, rows in connection.execute(sa.select(*told).where(*wanted)):
+                if verdict == "different" or table not in found:
+                    found[table] = (verdict, rows)
+        return found
+
     def proof_offset(self, table: str) -> str | None:
         """The key at which a table's next chunk begins; None for the beginning."""
         query = sa.select(PROOF_OFFSETS.c.next_lo).where(PROOF_OFFSETS.c.table_name == table)

@@ -251,7 +251,8 @@ class Proof:
         lo, hi: the range's keys as texts, [lo, hi); None: no bound there.
         verdict: equal, different or undecided.
         source_rows, lake_rows, source_digest, lake_digest: of the range, on both sides.
-        waiting, differences: of the whole check: rows too new to be compared, and rows that differ.
+        waiting, differences: of the whole check: rows too new to be compared, and rows that differ;
+            where it was undecided, the rows that were not compared or could not be decided.
         server, position, source_time: of MySQL just before the first read (UTC).
         snapshot_id: of deduped; ``through_seq``: the newest load in it.
         code: the version of the code that judged.

@@ -19,9 +19,10 @@ from pymysql.connections import Connection
 
 from mirrorlake.config import TableContract
 from mirrorlake.errors import ConfigError
-from mirrorlake.mysql.connect import session
+from mirrorlake.mysql.connect import rows_of, session
 from mirrorlake.mysql.introspect import read_sizes
 from mirrorlake.mysql.limits import reading
+from mirrorlake.proof.beside import Beside, Found, compare_beside, named, read_beside
 from mirrorlake.proof.compare import (
     Cut,
     Digests,
@@ -34,7 +35,7 @@ from mirrorlake.proof.compare import (
 from mirrorlake.proof.days import Days, whole_days
 from mirrorlake.proof.judge import CHANGING, Judged, judge
 from mirrorlake.proof.keys import is_one_integer, ordered_of, parts_of, resolve_keys
-from mirrorlake.proof.local import digest_locally
+from mirrorlake.proof.local import Local, digest_locally
 from mirrorlake.proof.mirror import LakeSide
 from mirrorlake.proof.named import conditions_of
 from mirrorlake.proof.order import (
@@ -53,15 +54,18 @@ from mirrorlake.proof.ranges import (
     plan_grid,
     total,
 )
-from mirrorlake.proof.report import Ask, RangeProof, Report, Verdict
+from mirrorlake.proof.report import Ask, Report
 from mirrorlake.proof.scope import Scope, both, day_condition, settled_scope
 from mirrorlake.proof.source import Asked, Key, SourceSide, read_bounds
 from mirrorlake.proof.target import Proving, Target, read_mirror, resolve_target
+from mirrorlake.proof.verdict import settled_ranges, uncompared, verdict_of
 from mirrorlake.spark import spark_errors
 
 MOST = 1_000
 """Rows that differ are looked at one by one up to this number."""
 TOGETHER = 500
+MOST_OPEN = 10_000
+"""Rows that can't be decided yet are looked at one by one up to this number."""
 CHUNK_ROWS = 100_000
 """So many of MySQL's rows are the next chunk of a table."""
 SMALL_BYTES, SMALL_ROW = 64 * 1024**2, 400
@@ -70,11 +74,16 @@ SMALL_BYTES, SMALL_ROW = 64 * 1024**2, 400
 
 @dataclass(frozen=True)
 class _Sides:
-    """The statements of both sides over one target."""
+    """The statements of both sides over one target: of the rows between the cursor's bounds; of the
+    lake's rows beside them (no condition: there are none), and of both; of MySQL's rows that need
+    not be in the lake yet."""
 
     target: Target
     source: SourceSide
     lake: LakeSide
+    beside: LakeSide
+    chosen: LakeSide
+    later: SourceSide
 
 
 def check_table(proving: Proving, contract: TableContract, ask: Ask, most: int = MOST) -> Report:
@@ -101,22 +110,29 @@ def check_table(proving: Proving, contract: TableContract, ask: Ask, most: int =
             ask = next_chunk(proving, connection, target)
         sides = _sides(target, ask)
         cut = _plan(connection, sides, ask)
-        digests = _read_both(proving, connection, sides, ask, cut)
+        digests, listed = _read_both(proving, connection, sides, ask, cut)
+        beside = _look_beside(proving, connection, sides, digests, listed)
         with spark_errors(contract.name):
             judged, unlooked = Judged(), 0
-            if digests.differing:
+            if digests.differing or beside.keys:
                 spark = proving.spark.get()
-                judged, unlooked = _look(connection, spark, proving, sides, ask, cut, digests, most)
+                judged, unlooked = _look(
+                    connection, spark, proving, sides, ask, cut, digests, beside, most
+                )
+        later = _count_later(connection, sides)
         sent = asked.bytes
     ranges = proofs(target, cut, digests)
-    verdict = _verdict(ranges, judged, unlooked)
+    waiting = max(0, len(digests.newer) + later - beside.awaited) + judged.waiting
+    judged.undecided += uncompared(ranges, beside, waiting)
+    verdict = verdict_of(judged, unlooked)
     return Report(
         table=contract.name,
         ask=ask,
         scope=target.scope.words,
         verdict=verdict,
-        ranges=tuple(_settled(r, verdict) for r in ranges),
-        waiting=len(digests.newer),
+        ranges=settled_ranges(ranges, verdict, beside),
+        waiting=waiting,
+        beside=beside.equal,
         differences=tuple(judged.differences),
         keys=tuple(judged.keys),
         unlooked=unlooked,
@@ -150,16 +166,26 @@ def _sides(target: Target, ask: Ask) -> _Sides:
     source = SourceSide(
         target.table, target.rows, target.key, both(scope.source, chosen[0]), scope.settled
     )
-    lake = LakeSide(
+    lake = _lake_side(target, source, both(scope.lake, chosen[1]))
+    beside = both(scope.beside, chosen[1]) if scope.beside else ""
+    return _Sides(
+        *(target, source, lake),
+        _lake_side(target, source, beside),
+        replace(lake, where=chosen[1]),
+        replace(source, where=both(scope.later, chosen[0]) if scope.later else ""),
+    )
+
+
+def _lake_side(target: Target, source: SourceSide, where: str) -> LakeSide:
+    return LakeSide(
         target.mirror.identifier,
         target.mirror.snapshot,
         target.rows,
         source.key_forms,
-        both(scope.lake, chosen[1]),
+        where,
         flags=target.flags,
         parts=parts_of(target),
     )
-    return _Sides(target, source, lake)
 
 
 def _conditions(target: Target, ask: Ask) -> tuple[str, str]:
@@ -248,13 +274,13 @@ def _is_small(connection: Connection[Any], target: Target, ask: Ask) -> bool:
 
 def _read_both(
     proving: Proving, connection: Connection[Any], sides: _Sides, ask: Ask, cut: Cut
-) -> Digests:
-    """The groups of both sides; the lake digests beside MySQL, as soon as MySQL has told the keys
-    that it must leave out."""
+) -> tuple[Digests, list[Found] | None]:
+    """The groups of both sides, and the lake's rows beside the bounds where they are known. The
+    lake digests while MySQL does, as soon as MySQL has told the keys that it must leave out."""
     target, told = sides.target, Future[list[Key]]()
     local = _is_small(connection, target, ask)
 
-    def read_beside() -> dict[int, Tally] | Tally:
+    def read_meanwhile() -> dict[int, Tally] | Local:
         if local:
             parts = parts_of(target)
             found = digest_locally(proving.lake, target, parts, ask.keys, told.result())
@@ -264,21 +290,58 @@ def _read_both(
             return read_lake(proving.spark.get(), sides.lake, cut, told.result())
 
     with ThreadPoolExecutor(1) as beside:
-        lake = beside.submit(read_beside)
+        lake = beside.submit(read_meanwhile)
         try:
             digests = read_source(connection, target, sides.source, cut, told.set_result)
         finally:
             # Whatever went wrong: nobody waits for keys that will not be told.
             told.cancel()
         found = lake.result()
-    if not isinstance(found, Tally):
+    if not isinstance(found, Local):
         digests.lake = found
-    elif found == total(digests.source):
-        digests.source, digests.lake = {0: found}, {0: found}
+        return digests, None
+    if found.tally == total(digests.source):
+        digests.source, digests.lake = {0: found.tally}, {0: found.tally}
     else:
         with spark_errors(target.name):
             digests.lake = read_lake(proving.spark.get(), sides.lake, cut, digests.newer)
-    return digests
+    return digests, found.beside
+
+
+def _look_beside(
+    proving: Proving,
+    connection: Connection[Any],
+    sides: _Sides,
+    digests: Digests,
+    listed: list[Found] | None,
+) -> Beside:
+    """What became of the lake's rows beside the cursor's bounds.
+
+    Args:
+        listed: those rows, where they were read without Spark; it reads them again where one of
+            them is not MySQL's.
+    """
+    target, newer = sides.target, digests.newer
+    if listed is not None:
+        found = compare_beside(connection, target, sides.source, listed, newer)
+        if not found.keys and not found.left:
+            return found
+    among = named(target, newer)
+    if not sides.beside.where and not among:
+        return Beside()
+    with spark_errors(target.name):
+        rows, left = read_beside(proving.spark.get(), sides.beside, sides.chosen, among)
+    found = compare_beside(connection, target, sides.source, rows, newer)
+    found.left += left
+    return found
+
+
+def _count_later(connection: Connection[Any], sides: _Sides) -> int:
+    """MySQL's rows that need not be in the lake yet, where their keys were not read."""
+    if not sides.later.where:
+        return 0
+    with reading(sides.target.source):
+        return int(rows_of(connection, sides.later.count_sql())[0][0])
 
 
 def _look(
@@ -289,17 +352,18 @@ def _look(
     ask: Ask,
     cut: Cut,
     digests: Digests,
+    beside: Beside,
     most: int,
 ) -> tuple[Judged, int]:
     """Down to the rows, and each judged again; how many rows and groups were not looked at."""
     both_sides = (sides.source, sides.lake)
     found = candidates(connection, spark, sides.target, both_sides, cut, digests)
-    keys = sorted(found.keys)
+    keys = sorted(found.keys | beside.keys)
     judged = Judged()
     if not keys:
         judged.undecided[CHANGING] += len(digests.differing)
     looked = 0
-    while looked < len(keys) and len(judged.differences) < most:
+    while looked < len(keys) and len(judged.differences) < most and _open(judged) < MOST_OPEN:
         some: Sequence[Key] = keys[looked : looked + TOGETHER]
         newest = _newest(proving, sides, ask)
         decided = judge(connection, spark, newest.target, newest.source, newest.lake, some)
@@ -307,9 +371,15 @@ def _look(
         judged.keys += decided.keys
         judged.undecided += decided.undecided
         judged.ignored += decided.ignored
+        judged.waiting += decided.waiting
         judged.days += decided.days
         looked += len(some)
     return judged, found.left + len(keys) - looked
+
+
+def _open(judged: Judged) -> int:
+    """Rows that were looked at and can't be decided yet."""
+    return judged.undecided.total() + judged.waiting
 
 
 def _newest(proving: Proving, sides: _Sides, ask: Ask) -> _Sides:
@@ -322,29 +392,19 @@ def _newest(proving: Proving, sides: _Sides, ask: Ask) -> _Sides:
     return _sides(replace(target, mirror=mirror, scope=scope), ask)
 
 
-def _verdict(ranges: Sequence[RangeProof], judged: Judged, unlooked: int) -> Verdict:
-    if judged.differences:
-        return "different"
-    if all(r.verdict == "equal" for r in ranges):
-        return "equal"
-    # Every candidate was judged again, and none was left: MySQL and the mirror met meanwhile.
-    return "undecided" if judged.undecided or unlooked else "equal"
-
-
-def _settled(proof: RangeProof, verdict: Verdict) -> RangeProof:
-    """A range whose digests differ has the whole check's verdict."""
-    return proof if proof.verdict == "equal" else replace(proof, verdict=verdict)
-
-
 def _statements(sides: _Sides, cut: Cut) -> dict[str, str]:
     """The SQL that digested both sides, for anyone who wants to run it again."""
     source, lake = sides.source, sides.lake
-    newer = sides.target.scope.newer
+    newer, beside = sides.target.scope.newer, sides.beside
     told = {
         "mysql": source.groups_sql(cut.source(source)),
         "spark": lake.groups_sql(cut.lake(lake)),
     }
-    return {**told, "mysql, keys left out": source.keys_sql(newer)} if newer else told
+    if newer:
+        told["mysql, keys left out"] = source.keys_sql(newer)
+    if beside.where:
+        told["spark, rows looked up by key"] = beside.digests_sql()
+    return told
 
 
 def undecided_words(undecided: Counter[str] | dict[str, int]) -> str:

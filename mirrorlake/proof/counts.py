@@ -1,15 +1,18 @@
 """Rows counted on both sides, per day and in all: cheap, and no proof, since a row too few and one
 too many of a day cancel out.
 
-The lake's rows are counted without Spark, one data file in memory at a time. Only where MySQL has
-moved rows on whose keys are no single whole number, Spark is asked to leave these out.
+Rows that are old enough must be as many on both sides. Of newer ones the lake may lack some, which
+wait; it may not have more than MySQL. Nor may it have more from before the contract's ``start``,
+where MySQL has rows that were never to be mirrored. The lake's rows are counted without Spark, one
+data file in memory at a time. Only where MySQL has moved rows on whose keys are no single whole
+number, Spark is asked to leave these out.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Any
 
@@ -27,11 +30,11 @@ from mirrorlake.mysql.introspect import Column
 from mirrorlake.mysql.limits import reading
 from mirrorlake.proof.compare import leaving_out
 from mirrorlake.proof.forms import DELETED_AT
-from mirrorlake.proof.local import settled
+from mirrorlake.proof.local import between
 from mirrorlake.proof.mirror import LakeSide
 from mirrorlake.proof.ranges import INTEGERS
 from mirrorlake.proof.report import Verdict
-from mirrorlake.proof.scope import NONE, TIMES, both
+from mirrorlake.proof.scope import TIMES, both
 from mirrorlake.proof.source import Key, SourceSide, one_state, text_of
 from mirrorlake.proof.target import Proving, Target, read_mirror, resolve_target
 from mirrorlake.spark import spark_errors
@@ -51,11 +54,13 @@ class Counts:
         compared: which rows, as a condition. Of a full copy: those that it read, whatever MySQL
             holds by now.
         verdict: different where a day's rows differ; rows that MySQL deleted are no difference
-            where the contract ignores them.
+            where the contract ignores them. Undecided where there are rows in MySQL, and none that
+            could be counted.
         source_rows, lake_rows: in all.
         lost: rows that days of MySQL have more than the lake's.
         surplus: rows that days of the lake have more than MySQL's: deleted there, or moved.
-        waiting: rows that MySQL changed too lately to be counted.
+        waiting: rows of MySQL that are not counted: written so lately that the lake need not have
+            them yet.
         days: of days that differ.
         counted: of every day.
     """
@@ -92,13 +97,61 @@ def _count_rows(proving: Proving, contract: TableContract) -> Counts:
     source = proving.config.sources[contract.source]
     with session(source, contract.database) as connection:
         target = resolve_target(proving, contract, connection)
-        if target.scope == NONE:
-            return _counts(contract, NONE.words, {}, {}, 0)
-        ours, newer = _count_source(connection, target)
-    theirs = _count_lake(proving, target, ())
-    if newer and theirs != ours:
-        theirs = _count_without(proving, target, newer)
-    return _counts(contract, target.scope.words, ours, theirs, len(newer))
+        scope = target.scope
+        known = scope.settled != "0" or bool(scope.cursor)
+        ours = _count_source(connection, target)
+        theirs = _count_lake(proving, target, None)
+        before = _count_before(connection, target) if theirs.before else {}
+    if ours.moved and (theirs.settled != ours.settled or _surplus_of(theirs.newer, ours.newer)):
+        theirs = _count_without(proving, target, ours.moved, theirs)
+    sides = _Sides(dict(ours.settled), dict(theirs.settled))
+    waiting = sides.add_newer(ours.newer, theirs.newer)
+    sides.add_before(before, theirs.before)
+    counts = _counts(contract, scope.words, sides.source, sides.lake, waiting)
+    nothing = waiting > 0 and not counts.source_rows and not counts.lake_rows
+    if nothing or (not known and counts.verdict == "different"):
+        return replace(counts, verdict="undecided")
+    return counts
+
+
+@dataclass(frozen=True)
+class _Side:
+    """One side's rows by day: those that are old enough, those that are newer, and those from
+    before the contract's ``start``. ``moved``: MySQL's keys past the bound, where rows move."""
+
+    settled: Mapping[str, int]
+    newer: Mapping[str, int]
+    before: Mapping[str, int] = field(default_factory=dict[str, int])
+    moved: list[Key] = field(default_factory=list[Key])
+
+
+@dataclass(frozen=True)
+class _Sides:
+    """Rows that are held against each other, by day."""
+
+    source: dict[str, int]
+    lake: dict[str, int]
+
+    def add_newer(self, ours: Mapping[str, int], theirs: Mapping[str, int]) -> int:
+        """Count what both sides have of newer rows, and what the lake has more; how many of
+        MySQL's rows wait."""
+        for day, rows in theirs.items():
+            self._add(day, min(rows, ours.get(day, 0)), rows)
+        return sum(ours.values()) - sum(min(n, ours.get(day, 0)) for day, n in theirs.items())
+
+    def add_before(self, ours: Mapping[str, int], theirs: Mapping[str, int]) -> None:
+        """The same of rows from before ``start``: of those MySQL may have more."""
+        for day, rows in theirs.items():
+            self._add(day, min(rows, ours.get(day, 0)), rows)
+
+    def _add(self, day: str, source: int, lake: int) -> None:
+        self.source[day] = self.source.get(day, 0) + source
+        self.lake[day] = self.lake.get(day, 0) + lake
+
+
+def _surplus_of(theirs: Mapping[str, int], ours: Mapping[str, int]) -> bool:
+    """Whether the lake has more rows of a day."""
+    return any(rows > ours.get(day, 0) for day, rows in theirs.items())
 
 
 def _counts(
@@ -153,21 +206,43 @@ def _day_column(target: Target) -> Column | None:
 # --- MySQL ----------------------------------------------------------------------------------------
 
 
-def _count_source(connection: Connection[Any], target: Target) -> tuple[dict[str, int], list[Key]]:
-    side = SourceSide(target.table, target.rows, target.key, target.scope.source)
-    column = _day_column(target)
-    day = f"CAST(DATE({quote(column.name)}) AS CHAR)" if column else "NULL"
-    where = f" WHERE {side.where}" if side.where else ""
+def _bounds(target: Target) -> tuple[str, str]:
+    """The cursor's bounds in MySQL's SQL: of rows that are newer, and from before ``start``."""
+    scope = target.scope
+    if not scope.cursor:
+        return "", ""
+    name = quote(scope.cursor)
+    newer = "" if scope.still else f"{name} >= {scope.below}" if scope.below else "1 = 1"
+    return newer, f"{name} < {scope.first}" if scope.first else ""
+
+
+def _count_source(connection: Connection[Any], target: Target) -> _Side:
+    newer, before = _bounds(target)
+    settled = both(f"NOT ({newer})" if newer else "", f"NOT ({before})" if before else "")
+    side = SourceSide(target.table, target.rows, target.key, "")
     with reading(target.source), one_state(connection):
-        newer: list[Key] = []
-        if target.scope.newer and target.key:
-            newer = side.read_keys(connection, side.keys_sql(target.scope.newer))
-        statement = f"SELECT {day}, COUNT(*) FROM {side.name}{where} GROUP BY 1"  # noqa: S608
-        found = rows_of(connection, statement)
+        moved: list[Key] = []
+        if newer and target.scope.newer and target.key:
+            moved = side.read_keys(connection, side.keys_sql(newer))
+        found = _by_day(connection, target, settled)
+        return _Side(found, _by_day(connection, target, newer) if newer else {}, {}, moved)
+
+
+def _count_before(connection: Connection[Any], target: Target) -> dict[str, int]:
+    with reading(target.source):
+        return _by_day(connection, target, _bounds(target)[1])
+
+
+def _by_day(connection: Connection[Any], target: Target, condition: str) -> dict[str, int]:
+    column = _day_column(target)
+    side = SourceSide(target.table, target.rows, target.key, condition)
+    day = f"CAST(DATE({quote(column.name)}) AS CHAR)" if column else "NULL"
+    where = f" WHERE {condition}" if condition else ""
+    statement = f"SELECT {day}, COUNT(*) FROM {side.name}{where} GROUP BY 1"  # noqa: S608
     counts: Counter[str] = Counter()
-    for told, rows in found:
+    for told, rows in rows_of(connection, statement):
         counts[_day(told)] += int(rows)
-    return counts, newer
+    return dict(counts)
 
 
 def _day(told: Any) -> str:
@@ -179,46 +254,71 @@ def _day(told: Any) -> str:
 # --- the lake -------------------------------------------------------------------------------------
 
 
-def _count_lake(proving: Proving, target: Target, without: tuple[int, ...]) -> dict[str, int]:
-    """Rows by day, but for those whose key, one whole number, is among these."""
+def _count_lake(proving: Proving, target: Target, without: tuple[int, ...] | None) -> _Side:
+    """Rows by day. Without those whose key, one whole number, is among some, the newer ones count
+    as all others: MySQL has them no more."""
     day, scope = _day_column(target), target.scope
-    key = target.key[0].name if without else ""
+    key = "" if without is None else target.key[0].name
     flag = DELETED_AT if target.flags else ""
     wanted = dict.fromkeys(n for n in (day.name if day else "", scope.cursor, key, flag) if n)
     table = proving.lake.load(target.mirror.identifier)
-    counts: Counter[str] = Counter()
+    found = (Counter[str](), Counter[str](), Counter[str]())
     if table is None or table.current_snapshot() is None:
-        return counts
+        return _Side({}, {})
     columns = tuple(wanted) or (table.schema().fields[0].name,)
     for batch in read_batches(proving.lake, table, columns):
         rows = pa.Table.from_batches([batch])
-        if scope.cursor:
-            rows = rows.filter(settled(target, rows.column(scope.cursor)))
         if flag:
             rows = rows.filter(pc.is_null(rows.column(flag)))
         if key:
             column = rows.column(key)
             rows = rows.filter(pc.invert(pc.is_in(column, pa.array(without, column.type))))
-        if day is None:
-            counts[NO_DAY] += rows.num_rows
-            continue
-        for one in pc.value_counts(rows.column(day.name).cast(pa.date32())).to_pylist():
-            told: date | None = one["values"]
-            counts[NO_DAY if told is None else told.isoformat()] += int(one["counts"])
-    return {told: rows for told, rows in counts.items() if rows}
+        for counts, some in zip(found, _parts(target, rows, gone=key != ""), strict=True):
+            _add_days(counts, some, day)
+    settled, newer, before = map(dict, found)
+    return _Side(settled, newer, before)
 
 
-def _count_without(proving: Proving, target: Target, newer: list[Key]) -> dict[str, int]:
-    """Rows by day, without these keys."""
+def _parts(target: Target, rows: Any, *, gone: bool) -> tuple[Any, Any, Any]:
+    """Rows that are old enough, newer, and from before ``start``."""
+    scope = target.scope
+    none = rows.slice(0, 0)
+    if not scope.cursor:
+        return rows, none, none
+    cursor = rows.column(scope.cursor)
+    since = between(cursor, scope.first, "")
+    before = rows.filter(pc.invert(since))
+    if scope.still or gone:
+        return rows.filter(since), none, before
+    if not scope.below:
+        return none, rows.filter(since), before
+    settled = between(cursor, scope.first, scope.below)
+    return rows.filter(settled), rows.filter(pc.and_not(since, settled)), before
+
+
+def _add_days(counts: Counter[str], rows: Any, day: Column | None) -> None:
+    if day is None:
+        counts.update({NO_DAY: rows.num_rows} if rows.num_rows else {})
+        return
+    for one in pc.value_counts(rows.column(day.name).cast(pa.date32())).to_pylist():
+        told: date | None = one["values"]
+        counts[NO_DAY if told is None else told.isoformat()] += int(one["counts"])
+
+
+def _count_without(proving: Proving, target: Target, moved: list[Key], all_: _Side) -> _Side:
+    """Rows by day without those that MySQL has moved past the bound, wherever the lake has them:
+    MySQL has none of the others past the bound."""
     if len(target.key) == 1 and target.key[0].data_type in INTEGERS:
-        return _count_lake(proving, target, tuple(int(key[0]) for key in newer))
+        keys = tuple(int(key[0]) for key in moved)
+        return replace(_count_lake(proving, target, keys), before=all_.before)
     with spark_errors(target.name):
-        return _count_by_spark(proving.spark.get(), target, newer)
+        counted = _count_by_spark(proving.spark.get(), target, moved)
+        return _Side(counted, {}, before=all_.before)
 
 
 def _count_by_spark(spark: Any, target: Target, newer: list[Key]) -> dict[str, int]:
     mirror, scope = target.mirror, target.scope
-    source = SourceSide(target.table, target.rows, target.key, scope.source)
+    source = SourceSide(target.table, target.rows, target.key, "")
     side = LakeSide(
         mirror.identifier,
         mirror.snapshot,

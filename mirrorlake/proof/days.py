@@ -14,7 +14,7 @@ from datetime import date, datetime, timedelta
 
 from mirrorlake.ledger import Load, Proof
 from mirrorlake.proof.covered import BY_KEYS, Ends, is_covered
-from mirrorlake.proof.scope import NONE, TIMES
+from mirrorlake.proof.scope import TIMES
 from mirrorlake.proof.source import Row
 from mirrorlake.proof.target import Target
 
@@ -56,7 +56,7 @@ def whole_days(target: Target) -> Days | None:
     """The days all of whose rows are old enough to be compared; None where the table's cursor does
     not tell a row's day."""
     scope = target.scope
-    if scope == NONE or not scope.cursor:
+    if not scope.cursor:
         return None
     if target.table.column(scope.cursor).data_type not in TIMES:
         return None

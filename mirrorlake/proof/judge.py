@@ -1,7 +1,9 @@
 """Candidates judged again: a difference counts only if it survives a moving source.
 
 MySQL is asked for the row, then the newest version of the mirror, then MySQL once more. What MySQL
-changed meanwhile, or so late that the mirror need not have it, is not decidable yet.
+changed meanwhile, or so late that the mirror need not have it, is not decidable yet; a row that
+MySQL wrote so late, and that the mirror lacks, waits. A row that MySQL does not have is extra at
+any age: no load will bring it back.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from mirrorlake.proof.days import days_of
 from mirrorlake.proof.differences import Difference, Differing, compare_counts, compare_rows
 from mirrorlake.proof.mirror import LakeSide
 from mirrorlake.proof.source import Key, Row, SourceSide, changed_at
+from mirrorlake.proof.still import is_still
 from mirrorlake.proof.target import Target
 
 CHANGING = "changed in MySQL while they were looked at"
@@ -30,12 +33,14 @@ _NEWER = "newer than the settle time"
 class Judged:
     """What became of candidates: differences that are real, of which keys (a row without a key has
     none), and why others can't be decided yet. ``ignored``: rows that MySQL deleted, where that is
-    no difference. ``days``: how many keys that differ have a row of a day, where a cursor tells."""
+    no difference. ``waiting``: rows that MySQL wrote too late for the mirror to have them.
+    ``days``: how many keys that differ have a row of a day, where a cursor tells."""
 
     differences: list[Difference] = field(default_factory=list[Difference])
     keys: list[Differing] = field(default_factory=list[Differing])
     undecided: Counter[str] = field(default_factory=Counter[str])
     ignored: int = 0
+    waiting: int = 0
     days: Counter[date] = field(default_factory=Counter[date])
 
 
@@ -59,6 +64,10 @@ def judge(
     mirrored = lake.read_rows(spark, sorted({*keys, *together}))
     after = read(connection, list(together))
     moved = moved_since(connection, target)
+    # Nothing was written since the load, and nothing until both reads were done: no row is too new.
+    still = target.scope.still and is_still(
+        connection, target.source, target.table, target.mirror.load
+    )
     judged = Judged()
     for key, asked in together.items():
         ours = before.get(asked[0], [])
@@ -66,10 +75,16 @@ def judge(
         found = _compare(target, ours, theirs)
         if not found:
             continue
-        reason = _undecidable(ours, after.get(key, []), moved)
-        if reason:
+        reason = _undecidable(ours, after.get(key, []), moved, still=still)
+        if reason == _NEWER:
+            _wait(target, judged, found)
+            found = _surplus(target, found)
+        elif reason:
             judged.undecided[reason] += 1
-        elif not ours and target.contract.deletes == "ignore":
+            continue
+        if not found:
+            continue
+        if not ours and target.contract.deletes == "ignore":
             judged.ignored += len(found)
         else:
             judged.differences += found
@@ -86,12 +101,25 @@ def _compare(target: Target, ours: Sequence[Row], theirs: Sequence[Row]) -> list
     return compare_counts(target.rows, ours, theirs)
 
 
-def _undecidable(before: Sequence[Row], after: Sequence[Row], moved: str) -> str:
+def _undecidable(before: Sequence[Row], after: Sequence[Row], moved: str, *, still: bool) -> str:
     if [row.forms for row in before] != [row.forms for row in after]:
         return CHANGING
-    if any(not row.settled for row in before):
+    if not still and any(not row.settled for row in before):
         return _NEWER
     return moved
+
+
+def _wait(target: Target, judged: Judged, found: Sequence[Difference]) -> None:
+    """Of a row that MySQL wrote too late: it waits where the mirror lacks it, else it is open."""
+    kinds = Counter(difference.kind for difference in found)
+    judged.waiting += kinds["missing"]
+    judged.undecided[_NEWER] += kinds["changed"] + (0 if target.key else kinds["extra"])
+    judged.undecided += Counter()
+
+
+def _surplus(target: Target, found: Sequence[Difference]) -> list[Difference]:
+    """What is a difference at any age: no unique key of MySQL ever had two rows."""
+    return [d for d in found if d.kind == "extra"] if target.key else []
 
 
 def moved_since(connection: Connection[Any], target: Target) -> str:

@@ -13,6 +13,7 @@ Source: Arrow C++ documentation, "Compute Functions"; Iceberg specification, "Sc
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any, cast
@@ -34,10 +35,11 @@ from pyiceberg.table import Table
 
 from mirrorlake.lake.catalog import Lake
 from mirrorlake.mysql.introspect import Column
+from mirrorlake.proof.beside import MOST_BESIDE, Found, named
 from mirrorlake.proof.forms import DELETED_AT, NULL, ORIGINALS, Form
 from mirrorlake.proof.hashing import hash_bytes
 from mirrorlake.proof.order import Cells, Part, Span
-from mirrorlake.proof.ranges import INTEGERS, Range, Tally
+from mirrorlake.proof.ranges import INTEGERS, NOTHING, Range, Tally
 from mirrorlake.proof.source import Key
 from mirrorlake.proof.target import Target
 
@@ -53,15 +55,32 @@ class _Unsaid(Exception):
     """What stands here has no form here."""
 
 
+@dataclass
+class Local:
+    """The lake's rows within a range of keys: those between the cursor's bounds but for some keys,
+    and the others one by one."""
+
+    tally: Tally = NOTHING
+    beside: list[Found] = field(default_factory=list[Found])
+
+    def list_beside(self, rows: Sequence[Found]) -> None:
+        """Take rows up one by one; too many of them are Spark's."""
+        self.beside += rows
+        if len(self.beside) > MOST_BESIDE:
+            raise _Unsaid
+
+
 def digest_locally(
     lake: Lake,
     target: Target,
     parts: Sequence[Part],
     keys: Range | Span,
     newer: Sequence[Key],
-) -> Tally | None:
-    """Rows and digest of the lake's rows within a range of keys that are old enough, without some
-    keys; None where only Spark can say it.
+) -> Local | None:
+    """The lake's rows within a range of keys; None where only Spark can say it.
+
+    Args:
+        newer: keys that MySQL has moved past the bound.
 
     Raises:
         LakeError: the catalog or the storage failed.
@@ -71,20 +90,30 @@ def digest_locally(
     table = lake.load(target.mirror.identifier)
     if table is None:
         return None
+    found = Local()
     if target.mirror.snapshot is None:
-        return Tally(0, 0)
+        return found
     span = keys if isinstance(keys, Span) else _as_span(keys)
-    found = Tally(0, 0)
-    without = {",".join(key).encode("utf-8", "replace") for key in newer}
+    told = {",".join(key).encode("utf-8", "replace") for key in newer}
+    moved = _Moved(told, listed=bool(named(target, newer)))
     try:
         with lake.translated(".".join(table.name())):
             for batch in _batches(table, target, _row_filter(parts, span)):
                 for start in range(0, batch.num_rows, AT_ONCE):
                     rows = _within(target, parts, span, batch.slice(start, AT_ONCE))
-                    found += _tally(target, rows, without)
+                    _take(target, rows, moved, found)
     except _Unsaid:
         return None
     return found
+
+
+@dataclass(frozen=True)
+class _Moved:
+    """Forms of keys that MySQL has moved past the bound; ``listed``: their rows are told one by
+    one."""
+
+    keys: set[bytes]
+    listed: bool
 
 
 def _is_sayable(target: Target, parts: Sequence[Part], keys: Range | Span) -> bool:
@@ -146,8 +175,6 @@ def _within(target: Target, parts: Sequence[Part], span: Span, batch: Any) -> An
             raise _Unsaid
     if any(rows.column(part.column.name).null_count for part in parts):
         raise _Unsaid
-    if target.scope.cursor:
-        rows = rows.filter(settled(target, rows.column(target.scope.cursor)))
     if target.flags:
         rows = rows.filter(pc.is_null(rows.column(DELETED_AT)))
     if span.lo is not None:
@@ -183,14 +210,16 @@ def _value(column: Column, cell: str) -> Any:
     return at.replace(tzinfo=UTC) if column.data_type == "timestamp" else at
 
 
-def settled(target: Target, cells: Any) -> Any:
-    """Which rows are old enough: as the scope's own condition says in SQL."""
-    scope = target.scope
-    below = pc.less(cells, _bound(scope.below, cells.type))
-    if not scope.first:
-        # A cursor without a place in its type is a zero date, the oldest there is.
-        return pc.or_kleene(below, pc.is_null(cells))
-    return pc.and_kleene(below, pc.greater_equal(cells, _bound(scope.first, cells.type)))
+def between(cells: Any, first: str, until: str) -> Any:
+    """Which cells of a cursor lie from one bound to below the other ('' for none), as the scope's
+    own conditions say in SQL: a cursor without a place in its type is a zero date, the oldest."""
+    inside = pc.is_valid(cells)
+    if until:
+        inside = pc.and_(inside, pc.fill_null(pc.less(cells, _bound(until, cells.type)), False))
+    if first:
+        past = pc.greater_equal(cells, _bound(first, cells.type))
+        return pc.and_(inside, pc.fill_null(past, False))
+    return pc.or_(inside, pc.is_null(cells))
 
 
 def _bound(text: str, kind: Any) -> Any:
@@ -207,17 +236,42 @@ def _bound(text: str, kind: Any) -> Any:
 # --- digesting ------------------------------------------------------------------------------------
 
 
-def _tally(target: Target, rows: Any, without: set[bytes]) -> Tally:
+def _take(target: Target, rows: Any, moved: _Moved, found: Local) -> None:
+    """Add some rows to what was found of the lake."""
     columns = {column.name: column for column in target.table.columns}
     forms = {
         cell.name: _form(columns[cell.name], cell, rows.column(cell.name).combine_chunks())
         for cell in target.rows.cells
     }
     told = _joined([forms[cell.name] for cell in target.rows.cells], rows.num_rows)
-    if without:
-        keys = _joined([forms[column.name] for column in target.key], rows.num_rows)
-        left = pc.invert(pc.is_in(keys, pa.array(sorted(without), keys.type)))
-        told = told.filter(left)
+    keys = [forms[column.name] for column in target.key]
+    chosen = pa.array([True] * rows.num_rows, pa.bool_())
+    if moved.keys:
+        own = _joined(keys, rows.num_rows)
+        away = pc.is_in(own, pa.array(sorted(moved.keys), own.type))
+        if moved.listed:
+            found.list_beside(_listed(told.filter(away), [key.filter(away) for key in keys]))
+        chosen = pc.invert(away)
+    scope = target.scope
+    if scope.beside:
+        cursor = rows.column(scope.cursor).combine_chunks()
+        inside = between(cursor, scope.first, scope.until)
+        beside = pc.and_(chosen, pc.invert(inside))
+        found.list_beside(_listed(told.filter(beside), [key.filter(beside) for key in keys]))
+        chosen = pc.and_(chosen, inside)
+    found.tally += _tally(told.filter(chosen))
+
+
+def _listed(told: Any, keys: Sequence[Any]) -> list[Found]:
+    """Key and digest of each row."""
+    digests = [int.from_bytes(hash_bytes(form)[:8]) for form in told.to_pylist()]
+    if not keys:
+        return [((str(digest),), digest) for digest in digests]
+    texts = ([cell.decode("utf-8", "surrogateescape") for cell in key.to_pylist()] for key in keys)
+    return list(zip(zip(*texts, strict=True), digests, strict=True))
+
+
+def _tally(told: Any) -> Tally:
     digests = b"".join(hash_bytes(form) for form in told.to_pylist())
     halves = np.frombuffer(digests, dtype=">u4").reshape(-1, 8)[:, :2].astype(np.uint64)
     high, low = (int(part) for part in halves.sum(axis=0, dtype=np.uint64))

@@ -77,6 +77,20 @@ class LakeSide:
         keys = "".join(f", {form.lake} AS f{n}_" for n, form in enumerate(self.key_forms))
         return self._rows_sql(f"{self.rows.lake_digest} AS h_{keys}", conditions, without)
 
+    def among_sql(self, view: str, keys: Sequence[Key]) -> str:
+        """Each row's digest and key, of the rows under these keys, which a view holds."""
+        told = "".join(f", {form.lake} AS f{n}_" for n, form in enumerate(self.key_forms))
+        told = f"{self.key_form} AS own_, {self.rows.lake_digest} AS h_{told}"
+        names = [form.name for form in self.key_forms]
+        by_name = [dict(zip(names, key, strict=True)) for key in keys]
+        where = _where_of(both(self.where, among_condition(self.parts, by_name)))
+        inner = f"SELECT {told} FROM {self.name}{where}"  # noqa: S608
+        return f"SELECT * FROM ({inner}) r LEFT SEMI JOIN {view} k ON r.own_ = k.{_KEY}"  # noqa: S608
+
+    def count_sql(self) -> str:
+        """How many rows there are."""
+        return f"SELECT count(*) FROM {self.name}{_where_of(self.where)}"  # noqa: S608
+
     def whole_sql(self, view: str, keys: Sequence[Key]) -> str:
         """Whole rows under these keys, which a view holds, wherever they are."""
         cells = [cell.lake for cell in self.rows.cells]

@@ -62,6 +62,19 @@ class Range:
         upper = [f"{name} < {self.hi}"] if self.hi is not None else []
         return " AND ".join(lower + upper)
 
+    def holds(self, cell: str) -> bool:
+        """Whether the form of a key's first cell lies in it; what is no number comes before all.
+
+        >>> Range(0, 10).holds("9"), Range(0, 10).holds("10"), Range(None, 10).holds("N")
+        (True, False, True)
+        """
+        try:
+            number = int(cell)
+        except ValueError:
+            return self.lo is None
+        above = self.lo is None or number >= self.lo
+        return above and (self.hi is None or number < self.hi)
+
     @property
     def bounds(self) -> tuple[str | None, str | None]:
         """Both ends as they are kept."""

@@ -60,12 +60,14 @@ class Report:
         verdict: different as soon as one difference is confirmed; undecided where candidates are
             left that are none yet.
         ranges: in the order of their keys.
-        waiting: rows that MySQL changed too late to be compared.
+        waiting: rows that MySQL wrote too late: the lake need not have them yet.
+        beside: rows beside the cursor's bounds that were looked up by their keys and are equal; not
+            among those of ``ranges``.
         differences: confirmed ones, at most as many as were asked for; they hold values.
         keys: of these; they hold values too. None without a key.
         unlooked: further rows, or groups of rows, that differ and were not looked at.
         ignored: rows that MySQL deleted, where the contract says that this is no difference.
-        undecided: reasons, and how many rows.
+        undecided: reasons, and how many rows. Rows that were not compared are among them.
         server, position, source_time: of MySQL just before the first read (UTC).
         snapshot: of deduped; ``through``: the sequence number of the newest load in it.
         days: those of which every row in the ranges was old enough to be compared; None where that
@@ -98,7 +100,14 @@ class Report:
     statements: Mapping[str, str]
     days: Days | None = None
     differing_days: Mapping[date, int] = field(default_factory=dict[date, int])
+    beside: int = 0
     code: str = field(default_factory=lambda: code_version())
+
+    @property
+    def open_rows(self) -> int:
+        """Rows that differ; of an undecided check, those that can't be decided."""
+        left = sum(self.undecided.values()) if self.verdict == "undecided" else 0
+        return len(self.differences) + self.unlooked + left
 
     @property
     def source(self) -> Tally:

@@ -15,6 +15,7 @@ from pymysql.connections import Connection
 from mirrorlake.errors import ProofError, SourceError
 from mirrorlake.mysql.connect import quote, rows_of
 from mirrorlake.mysql.introspect import Column, SourceTable, ask_anew
+from mirrorlake.proof.foreign import NO_ROW, can_hold, convertible_equals, is_convertible
 from mirrorlake.proof.forms import NULL, Form
 from mirrorlake.proof.ranges import Tally
 from mirrorlake.proof.rows import RowForm, source_number
@@ -89,6 +90,15 @@ class SourceSide:
         """The keys of the rows within some conditions, wherever they are."""
         cells = ", ".join(map(_as_text, self.key_forms))
         return f"SELECT {cells} FROM {self.name}{_where_of(both(*conditions))}"  # noqa: S608
+
+    def count_sql(self, *conditions: str) -> str:
+        """How many rows are within some conditions and this side's own."""
+        return f"SELECT COUNT(*) FROM {self.name}{self._where(*conditions)}"  # noqa: S608
+
+    def found_sql(self, flag: str, condition: str) -> str:
+        """Digest, key and a flag of the rows within a condition, wherever they are."""
+        cells = [self.rows.source_digest, *map(_as_text, self.key_forms), f"({flag})"]
+        return f"SELECT {', '.join(cells)} FROM {self.name}{_where_of(condition)}"  # noqa: S608
 
     def key_at_sql(self, order: Sequence[str], forms: Sequence[Form], beyond: str, row: int) -> str:
         """Some forms of the key of the row that so many rows come before, in the server's order."""
@@ -193,10 +203,14 @@ class SourceSide:
 
 def _equals(column: Column, form: Form, cell: str) -> str:
     """``column = value``, so that the server finds it through the index; every literal is digits,
-    hexadecimal, or a date between quotes."""
-    name, kind = quote(column.name), column.data_type
+    hexadecimal, or a date between quotes. What the column can't hold, no row has."""
     if cell == NULL:
-        return f"{name} IS NULL"
+        return f"{quote(column.name)} IS NULL"
+    return _equals_value(column, form, cell) if can_hold(column, cell) else NO_ROW
+
+
+def _equals_value(column: Column, form: Form, cell: str) -> str:
+    name, kind = quote(column.name), column.data_type
     if cell == "E":
         return f"{name} + 0 = 0"
     if kind in ("float", "double") or "!" in cell[:1]:
@@ -207,7 +221,9 @@ def _equals(column: Column, form: Form, cell: str) -> str:
         return f"{name} = _{column.charset} x'{cell[1:]}'"
     head, colon, text = cell.partition(":")
     if colon and head.isdigit():
-        return f"{name} = {_literal(text)}"
+        if is_convertible(column, text):
+            return f"{name} = {_literal(text)}"
+        return convertible_equals(column, _literal(text))
     if form.iceberg == "binary" and (column.length or 0) <= _WRITTEN:
         return f"{name} = x'{cell}'"
     if form.iceberg in ("string", "binary"):

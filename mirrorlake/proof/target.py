@@ -19,6 +19,7 @@ from mirrorlake.proof.forms import DELETED_AT, ORIGINALS
 from mirrorlake.proof.rows import RowForm, row_form
 from mirrorlake.proof.scope import Scope, settled_scope
 from mirrorlake.proof.source import read_packet
+from mirrorlake.proof.still import is_still
 from mirrorlake.schema import FIRST_CREATED, first_created_column, schema_version
 from mirrorlake.spark import LazySpark
 
@@ -103,7 +104,9 @@ def resolve_target(
     _check_columns(contract, key, rows, fields)
     position = read_position(connection)
     _refuse_other_server(contract, mirror.load, position)
-    scope = settled_scope(table, contract, source, mirror.load)
+    moves = contract.mode != "full"
+    still = moves and is_still(connection, source, table, mirror.load, position)
+    scope = settled_scope(table, contract, source, mirror.load, still=still)
     return Target(contract, source, table, key, rows, mirror, scope, position)
 
 

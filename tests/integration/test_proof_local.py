@@ -42,7 +42,8 @@ def local_tally(engine: Engine) -> Tally | None:
     contract = engine.config.table(KEYED)
     with session(engine.config.sources["s"], contract.database) as connection:
         target = resolve_target(proving(engine), contract, connection)
-    return digest_locally(engine.lake, target, parts_of(target), Range(), ())
+    found = digest_locally(engine.lake, target, parts_of(target), Range(), ())
+    return found and found.tally
 
 
 def mirrored(table: str, sql: Sql, engine_for: EngineFor) -> Engine:

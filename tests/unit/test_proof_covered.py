@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from mirrorlake.proof.covered import current_proofs, is_at_most, is_covered
 from mirrorlake.proof.days import Days, proved_days, whole_days
-from mirrorlake.proof.scope import ALL, NONE, Scope
+from mirrorlake.proof.scope import ALL, UNKNOWN, Scope
 from tests.unit.test_proof_ranges import column
 
 MAY = date(2026, 5, 1)
@@ -255,6 +255,6 @@ def test_which_days_are_old_enough_as_a_whole(
     table = SimpleNamespace(column=lambda name: column(name, kind))
     target: Any = SimpleNamespace(scope=told, table=table)
     assert whole_days(target) == days
-    for other in (ALL, NONE):
+    for other in (ALL, UNKNOWN):
         target.scope = other
         assert whole_days(target) is None

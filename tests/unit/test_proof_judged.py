@@ -49,7 +49,9 @@ class Answers:
     read_by_digest = read_rows
 
 
-def target(mode: str = "incremental", deletes: str = "remove", *, keyed: bool = True) -> Any:
+def target(
+    mode: str = "incremental", deletes: str = "remove", *, keyed: bool = True, still: bool = False
+) -> Any:
     receipt = SimpleNamespace(moment=MOMENT.isoformat(), position="0-1-7", server="s")
     return SimpleNamespace(
         key=("id",) if keyed else (),
@@ -57,7 +59,8 @@ def target(mode: str = "incremental", deletes: str = "remove", *, keyed: bool = 
         rows=ROWS,
         table="t",
         contract=SimpleNamespace(mode=mode, deletes=deletes),
-        scope=SimpleNamespace(cursor="A"),
+        scope=SimpleNamespace(cursor="A", still=still),
+        source="source",
         mirror=SimpleNamespace(load=SimpleNamespace(receipt=receipt)),
     )
 
@@ -110,6 +113,45 @@ def test_what_is_newer_than_settle_is_not_decided() -> None:
     found = judged(young, {"1": [row("1", "y")]})
     assert (found.differences, list(found.undecided.values())) == ([], [1])
     assert "settle" in next(iter(found.undecided))
+    assert found.waiting == 0
+
+
+def test_what_mysql_wrote_too_late_for_the_mirror_waits() -> None:
+    both = {key: [row(key, "x", settled=False)] for key in "12"}
+    found = judged(Answers(both), {}, "1 2")
+    assert (found.differences, found.keys, found.undecided, found.waiting) == ([], [], {}, 2)
+    # Without a key, too: the mirror has fewer of equal rows.
+    three = Answers({"1": [row("1", "x", settled=False)] * 3})
+    found = judged(three, {"1": [row("1", "x")]}, keyed=False)
+    assert (found.differences, found.undecided, found.waiting) == ([], {}, 2)
+
+
+def test_a_second_row_of_a_key_is_too_much_at_any_age() -> None:
+    young = {"1": [row("1", "x", settled=False)]}
+    found = judged(Answers(young), {"1": [row("1", "x"), row("1", "x")]})
+    assert [d.note for d in found.differences] == [": a second row"]
+    assert (found.undecided, [key.gone for key in found.keys]) == ({}, [False])
+    found = judged(Answers(young), {"1": [row("1", "y"), row("1", "z")]})
+    assert [d.kind for d in found.differences] == ["extra"]
+    assert sum(found.undecided.values()) == 1
+    # Without a key MySQL may have had as many, and changed one.
+    found = judged(Answers(young), {"1": [row("1", "x")] * 3}, keyed=False)
+    assert (found.differences, sum(found.undecided.values())) == ([], 2)
+
+
+@pytest.mark.parametrize("now", [True, False])
+def test_no_row_is_too_new_while_mysql_is_as_the_load_found_it(
+    now: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr(judging, "is_still", lambda *args: asked.append(args) or now)
+    young = {"1": [row("1", "x", settled=False)]}
+    found = judged(Answers(young), {"1": [row("1", "y")]}, still=True)
+    assert (len(found.differences), sum(found.undecided.values())) == ((1, 0) if now else (0, 1))
+    assert asked[0][1:3] == ("source", "t")
+    # Where it was not so when the check began, nobody asks again.
+    assert judged(Answers(young), {"1": [row("1", "y")]}).differences == []
+    assert len(asked) == 1
 
 
 def test_what_mysql_deleted() -> None:

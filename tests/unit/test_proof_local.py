@@ -6,14 +6,26 @@ import hashlib
 import struct
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyiceberg.expressions import (
+    AlwaysTrue,
+    And,
+    GreaterThanOrEqual,
+    IsNull,
+    LessThanOrEqual,
+    Or,
+)
 
 from mirrorlake.mysql.introspect import Column
 from mirrorlake.proof import local
-from mirrorlake.proof.forms import form_of
+from mirrorlake.proof.forms import DELETED_AT, ORIGINALS, form_of
+from mirrorlake.proof.order import Part, Span
+from mirrorlake.proof.ranges import NOTHING, Range, Tally
+from mirrorlake.proof.rows import RowForm
 from tests.unit.test_proof_ranges import column
 
 TEXT = {"charset": "utf8mb4", "collation": "utf8mb4_bin"}
@@ -104,3 +116,237 @@ def test_the_ends_of_a_span_as_values() -> None:
     assert local._value(column("c", "timestamp"), "2020-01-02 03:04:05.5").tzinfo is UTC
     with pytest.raises(local._Unsaid):
         local._value(column("c", "date"), "2020-00-10")
+
+
+# --- which rows -----------------------------------------------------------------------------------
+
+ID, AT = column("id", "bigint"), column("at", "datetime")
+SCHEMA = pa.schema([("id", pa.int64()), ("at", pa.timestamp("us")), (DELETED_AT, pa.date32())])
+DAYS = (datetime(2020, 1, 1), datetime(2020, 1, 2), datetime(2020, 1, 3), None)
+
+
+def parts(*columns: Column) -> tuple[Part, ...]:
+    return tuple(Part(one, form_of(one, originals=False)) for one in columns)
+
+
+def table_of(columns: tuple[Column, ...] = (ID, AT), *, flags: bool = False, **scope: Any) -> Any:
+    rows = RowForm(tuple(form_of(one, originals=False) for one in columns), originals=False)
+    bounds = {"cursor": "at", "first": "", "until": "", "beside": "", **scope}
+    return SimpleNamespace(
+        table=SimpleNamespace(columns=columns),
+        key=(ID,),
+        rows=rows,
+        flags=flags,
+        scope=SimpleNamespace(**bounds),
+    )
+
+
+def batch(ids: list[Any], at: list[Any] | None = None, gone: list[Any] | None = None) -> Any:
+    empty = [None] * len(ids)
+    return pa.RecordBatch.from_pydict(
+        {"id": ids, "at": at or [DAYS[0]] * len(ids), DELETED_AT: gone or empty}, SCHEMA
+    )
+
+
+def ids_of(rows: Any) -> list[Any]:
+    return rows.column("id").to_pylist()
+
+
+def within(lo: str | None, hi: str | None, ids: list[Any], **more: Any) -> list[Any]:
+    span = Span((lo,) if lo else None, (hi,) if hi else None)
+    return ids_of(local._within(table_of(**more), parts(ID), span, batch(ids)))
+
+
+def test_rows_of_a_span_are_from_its_first_key_to_below_its_last() -> None:
+    ids = [4, 5, 6, 7]
+    assert within(None, None, ids) == ids
+    assert within("5", None, ids) == [5, 6, 7]
+    assert within(None, "6", ids) == [4, 5]
+    assert within("5", "6", ids) == [5]
+    assert within("6", "6", ids) == []
+
+
+def test_a_key_of_two_columns_is_compared_as_a_pair() -> None:
+    columns = (ID, column("n", "int"))
+    pairs = [(1, 9), (2, 1), (2, 2), (2, 3), (3, 0)]
+    names = {"id": [a for a, _ in pairs], "n": [b for _, b in pairs]}
+    rows = pa.RecordBatch.from_pydict(names)
+    target = table_of(columns, cursor="")
+
+    def found(span: Span) -> list[tuple[int, int]]:
+        kept = local._within(target, parts(*columns), span, rows)
+        return list(zip(ids_of(kept), kept.column("n").to_pylist(), strict=True))
+
+    assert found(Span(("2", "2"))) == pairs[2:]
+    assert found(Span(None, ("2", "2"))) == pairs[:2]
+    assert found(Span(("2", "1"), ("2", "3"))) == pairs[1:3]
+
+
+def test_what_spark_alone_can_say() -> None:
+    """A key that is NULL, and originals."""
+    with pytest.raises(local._Unsaid):
+        within(None, None, [1, None])
+    target = table_of()
+    target.rows = RowForm(target.rows.cells, originals=True)
+    kinds = pa.list_(pa.struct([("column", pa.string()), ("text", pa.string())]))
+    for kept, said in ((None, True), ([], True), ([{"column": "at", "text": "0"}], False)):
+        rows = pa.RecordBatch.from_pydict({"id": [1], ORIGINALS: pa.array([kept], kinds)})
+        if said:
+            assert ids_of(local._within(target, parts(ID), Span(), rows)) == [1]
+            continue
+        with pytest.raises(local._Unsaid):
+            local._within(target, parts(ID), Span(), rows)
+
+
+def test_rows_that_mysql_deleted_are_none_where_they_are_flagged() -> None:
+    rows = batch([1, 2], gone=[None, date(2020, 1, 1)])
+    assert ids_of(local._within(table_of(flags=True), parts(ID), Span(), rows)) == [1]
+    assert ids_of(local._within(table_of(), parts(ID), Span(), rows)) == [1, 2]
+
+
+def test_files_are_chosen_by_the_first_column_and_by_no_more() -> None:
+    """Iceberg may leave out what is not in the span, and nothing else: bounds hold their ends."""
+    two = parts(ID, column("n", "int"))
+    assert local._row_filter(two, Span()) == AlwaysTrue()
+    null: Any = IsNull("id")  # type: ignore[call-arg]
+    low: Any = GreaterThanOrEqual("id", 2)  # type: ignore[call-arg]
+    high: Any = LessThanOrEqual("id", 7)  # type: ignore[call-arg]
+    assert local._row_filter(two, Span(("2", "5"))) == Or(low, null)
+    assert local._row_filter(two, Span(None, ("7", "5"))) == Or(high, null)
+    assert local._row_filter(two, Span(("2", "5"), ("7", "1"))) == Or(And(low, high), null)
+    [moment] = parts(column("t", "timestamp"))
+    found: Any = local._row_filter((moment,), Span(("2020-01-02 03:04:05",)))
+    assert found.left.literal.value == "2020-01-02T03:04:05+00:00"
+
+
+@pytest.mark.parametrize(
+    ("columns", "keys", "sayable"),
+    [
+        ((ID, AT), Span(("1",), None), True),
+        ((column("k", "varchar", length=9),), Range(), True),
+        ((column("k", "varchar", length=9),), Span(), True),
+        ((column("k", "varchar", length=9),), Span(("1:a",)), False),
+        ((column("k", "decimal", precision=9, scale=6),), Span(("1",)), True),
+        ((column("k", "decimal", precision=9, scale=7),), Range(), False),
+        ((column("k", "decimal", precision=9),), Range(), True),
+        ((column("k", "date"),), Span(("2020-01-01",)), True),
+    ],
+)
+def test_which_ranges_can_be_said_here(
+    columns: tuple[Column, ...], keys: Range | Span, sayable: bool
+) -> None:
+    target: Any = SimpleNamespace(table=SimpleNamespace(columns=columns))
+    one: Any = [SimpleNamespace(column=columns[0])]
+    assert local._is_sayable(target, one, keys) is sayable
+
+
+def test_a_range_of_integers_is_a_span() -> None:
+    assert local._as_span(Range(3, 9)) == Span(("3",), ("9",))
+    assert local._as_span(Range()) == Span()
+    assert local._as_span(Range(None, 9)) == Span(None, ("9",))
+
+
+@pytest.mark.parametrize(
+    ("first", "until", "inside"),
+    [
+        ("", "", [True, True, True, True]),
+        # A zero date is NULL here, and the oldest in MySQL.
+        ("", "'2020-01-02'", [True, False, False, True]),
+        ("'2020-01-02'", "", [False, True, True, False]),
+        ("'2020-01-02'", "'2020-01-03'", [False, True, False, False]),
+    ],
+)
+def test_between_the_bounds_of_a_cursor(first: str, until: str, inside: list[bool]) -> None:
+    cells = {
+        pa.timestamp("us"): list(DAYS),
+        pa.timestamp("us", "UTC"): [d and d.replace(tzinfo=UTC) for d in DAYS],
+        pa.date32(): [d and d.date() for d in DAYS],
+    }
+    for kind, values in cells.items():
+        assert local.between(pa.array(values, kind), first, until).to_pylist() == inside
+    numbers = pa.array([20200101, 20200102, 20200103, None], pa.int64())
+    bounds = [bound.strip("'").replace("-", "") for bound in (first, until)]
+    assert local.between(numbers, *bounds).to_pylist() == inside
+
+
+# --- what becomes of them -------------------------------------------------------------------------
+
+
+def digest(text: str) -> int:
+    return int(hashlib.md5(text.encode()).hexdigest()[:16], 16)  # noqa: S324
+
+
+def taken(target: Any, rows: Any, *newer: str, listed: bool = True) -> local.Local:
+    found = local.Local()
+    moved = local._Moved({key.encode() for key in newer}, listed=listed)
+    local._take(target, pa.Table.from_batches([rows]), moved, found)
+    return found
+
+
+FORMS = [f"{n},2020-01-0{n} 00:00:00" for n in (1, 2, 3)]
+DIGESTS = [digest(form) for form in FORMS]
+
+
+def test_digests_of_rows_are_added_up() -> None:
+    rows = batch([1, 2, 3], list(DAYS[:3]))
+    assert taken(table_of(), rows) == local.Local(Tally(3, sum(DIGESTS)))
+    assert taken(table_of(), rows.slice(0, 0)) == local.Local(NOTHING)
+    assert taken(table_of(), rows.slice(1, 1)).tally == Tally(1, DIGESTS[1])
+
+
+def test_rows_under_keys_that_moved_are_told_one_by_one_or_left_out() -> None:
+    rows = batch([1, 2, 3], list(DAYS[:3]))
+    found = taken(table_of(), rows, "2", "9")
+    assert found.tally == Tally(2, DIGESTS[0] + DIGESTS[2])
+    assert found.beside == [(("2",), DIGESTS[1])]
+    found = taken(table_of(), rows, "2", listed=False)
+    assert (found.tally.rows, found.beside) == (2, [])
+
+
+def test_rows_beside_the_bounds_are_told_one_by_one() -> None:
+    rows = batch([1, 2, 3], list(DAYS[:3]))
+    bounds = {"first": "'2020-01-02'", "until": "'2020-01-03'", "beside": "whatever"}
+    found = taken(table_of(**bounds), rows)
+    assert found.tally == Tally(1, DIGESTS[1])
+    assert found.beside == [(("1",), DIGESTS[0]), (("3",), DIGESTS[2])]
+    # Each once: what moved is not beside the bounds too.
+    found = taken(table_of(**bounds), rows, "1")
+    assert sorted(found.beside) == [(("1",), DIGESTS[0]), (("3",), DIGESTS[2])]
+    found = taken(table_of(**bounds), rows, "1", listed=False)
+    assert found.beside == [(("3",), DIGESTS[2])]
+    # Without a key a row's digest stands for it.
+    loose = table_of(**bounds)
+    loose.key = ()
+    told = taken(loose, rows).beside
+    assert told == [((str(DIGESTS[0]),), DIGESTS[0]), ((str(DIGESTS[2]),), DIGESTS[2])]
+
+
+def test_too_many_rows_beside_the_bounds_are_left_to_spark(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(local, "MOST_BESIDE", 2)
+    found = local.Local()
+    found.list_beside([(("1",), 1), (("2",), 2)])
+    with pytest.raises(local._Unsaid):
+        found.list_beside([(("3",), 3)])
+
+
+class Lake:
+    """A lake whose tables are not there, or are empty."""
+
+    def __init__(self, found: Any) -> None:
+        self.found = found
+
+    def load(self, _: Any) -> Any:
+        return self.found
+
+
+def test_a_table_that_was_never_written_is_empty_and_a_lost_one_is_not_known() -> None:
+    target = table_of()
+    target.mirror = SimpleNamespace(identifier="t", snapshot=None)
+    lost: Any = Lake(None)
+    assert local.digest_locally(lost, target, parts(ID), Range(), ()) is None
+    empty: Any = Lake("a table")
+    assert local.digest_locally(empty, target, parts(ID), Range(), ()) == local.Local()
+    text = parts(column("k", "varchar", length=9))
+    assert local.digest_locally(empty, target, text, Span(("1:a",)), ()) is None

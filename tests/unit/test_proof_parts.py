@@ -9,14 +9,12 @@ import pytest
 
 from mirrorlake.proof import compare, ranges
 from mirrorlake.proof.check import CHUNK_ROWS, undecided_words
-from mirrorlake.proof.check import _settled as settled
-from mirrorlake.proof.check import _verdict as verdict
 from mirrorlake.proof.compare import Cut, Digests, Found, candidates, cut_for, proofs
 from mirrorlake.proof.differences import Difference, Differing, Field, Value
 from mirrorlake.proof.judge import Judged
 from mirrorlake.proof.order import Span
 from mirrorlake.proof.ranges import Grid, Range, Tally, bucket_count, plan_grid
-from mirrorlake.proof.report import RangeProof
+from mirrorlake.proof.verdict import verdict_of
 from tests.unit.test_proof_order import parts_of
 from tests.unit.test_proof_ranges import column
 
@@ -107,19 +105,14 @@ def test_ranges_are_proved_apart(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_verdict_of_a_check() -> None:
-    equal = RangeProof(None, ONE, ONE, "equal")
-    open_ = RangeProof(None, ONE, TWO, "undecided")
     none, one, unsure = Judged(), Judged(), Judged()
     one.differences.append("a difference")  # type: ignore[arg-type]
     unsure.undecided["why"] += 1
-    assert verdict([equal], none, 0) == "equal"
-    assert verdict([equal, open_], one, 0) == "different"
-    assert verdict([equal, open_], unsure, 0) == "undecided"
-    assert verdict([open_], none, 1) == "undecided"
-    # Every candidate was judged again, and none was left.
-    assert verdict([open_], none, 0) == "equal"
-    assert settled(equal, "different") is equal
-    assert settled(open_, "different").verdict == "different"
+    # Whatever digests said: every candidate was judged again.
+    assert verdict_of(none, 0) == "equal"
+    assert verdict_of(one, 1) == "different"
+    assert verdict_of(unsure, 0) == "undecided"
+    assert verdict_of(none, 1) == "undecided"
     assert undecided_words({"b": 2, "a": 1}) == "1 rows a; 2 rows b"
     assert CHUNK_ROWS > 0
 
