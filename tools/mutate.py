@@ -1,4 +1,4 @@
-"""Mutants of the comparison: each is the code with one thing changed, and a unit test must notice.
+"""Mutants of what proves: each is the code with one thing changed, and a unit test must notice.
 
 ``python tools/mutate.py`` (or with names of modules: ``ranges judge``). Each mutant runs in a fork
 of this process that has imported everything else already, so that one takes about a second.
@@ -29,17 +29,29 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = "mirrorlake.proof"
-MODULES = ("ranges", "order", "differences", "judge", "compare")
-"""The comparison: how rows are cut, paired, and judged."""
-TESTS = ("parts", "reads", "judged", "order", "ranges")
-FIRST = {
-    "compare": "reads",
-    "differences": "judged",
-    "judge": "judged",
-    "order": "order",
-    "ranges": "ranges",
+ELSEWHERE = {"exposure": "mirrorlake.exposure", "repair": "mirrorlake.repair"}
+"""The modules that are not of the package."""
+_COMPARISON = ("parts", "reads", "judged", "order", "ranges")
+TESTS: dict[str, tuple[str, ...]] = {
+    "ranges": ("proof_ranges", *(f"proof_{name}" for name in _COMPARISON[:-1])),
+    "order": ("proof_order", *(f"proof_{name}" for name in _COMPARISON if name != "order")),
+    "differences": ("proof_judged", "proof_ranges", "proof_parts", "proof_reads", "proof_order"),
+    "judge": ("proof_judged", "proof_parts", "proof_reads"),
+    "compare": ("proof_reads", *(f"proof_{name}" for name in _COMPARISON if name != "reads")),
+    "scope": ("proof_scope",),
+    "local": ("proof_local",),
+    "beside": ("proof_beside",),
+    "foreign": ("proof_beside",),
+    "still": ("proof_beside",),
+    "verdict": ("proof_verdict", "proof_parts"),
+    "counts": ("proof_counts",),
+    "forms": ("proof_forms", "proof_ranges"),
+    "rows": ("proof_forms", "proof_ranges"),
+    "repair": ("repair",),
+    "exposure": ("exposure",),
 }
-"""The tests that most likely notice, so that most mutants end soon."""
+"""The unit tests that look at a module, the one that most likely notices first."""
+MODULES = tuple(TESTS)
 KNOWN = ROOT / "tests" / "soak" / "mutants.md"
 KEPT = ROOT / "tests" / "soak" / "results" / "mutants.json"
 SECONDS = 20
@@ -148,11 +160,28 @@ class _Mutant(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         exec(self._code, module.__dict__)  # noqa: S102
 
 
+def module_of(name: str) -> str:
+    """A module's whole name."""
+    return ELSEWHERE.get(name, f"{PACKAGE}.{name}")
+
+
+def path_of(name: str) -> Path:
+    """Where a module's code is."""
+    return ROOT / f"{module_of(name).replace('.', '/')}.py"
+
+
+def forget(module: str) -> None:
+    """So that a module is imported again, and all of ours that may hold something of it."""
+    if module.startswith(PACKAGE):
+        return  # nothing of the package was imported
+    for name in [n for n in sys.modules if n.partition(".")[0] in ("mirrorlake", "checks")]:
+        del sys.modules[name]
+
+
 def is_noticed(name: str, tree: ast.Module) -> bool:
     """Whether a test fails over this tree; one that does not end is noticed too."""
-    module, first = f"{PACKAGE}.{name}", FIRST.get(name, TESTS[0])
-    ordered = sorted(TESTS, key=lambda test: test != first)
-    tests = [f"tests/unit/test_proof_{test}.py" for test in ordered]
+    module = module_of(name)
+    tests = [f"tests/unit/test_{test}.py" for test in TESTS[name]]
     code = compile(ast.fix_missing_locations(tree), f"<mutant of {module}>", "exec")
     child = os.fork()
     if child == 0:
@@ -161,6 +190,7 @@ def is_noticed(name: str, tree: ast.Module) -> bool:
         quiet = os.open(os.devnull, os.O_WRONLY)
         os.dup2(quiet, 1)
         os.dup2(quiet, 2)
+        forget(module)
         sys.meta_path.insert(0, _Mutant(module, code))
         import pytest
 
@@ -197,7 +227,7 @@ def run(name: str, known: str, before: Mapping[str, Any] | None) -> dict[str, An
     Args:
         before: what an earlier run came to, of whose mutants only the survivors run again.
     """
-    started, path = time.monotonic(), ROOT / f"{PACKAGE.replace('.', '/')}/{name}.py"
+    started, path = time.monotonic(), path_of(name)
     text = path.read_text("utf-8")
     tree, lines, code = (
         ast.parse(text),
@@ -247,8 +277,7 @@ def main(asked: Sequence[str]) -> int:
     for name in [word for word in asked if word not in options] or MODULES:
         if not is_noticed(name, ast.parse("raise ImportError")):
             sys.exit(f"{name}: a module that can't be imported was not noticed")
-        path = ROOT / f"{PACKAGE.replace('.', '/')}/{name}.py"
-        if is_noticed(name, ast.parse(path.read_text("utf-8"))):
+        if is_noticed(name, ast.parse(path_of(name).read_text("utf-8"))):
             sys.exit(f"{name}: the tests fail over the code as it is")
         found[name] = run(name, known, kept[name] if kept else None)
         if "--record" in options:

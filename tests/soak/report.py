@@ -282,7 +282,7 @@ def _mutants(result: Mapping[str, Any]) -> list[str]:
     total = ("**all**", *(sum(row[n] for row in rows) for n in range(1, 5)))
     return [
         *_markdown(
-            ("module of `mirrorlake.proof`", "mutants", "killed", "explained", "not explained"),
+            ("module", "mutants", "killed", "explained", "not explained"),
             [(str(name), *map(str, figures)) for name, *figures in (*rows, total)],
         ),
         "",
