@@ -424,8 +424,8 @@ def test_each_failed_table_has_its_line(command: CommandLine, sql: Sql) -> None:
     with command.unchanged():
         ran = command.sync({"a": GOOD, "t": {**GOOD, "columns": {"price": {"pii": "mask"}}}})
     first, second = ran.err.strip().splitlines()
-    assert first.startswith(f"s.{command.database}.a: ")
-    assert second.startswith(f"s.{command.database}.t: ")
+    assert first.startswith(f"error: s.{command.database}.a: ")
+    assert second.startswith(f"error: table s.{command.database}.t: ")
     assert ran.code == 5  # the first failure's
 
 

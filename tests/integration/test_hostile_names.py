@@ -19,7 +19,7 @@ import pytest
 import yaml
 
 from mirrorlake.agree import check_newest
-from mirrorlake.arrive import arrive
+from mirrorlake.arrive import fold_snapshots, take_snapshots
 from mirrorlake.config import load_config
 from mirrorlake.config.spark_settings import EXACT_SETTINGS
 from mirrorlake.demo.embedded import EmbeddedServer
@@ -255,7 +255,9 @@ def test_snapshots_with_such_names(place: Place, missing: str) -> None:
         write(stem / f"{snapshot}_0.json", "\n".join(lines))
         write(stem / f"{snapshot}_SUCCESS", "")
         found = look.look(place_of_files, engine.ledger)
-        arrive(engine, contract, [one.id for one in found.ready])
+        ready = [one.id for one in found.ready]
+        take_snapshots(engine, contract, ready)
+        fold_snapshots(engine, contract, ready)
 
     same = {value: value for value in HOSTILE}
     land(20260130000000, same)

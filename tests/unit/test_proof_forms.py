@@ -105,12 +105,15 @@ def test_a_row_is_its_cells_with_commas_between_them() -> None:
     assert bare.lake == (
         "concat(coalesce(CAST(`a` AS STRING),'N'),',',coalesce(CAST(`d` AS STRING),'N'),'')"
     )
-    assert bare.source_digest == f"CAST(CONV(LEFT(MD5({bare.source}),16),16,10) AS UNSIGNED)"
-    hashed = f"substr(md5(CAST({bare.lake} AS BINARY)),1,16)"
+    assert bare.source_digest == f"CAST(CONV(LEFT(SHA2({bare.source},256),16),16,10) AS UNSIGNED)"
+    hashed = f"substr(sha2(CAST({bare.lake} AS BINARY),256),1,16)"
     assert bare.lake_digest == f"CAST(conv({hashed},16,-10) AS BIGINT)"
     assert bare.lake_digest_text == f"conv({hashed},16,10)"
-    assert source_number("f", 8) == "CAST(CONV(LEFT(MD5(f),8),16,10) AS UNSIGNED)"
-    assert lake_number("f", 8) == "CAST(conv(substr(md5(CAST(f AS BINARY)),1,8),16,-10) AS BIGINT)"
+    assert source_number("f", 8) == "CAST(CONV(LEFT(SHA2(f,256),8),16,10) AS UNSIGNED)"
+    assert (
+        lake_number("f", 8)
+        == "CAST(conv(substr(sha2(CAST(f AS BINARY),256),1,8),16,-10) AS BIGINT)"
+    )
     assert lake_sum("h") == (
         "CAST(sum(shiftrightunsigned(h,32)) AS DECIMAL(20,0)) * CAST(4294967296 AS DECIMAL(10,0))"
         " + CAST(sum(h & 4294967295L) AS DECIMAL(20,0))"

@@ -273,7 +273,7 @@ def test_between_the_bounds_of_a_cursor(first: str, until: str, inside: list[boo
 
 
 def digest(text: str) -> int:
-    return int(hashlib.md5(text.encode()).hexdigest()[:16], 16)  # noqa: S324
+    return int(sha256(text.encode())[:16], 16)
 
 
 def taken(target: Any, rows: Any, *newer: str, listed: bool = True) -> local.Local:
