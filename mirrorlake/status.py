@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from mirrorlake.clean_columns import LOOKS, look_name, read_look, undecided, unnamed_columns
 from mirrorlake.config import Config, TableContract
 from mirrorlake.lake.locations import metadata_locations
-from mirrorlake.ledger import Hold, Ledger, Load, Refusal, age_of
+from mirrorlake.ledger import Hold, Ledger, Load, Receipt, Refusal, age_of
 from mirrorlake.ledger.records import Unproved
 from mirrorlake.meaning import edits_of
 
@@ -155,32 +155,39 @@ def _checks(ledger: Ledger, contract: TableContract, good: Load | None, known: _
         return f"unproved: {mark.reason}"
     if edits := edits_of(good.receipt, contract):
         return f"unproved: since it was loaded, {edits}"
-    behind = 0
-    if name in known.behind:
-        # Few tables at a time: of these, only loads of the current history count.
-        loads = {load.seq for load in ledger.successful_loads(name)}
-        behind = len(loads - ledger.folded_loads(name, "deduped"))
+    behind = _behind(ledger, name) if name in known.behind else 0
     proved = good.receipt.source_digest is not None
     found = [f"{behind} loads not folded" if behind else "folded", *read]
     found.append("loaded, proved before it was visible" if proved else "loaded, not yet proved")
     if name in known.open_checks:
         verdict, rows = known.open_checks[name]
         found.append(f"newest check {verdict}: {rows} rows")
-    if good.receipt.originals:
-        columns = good.receipt.original_columns
-        by_column = ", ".join(f"{name}: {count}" for name, count in columns.items())
-        found.append(
-            f"{good.receipt.originals} originals kept" + (f" ({by_column})" if columns else "")
-        )
-    if held := _held_columns(contract, known):
-        found.append(f"held out of clean: {', '.join(held)}")
-    if suspected := _suspected(contract, known):
-        found.append(f"may show personal data: {', '.join(suspected)}")
+    found += _of_columns(good.receipt, contract, known)
     if good.receipt.future:
         found.append(f"{good.receipt.future} rows dated in the future")
     if good.receipt.backward:
         found.append(f"{good.receipt.backward} rows whose time went back")
     return ", ".join(found)
+
+
+def _behind(ledger: Ledger, name: str) -> int:
+    """How many loads of the current history deduped does not hold."""
+    loads = {load.seq for load in ledger.successful_loads(name)}
+    return len(loads - ledger.folded_loads(name, "deduped"))
+
+
+def _of_columns(receipt: Receipt, contract: TableContract, known: _Known) -> list[str]:
+    """What there is to know of single columns: original texts, and what a person must decide."""
+    found: list[str] = []
+    if receipt.originals:
+        columns = receipt.original_columns
+        by_column = ", ".join(f"{column}: {count}" for column, count in columns.items())
+        found.append(f"{receipt.originals} originals kept" + (f" ({by_column})" if columns else ""))
+    if held := _held_columns(contract, known):
+        found.append(f"held out of clean: {', '.join(held)}")
+    if suspected := _suspected(contract, known):
+        found.append(f"may show personal data: {', '.join(suspected)}")
+    return found
 
 
 @dataclass
