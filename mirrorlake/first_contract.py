@@ -16,7 +16,7 @@ from mirrorlake.contract_file import (
     render_contract,
     source_name,
 )
-from mirrorlake.errors import ConfigError
+from mirrorlake.errors import ConfigError, SourceError
 from mirrorlake.init import SuggestedTable, suggest_contract
 from mirrorlake.mysql.connect import session
 from mirrorlake.mysql.introspect import read_databases, read_samples, read_tables
@@ -41,7 +41,7 @@ def write_first_contract(url: str, name: str | None, output: Path, *, force: boo
     Raises:
         ConfigError: the URL is wrong, the file is there and ``force`` is not, or it can't be
         written.
-        SourceError: the server can't be reached or refuses.
+        SourceError: the server can't be reached or refuses, or shows this account no table.
     """
     if output.exists() and not force:
         raise ConfigError(
@@ -51,6 +51,13 @@ def write_first_contract(url: str, name: str | None, output: Path, *, force: boo
     parsed = _completed(parse_source_url(url))
     name = name or source_name(parsed)
     tables, zone = _suggest(parsed.source(name), parsed.database)
+    if not tables:
+        where = f"database {parsed.database}" if parsed.database else "any database"
+        raise SourceError(
+            f"{parsed.user} sees no table of {where} on {parsed.host}:{parsed.port}",
+            source=name,
+            next_step="Check its name, and GRANT SELECT on it to this account",
+        )
     variables = _variables(name, parsed, tables)
     _write(output, render_contract(name, parsed, tables, zone), variables)
     warnings = sum(len(t.warnings) for t in tables) + (zone.name is None)

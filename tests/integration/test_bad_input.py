@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -26,7 +27,7 @@ from mirrorlake.lake.catalog import Identifier
 from mirrorlake.ledger import Ledger
 from mirrorlake.pace import Progress
 from mirrorlake.sync import Engine
-from tests.integration.conftest import HASH_KEY, PASSWORD, Place, connected
+from tests.integration.conftest import HASH_KEY, PASSWORD, USER, Place, connected
 from tests.integration.contract_files import write_contract
 
 WRONG_PASSWORD = "n0t-the-p@ss/w%rd"
@@ -145,6 +146,14 @@ def test_wrong_password_in_the_url_of_init(command: CommandLine, tmp_path: Path)
     ran = command.run("init", "--from", url, "--output", tmp_path / "new.yaml")
     assert_one_line(ran, 4, "Access denied", "Check the user, its password")
     assert "n0t-the" not in ran.err
+    assert not (tmp_path / "new.yaml").exists()
+
+
+def test_init_without_a_table_to_read(command: CommandLine, tmp_path: Path) -> None:
+    """The database is missing or not granted: MySQL does not tell these apart."""
+    url = f"mysql://{USER}:{quote(PASSWORD, safe='')}@127.0.0.1:{command.server.port}/nowhere"
+    ran = command.run("init", "--from", url, "--output", tmp_path / "new.yaml")
+    assert_one_line(ran, 4, "no table of database nowhere", "Check its name, and GRANT SELECT")
     assert not (tmp_path / "new.yaml").exists()
 
 
