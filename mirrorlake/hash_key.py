@@ -61,6 +61,11 @@ def record_hash_key(ledger: Ledger, clean: Identifier, hash_key: SecretStr) -> N
     ledger.record_definition(_name(clean), fingerprint_of(hash_key))
 
 
+def is_made_under(ledger: Ledger, clean: Identifier, hash_key: SecretStr) -> bool:
+    """Whether it is recorded that a clean table was hashed under this key."""
+    return ledger.definition(_name(clean)) == fingerprint_of(hash_key)
+
+
 def has_hash_key(ledger: Ledger, clean: Identifier) -> bool:
     """Whether it is recorded under which key a clean table was hashed."""
     return ledger.definition(_name(clean)) is not None

@@ -91,8 +91,13 @@ class Refolded:
     unread: int = 0
 
 
-def refold_table(engine: Engine, contract: TableContract) -> Refolded:
+def refold_table(
+    engine: Engine, contract: TableContract, *, any_hash_key: bool = False
+) -> Refolded:
     """Make deduped and clean of a table again from raw, each in one step; whatever they hold.
+
+    Args:
+        any_hash_key: whether clean may have been hashed under another key: for who rewrites it.
 
     Raises:
         ConfigError: raw holds no rows of this table: it is kept by snapshots, or was never loaded.
@@ -103,7 +108,7 @@ def refold_table(engine: Engine, contract: TableContract) -> Refolded:
     started = time.monotonic()
     refuse_refold(contract)
     with session(engine.config.sources[contract.source], contract.database) as connection:
-        plan = engine.plan(contract, connection)
+        plan = engine.plan(contract, connection, any_hash_key=any_hash_key)
     with engine.lease(contract) as lease:
         settle_loads(engine.ledger, engine.lake, plan.name, contract.namespaces.raw)
         todo = plan_fold(plan, set(), True, engine.ledger)

@@ -23,7 +23,7 @@ from mirrorlake import __version__
 from mirrorlake.cli import show
 from mirrorlake.cli.landing import export, land
 from mirrorlake.cli.proof import check, proof
-from mirrorlake.cli.refold import refold
+from mirrorlake.cli.refold import refold, rekey
 from mirrorlake.cli.repair import repair
 from mirrorlake.cli.sabotage import sabotage
 from mirrorlake.cli.snapshots import clone, maintain, publish
@@ -314,7 +314,7 @@ def _print_results(results: Sequence[Any]) -> None:
 
 
 _ALL = (accept, alert, backfill, check, clone, export, gaps, hold, land, ledger)
-for _command in (*_ALL, maintain, proof, publish, recover, refold, repair, sabotage):
+for _command in (*_ALL, maintain, proof, publish, recover, refold, rekey, repair, sabotage):
     cli.add_command(_command)
 
 

@@ -59,13 +59,51 @@ def refold(tables: Sequence[str], config_path: Path, as_json: bool, damaged: boo
         sys.exit(failures[0][1].exit_code)
 
 
+@click.command()
+@click.argument("tables", nargs=-1)
+@show.config_option
+@show.json_option
+def rekey(tables: Sequence[str], config_path: Path, as_json: bool) -> None:
+    """Make the clean tables of TABLES (all by default) again under the hash key that is set now.
+
+    Only tables with hashed columns that were made under another key. Readers see the old hashes
+    until all are written. A table that fails does not stop the others.
+    """
+    from mirrorlake.rekey import rekey_table
+    from mirrorlake.sync import Engine
+
+    config = load_config(config_path, secrets="when used")
+    done: list[Refolded] = []
+    failures: list[tuple[str, MirrorlakeError]] = []
+    with Engine(config) as engine:
+        for contract in config.chosen(tables):
+            if "hash" not in contract.rules.values():
+                continue
+            try:
+                made = rekey_table(engine, contract)
+                done += [made] if made is not None else []
+            except MirrorlakeError as error:
+                failures.append((contract.name, error))
+    if as_json:
+        errors = [{"table": t, "error": str(e), "code": e.exit_code} for t, e in failures]
+        show.print_json({"tables": [asdict(one) for one in done], "errors": errors})
+    else:
+        _print(done, failures, "Nothing to do: every clean table was made under this hash key.")
+    if failures:
+        sys.exit(failures[0][1].exit_code)
+
+
 def _contract(config: Config, name: str) -> TableContract:
     with suppress(ConfigError):
         return config.snapshot_table(name)  # it is refused with a reason of its own
     return config.table(name)
 
 
-def _print(done: Sequence[Refolded], failures: Sequence[tuple[str, Any]]) -> None:
+def _print(
+    done: Sequence[Refolded],
+    failures: Sequence[tuple[str, Any]],
+    nothing: str = "Nothing to do: every file of every table can be read.",
+) -> None:
     table = show.table("table", "layer", "rows", "loads", "seconds", "could not be read before…")
     for one in done:
         for layer in one.layers:
@@ -75,5 +113,5 @@ def _print(done: Sequence[Refolded], failures: Sequence[tuple[str, Any]]) -> Non
     if done:
         show.console.print(table)
     elif not failures:
-        show.console.print("Nothing to do: every file of every table can be read.")
+        show.console.print(nothing)
     show.print_errors(failures)

@@ -16,9 +16,9 @@ import pytest
 
 from mirrorlake.config import TableContract
 from mirrorlake.errors import ConfigError, SchemaError, SourceError
-from mirrorlake.hash_key import record_hash_key
 from mirrorlake.lake.catalog import Identifier
 from mirrorlake.refold import refold_table
+from mirrorlake.rekey import rekey_table
 from mirrorlake.status import status_of
 from mirrorlake.sync import Engine
 from tests.integration.conftest import HASH_KEY, Place, lake_rows
@@ -51,11 +51,9 @@ def test_another_hash_key_is_refused_until_the_clean_table_is_rewritten(
     clean = Identifier(f"s_{database}__clean", "p")
     assert len(lake_rows(engine, clean.namespace, "p")) == 1
 
-    key = engine.config.privacy.hash_key
-    assert key is not None
-    record_hash_key(engine.ledger, clean, key)
-    engine.load(contract)
-    refold_table(engine, contract)
+    assert rekey_table(engine, contract) is not None
+    assert rekey_table(engine, contract) is None
+    engine.sync(contract)
     wanted = hmac.new(OTHER_KEY.encode(), b"a@b.c", hashlib.sha256).hexdigest()
     rows = lake_rows(engine, clean.namespace, "p")
     assert [row["mail"] for row in rows] == [wanted, wanted]
