@@ -17,8 +17,10 @@ import pytest
 from mirrorlake.config import TableContract
 from mirrorlake.errors import ConfigError, SchemaError, SourceError
 from mirrorlake.lake.catalog import Identifier
+from mirrorlake.proof.report import Ask
 from mirrorlake.refold import refold_table
 from mirrorlake.rekey import rekey_table
+from mirrorlake.repair import repair_table
 from mirrorlake.status import status_of
 from mirrorlake.sync import Engine
 from tests.integration.conftest import HASH_KEY, Place, lake_rows
@@ -331,3 +333,24 @@ def test_what_a_ledger_does_not_know_is_not_assumed(
     assert mark is not None
     assert "not known since the ledger was rebuilt" in mark[1]
     assert engine.ledger.history_start(contract.name) > began
+
+
+@pytest.mark.full
+def test_a_repair_after_another_collation_looks_at_this_history_alone(
+    sql: Callable[..., Any], engine_for: Callable[..., Engine], database: str
+) -> None:
+    """Raw knows the keys' weights of both collations."""
+    sql(
+        "CREATE TABLE c (k VARCHAR(20) COLLATE utf8mb4_general_ci, v INT, m TIMESTAMP(6) NOT NULL,"
+        " PRIMARY KEY (k), KEY (m))",
+        "INSERT INTO c VALUES ('a', 1, '2020-01-01'), ('b', 1, '2020-01-01'), ('ß', 1, '2020-01-01')",
+    )
+    engine = engine_for({"c": {"mode": "incremental", "key": ["k"], "cursor": "m"}})
+    [contract] = engine.config.tables
+    engine.sync(contract)
+    sql("ALTER TABLE c MODIFY k VARCHAR(20) COLLATE utf8mb4_unicode_ci NOT NULL")
+    engine.sync(contract)
+    sql("UPDATE c SET v = 2, m = m WHERE k = 'b'", "DELETE FROM c WHERE k = 'a'")
+    done = repair_table(engine, contract, Ask("full"))
+    assert (done.outcome, done.gone) == ("equal", 1)
+    _equal(engine, sql, database, "c")

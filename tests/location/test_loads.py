@@ -49,7 +49,11 @@ CHECKS = {
         for table in TABLES
         for name in ("row_count", "exact_match")
     ),
-    *(f"clean/s/shop/{table}:{name}" for table in TABLES for name in ("matches_deduped", "no_pii")),
+    *(
+        f"clean/s/shop/{table}:{name}"
+        for table in TABLES
+        for name in ("matches_deduped", "no_pii", "suspected_pii")
+    ),
     "deduped/s/shop/orders:unique_key",
     "deduped/s/shop/kinds:unique_key",
 }
@@ -108,6 +112,7 @@ def test_only_counts_gaps_and_proofs_do_not_block(contract_file: Write) -> None:
     defs = load_definitions(contract_file(SMALL))
     specs = [spec for check in defs.asset_checks or [] for spec in check.check_specs]
     told = {"exact_match", "gaps", "intact", "matches_deduped", "originals", "row_count"}
+    told |= {"suspected_pii"}
     assert {spec.name for spec in specs if not spec.blocking} == told
 
 
