@@ -100,7 +100,7 @@ def _cut_of(plan: TablePlan) -> _Cut | None:
     found: list[tuple[bool, bool, int, _Cut]] = []
     for index in plan.table.indexes:
         columns: list[Column] = []
-        for name in index.columns:
+        for name in index.ranges:
             column = plan.table.column(name)
             if name.lower() not in key or _literal(column) is None:
                 break

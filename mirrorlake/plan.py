@@ -169,8 +169,9 @@ def _check_key(plan: TablePlan) -> None:
             f"table {plan.name}: MySQL does not keep ({', '.join(plan.key)}) unique and NOT NULL, "
             "so it can't be the key",
             table=plan.name,
-            next_step="Name the columns of its primary key or of a unique index over NOT "
-            "NULL columns",
+            next_step="Several tables are in this one, and may share a key: write `key: []`"
+            if table.merges
+            else "Name the columns of its primary key or of a unique index over NOT NULL columns",
         )
 
 
@@ -203,8 +204,10 @@ def _check_cursor(plan: TablePlan) -> None:
             column=cursor.name,
         )
     if not plan.table.led_by(cursor.name):
+        unused = plan.table.unused_index(cursor.name)
+        which = f" that queries may read ranges by ({unused} is none)" if unused else ""
         raise SchemaError(
-            f"table {name}: no index begins with cursor {cursor.name}: every window would "
+            f"table {name}: no index{which} begins with cursor {cursor.name}: every window would "
             "read the whole table",
             next_step=f"Add an index on {cursor.name} in MySQL, or use mode full",
             table=name,

@@ -13,6 +13,7 @@ from typing import Any
 from pymysql.connections import Connection
 
 from mirrorlake.errors import SchemaError, SourceError
+from mirrorlake.mysql.columns import Column
 from mirrorlake.mysql.connect import is_mariadb, quote, rows_of
 from mirrorlake.mysql.foreign_keys import (
     UNKNOWN,
@@ -20,48 +21,9 @@ from mirrorlake.mysql.foreign_keys import (
     may_see,
     read_foreign_keys,
 )
+from mirrorlake.mysql.indexes import Index, enforced, read_indexes
 
 SYSTEM_DATABASES = ("information_schema", "mysql", "performance_schema", "sys")
-
-
-@dataclass(frozen=True)
-class Column:
-    """One column, in the server's own words."""
-
-    name: str
-    ordinal: int
-    data_type: str
-    column_type: str
-    nullable: bool
-    charset: str | None
-    collation: str | None
-    precision: int | None
-    scale: int | None
-    length: int | None
-    fraction: int | None
-    extra: str
-    comment: str
-    generated: str = ""
-    """The expression of a generated column."""
-
-    @property
-    def unsigned(self) -> bool:
-        return "unsigned" in self.column_type.lower()
-
-    @property
-    def padded(self) -> bool:
-        """Whether the server prints it with leading zeros (ZEROFILL)."""
-        return "zerofill" in self.column_type.lower()
-
-
-@dataclass(frozen=True)
-class Index:
-    """An index over whole columns; prefix and functional indexes are left out: they can't serve
-    ranges."""
-
-    name: str
-    unique: bool
-    columns: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -84,6 +46,11 @@ class SourceTable:
         return self.keys_hidden or any(
             UNKNOWN in (k.on_update, k.on_delete) for k in self.foreign_keys
         )
+
+    @property
+    def merges(self) -> bool:
+        """Whether its rows are those of several tables, each of which has a key of its own."""
+        return self.engine.lower() == "mrg_myisam"
 
     def primary_key(self) -> tuple[str, ...]:
         """The primary key, else the first unique index whose columns are all NOT NULL, else
@@ -108,7 +75,13 @@ class SourceTable:
     def led_by(self, column: str) -> bool:
         """Whether an index begins with that column, so that a range of it is read without a
         scan."""
-        return any(i.columns[0].lower() == column.lower() for i in self.indexes)
+        return any(i.ranges and i.ranges[0].lower() == column.lower() for i in self.indexes)
+
+    def unused_index(self, column: str) -> str | None:
+        """The name of an index that begins with that column and serves no range of it, if any: a
+        hash, or one that queries may not use."""
+        named = (i for i in self.indexes if i.columns[0].lower() == column.lower())
+        return next((i.name for i in named if not i.ranges), None)
 
     def has_unique(self, key: Sequence[str]) -> bool:
         """Whether the server guarantees that no two rows share these columns' values."""
@@ -126,10 +99,6 @@ SELECT COLUMN_NAME, ORDINAL_POSITION, DATA_TYPE, COLUMN_TYPE, IS_NULLABLE, CHARA
        DATETIME_PRECISION, EXTRA, COLUMN_COMMENT, TABLE_NAME, GENERATION_EXPRESSION
 FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = %s AND TABLE_NAME {match}
 ORDER BY TABLE_NAME, ORDINAL_POSITION"""
-_INDEXES = """
-SELECT TABLE_NAME, INDEX_NAME, NON_UNIQUE, COLUMN_NAME, SUB_PART, INDEX_TYPE
-FROM information_schema.STATISTICS WHERE TABLE_SCHEMA = %s AND TABLE_NAME {match}
-ORDER BY TABLE_NAME, INDEX_NAME, SEQ_IN_INDEX"""
 _TABLES = """
 SELECT TABLE_NAME, ENGINE, TABLE_ROWS FROM information_schema.TABLES
 WHERE TABLE_SCHEMA = %s AND TABLE_NAME {match}
@@ -167,7 +136,7 @@ def _read(
         return rows_of(connection, sql.format(match=match), (database, name))
 
     columns = _columns_by_table(ask(_COLUMNS))
-    indexes = _indexes_by_table(ask(_INDEXES))
+    indexes = read_indexes(connection, ask, columns)
     foreign = read_foreign_keys(connection, database, ask) if foreign_keys else {}
 
     def hidden(name: str) -> bool:
@@ -181,7 +150,7 @@ def _read(
             name=str(name),
             engine=str(engine or ""),
             columns=tuple(columns.get(str(name), ())),
-            indexes=tuple(indexes.get(str(name), ())),
+            indexes=enforced(str(engine), columns.get(str(name), ()), indexes.get(str(name), ())),
             estimated_rows=int(rows or 0),
             foreign_keys=foreign.get(str(name), ()),
             keys_hidden=hidden(str(name)),
@@ -295,19 +264,6 @@ def _columns_by_table(found: Sequence[Sequence[Any]]) -> Mapping[str, list[Colum
 
 def _integer(value: Any) -> int | None:
     return None if value is None else int(value)
-
-
-def _indexes_by_table(found: Sequence[Sequence[Any]]) -> Mapping[str, list[Index]]:
-    parts: dict[tuple[str, str], list[tuple[bool, str | None, bool]]] = {}
-    for table, name, non_unique, column, sub_part, kind in found:
-        whole = column is not None and sub_part is None and str(kind).upper() == "BTREE"
-        parts.setdefault((str(table), str(name)), []).append((not int(non_unique), column, whole))
-    by_table: dict[str, list[Index]] = {}
-    for (table, name), columns in parts.items():
-        if all(whole for _, _, whole in columns):
-            names = tuple(str(column) for _, column, _ in columns)
-            by_table.setdefault(table, []).append(Index(name, columns[0][0], names))
-    return by_table
 
 
 def ask_anew(connection: Connection[Any]) -> None:
