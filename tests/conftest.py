@@ -9,8 +9,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 # How fast examples are made says how busy the machine is, not whether the code is right. Tests'
-# own settings begin from this profile.
+# own settings begin from this profile; `make test` tries fewer examples than `make test-full`.
 settings.register_profile("mirrorlake", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("quick", settings.get_profile("mirrorlake"), max_examples=40)
 settings.load_profile("mirrorlake")
 
 # A test's JVM ends before the optimising compiler has paid for itself, and so do Spark's compiled
@@ -36,6 +37,8 @@ def pytest_configure(config: pytest.Config) -> None:
     quick = config.getoption("-m") == "not full"
     options = f"{SHORT_LIVED} {INTERPRETED}" if quick else SHORT_LIVED
     os.environ.setdefault("SPARK_SUBMIT_OPTS", options)
+    if quick:
+        settings.load_profile("quick")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

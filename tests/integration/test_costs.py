@@ -7,6 +7,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from mirrorlake.history import history_of
 from mirrorlake.lake.catalog import Identifier
 from mirrorlake.sync import Engine
@@ -27,6 +29,7 @@ def size_of(engine: Engine, identifier: Identifier) -> int:
     return sum(f.stat().st_size for f in folder.glob("data/**/*.parquet"))
 
 
+@pytest.mark.full
 def test_what_folds_scan_and_write_is_counted(sql: Sql, engine_for: EngineFor) -> None:
     since = datetime.now(UTC)
     sql(CREATE, PADDED.format(1, 20_000))

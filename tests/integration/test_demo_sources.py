@@ -179,6 +179,7 @@ def test_the_history_ends_at_now(connection: Connection[Cursor]) -> None:
             assert "2026-02-27" < last.isoformat() < "2026-03-01T12:00:00"
 
 
+@pytest.mark.full
 def test_two_thousand_changes_leave_exactly_the_journalled_surplus(
     server: MariaDB, connection: Connection[Cursor]
 ) -> None:

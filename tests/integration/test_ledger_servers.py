@@ -482,6 +482,7 @@ def test_ends_of_chunks_are_texts_of_any_length(url: str, ask: Callable[..., Any
     assert ledger.proofs(TABLE) == [proof]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("url", ["postgres"], indirect=True)
 def test_two_runs_of_one_table_at_once(
     url: str, mariadb: MariaDB, place: Place, database: str, sql: Callable[..., Any], runner: Runner

@@ -47,7 +47,7 @@ def mirrored(server: MariaDB, place: Place) -> Iterator[Mirrored]:
     with server.admin() as admin:
         load_nyc(admin)
         with admin.cursor() as cursor:  # the demo itself has the whole year, judged as here
-            cursor.execute("DELETE FROM nyc.flights WHERE time_hour >= '2013-03-01'")
+            cursor.execute("DELETE FROM nyc.flights WHERE time_hour >= '2013-01-12'")
         create_shop(admin, customers=1_500)
     patch = pytest.MonkeyPatch()
     patch.setenv("MIRRORLAKE_DEMO_PASSWORD", PASSWORD)

@@ -47,6 +47,7 @@ def read_slowly(batches: Iterator[pa.RecordBatch]) -> tuple[int, int]:
     return seen[-1] - seen[0], first.num_rows + sum(batch.num_rows for batch in batches)
 
 
+@pytest.mark.full
 def test_what_is_not_taken_is_not_held(database: str, sql: Sql, engine_for: EngineFor) -> None:
     """Kept near, some megabytes; straight, the whole answer."""
     make_rows(sql, ROWS, width=WIDTH)

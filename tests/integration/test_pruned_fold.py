@@ -55,6 +55,7 @@ def assert_equals_source(engine: Engine, sql: Sql) -> None:
     assert sorted(tuple(row[k] for k in key) for row in ours) == list(theirs)
 
 
+@pytest.mark.full
 def test_files_without_a_changed_key_are_not_opened(
     sql: Sql, engine_for: EngineFor, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -326,6 +326,7 @@ def rows_of(engine: Engine, layer: str = "deduped") -> dict[int, dict[str, Any]]
     return {row["id"]: row for row in found.scan().to_arrow().to_pylist()}
 
 
+@pytest.mark.full
 def test_deletes_are_flagged(
     database: str, sql: Sql, engine_for: EngineFor, server: MariaDB
 ) -> None:

@@ -135,12 +135,12 @@ WITHOUT_DAYS, IN_DAYS, OVER_DAYS = {"day": None}, {"key": ("id", "day")}, {}
 @pytest.mark.parametrize(
     ("strategy", "days"),
     [
-        ("diff", IN_DAYS),
         ("merge", WITHOUT_DAYS),
         *(
             pytest.param(strategy, days, marks=pytest.mark.full)
             for strategy, days in [
                 ("diff", WITHOUT_DAYS),
+                ("diff", IN_DAYS),
                 ("merge", IN_DAYS),
                 ("diff", OVER_DAYS),
                 ("merge", OVER_DAYS),
@@ -165,10 +165,8 @@ def test_a_key_that_comes_twice_is_refused(place: Place, strategy: str, days: An
         assert not [b for b in list_branches(place.lake, mirror.table.identifier) if "fold" in b]
 
 
-@pytest.mark.parametrize(
-    "strategy",
-    ["merge", *(pytest.param(name, marks=pytest.mark.full) for name in ("diff", "rewrite"))],
-)
+@pytest.mark.full
+@pytest.mark.parametrize("strategy", ["merge", "diff", "rewrite"])
 def test_no_name_of_a_column_is_taken_for_one_of_ours(place: Place, strategy: str) -> None:
     """A snapshot may have columns that are called as those that the fold itself works with."""
     names = ("_row", "_copies", "_kind", "_was", "_since", "_new", "_old", "_c", "_differs",

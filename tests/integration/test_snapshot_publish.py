@@ -57,6 +57,7 @@ def _seen(mirror: Mirror) -> set[str]:
     return {row["v"] for row in rows}
 
 
+@pytest.mark.full
 def test_readers_see_whole_versions_and_can_be_taken_back(place: Place) -> None:
     """Readers loop while versions are published; then back, forward, a clone, and maintenance,
     after which the clone and every kept version are as they were."""

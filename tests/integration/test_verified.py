@@ -207,6 +207,7 @@ def test_the_digest_is_of_the_very_state_that_is_read(
     assert_exact(engine, server, database, "copies")
 
 
+@pytest.mark.full
 def test_main_that_moved_without_a_load_is_built_upon_anew(
     engine: Engine, server: EmbeddedServer, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
