@@ -11,6 +11,18 @@ from typing import Final
 
 from mirrorlake.config import Namespaces, SourceUrl, TlsConfig, default_namespaces
 from mirrorlake.init import SuggestedTable
+from mirrorlake.init_summary import (
+    Skipped,
+    count_modes,
+    counted,
+    full_copies,
+    indexes_wanted,
+    listed,
+    modes_in_words,
+    nullable_times,
+    skipped_kinds,
+    warning_kinds,
+)
 from mirrorlake.suggest import Suggestion
 
 WIDTH: Final = 100
@@ -46,7 +58,12 @@ def password_variable(name: str) -> str:
 
 
 def render_contract(
-    name: str, url: SourceUrl, tables: Sequence[SuggestedTable], zone: ZoneFound = UTC
+    name: str,
+    url: SourceUrl,
+    tables: Sequence[SuggestedTable],
+    zone: ZoneFound = UTC,
+    skipped: Sequence[Skipped] = (),
+    schema: str | None = None,
 ) -> str:
     """The text of a ``mirrorlake.yaml`` for one source.
 
@@ -58,10 +75,13 @@ def render_contract(
         url: where the server is.
         tables: every table that is to be mirrored, in any order.
         zone: the zone in which the server writes DATETIME.
+        skipped: what else the server has, for which no contract is written.
+        schema: the JSON schema's file, as an editor finds it from the contract's folder.
     """
     ordered = sorted(tables, key=lambda table: (table.database, table.table))
     hashed = any(rule.is_hash for table in ordered for rule in table.rules)
-    lines = [*_head(hashed=hashed), *_source(name, url, zone)]
+    lines = [*_head(schema), *_summary(ordered, skipped), *_sections(hashed=hashed)]
+    lines += _source(name, url, zone)
     taken: set[str] = set()
     named: set[str] = set()
     for database, found in groupby(ordered, key=lambda table: table.database):
@@ -102,10 +122,46 @@ def _escaped(char: str) -> str:
     )
 
 
-def _head(*, hashed: bool) -> Iterator[str]:
+def _head(schema: str | None) -> Iterator[str]:
+    if schema is not None:
+        # Not wrapped: an editor reads it.
+        yield f"# yaml-language-server: $schema={schema}"
     yield "# What Mirrorlake mirrors, and how: one contract per table, by `mirrorlake init`."
     yield "# It is a first proposal: read the notes, change what you know better, keep it in git."
     yield "# Every setting is explained in docs/configuration.md. No secret belongs into this file."
+
+
+def _summary(tables: Sequence[SuggestedTable], skipped: Sequence[Skipped]) -> Iterator[str]:
+    """What is said of all tables together; a table's own warnings stand at the table."""
+    if not tables:
+        return
+    yield "#"
+    yield from _comment(f"{modes_in_words(count_modes(tables))}.", 0)
+    for words, names in skipped_kinds(skipped).items():
+        yield from _comment(f"Skipped {words}: {listed(names, first=len(names))}.", 0)
+    kinds = warning_kinds(tables)
+    if kinds:
+        yield "#"
+        yield "# Warnings by kind; each stands at its table too:"
+    for kind in kinds:
+        yield from _comment(f"- {kind}", 0)
+    wanted, nullable = indexes_wanted(tables), nullable_times(tables)
+    if wanted or nullable:
+        yield "#"
+    if wanted:
+        full = full_copies(count_modes(tables).get("full", 0), len(tables), len(wanted))
+        yield from _comment(f"{full}. Ask whoever runs the server:", 0)
+        for index in wanted:
+            # Not wrapped: a statement is copied as a line. It has no line of its own inside.
+            statement = index.statement
+            yield f"#   {statement if statement.isprintable() else quoted(statement)}"
+    if nullable:
+        words = "the same, where this column were NOT NULL"
+        yield from _comment(f"{counted(len(nullable), 'table')} would be {words}: "
+                            f"{listed(nullable)}.", 0)  # fmt: skip
+
+
+def _sections(*, hashed: bool) -> Iterator[str]:
     yield "version: 1"
     yield ""
     yield "lake:"
@@ -201,7 +257,7 @@ def _table(table: SuggestedTable) -> Iterator[str]:
     for note in table.notes:
         yield from _comment(note, 10)
     for warning in table.warnings:
-        yield from _comment(f"WARNING: {warning}", 10)
+        yield from _comment(f"WARNING: {warning.text}", 10)
     yield f"          {quoted(table.table)}:"
     yield f"            mode: {table.mode}"
     yield f"            key: [{', '.join(map(quoted, table.key))}]"

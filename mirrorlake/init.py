@@ -42,14 +42,45 @@ _STATE: Final = re.compile(
     r"(?:.*_)?(?:status|state|is_.*|has_.*|processed|done|deleted|active|enabled|attempts?|retries"
     r"|locked|finished|ended|closed|resolved|read|seen|sent)(?:_(?:at|on|by|count|time|date))?"
 )
+_DECIDE: Final = (
+    "a column may be personal or card data, by too little to act on: DECIDE stands at its table"
+)
+
+
+@dataclass(frozen=True)
+class Warned:
+    """What may make the mirror differ or a load fail: one line, without any value of the table.
+
+    Attributes:
+        kind: the words under which tables with the like of it are counted.
+        column: the column that it is of, if it is of one.
+    """
+
+    text: str
+    kind: str
+    column: str | None = None
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True)
+class Almost:
+    """A full copy that would be incremental by this column, had it an index that begins with it;
+    and, where it is ``nullable``, were it NOT NULL; and, ``keyless``, had the table a key."""
+
+    column: str
+    nullable: bool
+    indexed: bool
+    keyless: bool
+    in_memory: bool
 
 
 @dataclass(frozen=True)
 class SuggestedTable:
     """A contract for one table, and what a person should know before agreeing to it.
 
-    ``notes`` explain the choices, ``warnings`` are what may make the mirror differ or a load fail.
-    Both are single lines without any value of the table.
+    ``notes`` explain the choices: single lines without any value of the table.
     """
 
     database: str
@@ -61,8 +92,9 @@ class SuggestedTable:
     clean: Clean | None
     rules: tuple[Suggestion, ...]
     notes: tuple[str, ...]
-    warnings: tuple[str, ...]
+    warnings: tuple[Warned, ...]
     estimated_rows: int
+    almost: Almost | None = None
 
 
 @dataclass(frozen=True)
@@ -71,6 +103,7 @@ class _Choice:
     reason: str
     cursor: str | None = None
     created: str | None = None
+    almost: Almost | None = None
 
 
 def suggest_contract(table: SourceTable, samples: Mapping[str, Sequence[str]]) -> SuggestedTable:
@@ -84,14 +117,11 @@ def suggest_contract(table: SourceTable, samples: Mapping[str, Sequence[str]]) -
     never = {s.column for s in rules if s.rule.pci}
     key = table.primary_key()
     if never & set(key):
-        warnings.append(
-            f"the key {_listed(key)} holds card data, which is never read: no key is used"
-        )
+        words = "holds card data, which is never read: no key is used"
+        warnings.append(Warned(f"the key {_listed(key)} {words}", f"the key {words}"))
         key = ()
     elif not key:
-        warnings.append(
-            "no unique key of NOT NULL columns: rows can only be compared as a multiset"
-        )
+        warnings.append(_no_key(table))
     choice = _choose(table, key, never)
     rules, kept_readable = _fit_the_key(rules, key)
     hashed = any(rule.is_hash for rule in rules)
@@ -108,6 +138,7 @@ def suggest_contract(table: SourceTable, samples: Mapping[str, Sequence[str]]) -
         notes=(choice.reason,),
         warnings=(*warnings, *kept_readable, *_table_warnings(table, choice, never)),
         estimated_rows=table.estimated_rows,
+        almost=choice.almost,
     )
 
 
@@ -136,17 +167,28 @@ def _by_modification(
         modified, key=lambda c: (c.nullable, not table.led_by(c.name), not _moves(c), c.ordinal)
     )
     name = _shown(best.name)
+    indexed = table.led_by(best.name)
     missing: list[str] = []
     if best.nullable:
         missing.append(f"{name} were NOT NULL")
-    if not table.led_by(best.name):
-        missing.append(f"an index began with {name}")
+    if not indexed:
+        missing.append(_missing_index(table, best.name))
     if not key:
         missing.append("the table had a unique key")
     if missing:
-        return _Choice("full", f"full: it could be incremental if {' and '.join(missing)}")
+        reason = f"full: it could be incremental if {' and '.join(missing)}"
+        in_memory = table.engine.lower() == "memory"
+        almost = Almost(best.name, best.nullable, indexed, not key, in_memory)
+        return _Choice("full", reason, almost=almost)
     who = "the server moves it with each update" if _moves(best) else "the application must move it"
     return _Choice("incremental", f"incremental: {name} leads an index; {who}", best.name)
+
+
+def _missing_index(table: SourceTable, column: str) -> str:
+    name, unused = _shown(column), table.unused_index(column)
+    if unused is None:
+        return f"an index began with {name}"
+    return f"an index began with {name} ({_shown(unused)} is a hash, or queries don't use it)"
 
 
 def _by_birth(
@@ -186,12 +228,12 @@ def _is_created(column: Column) -> bool:
 
 def _decided(
     table: SourceTable, samples: Mapping[str, Sequence[str]]
-) -> tuple[list[Suggestion], list[str]]:
+) -> tuple[list[Suggestion], list[Warned]]:
     """The rules that the evidence is enough for, and a question for each of the others."""
     found = [suggest_rule(c, samples.get(c.name, ()), table=table.name) for c in table.columns]
     key = table.primary_key()
     decided: list[Suggestion] = []
-    questions: list[str] = []
+    questions: list[Warned] = []
     for one in found:
         if one is None:
             continue
@@ -199,10 +241,11 @@ def _decided(
         by_name_alone = one.column in key and one.rule.pci is not None and not one.by_values
         if one.asks or by_name_alone:
             rule = f"pci: {one.rule.pci}" if one.rule.pci else f"pii: {one.rule.pii}"
-            questions.append(
+            words = (
                 f"DECIDE on {_shown(one.column)}: {one.reason}; it is read and shown until you"
                 f" write {{{rule}}} for it under columns, or {{pii: show}}"
             )
+            questions.append(Warned(words, _DECIDE, one.column))
         else:
             decided.append(one)
     return decided, questions
@@ -210,47 +253,56 @@ def _decided(
 
 def _fit_the_key(
     rules: Sequence[Suggestion], key: tuple[str, ...]
-) -> tuple[list[Suggestion], list[str]]:
+) -> tuple[list[Suggestion], list[Warned]]:
     """The rules, except those that would take a key column away from a table that is kept by it."""
     fitted: list[Suggestion] = []
-    warnings: list[str] = []
+    warnings: list[Warned] = []
     for suggestion in rules:
         if suggestion.column in key and suggestion.rule.pii == "drop":
             column = _shown(suggestion.column)
-            warnings.append(
-                f"the key column {column} looks personal ({suggestion.reason}) and stays readable"
-                " in clean: decide on it"
-            )
+            words = "and stays readable in clean: decide on it"
+            text = f"the key column {column} looks personal ({suggestion.reason}) {words}"
+            kind = f"a column of the key looks personal {words}"
+            warnings.append(Warned(text, kind, suggestion.column))
         else:
             fitted.append(suggestion)
     return fitted, warnings
 
 
-def _table_warnings(table: SourceTable, choice: _Choice, never: set[str]) -> list[str]:
-    found: list[str] = []
+def _no_key(table: SourceTable) -> Warned:
+    compared = "rows can only be compared as a multiset"
+    if table.merges:
+        kind = f"a MERGE table keeps no key unique over its tables: {compared}"
+    else:
+        kind = f"no unique key of NOT NULL columns: {compared}"
+    return Warned(kind, kind)
+
+
+def _table_warnings(table: SourceTable, choice: _Choice, never: set[str]) -> list[Warned]:
+    found: list[Warned] = []
     if table.engine.lower() != "innodb":
-        found.append(
-            f"engine {table.engine or 'unknown'} has no snapshot: rows may change during a read"
-        )
+        kind = f"engine {table.engine or 'unknown'} has no snapshot: rows may change during a read"
+        found.append(Warned(kind, kind))
     if choice.mode == "incremental":
-        found += [text for key in table.foreign_keys for text in _silent_changes(key)]
+        found += [warned for key in table.foreign_keys for warned in _silent_changes(key)]
         if table.unseen_rules:
-            found.append(
+            kind = (
                 "this account can't see whether a foreign key changes rows without moving the "
                 "cursor (ON UPDATE CASCADE, ON DELETE SET NULL): grant SELECT on the whole table"
             )
+            found.append(Warned(kind, kind))
     if choice.mode == "append":
-        found.append("append never sees an update: check that rows never change once written")
+        kind = "append never sees an update: check that rows never change once written"
+        found.append(Warned(kind, kind))
     refused = [c for c in table.columns if c.name not in never and exact_column(c) is None]
-    found += [
-        f"column {_shown(c.name)} {_shown(c.column_type)} can't be kept exactly yet:"
-        " the table will be refused"
-        for c in refused
-    ]
+    for column in refused:
+        words = "can't be kept exactly yet: the table will be refused"
+        text = f"column {_shown(column.name)} {_shown(column.column_type)} {words}"
+        found.append(Warned(text, f"a column {words}", column.name))
     return found
 
 
-def _silent_changes(key: ForeignKey) -> list[str]:
+def _silent_changes(key: ForeignKey) -> list[Warned]:
     # The server changes these rows itself, and touches no modified_at.
     changes = [
         f"ON {event} {action.upper()}"
@@ -258,8 +310,11 @@ def _silent_changes(key: ForeignKey) -> list[str]:
         if action.upper() in ("SET NULL", "SET DEFAULT")
         or (event, action.upper()) == ("UPDATE", "CASCADE")
     ]
-    columns = _listed(key.columns)
-    return [f"{change} on {columns} changes rows without moving the cursor" for change in changes]
+    columns, words = _listed(key.columns), "changes rows without moving the cursor"
+    return [
+        Warned(f"{change} on {columns} {words}", f"a foreign key's {change} {words}")
+        for change in changes
+    ]
 
 
 def _listed(columns: Sequence[str]) -> str:

@@ -21,6 +21,7 @@ from rich.markup import escape
 
 from mirrorlake import __version__
 from mirrorlake.cli import show
+from mirrorlake.cli.init import init
 from mirrorlake.cli.landing import export, land
 from mirrorlake.cli.proof import check, proof
 from mirrorlake.cli.refold import refold, rekey
@@ -54,37 +55,6 @@ def cli(verbose: bool) -> None:
 def _is_no_interrupt(record: logging.LogRecord) -> bool:
     """False of the trace that py4j logs when Ctrl-C reaches it: `main` says what happened."""
     return not (record.name == "root" and "KeyboardInterrupt" in str(record.msg))
-
-
-@cli.command()
-@click.option("--from", "url", required=True, help="mysql://user:password@host:port[/database]")
-@click.option("--name", help="The source's name; by default its database's or host's.")
-@click.option("--output", type=click.Path(path_type=Path), default=Path("mirrorlake.yaml"))
-@click.option("--force", is_flag=True, help="Overwrite the file if it is there.")
-@show.json_option
-def init(url: str, name: str | None, output: Path, force: bool, as_json: bool) -> None:
-    """Introspect a server and write a first, commented contract for every table.
-
-    The password may be left out of the URL and given in MIRRORLAKE_INIT_PASSWORD.
-    """
-    from mirrorlake.first_contract import write_first_contract
-
-    written = write_first_contract(url, name, output, force=force)
-    if as_json:
-        show.print_json(asdict(written))
-        return
-    show.console.print(
-        f"Wrote {escape(str(output))}: {written.tables} tables, {written.warnings} "
-        "warnings in its comments."
-    )
-    if written.time_zone != "UTC":
-        named = written.time_zone or "UTC, for no known zone is like it: name it yourself"
-        line = f"The server writes DATETIME in its own time zone ({written.zone_words})"
-        show.console.print(f"{escape(line)}: time_zone is {escape(named)}.", highlight=False)
-    show.console.print(
-        f"Set {', '.join(written.variables)} in the environment, read the file, then:"
-    )
-    show.console.print(f"  mirrorlake sync --config {escape(str(output))}", highlight=False)
 
 
 @cli.command()
@@ -313,7 +283,7 @@ def _print_results(results: Sequence[Any]) -> None:
         show.console.print(table)
 
 
-_ALL = (accept, alert, backfill, check, clone, export, gaps, hold, land, ledger)
+_ALL = (init, accept, alert, backfill, check, clone, export, gaps, hold, land, ledger)
 for _command in (*_ALL, maintain, proof, publish, recover, refold, rekey, repair, sabotage):
     cli.add_command(_command)
 

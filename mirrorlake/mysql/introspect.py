@@ -105,10 +105,27 @@ WHERE TABLE_SCHEMA = %s AND TABLE_NAME {match}
   AND TABLE_TYPE IN ('BASE TABLE', 'SYSTEM VERSIONED') ORDER BY TABLE_NAME"""
 
 
+_LISTING = """
+SELECT TABLE_NAME, TABLE_TYPE FROM information_schema.TABLES
+WHERE TABLE_SCHEMA = %s ORDER BY TABLE_NAME"""
+
+
 def read_databases(connection: Connection[Any]) -> tuple[str, ...]:
     """The names of the databases that this user may see, the system's own left out, in order."""
     found = rows_of(connection, "SELECT SCHEMA_NAME FROM information_schema.SCHEMATA ORDER BY 1")
     return tuple(str(name) for (name,) in found if str(name).lower() not in SYSTEM_DATABASES)
+
+
+def read_listing(connection: Connection[Any], database: str) -> dict[str, str]:
+    """Everything that a database lists as a table, by name → ``table``, or what else it is: a
+    ``view``, a ``sequence`` of MariaDB; in the order of the names.
+
+    Raises:
+        SourceError: the server could not be asked.
+    """
+    kinds = {"base table": "table", "system versioned": "table"}
+    listed = {str(n): str(k).lower() for n, k in rows_of(connection, _LISTING, (database,))}
+    return {name: kinds.get(kind, kind) for name, kind in listed.items()}
 
 
 def read_tables(
@@ -174,13 +191,18 @@ def read_table(connection: Connection[Any], database: str, table: str) -> Source
             next_step="Check its name and the user's SELECT privilege, or remove it from "
             "the contract",
         )
-    _check_whole(connection, tables[table])
+    check_whole(connection, tables[table])
     return tables[table]
 
 
-def _check_whole(connection: Connection[Any], table: SourceTable) -> None:
+def check_whole(connection: Connection[Any], table: SourceTable) -> None:
     """See that no column is hidden from us: a server shows only those that the user may read, and a
-    mirror without the others would look whole."""
+    mirror without the others would look whole.
+
+    Raises:
+        SchemaError: one is.
+        SourceError: the server can't read the table at all.
+    """
     name = f"{table.database}.{table.name}"
     hidden = [c.ordinal for c in table.columns] != list(range(1, len(table.columns) + 1))
     words = "a column in the middle is hidden"

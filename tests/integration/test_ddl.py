@@ -109,7 +109,9 @@ def test_an_account_that_may_only_read_sees_foreign_keys_too(
     with session(engine.config.sources["s"]) as connection:
         tables = {t.name: t for t in read_tables(connection, database, foreign_keys=True)}
     warnings = suggest_contract(tables["t"], {}).warnings
-    assert any(w.startswith("ON UPDATE CASCADE on parent, b`, (c)") for w in warnings), warnings
+    assert any(w.text.startswith("ON UPDATE CASCADE on parent, b`, (c)") for w in warnings), (
+        warnings
+    )
     assert not any(t.unseen_rules for t in tables.values())
 
     columns = "id, parent, `b``, (c) ON DELETE CASCADE`, g, modified_at"
@@ -117,7 +119,8 @@ def test_an_account_that_may_only_read_sees_foreign_keys_too(
     with session(engine_for({}, {"user": "narrow"}).config.sources["s"]) as connection:
         found = read_table(connection, database, "t")
     assert found.unseen_rules
-    assert any("can't see whether a foreign key" in w for w in suggest_contract(found, {}).warnings)
+    warnings = suggest_contract(found, {}).warnings
+    assert any("can't see whether a foreign key" in w.text for w in warnings)
 
 
 def _fail(*_: Any, **__: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from mirrorlake.config import Config, load_config, parse_source_url
 from mirrorlake.contract_file import password_variable, quoted, render_contract, source_name
-from mirrorlake.init import SuggestedTable, suggest_contract
+from mirrorlake.init import Almost, SuggestedTable, suggest_contract
 from mirrorlake.mysql.foreign_keys import ForeignKey
 from mirrorlake.mysql.introspect import Column, Index, SourceTable
 from tests.unit.tables import ID, PRIMARY, column, source_table
@@ -84,6 +85,16 @@ def test_what_is_missing_for_incremental_is_said(
     assert missing in found.notes[0]
 
 
+def test_an_index_that_serves_no_range_is_named() -> None:
+    moved = column("modified_at", "datetime")
+    found = suggest(source_table("t", ID, moved, indexes=(PRIMARY, replace(MODIFIED, ranged=0))))
+    assert found.mode == "full"
+    assert (
+        "an index began with modified_at (m is a hash, or queries don't use it)" in found.notes[0]
+    )
+    assert found.almost == Almost("modified_at", False, False, False, False)
+
+
 def test_a_day_is_too_coarse_for_a_time_of_change() -> None:
     found = suggest(
         source_table("t", ID, column("modified_at", "date"), indexes=(PRIMARY, MODIFIED))
@@ -95,7 +106,7 @@ def test_a_log_is_appended_by_its_key() -> None:
     found = suggest(source_table("events", ID, column("created_at", "datetime")))
     assert (found.mode, found.key, found.cursor) == ("append", ("id",), "id")
     assert found.created == "created_at"
-    assert any("never sees an update" in text for text in found.warnings)
+    assert any("never sees an update" in w.text for w in found.warnings)
 
 
 def test_a_log_without_a_growing_key_is_appended_by_its_time() -> None:
@@ -137,7 +148,7 @@ def test_changes_that_move_no_cursor_are_warned_of() -> None:
     )
     modified = column("modified_at", "datetime")
     found = suggest(source_table("t", ID, modified, indexes=(PRIMARY, MODIFIED), foreign_keys=keys))
-    assert [text.split(" changes")[0] for text in found.warnings] == [
+    assert [warned.text.split(" changes")[0] for warned in found.warnings] == [
         "ON UPDATE CASCADE on a, b",
         "ON DELETE SET NULL on a, b",
         "ON UPDATE SET NULL on d",
@@ -149,9 +160,9 @@ def test_no_snapshot_no_key_and_no_exact_type_are_warned_of() -> None:
     odd = Column("x", 1, "vector", "vector(9)", False, None, None, None, None, 9, None, "", "")
     found = suggest(source_table("t", odd, indexes=(), engine="MyISAM"))
     assert len(found.warnings) == 3
-    assert "no unique key" in found.warnings[0]
-    assert "engine MyISAM has no snapshot" in found.warnings[1]
-    assert "column x vector(9) can't be kept exactly" in found.warnings[2]
+    assert "no unique key" in found.warnings[0].text
+    assert "engine MyISAM has no snapshot" in found.warnings[1].text
+    assert "column x vector(9) can't be kept exactly" in found.warnings[2].text
 
 
 def test_hash_asks_for_a_table() -> None:
@@ -168,7 +179,7 @@ def test_a_personal_key_stays_and_is_warned_of() -> None:
     table = source_table("t", column("ssn"), indexes=(Index("PRIMARY", True, ("ssn",)),))
     found = suggest(table)
     assert (found.key, found.rules) == (("ssn",), ())
-    assert "the key column ssn looks personal" in found.warnings[0]
+    assert "the key column ssn looks personal" in found.warnings[0].text
 
 
 def test_a_key_is_not_lost_to_a_name_alone() -> None:
@@ -176,7 +187,7 @@ def test_a_key_is_not_lost_to_a_name_alone() -> None:
     columns = (column("card_no"), column("modified_at", "datetime"))
     found = suggest(source_table("t", *columns, indexes=indexes))
     assert (found.mode, found.key, found.rules) == ("incremental", ("card_no",), ())
-    assert found.warnings[0].startswith("DECIDE on card_no: its name says a card number")
+    assert found.warnings[0].text.startswith("DECIDE on card_no: its name says a card number")
 
 
 def test_a_payload_is_not_dropped_for_a_few_values() -> None:
@@ -185,7 +196,7 @@ def test_a_payload_is_not_dropped_for_a_few_values() -> None:
     found = suggest_contract(table, {"payload": samples})
     assert found.rules == ()
     [question] = found.warnings
-    assert "DECIDE on payload: 4 of 155 sampled values hold an e-mail address" in question
+    assert "DECIDE on payload: 4 of 155 sampled values hold an e-mail address" in question.text
     half = suggest_contract(table, {"payload": samples[148:]})
     assert [(s.column, s.rule.pii) for s in half.rules] == [("payload", "drop")]
 
@@ -197,7 +208,7 @@ def test_a_key_of_card_data_is_not_used() -> None:
     found = suggest_contract(table, {"pan": [*cards, "3530111333300000"]})
     assert (found.mode, found.key) == ("full", ())
     assert found.rules[0].rule.pci == "never"
-    assert "holds card data" in found.warnings[0]
+    assert "holds card data" in found.warnings[0].text
 
 
 def load(tmp_path: Path, text: str) -> Config:

@@ -1,0 +1,104 @@
+"""``mirrorlake init``: the first contract, and what is said of it on the screen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from textwrap import wrap
+from typing import TYPE_CHECKING
+
+import click
+from rich.markup import escape
+
+from mirrorlake.cli import show
+
+if TYPE_CHECKING:
+    from mirrorlake.first_contract import Written
+
+_STATEMENTS = 5
+"""How many statements are shown; the file has all."""
+
+
+@click.command()
+@click.option("--from", "url", required=True, help="mysql://user:password@host:port[/database]")
+@click.option("--name", help="The source's name; by default its database's or host's.")
+@click.option("--database", "databases", multiple=True, help="Only databases like this pattern.")
+@click.option("--tables", multiple=True, help="Only tables like this pattern: table or db.table.")
+@click.option("--exclude", multiple=True, help="No tables like this pattern: table or db.table.")
+@click.option("--output", type=click.Path(path_type=Path), default=Path("mirrorlake.yaml"))
+@click.option("--force", is_flag=True, help="Overwrite the file if it is there.")
+@show.json_option
+def init(
+    url: str,
+    name: str | None,
+    databases: Sequence[str],
+    tables: Sequence[str],
+    exclude: Sequence[str],
+    output: Path,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Introspect a server and write a first, commented contract for every table.
+
+    --database, --tables and --exclude take shell-style patterns (quote them: 'wp_*') and may be
+    given several times. The password may be left out of the URL and given in
+    MIRRORLAKE_INIT_PASSWORD.
+    """
+    from mirrorlake.choice import Choice
+    from mirrorlake.first_contract import write_first_contract
+
+    choice = Choice(tuple(databases), tuple(tables), tuple(exclude))
+    written = write_first_contract(url, name, output, force=force, choice=choice)
+    if as_json:
+        show.print_json(asdict(written))
+        return
+    for line in _said(written, output):
+        # What is copied stays one line, whatever the width.
+        copied = line.startswith("  ")
+        wrapped = [line] if copied else wrap(line, show.console.width, subsequent_indent="  ")
+        for part in wrapped:
+            show.console.print(escape(part), highlight=False, soft_wrap=True)
+
+
+def _said(written: Written, output: Path) -> Iterator[str]:
+    from mirrorlake.init_summary import counted, listed, modes_in_words, skipped_kinds
+
+    modes, warnings = modes_in_words(written.modes), counted(written.warnings, "warning")
+    yield f"Wrote {output}: {modes}; {warnings} in its comments."
+    if written.schema is None:
+        yield "mirrorlake.schema.json is a file of somebody else's and stays as it is."
+    for words, names in skipped_kinds(written.skipped).items():
+        yield f"Skipped {words}: {listed(names)}."
+    if written.time_zone != "UTC":
+        named = written.time_zone or "UTC, for no known zone is like it: name it yourself"
+        zone = f"The server writes DATETIME in its own time zone ({written.zone_words})"
+        yield f"{zone}: time_zone is {named}."
+    if written.warning_kinds:
+        yield "Warnings by kind:"
+    yield from (f"- {kind}" for kind in written.warning_kinds)
+    yield from _indexes(written)
+    if written.variables:
+        yield f"Set {', '.join(written.variables)} in the environment, read the file, then:"
+    else:
+        yield "Read the file, then:"
+    yield f"  mirrorlake sync --config {output}"
+
+
+def _indexes(written: Written) -> Iterator[str]:
+    from mirrorlake.init_summary import counted, full_copies, listed
+
+    if written.indexes:
+        full = written.modes.get("full", 0)
+        yield f"{full_copies(full, written.tables, len(written.indexes))}:"
+        yield from (f"  {_one_line(one.statement)}" for one in written.indexes[:_STATEMENTS])
+    more = len(written.indexes) - _STATEMENTS
+    if more > 0:
+        yield f"  and {more:,} more, in the file's first comment"
+    if written.nullable:
+        words = f"{counted(len(written.nullable), 'table')} would be the same, were this column"
+        yield f"{words} NOT NULL: {listed(written.nullable)}."
+
+
+def _one_line(text: str) -> str:
+    return text if text.isprintable() else repr(text)
