@@ -20,7 +20,8 @@ CHECKS = {
     "published": "The version that readers see holds every snapshot of the run.",
     UNIQUE: "No two rows share a key.",
     COUNT: "As many rows as the newest snapshot has, and those that it lacks.",
-    EXACT: "The newest snapshot's files, read again, hold the very rows that readers see.",
+    EXACT: "Every row that readers see, kept ones and _mirror_snapshot too, is what the files of "
+    "the snapshots in it say, read again.",
     FRESH: "Snapshots are published within the limit after their files were first seen; none is "
     "refused, stuck, or withdrawn by a rollback.",
 }

@@ -11,6 +11,8 @@ from assets.keys import asset_key
 from assets.snapshots import CHECKS, COUNT, EXACT, FRESH, UNIQUE
 from mirrorlake.config import TableContract, format_duration
 
+_SHOWN = 50
+"""How many lines of differences a verdict lists."""
 _IN, _OUT = {"asset": dg.In(dg.Nothing)}, dg.Out(dg.Nothing, is_required=False)
 
 
@@ -102,19 +104,42 @@ def _counted(engine: Any, contract: TableContract, key: dg.AssetKey) -> dg.Asset
 
 
 def _exact(engine: Any, contract: TableContract, key: dg.AssetKey) -> dg.AssetCheckResult:
-    from mirrorlake.agree import check_newest
+    """A difference is an error; what only files that are gone could tell is a warning."""
+    from mirrorlake.agree import (
+        check_snapshots,
+        compared_words,
+        landed_teller,
+        tell,
+        unread_words,
+        verdict_words,
+    )
 
-    found = check_newest(engine, contract)
+    found = check_snapshots(engine, contract)
+    metadata: dict[str, Any] = {
+        "verdict": found.verdict,
+        "compared": compared_words(found),
+        "snapshot": found.snapshot,
+        "rows": found.rows,
+        "rows kept": found.kept,
+        "rows missing": found.missing,
+        "rows too many": found.extra,
+        "rows changed": found.changed,
+        "rows undecided": found.undecided,
+        "rows undecided in _mirror_snapshot alone": found.undecided_since,
+    }
+    if found.unread:
+        metadata["snapshots that can't be read"] = "\n".join(unread_words(found))
+    if found.differences:
+        lines = tell(landed_teller(engine, contract), found.differences[:_SHOWN])[:_SHOWN]
+        metadata["first differences"] = "\n".join(lines)
+    undecided = found.verdict == "undecided"
     return dg.AssetCheckResult(
         passed=found.equal,
         check_name=EXACT,
         asset_key=key,
-        metadata={
-            "snapshot": found.snapshot,
-            "rows compared": found.rows,
-            "rows missing": found.missing,
-            "rows too many": found.extra,
-        },
+        severity=dg.AssetCheckSeverity.WARN if undecided else dg.AssetCheckSeverity.ERROR,
+        description=verdict_words(found) or None,
+        metadata=metadata,
     )
 
 

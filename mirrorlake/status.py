@@ -28,8 +28,9 @@ class TableStatus:
     Attributes:
         table, mode: as in the contract.
         state: one word: ``never loaded``, the newest load's ``pending``, ``success`` or
-            ``errored``, or ``refused`` where a sync failed since before it began a load.
-        last_load: when the newest load began (UTC, ISO).
+            ``errored``, or ``refused`` where a sync failed since before it began a load. Of a table
+            of mode ``snapshot`` its newest snapshot's.
+        last_load: when the newest load began (UTC, ISO), or when a snapshot was last published.
         rows: of the version of deduped that the catalog names; a version is counted once.
         freshness: how long ago MySQL stood where the newest good load read it.
         checks: what is known of folds, proofs and original texts, in words.
@@ -82,7 +83,7 @@ def status_of(
         LakeError: the catalog or the storage can't be asked for a version not counted before.
         LedgerError: the ledger can't be read.
     """
-    names = [contract.name for contract in contracts]
+    names = [contract.name for contract in contracts if contract.mode != "snapshot"]
     known = _Known(
         last=ledger.newest_attempts(names),
         good=ledger.newest_loads(names),
@@ -97,7 +98,12 @@ def status_of(
         open_checks=ledger.open_checks(),
     )
     counts = _Counts(config, ledger)
-    found = [_status(ledger, contract, known, counts) for contract in contracts]
+    found = [
+        (_snapshot_status if contract.mode == "snapshot" else _status)(
+            ledger, contract, known, counts
+        )
+        for contract in contracts
+    ]
     ledger.record_counts(counts.counted)
     return found
 
@@ -124,6 +130,42 @@ def _status(ledger: Ledger, contract: TableContract, known: _Known, counts: _Cou
         held_columns=_held_columns(contract, known) if good else (),
         suspected_pii=_suspected(contract, known),
     )
+
+
+def _snapshot_status(
+    ledger: Ledger, contract: TableContract, known: _Known, counts: _Counts
+) -> TableStatus:
+    """A table of mode ``snapshot``: its newest snapshot, and the newest verdict on its rows."""
+    records = ledger.snapshots(contract.name)
+    newest = records[-1] if records else None
+    times = [r.published_at for r in records if r.published_at is not None]
+    rows, damage = counts.rows_of(contract) if times else (None, None)
+    published = [r.number for r in records if r.state == "published" and r.number is not None]
+    return TableStatus(
+        table=contract.name,
+        mode=contract.mode,
+        state=newest.state if newest else "never loaded",
+        last_load=max(times).isoformat(timespec="seconds") if times else None,
+        rows=rows,
+        freshness=ledger.ledger_clock() - max(times) if times else None,
+        checks=damage or _snapshot_checks(ledger, contract, max(published, default=None)),
+        error=newest.error if newest and newest.state == "refused" else None,
+        originals={},
+        suspected_pii=_suspected(contract, known),
+    )
+
+
+def _snapshot_checks(ledger: Ledger, contract: TableContract, newest: int | None) -> str:
+    """What the newest check of the rows found, and whether it saw the newest snapshot."""
+    if newest is None:
+        return "-"
+    proof = next((p for p in ledger.layer_proofs(contract.name) if p.layer == "deduped"), None)
+    if proof is None:
+        return "folded, not yet checked"
+    number, _, _ = proof.snapshots.removeprefix("snapshot ").partition(",")
+    words = f" ({proof.words})" if proof.words else ""
+    since = "" if number == str(newest) else f" of snapshot {number}, and newer ones were folded"
+    return f"folded, newest check {proof.verdict}{words}{since}"
 
 
 def _iso(moment: datetime) -> str:

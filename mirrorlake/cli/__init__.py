@@ -178,9 +178,11 @@ def status(
     from mirrorlake.status import status_of
 
     config = load_config(config_path, secrets="when used")
-    chosen = [config.table(name) for name in tables] if tables else list(config.tables)
+    everything = sorted((*config.tables, *config.snapshots), key=lambda contract: contract.name)
+    chosen = [config.contract(name) for name in tables] if tables else everything
     ledger = Ledger(config.ledger.url, config.ledger.wait)
     if history:
+        chosen = [contract for contract in chosen if contract.mode != "snapshot"]
         _show_history(ledger, chosen, days, as_json=as_json)
         return
     found = status_of(config, ledger, chosen)

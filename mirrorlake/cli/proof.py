@@ -13,7 +13,7 @@ import click
 from rich.markup import escape
 
 from mirrorlake.cli import show
-from mirrorlake.config import TableContract, load_config
+from mirrorlake.config import Config, TableContract, load_config
 from mirrorlake.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -45,8 +45,8 @@ def check(table: str, config_path: Path, as_json: bool, show_pii: bool, **asked:
     """Compare TABLE with MySQL, field by field, and keep the proof.
 
     A check of the whole table proves its raw and clean layers too: raw's files against what their
-    loads recorded, clean against deduped. Ends with 0 if all are equal, 9 if one differs, 10 if
-    that can't be decided yet.
+    loads recorded, clean against deduped. A table of mode snapshot is compared with the files that
+    landed. Ends with 0 if all are equal, 9 if one differs, 10 if that can't be decided yet.
     """
     from mirrorlake.layer_proofs import prove_layers, worst
     from mirrorlake.new_columns import held_now
@@ -56,7 +56,9 @@ def check(table: str, config_path: Path, as_json: bool, show_pii: bool, **asked:
     from mirrorlake.sync import Engine
 
     config = load_config(config_path, secrets="when used")
-    contract = config.table(table)
+    contract = config.contract(table)
+    if contract.mode == "snapshot":
+        sys.exit(_check_landed(config, contract, asked, as_json=as_json, show_pii=show_pii))
     ask = ask_of(asked)
     with Engine(config) as engine:
         proving = Proving(config, engine.lake, engine.ledger, engine.spark)
@@ -82,6 +84,46 @@ def check(table: str, config_path: Path, as_json: bool, show_pii: bool, **asked:
         print_layers(layers)
         _warn_of_clean(held, suspects)
     sys.exit(CODES[verdict])
+
+
+def _check_landed(
+    config: Config, contract: TableContract, asked: dict[str, Any], *, as_json: bool, show_pii: bool
+) -> int:
+    """Compare a table of mode ``snapshot`` with the files that landed; the exit code."""
+    from mirrorlake.agree import (
+        check_snapshots,
+        compared_words,
+        landed_teller,
+        tell,
+        unread_words,
+        verdict_words,
+    )
+    from mirrorlake.sync import Engine
+
+    some = ("next_", "partition", "keys", "where", "counts", "evidence")
+    if any(asked.get(name) for name in some):
+        raise ConfigError(
+            f"table {contract.name} is kept by snapshots: it is compared as a whole",
+            table=contract.name,
+            next_step=f"`mirrorlake check {contract.name}`, with --json, --most or --show-pii",
+        )
+    with Engine(config) as engine:
+        found = check_snapshots(engine, contract, asked["most"])
+        lines = tell(landed_teller(engine, contract, shown=show_pii), found.differences)
+    if as_json:
+        told = {k: v for k, v in asdict(found).items() if k != "differences"}
+        words = {"verdict": found.verdict, "compared": compared_words(found)}
+        show.print_json({"table": contract.name, **words, **told, "differences": lines})
+        return CODES[found.verdict]
+    verdict = f"[{_COLORS[found.verdict]}]{found.verdict}[/]"
+    parts = [compared_words(found), verdict_words(found)]
+    notes = escape("; ".join(part for part in parts if part))
+    printed = [f"{escape(contract.name)}: {verdict} ({notes})"]
+    printed += [f"  {escape(line)}" for line in unread_words(found)]
+    printed += [escape(line) for line in lines]
+    for line in printed:
+        show.console.print(line, highlight=False, soft_wrap=True)
+    return CODES[found.verdict]
 
 
 def _layers(report: Report, layers: Sequence[LayerReport]) -> list[dict[str, Any]]:
@@ -195,15 +237,16 @@ def print_report(report: Report, path: Path) -> None:
 def proof(table: str, config_path: Path, as_json: bool, everything: bool, layers: bool) -> None:
     """Show what was proved of TABLE: ranges, verdicts, when, at which position, by which code.
 
-    From the ledger: no source is asked. With --layers, what was proved of raw and clean.
+    From the ledger: no source is asked. With --layers, what was proved of raw and clean. Of a table
+    of mode snapshot: what was proved of its deduped.
     """
     from mirrorlake.ledger import Ledger
     from mirrorlake.proof.stale import aged_proofs
 
     config = load_config(config_path, secrets="when used")
-    contract = config.table(table)
+    contract = config.contract(table)
     ledger = Ledger(config.ledger.url, config.ledger.wait)
-    if layers:
+    if layers or contract.mode == "snapshot":
         _show_layers(ledger, contract, everything, as_json=as_json)
         return
     found = aged_proofs(ledger, contract.name, everything=everything)

@@ -218,6 +218,18 @@ class Config(Section):
             )
         raise _unknown(name, self.tables, self.path)
 
+    def contract(self, name: str) -> TableContract:
+        """The contract of this name, of any mode, spelled as in `table`.
+
+        Raises:
+            ConfigError: none is called so (with the nearest name), or more than one.
+        """
+        everything = (*self.tables, *self.snapshots)
+        found = _named(name, everything, self.path)
+        if found is None:
+            raise _unknown(name, everything, self.path)
+        return found
+
     def chosen_snapshots(self, names: Sequence[str]) -> tuple[TableContract, ...]:
         """The contracts of mode ``snapshot`` of these names; all without a name.
 

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 import yaml
 
-from mirrorlake.agree import check_newest
+from mirrorlake.agree import check_snapshots
 from mirrorlake.arrive import fold_snapshots, take_snapshots
 from mirrorlake.config import load_config
 from mirrorlake.config.spark_settings import EXACT_SETTINGS
@@ -272,7 +272,7 @@ def test_snapshots_with_such_names(place: Place, missing: str) -> None:
     clean = engine.spark.get().sql(f"SELECT * FROM {shown}").toArrow()
     assert set(clean[names[0]].to_pylist()) == set(expected)
     assert names[2] not in clean.column_names
-    assert check_newest(engine, contract).equal
+    assert check_snapshots(engine, contract).equal
 
 
 def write(path: Path, text: str) -> None:

@@ -75,6 +75,15 @@ class Feed:
             instance=instance, asset_selection=chosen, tags=tags, raise_on_error=False,
         )  # fmt: skip
 
+    def check_exact(self, instance: dg.DagsterInstance) -> dg.ExecuteInProcessResult:
+        key = dg.AssetCheckKey(asset_key("deduped", self.contract), "exact_match")
+        selection = dg.AssetSelection.checks(key)
+        job = self.definitions.get_repository_def().asset_graph
+        made = dg.define_asset_job("exact", selection=selection).resolve(asset_graph=job)
+        return made.execute_in_process(
+            instance=instance, resources=dict(self.definitions.resources or {})
+        )
+
 
 @pytest.fixture
 def feed(tmp_path: Path) -> Feed:
@@ -111,6 +120,14 @@ def test_a_snapshot_that_lands_is_requested_once_and_published(feed: Feed) -> No
         after = feed.tick(instance, asked.cursor)
         assert not after.run_requests
         assert "Nothing new" in str(after.skip_message)
+        # What the first snapshot alone held can't be compared once its file is gone.
+        (feed.folder / f"landed/json/feed/d/t/dq/{IDS[0][:8]}/{IDS[0]}_0.json").unlink()
+        (verdict,) = feed.check_exact(instance).get_asset_check_evaluations()
+        assert (verdict.passed, verdict.severity) == (False, dg.AssetCheckSeverity.WARN)
+        assert verdict.metadata["rows undecided"].value == 1
+        assert verdict.metadata["rows changed"].value == 0
+        unread = verdict.metadata["snapshots that can't be read"].value
+        assert str(unread).endswith("_0.json is not there any more")
 
 
 def test_a_snapshot_that_is_refused_fails_its_run_and_is_not_asked_again(feed: Feed) -> None:
