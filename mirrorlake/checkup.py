@@ -5,23 +5,28 @@ The machine's own pieces are `mirrorlake.machine.doctor`'s.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from pymysql.connections import Connection
+from sqlalchemy import make_url
 
 from mirrorlake.config import Config, SourceConfig, load_config
 from mirrorlake.config.source_url import default_tls
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.lake.catalog import Lake
+from mirrorlake.lake.durable import local_path
 from mirrorlake.ledger import LEDGER_VERSION, Ledger
 from mirrorlake.machine.doctor import Piece
 from mirrorlake.mysql.connect import rows_of, session
 from mirrorlake.mysql.introspect import read_table, read_tables
 from mirrorlake.mysql.privileges import missing_privileges
 from mirrorlake.mysql.zones import differences, name_of_zone, read_server_zone
+from mirrorlake.permissions import Opened, find_wider, held, narrowing
 from mirrorlake.plan import resolve_contract
+from mirrorlake.proof.keep import evidence_folder
 
 
 def diagnose_contract(path: Path) -> list[Piece]:
@@ -33,10 +38,16 @@ def diagnose_contract(path: Path) -> list[Piece]:
         config = load_config(path)
     except MirrorlakeError as error:
         return [Piece("contract", "", "broken", str(path), str(error))]
+    with held(config.lake.permissions):
+        return _pieces(path, config)
+
+
+def _pieces(path: Path, config: Config) -> list[Piece]:
     pieces = [Piece("contract", "1", "ok", str(path), f"{len(config.tables)} tables")]
     pieces.append(_looked_at("lake", config.lake.warehouse, lambda: _lake(config)))
     ledger_at = Ledger.shown_url(config.ledger.url)
     pieces.append(_looked_at("ledger", ledger_at, lambda: _ledger(config)))
+    pieces += look_at_permissions(config)
     for source in config.sources.values():
         servers = {f"source {source.name}": source}
         if source.primary is not None:
@@ -47,6 +58,61 @@ def diagnose_contract(path: Path) -> list[Piece]:
         if pieces[-1].state == "ok" or source.primary is not None:
             pieces += _tables(config, source)
     return pieces
+
+
+def look_at_permissions(config: Config) -> list[Piece]:
+    """Whether what stands on this machine's disk is open wider than the contract says: a piece for
+    each place that is there, with the command that narrows it. Nothing is changed."""
+    permissions = config.lake.permissions
+    pieces: list[Piece] = []
+    for name, paths in _places(config):
+        there = [path for path in paths if os.path.lexists(path)]
+        if not there:
+            continue
+        found = find_wider(there, permissions)
+        state = "broken" if found.wider or found.unseen else "ok"
+        words = _permission_words(found, permissions, narrowing(there, permissions))
+        title = f"permissions of {name}"
+        pieces.append(Piece(title, "", state, str(there[0]), words, optional=name == _DAGSTER))
+    return pieces
+
+
+_DAGSTER = "Dagster's home"  # what is written there is Dagster's, by its own processes' umask
+
+
+def _permission_words(found: Opened, permissions: str, command: str) -> str:
+    words = [f"{permissions}: {found.looked:,} files and folders looked at"]
+    if found.wider:
+        words.append(f"{len(found.wider):,} open wider, {found.wider[0]} first: run {command}")
+    if found.unseen:
+        words.append(
+            f"{len(found.unseen):,} not looked at, {found.unseen[0]} first, which this user may "
+            "not read: run this as its owner"
+        )
+    return "; ".join(words)
+
+
+def _places(config: Config) -> Iterator[tuple[str, list[Path]]]:
+    """What is written on this machine's disk, by name; what is kept by servers is not."""
+    lake = local_path(config.lake.warehouse)
+    if lake is not None:
+        yield "the lake", [lake]
+    catalog = _sqlite_files(config.lake.catalog.uri or "")
+    if catalog and (lake is None or not catalog[0].is_relative_to(lake)):
+        yield "the catalog", catalog
+    if ledger := _sqlite_files(config.ledger.url):
+        yield "the ledger", ledger
+    yield "evidence", [evidence_folder(config)]
+    if home := os.environ.get("DAGSTER_HOME"):
+        yield _DAGSTER, [Path(home).expanduser()]
+
+
+def _sqlite_files(url: str) -> list[Path]:
+    """A SQLite database's file and those beside it; none of another database."""
+    if not url.startswith("sqlite"):
+        return []
+    file = make_url(url).database or ""
+    return [Path(file + end) for end in ("", "-wal", "-shm", "-journal")]
 
 
 def _tables(config: Config, source: SourceConfig) -> list[Piece]:

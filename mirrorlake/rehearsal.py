@@ -157,7 +157,9 @@ def _run(command: list[str], settings: dict[str, str], made: Path) -> None:
 
 def rehearse(folder: Path) -> None:
     """Do on a few rows what loads, folds and proofs do in Spark, in a lake in that folder."""
-    spark = LazySpark(SparkConfig(), Lake(LakeConfig(warehouse=str(folder))))
+    # Nobody's rows: the archive that the JVM writes is for all who use this environment.
+    lake = LakeConfig(warehouse=str(folder), permissions="open")
+    spark = LazySpark(SparkConfig(), Lake(lake))
     session: Any = spark.get()
     session.sql("CREATE NAMESPACE lake.play")
     for name in (_RAW, _DEDUPED):

@@ -31,6 +31,7 @@ from mirrorlake.machine.cache import cache_folder
 from mirrorlake.machine.jars import ensure_jars
 from mirrorlake.machine.java import java_environment
 from mirrorlake.machine.launch import hidden_settings
+from mirrorlake.permissions import HADOOP_UMASK, UMASKS, Permissions, hadoop_umask, held
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -50,6 +51,11 @@ class LazySpark:
     @property
     def started(self) -> bool:
         return self._session is not None
+
+    @property
+    def permissions(self) -> Permissions:
+        """Who may read what is written."""
+        return self._lake.config.permissions
 
     def is_worth_tasks(self) -> bool:
         """Whether chunks are read faster by Spark's tasks than one after the other here: on a
@@ -103,7 +109,24 @@ class LazySpark:
         # The server's own defaults may be others, and would change values silently.
         for name, value in _ANYWHERE.items():
             session.conf.set(name, value)
-        return _checked(session, f"the Spark Connect server {_shown(str(self._config.connect))}")
+        server = f"the Spark Connect server {_shown(str(self._config.connect))}"
+        session = _checked(session, server)
+        self._warn_of_open_files(session, server)
+        return session
+
+    def _warn_of_open_files(self, session: SparkSession, server: str) -> None:
+        """The modes of files that a server writes are its own settings'."""
+        if not self._lake.warehouse.startswith("file://"):
+            return
+        with spark_errors("of the lake"):
+            found = session.conf.get(HADOOP_UMASK, None) or "022"  # Hadoop's own
+        wanted = hadoop_umask(self.permissions)
+        if not re.fullmatch(r"0*[0-7]{1,3}", found) or UMASKS[self.permissions] & ~int(found, 8):
+            logger.warning(
+                "%s writes files that are open wider than lake.permissions: %s: start it with "
+                "--conf %s=%s and umask %s, see docs/deploy.md",
+                *(server, self.permissions, HADOOP_UMASK, wanted, wanted),
+            )
 
     def _start(self) -> SparkSession:
         os.environ.update(java_environment())
@@ -122,7 +145,8 @@ class LazySpark:
         }
         for name, value in settings.items():
             builder = builder.config(name, value)
-        with _kept_interrupts():
+        # The JVM and its Python workers keep the umask that they are started with.
+        with _kept_interrupts(), held(self.permissions):
             _start_gateway({**settings, "spark.master": self._config.master})
             session = builder.getOrCreate()
         return _checked(session, "Spark")
@@ -215,8 +239,8 @@ def _files_settings(master: str) -> dict[str, str]:
 
 
 def catalog_settings(lake: Lake) -> dict[str, str]:
-    """Spark's settings for the lake's catalog; one that is not a SQL database comes from
-    ``spark.conf``."""
+    """Spark's settings for the lake's catalog and files; a catalog that is not a SQL database comes
+    from ``spark.conf``."""
     url = make_url(lake.catalog_uri())
     prefix = f"spark.sql.catalog.{CATALOG}"
     settings = {
@@ -225,6 +249,8 @@ def catalog_settings(lake: Lake) -> dict[str, str]:
         f"{prefix}.warehouse": lake.warehouse,
         f"{prefix}.jdbc.schema-version": "V1",
         f"{prefix}.cache-enabled": "false",
+        # Hadoop sets the modes of local files itself, whatever the process's umask.
+        HADOOP_UMASK: hadoop_umask(lake.config.permissions),
     }
     if url.get_backend_name() == "sqlite":
         wait = round(lake.config.catalog.wait.total_seconds() * 1000)

@@ -36,6 +36,7 @@ from mirrorlake.mysql.replica import read_reach
 from mirrorlake.mysql.zones import WALL_TIMES, refuse_other_zone
 from mirrorlake.new_columns import held_columns, held_words, remember_columns
 from mirrorlake.pace import Report
+from mirrorlake.permissions import hold
 from mirrorlake.plan import TablePlan, by_time, resolve_contract
 from mirrorlake.receipts import with_waited
 from mirrorlake.results import SyncResult, result_of
@@ -65,8 +66,13 @@ class Engine:
     ) -> None:
         self.config = config
         self.run_id = run_id or uuid.uuid4().hex[:12]
-        self.lake = Lake(config.lake)
-        self.ledger = Ledger(config.ledger.url, config.ledger.wait)
+        self._release = hold(config.lake.permissions)
+        try:
+            self.lake = Lake(config.lake)
+            self.ledger = Ledger(config.ledger.url, config.ledger.wait)
+        except BaseException:
+            self._release()
+            raise
         # A session that was given is its giver's to stop; it must be over the same lake.
         self._owns_spark = spark is None
         self.spark = spark or LazySpark(config.spark, self.lake)
@@ -78,9 +84,12 @@ class Engine:
         self.close()
 
     def close(self) -> None:
-        """Stop the Spark session, if this engine made one."""
-        if self._owns_spark:
-            self.spark.stop()
+        """Stop the Spark session, if this engine made one, and give the process its umask back."""
+        try:
+            if self._owns_spark:
+                self.spark.stop()
+        finally:
+            self._release()
 
     def plan(
         self, contract: TableContract, connection: Connection[Any], *, any_hash_key: bool = False

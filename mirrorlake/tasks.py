@@ -32,6 +32,7 @@ from mirrorlake.errors import (
 from mirrorlake.mysql.limits import reading, share_of
 from mirrorlake.mysql.route import Heed
 from mirrorlake.pace import Pace
+from mirrorlake.permissions import Permissions, held
 from mirrorlake.spark import LazySpark, spark_errors
 
 logger = logging.getLogger(__name__)
@@ -79,7 +80,7 @@ def run_chunks(
         with reading(plan.source):
             heed()
             plan = dataclasses.replace(plan, source=share_of(plan.source))
-            receipt = _run_on_spark(session, table, plan)
+            receipt = _run_on_spark(session, table, plan, spark.permissions)
         pace.advance(receipt.rows, receipt.read_bytes)
         return receipt
 
@@ -137,13 +138,15 @@ def _patiently(
     raise AssertionError("unreachable")
 
 
-def _run_on_spark(session: Any, table: str, plan: ChunkPlan) -> ChunkReceipt:
+def _run_on_spark(
+    session: Any, table: str, plan: ChunkPlan, permissions: Permissions
+) -> ChunkReceipt:
     """One chunk as one task of one job; its own errors come back as they are."""
 
     def run_chunk(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for _ in range(batch.num_rows):
-                yield pa.RecordBatch.from_pydict({"answer": [_answer(plan)]})
+                yield pa.RecordBatch.from_pydict({"answer": [_answer(plan, permissions)]})
 
     with _deaths_are_retryable(table), spark_errors(table):
         # One row: one task. mapInArrow works on a cluster and through Spark Connect alike.
@@ -179,8 +182,8 @@ _DEATHS = re.compile(
 )
 
 
-def _answer(plan: ChunkPlan) -> str:
-    """Runs on a worker: the chunk's receipt, or its error, as JSON."""
+def _answer(plan: ChunkPlan, permissions: Permissions) -> str:
+    """Runs on a worker, whose umask is its own: the chunk's receipt, or its error, as JSON."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
@@ -188,7 +191,8 @@ def _answer(plan: ChunkPlan) -> str:
         # Spark may run a task again by itself.
         plan = dataclasses.replace(plan, task=f"t{context.taskAttemptId()}")
     try:
-        return json.dumps({"receipt": receipt_to_json(load_chunk(plan))})
+        with held(permissions):
+            return json.dumps({"receipt": receipt_to_json(load_chunk(plan))})
     except MirrorlakeError as error:
         told = {
             "message": error.message,

@@ -28,7 +28,7 @@ class EngineResource(dg.ConfigurableResource[Any]):
     """The engine over one contract file: opened when a step first uses it, closed with its run.
 
     With the in-process executor all steps of a run share it, and so one JVM, which starts only
-    when a step needs Spark.
+    when a step needs Spark. Files that are written meanwhile have the contract's permissions.
     """
 
     config_path: str
@@ -49,7 +49,7 @@ class EngineResource(dg.ConfigurableResource[Any]):
             return
         del _SHARED[self._key]
         if shared.engine is not None:
-            shared.engine.spark.stop()
+            shared.engine.close()
 
     @property
     def _key(self) -> tuple[str, str | None]:

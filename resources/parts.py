@@ -11,6 +11,7 @@ import dagster as dg
 from pydantic import PrivateAttr
 
 from mirrorlake.config import Config
+from mirrorlake.permissions import hold
 from resources.contracts import read_config
 
 if TYPE_CHECKING:
@@ -28,6 +29,10 @@ class _Part(dg.ConfigurableResource[Any]):
     def contracts(self) -> Config:
         """The contract file."""
         return read_config(self.config_path)
+
+    def _hold_permissions(self) -> None:
+        """What this process writes from now on has the contract's permissions."""
+        hold(self.contracts.lake.permissions)
 
 
 class MySQLResource(_Part):
@@ -57,6 +62,7 @@ class LakeResource(_Part):
         if self._lake is None:
             from mirrorlake.lake.catalog import Lake
 
+            self._hold_permissions()
             self._lake = Lake(self.contracts.lake)
         return self._lake
 
@@ -72,5 +78,6 @@ class LedgerResource(_Part):
         if self._ledger is None:
             from mirrorlake.ledger import Ledger
 
+            self._hold_permissions()
             self._ledger = Ledger(self.contracts.ledger.url, self.contracts.ledger.wait)
         return self._ledger

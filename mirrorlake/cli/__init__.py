@@ -21,6 +21,7 @@ from rich.markup import escape
 
 from mirrorlake import __version__
 from mirrorlake.cli import show
+from mirrorlake.cli.contract import open_contract
 from mirrorlake.cli.init import init
 from mirrorlake.cli.landing import export, land
 from mirrorlake.cli.proof import check, proof
@@ -29,7 +30,7 @@ from mirrorlake.cli.repair import repair
 from mirrorlake.cli.sabotage import sabotage
 from mirrorlake.cli.snapshots import clone, maintain, publish
 from mirrorlake.cli.upkeep import accept, alert, backfill, gaps, hold, ledger, recover
-from mirrorlake.config import Config, TableContract, config_schema, load_config
+from mirrorlake.config import Config, TableContract, config_schema
 from mirrorlake.errors import ConfigError, MirrorlakeError, SourceHeld
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ def sync(tables: Sequence[str], config_path: Path, as_json: bool, accept_smaller
 
     A table that fails does not stop the others.
     """
-    config = load_config(config_path, secrets="when used")
+    config = open_contract(config_path)
     if accept_smaller and not tables:
         raise ConfigError(
             "--accept-smaller is for tables that somebody has looked at",
@@ -177,7 +178,7 @@ def status(
     from mirrorlake.ledger import Ledger
     from mirrorlake.status import status_of
 
-    config = load_config(config_path, secrets="when used")
+    config = open_contract(config_path)
     everything = sorted((*config.tables, *config.snapshots), key=lambda contract: contract.name)
     chosen = [config.contract(name) for name in tables] if tables else everything
     ledger = Ledger(config.ledger.url, config.ledger.wait)

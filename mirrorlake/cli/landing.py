@@ -14,7 +14,8 @@ import click
 from rich.markup import escape
 
 from mirrorlake.cli import show
-from mirrorlake.config import TableContract, load_config
+from mirrorlake.cli.contract import open_contract
+from mirrorlake.config import TableContract
 from mirrorlake.errors import ConfigError, MirrorlakeError
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ def land(
     from mirrorlake.sync import Engine
 
     choice = _Choice(skip, retry, accept_smaller)
-    config = load_config(config_path, secrets="when used")
+    config = open_contract(config_path)
     chosen = config.chosen_snapshots(tables)
     if choice and len(tables) != 1:
         raise ConfigError(
@@ -260,7 +261,7 @@ def export(
     from mirrorlake.landing.sinks import open_sink
     from mirrorlake.sync import Engine
 
-    config = load_config(config_path, secrets="when used")
+    config = open_contract(config_path)
     with Engine(config) as engine:
         place = open_sink(to, endpoint)
         done = export_table(engine, config.table(table), place, packed=packed)

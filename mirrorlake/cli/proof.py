@@ -13,7 +13,8 @@ import click
 from rich.markup import escape
 
 from mirrorlake.cli import show
-from mirrorlake.config import Config, TableContract, load_config
+from mirrorlake.cli.contract import open_contract
+from mirrorlake.config import Config, TableContract
 from mirrorlake.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def check(table: str, config_path: Path, as_json: bool, show_pii: bool, **asked:
     from mirrorlake.suspects import find_suspects
     from mirrorlake.sync import Engine
 
-    config = load_config(config_path, secrets="when used")
+    config = open_contract(config_path)
     contract = config.contract(table)
     if contract.mode == "snapshot":
         sys.exit(_check_landed(config, contract, asked, as_json=as_json, show_pii=show_pii))
@@ -243,7 +244,7 @@ def proof(table: str, config_path: Path, as_json: bool, everything: bool, layers
     from mirrorlake.ledger import Ledger
     from mirrorlake.proof.stale import aged_proofs
 
-    config = load_config(config_path, secrets="when used")
+    config = open_contract(config_path)
     contract = config.contract(table)
     ledger = Ledger(config.ledger.url, config.ledger.wait)
     if layers or contract.mode == "snapshot":

@@ -13,7 +13,8 @@ import click
 from rich.markup import escape
 
 from mirrorlake.cli import show
-from mirrorlake.config import Config, TableContract, load_config
+from mirrorlake.cli.contract import open_contract
+from mirrorlake.config import Config, TableContract
 from mirrorlake.errors import ConfigError, MirrorlakeError
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def refold(tables: Sequence[str], config_path: Path, as_json: bool, damaged: boo
     from mirrorlake.refold import refold_table
     from mirrorlake.sync import Engine
 
-    config = load_config(config_path, secrets="when used")
+    config = open_contract(config_path)
     if not tables and not damaged:
         raise ConfigError(
             "refold reads all of raw, so it is for tables that somebody has chosen",
@@ -72,7 +73,7 @@ def rekey(tables: Sequence[str], config_path: Path, as_json: bool) -> None:
     from mirrorlake.rekey import rekey_table
     from mirrorlake.sync import Engine
 
-    config = load_config(config_path, secrets="when used")
+    config = open_contract(config_path)
     done: list[Refolded] = []
     failures: list[tuple[str, MirrorlakeError]] = []
     with Engine(config) as engine:

@@ -11,8 +11,9 @@ import click
 from rich.markup import escape
 
 from mirrorlake.cli import show
+from mirrorlake.cli.contract import open_contract
 from mirrorlake.cli.proof import CODES, ask_of, print_report
-from mirrorlake.config import TableContract, load_config
+from mirrorlake.config import TableContract
 from mirrorlake.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def repair(table: str, config_path: Path, as_json: bool, **asked: Any) -> None:
     from mirrorlake.repair import MOST_KEYS, refuse_repair, repair_table
     from mirrorlake.sync import Engine
 
-    config = load_config(config_path, secrets="when used")
+    config = open_contract(config_path)
     contract = config.table(table)
     if asked["journal"]:
         _print_journal(config_path, contract, as_json=as_json)
@@ -115,7 +116,7 @@ def _words(done: Repaired) -> dict[str, Any]:
 def _print_journal(config_path: Path, contract: TableContract, *, as_json: bool) -> None:
     from mirrorlake.ledger import Ledger
 
-    config = load_config(config_path, secrets="when used")
+    config = open_contract(config_path)
     found = Ledger(config.ledger.url, config.ledger.wait).repairs(contract.name)
     if as_json:
         show.print_json([asdict(one) for one in found])

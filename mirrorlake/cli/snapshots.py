@@ -13,7 +13,8 @@ import click
 from rich.markup import escape
 
 from mirrorlake.cli import show
-from mirrorlake.config import Config, TableContract, load_config
+from mirrorlake.cli.contract import open_contract
+from mirrorlake.config import Config, TableContract
 from mirrorlake.errors import ConfigError, MirrorlakeError
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def publish(table: str, config_path: Path, as_json: bool, rollback: str | None) 
     from mirrorlake.sync import Engine
     from mirrorlake.withdrawn import find_withdrawn, gap_error
 
-    config = load_config(config_path, secrets="when used")
+    config = open_contract(config_path)
     contract = config.snapshot_table(table)
     identifier = Identifier(contract.namespaces.deduped, contract.table)
     with Engine(config) as engine:
@@ -88,7 +89,7 @@ def clone(table: str, name: str | None, config_path: Path, drop: str | None) -> 
     from mirrorlake.snapshots.publish import clone_table, drop_clone
     from mirrorlake.sync import Engine
 
-    config = load_config(config_path, secrets="when used")
+    config = open_contract(config_path)
     if (name is None) == (drop is None):
         raise ConfigError(
             "clone needs a name, or --drop and a name",
@@ -139,7 +140,7 @@ def maintain(
     from mirrorlake.maintain import Ages, maintain_table
     from mirrorlake.sync import Engine
 
-    config = load_config(config_path, secrets="when used")
+    config = open_contract(config_path)
     everything = (*config.tables, *config.snapshots)
     contracts = [_contract(config, name) for name in tables] or everything
     ages = Ages(timedelta(days=keep_days), timedelta(hours=grace))

@@ -14,7 +14,8 @@ import click
 from rich.markup import escape
 
 from mirrorlake.cli import show
-from mirrorlake.config import Config, load_config
+from mirrorlake.cli.contract import open_contract
+from mirrorlake.config import Config
 from mirrorlake.errors import ConfigError, MirrorlakeError
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def gaps(tables: Sequence[str], config_path: Path, as_json: bool, everything: bo
     from mirrorlake.gaps import find_stretches
     from mirrorlake.ledger import Ledger
 
-    config = load_config(config_path, secrets="when used")
+    config = open_contract(config_path)
     today = datetime.now(UTC).date()
     ledger = Ledger(config.ledger.url, config.ledger.wait)
     found = [s for c in config.chosen(tables) for s in find_stretches(c, ledger, today)]
@@ -79,7 +80,7 @@ def backfill(
     from mirrorlake.bars import Bars
     from mirrorlake.sync import Engine
 
-    config = load_config(config_path, secrets="when used")
+    config = open_contract(config_path)
     chosen = config.chosen(tables)
     config.require_secrets(chosen)
     today = datetime.now(UTC).date()
@@ -140,7 +141,7 @@ def hold(
     """
     from mirrorlake.ledger import Ledger
 
-    config = load_config(config_path, secrets="when used")
+    config = open_contract(config_path)
     ledger = Ledger(config.ledger.url, config.ledger.wait)
     if source is None:
         if release or until is not None:
@@ -209,7 +210,7 @@ def recover(tables: Sequence[str], config_path: Path, as_json: bool, grace: floa
     from mirrorlake.recover import recover_table
     from mirrorlake.sync import Engine
 
-    config = load_config(config_path, secrets="when used")
+    config = open_contract(config_path)
     done: list[dict[str, object]] = []
     failures: list[tuple[str, MirrorlakeError]] = []
     with Engine(config) as engine:
@@ -245,7 +246,7 @@ def accept(source: str, config_path: Path, as_json: bool) -> None:
     from mirrorlake.accept import accept_server
     from mirrorlake.ledger import Ledger
 
-    config = load_config(config_path, secrets="when used")
+    config = open_contract(config_path)
     _known_source(config, source)
     found = accept_server(config, Ledger(config.ledger.url, config.ledger.wait), source)
     if as_json:
@@ -278,7 +279,7 @@ def alert(config_path: Path, as_json: bool, test: bool) -> None:
     from mirrorlake.alerts import send_alerts, send_test
     from mirrorlake.ledger import Ledger
 
-    config = load_config(config_path, secrets="when used")
+    config = open_contract(config_path)
     if not config.alerts.hooks:
         raise ConfigError(
             f"{config_path} has no hook under alerts",
@@ -332,7 +333,7 @@ def rebuild(tables: Sequence[str], config_path: Path, as_json: bool) -> None:
     from mirrorlake.rebuild import rebuild_table, set_damaged_aside
     from mirrorlake.sync import Engine
 
-    config = load_config(config_path, secrets="when used")
+    config = open_contract(config_path)
     chosen = config.chosen(tables)
     aside = set_damaged_aside(config)
     with Engine(config) as engine:

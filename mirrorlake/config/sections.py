@@ -33,6 +33,7 @@ from mirrorlake.config.landing import LandingConfig, SnapshotConfig
 from mirrorlake.config.server import BackOff, Section, TlsField
 from mirrorlake.config.spark_settings import EXACT_SETTINGS, changed_settings
 from mirrorlake.config.table_findings import column_findings, delete_findings, mode_findings
+from mirrorlake.permissions import HADOOP_UMASK, Permissions
 
 Mode: TypeAlias = Literal["append", "incremental", "full", "snapshot"]
 Clean: TypeAlias = Literal["view", "table"]
@@ -65,6 +66,9 @@ class LakeConfig(Section):
     """The folder (relative to this file) or URI under which every table's files are."""
     catalog: CatalogConfig = CatalogConfig()
     """The Iceberg catalog. Without it: an SQLite file ``catalog.db`` inside the warehouse."""
+    permissions: Permissions = "private"
+    """Who on this machine may read what is written, the lake, the ledger and evidence alike:
+    ``private``, its owner alone; ``group``, the owner's group too; ``open``, everybody."""
 
 
 class LedgerConfig(Section):
@@ -98,6 +102,9 @@ class SparkConfig(Section):
                 f"{changed[0]} must stay {EXACT_SETTINGS[changed[0]]}: values in the lake would "
                 "not be exact; leave it out"
             )
+            raise Findings([("conf", message)])
+        if HADOOP_UMASK in self.conf:
+            message = f"{HADOOP_UMASK} follows lake.permissions: set that, and leave this out"
             raise Findings([("conf", message)])
         return self
 

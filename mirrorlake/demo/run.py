@@ -35,6 +35,7 @@ from mirrorlake.demo.shop import create_shop, demo_contract
 from mirrorlake.demo.writer import LiveWriter
 from mirrorlake.errors import LakeError, MachineError, MirrorlakeError
 from mirrorlake.lake.catalog import Identifier
+from mirrorlake.permissions import held
 from mirrorlake.sync import Engine
 
 USER = "mirror"
@@ -59,7 +60,8 @@ def run_demo(folder: Path, *, port: int | None, changes: int, once: bool, consol
         MirrorlakeError: a step failed; everything that was started is stopped.
     """
     folder = folder.absolute()
-    with _in_use(folder):
+    # As its contract has it, and from the first file on: its server, its lake and Dagster's home.
+    with held("private"), _in_use(folder):
         return _run(folder, port, changes, once, console)
 
 
@@ -275,7 +277,7 @@ def _browse(server: MariaDB, config: Config, console: Console) -> int:
         )
     home = config.path.parent / "dagster"
     home.mkdir(exist_ok=True)
-    shutil.copy(root / "dagster.yaml", home / "dagster.yaml")
+    shutil.copyfile(root / "dagster.yaml", home / "dagster.yaml")
     environment = {
         **os.environ,
         "DAGSTER_HOME": str(home),

@@ -41,6 +41,7 @@ from mirrorlake.errors import ConfigError, LakeError, MachineError, MirrorlakeEr
 from mirrorlake.lake.branches import roll_back
 from mirrorlake.lake.catalog import Identifier
 from mirrorlake.lake.commit import head_of
+from mirrorlake.permissions import held
 from mirrorlake.proof.counts import count_rows
 from mirrorlake.proof.keep import prove_table, teller_of
 from mirrorlake.proof.report import Ask
@@ -241,7 +242,7 @@ def victims(folder: Path) -> Iterator[list[Victim]]:
     told = _read_marker(folder)
     os.environ["MIRRORLAKE_DEMO_PASSWORD"] = str(told["password"])
     database = f"sabotage_{uuid.uuid4().hex[:6]}"
-    with _connected(folder, told) as sql:
+    with held("private"), _connected(folder, told) as sql:
         sql(f"CREATE DATABASE {database} CHARACTER SET utf8mb4", f"USE {database}")
         path = folder / "sabotage.yaml"
         path.write_text(yaml.safe_dump(contract_of(int(told["port"]), database)), encoding="utf-8")

@@ -29,6 +29,7 @@ from mirrorlake.config.database_url import with_driver
 from mirrorlake.errors import LakeDamaged, LakeError
 from mirrorlake.lake.durable import IMPLEMENTATION
 from mirrorlake.lake.locations import CATALOG
+from mirrorlake.permissions import held
 
 logger = logging.getLogger(__name__)
 
@@ -64,9 +65,9 @@ class Lake:
     def __init__(self, config: LakeConfig) -> None:
         self.config = config
         self.warehouse = _location(config.warehouse)
-        if self.warehouse.startswith("file://"):
-            _make_folder(Path(self.warehouse.removeprefix("file://")))
-        with self.translated("catalog"):
+        with held(config.permissions), self.translated("catalog"):
+            if self.warehouse.startswith("file://"):
+                _make_folder(Path(self.warehouse.removeprefix("file://")))
             self.catalog: Catalog = load_catalog(CATALOG, **self.catalog_properties())
 
     def catalog_properties(self) -> dict[str, str]:

@@ -107,6 +107,14 @@ def runner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runner]:
 
 
 @pytest.fixture
+def usual_umask() -> Iterator[None]:
+    """Begin with the umask that most machines have; engines set their own."""
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
+
+
+@pytest.fixture
 def database(server: EmbeddedServer) -> Iterator[str]:
     """A database of the test's own."""
     name = f"t{uuid.uuid4().hex[:10]}"

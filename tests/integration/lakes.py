@@ -1,7 +1,10 @@
-"""A lake table as rows of Arrow, by readers that share no code: PyIceberg and DuckDB."""
+"""A lake table as rows of Arrow, by readers that share no code: PyIceberg and DuckDB; and the modes
+of its files."""
 
 from __future__ import annotations
 
+import stat
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -29,3 +32,14 @@ def by_duckdb(table: Table) -> pa.Table:
 
 
 READERS = {"PyIceberg": by_pyiceberg, "DuckDB": by_duckdb}
+
+
+def modes(paths: Iterable[Path]) -> dict[Path, int]:
+    """All that is at some paths and below them, with its permissions."""
+    every = [one for path in paths for one in (path, *path.rglob("*"))]
+    return {one: stat.S_IMODE(one.lstat().st_mode) for one in every}
+
+
+def open_to_others(*paths: Path) -> dict[Path, str]:
+    """What at some paths and below them grants anything to anybody but its owner."""
+    return {path: oct(mode) for path, mode in modes(paths).items() if mode & 0o077}

@@ -25,6 +25,7 @@ from mirrorlake.lake.catalog import Identifier
 from mirrorlake.machine.java import java_environment
 from mirrorlake.sync import Engine
 from tests.integration.contract_files import write_contract
+from tests.integration.lakes import open_to_others
 
 ROWS = 60_000
 CONTRACT = {"mode": "append", "key": ["id"], "cursor": "id"}
@@ -53,6 +54,7 @@ def assert_exact(config: Path, server: Any, database: str) -> None:
         expected = list(cursor.fetchall())
     rows = found.sort_by("id").to_pydict()
     assert list(zip(*(rows[c] for c in ("id", "name", "price", "d")), strict=True)) == expected
+    assert open_to_others(config.parent / "lake", config.parent / "ledger.db") == {}
 
 
 def job_of(config: Path) -> str:
@@ -84,6 +86,7 @@ def spark_class(*arguments: str, log: Path, **more: str) -> subprocess.Popen[byt
             stdout=stream,
             stderr=stream,
             start_new_session=True,
+            umask=0o022,  # theirs, whatever a mirror's is
         )
 
 
@@ -182,6 +185,7 @@ def test_spark_connect(load: Loader, connect: str, server: Any, database: str) -
     said, _ = process.communicate(timeout=280)
     assert process.returncode == 0, said
     assert "chunks on Spark: 1" in said
+    assert "writes files that are open wider than lake.permissions: private" in said
     assert_exact(config, server, database)
     assert re.fullmatch(r"local-\d+", job_of(config))
 
@@ -205,6 +209,7 @@ def test_a_standalone_cluster_whose_workers_are_killed(
     assert process.returncode == 0, said
     assert len(killed) == kills, (killed, said)
     assert "chunks on Spark: 1" in said
+    assert "open wider" not in said
     assert_exact(config, server, database)
     assert re.fullmatch(r"app-\d+-\d+", job_of(config))
 

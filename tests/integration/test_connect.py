@@ -20,6 +20,7 @@ from mirrorlake.lake.catalog import Identifier
 from mirrorlake.sync import Engine
 from tests.integration.conftest import HASH_KEY, Place
 from tests.integration.contract_files import write_contract
+from tests.integration.lakes import open_to_others
 
 LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
 ROOT = Path(__file__).parents[2]
@@ -34,9 +35,17 @@ CONTRACT = {
 
 @pytest.mark.full
 def test_syncs_over_connect_are_exact(
-    sql: Callable[..., Any], server: Any, database: str, place: Place, tmp_path: Path
+    sql: Callable[..., Any],
+    server: Any,
+    database: str,
+    place: Place,
+    tmp_path: Path,
+    usual_umask: None,
 ) -> None:
-    """The first proved before it is visible; then changes, and a key that is no more in a reload."""
+    """The first proved before it is visible; then changes, and a key that is no more in a reload.
+
+    The server has a usual umask: its settings say how open its files are.
+    """
     assert place.lake  # its fixture has set the passwords
     sql(
         "CREATE TABLE t (id BIGINT PRIMARY KEY, mail VARCHAR(60), name VARCHAR(60), "
@@ -73,6 +82,7 @@ def test_syncs_over_connect_are_exact(
         rows = clean.scan().to_arrow()
         masked = check_clean(source, contract.key, rows, contract.rules, HASH_KEY.encode())
         assert masked.equal, masked.describe()
+    assert open_to_others(tmp_path / "lake", tmp_path / "ledger.db") == {}
 
 
 def run(config: Path, *words: str) -> None:
@@ -82,4 +92,5 @@ def run(config: Path, *words: str) -> None:
     ended = subprocess.run(
         command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
     )
+    assert "open wider" not in ended.stderr
     assert ended.returncode == 0, f"{ended.stdout[-2000:]}\n{ended.stderr[-4000:]}"

@@ -1,0 +1,20 @@
+"""How a command opens its contract file: what it then writes has the contract's permissions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mirrorlake.config import Config, load_config
+from mirrorlake.permissions import hold
+
+
+def open_contract(path: Path) -> Config:
+    """The contract of a command, which does nothing else: the process's umask is the contract's
+    from now on. Secrets are looked up when they are used.
+
+    Raises:
+        ConfigError: see `load_config`.
+    """
+    config = load_config(path, secrets="when used")
+    hold(config.lake.permissions)
+    return config
