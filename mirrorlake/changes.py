@@ -117,7 +117,8 @@ def _unknown(rows: DataFrame, known: Sequence[Load], plan: TablePlan) -> DataFra
     )
     same = " AND ".join(same_value(name, kind, s=_BEFORE) for name, kind in columns)
     beside = left.withColumn(_BEFORE, before).alias("t")
-    changed = beside.where(f"NOT {_KNOWN} AND ({_BEFORE} IS NULL OR NOT ({same}))")
+    # Where there is none before, its key is NULL, and so is not the same.
+    changed = beside.where(f"NOT {_KNOWN} AND NOT ({same})")
     return changed.drop(_KNOWN, _BEFORE)
 
 

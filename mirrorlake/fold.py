@@ -228,7 +228,9 @@ def _known(new: tuple[Load, ...], before: list[Load]) -> tuple[Load, ...]:
     for load in reversed(before):
         if load.snapshot_id is None:
             continue
-        rows -= load.receipt.rows if load.receipt else rows + 1
+        if load.receipt is None:
+            break
+        rows -= load.receipt.rows
         if rows < 0 or len(known) == KNOWN_LOADS:
             break
         known.append(load)

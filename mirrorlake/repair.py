@@ -24,8 +24,7 @@ from mirrorlake.ledger import Repair
 from mirrorlake.mend import Mended, mend_copy, mend_days, mend_keys
 from mirrorlake.proof.differences import Differing
 from mirrorlake.proof.keep import prove_table
-from mirrorlake.proof.order import Span
-from mirrorlake.proof.ranges import Range, Tally
+from mirrorlake.proof.ranges import Tally
 from mirrorlake.proof.report import Ask, RangeProof, Report, digest_text
 from mirrorlake.proof.target import Proving
 from mirrorlake.refold import refold_table
@@ -191,13 +190,13 @@ class _Work:
                 stuck = stuck + 1 if now & before else 0
                 before = now
                 if stuck == PATIENCE:
-                    break
+                    return report
                 self._mend(report, anew=stuck >= ANEW_AFTER)
             elif report.verdict == "undecided" and stuck < PATIENCE:
                 stuck += 1
                 time.sleep(PAUSE_SECONDS)
             else:
-                break
+                return report
             report = self._prove(report)
         return report
 
@@ -231,10 +230,7 @@ def again_of(report: Report) -> Ask:
     ranges = [r for r in open_ if r is not None]
     if not ranges:
         return Ask() if report.ask.kind == "next" else report.ask
-    first, last = ranges[0], ranges[-1]
-    if isinstance(first, Span) or isinstance(last, Span):
-        return Ask("keys", keys=first)  # a span is a check's only range
-    return Ask("keys", keys=Range(first.lo, last.hi))
+    return Ask("keys", keys=replace(ranges[0], hi=ranges[-1].hi))
 
 
 def _named(report: Report) -> set[str]:

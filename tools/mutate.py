@@ -1,4 +1,4 @@
-"""Mutants of what proves: each is the code with one thing changed, and a unit test must notice.
+"""Mutants of what proves: each is the code with one thing changed, and a test must notice.
 
 ``python tools/mutate.py`` (or with names of modules: ``ranges judge``). Each mutant runs in a fork
 of this process that has imported everything else already, so that one takes about a second.
@@ -6,13 +6,15 @@ of this process that has imported everything else already, so that one takes abo
 ``--again`` runs only those that survived the recorded run of the same code (tests may have grown).
 
 What is not mutated: texts (the SQL of both sides is proved by both servers, see
-``tests/integration``), annotations, and docstrings. The survivors that are known are explained in
+``tests/integration``), annotations, and docstrings. Where Spark decides, in a text or a call, the
+changes are written down here (`BY_HAND`). The survivors that are known are explained in
 ``tests/soak/mutants.md``; any other one fails.
 """
 
 from __future__ import annotations
 
 import ast
+import gc
 import hashlib
 import importlib
 import importlib.abc
@@ -29,8 +31,52 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = "mirrorlake.proof"
-ELSEWHERE = {"exposure": "mirrorlake.exposure", "repair": "mirrorlake.repair"}
+ELSEWHERE = {name: f"mirrorlake.{name}" for name in ("exposure", "repair", "fold", "changes")}
 """The modules that are not of the package."""
+PARTS = {
+    "fold": ("Todo", "plan_fold", "_known"),
+    "changes": ("_current", "_unknown", "_latest", "_key_parts", "_first", "_flagged"),
+}
+"""Of modules that do much else: which loads are folded, and which row of a key is the newest."""
+BY_HAND = {
+    "changes": (
+        # One key's newest row.
+        ("*apart).orderBy(f.desc(SEQ))", "*apart).orderBy(f.asc(SEQ))"),
+        ("*apart).orderBy(f.desc(SEQ))", "*apart).orderBy(f.lit(1))"),
+        (", *apart).orderBy(f.desc(SEQ))", ").orderBy(f.desc(SEQ))"),
+        ('"_mirror_rank = 1"', '"_mirror_rank = 2"'),
+        ('"_mirror_rank = 1"', '"_mirror_rank >= 1"'),
+        ("f.row_number()", "f.rank()"),
+        # The same where deleted rows are flagged or ignored.
+        ('rows.where(f"NOT {GONE}")', "rows"),
+        ('rows.where(f"NOT {GONE}")', 'rows.where(f"{GONE}")'),
+        ("by_key.orderBy(GONE, f.desc(SEQ))", "by_key.orderBy(f.desc(SEQ))"),
+        ("by_key.orderBy(GONE, f.desc(SEQ))", "by_key.orderBy(GONE)"),
+        ("by_key.orderBy(GONE, f.desc(SEQ))", "by_key.orderBy(f.desc(GONE), f.desc(SEQ))"),
+        ("by_key.orderBy(GONE, f.desc(SEQ))", "by_key.orderBy(GONE, f.asc(SEQ))"),
+        ("by_key = Window.partitionBy(*_key_parts(plan), *apart)",
+         "by_key = Window.partitionBy(*_key_parts(plan))"),
+        ('f.max(f.expr(f"CASE WHEN NOT {GONE}', 'f.min(f.expr(f"CASE WHEN NOT {GONE}'),
+        ('f.max(f.expr(f"CASE WHEN NOT {GONE}', 'f.max(f.expr(f"CASE WHEN {GONE}'),
+        ("{SEQ} > coalesce(_mirror_alive, 0)", "{SEQ} < coalesce(_mirror_alive, 0)"),
+        ("{SEQ} > coalesce(_mirror_alive, 0)", "{SEQ} > coalesce(_mirror_alive, 1)"),
+        ("{SEQ} > coalesce(_mirror_alive, 0)", "{SEQ} > _mirror_alive"),
+        ("f.min(f.expr(later))", "f.max(f.expr(later))"),
+        # What has changed since the loads before.
+        ("{SEQ} IN ({seqs})\")), plan, apart", "{SEQ} NOT IN ({seqs})\")), plan, apart"),
+        ("plan, apart=(_KNOWN,))", "plan)"),
+        ("f.lead(f.expr(", "f.lag(f.expr("),
+        (".orderBy(_KNOWN)", ".orderBy(f.desc(_KNOWN))"),
+        ('"NOT {_KNOWN} AND NOT', '"NOT'),
+        ("NOT ({same})", "({same})"),
+        ("({_BEFORE} IS NULL OR NOT ({same}))", "({_BEFORE} IS NULL)"),
+        ('" AND ".join(same_value', '" OR ".join(same_value'),
+        (' + [(GONE, "boolean")]', ""),
+        ('columns.append((ORIGINAL, "list"))', "pass"),
+        ('columns.append((DELETED_AT, "timestamptz"))', "pass"),
+    ),
+}  # fmt: skip
+"""Changes of texts and calls by which Spark decides: what stands there once, and what instead."""
 _COMPARISON = ("parts", "reads", "judged", "order", "ranges")
 TESTS: dict[str, tuple[str, ...]] = {
     "ranges": ("proof_ranges", *(f"proof_{name}" for name in _COMPARISON[:-1])),
@@ -49,15 +95,20 @@ TESTS: dict[str, tuple[str, ...]] = {
     "rows": ("proof_forms", "proof_ranges"),
     "repair": ("repair",),
     "exposure": ("exposure",),
+    "fold": ("fold_plan",),
+    "changes": ("integration/test_newest",),
 }
-"""The unit tests that look at a module, the one that most likely notices first."""
+"""The tests that look at a module, the one that most likely notices first: unit tests, but where
+Spark decides."""
 MODULES = tuple(TESTS)
 KNOWN = ROOT / "tests" / "soak" / "mutants.md"
 KEPT = ROOT / "tests" / "soak" / "results" / "mutants.json"
-SECONDS = 20
+SECONDS, SPARKS_SECONDS = 20, 200
 """Of a core: so much no run of the tests needs; a mutant that does not end is noticed too."""
 EXAMPLES = 25
 """So many cases of each property, and always the same."""
+
+_QUIETLY = ("-x", "-q", "-p", "no:cacheprovider", "-p", "pytest_timeout", "--timeout=0")
 
 _COMPARED: dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
     ast.Lt: (ast.LtE, ast.GtE),
@@ -160,6 +211,15 @@ class _Mutant(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         exec(self._code, module.__dict__)  # noqa: S102
 
 
+class _SameExamples:
+    """A plugin of pytest: the tests' own settings begin from ours, whatever conftest.py loaded."""
+
+    def pytest_collection(self) -> None:
+        from hypothesis import settings
+
+        settings.load_profile("mutants")
+
+
 def module_of(name: str) -> str:
     """A module's whole name."""
     return ELSEWHERE.get(name, f"{PACKAGE}.{name}")
@@ -181,22 +241,24 @@ def forget(module: str) -> None:
 def is_noticed(name: str, tree: ast.Module) -> bool:
     """Whether a test fails over this tree; one that does not end is noticed too."""
     module = module_of(name)
-    tests = [f"tests/unit/test_{test}.py" for test in TESTS[name]]
+    tests = [f"tests/{'' if '/' in test else 'unit/test_'}{test}.py" for test in TESTS[name]]
+    seconds = SPARKS_SECONDS if name in BY_HAND else SECONDS
     code = compile(ast.fix_missing_locations(tree), f"<mutant of {module}>", "exec")
     child = os.fork()
     if child == 0:
-        resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
-        signal.alarm(15 * SECONDS)
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+        signal.alarm(15 * seconds)
         quiet = os.open(os.devnull, os.O_WRONLY)
         os.dup2(quiet, 1)
         os.dup2(quiet, 2)
         forget(module)
         sys.meta_path.insert(0, _Mutant(module, code))
-        import pytest
+        import pytest  # after the setting of `warm`
 
-        # Most are noticed by the first: then the others are not even imported.
+        # Most are noticed by the first: then the others are not even imported. Without a file
+        # pytest would run the whole suite.
         for some in (tests[:1], tests[1:]):
-            if pytest.main(["-x", "-q", "-p", "no:cacheprovider", "--timeout=0", *some]):
+            if some and pytest.main([*_QUIETLY, *some], plugins=[_SameExamples()]):
                 os._exit(1)
         os._exit(0)
     _, status = os.waitpid(child, 0)
@@ -204,14 +266,18 @@ def is_noticed(name: str, tree: ast.Module) -> bool:
 
 
 def warm() -> None:
-    """Import what the tests import, but for the package that is mutated."""
+    """Import what the tests import, but for the package that is mutated; half of a mutant's time
+    would go into that."""
     os.chdir(ROOT)
+    sys.dont_write_bytecode = False  # whatever the surroundings say: each mutant imports much again
+    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     sys.path.insert(0, str(ROOT))
     from hypothesis import settings
 
-    settings.register_profile("mutants", max_examples=EXAMPLES, derandomize=True, database=None)
-    settings.load_profile("mutants")
+    more: dict[str, Any] = {"derandomize": True, "database": None, "deadline": None}
+    settings.register_profile("mutants", max_examples=EXAMPLES, **more)
     names = ("hypothesis.strategies", "pyiceberg.table", "pymysql", "pyarrow.compute")
+    names = (*names, "pytest", "pytest_timeout", "_pytest.assertion.rewrite")
     for name in (*names, "mirrorlake.sync", "mirrorlake.ledger"):
         importlib.import_module(name)
     for name in [n for n in sys.modules if n.startswith((PACKAGE, "mirrorlake.verified"))]:
@@ -219,6 +285,26 @@ def warm() -> None:
     for name in [n for n in sys.modules if n.startswith("mirrorlake")]:
         if hasattr(sys.modules[name], "prove_loaded") or name == "mirrorlake.sync":
             del sys.modules[name]
+    gc.freeze()  # pytest collects garbage twice; what is here already is none
+
+
+def mutants(name: str, text: str) -> Iterator[tuple[int, str, ast.Module]]:
+    """Every mutant of a module's code: the line, what was changed, and the whole changed."""
+    tree, lines = ast.parse(text), text.splitlines()
+    chosen = [
+        part
+        for part in tree.body
+        if name not in PARTS or getattr(part, "name", None) in PARTS[name]
+    ]
+    for node in nodes(ast.Module(chosen, [])):
+        line = getattr(node, "lineno", 0)
+        for what in edits(node):
+            yield line, f"{name}: {what}: `{lines[line - 1].strip()}`", tree
+    for was, now in BY_HAND.get(name, ()):
+        if text.count(was) != 1:
+            sys.exit(f"{name}: `{was}` stands there {text.count(was)} times: say which")
+        line = text[: text.index(was)].count("\n") + 1
+        yield line, f"{name}: `{was}` → `{now}`", ast.parse(text.replace(was, now))
 
 
 def run(name: str, known: str, before: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -229,24 +315,17 @@ def run(name: str, known: str, before: Mapping[str, Any] | None) -> dict[str, An
     """
     started, path = time.monotonic(), path_of(name)
     text = path.read_text("utf-8")
-    tree, lines, code = (
-        ast.parse(text),
-        text.splitlines(),
-        hashlib.sha256(text.encode()).hexdigest(),
-    )
+    code = hashlib.sha256(text.encode()).hexdigest()
     if before is not None and before["code"] != code:
         sys.exit(f"{name} is not the code of the recorded run: run it without --again")
     count, survivors = 0, list[str]()
-    for node in nodes(tree):
-        for what in edits(node):
-            count += 1
-            line = getattr(node, "lineno", 0)
-            told = f"{name}: {what}: `{lines[line - 1].strip()}`"
-            if (before is not None and told not in before["survivors"]) or is_noticed(name, tree):
-                continue
-            survivors.append(told)
-            why = "known" if told in known else f"NOT KNOWN, line {line}"
-            print(f"survived ({why}): {told}", flush=True)
+    for line, told, tree in mutants(name, text):
+        count += 1
+        if (before is not None and told not in before["survivors"]) or is_noticed(name, tree):
+            continue
+        survivors.append(told)
+        why = "known" if told in known else f"NOT KNOWN, line {line}"
+        print(f"survived ({why}): {told}", flush=True)
     seconds = round(time.monotonic() - started)
     print(f"{name}: {count} mutants, {len(survivors)} survived ({seconds} s)", flush=True)
     return {"mutants": count, "survivors": survivors, "code": code, "seconds": seconds}

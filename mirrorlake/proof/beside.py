@@ -113,14 +113,15 @@ def _by_key(
         asked = keys[start : start + KEYS_AT_ONCE]
         condition = " OR ".join(f"({side.key_condition(key)})" for key in asked)
         ours = {
-            tuple(map(text_of, key)): (digest, bool(awaited))
+            tuple(map(text_of, key)): (int(digest), bool(awaited))
             for digest, *key, awaited in rows_of(connection, side.found_sql(flag, condition))
+            if digest is not None
         }
         for key in asked:
-            digest, awaited = ours.get(key, (None, False))
-            if times[key] == 1 and digest is not None and (key, int(digest)) in rows:
+            mine = ours.get(key)
+            if times[key] == 1 and mine is not None and (key, mine[0]) in rows:
                 found.equal += 1
-                found.awaited += awaited
+                found.awaited += mine[1]
             elif times[key] > 1 or key not in newer:
                 found.keys.add(key)
     return found

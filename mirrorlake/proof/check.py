@@ -388,7 +388,8 @@ def _newest(proving: Proving, sides: _Sides, ask: Ask) -> _Sides:
     mirror, _ = read_mirror(proving, target.contract)
     if mirror == target.mirror:
         return sides
-    scope: Scope = settled_scope(target.table, target.contract, target.source, mirror.load)
+    parts = (target.table, target.contract, target.source, mirror.load)
+    scope: Scope = settled_scope(*parts, still=False)
     return _sides(replace(target, mirror=mirror, scope=scope), ask)
 
 

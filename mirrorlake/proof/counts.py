@@ -282,7 +282,7 @@ def _count_lake(proving: Proving, target: Target, without: tuple[int, ...] | Non
 def _parts(target: Target, rows: Any, *, gone: bool) -> tuple[Any, Any, Any]:
     """Rows that are old enough, newer, and from before ``start``."""
     scope = target.scope
-    none = rows.slice(0, 0)
+    none = rows.schema.empty_table()
     if not scope.cursor:
         return rows, none, none
     cursor = rows.column(scope.cursor)

@@ -33,7 +33,7 @@ SHORT = 255
 SHOWN = 300
 """So many characters of a value are shown to people."""
 
-_INTEGERS = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
+_INTEGERS = ("tinyint", "smallint", "mediumint", "int", "bigint")
 _TEXTS = ("char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set")
 _BYTES = ("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob")
 _SHAPES = (
@@ -115,14 +115,17 @@ def _integer(column: Column) -> Form:
     name, lake = quote(column.name), as_sql_identifier(column.name)
     # These print other digits than the number's, or bytes.
     printed = column.padded or column.data_type in ("year", "bit")
-    bits = _INTEGERS.get(column.data_type, 16)
-    if column.data_type == "bit":
-        bits = 65 if (column.precision or 1) == 64 else 64
-    elif column.unsigned:
-        bits += 1
-    iceberg = "int" if bits <= 32 else "long" if bits <= 64 else "decimal(20,0)"
     source = f"({name} + 0)" if printed else name
-    return _plain(column, iceberg, source, f"CAST({lake} AS STRING)")
+    return _plain(column, _integer_type(column), source, f"CAST({lake} AS STRING)")
+
+
+def _integer_type(column: Column) -> str:
+    """The narrowest of the lake's types that holds every number of the column."""
+    if column.data_type == "bit":
+        return "decimal(20,0)" if column.precision == 64 else "long"
+    if column.data_type == "bigint":
+        return "decimal(20,0)" if column.unsigned else "long"
+    return "long" if column.data_type == "int" and column.unsigned else "int"
 
 
 def _decimal(column: Column) -> Form:

@@ -146,8 +146,6 @@ def _row_filter(parts: Sequence[Part], span: Span) -> BooleanExpression:
             name, value = parts[0].column.name, _value(parts[0].column, end[0])
             literal = value.isoformat() if isinstance(value, (datetime, date)) else value
             found = both(found, make(name, literal))
-    if isinstance(found, AlwaysTrue):
-        return found
     # A key without a place in its type may be anywhere.
     return Or(found, no_value(parts[0].column.name))
 
@@ -158,7 +156,7 @@ def _batches(table: Table, target: Target, rows: BooleanExpression) -> Any:
     names += [DELETED_AT] if target.flags else []
     scan = table.scan(rows, selected_fields=tuple(names), snapshot_id=target.mirror.snapshot)
     projection = scan.projection()
-    schema = schema_to_pyarrow(projection, include_field_ids=False)
+    schema = schema_to_pyarrow(projection)
     reader = ArrowScan(table.metadata, table.io, projection, rows)
     for task in scan.plan_files():
         for batch in reader.to_record_batches([task]):
@@ -197,8 +195,7 @@ def _from(parts: Sequence[Part], cells: Sequence[str], rows: Any) -> Any:
 def _value(column: Column, cell: str) -> Any:
     """The value that a form of a key's column stands for, as Arrow takes it."""
     if column.data_type in INTEGERS:
-        wide = column.data_type == "bigint" and column.unsigned
-        return Decimal(cell) if wide else int(cell)
+        return int(cell)
     if column.data_type == "decimal":
         return Decimal(cell)
     try:
@@ -213,24 +210,23 @@ def _value(column: Column, cell: str) -> Any:
 def between(cells: Any, first: str, until: str) -> Any:
     """Which cells of a cursor lie from one bound to below the other ('' for none), as the scope's
     own conditions say in SQL: a cursor without a place in its type is a zero date, the oldest."""
-    inside = pc.is_valid(cells)
+    inside = pc.true_unless_null(cells)
     if until:
-        inside = pc.and_(inside, pc.fill_null(pc.less(cells, _bound(until, cells.type)), False))
+        inside = pc.and_(inside, pc.less(cells, _bound(until, cells.type)))
     if first:
-        past = pc.greater_equal(cells, _bound(first, cells.type))
-        return pc.and_(inside, pc.fill_null(past, False))
-    return pc.or_(inside, pc.is_null(cells))
+        inside = pc.and_(inside, pc.greater_equal(cells, _bound(first, cells.type)))
+    return pc.fill_null(inside, not first)
 
 
 def _bound(text: str, kind: Any) -> Any:
     """A bound as the cursor's own type."""
     if pa.types.is_timestamp(kind):
-        at = datetime.fromisoformat(text.strip("'"))
-        return pa.scalar(at.replace(tzinfo=UTC) if kind.tz else at, kind)
+        # Arrow takes a moment without a zone for one in UTC.
+        return pa.scalar(datetime.fromisoformat(text.strip("'")), kind)
     if pa.types.is_date(kind):
         return pa.scalar(date.fromisoformat(text.strip("'")), kind)
     # Wide enough for every integer there is.
-    return pa.scalar(Decimal(text), pa.decimal128(38, 0))
+    return pa.scalar(Decimal(text), pa.decimal128(38))
 
 
 # --- digesting ------------------------------------------------------------------------------------
@@ -243,11 +239,11 @@ def _take(target: Target, rows: Any, moved: _Moved, found: Local) -> None:
         cell.name: _form(columns[cell.name], cell, rows.column(cell.name).combine_chunks())
         for cell in target.rows.cells
     }
-    told = _joined([forms[cell.name] for cell in target.rows.cells], rows.num_rows)
+    told = _joined([forms[cell.name] for cell in target.rows.cells])
     keys = [forms[column.name] for column in target.key]
     chosen = pa.array([True] * rows.num_rows, pa.bool_())
     if moved.keys:
-        own = _joined(keys, rows.num_rows)
+        own = _joined(keys)
         away = pc.is_in(own, pa.array(sorted(moved.keys), own.type))
         if moved.listed:
             found.list_beside(_listed(told.filter(away), [key.filter(away) for key in keys]))
@@ -273,14 +269,13 @@ def _listed(told: Any, keys: Sequence[Any]) -> list[Found]:
 
 def _tally(told: Any) -> Tally:
     digests = b"".join(hash_bytes(form) for form in told.to_pylist())
-    halves = np.frombuffer(digests, dtype=">u4").reshape(-1, 8)[:, :2].astype(np.uint64)
+    words = np.frombuffer(digests, dtype=">u4").reshape(len(told), 8)
+    halves = words[:, :2].astype(np.uint64)
     high, low = (int(part) for part in halves.sum(axis=0, dtype=np.uint64))
     return Tally(len(told), (high << 32) + low)
 
 
-def _joined(forms: Sequence[Any], rows: int) -> Any:
-    if not rows:
-        return pa.array([], pa.large_binary())
+def _joined(forms: Sequence[Any]) -> Any:
     return pc.binary_join_element_wise(*forms, pa.scalar(b",", pa.large_binary()))
 
 
@@ -318,7 +313,7 @@ def _prefixed(cells: Any) -> Any:
 def _bits(cells: Any) -> Any:
     """A number's bits, as MySQL has them; NULL is NULL whatever lies below it."""
     wide = cells.cast(pa.float64())
-    numbers = pc.fill_null(wide, 0.0).to_numpy(zero_copy_only=False).view(np.uint64)
+    numbers = pc.fill_null(wide, 0.0).to_numpy().view(np.uint64)
     texts = [f"{number:016X}" for number in numbers.tolist()]
     return pa.array(texts, pa.string(), mask=wide.is_null().to_numpy(zero_copy_only=False))
 

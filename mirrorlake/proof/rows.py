@@ -128,6 +128,5 @@ def row_form(columns: Sequence[Column], originals: bool, packet: int) -> RowForm
 
 
 def _longest(columns: Sequence[Column], short: int) -> int:
-    return sum(
-        _PER_CELL + (8 * (c.length or 0) if (c.length or 0) <= short else 0) for c in columns
-    )
+    lengths = (column.length or 0 for column in columns)
+    return sum(_PER_CELL + (8 * length if length <= short else 0) for length in lengths)

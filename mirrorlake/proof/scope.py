@@ -78,7 +78,7 @@ def settled_scope(
     source: SourceConfig,
     load: Load,
     *,
-    still: bool = False,
+    still: bool,
 ) -> Scope:
     """What a check of a mirror that was folded up to ``load`` compares.
 

@@ -20,8 +20,9 @@ def planned(
     columns_rules: dict[str, Any] | None = None,
     **contract: Any,
 ) -> TablePlan:
-    """The plan of table ``shop.t`` with ``id`` and these columns, each led by an index."""
-    indexes = (PRIMARY, *(Index(c.name, False, (c.name,)) for c in columns))
+    """The plan of table ``shop.t`` with ``id`` and these columns, each led by an index; what is the
+    key is unique."""
+    indexes = (PRIMARY, *(Index(c.name, key == (c.name,), (c.name,)) for c in columns))
     return plan_table(
         TableContract(
             source="s",

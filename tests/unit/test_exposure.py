@@ -14,10 +14,12 @@ from pyiceberg.catalog.sql import SqlCatalog
 
 from mirrorlake.config import ColumnRule, LakeConfig, Namespaces, TableContract
 from mirrorlake.errors import LakeError
-from mirrorlake.exposure import find_exposed, view_columns
+from mirrorlake.exposure import find_exposed, stored_pci, view_columns
 from mirrorlake.lake.catalog import Identifier, Lake
 from mirrorlake.lake.tables import ORIGINAL, current_schema, ensure_current_table
+from mirrorlake.ledger import Ledger
 from mirrorlake.privacy import keyed_hash, mask_sql
+from mirrorlake.schema import schema_version
 
 COLUMNS = [("id", "int"), ("mail", "string"), ("phone", "string"), ("born", "date"), ("n", "int")]
 RULES = {
@@ -94,6 +96,21 @@ def test_a_value_that_comes_through_is_seen(
     shown = found(lake, rows)
     assert shown == {column: words}
     assert value not in str(shown)
+
+
+@pytest.mark.parametrize(
+    ("stored", "shown", "secret", "seen"),
+    [("int", "string", 2, "2"), ("binary", "binary", b"\xff\0", b"\xff\0")],
+)
+def test_values_that_are_no_texts_are_seen_too(
+    lake: Lake, stored: str, shown: str, secret: Any, seen: Any
+) -> None:
+    """A number as the text that clean has for it; bytes as they are."""
+    for namespace, kind, value in (("d", stored, secret), ("c", shown, seen)):
+        columns = [("id", "int"), ("secret", kind)]
+        write(lake, namespace, columns, [{"id": 1, "secret": value, ORIGINAL: []}])
+    found = find_exposed(lake, contract(secret=ColumnRule(pii="hash"))).found
+    assert found == {"secret": "shows 1 values as they are, and the rule is hash"}
 
 
 def test_a_text_that_is_its_own_mask_is_no_leak(lake: Lake) -> None:
@@ -196,6 +213,13 @@ def test_a_view_is_judged_by_what_the_catalog_holds(
     assert find_exposed(lake, contract(**VIEW_RULES)).found == expected
 
 
+def test_a_card_column_in_a_view_is_told_as_such_however_it_is_shown(lake: Lake) -> None:
+    write(lake, "d", COLUMNS, PEOPLE)
+    make_view(lake, GOOD.replace("`n` AS `n`", "upper(`n`) AS `n`"))
+    rules = {**VIEW_RULES, "n": ColumnRule(pci="never")}
+    assert find_exposed(lake, contract(**rules)).found == {"n": "is never to be read (pci)"}
+
+
 def test_names_that_swap_two_columns_of_a_view_are_seen(lake: Lake) -> None:
     """`CREATE VIEW v (id, n, born, phone) AS …`: the SQL is ours, and n shows the phones' masks."""
     write(lake, "d", COLUMNS, PEOPLE)
@@ -210,6 +234,34 @@ def test_originals_come_through_a_view_only_filtered(lake: Lake) -> None:
     make_view(lake, GOOD.replace(" FROM", with_originals))
     shown = find_exposed(lake, contract(**VIEW_RULES)).found
     assert shown == {ORIGINAL: "keeps originals of born"}
+
+
+def test_originals_that_a_view_filters_are_not_shown(lake: Lake) -> None:
+    write(lake, "d", COLUMNS, [{**PEOPLE[0], ORIGINAL: [{"column": "born", "text": "0000-00-00"}]}])
+    kept = f"filter(`{ORIGINAL}`, x -> x.column NOT IN ('born'))"
+    make_view(lake, GOOD.replace(" FROM", f", {kept} AS `{ORIGINAL}` FROM"))
+    assert find_exposed(lake, contract(**VIEW_RULES)).found == {}
+
+
+def test_a_deduped_table_without_originals_shows_none(lake: Lake) -> None:
+    ensure_current_table(lake, Identifier("d", "people"), current_schema(COLUMNS, False))
+    make_view(lake, GOOD.replace(" FROM", f", `{ORIGINAL}` AS `{ORIGINAL}` FROM"))
+    assert find_exposed(lake, contract(**VIEW_RULES)).found == {}
+
+
+def test_card_data_is_looked_for_in_every_table_of_the_chain(lake: Lake, tmp_path: Path) -> None:
+    ledger = Ledger(f"sqlite:///{tmp_path}/ledger.db")
+    write(lake, "d", COLUMNS, PEOPLE)
+    assert stored_pci(lake, ledger, contract()) == {}, "nor is clean there yet"
+    version = schema_version("people", [("id", "int"), ("Card", "text")])
+    ledger.record_schema_version(contract().name, version)
+    raw = Identifier("r", version.raw_table)
+    ensure_current_table(lake, raw, current_schema([("Card", "string")], False))
+    write(lake, "c", [*COLUMNS, ("CARD", "string")], [])
+    assert stored_pci(lake, ledger, contract()) == {
+        "Card": f"r.{version.raw_table}",
+        "CARD": "c.people",
+    }
 
 
 def test_no_clean_is_an_error_and_no_verdict(lake: Lake) -> None:

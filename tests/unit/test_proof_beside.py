@@ -102,6 +102,10 @@ def test_without_a_key_rows_are_a_multiset(monkeypatch: pytest.MonkeyPatch) -> N
     # Where no row is later, there is nothing to look among.
     found = compared(monkeypatch, side, lake, about=target(keyed=False))
     assert found == Beside(left=4)
+    # Where the lake has none, MySQL is not asked.
+    asked = len(side.asked)
+    found = compared(monkeypatch, side, [], about=target(later="c > 5", keyed=False))
+    assert (found, found.left, len(side.asked)) == (Beside(), 0, asked)
 
 
 def test_which_keys_past_the_bound_are_compared_as_they_are(
@@ -235,6 +239,7 @@ def test_a_charset_that_lacks_a_character() -> None:
         one = column("k", "varchar", charset=charset)
         assert can_hold(one, "2:\uffff")
         assert not can_hold(one, "4:😶")
+        assert not can_hold(one, "4:\U00010000"), "the first that takes four bytes"
         assert is_convertible(one, "ä")
     assert can_hold(column("k", "varchar", charset="utf8mb4"), "4:😶")
     latin, seven = (column("k", "varchar", charset=name) for name in ("latin1", "swe7"))

@@ -60,6 +60,7 @@ class World:
         monkeypatch.setattr(counts, "rows_of", self._rows_of)
         monkeypatch.setattr(counts, "read_batches", self._batches)
         monkeypatch.setattr(counts, "SourceSide", self._side)
+        self.by_spark = counts._count_by_spark
         monkeypatch.setattr(counts, "_count_by_spark", self._by_spark)
         table = SimpleNamespace(
             current_snapshot=lambda: SimpleNamespace(),
@@ -88,6 +89,7 @@ class World:
         return list(self.source.get(condition, {}).items())
 
     def _batches(self, _: Any, table: Any, columns: tuple[str, ...]) -> Any:
+        assert table is not None, "as the real one, which reads a table"
         self.asked.append(f"lake {columns}")
         all_ = {
             "id": pa.array([key for key, _ in self.lake], pa.int64()),
@@ -143,10 +145,26 @@ def test_rows_that_one_side_has_more(world: World) -> None:
     assert (world.count().verdict, world.count().surplus) == ("equal", 2)
 
 
+def test_a_newer_row_of_a_day_that_mysql_has_none_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(monkeypatch)
+    world.source, world.lake = {SETTLED: {OLD: 1}}, [(1, at(OLD)), (2, at(NEW))]
+    found = world.count()
+    assert (found.verdict, found.days, found.waiting) == ("different", {NEW: (0, 1)}, 0)
+    # Where MySQL has moved that row on to another day, it waits.
+    world = World(monkeypatch, newer="yes")
+    world.moved = [("2",)]
+    world.source = {SETTLED: {OLD: 1}, NEWER: {"2020-01-04": 1}}
+    world.lake = [(1, at(OLD)), (2, at(NEW))]
+    assert (world.count().verdict, world.count().waiting) == ("equal", 1)
+
+
 def test_where_nothing_could_be_counted_nothing_is_said(world: World) -> None:
     world.source = {NEWER: {NEW: 5}}
     found = world.count()
     assert (found.verdict, found.waiting, found.source_rows) == ("undecided", 5, 0)
+    world.source = {NEWER: {NEW: 1}}
+    assert (world.count().verdict, world.count().waiting) == ("undecided", 1)
+    world.source = {NEWER: {NEW: 5}}
     world.lake = [(1, at(NEW))]
     assert (world.count().verdict, world.count().waiting) == ("equal", 4)
     world.source, world.lake = {}, []
@@ -172,6 +190,8 @@ def test_rows_that_moved_are_left_out_by_their_key(monkeypatch: pytest.MonkeyPat
     world.lake = [(1, at(OLD)), (9, at(NEW))]
     found = world.count()
     assert (found.verdict, found.waiting, world.asked[-1]) == ("equal", 1, "lake ('at',)")
+    world.lake.append((2, at(NEW)))
+    assert (world.count().verdict, world.asked[-1]) == ("equal", "lake ('at',)")
     # The settled days alone, or the newer ones alone, are reason enough.
     for lake in ([(1, at(OLD)), (2, at(OLD))], [(1, at(OLD)), *[(n, at(NEW)) for n in (2, 9, 3)]]):
         world.lake = lake
@@ -188,6 +208,27 @@ def test_rows_that_moved_are_left_out_by_their_key(monkeypatch: pytest.MonkeyPat
     world.asked.clear()
     world.count()
     assert not [statement for statement in world.asked if statement.startswith("keys")]
+
+
+@pytest.mark.parametrize(
+    ("cursor", "day"),
+    [("at", "CAST(CAST(`at` AS DATE) AS STRING)"), ("n", "NULL")],
+)
+def test_what_spark_counts_is_counted_by_the_day_of_the_cursor(
+    world: World, monkeypatch: pytest.MonkeyPatch, cursor: str, day: str
+) -> None:
+    """Days as texts and whole numbers of rows, however Spark gives them."""
+    world.contract.cursor = cursor
+    told = SimpleNamespace(collect=lambda: [(OLD, 3), (NO_DAY, 1)])
+    spark: Any = SimpleNamespace(sql=lambda statement: world.asked.append(statement) or told)
+    monkeypatch.setattr(counts, "leaving_out", lambda _, keys: nullcontext(f"{len(keys)} keys"))
+    side = SimpleNamespace(counts_sql=lambda *said: " of ".join(said))
+    monkeypatch.setattr(counts, "LakeSide", lambda *_, **__: side)
+    world.moved = [("1",)]
+    monkeypatch.setattr(counts, "SourceSide", lambda *_: SimpleNamespace(key_forms=()))
+    target: Any = world.target
+    assert world.by_spark(spark, target, world.moved) == {OLD: 3, NO_DAY: 1}
+    assert world.asked == [f"coalesce({day}, '{NO_DAY}') of 1 keys"]
 
 
 def test_nothing_waits_while_mysql_is_as_the_load_found_it(

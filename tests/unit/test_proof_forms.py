@@ -147,6 +147,9 @@ def test_rows_fit_into_the_servers_packets() -> None:
         row_form(text, False, 179)
     # A text that is digested anyway needs no room.
     assert row_form([column("a", "varchar", length=SHORT + 1, **TEXT)], False, 90).cells[0].digested
+    # Nothing of them is written out then, however short it is; and a number has no length.
+    assert row_form([column("a", "char", length=1, **TEXT)], False, 90).cells[0].digested
+    assert row_form([column("a", "int")], False, 90)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import hashlib
 import struct
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,11 +21,14 @@ from pyiceberg.expressions import (
     Or,
 )
 
+from mirrorlake.config import LakeConfig
+from mirrorlake.lake.catalog import Identifier, Lake
+from mirrorlake.lake.tables import current_schema, ensure_current_table
 from mirrorlake.mysql.introspect import Column
 from mirrorlake.proof import local
 from mirrorlake.proof.forms import DELETED_AT, ORIGINALS, form_of
 from mirrorlake.proof.order import Part, Span
-from mirrorlake.proof.ranges import NOTHING, Range, Tally
+from mirrorlake.proof.ranges import EVERYWHERE, NOTHING, Range, Tally
 from mirrorlake.proof.rows import RowForm
 from tests.unit.test_proof_ranges import column
 
@@ -72,6 +76,7 @@ def sha256(text: bytes) -> str:
             [datetime(2020, 1, 2, 3, 4, 5)],
             ["2020-01-02 03:04:05"],
         ),
+        (column("c", "datetime", nullable=True), pa.timestamp("us"), [None], ["N"]),
         (
             column("c", "datetime", fraction=3),
             pa.timestamp("us"),
@@ -102,6 +107,21 @@ def test_the_forms_of_a_type(
     assert forms(one, values, kind) == expected
 
 
+@pytest.mark.parametrize(
+    ("one", "kind"),
+    [
+        (column("c", "int"), pa.int32()),
+        (column("c", "double"), pa.float64()),
+        (column("c", "datetime"), pa.timestamp("us")),
+        (column("c", "varchar", length=20, **TEXT), pa.string()),
+        (column("c", "longtext", **TEXT), pa.string()),
+        (column("c", "binary", length=2), pa.binary()),
+    ],
+)
+def test_no_rows_have_no_forms(one: Column, kind: pa.DataType) -> None:
+    assert forms(one, [], kind) == []
+
+
 def test_more_digits_than_are_declared_have_no_form() -> None:
     late = [datetime(2020, 1, 2, 3, 4, 5, 120_001)]
     for digits in (0, 3, 5):
@@ -111,6 +131,11 @@ def test_more_digits_than_are_declared_have_no_form() -> None:
 
 def test_the_ends_of_a_span_as_values() -> None:
     assert local._value(column("c", "int"), "-7") == -7
+    assert local._value(column("c", "decimal"), "-7.50") == Decimal("-7.50")
+    assert local._value(column("c", "date"), "2020-01-02") == date(2020, 1, 2)
+    assert local._value(column("c", "datetime"), "2020-01-02 03:04:05") == DAYS[1].replace(
+        hour=3, minute=4, second=5
+    )
     unsigned = column("c", "bigint", column_type="bigint unsigned")
     assert local._value(unsigned, "18446744073709551615") == Decimal(2**64 - 1)
     assert local._value(column("c", "timestamp"), "2020-01-02 03:04:05.5").tzinfo is UTC
@@ -321,6 +346,11 @@ def test_rows_beside_the_bounds_are_told_one_by_one() -> None:
     assert told == [((str(DIGESTS[0]),), DIGESTS[0]), ((str(DIGESTS[2]),), DIGESTS[2])]
 
 
+def test_a_table_without_a_cursor_has_none_beside() -> None:
+    """A full copy, and an append table that nothing dates."""
+    assert taken(table_of(cursor=""), batch([1, 2])).tally.rows == 2
+
+
 def test_too_many_rows_beside_the_bounds_are_left_to_spark(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -331,7 +361,7 @@ def test_too_many_rows_beside_the_bounds_are_left_to_spark(
         found.list_beside([(("3",), 3)])
 
 
-class Lake:
+class NoLake:
     """A lake whose tables are not there, or are empty."""
 
     def __init__(self, found: Any) -> None:
@@ -344,9 +374,119 @@ class Lake:
 def test_a_table_that_was_never_written_is_empty_and_a_lost_one_is_not_known() -> None:
     target = table_of()
     target.mirror = SimpleNamespace(identifier="t", snapshot=None)
-    lost: Any = Lake(None)
+    lost: Any = NoLake(None)
     assert local.digest_locally(lost, target, parts(ID), Range(), ()) is None
-    empty: Any = Lake("a table")
+    empty: Any = NoLake("a table")
     assert local.digest_locally(empty, target, parts(ID), Range(), ()) == local.Local()
     text = parts(column("k", "varchar", length=9))
     assert local.digest_locally(empty, target, text, Span(("1:a",)), ()) is None
+
+
+# --- of a real table ------------------------------------------------------------------------------
+
+KEYS = {
+    "int": (column("k", "bigint"), "long", [1, 2, 3, 4, 5, 6]),
+    "wide": (
+        column("k", "bigint", column_type="bigint unsigned"),
+        "decimal(20,0)",
+        [Decimal(2**64 - 7 + n) for n in range(6)],
+    ),
+    "decimal": (
+        column("k", "decimal", precision=9, scale=1),
+        "decimal(9,1)",
+        [Decimal(n) / 2 for n in range(6)],
+    ),
+    "date": (column("k", "date"), "date", [date(2020, 1, n) for n in range(1, 7)]),
+    "datetime": (
+        column("k", "datetime"),
+        "timestamp",
+        [datetime(2020, 1, n, 3) for n in range(1, 7)],
+    ),
+    "timestamp": (
+        column("k", "timestamp"),
+        "timestamptz",
+        [datetime(2020, 1, n, 3, tzinfo=UTC) for n in range(1, 7)],
+    ),
+}
+NAME = column("name", "varchar", length=9, **TEXT)
+
+
+class Held:
+    """A table of six rows in an Iceberg lake, in two files, and later one row more."""
+
+    def __init__(self, folder: Path, kind: str) -> None:
+        key, iceberg, self.values = KEYS[kind]
+        self.lake = Lake(LakeConfig(warehouse=str(folder / "lake")))
+        place = Identifier("d", "t")
+        stored = [("k", iceberg), ("name", "string"), (DELETED_AT, "timestamptz")]
+        self.table = ensure_current_table(self.lake, place, current_schema(stored, True))
+        for start in (0, 3):
+            self.write(range(start, start + 3))
+        found = self.table.current_snapshot()
+        assert found is not None
+        self.target = table_of((key, NAME), flags=True, cursor="")
+        self.target.key = (key,)
+        self.target.rows = RowForm(self.target.rows.cells, originals=True)
+        self.target.mirror = SimpleNamespace(identifier=place, snapshot=found.snapshot_id)
+        self.parts = parts(key)
+        self.forms = forms(key, self.values, self.table.schema().as_arrow().field("k").type)
+
+    def write(self, rows: range, **more: Any) -> None:
+        told = [{"k": self.values[n], "name": f"n{n}", ORIGINALS: [], **more} for n in rows]
+        self.table.append(pa.Table.from_pylist(told, self.table.schema().as_arrow()))
+
+    def read(self, keys: Any = EVERYWHERE, newer: tuple[Any, ...] = ()) -> local.Local | None:
+        return local.digest_locally(self.lake, self.target, self.parts, keys, newer)
+
+    def digests(self, *rows: int) -> list[int]:
+        return [digest(f"{self.forms[n]},2:n{n}") for n in rows]
+
+    def tally(self, *rows: int) -> Tally:
+        return Tally(len(rows), sum(self.digests(*rows)))
+
+
+@pytest.mark.parametrize("kind", KEYS)
+def test_rows_of_a_span_are_read_from_the_lake(tmp_path: Path, kind: str) -> None:
+    """Of every type of key whose order Arrow knows, and of the snapshot that is compared."""
+    held = Held(tmp_path, kind)
+    span = Span((held.forms[1],), (held.forms[4],))
+    assert held.read(Span()) == local.Local(held.tally(0, 1, 2, 3, 4, 5))
+    assert held.read(span) == local.Local(held.tally(1, 2, 3))
+    if kind == "int":
+        assert held.read(Range(2, 5)) == local.Local(held.tally(1, 2, 3))
+    held.write(range(2, 3))
+    assert held.read(span) == local.Local(held.tally(1, 2, 3)), "it is not in the snapshot"
+
+
+def test_a_table_that_keeps_neither_originals_nor_flags(tmp_path: Path) -> None:
+    lake, place = Lake(LakeConfig(warehouse=str(tmp_path / "lake"))), Identifier("d", "t")
+    table = ensure_current_table(lake, place, current_schema([("id", "long")], False))
+    table.append(pa.Table.from_pylist([{"id": 1}], table.schema().as_arrow()))
+    found = table.current_snapshot()
+    assert found is not None
+    target = table_of((ID,), cursor="")
+    target.mirror = SimpleNamespace(identifier=place, snapshot=found.snapshot_id)
+    read = local.digest_locally(lake, target, parts(ID), Span(), ())
+    assert read == local.Local(Tally(1, digest("1")))
+
+
+def test_some_rows_at_a_time_are_all_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    held = Held(tmp_path, "int")
+    monkeypatch.setattr(local, "AT_ONCE", 2)
+    assert held.read(newer=(("2",),)) == local.Local(
+        held.tally(0, 2, 3, 4, 5), [(("2",), held.digests(1)[0])]
+    )
+
+
+def test_what_the_lake_flags_or_keeps_an_original_of_is_seen_there(tmp_path: Path) -> None:
+    held = Held(tmp_path, "int")
+
+    def now() -> local.Local | None:
+        found = held.table.current_snapshot()
+        held.target.mirror.snapshot = found and found.snapshot_id
+        return held.read()
+
+    held.write(range(1), **{DELETED_AT: datetime(2020, 1, 1, tzinfo=UTC)})
+    assert now() == local.Local(held.tally(0, 1, 2, 3, 4, 5))
+    held.write(range(1), **{ORIGINALS: [{"column": "name", "text": "x"}]})
+    assert now() is None

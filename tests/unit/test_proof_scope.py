@@ -29,7 +29,7 @@ def scope_of(moment: datetime, zone: str, kind: str = "datetime") -> Scope:
     table: Any = SimpleNamespace(column=lambda _: column)
     source: Any = SimpleNamespace(zone=ZoneInfo(zone))
     asked: Any = contract
-    return settled_scope(table, asked, source, load)
+    return settled_scope(table, asked, source, load, still=False)
 
 
 def bound_of(moment: datetime, zone: str, kind: str = "datetime") -> datetime:
@@ -46,6 +46,8 @@ def bound_of(moment: datetime, zone: str, kind: str = "datetime") -> datetime:
         # Turned back at 01:00 UTC on 2026-10-25: from 02:59:59 to 02:00:00.
         ((2026, 10, 25, 0, 55), "Europe/Berlin", (2026, 10, 25, 1, 45)),
         ((2026, 10, 25, 1, 30), "Europe/Berlin", (2026, 10, 25, 2, 20)),
+        # Nor is it near two days before.
+        ((2026, 10, 23, 12), "Europe/Berlin", (2026, 10, 23, 13, 50)),
         # Turned forward at 01:00 UTC on 2026-03-29: no time comes twice.
         ((2026, 3, 29, 0, 55), "Europe/Berlin", (2026, 3, 29, 1, 45)),
     ],
