@@ -224,19 +224,17 @@ def _known(new: tuple[Load, ...], before: list[Load]) -> tuple[Load, ...]:
     key there need not be what the layer holds.
     """
     rows = 4 * sum(load.receipt.rows for load in new if load.receipt) + KNOWN_ROWS
-    known: list[Load] = []
+    known: tuple[Load, ...] = ()
     for load in reversed(before):
         if load.snapshot_id is None:
             continue
-        if load.receipt is None:
-            break
+        if load.receipt is None or load.receipt.rows > rows or len(known) == KNOWN_LOADS:
+            return known
         rows -= load.receipt.rows
-        if rows < 0 or len(known) == KNOWN_LOADS:
-            break
-        known.append(load)
+        known = (load, *known)
         if load.window.kind == "live":
-            break
-    return tuple(reversed(known))
+            return known
+    return known
 
 
 def _check_lease(folding: Folding) -> None:
