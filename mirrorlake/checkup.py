@@ -102,9 +102,9 @@ def _places(config: Config) -> Iterator[tuple[str, list[Path]]]:
         yield "the catalog", catalog
     if ledger := _sqlite_files(config.ledger.url):
         yield "the ledger", ledger
-    yield "evidence", [evidence_folder(config)]
+    yield "evidence", [evidence_folder(config).absolute()]
     if home := os.environ.get("DAGSTER_HOME"):
-        yield _DAGSTER, [Path(home).expanduser()]
+        yield _DAGSTER, [Path(home).expanduser().absolute()]
 
 
 def _sqlite_files(url: str) -> list[Path]:

@@ -191,10 +191,14 @@ def test_the_doctor_looks_at_dagsters_home_and_at_a_catalog_elsewhere(
     home, catalog = tmp_path / "home", tmp_path / "catalog.db"
     home.mkdir()
     catalog.touch()
+    (tmp_path / ".mirrorlake" / "evidence").mkdir(parents=True)
     monkeypatch.setenv("DAGSTER_HOME", str(home))
     path = contract(tmp_path)
     path.write_text(path.read_text() + "lake: {catalog: {uri: sqlite:///catalog.db}}\n")
-    pieces = {p.name: p for p in look_at_permissions(load_config(path))}
+    monkeypatch.chdir(tmp_path)
+    pieces = {p.name: p for p in look_at_permissions(load_config(Path(path.name)))}
+    assert {Path(piece.where).is_absolute() for piece in pieces.values()} == {True}
+    assert "permissions of evidence" in pieces
     assert pieces["permissions of the catalog"].where == str(catalog)
     assert pieces["permissions of the catalog"].state == "broken"
     assert pieces["permissions of Dagster's home"].optional
