@@ -13,7 +13,8 @@ import pytest
 from click.testing import CliRunner
 
 import mirrorlake.cli
-from mirrorlake.checkup import look_at_permissions
+import mirrorlake.permissions as permissions_module
+from mirrorlake.checkup import diagnose_contract, look_at_permissions
 from mirrorlake.cli import cli
 from mirrorlake.config import load_config
 from mirrorlake.config.sections import LakeConfig
@@ -31,8 +32,9 @@ MODES: dict[Permissions, tuple[int, int]] = {
 
 
 @pytest.fixture(autouse=True)
-def usual_umask() -> Iterator[None]:
-    """Begin with what most machines have."""
+def usual_umask(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Begin with what most machines have, as a process in which nobody holds a umask yet."""
+    monkeypatch.setattr(permissions_module, "_PROCESS", Umask())
     before = os.umask(0o022)
     yield
     os.umask(before)
@@ -203,3 +205,14 @@ def test_the_doctor_looks_at_dagsters_home_and_at_a_catalog_elsewhere(
     assert pieces["permissions of the catalog"].state == "broken"
     assert pieces["permissions of Dagster's home"].optional
     assert pieces["permissions of Dagster's home"].state == "broken"
+
+
+def test_the_doctor_of_a_contract_says_it_and_makes_private_files(tmp_path: Path) -> None:
+    path = contract(tmp_path)
+    path.write_text(path.read_text().replace("127.0.0.1,", "127.0.0.1, port: 1,"))
+    pieces = {piece.name: piece for piece in diagnose_contract(path)}
+    assert pieces["permissions of the lake"].state == "ok"
+    assert mode(tmp_path / ".mirrorlake" / "ledger.db") == 0o600
+    (tmp_path / ".mirrorlake" / "ledger.db").chmod(0o640)
+    pieces = {piece.name: piece for piece in diagnose_contract(path)}
+    assert pieces["permissions of the ledger"].state == "broken"
