@@ -6,12 +6,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from textwrap import wrap
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.markup import escape
 
 from mirrorlake.cli import show
+from mirrorlake.cli.from_landing import from_landing, init_landing
 
 if TYPE_CHECKING:
     from mirrorlake.first_contract import Written
@@ -21,7 +22,8 @@ _STATEMENTS = 5
 
 
 @click.command()
-@click.option("--from", "url", required=True, help="mysql://user:password@host:port[/database]")
+@click.option("--from", "url", help="mysql://user:password@host:port[/database]")
+@from_landing
 @click.option("--name", help="The source's name; by default its database's or host's.")
 @click.option("--database", "databases", multiple=True, help="Only databases like this pattern.")
 @click.option("--tables", multiple=True, help="Only tables like this pattern: table or db.table.")
@@ -30,7 +32,7 @@ _STATEMENTS = 5
 @click.option("--force", is_flag=True, help="Overwrite the file if it is there.")
 @show.json_option
 def init(
-    url: str,
+    url: str | None,
     name: str | None,
     databases: Sequence[str],
     tables: Sequence[str],
@@ -38,8 +40,10 @@ def init(
     output: Path,
     force: bool,
     as_json: bool,
+    **landed: Any,
 ) -> None:
-    """Introspect a server and write a first, commented contract for every table.
+    """Introspect a server, or look at the files of a landing, and write a first, commented contract
+    for every table.
 
     --database, --tables and --exclude take shell-style patterns (quote them: 'wp_*') and may be
     given several times. The password may be left out of the URL and given in
@@ -48,6 +52,10 @@ def init(
     from mirrorlake.choice import Choice
     from mirrorlake.first_contract import write_first_contract
 
+    if url is None or any(landed.values()):
+        chosen = (*databases, *tables, *exclude)
+        init_landing(url, name, output, landed, chosen=chosen, force=force, as_json=as_json)
+        return
     choice = Choice(tuple(databases), tuple(tables), tuple(exclude))
     written = write_first_contract(url, name, output, force=force, choice=choice)
     if as_json:

@@ -79,8 +79,9 @@ class LandedSchema:
         return (*told, (ORIGINAL, ORIGINALS)) if self.has_original else told
 
 
-def parse_schema(text: bytes, place: str, contract: TableContract) -> LandedSchema:
-    """The columns that a schema file tells, those of ``pci: never`` left out.
+def parse_schema(text: bytes, place: str, contract: TableContract | None) -> LandedSchema:
+    """The columns that a schema file tells, those of ``pci: never`` left out; without a contract
+    all of them.
 
     Raises:
         SchemaError: it is no such file, has a type that is not known, two columns of one name (in
@@ -95,7 +96,7 @@ def parse_schema(text: bytes, place: str, contract: TableContract) -> LandedSche
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise refuse(f"has a column, number {number}, that is not known: {error}") from error
     _check_names([column.name for column in columns], refuse)
-    never = {name.casefold() for name in contract.excluded}
+    never = {name.casefold() for name in contract.excluded} if contract else set[str]()
     kept = tuple(c for c in columns if c.name.casefold() not in never)
     left_out = [c for c in columns if c.name.casefold() in never]
     names = [c.name for c in left_out]
@@ -109,12 +110,12 @@ class _Refusal:
     """Makes the error of one schema file."""
 
     place: str
-    contract: TableContract
+    contract: TableContract | None
 
     def __call__(self, words: str, column: str | None = None) -> SchemaError:
         return SchemaError(
             f"the schema {self.place} {words}",
-            table=self.contract.name,
+            table=self.contract.name if self.contract else None,
             column=column,
             next_step="docs/snapshots.md shows how it is written",
         )
@@ -144,7 +145,9 @@ def _check_names(names: Sequence[str], refuse: _Refusal) -> None:
             raise refuse(f"lacks the column {wanted!r} of the contract", wanted)
 
 
-def _named(contract: TableContract) -> Iterable[str]:
+def _named(contract: TableContract | None) -> Iterable[str]:
+    if contract is None:
+        return
     settings = contract.snapshot
     yield from contract.key
     yield from contract.columns
@@ -168,10 +171,13 @@ def _column(told: Mapping[str, Any]) -> LandedColumn:
     original = told.get("original", False)
     if not isinstance(nullable, bool) or not isinstance(original, bool):
         raise TypeError("nullable and original are true or false")
-    return LandedColumn(name, kind, nullable, *_bounds(kind, str(told.get("mysql", ""))), original)
+    return LandedColumn(
+        name, kind, nullable, *bounds_of(kind, str(told.get("mysql", ""))), original
+    )
 
 
-def _bounds(kind: str, mysql: str) -> tuple[int | None, int | None]:
+def bounds_of(kind: str, mysql: str = "") -> tuple[int | None, int | None]:
+    """The least and the greatest whole number of a type, as MySQL's narrows it; None elsewhere."""
     bits = {"int": 32, "long": 64}.get(kind)
     low, high = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if bits else (None, None)
     found = _INTEGER.fullmatch(mysql.strip())
@@ -180,6 +186,15 @@ def _bounds(kind: str, mysql: str) -> tuple[int | None, int | None]:
     size = _BITS[(found[1] or "").lower()]
     least, most = (0, 2**size - 1) if found[2] else (-(2 ** (size - 1)), 2 ** (size - 1) - 1)
     return max(least, low if low is not None else least), min(most, high or most)
+
+
+def type_of(text: str) -> str:
+    """A type as a schema file may name it, spelled in one way.
+
+    Raises:
+        ValueError: there is no such type.
+    """
+    return _column({"name": "it", "type": text}).iceberg
 
 
 def schema_text(columns: Iterable[tuple[str, str, bool, str, bool]]) -> str:

@@ -27,7 +27,8 @@ Kind: TypeAlias = Literal["chunk", "manifest", "marker"]
 Compression: TypeAlias = Literal["", "gz", "zst"]
 
 MANIFEST: Final = "_manifest.json"
-_PARTS: Final[dict[SnapshotPart, str]] = {
+FORMATS: Final[tuple[SnapshotFormat, ...]] = ("json", "parquet", "csv")
+PARTS: Final[dict[SnapshotPart, str]] = {
     "dq": "dq",
     "15m": "partition/15m",
     "1d": "partition/1d",
@@ -72,7 +73,7 @@ class TableFolder:
     @property
     def path(self) -> str:
         names = (self.cluster, self.database, self.table)
-        return "/".join((self.format, *map(escape, names), _PARTS[self.part]))
+        return "/".join((self.format, *map(escape, names), PARTS[self.part]))
 
     @property
     def schema_path(self) -> str:
@@ -201,3 +202,12 @@ def escape(name: str) -> str:
     if name in (".", ".."):
         return "%2E" * len(name)
     return name.replace("%", "%25").replace("/", "%2F")
+
+
+def unescape(name: str) -> str:
+    """The name that a folder of `escape` stands for.
+
+    >>> unescape(escape("a/b")), unescape(escape("..")), unescape("50%25"), unescape("50%")
+    ('a/b', '..', '50%', '50%')
+    """
+    return re.sub("%(2E|2F|25)", lambda found: chr(int(found[1], 16)), name)

@@ -40,7 +40,7 @@ def check_parquet(reading: Reading, file: LandedFile) -> bool:
         LandingError: it is gone, changed, no Parquet, or lacks a column; a column is extra, or has
             a type that can't be the contract's.
     """
-    found = _open(reading, file)
+    found = open_parquet(reading, file)
     schema = found.schema_arrow
     _check_names(reading, file, schema.names)
     footer: Any = found.metadata
@@ -50,7 +50,7 @@ def check_parquet(reading: Reading, file: LandedFile) -> bool:
         if column.name not in schema.names:
             native = False
             continue
-        kind = _plain_type(schema.field(column.name).type)
+        kind = plain_type(schema.field(column.name).type)
         native &= _is_native(column, kind)
         if not _can_be(column, kind):
             raise refusal_of(
@@ -70,7 +70,7 @@ def read_parquet(
     Raises:
         LandingError: see `check_parquet`; or a row has a value that its column can't hold.
     """
-    found = _open(reading, file)
+    found = open_parquet(reading, file)
     _check_names(reading, file, found.schema_arrow.names)
     columns = [c for c in reading.schema.columns if c.name in found.schema_arrow.names]
     left, first = reading.max_bad, 1
@@ -92,7 +92,7 @@ def read_parquet(
         raise _damaged(reading, file) from error
 
 
-def _open(reading: Reading, file: LandedFile) -> pq.ParquetFile:
+def open_parquet(reading: Reading, file: LandedFile) -> pq.ParquetFile:
     stream = reading.store.open(file.path, file.version)
     try:
         found = pq.ParquetFile(stream)
@@ -135,7 +135,7 @@ def _check_names(reading: Reading, file: LandedFile, names: list[str]) -> None:
             raise refusal_of(reading, Bad(_place(reading, file), 0, words))
 
 
-def _plain_type(kind: pa.DataType) -> pa.DataType:
+def plain_type(kind: pa.DataType) -> pa.DataType:
     return kind.value_type if pa.types.is_dictionary(kind) else kind  # pyright: ignore[reportAttributeAccessIssue]
 
 

@@ -102,21 +102,31 @@ def read_records(
         LandingError: the file is gone, was changed, is cut short or damaged, lacks a column, or has
             more malformed records than may be left out.
     """
+    bad = _BadRecords(reading, reading.store.describe(file.path), on_bad)
+    rows = read_written(reading, file)
+    shape = _Shape(reading, bad)
+    while some := list(islice(rows, BATCH_LINES)):
+        batch = shape.batch(some)
+        if batch.num_rows:
+            yield batch
+
+
+def read_written(reading: Reading, file: LandedFile) -> Iterator[Row]:
+    """The records of a file of JSON or CSV as they are written, before any schema.
+
+    Raises:
+        LandingError: the file is gone, was changed, is cut short or damaged.
+    """
     place = reading.store.describe(file.path)
-    bad = _BadRecords(reading, place, on_bad)
+    bad = _BadRecords(reading, place, None)
     stream = reading.store.open(file.path, file.version)
     with stream, _damage_named(place):
         longest = reading.limits.record
         lines = _lines(_decompressed(stream, file, place, reading.limits), bad.fatal, longest)
         if reading.format == "csv":
-            rows = read_csv(lines, reading.csv_null, bad.fatal, longest)
+            yield from read_csv(lines, reading.csv_null, bad.fatal, longest)
         else:
-            rows = _json_rows(lines)
-        shape = _Shape(reading, bad)
-        while some := list(islice(rows, BATCH_LINES)):
-            batch = shape.batch(some)
-            if batch.num_rows:
-                yield batch
+            yield from _json_rows(lines)
     # What was read is what was taken, unless somebody wrote while we read.
     now = reading.store.entry(file.path)
     if now is None or now.version != file.version:

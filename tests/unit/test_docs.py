@@ -23,6 +23,7 @@ from mirrorlake.cli.proof import DIFFERENT, UNDECIDED
 from mirrorlake.demo.sabotage import Sabotaged
 from mirrorlake.export import Exported
 from mirrorlake.first_contract import Written
+from mirrorlake.first_landing import LandingWritten
 from mirrorlake.gaps import Stretch
 from mirrorlake.history import History
 from mirrorlake.ledger import LayerProof
@@ -60,6 +61,7 @@ SHAPES = {
     "ledger rebuild": Rebuilt,
     "status --history": History,
     "proof --layers": LayerProof,
+    "init --from-landing": LandingWritten,
 }
 # Roots of paths in this repository, as prose writes them.
 PATH = re.compile(

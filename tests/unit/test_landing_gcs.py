@@ -14,6 +14,7 @@ from google.cloud import storage
 
 from mirrorlake.config import load_config
 from mirrorlake.errors import LandingError
+from mirrorlake.first_landing import write_landing_contract
 from mirrorlake.landing.buckets import GcsStore
 from mirrorlake.landing.frame import read_batches
 from mirrorlake.landing.land import open_taken, take
@@ -173,3 +174,20 @@ def test_a_bucket_without_permission_says_so() -> None:
 def test_a_bucket_that_is_not_there_says_so(store: tuple[str, storage.Client]) -> None:
     with pytest.raises(LandingError, match="gs://nowhere/x can't be read: NotFound 404"):
         GcsStore("gs://nowhere", store[0]).folders("x", "")
+
+
+def test_init_looks_into_a_bucket_and_writes_its_schema_there(feed: Feed, tmp_path: Path) -> None:
+    output = tmp_path / "first.yaml"
+    day = f"json/feed/d/t/dq/20260130/{ONE}"
+    for name, text in (
+        ("_0.json", b'{"id": 1, "v": 1.25}\n{"id": 2, "v": 1.50}'),
+        ("_SUCCESS", b""),
+    ):
+        with open_sink(feed.url, feed.endpoint).create(day + name) as stream:
+            stream.write(text)
+    done = write_landing_contract(feed.url, None, output, force=False, endpoint=feed.endpoint)
+    assert (done.tables, done.rows) == (1, 2)
+    assert done.schemas == (f"{feed.url}/schemas/feed/d/t.json",)
+    config = load_config(output)
+    (contract,) = config.snapshots
+    assert place_of(config, contract).schema().types() == (("id", "long"), ("v", "decimal(38,2)"))

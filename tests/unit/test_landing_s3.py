@@ -12,6 +12,7 @@ import pytest
 
 from mirrorlake.config import Config, load_config
 from mirrorlake.errors import LandingError
+from mirrorlake.first_landing import write_landing_contract
 from mirrorlake.landing.frame import read_batches
 from mirrorlake.landing.land import open_taken, take
 from mirrorlake.landing.layout import TableFolder
@@ -118,3 +119,20 @@ def test_a_bucket_without_permission_says_so(tmp_path: Path) -> None:
         with pytest.raises(LandingError, match="can't be read: PermissionError") as caught:
             look(place, Ledger(config.ledger.url))
         assert "the right to list and to read it" in str(caught.value)
+
+
+def test_init_looks_into_a_bucket_and_writes_its_schema_there(
+    endpoint: str, tmp_path: Path
+) -> None:
+    import s3fs
+
+    files: Any = s3fs.S3FileSystem(endpoint_url=endpoint)
+    files.mkdir("first")
+    files.pipe_file(f"first/json/feed/d/t/dq/20260130/{ONE}_0.json", b'{"id": 1}\n{"id": 2}')
+    files.pipe_file(f"first/json/feed/d/t/dq/20260130/{ONE}_SUCCESS", b"")
+    output = tmp_path / "first.yaml"
+    done = write_landing_contract("s3://first", None, output, force=False, endpoint=endpoint)
+    assert (done.tables, done.rows) == (1, 2)
+    assert done.schemas == ("s3://first/schemas/feed/d/t.json",)
+    config = load_config(output)
+    assert place_of(config, config.snapshots[0]).schema().types() == (("id", "long"),)
