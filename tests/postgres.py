@@ -84,6 +84,8 @@ def unpacked() -> Path:
         with cache_lock("postgres"):
             if not home.exists():
                 building = Path(tempfile.mkdtemp(dir=home.parent, prefix="unpacking-"))
+                # Another user runs it where root tests; a mirror's umask would lock that one out.
+                before = os.umask(0o022)
                 with (
                     zipfile.ZipFile(ensure_jars(["postgres"])[0]) as outer,
                     outer.open(ARCHIVE) as inner,
@@ -92,6 +94,7 @@ def unpacked() -> Path:
                     # Python 3.11's first releases have no filters; the jar's hash is pinned.
                     files.extraction_filter = getattr(tarfile, "data_filter", None)  # type: ignore[assignment]
                     files.extractall(building)  # noqa: S202
+                os.umask(before)
                 building.chmod(0o755)
                 building.rename(home)
     return home
