@@ -16,6 +16,7 @@ UNIQUE = "unique_key"
 FRESH = "fresh"
 COUNT = "row_count"
 EXACT = "exact_match"
+SUSPECTED = "suspected_pii"
 CHECKS = {
     "published": "The version that readers see holds every snapshot of the run.",
     UNIQUE: "No two rows share a key.",
@@ -24,6 +25,7 @@ CHECKS = {
     "the snapshots in it say, read again.",
     FRESH: "Snapshots are published within the limit after their files were first seen; none is "
     "refused, stuck, or withdrawn by a rollback.",
+    SUSPECTED: "A sample of clean's new rows: no column without a rule holds what looks personal.",
 }
 
 

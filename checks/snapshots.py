@@ -8,7 +8,7 @@ from typing import Any
 import dagster as dg
 
 from assets.keys import asset_key
-from assets.snapshots import CHECKS, COUNT, EXACT, FRESH, UNIQUE
+from assets.snapshots import CHECKS, COUNT, EXACT, FRESH, SUSPECTED, UNIQUE
 from mirrorlake.config import TableContract, format_duration
 
 _SHOWN = 50
@@ -80,6 +80,8 @@ def _step(
                 yield _counted(engine, contract, key)
             if EXACT in names:
                 yield _exact(engine, contract, key)
+            if SUSPECTED in names:
+                yield _suspected(engine, contract, key)
             if UNIQUE in names:
                 twice = duplicate_keys(engine.lake, contract)
                 metadata = {"keys held twice": twice}
@@ -140,6 +142,21 @@ def _exact(engine: Any, contract: TableContract, key: dg.AssetKey) -> dg.AssetCh
         severity=dg.AssetCheckSeverity.WARN if undecided else dg.AssetCheckSeverity.ERROR,
         description=verdict_words(found) or None,
         metadata=metadata,
+    )
+
+
+def _suspected(engine: Any, contract: TableContract, key: dg.AssetKey) -> dg.AssetCheckResult:
+    """Whether clean's new rows hold what looks personal, in columns without a rule: counts, never a
+    value."""
+    from mirrorlake.suspects import find_suspects
+
+    seen = find_suspects(engine.lake, engine.ledger, contract)
+    return dg.AssetCheckResult(
+        passed=not seen.found,
+        check_name=SUSPECTED,
+        asset_key=key,
+        severity=dg.AssetCheckSeverity.WARN,
+        metadata={"rows sampled": seen.rows, **seen.found},
     )
 
 

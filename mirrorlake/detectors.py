@@ -43,6 +43,11 @@ class Found:
     def share(self) -> float:
         return self.hits / self.samples
 
+    @property
+    def whole(self) -> bool:
+        """Whether it is said of a column as a whole: nine of ten values, of at least five."""
+        return self.samples >= LEAST_SAMPLES and self.share >= LEAST_SHARE
+
 
 def find_personal(samples: Sequence[str], *, numbers: bool = False) -> Found | None:
     """What personal or card data these values hold, if any.

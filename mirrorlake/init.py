@@ -15,13 +15,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
-from mirrorlake.config import Clean, Mode
+from mirrorlake.config import Clean, ColumnRule, Mode
 from mirrorlake.mysql.foreign_keys import ForeignKey
 from mirrorlake.mysql.introspect import Column, SourceTable
 from mirrorlake.mysql.types import exact_column
+from mirrorlake.privacy import HASHABLE
 from mirrorlake.suggest import Suggestion, split_words, suggest_rule
 
 _MOMENTS: Final = ("datetime", "timestamp")
@@ -43,7 +44,10 @@ _STATE: Final = re.compile(
     r"|locked|finished|ended|closed|resolved|read|seen|sent)(?:_(?:at|on|by|count|time|date))?"
 )
 _DECIDE: Final = (
-    "a column may be personal or card data, by too little to act on: DECIDE stands at its table"
+    "a column may be personal or card data, by too little to act on, and is shown until you decide"
+)
+_DECIDE_KEY: Final = (
+    "a key column looks personal or secret, or like card data: raw and deduped hold it as it is"
 )
 
 
@@ -113,17 +117,13 @@ def suggest_contract(table: SourceTable, samples: Mapping[str, Sequence[str]]) -
         table: as introspected.
         samples: column name → sampled texts, NULLs left out; a column may be absent.
     """
-    rules, warnings = _decided(table, samples)
-    never = {s.column for s in rules if s.rule.pci}
     key = table.primary_key()
-    if never & set(key):
-        words = "holds card data, which is never read: no key is used"
-        warnings.append(Warned(f"the key {_listed(key)} {words}", f"the key {words}"))
-        key = ()
-    elif not key:
+    rules, warnings = _decided(table, key, samples)
+    never = {s.column for s in rules if s.rule.pci}
+    if not key:
         warnings.append(_no_key(table))
     choice = _choose(table, key, never)
-    rules, kept_readable = _fit_the_key(rules, key)
+    rules = _fit_the_view(rules, key)
     hashed = any(rule.is_hash for rule in rules)
     return SuggestedTable(
         database=table.database,
@@ -136,7 +136,7 @@ def suggest_contract(table: SourceTable, samples: Mapping[str, Sequence[str]]) -
         clean="table" if hashed else None,
         rules=tuple(rules),
         notes=(choice.reason,),
-        warnings=(*warnings, *kept_readable, *_table_warnings(table, choice, never)),
+        warnings=(*warnings, *_table_warnings(table, choice, never)),
         estimated_rows=table.estimated_rows,
         almost=choice.almost,
     )
@@ -227,46 +227,55 @@ def _is_created(column: Column) -> bool:
 
 
 def _decided(
-    table: SourceTable, samples: Mapping[str, Sequence[str]]
+    table: SourceTable, key: tuple[str, ...], samples: Mapping[str, Sequence[str]]
 ) -> tuple[list[Suggestion], list[Warned]]:
     """The rules that the evidence is enough for, and a question for each of the others."""
-    found = [suggest_rule(c, samples.get(c.name, ()), table=table.name) for c in table.columns]
-    key = table.primary_key()
     decided: list[Suggestion] = []
     questions: list[Warned] = []
-    for one in found:
+    for column in table.columns:
+        one = suggest_rule(column, samples.get(column.name, ()), table=table.name)
         if one is None:
             continue
-        # A key that is never read takes the table's key away: a name alone is not enough for that.
-        by_name_alone = one.column in key and one.rule.pci is not None and not one.by_values
-        if one.asks or by_name_alone:
+        about = f"DECIDE on {_shown(one.column)}: {one.reason}"
+        if one.asks:
             rule = f"pci: {one.rule.pci}" if one.rule.pci else f"pii: {one.rule.pii}"
-            words = (
-                f"DECIDE on {_shown(one.column)}: {one.reason}; it is read and shown until you"
-                f" write {{{rule}}} for it under columns, or {{pii: show}}"
+            text = (
+                f"{about}; it is read and shown until you write {{{rule}}} for it under columns, or"
+                " {pii: show}"
             )
-            questions.append(Warned(words, _DECIDE, one.column))
+            questions.append(Warned(text, _DECIDE, one.column))
+        elif one.column in key and not one.is_hash:
+            safe = _safe_in_key(column)
+            shows = "its hash" if safe.pii == "hash" else "nothing of it"
+            text = f"{about}; it is the key: raw and deduped hold it, clean shows {shows}"
+            more = "; never to be read at all, it leaves the table without a key"
+            text += more if one.rule.pci else ", or all of it by {pii: show}"
+            questions.append(Warned(text, _DECIDE_KEY, one.column))
+            decided.append(replace(one, rule=safe))
         else:
             decided.append(one)
     return decided, questions
 
 
-def _fit_the_key(
-    rules: Sequence[Suggestion], key: tuple[str, ...]
-) -> tuple[list[Suggestion], list[Warned]]:
-    """The rules, except those that would take a key column away from a table that is kept by it."""
-    fitted: list[Suggestion] = []
-    warnings: list[Warned] = []
-    for suggestion in rules:
-        if suggestion.column in key and suggestion.rule.pii == "drop":
-            column = _shown(suggestion.column)
-            words = "and stays readable in clean: decide on it"
-            text = f"the key column {column} looks personal ({suggestion.reason}) {words}"
-            kind = f"a column of the key looks personal {words}"
-            warnings.append(Warned(text, kind, suggestion.column))
-        else:
-            fitted.append(suggestion)
-    return fitted, warnings
+def _safe_in_key(column: Column) -> ColumnRule:
+    """A rule under which clean tells nothing of a key column, and the table stays kept by it."""
+    exact = exact_column(column)
+    hashable = exact is not None and exact.iceberg.split("(")[0] in HASHABLE
+    return ColumnRule(pii="hash" if hashable else "drop")
+
+
+def _fit_the_view(rules: Sequence[Suggestion], key: tuple[str, ...]) -> list[Suggestion]:
+    """The rules; no hash where clean has to be a view, for a column of the key is dropped there and
+    a clean table is kept by its key."""
+    if not any(one.column in key and one.rule.pii == "drop" for one in rules):
+        return list(rules)
+    reason = "not hashed: a key column is dropped, so clean is a view"
+    return [
+        replace(one, rule=ColumnRule(pii="drop"), reason=f"{one.reason}; {reason}")
+        if one.is_hash
+        else one
+        for one in rules
+    ]
 
 
 def _no_key(table: SourceTable) -> Warned:

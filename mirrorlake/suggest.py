@@ -11,8 +11,9 @@ pii    drop                         what identifies and is not joined by: names,
 =====  ===========================  ===============================================================
 
 A false alarm costs a line in a file, a miss costs a leak; but a file full of false alarms is not
-read. So a bare ``name`` counts only in a table of people, and a shape needs nine of ten samples, of
-at least five. Samples are looked at and never kept: no value appears in a reason.
+read. So a bare ``name`` counts only in a table of people, a shape needs nine of ten samples, of at
+least five, and free text with e-mail addresses the same, or half of at least twenty: else a person
+is asked. Samples are looked at and never kept: no value appears in a reason.
 """
 
 from __future__ import annotations
@@ -28,6 +29,9 @@ from mirrorlake.mysql.introspect import Column
 
 ENOUGH: Final = 0.5
 """The share of sampled values from which on what they hold decides; below, a person is asked."""
+ENOUGH_SAMPLES: Final = 20
+"""Of fewer, a share says too little: where 10 of 20 texts hold an e-mail address, at least 29 % of
+all do, with 97.5 % certainty (Wilson's interval); where 1 of 2 does, at least 9 %."""
 _CHARS: Final = ("char", "varchar", "tinytext", "text", "mediumtext", "longtext")
 _BINARY: Final = ("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob")
 # Applications keep texts in columns of bytes, too.
@@ -40,14 +44,12 @@ _KEYS: Final = ("smallint", "mediumint", "int", "bigint")
 class Suggestion:
     """A rule for one column, and the reason for it (one line, without any value of the column).
 
-    ``by_values``: the reason is what sampled values look like, not the column's name. ``asks``: the
-    evidence is too thin to act on it: a person is asked, and the rule is not applied.
+    ``asks``: the evidence is too thin to act on it: a person is asked, and the rule is not applied.
     """
 
     column: str
     rule: ColumnRule
     reason: str
-    by_values: bool = False
     asks: bool = False
 
     @property
@@ -242,7 +244,8 @@ def _by_shape(column: Column, samples: Sequence[str], words: str) -> Suggestion 
         return None
     suggestion = _suggestion(column, found.kind, str(found))
     # A payload is worth more than a guess: a person decides on a few values among many.
-    return replace(suggestion, by_values=True, asks=found.share < ENOUGH)
+    thin = found.kind == "drop" and found.samples < ENOUGH_SAMPLES and not found.whole
+    return replace(suggestion, asks=thin or found.share < ENOUGH)
 
 
 def _suggestion(column: Column, kind: Kind, reason: str) -> Suggestion:

@@ -47,6 +47,7 @@ class _Printed:
     open: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     waiting: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     withdrawn: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    suspected: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
     failures: list[tuple[str, MirrorlakeError]] = field(
         default_factory=list[tuple[str, MirrorlakeError]]
     )
@@ -170,6 +171,19 @@ def _land_one(
                 ledger.report_notices(name)
             else:
                 printed.show_arrived(one)
+    if any(one.table == name for one in printed.arrived):
+        _show_suspects(engine, contract, printed)
+
+
+def _show_suspects(engine: Engine, contract: TableContract, printed: _Printed) -> None:
+    """Say which columns without a rule hold what looks personal, in a sample of what came."""
+    from mirrorlake.suspects import find_suspects, suspect_words
+
+    found = find_suspects(engine.lake, engine.ledger, contract).found
+    if found:
+        printed.suspected[contract.name] = found
+    for words in suspect_words(found):
+        printed.problem(f"{contract.name}: clean may show personal data: {words}")
 
 
 def _show_found(
@@ -241,6 +255,7 @@ def _print_json(printed: _Printed) -> None:
             "open": printed.open,
             "waiting": printed.waiting,
             "withdrawn": printed.withdrawn,
+            "suspected_pii": printed.suspected,
             "errors": errors,
         }
     )

@@ -13,10 +13,12 @@ import pytest
 from click.testing import CliRunner, Result
 
 from mirrorlake.cli import cli
-from mirrorlake.config import config_schema, load_config
+from mirrorlake.config import Config, TableContract, config_schema, load_config
 from mirrorlake.demo.mariadb import MariaDB
-from mirrorlake.demo.oracle import compare_table
+from mirrorlake.demo.oracle import check_clean, compare_table
+from mirrorlake.demo.oracle_text import read_source
 from mirrorlake.lake.catalog import Identifier
+from mirrorlake.sync import Engine
 from tests.integration.conftest import HASH_KEY, PASSWORD, USER, Place
 from tests.integration.test_upkeep import shared_session  # noqa: F401 – one JVM for all commands
 
@@ -55,6 +57,14 @@ ROWS = (
 )
 
 
+SECRET_KEYS = {
+    # A key that the server takes for the same in upper and lower case.
+    "tokens": "(api_key VARCHAR(19) PRIMARY KEY, v INT, updated_at DATETIME NOT NULL, KEY (updated_at))",
+    "cards": "(card_no BIGINT PRIMARY KEY, v INT)",
+    "sessions": "(session_id BINARY(4) PRIMARY KEY, email VARCHAR(50), v INT)",
+}
+
+
 @pytest.fixture
 def init(server: MariaDB, database: str, tmp_path: Path) -> Init:
     """The command, on the test's own database and into the test's own folder."""
@@ -84,17 +94,9 @@ def test_a_sync_takes_the_contract_as_it_was_written(
 ) -> None:  # fmt: skip
     make(sql)
     assert said(init("--json"))["tables"] == len(TABLES)
-    text = (tmp_path / "mirrorlake.yaml").read_text("utf-8")
-    path = place.folder / f"{database}.yaml"
-    for ours, tests in ((".mirrorlake/lake #", "lake #"), ("sqlite:///.mirrorlake/", "sqlite:///")):
-        assert ours in text
-        text = text.replace(ours, tests)
-    path.write_text(text, encoding="utf-8")
-    monkeypatch.setenv("S_PASSWORD", PASSWORD)
-    monkeypatch.setenv("MIRRORLAKE_HASH_KEY", HASH_KEY)
-    synced = CliRunner().invoke(cli, ["sync", "--json", "--config", str(path)])
+    config = take(place, database, tmp_path, monkeypatch)
+    synced = CliRunner().invoke(cli, ["sync", "--json", "--config", str(config.path)])
     assert synced.exit_code == 0, synced.stdout
-    config = load_config(path)
     keys = {c.table: c.key for c in config.tables}
     assert keys["merged"] == ()
     assert {t for t, key in keys.items() if not key} == {"merged"}
@@ -105,6 +107,66 @@ def test_a_sync_takes_the_contract_as_it_was_written(
         with server.admin() as admin:
             verdict = compare_table(admin, database, contract.table, contract.key, deduped)
         assert verdict.equal, verdict.describe()
+
+
+def test_a_key_that_looks_secret_is_kept_by_and_told_by_nobody(
+    server: MariaDB, place: Place, sql: Sql, init: Init, database: str,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """Through an update that changes the key's text and leaves it the same key to the server."""
+    sql(
+        *(f"CREATE TABLE {name} {definition}" for name, definition in SECRET_KEYS.items()),
+        "INSERT INTO tokens VALUES ('abc', 1, '2020-01-01'), ('xyz', 1, '2020-01-01')",
+        "INSERT INTO cards VALUES (4111111111111111, 1), (5500000000000004, 2)",
+        "INSERT INTO sessions VALUES ('s1', 'a@example.com', 1), ('s2', NULL, 2)",
+    )
+    found = said(init("--json"))
+    [kind] = found["warning_kinds"]
+    columns = ("cards.card_no", "sessions.session_id", "tokens.api_key")
+    assert kind["names"] == [f"{database}.{column}" for column in columns]
+    config = take(place, database, tmp_path, monkeypatch)
+    shown = {c.table: (c.clean, {n: r.pii for n, r in c.columns.items()}) for c in config.tables}
+    assert shown == {
+        "cards": ("table", {"card_no": "hash"}),
+        "sessions": ("view", {"session_id": "drop", "email": "drop"}),
+        "tokens": ("table", {"api_key": "hash"}),
+    }
+    with Engine(config, spark=place.spark) as engine:
+        for _ in range(2):
+            for contract in config.tables:
+                engine.sync(contract)
+                assert_clean(server, engine, contract)
+            sql(
+                "UPDATE tokens SET api_key = 'ABC', v = 2, updated_at = NOW() WHERE v = 1 LIMIT 1",
+                "UPDATE cards SET v = v + 1",
+            )
+
+
+def take(place: Place, database: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Config:
+    """The contract that `init` wrote, over the tests' lake and ledger, and nothing else changed."""
+    text = (folder / "mirrorlake.yaml").read_text("utf-8")
+    for ours, tests in ((".mirrorlake/lake #", "lake #"), ("sqlite:///.mirrorlake/", "sqlite:///")):
+        assert ours in text
+        text = text.replace(ours, tests)
+    path = place.folder / f"{database}.yaml"
+    path.write_text(text, encoding="utf-8")
+    monkeypatch.setenv("S_PASSWORD", PASSWORD)
+    monkeypatch.setenv("MIRRORLAKE_HASH_KEY", HASH_KEY)
+    return load_config(path)
+
+
+def assert_clean(server: MariaDB, engine: Engine, contract: TableContract) -> None:
+    shown = Identifier(contract.namespaces.clean, contract.table)
+    with server.admin() as admin:
+        source = read_source(admin, contract.database, contract.table)
+    if contract.clean == "table":
+        found = engine.lake.load(shown)
+        assert found is not None
+        rows = found.scan().to_arrow()
+    else:
+        rows = engine.spark.get().sql(f"SELECT * FROM {shown.sql}").toArrow()
+    verdict = check_clean(source, contract.key, rows, contract.rules, HASH_KEY.encode())
+    assert verdict.equal, verdict.describe()
 
 
 def test_modes_and_the_indexes_that_would_pay(init: Init, sql: Sql, database: str, tmp_path: Path) -> None:  # fmt: skip

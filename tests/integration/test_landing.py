@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import json
+import re
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
@@ -13,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
+from click.testing import CliRunner
 
 from mirrorlake.arrive import (
     Arrived,
@@ -22,6 +25,7 @@ from mirrorlake.arrive import (
     look_for,
     take_snapshots,
 )
+from mirrorlake.cli import cli
 from mirrorlake.config import load_config
 from mirrorlake.errors import LandingError
 from mirrorlake.landing.columns import LandedColumn, LandedSchema
@@ -29,6 +33,7 @@ from mirrorlake.landing.frame import count_landed, landed_frame, landing_errors
 from mirrorlake.landing.records import LandedFile, Reading
 from mirrorlake.landing.store import FolderStore
 from mirrorlake.spark import spark_errors
+from mirrorlake.suspects import suspected_now
 from mirrorlake.sync import Engine
 from tests.integration.conftest import Place, lake_rows
 
@@ -57,14 +62,17 @@ def line(number: int, price: str | None = "1.50", on: str = "2026-01-30", mail: 
 class Feed:
     """A landing of the test's own, and an engine over it in the tests' one lake."""
 
-    def __init__(self, place: Place, name: str, **settings: Any) -> None:
+    def __init__(
+        self, place: Place, name: str, rules: dict[str, Any] | None = None, **settings: Any
+    ) -> None:
+        rules = {"mail": {"pii": "mask"}} if rules is None else rules
         self.folder = place.folder / f"feed {name}"
         text = {
             "version": 1,
             "lake": {"warehouse": "lake"},
             "ledger": {"url": "sqlite:///ledger.db"},
             "sources": {name: {"landing": {"url": self.folder.name}, "databases": {"d": {"tables": {
-                "t": {"mode": "snapshot", "key": ["id"], "columns": {"mail": {"pii": "mask"}},
+                "t": {"mode": "snapshot", "key": ["id"], "columns": rules,
                       "snapshot": settings}}}}}},
         }  # fmt: skip
         path = place.folder / f"{name}.yaml"
@@ -142,6 +150,29 @@ def test_snapshots_become_rows_in_the_order_of_their_ids(place: Place) -> None:
     with pytest.raises(LandingError, match="is not there any more"):
         fold_snapshots(feed.engine, feed.contract, [IDS[3]])
     assert feed.rows() == expected
+
+
+def test_what_landed_is_sampled_for_personal_data(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In columns without a rule alone; the counts are said, a value never."""
+    feed = Feed(place, "f_seen", {}, complete="marker")
+    command = ["land", "--config", str(place.folder / "f_seen.yaml")]
+    opened = functools.partialmethod(Engine.__init__, spark=place.spark)
+    monkeypatch.setattr(Engine, "__init__", opened)
+    feed.land(IDS[0], [line(1, mail="none"), line(2, mail="none")])
+    quiet = CliRunner().invoke(cli, [*command, "--json"])
+    assert (quiet.exit_code, json.loads(quiet.stdout)["suspected_pii"]) == (0, {})
+    told = line(2, mail="see secret.person@example.com")
+    feed.land(IDS[1], [line(1, mail="none"), told])
+    loud = CliRunner().invoke(cli, command)
+    assert loud.exit_code == 0
+    words = (
+        r"f_seen\.d\.t: clean may show personal data: mail: 1 of [12] sampled values hold an e-mail"
+    )
+    assert re.search(words, loud.stderr), loud.output
+    assert "secret.person" not in loud.output
+    assert suspected_now(feed.engine.ledger, feed.contract).keys() == {"mail"}
 
 
 def reading(

@@ -17,7 +17,8 @@ from mirrorlake.ledger import Ledger
 
 IDS = ["20260130000000", "20260131000000"]
 SCHEMA = (
-    '{"version": 1, "columns": [{"name": "id", "type": "long"}, {"name": "n", "type": "long"}]}'
+    '{"version": 1, "columns": [{"name": "id", "type": "long"}, {"name": "n", "type": "long"}, '
+    '{"name": "memo", "type": "string"}]}'
 )
 
 
@@ -43,7 +44,7 @@ class Feed:
     def land(self, snapshot: str, *rows: tuple[int, int]) -> None:
         folder = self.folder / "landed/json/feed/d/t/dq" / snapshot[:8]
         folder.mkdir(parents=True, exist_ok=True)
-        lines = [json.dumps({"id": a, "n": b}) for a, b in rows]
+        lines = [json.dumps({"id": a, "n": b, "memo": f"ask p{a}@example.com"}) for a, b in rows]
         (folder / f"{snapshot}_0.json").write_text("\n".join(lines))
         (folder / f"{snapshot}_SUCCESS").touch()
 
@@ -116,7 +117,14 @@ def test_a_snapshot_that_lands_is_requested_once_and_published(feed: Feed) -> No
         assert all(m["in time"].value for m in told.values())
         checks = {e.check_name: e.passed for e in done.get_asset_check_evaluations()}
         names = ("published", "unique_key", "fresh", "row_count", "exact_match")
-        assert checks == dict.fromkeys(names, True)
+        assert checks == {**dict.fromkeys(names, True), "suspected_pii": False}
+        [warned] = [
+            e for e in done.get_asset_check_evaluations() if e.check_name == "suspected_pii"
+        ]
+        said = {name: value.value for name, value in warned.metadata.items()}
+        assert warned.severity == dg.AssetCheckSeverity.WARN
+        assert said["memo"] == "3 of 3 sampled values hold an e-mail address"
+        assert "@example.com" not in str(said)
         after = feed.tick(instance, asked.cursor)
         assert not after.run_requests
         assert "Nothing new" in str(after.skip_message)

@@ -175,19 +175,59 @@ def test_hash_asks_for_a_table() -> None:
     assert suggest(source_table("t", ID, column("first_name"))).clean is None
 
 
-def test_a_personal_key_stays_and_is_warned_of() -> None:
-    table = source_table("t", column("ssn"), indexes=(Index("PRIMARY", True, ("ssn",)),))
-    found = suggest(table)
-    assert (found.key, found.rules) == (("ssn",), ())
-    assert "the key column ssn looks personal" in found.warnings[0].text
+CARDS = ["4111111111111111", "5500000000000004", "4012888888881881", "6011111111111117"]
+CARDS += ["3530111333300000"]
 
 
-def test_a_key_is_not_lost_to_a_name_alone() -> None:
-    indexes = (Index("PRIMARY", True, ("card_no",)), MODIFIED)
-    columns = (column("card_no"), column("modified_at", "datetime"))
+@pytest.mark.parametrize(
+    ("key", "samples", "reason"),
+    [
+        (column("ssn"), [], "its name says an official number"),
+        (column("card_no"), [], "its name says a card number"),
+        (column("session_id"), [], "its name says a secret"),
+        (column("pan"), CARDS, "5 of 5 sampled values are card numbers"),
+        (column("k", "bigint"), CARDS, "5 of 5 sampled values are card numbers"),
+        (column("k", "decimal"), CARDS, "5 of 5 sampled values are card numbers"),
+    ],
+)
+def test_a_key_that_looks_personal_stays_the_key_and_is_hashed_in_clean(
+    key: Column, samples: list[str], reason: str
+) -> None:
+    key = replace(key, precision=20, scale=0)
+    indexes = (Index("PRIMARY", True, (key.name,)), MODIFIED)
+    table = source_table("t", key, column("modified_at", "datetime"), indexes=indexes)
+    found = suggest_contract(table, {key.name: samples})
+    assert (found.mode, found.key, found.clean) == ("incremental", (key.name,), "table")
+    assert [(s.column, s.rule.pii, s.rule.pci) for s in found.rules] == [(key.name, "hash", None)]
+    [question] = found.warnings
+    assert question.text.startswith(f"DECIDE on {key.name}: {reason}")
+    assert "raw and deduped hold it, clean shows its hash" in question.text
+    assert question.column == key.name
+
+
+def test_a_key_without_a_hash_is_left_out_of_a_view(tmp_path: Path) -> None:
+    """A clean table is kept by its key, so nothing of such a table can be hashed."""
+    indexes = (Index("PRIMARY", True, ("session_id",)),)
+    columns = (column("session_id", "binary"), column("email"), column("card_number"))
     found = suggest(source_table("t", *columns, indexes=indexes))
-    assert (found.mode, found.key, found.rules) == ("incremental", ("card_no",), ())
-    assert found.warnings[0].text.startswith("DECIDE on card_no: its name says a card number")
+    assert (found.key, found.clean) == (("session_id",), None)
+    said = [(s.column, s.rule.pii, s.rule.pci) for s in found.rules]
+    assert said == [
+        ("session_id", "drop", None),
+        ("email", "drop", None),
+        ("card_number", None, "never"),
+    ]
+    assert "clean shows nothing of it" in found.warnings[0].text
+    assert "not hashed: a key column is dropped" in found.rules[1].reason
+    contract = load(tmp_path, render_contract("shop", URL, [found])).table("t")
+    assert (contract.key, contract.clean) == (("session_id",), "view")
+
+
+def test_a_key_of_identifiers_is_hashed_without_a_question() -> None:
+    indexes = (Index("PRIMARY", True, ("email",)),)
+    found = suggest(source_table("t", column("email"), indexes=indexes))
+    assert [(s.column, s.rule.pii) for s in found.rules] == [("email", "hash")]
+    assert found.warnings == ()
 
 
 def test_a_payload_is_not_dropped_for_a_few_values() -> None:
@@ -197,18 +237,8 @@ def test_a_payload_is_not_dropped_for_a_few_values() -> None:
     assert found.rules == ()
     [question] = found.warnings
     assert "DECIDE on payload: 4 of 155 sampled values hold an e-mail address" in question.text
-    half = suggest_contract(table, {"payload": samples[148:]})
+    half = suggest_contract(table, {"payload": samples[141:151] + samples[-4:] * 3})
     assert [(s.column, s.rule.pii) for s in half.rules] == [("payload", "drop")]
-
-
-def test_a_key_of_card_data_is_not_used() -> None:
-    indexes = (Index("PRIMARY", True, ("pan",)), MODIFIED)
-    table = source_table("t", column("pan"), column("modified_at", "datetime"), indexes=indexes)
-    cards = ["4111111111111111", "5500000000000004", "4012888888881881", "6011111111111117"]
-    found = suggest_contract(table, {"pan": [*cards, "3530111333300000"]})
-    assert (found.mode, found.key) == ("full", ())
-    assert found.rules[0].rule.pci == "never"
-    assert "holds card data" in found.warnings[0].text
 
 
 def load(tmp_path: Path, text: str) -> Config:

@@ -101,7 +101,8 @@ CARDS += ["3530111333300000", "2223003122003222"]
         (IBANS, "hash"),
         (CARDS, "never"),
         ([" 192.168.0.1", "::1", "10.0.0.1", "8.8.8.8", "1.1.1.1"], "hash"),
-        (["call a@example.org back", "nothing"], "drop"),
+        (["call a@example.org back", "nothing"] * 10, "drop"),
+        (["call a@example.org back"] * 5, "drop"),
         (IBANS[:4], None),
         ([], None),
         (["", " "], None),
@@ -114,6 +115,31 @@ CARDS += ["3530111333300000", "2223003122003222"]
 )
 def test_by_shape(samples: list[str], expected: str | None) -> None:
     assert rule(column("c"), samples) == expected
+
+
+@pytest.mark.parametrize(
+    ("hits", "samples", "asks"),
+    [
+        (1, 1, True),
+        (4, 4, True),
+        (5, 5, False),
+        (9, 10, False),
+        (5, 10, True),
+        (15, 19, True),
+        (10, 20, False),
+        (9, 20, True),
+        (1, 200, True),
+        (100, 200, False),
+    ],
+)
+def test_a_person_is_asked_where_a_share_says_too_little(
+    hits: int, samples: int, asks: bool
+) -> None:
+    texts = ["call a@example.org back"] * hits + ["nothing"] * (samples - hits)
+    found = suggest_rule(column("c", "text"), texts)
+    assert found is not None
+    assert (found.rule.pii, found.asks) == ("drop", asks)
+    assert found.reason == f"{hits} of {samples} sampled values hold an e-mail address"
 
 
 def test_card_numbers_in_a_number_column_are_found() -> None:
