@@ -72,8 +72,8 @@ def init(
 def _said(written: Written, output: Path) -> Iterator[str]:
     from mirrorlake.init_summary import counted, listed, modes_in_words, skipped_kinds
 
-    modes, warnings = modes_in_words(written.modes), counted(written.warnings, "warning")
-    yield f"Wrote {output}: {modes}; {warnings} in its comments."
+    warnings = counted(written.warnings, "warning") if written.warnings else "no warning"
+    yield f"Wrote {output}: {modes_in_words(written.modes)}; {warnings} in its comments."
     if written.schema is None:
         yield "mirrorlake.schema.json is a file of somebody else's and stays as it is."
     for words, names in skipped_kinds(written.skipped).items():

@@ -63,6 +63,12 @@ class _Printed:
         if not self.quiet:
             show.errors.print(text, markup=False, highlight=False, soft_wrap=True)
 
+    def fail(self, table: str, error: MirrorlakeError) -> None:
+        self.said = True
+        self.failures.append((table, error))
+        if not self.quiet:
+            show.print_errors([(table, error)])
+
     def show_arrived(self, one: Arrived) -> None:
         self.arrived.append(one)
         left = f" ({one.left:,} with their day)" if one.left else ""
@@ -129,8 +135,7 @@ def land(
             try:
                 _land_one(engine, contract, choice, printed, whole=whole)
             except MirrorlakeError as error:
-                printed.failures.append((contract.name, error))
-                printed.problem(f"{contract.name}: {error}")
+                printed.fail(contract.name, error)
     if as_json:
         _print_json(printed)
     elif not printed.said:
@@ -223,9 +228,10 @@ def _show_gap(
 
     error = gap_error(contract, gap)
     printed.withdrawn += [{"table": contract.name, "id": number} for number in gap]
-    printed.problem(f"{contract.name}: {error}")
     if stops:
-        printed.failures.append((contract.name, error))
+        printed.fail(contract.name, error)
+    else:
+        printed.problem(f"{contract.name}: {error}")
 
 
 @contextmanager
