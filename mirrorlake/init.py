@@ -248,8 +248,10 @@ def _decided(
             safe = _safe_in_key(column)
             shows = "its hash" if safe.pii == "hash" else "nothing of it"
             text = f"{about}; it is the key: raw and deduped hold it, clean shows {shows}"
-            more = "; never to be read at all, it leaves the table without a key"
-            text += more if one.rule.pci else ", or all of it by {pii: show}"
+            if one.rule.pci:
+                text += "; if it must never be read, write {pci: never}, key: [] and mode: full"
+            else:
+                text += "; if it may be seen, write {pii: show}"
             questions.append(Warned(text, _DECIDE_KEY, one.column))
             decided.append(replace(one, rule=safe))
         else:
