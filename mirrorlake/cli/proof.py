@@ -99,6 +99,7 @@ def _check_landed(
         unread_words,
         verdict_words,
     )
+    from mirrorlake.suspects import find_suspects
     from mirrorlake.sync import Engine
 
     some = ("next_", "partition", "keys", "where", "counts", "evidence")
@@ -111,10 +112,12 @@ def _check_landed(
     with Engine(config) as engine:
         found = check_snapshots(engine, contract, asked["most"])
         lines = tell(landed_teller(engine, contract, shown=show_pii), found.differences)
+        suspects = find_suspects(engine.lake, engine.ledger, contract).found
     if as_json:
         told = {k: v for k, v in asdict(found).items() if k != "differences"}
         words = {"verdict": found.verdict, "compared": compared_words(found)}
-        show.print_json({"table": contract.name, **words, **told, "differences": lines})
+        more = {"differences": lines, "suspected_pii": suspects}
+        show.print_json({"table": contract.name, **words, **told, **more})
         return CODES[found.verdict]
     verdict = f"[{_COLORS[found.verdict]}]{found.verdict}[/]"
     parts = [compared_words(found), verdict_words(found)]
@@ -124,6 +127,7 @@ def _check_landed(
     printed += [escape(line) for line in lines]
     for line in printed:
         show.console.print(line, highlight=False, soft_wrap=True)
+    _warn_of_clean((), suspects)
     return CODES[found.verdict]
 
 

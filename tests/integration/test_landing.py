@@ -173,6 +173,11 @@ def test_what_landed_is_sampled_for_personal_data(
     assert re.search(words, loud.stderr), loud.output
     assert "secret.person" not in loud.output
     assert suspected_now(feed.engine.ledger, feed.contract).keys() == {"mail"}
+    for name in ("check", "status"):
+        later = CliRunner().invoke(cli, [name, "f_seen.d.t", *command[1:], "--json"])
+        told = json.loads(later.stdout)
+        told = told[0] if name == "status" else told
+        assert told["suspected_pii"].keys() == {"mail"}
 
 
 def reading(
