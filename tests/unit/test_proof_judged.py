@@ -108,6 +108,18 @@ def test_what_mysql_changed_meanwhile_is_not_decided() -> None:
     assert judged(going, {}).undecided == {CHANGING: 1}
 
 
+def test_a_row_that_was_equal_is_equal_whatever_mysql_did_meanwhile() -> None:
+    same = {"1": [row("1", "x")]}
+    assert judged(Answers(same, {"1": [row("1", "z")]}), same).undecided == {}
+
+
+def test_what_is_not_decided_keeps_nothing_else_from_being_judged() -> None:
+    before = {"1": [row("1", "x")], "2": [row("2", "x")]}
+    moving = Answers(before, {**before, "1": [row("1", "z")]})
+    found = judged(moving, {"1": [row("1", "y")], "2": [row("2", "y")]}, "1 2")
+    assert (found.undecided, [k.texts for k in found.keys]) == ({CHANGING: 1}, [(("2",),)])
+
+
 def test_what_is_newer_than_settle_is_not_decided() -> None:
     young = Answers({"1": [row("1", "x", settled=False)]})
     found = judged(young, {"1": [row("1", "y")]})

@@ -68,6 +68,8 @@ def test_wide_numbers_are_subtracted_as_decimals() -> None:
     assert "DECIMAL" in Grid(ID, Range(), 1, 2**63, 7).source
     assert "DECIMAL" in Grid(ID, Range(), -(2**62), 2**62, 7).source
     assert grid(3, 9, 2).source == "(`id` - (3)) DIV 2"
+    assert "CAST(`id` AS BIGINT)" in grid(3, 9, 2).lake
+    assert "CAST(`id` AS DECIMAL(21,0))" in Grid(ID, Range(), 1, 2**63, 7).lake
 
 
 def test_a_key_of_nulls_is_below_all() -> None:

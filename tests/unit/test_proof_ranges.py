@@ -53,6 +53,22 @@ def test_ranges_are_of_a_key_that_begins_with_an_integer(
     assert (ordered and ordered.name) == found
 
 
+@pytest.mark.parametrize(
+    ("keys", "held"),
+    [
+        (Range(), ["N", "-1", "3", "4", "8", "9", "99"]),
+        (Range(4, 9), ["4", "8"]),
+        (Range(4), ["4", "8", "9", "99"]),
+        # What is no number, as NULL, comes before all.
+        (Range(None, 9), ["N", "-1", "3", "4", "8"]),
+    ],
+)
+def test_which_keys_a_range_holds(keys: Range, held: list[str]) -> None:
+    cells = ["N", "-1", "3", "4", "8", "9", "99"]
+    answers = [keys.holds(cell) for cell in cells]
+    assert answers == [cell in held for cell in cells]
+
+
 @given(st.integers(-(2**63), 2**63), st.integers(0, 10**6), st.integers(0, 10**7))
 def test_every_key_is_in_exactly_the_group_that_says_so(low: int, span: int, rows: int) -> None:
     grid = plan_grid(column(), EVERYWHERE, low, low + span, rows)
