@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import dagster as dg
+from dagster_shared.error import SerializableErrorInfo
 from rich import box
 from rich.console import Console
 from rich.table import Table
@@ -109,9 +110,16 @@ def _failed_steps(result: dg.ExecuteInProcessResult) -> list[str]:
         if event.is_step_failure:
             data = event.step_failure_data
             told = data.user_failure_data
-            cause = (told and told.description) or (data.error and data.error.message) or "unknown"
+            cause = (told and told.description) or _first_cause(data.error)
             failed.append(f"{event.step_key} failed: {cause.strip()}")
     return failed
+
+
+def _first_cause(error: SerializableErrorInfo | None) -> str:
+    """The message of what was raised first: Dagster's own only says that there was an error."""
+    while error is not None and error.cause is not None:
+        error = error.cause
+    return error.message if error is not None else "unknown"
 
 
 def _table(tables: Sequence[TableContract], found: Mapping[dg.AssetCheckKey, Found]) -> Table:

@@ -146,6 +146,8 @@ def _row_filter(parts: Sequence[Part], span: Span) -> BooleanExpression:
             name, value = parts[0].column.name, _value(parts[0].column, end[0])
             literal = value.isoformat() if isinstance(value, (datetime, date)) else value
             found = both(found, make(name, literal))
+    if span == Span():
+        return found  # a key that both sides order differently has no parts to ask by
     # A key without a place in its type may be anywhere.
     return Or(found, no_value(parts[0].column.name))
 
