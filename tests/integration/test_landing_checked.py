@@ -16,6 +16,7 @@ from tests.integration.test_landing_decisions import IDS, Commands
 NEW = {**SCHEMA, "columns": [*SCHEMA["columns"], {"name": "size", "type": "int"}]}
 
 
+@pytest.mark.full
 def test_what_a_removed_file_said_is_undecided(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:

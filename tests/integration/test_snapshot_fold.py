@@ -132,25 +132,9 @@ TWICE = {
 WITHOUT_DAYS, IN_DAYS, OVER_DAYS = {"day": None}, {"key": ("id", "day")}, {}
 
 
-@pytest.mark.parametrize(
-    ("strategy", "days"),
-    [
-        ("merge", WITHOUT_DAYS),
-        *(
-            pytest.param(strategy, days, marks=pytest.mark.full)
-            for strategy, days in [
-                ("diff", WITHOUT_DAYS),
-                ("diff", IN_DAYS),
-                ("merge", IN_DAYS),
-                ("diff", OVER_DAYS),
-                ("merge", OVER_DAYS),
-                ("rewrite", WITHOUT_DAYS),
-                ("rewrite", IN_DAYS),
-                ("rewrite", OVER_DAYS),
-            ]
-        ),
-    ],
-)
+@pytest.mark.full
+@pytest.mark.parametrize("days", [WITHOUT_DAYS, IN_DAYS, OVER_DAYS])
+@pytest.mark.parametrize("strategy", ["diff", "merge", "rewrite"])
 def test_a_key_that_comes_twice_is_refused(place: Place, strategy: str, days: Any) -> None:
     """Whichever of its rows the table has already, and however the rows are written."""
     mirror = Mirror(place, strategy=strategy, **days)
