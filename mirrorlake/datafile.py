@@ -20,6 +20,8 @@ import pyarrow.compute as _compute
 import pyarrow.parquet as pq
 from pyiceberg.io import FileIO, load_file_io
 from pyiceberg.io.pyarrow import (
+    MetricModeTypes,
+    MetricsMode,
     StatisticsCollector,
     compute_statistics_plan,
     data_file_statistics_from_parquet_metadata,
@@ -221,7 +223,13 @@ class Told:
 
 def metrics_of(footer: Any, told: Told, day: date, size: int) -> FileMetrics:
     """What a commit says of a file with this footer (Parquet's metadata)."""
-    found = data_file_statistics_from_parquet_metadata(footer, told.statistics, told.fields)
+    try:
+        found = data_file_statistics_from_parquet_metadata(footer, told.statistics, told.fields)
+    except OverflowError:
+        # A day or moment past Python's calendar, which somebody wrote into the lake: no bounds.
+        counts = MetricsMode(MetricModeTypes.COUNTS)
+        plain = {field: replace(one, mode=counts) for field, one in told.statistics.items()}
+        found = data_file_statistics_from_parquet_metadata(footer, plain, told.fields)
     return FileMetrics(size, day, found.to_serialized_dict())
 
 

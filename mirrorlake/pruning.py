@@ -123,6 +123,16 @@ def bounds_of(
         edges: where the target's files begin (`edges_of`); None if nobody looked.
     """
     names = [as_sql_identifier(name) for name in key]
+    try:
+        return _bounds_of(changes, names, listed=listed, edges=edges)
+    except OverflowError:
+        # A day past Python's calendar, which somebody wrote into the lake: every file is opened.
+        return Bounds((KeyRange(None, None, closed=False),), True)
+
+
+def _bounds_of(
+    changes: DataFrame, names: Sequence[str], *, listed: bool, edges: Sequence[Any] | None
+) -> Bounds:
     if not listed:
         found = _bounds_by_parts(changes, names[0])
         return found if edges is None else replace(found, ranges=_snapped(found.ranges, edges))

@@ -97,11 +97,18 @@ def identities(plan: TablePlan, keys: pa.Table) -> Iterator[Any]:
 def written(plan: TablePlan, keys: pa.Table) -> Iterator[Any]:
     """Each row's key as it is written: 'a' and 'A' are two, whatever the server says of them."""
     parts = unplaced(plan)
-    columns = [keys[name].to_pylist() for name in plan.key]
+    columns = [_numbered(keys[name]).to_pylist() for name in plan.key]
     kept: Any = keys[ORIGINAL].to_pylist() if parts else [None] * keys.num_rows
     for row, entries in zip(zip(*columns, strict=True), kept, strict=True):
         of_key = sorted((e["column"], e["text"]) for e in entries or () if e["column"] in parts)
         yield (*row, *of_key)
+
+
+def _numbered(cells: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Days and moments as numbers: the lake may hold ones that Python's calendar lacks."""
+    if pa.types.is_date32(cells.type):
+        return cells.cast(pa.int32())
+    return cells.cast(pa.int64()) if pa.types.is_timestamp(cells.type) else cells
 
 
 def _only_key_originals(plan: TablePlan, keys: pa.Table) -> pa.Table:

@@ -145,11 +145,38 @@ class LazySpark:
         }
         for name, value in settings.items():
             builder = builder.config(name, value)
+        _refuse_another_lake(self._lake)
         # The JVM and its Python workers keep the umask that they are started with.
         with _kept_interrupts(), held(self.permissions):
             _start_gateway({**settings, "spark.master": self._config.master})
             session = builder.getOrCreate()
         return _checked(session, "Spark")
+
+
+def _refuse_another_lake(lake: Lake) -> None:
+    """A process has one session of Spark, and its catalog is of the lake that it first met: whoever
+    asked it for another lake's tables would be answered from that one.
+
+    Raises:
+        LakeError: the session that is there is of another lake, or of other permissions.
+    """
+    from pyspark.sql import SparkSession
+
+    # What `getOrCreate` would give, in whichever thread.
+    there = SparkSession._instantiatedSession  # pyright: ignore[reportPrivateUsage]
+    if there is None or there._sc._jsc is None:  # pyright: ignore[reportPrivateUsage]
+        return
+    with spark_errors("of the lake"):
+        other = [
+            name
+            for name, value in catalog_settings(lake).items()
+            if there.conf.get(name, None) not in (None, value)
+        ]
+    if other:
+        raise LakeError(
+            f"this process's Spark session is another lake's ({', '.join(other)} differ)",
+            next_step="Close the other engine first, or use a process for each lake",
+        )
 
 
 def _start_gateway(settings: dict[str, str]) -> None:

@@ -15,6 +15,7 @@ from mirrorlake.config.server import Tls, TlsConfig
 from mirrorlake.errors import ConfigError
 
 _SHAPE = "Write it like mysql://user:password@host:3306/database"
+_ENCODED = "in a password write @ / ? # % as %40 %2F %3F %23 %25"
 _URL = re.compile(
     r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://"
     r"(?:(?P<login>[^/?#]*)@)?"
@@ -63,13 +64,19 @@ def parse_source_url(url: str) -> SourceUrl:
     if match is None:
         raise ConfigError(
             "the source's URL can't be read",
-            next_step=f"{_SHAPE}; in a password write @ / ? # % as %40 %2F %3F %23 %25",
+            next_step=f"{_SHAPE}; {_ENCODED}",
         )
     user, _, password = (match["login"] or "").partition(":")
     host = match["host"].strip("[]")
+    if "@" in (match["query"] or ""):
+        # What follows the ? is a part of a password then: it is not shown.
+        raise ConfigError(
+            "the source's URL has an @ after its ?",
+            next_step=f"{_SHAPE}; {_ENCODED}",
+        )
     if not host or not user:
         missing = "host" if not host else "user"
-        raise ConfigError(f"the source's URL names no {missing}", next_step=_SHAPE)
+        raise ConfigError(f"the source's URL names no {missing}", next_step=f"{_SHAPE}; {_ENCODED}")
     return SourceUrl(
         host=_decoded(host, "host"),
         port=_port(match["port"]),

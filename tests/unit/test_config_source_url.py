@@ -49,6 +49,8 @@ def test_any_password(password: str) -> None:
         ("u:hunter2@h", "does not begin with mysql://"),
         ("postgresql://u:hunter2@h", "does not begin with mysql://"),
         ("mysql://u:hunter2@", "names no host"),
+        ("mysql://u:a@b?hunter2@h:3306/d", "has an @ after its"),
+        ("mysql://u:a?tls=off@hunter2", "has an @ after its"),
         ("mysql://h", "names no user"),
         ("mysql://:hunter2@h", "names no user"),
         ("mysql://u:hunter2@h:x", "the port"),
