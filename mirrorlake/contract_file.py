@@ -150,7 +150,7 @@ def _summary(tables: Sequence[SuggestedTable], skipped: Sequence[Skipped]) -> It
         yield "#"
     if wanted:
         full = full_copies(count_modes(tables).get("full", 0), len(tables), len(wanted))
-        yield from _comment(f"{full}. Ask whoever runs the server:", 0)
+        yield from _comment(f"{full}. Ask the administrator of the server:", 0)
         for index in wanted:
             # Not wrapped: a statement is copied as a line. It has no line of its own inside.
             statement = index.statement
@@ -161,7 +161,8 @@ def _summary(tables: Sequence[SuggestedTable], skipped: Sequence[Skipped]) -> It
                             f"{listed(nullable)}.", 0)  # fmt: skip
 
 
-def _sections(*, hashed: bool) -> Iterator[str]:
+def lake_and_ledger() -> Iterator[str]:
+    """The lines of a first contract that say where the lake and the ledger are."""
     yield "version: 1"
     yield ""
     yield "lake:"
@@ -170,6 +171,10 @@ def _sections(*, hashed: bool) -> Iterator[str]:
     yield "ledger:"
     yield "  url: sqlite:///.mirrorlake/ledger.db # or postgresql://…"
     yield ""
+
+
+def _sections(*, hashed: bool) -> Iterator[str]:
+    yield from lake_and_ledger()
     if hashed:
         yield "privacy:"
         yield "  # The key of every pii: hash. Make one with `openssl rand -hex 32` and keep it:"

@@ -11,7 +11,7 @@ from textwrap import wrap
 
 from mirrorlake.config import load_config
 from mirrorlake.config.landing import LandingConfig
-from mirrorlake.contract_file import WIDTH, quoted
+from mirrorlake.contract_file import WIDTH, lake_and_ledger, quoted
 from mirrorlake.errors import ConfigError, LandingError
 from mirrorlake.landing.columns import parse_schema, schema_text, type_of
 from mirrorlake.landing.sinks import Sink, open_sink
@@ -54,7 +54,7 @@ def write_landing_contract(
 
     Args:
         types, keys: ``db.table.column=type`` and ``db.table=column,…``: what somebody answered.
-        looked: so many rows of a table are looked at.
+        looked: how many rows of a table are read, at most.
 
     Raises:
         ConfigError: the file is there and ``force`` is not, a type is none, or the file can't be
@@ -230,14 +230,7 @@ def _head() -> Iterator[str]:
     yield "# What Mirrorlake keeps of a landing: one contract per table, by"
     yield "# `mirrorlake init --from-landing`. It is a first proposal: read the notes, change what"
     yield "# you know better, keep it in git. docs/configuration.md explains every setting."
-    yield "version: 1"
-    yield ""
-    yield "lake:"
-    yield "  warehouse: .mirrorlake/lake # a folder (relative to this file) or a URI"
-    yield ""
-    yield "ledger:"
-    yield "  url: sqlite:///.mirrorlake/ledger.db # or postgresql://…"
-    yield ""
+    yield from lake_and_ledger()
     yield "sources:"
 
 

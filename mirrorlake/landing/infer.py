@@ -86,7 +86,7 @@ class _Seen:
 
 
 def infer_columns(reading: Reading, files: Sequence[LandedFile], most: int) -> Inferred:
-    """The columns of files, and what is asked of them; at most so many records are looked at.
+    """The columns of files, and the questions about them, from a limited number of records.
 
     Args:
         reading: how they are read; its schema is not looked at.

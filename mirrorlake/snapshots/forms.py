@@ -9,7 +9,7 @@ from mirrorlake.snapshots.shape import SnapshotTable
 
 
 def digest_sql(table: SnapshotTable) -> str:
-    """128 bits of a SHA-256 over the compared columns beside the key: NULL is told from every text,
+    """128 bits of a SHA-256 over the compared columns beside the key: NULL differs from every text,
     and no two rows have one form."""
     return f"unhex(substr(sha2({_form(other_columns(table))}, 256), 1, 32))"
 

@@ -45,7 +45,7 @@ class Telling:
         self.lake, self.frames, self.end = lake, frames, len(ids)
 
     def tell(self, differing: DataFrame, most: int) -> list[Difference]:
-        """Up to so many differences.
+        """The first differences, no more than asked for.
 
         Args:
             differing: one row per key with kind, held, place, run, begins, unsure, stays, top,
