@@ -1,4 +1,5 @@
-"""Progress bars on a terminal: one a table that is loaded, and one for a number of things."""
+"""Progress bars on a terminal: one a table that is loaded, and one for a number of things; lines
+where there is no terminal, so that a log shows how far a long command is."""
 
 from __future__ import annotations
 
@@ -17,10 +18,13 @@ class Bars:
     """Bars that are shown while the block runs, and are gone afterwards.
 
     Args:
-        console: shown there if it is a terminal, else nowhere.
+        console: shown there if it is a terminal; elsewhere lines are.
+        quiet: whether nothing is shown at all.
     """
 
     def __init__(self, console: Console, *, quiet: bool = False) -> None:
+        self._console = console
+        self._lines = not quiet and not console.is_terminal
         self._bars = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=24),
@@ -41,6 +45,11 @@ class Bars:
     def refresh(self) -> None:
         """Show what was told last now, rather than with the next tick."""
         self._bars.refresh()
+
+    def line(self, words: str) -> None:
+        """Say what is done, where no bar shows it."""
+        if self._lines:
+            self._console.print(words, markup=False, highlight=False, soft_wrap=True)
 
     @contextmanager
     def table(self, name: str) -> Iterator[Report]:

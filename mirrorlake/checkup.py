@@ -21,7 +21,7 @@ from mirrorlake.lake.durable import local_path
 from mirrorlake.ledger import LEDGER_VERSION, Ledger
 from mirrorlake.machine.doctor import Piece
 from mirrorlake.mysql.connect import rows_of, session
-from mirrorlake.mysql.introspect import read_table, read_tables
+from mirrorlake.mysql.introspect import read_contracted, read_tables
 from mirrorlake.mysql.privileges import missing_privileges
 from mirrorlake.mysql.zones import differences, name_of_zone, read_server_zone
 from mirrorlake.permissions import Opened, find_wider, held, narrowing
@@ -128,14 +128,15 @@ def _tables(config: Config, source: SourceConfig) -> list[Piece]:
                 try:
                     table = there.get((contract.database, contract.table))
                     if table is None:
-                        table = read_table(connection, contract.database, contract.table)
+                        table = read_contracted(config, contract, connection)
                     resolve_contract(config, contract, table)
                 except MirrorlakeError as error:
                     refused.append(Piece(f"table {contract.name}", "", "broken", "", str(error)))
     except MirrorlakeError as error:
         return [Piece(f"tables of {source.name}", "", "broken", "", str(error))]
     fit = f"{len(contracts) - len(refused)} of {len(contracts)} contracts can be kept"
-    return [Piece(f"tables of {source.name}", "", "ok", "", fit), *refused]
+    state = "broken" if refused else "ok"
+    return [Piece(f"tables of {source.name}", "", state, "", fit), *refused]
 
 
 def _looked_at(name: str, where: str, look: Callable[[], tuple[str, str]]) -> Piece:

@@ -73,12 +73,17 @@ class Umask:
 
         return release
 
+    def begin_in_child(self) -> None:
+        """Begin with a free lock in a forked process: whoever held it stayed in the parent."""
+        self._lock = threading.Lock()
+
     def _set(self) -> int:
         """Set it, and answer what it was."""
         return os.umask(reduce(or_, +self._held))
 
 
 _PROCESS = Umask()
+os.register_at_fork(after_in_child=_PROCESS.begin_in_child)
 
 
 def hold(permissions: Permissions) -> Callable[[], None]:

@@ -163,11 +163,13 @@ _NAMES: Final = (
     _name(
         "drop",
         "a secret",
-        r"(?:new_?)?password|passwd|password_(?:hash|digest|salt)|pass_hash|api_?key"
+        r"(?:new_?)?password|passwd|pwd|pass_?phrase|password_(?:hash|digest|salt)|pass_hash"
         r"|(?:users?|login|member|customers?|account|admin|db|smtp|ftp|mail)_?pass"
-        r"|(?:client_|shared_)?secret|secret_key|private_key|activation_(?:key|code)"
-        r"|reset_(?:key|code)|sess(?:ion)?_?(?:id|key)"
-        r"|(?:access|refresh|session|auth|reset|user|email|remember|login|bearer|csrf|device)_token",
+        r"|(?:client_|shared_)?secrets?|credentials|activation_(?:key|code)"
+        r"|(?:api|access|account|secret|private|signing|encryption)_?key|reset_(?:key|code)"
+        r"|sess(?:ion)?_?(?:id|key)|t?otp(?:_(?:secret|code|key))?"
+        r"|(?:access|refresh|session|auth|reset|user|email|remember|login|bearer|csrf|device|api)"
+        r"_?token",
     ),
 )
 # Names that mean a person only in a table of such: (table, column).

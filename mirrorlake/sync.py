@@ -30,7 +30,7 @@ from mirrorlake.ledger import Lease, Ledger, Load
 from mirrorlake.ledger.waiting import Waiting
 from mirrorlake.meaning import refuse_changed
 from mirrorlake.mysql.connect import read_position, session
-from mirrorlake.mysql.introspect import read_table
+from mirrorlake.mysql.introspect import read_contracted
 from mirrorlake.mysql.open_writes import NOTHING_OPEN
 from mirrorlake.mysql.replica import read_reach
 from mirrorlake.mysql.zones import WALL_TIMES, refuse_other_zone
@@ -102,7 +102,7 @@ class Engine:
                 rewrites it.
         """
         source = self.config.sources[contract.source]
-        table = read_table(connection, contract.database, contract.table)
+        table = read_contracted(self.config, contract, connection)
         plan = resolve_contract(self.config, contract, table)
         check_rules(plan, self.config.privacy.hash_key)
         if not any_hash_key:

@@ -72,7 +72,7 @@ def doctor(config_path: Path, as_json: bool) -> None:
     if as_json:
         show.print_json([asdict(p) for p in pieces])
     else:
-        table = show.table("piece", "version…", "state", "where…", "what to do…")
+        table = show.table("piece", "version…", "state", "where…", "note…")
         for p in pieces:
             color = {"ok": "green", "missing": "yellow"}.get(str(p.state), "red")
             note = f"(optional) {p.detail}" if p.optional and p.detail else p.detail
@@ -146,8 +146,8 @@ def sync_tables(
     quiet: bool = False,
     accept_smaller: bool = False,
 ) -> tuple[list[Any], list[tuple[str, MirrorlakeError]]]:
-    """Sync tables one after the other with progress bars; their results, and the failures by
-    table."""
+    """Sync tables one after the other with progress bars, or a line for each where there is no
+    terminal; their results, and the failures by table."""
     from mirrorlake.bars import Bars
     from mirrorlake.sync import Engine
 
@@ -158,10 +158,19 @@ def sync_tables(
         for number, contract in enumerate(chosen, 1):
             try:
                 with bars.table(contract.name) as report:
-                    results.append(engine.sync(contract, report, accept_smaller=accept_smaller))
+                    result = engine.sync(contract, report, accept_smaller=accept_smaller)
+                results.append(result)
+                words = f"{result.rows:,} rows, {result.seconds} s"
             except MirrorlakeError as error:
                 failures.append((contract.name, error))
+                words = "held" if isinstance(error, SourceHeld) else "failed"
+            except KeyboardInterrupt:
+                before = f"{number - 1:,} of {len(chosen):,} tables were done"
+                words = f"In table {contract.name}; {before}."
+                show.errors.print(escape(words), highlight=False, soft_wrap=True)
+                raise
             done(number)
+            bars.line(f"{number:,} of {len(chosen):,}: {contract.name}: {words}")
     return results, failures
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
@@ -17,8 +18,9 @@ from rich.measure import Measurement
 from rich.padding import Padding
 from rich.table import Table
 
-# In a file or a pipe nothing is wrapped for a screen that is not there.
-console = Console(width=None if sys.stdout.isatty() else 200)
+# In a file or a pipe nothing is wrapped for a screen that is not there, unless somebody says how wide
+# it is: Rich reads COLUMNS.
+console = Console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else 200)
 errors = Console(stderr=True)
 
 config_option = click.option(
@@ -107,9 +109,11 @@ def named(table: str, words: str) -> str:
 
 
 def print_json(value: Any) -> None:
-    """A value as indented JSON; timedeltas are seconds, everything else unknown its text."""
+    """A value as indented JSON: moments in ISO 8601, timedeltas in seconds, all else its text."""
     click.echo(json.dumps(value, default=plain, indent=2, ensure_ascii=False))
 
 
 def plain(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.isoformat()
     return value.total_seconds() if isinstance(value, timedelta) else str(value)

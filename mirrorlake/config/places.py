@@ -8,15 +8,19 @@ from pathlib import Path as FilePath
 from mirrorlake.config.yaml_file import Path, Plain, YamlFile
 
 
-def place_of(file: FilePath, table: tuple[str, str, str], name: str) -> str | None:
+def place_of(file: FilePath, table: tuple[str, str, str], name: str | None) -> str | None:
     """``file:line:column`` where the contract of a table (source, database, table) first writes
-    ``name``, as a value or as a key, whatever its case; None where it does not, or the file has
-    changed too much to tell."""
+    ``name``, as a value or as a key, whatever its case, or where it begins, without a name; None
+    where it does not, or the file has changed too much to tell."""
     with suppress(OSError, UnicodeDecodeError):
         read = YamlFile(file.read_bytes().decode("utf-8-sig"))
         source, database, bare = table
         path: Path = ("sources", source, "databases", database, "tables", bare)
-        found = _find(_at(read.root, path), path, name.casefold())
+        contract = _at(read.root, path)
+        if name is None:
+            found = None if contract is None else (path, True)
+        else:
+            found = _find(contract, path, name.casefold())
         if found is not None:
             where, is_key = found
             problem = read.problem(where, "", at_key=is_key)

@@ -37,7 +37,7 @@ OPTIONAL = {
 
 @dataclass(frozen=True)
 class Piece:
-    """One piece: its version, its state, where it is, and what to do if it is not ok.
+    """One piece: its version, its state, where it is, and a note: what to do if it is not ok.
 
     ``optional``: ``mirrorlake sync`` works without it.
     """

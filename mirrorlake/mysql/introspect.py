@@ -12,6 +12,9 @@ from typing import Any
 
 from pymysql.connections import Connection
 
+from mirrorlake.config import Config, TableContract
+from mirrorlake.config.fields import nearest
+from mirrorlake.config.places import place_of
 from mirrorlake.errors import SchemaError, SourceError
 from mirrorlake.mysql.columns import Column
 from mirrorlake.mysql.connect import is_mariadb, quote, rows_of
@@ -180,19 +183,44 @@ def read_table(connection: Connection[Any], database: str, table: str) -> Source
     """One table, with every column that it has.
 
     Raises:
-        SchemaError: there is no such table, or this user may not see it, or not all of it.
+        SchemaError: there is no such table (with the nearest name), or it is a view, or this user
+            may not see it, or not all of it.
     """
     # The server compares these names without regard to case: there may be several.
     tables = {t.name: t for t in _read(connection, database, table, foreign_keys=True)}
     if table not in tables:
-        raise SchemaError(
-            f"MySQL has no table {database}.{table} that this user may read",
-            table=f"{database}.{table}",
-            next_step="Check its name and the user's SELECT privilege, or remove it from "
-            "the contract",
-        )
+        raise _missing(connection, database, table)
     check_whole(connection, tables[table])
     return tables[table]
+
+
+def read_contracted(
+    config: Config, contract: TableContract, connection: Connection[Any]
+) -> SourceTable:
+    """`read_table` of a contract's table, whose errors name the line where the contract begins.
+
+    Raises:
+        SchemaError: as `read_table` says.
+    """
+    try:
+        return read_table(connection, contract.database, contract.table)
+    except SchemaError as error:
+        name = (contract.source, contract.database, contract.table)
+        raise error.located(place_of(config.path, name, None)) from None
+
+
+def _missing(connection: Connection[Any], database: str, table: str) -> SchemaError:
+    listed = read_listing(connection, database)
+    words = f"MySQL has no table {database}.{table} that this user may read"
+    if table in listed:
+        words = f"{database}.{table} is a {listed[table]}, and only tables are mirrored"
+    else:
+        words += nearest(table, [name for name, kind in listed.items() if kind == "table"])
+    return SchemaError(
+        words,
+        table=f"{database}.{table}",
+        next_step="Check its name and the user's SELECT privilege, or remove it from the contract",
+    )
 
 
 def check_whole(connection: Connection[Any], table: SourceTable) -> None:

@@ -14,7 +14,7 @@ from mirrorlake.lake.catalog import Identifier, Lake
 from mirrorlake.ledger import MOVING, Ledger, Load
 from mirrorlake.meaning import refuse_changed
 from mirrorlake.mysql.connect import SourcePosition, read_position
-from mirrorlake.mysql.introspect import Column, SourceTable, read_table
+from mirrorlake.mysql.introspect import Column, SourceTable, read_contracted
 from mirrorlake.proof.forms import DELETED_AT, ORIGINALS
 from mirrorlake.proof.rows import RowForm, row_form
 from mirrorlake.proof.scope import Scope, settled_scope
@@ -85,7 +85,7 @@ def resolve_target(
     """
     source = proving.config.sources[contract.source]
     refuse_held(proving.ledger, contract.source)
-    table = read_table(connection, contract.database, contract.table)
+    table = read_contracted(proving.config, contract, connection)
     columns = _columns(table, contract)
     key = tuple(table.column(name) for name in contract.key)
     if key and not table.has_unique([c.name for c in key]):

@@ -91,11 +91,27 @@ def test_bars_show_rows_speed_and_rest_on_a_terminal() -> None:
     assert "1 of 3" in text
 
 
-def test_bars_show_nothing_elsewhere() -> None:
-    for console, quiet in (
-        (Console(file=io.StringIO()), False),
-        (Console(file=io.StringIO(), force_terminal=True), True),
-    ):
-        with Bars(console, quiet=quiet) as bars, bars.table("t") as report:
+@pytest.mark.parametrize(
+    ("terminal", "quiet", "expected"),
+    [
+        (False, False, "1 of 3: s.d.[odd] name: done\n"),
+        (False, True, ""),
+        (True, True, ""),
+    ],
+)
+def test_elsewhere_lines_are_shown_and_nothing_where_it_is_quiet(
+    terminal: bool, quiet: bool, expected: str
+) -> None:
+    console = Console(file=io.StringIO(), force_terminal=terminal)
+    with Bars(console, quiet=quiet) as bars:
+        with bars.table("s.d.[odd] name") as report:
             report(SEEN)
-        assert shown(console) == ""
+        bars.line("1 of 3: s.d.[odd] name: done")
+    assert shown(console) == expected
+
+
+def test_a_terminal_shows_bars_and_no_lines() -> None:
+    console = Console(file=io.StringIO(), force_terminal=True, width=140)
+    with Bars(console) as bars:
+        bars.line("1 of 3: s.d.t: done")
+    assert "done" not in shown(console)

@@ -6,6 +6,7 @@ import os
 import shlex
 import stat
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -216,3 +217,22 @@ def test_the_doctor_of_a_contract_says_it_and_makes_private_files(tmp_path: Path
     (tmp_path / ".mirrorlake" / "ledger.db").chmod(0o640)
     pieces = {piece.name: piece for piece in diagnose_contract(path)}
     assert pieces["permissions of the ledger"].state == "broken"
+
+
+FORK = """
+import os, signal, threading
+import mirrorlake.permissions as permissions
+held = permissions._PROCESS._lock
+held.acquire()  # as a thread of the parent that is inside `hold` now
+child = os.fork()
+if not child:
+    signal.alarm(10)
+    permissions.hold("private")
+    os._exit(0 if os.umask(0) == 0o077 else 1)
+_, status = os.waitpid(child, 0)
+raise SystemExit(os.waitstatus_to_exitcode(status))
+"""
+
+
+def test_a_process_forked_while_a_thread_held_the_lock_is_not_stuck() -> None:
+    assert subprocess.run([sys.executable, "-c", FORK], check=False).returncode == 0

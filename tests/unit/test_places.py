@@ -33,11 +33,13 @@ sources:
         ("t", "cursor", "11:15"),  # the column, not the contract's own word
         ("u", "part", "12:33"),
         ("t", "nowhere", None),
+        ("t", None, "6:11"),
+        ("missing", None, None),
         ("missing", "id", None),
     ],
 )
 def test_a_name_is_found_in_its_tables_contract(
-    tmp_path: Path, table: str, name: str, place: str | None
+    tmp_path: Path, table: str, name: str | None, place: str | None
 ) -> None:
     path = tmp_path / "mirrorlake.yaml"
     path.write_text(CONTRACT)
