@@ -107,6 +107,40 @@ def test_a_misspelt_cursor_is_found_by_the_doctor_with_its_line(config: Path, sq
     (name,) = (name for name in pieces if name.startswith("table "))
     assert f"{config}:{line}:21: " in pieces[name]["detail"]
     assert "has no column 'modified_att'. Its columns are: id, v" in pieces[name]["detail"]
-    assert pieces["tables of s"]["detail"] == "1 of 2 contracts can be kept"
+    tables = pieces["tables of s"]
+    assert (tables["state"], tables["detail"]) == ("broken", "1 of 2 contracts can be kept")
     failed = run(config, "sync", "--json")[1]["errors"]
     assert [f"{config}:{line}:21: " in error["error"] for error in failed] == [True]
+
+
+def test_a_table_that_mysql_does_not_have_is_named_with_its_line_and_the_nearest(
+    config: Path, sql: Sql, database: str
+) -> None:
+    sql("CREATE VIEW shown AS SELECT id FROM kept")
+    text = config.read_text()
+    line = text[: text.index(" kept:")].count("\n") + 1
+    config.write_text(text.replace(" kept:", " kepts:"))
+    words = (
+        f"{config}:{line}:11: MySQL has no table {database}.kepts that this user may read; "
+        "did you mean 'kept'?"
+    )
+    pieces = {piece["name"]: piece for piece in run(config, "doctor", "--json")[1]}
+    assert pieces[f"table s.{database}.kepts"]["detail"].startswith(words)
+    assert [e["error"].startswith(words) for e in run(config, "sync", "--json")[1]["errors"]] == [
+        True
+    ]
+
+    config.write_text(text.replace(" kept:", " shown:"))
+    pieces = {piece["name"]: piece for piece in run(config, "doctor", "--json")[1]}
+    shown = pieces[f"table s.{database}.shown"]["detail"]
+    assert f"{config}:{line}:11: {database}.shown is a view, and only tables are mirrored" in shown
+
+
+def test_a_log_shows_each_table_as_it_is_done(config: Path, database: str) -> None:
+    command = [sys.executable, "-m", "mirrorlake.cli", "sync", "--config", str(config)]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True, cwd=config.parent)
+    lines = [line for line in ran.stderr.splitlines() if " of 2: " in line]
+    assert [line.rsplit(",", 1)[0] for line in lines] == [
+        f"1 of 2: s.{database}.changed: 1 rows",
+        f"2 of 2: s.{database}.kept: 2 rows",
+    ]
