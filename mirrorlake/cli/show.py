@@ -18,8 +18,8 @@ from rich.measure import Measurement
 from rich.padding import Padding
 from rich.table import Table
 
-# In a file or a pipe nothing is wrapped for a screen that is not there, unless somebody says how wide
-# it is: Rich reads COLUMNS.
+# In a file or a pipe nothing is wrapped for a screen that is not there, unless somebody says how
+# wide it is: Rich reads COLUMNS.
 console = Console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else 200)
 errors = Console(stderr=True)
 
