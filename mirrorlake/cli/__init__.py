@@ -170,7 +170,8 @@ def sync_tables(
                 show.errors.print(escape(words), highlight=False, soft_wrap=True)
                 raise
             done(number)
-            bars.line(f"{number:,} of {len(chosen):,}: {contract.name}: {words}")
+            if len(chosen) > 1:
+                bars.line(f"{number:,} of {len(chosen):,}: {contract.name}: {words}")
     return results, failures
 
 

@@ -433,7 +433,10 @@ def test_each_failed_table_has_its_line(command: CommandLine, sql: Sql) -> None:
     sql(GOOD_TABLE)
     with command.unchanged():
         ran = command.sync({"a": GOOD, "t": {**GOOD, "columns": {"price": {"pii": "mask"}}}})
-    first, second = ran.err.strip().splitlines()
+    *progress, first, second = ran.err.strip().splitlines()
+    assert progress == [
+        f"{n} of 2: s.{command.database}.{t}: failed" for n, t in enumerate("at", 1)
+    ]
     assert first.startswith(f"error: s.{command.database}.a: ")
     # The line of the contract file is named first.
     assert re.match(rf"error: .*\.yaml:\d+:\d+: table s\.{command.database}\.t: ", second)
