@@ -194,7 +194,7 @@ def test_without_a_key_days_are_read_again(
 
 
 @pytest.mark.full
-def test_a_repair_beside_a_writer_ends_equal(
+def test_a_repair_beside_a_writer_repairs_what_it_can_compare(
     database: str, sql: Sql, engine_for: EngineFor, server: MariaDB
 ) -> None:
     engine = mirrored(engine_for, sql, "TIMESTAMP", settle="0s")
@@ -206,20 +206,24 @@ def test_a_repair_beside_a_writer_ends_equal(
             n = 0
             while not stop.wait(0.02):
                 n += 1
-                key = n % 40 + 1
+                key = n % 30 + 11
                 cursor.execute(
                     f"UPDATE t SET a = 'w{n}', modified_at = UTC_TIMESTAMP() WHERE id = {key}"
                 )
-                cursor.execute(f"DELETE FROM t WHERE id = {(n * 7) % 40 + 1} AND {n % 10} = 0")
+                cursor.execute(f"DELETE FROM t WHERE id = {(n * 7) % 30 + 11} AND {n % 10} = 0")
 
     thread = threading.Thread(target=write)
     thread.start()
     try:
         done = repaired(engine)
+        left = repaired(engine, Ask("keys", keys=Range(1, 11)))
     finally:
         stop.set()
         thread.join()
-    assert done.outcome == "equal"
+    # What the writer changed since the load waits for the next one, and is not called equal.
+    assert done.outcome in ("equal", "undecided")
+    assert done.rounds >= 1
+    assert (left.outcome, left.rounds) == ("equal", 0)
     time.sleep(1.1)  # whole seconds: rows of the load's own second wait
     engine.sync(engine.config.table("t"))
     assert repaired(engine).outcome == "equal"
