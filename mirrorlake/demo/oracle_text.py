@@ -243,8 +243,6 @@ def _read_columns(
 
 def _projection(column: SourceColumn) -> str:
     name = _quoted(column.name)
-    if column.name == "*":
-        name = f"IFNULL({name}, NULL)"  # MySQL 8 takes `*` alone for all columns
     if column.type in _BYTES:
         return f"HEX({name})"
     if column.padded or column.type == "bit":
@@ -261,6 +259,8 @@ def _projection(column: SourceColumn) -> str:
         if column.charset not in _LOSSLESS:
             error = "'00/00/00'"
         return f"IF({name} + 0 = 0, {error}, {cell})"
+    if column.name == "*" and cell == name:
+        return f"IFNULL({name}, NULL)"  # MySQL 8 takes `*` alone for all columns
     return cell
 
 

@@ -108,7 +108,12 @@ def test_invented_tables(
 
 @pytest.mark.parametrize(
     ("ddl", "value"),
-    [("BIGINT UNSIGNED", "18446744073709551615"), ("FLOAT", "0.1"), ("VARBINARY(9)", "x'00ff'")],
+    [
+        ("BIGINT UNSIGNED", "18446744073709551615"),
+        ("FLOAT", "0.1"),
+        ("VARBINARY(9)", "x'00ff'"),
+        ("ENUM('a', '')", "'a'"),
+    ],
 )
 def test_a_column_whose_name_is_a_star(
     server: EmbeddedServer, database: str, sql: Sql, engine_for: EngineFor, ddl: str, value: str
