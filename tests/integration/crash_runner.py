@@ -44,6 +44,9 @@ def run(order: dict[str, Any], spark: LazySpark | None) -> None:
 
 def main() -> None:
     spark: LazySpark | None = None
+    # Java warns on standard output, too: there the codes alone are expected.
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     for line in sys.stdin:
         order = json.loads(line)
         if order["spark"] and spark is None:
@@ -58,7 +61,7 @@ def main() -> None:
                 traceback.print_exc()
                 os._exit(1)
             os._exit(0)
-        print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+        print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), file=answers, flush=True)
     if spark is not None:
         spark.stop()
 

@@ -70,7 +70,7 @@ class Killed(Feed):
 @pytest.mark.full
 @pytest.mark.timeout(1800)
 def test_killed_while_it_lands_a_snapshot_is_taken_once(place: Place) -> None:
-    feed = Killed(place, "k1")
+    feed = Killed(place, "killed1")
     feed.land_next()
     feed.arrive()
     for name in ("land.taken", "snapshot.sealed", "land.folded"):
@@ -85,7 +85,7 @@ def test_killed_while_it_lands_a_snapshot_is_taken_once(place: Place) -> None:
 @pytest.mark.timeout(3600)
 def test_killed_at_any_moment_readers_see_one_of_two_versions(place: Place) -> None:
     draw = random.Random(8)  # noqa: S311
-    feed = Killed(place, "k2")
+    feed = Killed(place, "killed2")
     feed.land_next()
     feed.arrive()
     begun = time.monotonic()

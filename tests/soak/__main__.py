@@ -27,7 +27,10 @@ PER_EPISODE = 25
 def run(rounds: int, seed: int, folder: Path) -> Soak:
     """So many rounds in episodes, on a server, a lake and a JVM of their own."""
     # A JVM that is to be killed soon is better off without the optimising compiler.
-    os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+    os.environ.setdefault(
+        "SPARK_SUBMIT_OPTS",
+        "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC",
+    )
     os.environ["TEST_PASSWORD"], os.environ["TEST_HASH_KEY"] = PASSWORD, HASH_KEY
     source = Source(MariaDB.start(folder / "mysql"))
     runner = Runner(folder / "runner")
