@@ -13,7 +13,7 @@ UV = $(shell ls -d "$${MIRRORLAKE_CACHE:-$${XDG_CACHE_HOME:-$$HOME/.cache}/mirro
 ROUNDS ?= 20
 SEED ?= 1
 RECORD ?=
-.PHONY: help setup warm demo test test-full soak check bench lock clean
+.PHONY: help setup warm demo sabotage test test-full soak check bench lock clean
 
 help: ## Show this list
 	@echo 'Mirrorlake: MySQL, mirrored exactly in the lake, and proved.'
@@ -29,7 +29,10 @@ warm: setup # Java's class archive, once: Spark starts faster. Nothing else need
 	@"$(BIN)/mirrorlake" warm --quiet || true
 
 demo: warm ## Start the demo's MySQL, mirror it and keep going (ONCE=1: two rounds, every check, end)
-	@"$(BIN)/mirrorlake" demo $(if $(filter-out 0,$(ONCE)),--once)
+	@"$(BIN)/python" -m demo $(if $(filter-out 0,$(ONCE)),--once)
+
+sabotage: ## Damage the running demo's lake on purpose, see what finds it, repair it
+	@"$(BIN)/python" -m demo sabotage
 
 test: warm ## Run the tests (about 10 minutes on 2 cores)
 	@"$(BIN)/python" -m pytest $(WORKERS) -m "not full" tests
@@ -47,6 +50,7 @@ check: setup ## Lint, format, types and layers: what CI runs before the tests
 	@"$(BIN)/ruff" format --check .
 	@"$(BIN)/basedpyright"
 	@"$(BIN)/lint-imports"
+	@"$(BIN)/python" tools/check_layout.py
 
 bench: warm ## Run the side-by-side benchmarks and print ratios
 	@"$(BIN)/python" -m benchmarks

@@ -5,12 +5,7 @@ from typing import Any
 
 import dagster as dg
 
-GROUP = "mirrorlake"
-
-
-def cleanup_key(source: str) -> dg.AssetKey:
-    """``cleanup/<source>``."""
-    return dg.AssetKey(["cleanup", source])
+from assets.keys import GROUP, cleanup_key
 
 
 def build_cleanup(source: str) -> dg.AssetsDefinition:

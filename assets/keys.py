@@ -26,6 +26,15 @@ def source_key(contract: TableContract) -> dg.AssetKey:
     return asset_key("mysql", contract)
 
 
+GROUP = "mirrorlake"
+"""The group of the assets that are no table's."""
+
+
+def cleanup_key(source: str) -> dg.AssetKey:
+    """``cleanup/<source>``."""
+    return dg.AssetKey(["cleanup", source])
+
+
 def group_of(contract: TableContract) -> str:
     """One group per database; Dagster takes letters, digits and ``_`` only."""
     return _plain(f"{contract.source}_{contract.database}")

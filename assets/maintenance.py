@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from assets.cleanup import GROUP
+from assets.keys import GROUP
 
 if TYPE_CHECKING:
     from mirrorlake.config import TableContract
-    from mirrorlake.maintain import Maintained
-    from mirrorlake.sync import Engine
+    from mirrorlake.operations.maintain import Maintained
+    from mirrorlake.operations.sync import Engine
 
 KEY = dg.AssetKey(["maintenance"])
 
@@ -39,10 +39,10 @@ def _step(context: dg.AssetExecutionContext, _: Any) -> Iterator[Any]:
     """A table that a run holds is left for the next time; one that fails is told, and fails the
     step after all others were done."""
     from mirrorlake.errors import LeaseHeld, MirrorlakeError
-    from mirrorlake.maintain import maintain_table
-    from resources.failures import told
+    from mirrorlake.operations.maintain import maintain_table
+    from resources.failures import dagster_errors
 
-    with told(context.retry_number):
+    with dagster_errors(context.retry_number):
         engine: Engine = context.resources.engine.engine
     done: list[Maintained] = []
     held: list[str] = []

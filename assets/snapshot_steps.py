@@ -6,18 +6,18 @@ from typing import Any
 import dagster as dg
 
 from assets.keys import ACCEPT_TAG
-from mirrorlake.arrive import fold_snapshots, take_snapshots
 from mirrorlake.config import TableContract, format_duration
-from mirrorlake.observe import deduped_of
-from mirrorlake.sync import Engine
-from resources.failures import told
+from mirrorlake.operations.land import fold_snapshots, take_snapshots
+from mirrorlake.operations.sync import Engine
+from mirrorlake.table.lake_tables import deduped_of
+from resources.failures import dagster_errors
 
 Events = Iterator[dg.MaterializeResult[Any]]
 
 
 def take(context: dg.AssetExecutionContext, contract: TableContract) -> Events:
     """Write the run's snapshots down as landed."""
-    with told(context.retry_number):
+    with dagster_errors(context.retry_number):
         engine: Engine = context.resources.engine.engine
         _reach(context, engine, contract)
         done = take_snapshots(engine, contract, _ids(context))
@@ -42,7 +42,7 @@ def fold(context: dg.AssetExecutionContext, contract: TableContract) -> Events:
     accept = context.run.tags.get(ACCEPT_TAG) == "true"
     settings = contract.snapshot
     limit = settings.fresh_within if settings else None
-    with told(context.retry_number):
+    with dagster_errors(context.retry_number):
         engine: Engine = context.resources.engine.engine
         _reach(context, engine, contract)
         done = fold_snapshots(engine, contract, _ids(context), accept_smaller=accept)
@@ -71,7 +71,7 @@ def fold(context: dg.AssetExecutionContext, contract: TableContract) -> Events:
 
 def show(context: dg.AssetExecutionContext, contract: TableContract) -> Events:
     """Report clean: a view has the rows of deduped."""
-    with told(context.retry_number):
+    with dagster_errors(context.retry_number):
         engine: Engine = context.resources.engine.engine
         rows = engine.count_rows(deduped_of(contract))
     yield dg.MaterializeResult(metadata={"clean is a": "view", "dagster/row_count": rows or 0})

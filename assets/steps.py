@@ -11,20 +11,20 @@ import dagster as dg
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 
-from assets.cleanup import cleanup_key
 from assets.days import refused_days, spans, today
-from assets.keys import ACCEPT_TAG, LOAD_TAG, asset_key
-from mirrorlake.backlog import find_due
+from assets.keys import ACCEPT_TAG, LOAD_TAG, asset_key, cleanup_key
 from mirrorlake.config import TableContract
-from mirrorlake.cost import scanned
+from mirrorlake.destinations.iceberg.cost import scanned
+from mirrorlake.destinations.iceberg.views import read_view
 from mirrorlake.errors import ConfigError, LeaseHeld, MirrorlakeError
-from mirrorlake.lake.views import read_view
 from mirrorlake.ledger import Cost, age_of
-from mirrorlake.observe import clean_of, deduped_of, raw_days, raw_tables
-from mirrorlake.recover import GRACE, Recovered, recover_table
-from mirrorlake.results import SyncResult, speed
-from mirrorlake.sync import Engine
-from resources.failures import told
+from mirrorlake.operations.backlog import find_due
+from mirrorlake.operations.observe import raw_days
+from mirrorlake.operations.recover import GRACE, Recovered, recover_table
+from mirrorlake.operations.results import SyncResult, speed
+from mirrorlake.operations.sync import Engine
+from mirrorlake.table.lake_tables import clean_of, deduped_of, raw_tables
+from resources.failures import dagster_errors
 
 Events = Iterator[dg.MaterializeResult[Any] | dg.AssetMaterialization]
 
@@ -48,7 +48,7 @@ def load_table(context: dg.AssetExecutionContext, contract: TableContract) -> Ev
     asked = context.run.tags.get(LOAD_TAG)
     accept = context.run.tags.get(ACCEPT_TAG) == "true"
     since = datetime.now(UTC)
-    with told(context.retry_number):
+    with dagster_errors(context.retry_number):
         engine: Engine = context.resources.engine.engine
         days = [date.fromisoformat(key) for key in context.partition_keys]
         held = raw_days(engine.lake, engine.ledger, contract)
@@ -130,7 +130,7 @@ def _load_due(
 def fold_table(context: dg.AssetExecutionContext, contract: TableContract) -> Events:
     """Fold every load that deduped and clean don't hold yet."""
     started, since = time.monotonic(), datetime.now(UTC)
-    with told(context.retry_number):
+    with dagster_errors(context.retry_number):
         engine: Engine = context.resources.engine.engine
         folded = engine.fold(contract)
         costs = engine.ledger.costs(contract.name, since)
@@ -152,7 +152,7 @@ def fold_table(context: dg.AssetExecutionContext, contract: TableContract) -> Ev
 def clean_table(context: dg.AssetExecutionContext, contract: TableContract) -> Events:
     """Report what the fold made of clean: a view has the rows of deduped."""
     started = time.monotonic()
-    with told(context.retry_number):
+    with dagster_errors(context.retry_number):
         engine: Engine = context.resources.engine.engine
         is_view = contract.clean == "view"
         identifier = deduped_of(contract) if is_view else clean_of(contract)

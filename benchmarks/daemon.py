@@ -29,13 +29,13 @@ from pyiceberg.expressions import GreaterThanOrEqual
 from benchmarks.location import load_note
 from benchmarks.programs import running
 from benchmarks.report import ROOT, Section
+from demo.embedded import HOST, free_port
 from mirrorlake.config import Config, load_config
-from mirrorlake.demo.embedded import HOST, free_port
-from mirrorlake.lake.catalog import Lake
-from mirrorlake.machine.jars import ensure_jars
-from mirrorlake.machine.java import java_environment
-from mirrorlake.observe import deduped_of
-from mirrorlake.spark import catalog_settings
+from mirrorlake.destinations.iceberg.catalog import Lake
+from mirrorlake.destinations.iceberg.spark import catalog_settings
+from mirrorlake.runtime.jars import ensure_jars
+from mirrorlake.runtime.java import java_environment
+from mirrorlake.table.lake_tables import deduped_of
 
 EVERY = "5s"
 LIMIT = "15"

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from mirrorlake.machine.cache import cache_folder, cache_path
+from mirrorlake.runtime.cache import cache_folder, cache_path
 
 PINS = Path(__file__).with_name("dlt-requirements.txt")
 SCRIPT = Path(__file__).with_name("sides") / "dlt_connectorx.py"

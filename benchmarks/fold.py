@@ -6,9 +6,9 @@ key is all but the last two. ``--scale 1`` is 20 M rows, ``--scale 0.25`` 5 M. A
 changed, 15 % new, 15 % missing, evenly spread. Every side has a table of its own, made alike in
 this run and set back to its first version before each fold. Sides run in turn.
 
-Bytes read are what Spark's process read of files (see `mirrorlake.cost`), shuffles included; bytes
-shuffled are what its tasks say; bytes written are the folders' growth, metadata and side tables
-included. The next reader hashes every column of every row.
+Bytes read are what Spark's process read of files (see `mirrorlake.destinations.iceberg.cost`),
+shuffles included; bytes shuffled are what its tasks say; bytes written are the folders' growth,
+metadata and side tables included. The next reader hashes every column of every row.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from benchmarks.fold_model import Cost, cost_model
 from benchmarks.location import load_note
 from benchmarks.report import Figures, Section
 from mirrorlake.config import LakeConfig, SparkConfig
-from mirrorlake.cost import counted
-from mirrorlake.lake.catalog import Identifier, Lake
+from mirrorlake.destinations.iceberg.catalog import Identifier, Lake
+from mirrorlake.destinations.iceberg.cost import counted
+from mirrorlake.destinations.iceberg.spark import LazySpark
 from mirrorlake.ledger import Ledger
-from mirrorlake.snapshots import SnapshotTable, fold_snapshot
-from mirrorlake.spark import LazySpark
+from mirrorlake.merge.snapshot import SnapshotTable, fold_snapshot
 
 ROWS, DAYS = 20_000_000, 13
 SHARES = (0.001, 0.0004, 0.01, 0.1)

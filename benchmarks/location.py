@@ -24,8 +24,8 @@ from typing import Any
 import dagster as dg
 
 from benchmarks.report import ROOT, Figures, Section, spread
+from demo.mariadb import MariaDB
 from mirrorlake.config import Config, load_config
-from mirrorlake.demo.mariadb import MariaDB
 from mirrorlake.ledger import Ledger, Receipt, Window
 
 TABLES = 500

@@ -23,13 +23,13 @@ from benchmarks.dlt_environment import environment
 from benchmarks.report import Figures, Section, spread
 from benchmarks.source import USER, Source, load_flights, load_lineitem, started
 from mirrorlake.config import TableContract, load_config
-from mirrorlake.lake.branches import roll_back
-from mirrorlake.lake.catalog import Identifier
-from mirrorlake.lake.commit import head_of
-from mirrorlake.proof.keep import prove_table
+from mirrorlake.destinations.iceberg.branches import roll_back
+from mirrorlake.destinations.iceberg.catalog import Identifier
+from mirrorlake.destinations.iceberg.commit import head_of
+from mirrorlake.operations.sync import Engine
+from mirrorlake.proof.evidence import prove_table
 from mirrorlake.proof.report import Ask, Report
 from mirrorlake.proof.target import Proving
-from mirrorlake.sync import Engine
 
 PINS = Path(__file__).with_name("reladiff-requirements.txt")
 SCRIPT = Path(__file__).with_name("sides") / "reladiff_pair.py"

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from mirrorlake.demo.mariadb import MariaDB
-from mirrorlake.demo.nyc import load_nyc
+from demo.mariadb import MariaDB
+from demo.nyc import load_nyc
 
 USER = "bench"
 # A table's rows fit: what is measured is reading, not the disk.

@@ -5,7 +5,7 @@ MySQL's commit through Dagster's daemon and a run: `benchmarks.daemon`. Bringing
 at three scale factors, 10,000 rows changed by one UPDATE, then load and fold in a warm session;
 once with 80 % of the changes among the newest 5 % of keys, once evenly spread. Beside each fold
 stands the MERGE without bounds, which compares every row, over the same changes. Bytes are what
-Spark's process read of files meanwhile (see `mirrorlake.cost`), in both.
+Spark's process read of files meanwhile (see `mirrorlake.destinations.iceberg.cost`), in both.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from benchmarks.daemon import arriving
 from benchmarks.location import contracts, fold_all, load_note, ticker
 from benchmarks.report import Figures, Section, spread
 from benchmarks.source import USER, Source, load_lineitem, started
-from mirrorlake.changes import Folding, read_changes
+from demo.mariadb import MariaDB
 from mirrorlake.config import load_config
-from mirrorlake.cost import counted
-from mirrorlake.demo.mariadb import MariaDB
-from mirrorlake.layers import deduped_layer, merge_sql
-from mirrorlake.mysql.connect import session
-from mirrorlake.sync import Engine
+from mirrorlake.destinations.iceberg.cost import counted
+from mirrorlake.merge.current_rows import Folding, read_changes
+from mirrorlake.merge.statements import deduped_layer, merge_sql
+from mirrorlake.operations.sync import Engine
+from mirrorlake.sources.mysql.connect import session
 
 TABLES, MOVED = 500, (0, 25, 250)
 CHANGES, HOT, NEWEST = 10_000, 0.8, 0.05

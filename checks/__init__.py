@@ -1,8 +1,8 @@
 """The asset checks of a chain.
 
-What belongs here: a verdict in Dagster's words. What doesn't: looking (`mirrorlake.observe`,
-`mirrorlake.proof`). An unreachable source or lake is an exception of the check's step, never a
-check that failed.
+What belongs here: a verdict in Dagster's words. What doesn't: looking
+(`mirrorlake.operations.observe`, `mirrorlake.proof`). An unreachable source or lake is an exception
+of the check's step, never a check that failed.
 """
 
 from checks.snapshots import build_snapshot_checks

@@ -25,12 +25,12 @@ from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.schema import Schema
 
 from checks.ranges import by_arrow, promises
+from mirrorlake.destinations.iceberg.tables import DELETED_AT, ORIGINAL, current_schema
 from mirrorlake.errors import LakeError
-from mirrorlake.lake.tables import DELETED_AT, ORIGINAL, current_schema
-from mirrorlake.layers import Layer, clean_layer, deduped_layer
-from mirrorlake.mysql.introspect import Column
-from mirrorlake.plan import TablePlan
-from mirrorlake.schema import Exact
+from mirrorlake.merge.statements import Layer, clean_layer, deduped_layer
+from mirrorlake.schema.versions import Exact
+from mirrorlake.sources.mysql.introspect import Column
+from mirrorlake.table.resolve import TablePlan
 
 pc: Any = _compute  # its functions are made at import: type checkers see none of them
 _VERSION = 2

@@ -10,8 +10,8 @@ import dagster as dg
 
 from assets.days import build_days
 from mirrorlake.config import TableContract
-from mirrorlake.observe import deduped_of
-from mirrorlake.sync import Engine
+from mirrorlake.operations.sync import Engine
+from mirrorlake.table.lake_tables import deduped_of
 
 FAILING = 100
 """So many days that fail are told, the newest."""

@@ -13,19 +13,19 @@ import dagster as dg
 
 from checks.days import NEWEST, DaysTold, Partition
 from mirrorlake.config import TableContract
-from mirrorlake.new_columns import held_now
-from mirrorlake.observe import deduped_table
+from mirrorlake.operations.repair import Repaired, repair_table
+from mirrorlake.operations.sync import Engine
 from mirrorlake.proof.coverage import round_of
 from mirrorlake.proof.days import Proved, proved_days
 from mirrorlake.proof.differences import Difference, Field, Teller
-from mirrorlake.proof.keep import prove_table, teller_of
+from mirrorlake.proof.evidence import prove_table, teller_of
 from mirrorlake.proof.order import Span
 from mirrorlake.proof.ranges import EVERYWHERE
 from mirrorlake.proof.report import Ask, Report
 from mirrorlake.proof.stale import aged_proofs
 from mirrorlake.proof.target import Proving
-from mirrorlake.repair import Repaired, repair_table
-from mirrorlake.sync import Engine
+from mirrorlake.table.lake_tables import deduped_table
+from mirrorlake.table.new_columns import held_now
 
 _SHOWN = 50
 """How many differences a verdict lists."""
@@ -49,7 +49,7 @@ def judge_exact(
 
     Raises:
         MirrorlakeError: it could not be looked, or not be repaired; see
-            `mirrorlake.proof.check.check_table` and `mirrorlake.repair.repair_table`.
+            `mirrorlake.proof.check.check_table` and `mirrorlake.operations.repair.repair_table`.
     """
     if not engine.ledger.folded_loads(contract.name, "deduped"):
         return False, {}, "Nothing is mirrored yet", dg.AssetCheckSeverity.WARN, {}

@@ -13,10 +13,10 @@ import dagster as dg
 from pyiceberg.table import Table
 
 from mirrorlake.config import TableContract
-from mirrorlake.hash_key import fingerprint_of
-from mirrorlake.layer_proofs import LayerReport, prove_clean_layer, prove_raw_layer
-from mirrorlake.observe import clean_of, deduped_of
-from mirrorlake.sync import Engine
+from mirrorlake.operations.check_layers import LayerReport, prove_clean_layer, prove_raw_layer
+from mirrorlake.operations.sync import Engine
+from mirrorlake.table.hash_key import fingerprint_of
+from mirrorlake.table.lake_tables import clean_of, deduped_of
 
 INTACT, MATCHES = "intact", "matches_deduped"
 MOST_BYTES = 2**30

@@ -15,7 +15,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as _compute
 
-from mirrorlake.mysql.introspect import Column
+from mirrorlake.sources.mysql.introspect import Column
 
 pc: Any = _compute  # its functions are made at import: type checkers see none of them
 _BITS = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}

@@ -58,12 +58,13 @@ def _step(
     contract: TableContract, key: dg.AssetKey
 ) -> Callable[[dg.AssetCheckExecutionContext, Any], Iterator[dg.AssetCheckResult]]:
     def step(context: dg.AssetCheckExecutionContext, _: Any) -> Iterator[dg.AssetCheckResult]:
-        from mirrorlake.observe import deduped_table, duplicate_keys
-        from resources.failures import told
+        from mirrorlake.operations.observe import duplicate_keys
+        from mirrorlake.table.lake_tables import deduped_table
+        from resources.failures import dagster_errors
 
         selected = context.op_execution_context.selected_asset_check_keys
         names = {k.name for k in selected if k.asset_key == key}
-        with told(0, again=False):
+        with dagster_errors(0, again=False):
             engine = context.resources.engine.engine
             landing = engine.config.landings[contract.source]
             if landing.url.startswith("gs://"):
@@ -94,7 +95,7 @@ def _step(
 
 def _counted(engine: Any, contract: TableContract, key: dg.AssetKey) -> dg.AssetCheckResult:
     """The newest snapshot's rows against the table's; of copies of one key one row is kept."""
-    from mirrorlake.agree import count_newest
+    from mirrorlake.operations.check_snapshots import count_newest
 
     held, rows, lacks, resolved = count_newest(engine, contract)
     return dg.AssetCheckResult(
@@ -107,7 +108,7 @@ def _counted(engine: Any, contract: TableContract, key: dg.AssetKey) -> dg.Asset
 
 def _exact(engine: Any, contract: TableContract, key: dg.AssetKey) -> dg.AssetCheckResult:
     """A difference is an error; what only files that are gone could tell is a warning."""
-    from mirrorlake.agree import (
+    from mirrorlake.operations.check_snapshots import (
         check_snapshots,
         compared_words,
         landed_teller,
@@ -148,7 +149,7 @@ def _exact(engine: Any, contract: TableContract, key: dg.AssetKey) -> dg.AssetCh
 def _suspected(engine: Any, contract: TableContract, key: dg.AssetKey) -> dg.AssetCheckResult:
     """Whether clean's new rows hold what looks personal, in columns without a rule: counts, never a
     value."""
-    from mirrorlake.suspects import find_suspects
+    from mirrorlake.serving.personal_audit import find_suspects
 
     seen = find_suspects(engine.lake, engine.ledger, contract)
     return dg.AssetCheckResult(
@@ -165,8 +166,8 @@ def _fresh(
 ) -> dg.AssetCheckResult:
     """How long the run's snapshots took from their arrival to their publication, and which others
     wait longer than they may, are refused, or are not in what readers see."""
-    from mirrorlake.arrive import minutes_of
-    from mirrorlake.landing.waiting import find_overdue
+    from mirrorlake.operations.land import minutes_of
+    from mirrorlake.sources.files.waiting import find_overdue
 
     limit = contract.snapshot.fresh_within if contract.snapshot else timedelta(0)
     most = limit.total_seconds() / 60
@@ -200,7 +201,7 @@ def _published(
     engine: Any, contract: TableContract, key: dg.AssetKey, ids: list[int], table: Any
 ) -> dg.AssetCheckResult:
     """Whether the published version knows the run's snapshots, as the ledger numbers them."""
-    from mirrorlake.snapshots.state import read_state
+    from mirrorlake.merge.snapshot.state import read_state
 
     state = read_state(table)
     rows: dict[str, int] = {}

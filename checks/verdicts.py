@@ -16,28 +16,23 @@ from pyiceberg.table import Table
 
 from checks.days import DaysTold, Partition
 from mirrorlake.config import TableContract
-from mirrorlake.damage import damage_told
+from mirrorlake.destinations.iceberg.integrity import damage_errors
+from mirrorlake.destinations.iceberg.originals import originals_by_day
+from mirrorlake.destinations.iceberg.stream import read_batches
+from mirrorlake.destinations.iceberg.views import read_view
 from mirrorlake.errors import LakeError
-from mirrorlake.exposure import find_exposed, stored_pci
-from mirrorlake.gaps import find_stretches
-from mirrorlake.lake.originals import originals_by_day
-from mirrorlake.lake.stream import read_batches
-from mirrorlake.lake.views import read_view
-from mirrorlake.mysql.connect import session
-from mirrorlake.new_columns import held_now, held_words
-from mirrorlake.observe import (
-    clean_of,
-    deduped_of,
-    deduped_table,
-    duplicate_keys,
-    raw_tables,
-)
-from mirrorlake.plan import TablePlan
+from mirrorlake.operations.gaps import find_stretches
+from mirrorlake.operations.observe import duplicate_keys
+from mirrorlake.operations.sync import Engine
 from mirrorlake.proof.counts import NO_DAY, Counts, Days, count_rows
 from mirrorlake.proof.target import Proving
-from mirrorlake.suspects import find_suspects, suspect_words
-from mirrorlake.sync import Engine
-from resources.failures import told
+from mirrorlake.serving.masking_audit import find_exposed, stored_pci
+from mirrorlake.serving.personal_audit import find_suspects, suspect_words
+from mirrorlake.sources.mysql.connect import session
+from mirrorlake.table.lake_tables import clean_of, deduped_of, deduped_table, raw_tables
+from mirrorlake.table.new_columns import held_now, held_words
+from mirrorlake.table.resolve import TablePlan
+from resources.failures import dagster_errors
 
 _SHOWN = 100
 """How many gaps or days a verdict lists."""
@@ -104,10 +99,10 @@ def judge(
     alone, days = not run.asset_selection, _days_of(run.tags)
     for name in names:
         try:
-            with told(0, again=False):
+            with dagster_errors(0, again=False):
                 engine: Engine = context.resources.engine.engine
                 look = Look(engine, contract, key.path[0], alone, days)
-                with damage_told(engine.lake, engine.ledger, contract):
+                with damage_errors(engine.lake, engine.ledger, contract):
                     verdict = _JUDGES[name](look)
         except Exception as error:  # noqa: BLE001 (raised below, after the others)
             failed = failed or error

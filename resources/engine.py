@@ -9,7 +9,7 @@ from pydantic import PrivateAttr
 from resources.contracts import read_config
 
 if TYPE_CHECKING:
-    from mirrorlake.sync import Engine
+    from mirrorlake.operations.sync import Engine
 
 
 @dataclass
@@ -60,7 +60,7 @@ class EngineResource(dg.ConfigurableResource[Any]):
         """The engine; the first call opens lake and ledger."""
         shared = _SHARED.setdefault(self._key, _Shared())
         if shared.engine is None:
-            from mirrorlake.sync import Engine
+            from mirrorlake.operations.sync import Engine
 
             shared.engine = Engine(read_config(self.config_path), self._run_id)
         return shared.engine

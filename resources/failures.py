@@ -12,7 +12,7 @@ WAIT_SECONDS = 10
 
 
 @contextmanager
-def told(retries: int, *, again: bool = True) -> Iterator[None]:
+def dagster_errors(retries: int, *, again: bool = True) -> Iterator[None]:
     """Raise `MirrorlakeError` as a failure of the step, or as a request to try it again.
 
     Args:

@@ -11,13 +11,13 @@ import dagster as dg
 from pydantic import PrivateAttr
 
 from mirrorlake.config import Config
-from mirrorlake.permissions import hold
+from mirrorlake.runtime.permissions import hold
 from resources.contracts import read_config
 
 if TYPE_CHECKING:
     from pymysql.connections import Connection
 
-    from mirrorlake.lake.catalog import Lake
+    from mirrorlake.destinations.iceberg.catalog import Lake
     from mirrorlake.ledger import Ledger
 
 
@@ -45,7 +45,7 @@ class MySQLResource(_Part):
         Raises:
             SourceError: unreachable, refused, or a setting did not hold.
         """
-        from mirrorlake.mysql.connect import session
+        from mirrorlake.sources.mysql.connect import session
 
         with session(self.contracts.sources[source], database) as connection:
             yield connection
@@ -60,7 +60,7 @@ class LakeResource(_Part):
     def lake(self) -> "Lake":
         """The lake; the first call opens it."""
         if self._lake is None:
-            from mirrorlake.lake.catalog import Lake
+            from mirrorlake.destinations.iceberg.catalog import Lake
 
             self._hold_permissions()
             self._lake = Lake(self.contracts.lake)

@@ -1,7 +1,8 @@
 """What starts runs, and what is said when one fails.
 
 What belongs here: requests and messages. What doesn't: deciding which table moved
-(`mirrorlake.watch`), or whose raw is ahead (`mirrorlake.unfolded`); no sensor starts a JVM.
+(`mirrorlake.operations.detect`), or whose raw is ahead (`mirrorlake.operations.unfolded`); no
+sensor starts a JVM.
 """
 
 from sensors.alerts import build_alerts_sensor

@@ -5,7 +5,7 @@ from typing import Any
 import dagster as dg
 
 from mirrorlake.config import Config
-from resources.failures import told
+from resources.failures import dagster_errors
 
 INTERVAL_SECONDS = 60
 _STATUS = {
@@ -26,9 +26,9 @@ def build_alerts_sensor(config: Config, *, running: bool = False) -> dg.SensorDe
         f"that is over: {', '.join(config.alerts.hooks)}.",
     )
     def alerts(context: dg.SensorEvaluationContext) -> Any:
-        from mirrorlake.alerts import send_alerts
+        from mirrorlake.operations.alerts import send_alerts
 
-        with told(0, again=False):
+        with dagster_errors(0, again=False):
             ledger = context.resources.ledger
             sent = send_alerts(ledger.contracts, ledger.ledger)
         for one in sent:

@@ -6,8 +6,7 @@ from typing import Any
 
 import dagster as dg
 
-from assets.cleanup import cleanup_key
-from assets.keys import asset_key
+from assets.keys import asset_key, cleanup_key
 from mirrorlake.config import TableContract
 
 CRON = "30 3 * * *"

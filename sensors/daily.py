@@ -7,7 +7,7 @@ from typing import Any
 import dagster as dg
 
 from mirrorlake.config import TableContract
-from resources.failures import told
+from resources.failures import dagster_errors
 from sensors.requests import request_chains, why_held
 
 CRON = "0 4-23 * * *"
@@ -41,7 +41,7 @@ def build_schedule(
     def daily(context: dg.ScheduleEvaluationContext) -> Any:
         at: datetime = context.scheduled_execution_time.astimezone(UTC)
         before = at.date() - timedelta(days=1)
-        with told(0, again=False):
+        with dagster_errors(0, again=False):
             ledger = context.resources.ledger.ledger
             sources = dict.fromkeys(c.source for c in contracts)
             held = {s: why for s in sources if (why := why_held(ledger, s))}

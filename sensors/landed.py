@@ -11,11 +11,11 @@ from assets.keys import SOURCE_TAG, asset_key
 from assets.snapshots import FRESH, partitions_name, snapshot_keys
 from checks.snapshots import show_overdue, snapshot_check_keys
 from mirrorlake.config import TableContract, format_duration
-from resources.failures import told
+from resources.failures import dagster_errors
 from sensors.requests import UNFINISHED
 
 if TYPE_CHECKING:
-    from mirrorlake.landing.look import Looked
+    from mirrorlake.sources.files.look import Looked
 
 INTERVAL_SECONDS = 60
 MOST_ATTEMPTS = 5
@@ -52,13 +52,13 @@ def build_landed_sensor(
         description=f"Requests the chain of {contract.name} for each snapshot that landed.",
     )
     def landed(context: dg.SensorEvaluationContext) -> Any:
-        from mirrorlake.landing.look import look, place_of
-        from mirrorlake.landing.waiting import find_overdue
+        from mirrorlake.sources.files.look import look, place_of
+        from mirrorlake.sources.files.waiting import find_overdue
 
         under_way = dg.RunsFilter(tags={TABLE_TAG: tag_of(contract)}, statuses=UNFINISHED)
         if context.instance.get_run_records(under_way, limit=1):
             return dg.SkipReason(f"A run of table {contract.name} is under way")
-        with told(0, again=False):
+        with dagster_errors(0, again=False):
             ledger = context.resources.ledger
             if needs:
                 from resources.gcs import reach

@@ -9,11 +9,11 @@ import dagster as dg
 
 from assets.keys import source_key
 from mirrorlake.config import TableContract
-from resources.failures import told
+from resources.failures import dagster_errors
 from sensors.requests import chains_of, is_busy, request_chains, why_held
 
 if TYPE_CHECKING:
-    from mirrorlake.watch import Mark, Moved, Seen
+    from mirrorlake.operations.detect import Mark, Moved, Seen
 
 INTERVAL_SECONDS = 60
 """How often a tick looks at most; less often than a source's `every` would have it."""
@@ -62,7 +62,7 @@ def build_moved_sensor(
     def moved(context: dg.SensorEvaluationContext) -> Any:
         if is_busy(context.instance, source):
             return dg.SkipReason(f"A run of source {source} is under way")
-        with told(0, again=False):
+        with dagster_errors(0, again=False):
             if why := why_held(context.resources.ledger.ledger, source):
                 return dg.SkipReason(why)
         return _look(context, source, contracts)
@@ -73,10 +73,10 @@ def build_moved_sensor(
 def _look(
     context: dg.SensorEvaluationContext, source: str, contracts: Sequence[TableContract]
 ) -> dg.SensorResult | dg.SkipReason:
-    from mirrorlake.watch import find_moved, marks_from_json
+    from mirrorlake.operations.detect import find_moved, marks_from_json
 
     marks = marks_from_json(context.cursor)
-    with told(0, again=False):
+    with dagster_errors(0, again=False):
         mysql, ledger = context.resources.mysql, context.resources.ledger.ledger
         with mysql.session(source) as connection:
             config = mysql.contracts.sources[source]
@@ -93,7 +93,7 @@ def _columns(
     connection: Any, contracts: Sequence[TableContract]
 ) -> dict[tuple[str, str], dg.TableSchema]:
     """The columns of these tables as MySQL has them: what a page can show before the first load."""
-    from mirrorlake.mysql.introspect import read_tables
+    from mirrorlake.sources.mysql.introspect import read_tables
 
     wanted = {(c.database, c.table): c for c in contracts}
     databases = dict.fromkeys(database for database, _ in wanted)
@@ -123,7 +123,7 @@ def _ask(
     columns: Mapping[tuple[str, str], dg.TableSchema],
 ) -> dg.SensorResult:
     """The request, and the marks of exactly the tables that it asks for moved on."""
-    from mirrorlake.watch import marks_to_json, run_key
+    from mirrorlake.operations.detect import marks_to_json, run_key
 
     known = {contract.name for contract in contracts}
     kept = {name: mark for name, mark in marks.items() if name in known}

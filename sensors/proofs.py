@@ -8,7 +8,7 @@ import dagster as dg
 
 from checks import proof_check_keys
 from mirrorlake.config import TableContract
-from resources.failures import told
+from resources.failures import dagster_errors
 from sensors.requests import why_held
 
 CRON = "15 */2 * * *"
@@ -38,7 +38,7 @@ def build_proof_schedule(
     def proofs(context: dg.ScheduleEvaluationContext) -> Any:
         at: datetime = context.scheduled_execution_time.astimezone(UTC)
         sources = dict.fromkeys(c.source for c in contracts)
-        with told(0, again=False):
+        with dagster_errors(0, again=False):
             ledger = context.resources.ledger.ledger
             held = {s: why for s in sources if (why := why_held(ledger, s))}
         if len(held) == len(sources):

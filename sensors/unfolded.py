@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from mirrorlake.config import TableContract
-from resources.failures import told
+from resources.failures import dagster_errors
 from sensors.requests import folds_of, is_busy, request_folds, why_held
 
 if TYPE_CHECKING:
-    from mirrorlake.unfolded import Marks, Waiting
+    from mirrorlake.operations.unfolded import Marks, Waiting
 
 INTERVAL_SECONDS = 60
 _STATUS = {
@@ -37,14 +37,14 @@ def build_unfolded_sensor(
         description="Requests the fold of chains whose raw holds loads that deduped does not.",
     )
     def unfolded(context: dg.SensorEvaluationContext) -> Any:
-        from mirrorlake.unfolded import find_unfolded, marks_from_json
+        from mirrorlake.operations.unfolded import find_unfolded, marks_from_json
 
         sources = dict.fromkeys(c.source for c in contracts)
         idle = {source for source in sources if not is_busy(context.instance, source)}
         if not idle:
             return dg.SkipReason("Runs of all sources are under way")
         marks = marks_from_json(context.cursor)
-        with told(0, again=False):
+        with dagster_errors(0, again=False):
             lake, ledger = context.resources.lake.lake, context.resources.ledger.ledger
             idle = {source for source in idle if why_held(ledger, source) is None}
             if not idle:
@@ -57,7 +57,7 @@ def build_unfolded_sensor(
 
 def _ask(marks: "Marks", waiting: "Waiting", idle: set[str]) -> dg.SensorResult:
     """A request per source, and the marks of exactly the tables that are asked for moved on."""
-    from mirrorlake.unfolded import Marks, marks_to_json, run_key
+    from mirrorlake.operations.unfolded import Marks, marks_to_json, run_key
 
     chosen = [b for b in waiting.behind if b.contract.source in idle]
     requests = [

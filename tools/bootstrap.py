@@ -6,7 +6,7 @@ the cache folder, an environment by uv, the locked packages (every hash verified
 machine finds everything in the cache folder and needs no network.
 
 The one cache folder is ``$MIRRORLAKE_CACHE``, else ``$XDG_CACHE_HOME/mirrorlake``, else
-``~/.cache/mirrorlake``: the same rule as ``mirrorlake/machine/cache.py``, which can't be imported
+``~/.cache/mirrorlake``: the same rule as ``mirrorlake/runtime/cache.py``, which can't be imported
 before there is an environment.
 """
 

@@ -1,7 +1,7 @@
 """Mutants of what proves: each is the code with one thing changed, and a test must notice.
 
-``python tools/mutate.py`` (or with names of modules: ``ranges judge``). Each mutant runs in a fork
-of this process that has imported everything else already, so that one takes about a second.
+``python tools/mutate.py`` (or with names of modules: ``ranges recheck``). Each mutant runs in a
+fork of this process that has imported everything else already, so that one takes about a second.
 ``--record`` keeps what it came to, module by module, and writes docs/reliability.md anew;
 ``--again`` runs only those that survived the recorded run of the same code (tests may have grown).
 
@@ -31,15 +31,20 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = "mirrorlake.proof"
-ELSEWHERE = {name: f"mirrorlake.{name}" for name in ("exposure", "repair", "fold", "changes")}
+ELSEWHERE = {
+    "masking_audit": "mirrorlake.serving.masking_audit",
+    "repair": "mirrorlake.operations.repair",
+    "fold": "mirrorlake.merge.fold",
+    "current_rows": "mirrorlake.merge.current_rows",
+}
 """The modules that are not of the package."""
 PARTS = {
     "fold": ("Todo", "plan_fold", "_known"),
-    "changes": ("_current", "_unknown", "_latest", "_key_parts", "_first", "_flagged"),
+    "current_rows": ("_current", "_unknown", "_latest", "_key_parts", "_first", "_flagged"),
 }
 """Of modules that do much else: which loads are folded, and which row of a key is the newest."""
 BY_HAND = {
-    "changes": (
+    "current_rows": (
         # One key's newest row.
         ("*apart).orderBy(f.desc(SEQ))", "*apart).orderBy(f.asc(SEQ))"),
         ("*apart).orderBy(f.desc(SEQ))", "*apart).orderBy(f.lit(1))"),
@@ -82,21 +87,21 @@ TESTS: dict[str, tuple[str, ...]] = {
     "ranges": ("proof_ranges", *(f"proof_{name}" for name in _COMPARISON[:-1])),
     "order": ("proof_order", *(f"proof_{name}" for name in _COMPARISON if name != "order")),
     "differences": ("proof_judged", "proof_ranges", "proof_parts", "proof_reads", "proof_order"),
-    "judge": ("proof_judged", "proof_parts", "proof_reads"),
+    "recheck": ("proof_judged", "proof_parts", "proof_reads"),
     "compare": ("proof_reads", *(f"proof_{name}" for name in _COMPARISON if name != "reads")),
     "scope": ("proof_scope",),
-    "local": ("proof_local",),
+    "arrow_side": ("proof_local",),
     "beside": ("proof_beside",),
     "foreign": ("proof_beside",),
     "still": ("proof_beside",),
     "verdict": ("proof_verdict", "proof_parts"),
     "counts": ("proof_counts",),
-    "forms": ("proof_forms", "proof_ranges"),
+    "canonical": ("proof_forms", "proof_ranges"),
     "rows": ("proof_forms", "proof_ranges"),
     "repair": ("repair",),
-    "exposure": ("exposure",),
+    "masking_audit": ("exposure",),
     "fold": ("fold_plan",),
-    "changes": ("integration/test_newest",),
+    "current_rows": ("integration/test_newest",),
 }
 """The tests that look at a module, the one that most likely notices first: unit tests, but where
 Spark decides."""
@@ -279,12 +284,12 @@ def warm() -> None:
     settings.register_profile("mutants", max_examples=EXAMPLES, **more)
     names = ("hypothesis.strategies", "pyiceberg.table", "pymysql", "pyarrow.compute")
     names = (*names, "pytest", "pytest_timeout", "_pytest.assertion.rewrite")
-    for name in (*names, "mirrorlake.sync", "mirrorlake.ledger"):
+    for name in (*names, "mirrorlake.operations.sync", "mirrorlake.ledger"):
         importlib.import_module(name)
-    for name in [n for n in sys.modules if n.startswith((PACKAGE, "mirrorlake.verified"))]:
+    for name in [n for n in sys.modules if n.startswith((PACKAGE, "mirrorlake.load.verify"))]:
         del sys.modules[name]
     for name in [n for n in sys.modules if n.startswith("mirrorlake")]:
-        if hasattr(sys.modules[name], "prove_loaded") or name == "mirrorlake.sync":
+        if hasattr(sys.modules[name], "prove_loaded") or name == "mirrorlake.operations.sync":
             del sys.modules[name]
     gc.freeze()  # pytest collects garbage twice; what is here already is none
 

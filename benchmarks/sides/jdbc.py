@@ -8,9 +8,9 @@ from urllib.parse import urlsplit
 
 from benchmarks.sides.job import Job, serve
 from mirrorlake.config.sections import LakeConfig, SparkConfig
-from mirrorlake.lake.catalog import CATALOG, Lake
-from mirrorlake.machine.jars import ensure_jars
-from mirrorlake.spark import LazySpark
+from mirrorlake.destinations.iceberg.catalog import CATALOG, Lake
+from mirrorlake.destinations.iceberg.spark import LazySpark
+from mirrorlake.runtime.jars import ensure_jars
 
 PARTITIONS = 4
 _sparks: list[Any] = []

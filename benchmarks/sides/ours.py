@@ -10,7 +10,7 @@ import yaml
 
 from benchmarks.sides.job import Job, serve
 from mirrorlake.config import load_config
-from mirrorlake.sync import Engine
+from mirrorlake.operations.sync import Engine
 
 _engines: list[Engine] = []
 

@@ -4,6 +4,9 @@ Exit codes: 0 done · 1 anything not named here · 2 config or flags · 3 the ma
 5 a schema or a type · 6 the lake · 7 the ledger, or a held table · 8 a proof that could not be made
 · 9 a check that found a difference · 10 a check that can't decide yet. Where several tables fail,
 the first failure's code.
+
+What belongs here: options, tables for people, JSON for programs. What doesn't: the use cases
+themselves (`mirrorlake.operations`).
 """
 
 from __future__ import annotations
@@ -27,7 +30,6 @@ from mirrorlake.cli.landing import export, land
 from mirrorlake.cli.proof import check, proof
 from mirrorlake.cli.refold import refold, rekey
 from mirrorlake.cli.repair import repair
-from mirrorlake.cli.sabotage import sabotage
 from mirrorlake.cli.snapshots import clone, maintain, publish
 from mirrorlake.cli.upkeep import accept, alert, backfill, gaps, hold, ledger, recover
 from mirrorlake.config import Config, TableContract, config_schema
@@ -35,7 +37,7 @@ from mirrorlake.errors import ConfigError, MirrorlakeError, SourceHeld
 
 if TYPE_CHECKING:
     from mirrorlake.ledger import Ledger
-    from mirrorlake.status import TableStatus
+    from mirrorlake.operations.status import TableStatus
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -63,8 +65,8 @@ def _is_no_interrupt(record: logging.LogRecord) -> bool:
 @show.json_option
 def doctor(config_path: Path, as_json: bool) -> None:
     """Show each piece of this machine with its version and state."""
-    from mirrorlake.checkup import diagnose_contract
-    from mirrorlake.machine.doctor import diagnose
+    from mirrorlake.operations.doctor import diagnose_contract
+    from mirrorlake.runtime.doctor import diagnose
 
     there = config_path.exists()
     pieces = diagnose(config_path if there else None)
@@ -88,7 +90,7 @@ def doctor(config_path: Path, as_json: bool) -> None:
 @show.json_option
 def warm(quiet: bool, as_json: bool) -> None:
     """Make Spark start faster: archive its Java classes (once per environment)."""
-    from mirrorlake.rehearsal import make_archive
+    from mirrorlake.operations.warm import make_archive
 
     with show.errors.status("Making Java's class archive (once; about a minute)"):
         path = make_archive()
@@ -148,8 +150,8 @@ def sync_tables(
 ) -> tuple[list[Any], list[tuple[str, MirrorlakeError]]]:
     """Sync tables one after the other with progress bars, or a line for each where there is no
     terminal; their results, and the failures by table."""
-    from mirrorlake.bars import Bars
-    from mirrorlake.sync import Engine
+    from mirrorlake.cli.bars import Bars
+    from mirrorlake.operations.sync import Engine
 
     results: list[Any] = []
     failures: list[tuple[str, MirrorlakeError]] = []
@@ -186,7 +188,7 @@ def status(
 ) -> None:
     """Show per table: mode, state, last load, rows, freshness and checks. Asks no source."""
     from mirrorlake.ledger import Ledger
-    from mirrorlake.status import status_of
+    from mirrorlake.operations.status import status_of
 
     config = open_contract(config_path)
     everything = sorted((*config.tables, *config.snapshots), key=lambda contract: contract.name)
@@ -226,7 +228,7 @@ def _print_status(found: Sequence[TableStatus]) -> None:
 def _show_history(
     ledger: Ledger, chosen: Sequence[TableContract], days: int, *, as_json: bool
 ) -> None:
-    from mirrorlake.history import history_of
+    from mirrorlake.operations.history import history_of
 
     since = datetime.now(UTC) - timedelta(days=days)
     found = [
@@ -262,22 +264,6 @@ def schema() -> None:
     show.print_json(config_schema())
 
 
-@cli.command()
-@click.option(
-    "--once",
-    is_flag=True,
-    help="Then run every check of Dagster and stop; start no UI.",
-)
-@click.option("--folder", type=click.Path(path_type=Path), default=Path(".mirrorlake/demo"))
-@click.option("--port", type=int, help="The embedded server's port; a free one by default.")
-@click.option("--changes", type=int, default=2_000, show_default=True, help="Live changes to make.")
-def demo(once: bool, folder: Path, port: int | None, changes: int) -> None:
-    """Mirror real flights and an invented, changing shop from an embedded MariaDB."""
-    from mirrorlake.demo.run import run_demo
-
-    sys.exit(run_demo(folder, port=port, changes=changes, once=once, console=show.console))
-
-
 def _print_results(results: Sequence[Any]) -> None:
     columns = ("table", "window", "rows", "MB", "MB/s", "originals", "future", "seconds")
     table = show.table(*columns, "longest query")
@@ -297,14 +283,14 @@ def _print_results(results: Sequence[Any]) -> None:
 
 
 _ALL = (init, accept, alert, backfill, check, clone, export, gaps, hold, land, ledger)
-for _command in (*_ALL, maintain, proof, publish, recover, refold, rekey, repair, sabotage):
+for _command in (*_ALL, maintain, proof, publish, recover, refold, rekey, repair):
     cli.add_command(_command)
 
 
-def main() -> None:
-    """Run the command line; a MirrorlakeError is one line on standard error and its exit code."""
+def main(command: click.Command = cli) -> None:
+    """Run a command line; a MirrorlakeError is one line on standard error and its exit code."""
     try:
-        cli(standalone_mode=False)
+        command(standalone_mode=False)
     except (click.exceptions.Abort, KeyboardInterrupt):
         words = "Interrupted. What was not committed is not visible; the same command continues."
         show.errors.print(words, highlight=False, soft_wrap=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from mirrorlake.config import Config, load_config
-from mirrorlake.permissions import hold
+from mirrorlake.runtime.permissions import hold
 
 
 def open_contract(path: Path) -> Config:

@@ -61,7 +61,7 @@ def init_landing(
             patterns.
         MirrorlakeError: see `write_landing_contract`.
     """
-    from mirrorlake.first_landing import write_landing_contract
+    from mirrorlake.scaffold.from_landing import write_landing_contract
 
     landing = asked["landing"]
     if landing is None and any(asked.values()):

@@ -15,7 +15,7 @@ from mirrorlake.cli import show
 from mirrorlake.cli.from_landing import from_landing, init_landing
 
 if TYPE_CHECKING:
-    from mirrorlake.first_contract import Written
+    from mirrorlake.scaffold.from_server import Written
 
 _STATEMENTS = 5
 """How many statements are shown; the file has all."""
@@ -49,8 +49,8 @@ def init(
     given several times. The password may be left out of the URL and given in
     MIRRORLAKE_INIT_PASSWORD.
     """
-    from mirrorlake.choice import Choice
-    from mirrorlake.first_contract import write_first_contract
+    from mirrorlake.scaffold.choice import Choice
+    from mirrorlake.scaffold.from_server import write_first_contract
 
     if url is None or any(landed.values()):
         chosen = (*databases, *tables, *exclude)
@@ -70,7 +70,7 @@ def init(
 
 
 def _said(written: Written, output: Path) -> Iterator[str]:
-    from mirrorlake.init_summary import counted, listed, modes_in_words, skipped_kinds
+    from mirrorlake.scaffold.summary import counted, listed, modes_in_words, skipped_kinds
 
     warnings = counted(written.warnings, "warning") if written.warnings else "no warning"
     yield f"Wrote {output}: {modes_in_words(written.modes)}; {warnings} in its comments."
@@ -94,7 +94,7 @@ def _said(written: Written, output: Path) -> Iterator[str]:
 
 
 def _indexes(written: Written) -> Iterator[str]:
-    from mirrorlake.init_summary import counted, full_copies, listed
+    from mirrorlake.scaffold.summary import counted, full_copies, listed
 
     if written.indexes:
         full = written.modes.get("full", 0)

@@ -19,10 +19,10 @@ from mirrorlake.config import TableContract
 from mirrorlake.errors import ConfigError, MirrorlakeError
 
 if TYPE_CHECKING:
-    from mirrorlake.arrive import Arrived, Refusal
-    from mirrorlake.landing.look import Looked
-    from mirrorlake.landing.waiting import Waiting
-    from mirrorlake.sync import Engine
+    from mirrorlake.operations.land import Arrived, Refusal
+    from mirrorlake.operations.sync import Engine
+    from mirrorlake.sources.files.look import Looked
+    from mirrorlake.sources.files.waiting import Waiting
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ def land(
     Snapshots are folded in the order of their ids. One that is refused does not stop newer ones,
     and a table that fails does not stop the others.
     """
-    from mirrorlake.sync import Engine
+    from mirrorlake.operations.sync import Engine
 
     choice = _Choice(skip, retry, accept_smaller)
     config = open_contract(config_path)
@@ -148,8 +148,8 @@ def land(
 def _land_one(
     engine: Engine, contract: TableContract, choice: _Choice, printed: _Printed, *, whole: bool
 ) -> None:
-    from mirrorlake.arrive import Refusal, land_table, look_for
-    from mirrorlake.decide import chosen_ids, skip_snapshots
+    from mirrorlake.operations.decisions import chosen_ids, skip_snapshots
+    from mirrorlake.operations.land import Refusal, land_table, look_for
 
     name, ledger = contract.name, engine.ledger
     # Words like "withdrawn" mean what this look finds.
@@ -182,7 +182,7 @@ def _land_one(
 
 def _show_suspects(engine: Engine, contract: TableContract, printed: _Printed) -> None:
     """Say which columns without a rule hold what looks personal, in a sample of what came."""
-    from mirrorlake.suspects import find_suspects, suspect_words
+    from mirrorlake.serving.personal_audit import find_suspects, suspect_words
 
     found = find_suspects(engine.lake, engine.ledger, contract).found
     if found:
@@ -224,7 +224,7 @@ def _show_gap(
     contract: TableContract, gap: Sequence[int], printed: _Printed, *, stops: bool
 ) -> None:
     """Say which published snapshots readers don't see; an error where that stops newer ones."""
-    from mirrorlake.withdrawn import gap_error
+    from mirrorlake.operations.withdrawn import gap_error
 
     error = gap_error(contract, gap)
     printed.withdrawn += [{"table": contract.name, "id": number} for number in gap]
@@ -278,9 +278,9 @@ def export(
     table: str, config_path: Path, as_json: bool, to: str, endpoint: str | None, packed: bool
 ) -> None:
     """Write TABLE as MySQL has it now into a landing: one snapshot in JSON, its manifest last."""
-    from mirrorlake.export import export_table
-    from mirrorlake.landing.sinks import open_sink
-    from mirrorlake.sync import Engine
+    from mirrorlake.operations.export import export_table
+    from mirrorlake.operations.sync import Engine
+    from mirrorlake.sources.files.sinks import open_sink
 
     config = open_contract(config_path)
     with Engine(config) as engine:

@@ -18,8 +18,8 @@ from mirrorlake.config import Config, TableContract
 from mirrorlake.errors import ConfigError
 
 if TYPE_CHECKING:
-    from mirrorlake.layer_proofs import LayerReport
     from mirrorlake.ledger import Ledger
+    from mirrorlake.operations.check_layers import LayerReport
     from mirrorlake.proof.report import Ask, Report
     from mirrorlake.proof.target import Proving
 
@@ -49,12 +49,12 @@ def check(table: str, config_path: Path, as_json: bool, show_pii: bool, **asked:
     loads recorded, clean against deduped. A table of mode snapshot is compared with the files that
     landed. Ends with 0 if all are equal, 9 if one differs, 10 if that can't be decided yet.
     """
-    from mirrorlake.layer_proofs import prove_layers, worst
-    from mirrorlake.new_columns import held_now
-    from mirrorlake.proof.keep import evidence_of, prove_table, report_words, teller_of
+    from mirrorlake.operations.check_layers import prove_layers, worst
+    from mirrorlake.operations.sync import Engine
+    from mirrorlake.proof.evidence import evidence_of, prove_table, report_words, teller_of
     from mirrorlake.proof.target import Proving
-    from mirrorlake.suspects import find_suspects
-    from mirrorlake.sync import Engine
+    from mirrorlake.serving.personal_audit import find_suspects
+    from mirrorlake.table.new_columns import held_now
 
     config = open_contract(config_path)
     contract = config.contract(table)
@@ -91,7 +91,7 @@ def _check_landed(
     config: Config, contract: TableContract, asked: dict[str, Any], *, as_json: bool, show_pii: bool
 ) -> int:
     """Compare a table of mode ``snapshot`` with the files that landed; the exit code."""
-    from mirrorlake.agree import (
+    from mirrorlake.operations.check_snapshots import (
         check_snapshots,
         compared_words,
         landed_teller,
@@ -99,8 +99,8 @@ def _check_landed(
         unread_words,
         verdict_words,
     )
-    from mirrorlake.suspects import find_suspects
-    from mirrorlake.sync import Engine
+    from mirrorlake.operations.sync import Engine
+    from mirrorlake.serving.personal_audit import find_suspects
 
     some = ("next_", "partition", "keys", "where", "counts", "evidence")
     if any(asked.get(name) for name in some):
@@ -133,7 +133,7 @@ def _check_landed(
 
 def _layers(report: Report, layers: Sequence[LayerReport]) -> list[dict[str, Any]]:
     """The verdict on each layer; of those that were not looked at, that."""
-    from mirrorlake.layer_proofs import NOT_LOOKED_AT, summary
+    from mirrorlake.operations.check_layers import NOT_LOOKED_AT, summary
 
     others = [summary(layer) for layer in layers]
     if not layers:
@@ -158,8 +158,8 @@ def print_layers(layers: Sequence[LayerReport]) -> None:
 
 def _warn_of_clean(held: Sequence[str], suspects: dict[str, str]) -> None:
     """What a person should decide about the table's clean layer; never a value."""
-    from mirrorlake.new_columns import held_words
-    from mirrorlake.suspects import suspect_words
+    from mirrorlake.serving.personal_audit import suspect_words
+    from mirrorlake.table.new_columns import held_words
 
     lines = [held_words(held)] if held else []
     lines += [f"clean may show personal data: {line}" for line in suspect_words(suspects)]

@@ -18,7 +18,7 @@ from mirrorlake.config import Config, TableContract
 from mirrorlake.errors import ConfigError, MirrorlakeError
 
 if TYPE_CHECKING:
-    from mirrorlake.refold import Refolded
+    from mirrorlake.operations.refold import Refolded
 
 
 @click.command()
@@ -31,9 +31,9 @@ def refold(tables: Sequence[str], config_path: Path, as_json: bool, damaged: boo
 
     Readers see what was there until all is written. A table that fails does not stop the others.
     """
-    from mirrorlake.damage import is_damaged
-    from mirrorlake.refold import refold_table
-    from mirrorlake.sync import Engine
+    from mirrorlake.destinations.iceberg.integrity import is_damaged
+    from mirrorlake.operations.refold import refold_table
+    from mirrorlake.operations.sync import Engine
 
     config = open_contract(config_path)
     if not tables and not damaged:
@@ -70,8 +70,8 @@ def rekey(tables: Sequence[str], config_path: Path, as_json: bool) -> None:
     Only tables with hashed columns that were made under another key. Readers see the old hashes
     until all are written. A table that fails does not stop the others.
     """
-    from mirrorlake.rekey import rekey_table
-    from mirrorlake.sync import Engine
+    from mirrorlake.operations.rekey import rekey_table
+    from mirrorlake.operations.sync import Engine
 
     config = open_contract(config_path)
     done: list[Refolded] = []

@@ -17,9 +17,9 @@ from mirrorlake.config import TableContract
 from mirrorlake.errors import ConfigError
 
 if TYPE_CHECKING:
+    from mirrorlake.operations.repair import Repaired
     from mirrorlake.proof.differences import Teller
     from mirrorlake.proof.report import Report
-    from mirrorlake.repair import Repaired
 
 _SHOWN = 20
 
@@ -42,11 +42,11 @@ def repair(table: str, config_path: Path, as_json: bool, **asked: Any) -> None:
     Ends with 0 if it is equal then, 9 if rows still differ (or nobody said yes), 10 if that can't
     be decided yet.
     """
-    from mirrorlake.new_columns import held_now
-    from mirrorlake.proof.keep import prove_table, teller_of
+    from mirrorlake.operations.repair import MOST_KEYS, refuse_repair, repair_table
+    from mirrorlake.operations.sync import Engine
+    from mirrorlake.proof.evidence import prove_table, teller_of
     from mirrorlake.proof.target import Proving
-    from mirrorlake.repair import MOST_KEYS, refuse_repair, repair_table
-    from mirrorlake.sync import Engine
+    from mirrorlake.table.new_columns import held_now
 
     config = open_contract(config_path)
     contract = config.table(table)

@@ -18,8 +18,8 @@ from mirrorlake.config import Config, TableContract
 from mirrorlake.errors import ConfigError, MirrorlakeError
 
 if TYPE_CHECKING:
-    from mirrorlake.lake.catalog import Identifier
-    from mirrorlake.maintain import Maintained
+    from mirrorlake.destinations.iceberg.catalog import Identifier
+    from mirrorlake.operations.maintain import Maintained
 
 
 @click.command()
@@ -38,10 +38,10 @@ def publish(table: str, config_path: Path, as_json: bool, rollback: str | None) 
 
     SNAPSHOT is the source's number of it, or the lake's snapshot id. Nothing is copied.
     """
-    from mirrorlake.lake.catalog import Identifier
-    from mirrorlake.snapshots.publish import list_versions, roll_table_back
-    from mirrorlake.sync import Engine
-    from mirrorlake.withdrawn import find_withdrawn, gap_error
+    from mirrorlake.destinations.iceberg.catalog import Identifier
+    from mirrorlake.merge.snapshot.publish import list_versions, roll_table_back
+    from mirrorlake.operations.sync import Engine
+    from mirrorlake.operations.withdrawn import find_withdrawn, gap_error
 
     config = open_contract(config_path)
     contract = config.snapshot_table(table)
@@ -85,9 +85,9 @@ def clone(table: str, name: str | None, config_path: Path, drop: str | None) -> 
 
     What is written to the clone is seen in the clone alone. Drop it with --drop, never with PURGE.
     """
-    from mirrorlake.lake.catalog import Identifier
-    from mirrorlake.snapshots.publish import clone_table, drop_clone
-    from mirrorlake.sync import Engine
+    from mirrorlake.destinations.iceberg.catalog import Identifier
+    from mirrorlake.merge.snapshot.publish import clone_table, drop_clone
+    from mirrorlake.operations.sync import Engine
 
     config = open_contract(config_path)
     if (name is None) == (drop is None):
@@ -109,7 +109,7 @@ def clone(table: str, name: str | None, config_path: Path, drop: str | None) -> 
 
 
 def _identifier(name: str, contract: TableContract) -> Identifier:
-    from mirrorlake.lake.catalog import Identifier
+    from mirrorlake.destinations.iceberg.catalog import Identifier
 
     namespace, dot, table = name.rpartition(".")
     return Identifier(namespace if dot else contract.namespaces.deduped, table)
@@ -137,8 +137,8 @@ def maintain(
     Versions older than --keep-days go, but for the newest 20 and what a branch, a tag, a clone or
     an unfinished load names. Files that no version names go once they are older than --grace hours.
     """
-    from mirrorlake.maintain import Ages, maintain_table
-    from mirrorlake.sync import Engine
+    from mirrorlake.operations.maintain import Ages, maintain_table
+    from mirrorlake.operations.sync import Engine
 
     config = open_contract(config_path)
     everything = (*config.tables, *config.snapshots)

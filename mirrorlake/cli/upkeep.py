@@ -19,8 +19,8 @@ from mirrorlake.config import Config
 from mirrorlake.errors import ConfigError, MirrorlakeError
 
 if TYPE_CHECKING:
-    from mirrorlake.backfill import Filled
     from mirrorlake.ledger import Hold, Ledger
+    from mirrorlake.operations.backfill import Filled
 
 _day = click.DateTime(["%Y-%m-%d"])
 
@@ -32,8 +32,8 @@ _day = click.DateTime(["%Y-%m-%d"])
 @click.option("--all", "everything", is_flag=True, help="Show loaded days too.")
 def gaps(tables: Sequence[str], config_path: Path, as_json: bool, everything: bool) -> None:
     """List the days of every table that failed or were never asked. Asks no source."""
-    from mirrorlake.gaps import find_stretches
     from mirrorlake.ledger import Ledger
+    from mirrorlake.operations.gaps import find_stretches
 
     config = open_contract(config_path)
     today = datetime.now(UTC).date()
@@ -76,9 +76,9 @@ def backfill(
 
     A window that fails is tried again; it stops neither the other windows nor the other tables.
     """
-    from mirrorlake.backfill import backfill, plan_backfill
-    from mirrorlake.bars import Bars
-    from mirrorlake.sync import Engine
+    from mirrorlake.cli.bars import Bars
+    from mirrorlake.operations.backfill import backfill, plan_backfill
+    from mirrorlake.operations.sync import Engine
 
     config = open_contract(config_path)
     chosen = config.chosen(tables)
@@ -207,8 +207,8 @@ def recover(tables: Sequence[str], config_path: Path, as_json: bool, grace: floa
     Pending loads are settled by the lake's own history, and files that no snapshot names are
     removed once they are older than --grace hours. No source is asked.
     """
-    from mirrorlake.recover import recover_table
-    from mirrorlake.sync import Engine
+    from mirrorlake.operations.recover import recover_table
+    from mirrorlake.operations.sync import Engine
 
     config = open_contract(config_path)
     done: list[dict[str, object]] = []
@@ -243,8 +243,8 @@ def accept(source: str, config_path: Path, as_json: bool) -> None:
 
     What was read from another is unproved, and each table's next load reads it as a whole.
     """
-    from mirrorlake.accept import accept_server
     from mirrorlake.ledger import Ledger
+    from mirrorlake.operations.accept import accept_server
 
     config = open_contract(config_path)
     _known_source(config, source)
@@ -276,8 +276,8 @@ def alert(config_path: Path, as_json: bool, test: bool) -> None:
 
     Each is told once. Asks no source.
     """
-    from mirrorlake.alerts import send_alerts, send_test
     from mirrorlake.ledger import Ledger
+    from mirrorlake.operations.alerts import send_alerts, send_test
 
     config = open_contract(config_path)
     if not config.alerts.hooks:
@@ -330,8 +330,8 @@ def rebuild(tables: Sequence[str], config_path: Path, as_json: bool) -> None:
 
     A SQLite ledger that is damaged is moved aside first. What the ledger knows stays.
     """
-    from mirrorlake.rebuild import rebuild_table, set_damaged_aside
-    from mirrorlake.sync import Engine
+    from mirrorlake.operations.restore_ledger import rebuild_table, set_damaged_aside
+    from mirrorlake.operations.sync import Engine
 
     config = open_contract(config_path)
     chosen = config.chosen(tables)

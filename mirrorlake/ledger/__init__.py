@@ -3,6 +3,8 @@
 One row per window, one per attempt of its load, one lease per table. The ledger is written *around*
 every step on the lake, never in one transaction with it: a load that died is settled by looking
 for its load id in the table's history (DESIGN: the commit protocol). All times are UTC.
+
+What belongs here: rows and queries over them. What doesn't: deciding anything by what they say.
 """
 
 from mirrorlake.ledger.decisions import Notice

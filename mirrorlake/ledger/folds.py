@@ -11,7 +11,7 @@ from mirrorlake.ledger.database import Database, utc_now
 from mirrorlake.ledger.loads import read_loads
 from mirrorlake.ledger.records import Load
 from mirrorlake.ledger.tables import CHUNKED, FOLDS, LOADS, VERSIONS, VIEWS
-from mirrorlake.schema import SchemaVersion
+from mirrorlake.schema.versions import SchemaVersion
 
 
 class Folds:

@@ -1,8 +1,8 @@
 """Histories: the loads of a table that mean the same, and may be folded together.
 
 A history begins with the first load of a table, and again where what its loads mean changed (see
-`mirrorlake.meaning`). Each successful load's receipt says with which load its history began, so a
-ledger that is rebuilt from the lake knows it too.
+`mirrorlake.table.meaning`). Each successful load's receipt says with which load its history began,
+so a ledger that is rebuilt from the lake knows it too.
 """
 
 from __future__ import annotations

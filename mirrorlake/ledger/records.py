@@ -49,13 +49,14 @@ class Receipt:
             before the earliest read; None where that was not looked at.
         waiting: statements that ran just before the earliest read and had no transaction yet, and
             such ones of earlier loads whose transaction was open still: see
-            `mirrorlake.mysql.open_writes.Waited`.
-        meaning: what decides how its rows are to be taken (`mirrorlake.meaning.Meaning`); None in
+            `mirrorlake.sources.mysql.open_writes.Waited`.
+        meaning: what decides how its rows are to be taken
+            (`mirrorlake.table.meaning.Meaning`); None in
             loads of a release that did not say it.
         began: the number of the load with which its history began: no fold reaches behind it. 0:
             with the table's first.
         identity: what told the table from another one of its name just before it was read
-            (`mirrorlake.mysql.identity.Identity`); None where that was not looked at.
+            (`mirrorlake.sources.mysql.identity.Identity`); None where that was not looked at.
     """
 
     rows: int

@@ -15,12 +15,12 @@ from typing import Any
 
 from pymysql.connections import Connection
 
-from mirrorlake.mysql.connect import rows_of
-from mirrorlake.mysql.limits import reading
 from mirrorlake.proof.compare import leaving_out
-from mirrorlake.proof.mirror import LakeSide
-from mirrorlake.proof.source import KEYS_AT_ONCE, Key, SourceSide, one_state, text_of
+from mirrorlake.proof.mysql_side import KEYS_AT_ONCE, Key, SourceSide, one_state, text_of
+from mirrorlake.proof.spark_side import LakeSide
 from mirrorlake.proof.target import Target
+from mirrorlake.sources.mysql.connect import rows_of
+from mirrorlake.sources.mysql.limits import reading
 
 MOST_BESIDE = 100_000
 """Rows that are looked up; more are left, and counted."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -18,10 +17,9 @@ from typing import Any
 from pymysql.connections import Connection
 
 from mirrorlake.config import TableContract
+from mirrorlake.destinations.iceberg.spark import spark_errors
 from mirrorlake.errors import ConfigError
-from mirrorlake.mysql.connect import rows_of, session
-from mirrorlake.mysql.introspect import read_sizes
-from mirrorlake.mysql.limits import reading
+from mirrorlake.proof.arrow_side import Local, digest_locally
 from mirrorlake.proof.beside import Beside, Found, compare_beside, named, read_beside
 from mirrorlake.proof.compare import (
     Cut,
@@ -33,10 +31,8 @@ from mirrorlake.proof.compare import (
     read_source,
 )
 from mirrorlake.proof.days import Days, whole_days
-from mirrorlake.proof.judge import CHANGING, Judged, judge
 from mirrorlake.proof.keys import is_one_integer, ordered_of, parts_of, resolve_keys
-from mirrorlake.proof.local import Local, digest_locally
-from mirrorlake.proof.mirror import LakeSide
+from mirrorlake.proof.mysql_side import Asked, Key, SourceSide, read_bounds
 from mirrorlake.proof.named import conditions_of
 from mirrorlake.proof.order import (
     Cells,
@@ -54,12 +50,15 @@ from mirrorlake.proof.ranges import (
     plan_grid,
     total,
 )
+from mirrorlake.proof.recheck import CHANGING, Judged, judge
 from mirrorlake.proof.report import Ask, Report
 from mirrorlake.proof.scope import Scope, both, day_condition, settled_scope
-from mirrorlake.proof.source import Asked, Key, SourceSide, read_bounds
+from mirrorlake.proof.spark_side import LakeSide
 from mirrorlake.proof.target import Proving, Target, read_mirror, resolve_target
 from mirrorlake.proof.verdict import settled_ranges, uncompared, verdict_of
-from mirrorlake.spark import spark_errors
+from mirrorlake.sources.mysql.connect import rows_of, session
+from mirrorlake.sources.mysql.introspect import read_sizes
+from mirrorlake.sources.mysql.limits import reading
 
 MOST = 1_000
 """Rows that differ are looked at one by one up to this number."""
@@ -406,8 +405,3 @@ def _statements(sides: _Sides, cut: Cut) -> dict[str, str]:
     if beside.where:
         told["spark, rows looked up by key"] = beside.digests_sql()
     return told
-
-
-def undecided_words(undecided: Counter[str] | dict[str, int]) -> str:
-    """Why rows could not be decided, in one line."""
-    return "; ".join(f"{count} rows {reason}" for reason, count in sorted(undecided.items()))

@@ -18,18 +18,18 @@ import pyarrow as pa
 from pyiceberg.table import Table
 
 from mirrorlake.config import ColumnRule, TableContract
+from mirrorlake.destinations.iceberg.branches import history
+from mirrorlake.destinations.iceberg.catalog import Identifier, Lake
+from mirrorlake.destinations.iceberg.commit import FOLDED, snapshot_property
+from mirrorlake.destinations.iceberg.stream import read_batches
 from mirrorlake.errors import LakeError
-from mirrorlake.lake.branches import history
-from mirrorlake.lake.catalog import Identifier, Lake
-from mirrorlake.lake.commit import FOLDED, snapshot_property
-from mirrorlake.lake.stream import read_batches
 from mirrorlake.ledger import Ledger
+from mirrorlake.proof.canonical import ORIGINALS
 from mirrorlake.proof.cells import digests_of, sum_of, written_as
 from mirrorlake.proof.differences import Kind, Teller, Value
-from mirrorlake.proof.forms import ORIGINALS
 from mirrorlake.proof.ranges import Tally
 from mirrorlake.proof.rules import shown, shown_originals, shown_type
-from mirrorlake.repeats import Spool
+from mirrorlake.sources.files.repeats import Spool
 
 AT_ONCE = 20_000
 """So many rows are digested at once."""

@@ -13,9 +13,7 @@ from typing import Any
 from pymysql.connections import Connection
 
 from mirrorlake.errors import ProofError
-from mirrorlake.mysql.connect import session
-from mirrorlake.mysql.limits import reading
-from mirrorlake.proof.mirror import LakeSide, key_view
+from mirrorlake.proof.mysql_side import Asked, Key, SourceSide, one_state
 from mirrorlake.proof.order import Span
 from mirrorlake.proof.ranges import (
     GROUP_ROWS,
@@ -30,8 +28,10 @@ from mirrorlake.proof.ranges import (
 )
 from mirrorlake.proof.report import RangeProof
 from mirrorlake.proof.scope import both
-from mirrorlake.proof.source import Asked, Key, SourceSide, one_state
+from mirrorlake.proof.spark_side import LakeSide, key_view
 from mirrorlake.proof.target import Target
+from mirrorlake.sources.mysql.connect import session
+from mirrorlake.sources.mysql.limits import reading
 
 MOST_WAITING = 500_000
 """More keys that wait than this are a mirror that is far behind, not a moving source."""

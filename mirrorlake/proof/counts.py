@@ -21,23 +21,23 @@ import pyarrow.compute as _compute
 from pymysql.connections import Connection
 
 from mirrorlake.config import TableContract
-from mirrorlake.damage import damage_told
+from mirrorlake.destinations.iceberg.catalog import as_sql_identifier
+from mirrorlake.destinations.iceberg.integrity import damage_errors
+from mirrorlake.destinations.iceberg.spark import spark_errors
+from mirrorlake.destinations.iceberg.stream import read_batches
 from mirrorlake.errors import ProofError
-from mirrorlake.lake.catalog import as_sql_identifier
-from mirrorlake.lake.stream import read_batches
-from mirrorlake.mysql.connect import quote, rows_of, session
-from mirrorlake.mysql.introspect import Column
-from mirrorlake.mysql.limits import reading
+from mirrorlake.proof.arrow_side import between
+from mirrorlake.proof.canonical import DELETED_AT
 from mirrorlake.proof.compare import leaving_out
-from mirrorlake.proof.forms import DELETED_AT
-from mirrorlake.proof.local import between
-from mirrorlake.proof.mirror import LakeSide
+from mirrorlake.proof.mysql_side import Key, SourceSide, one_state, text_of
 from mirrorlake.proof.ranges import INTEGERS
 from mirrorlake.proof.report import Verdict
 from mirrorlake.proof.scope import TIMES, both
-from mirrorlake.proof.source import Key, SourceSide, one_state, text_of
+from mirrorlake.proof.spark_side import LakeSide
 from mirrorlake.proof.target import Proving, Target, read_mirror, resolve_target
-from mirrorlake.spark import spark_errors
+from mirrorlake.sources.mysql.connect import quote, rows_of, session
+from mirrorlake.sources.mysql.introspect import Column
+from mirrorlake.sources.mysql.limits import reading
 
 pc: Any = _compute  # its functions are made at import: type checkers see none of them
 NO_DAY = "none"
@@ -87,7 +87,7 @@ def count_rows(proving: Proving, contract: TableContract) -> Counts:
     Raises:
         MirrorlakeError: see `resolve_target`, and what either side may raise.
     """
-    with damage_told(proving.lake, proving.ledger, contract):
+    with damage_errors(proving.lake, proving.ledger, contract):
         return _count_rows(proving, contract)
 
 

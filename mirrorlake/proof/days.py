@@ -14,8 +14,8 @@ from datetime import date, datetime, timedelta
 
 from mirrorlake.ledger import Load, Proof
 from mirrorlake.proof.covered import BY_KEYS, Ends, is_covered
+from mirrorlake.proof.mysql_side import Row
 from mirrorlake.proof.scope import TIMES
-from mirrorlake.proof.source import Row
 from mirrorlake.proof.target import Target
 
 _DAY = timedelta(days=1)

@@ -8,9 +8,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from mirrorlake.proof.forms import ORIGINALS, SHOWN
+from mirrorlake.proof.canonical import ORIGINALS, SHOWN
+from mirrorlake.proof.mysql_side import Key, Row
 from mirrorlake.proof.rows import RowForm
-from mirrorlake.proof.source import Key, Row
 
 Kind = Literal["missing", "extra", "changed"]
 _FORM_SHOWN = 32

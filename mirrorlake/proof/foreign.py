@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import re
 
-from mirrorlake.mysql.connect import quote
-from mirrorlake.mysql.introspect import Column
+from mirrorlake.sources.mysql.connect import quote
+from mirrorlake.sources.mysql.introspect import Column
 
 NO_ROW = "0 = 1"
 _UNICODE = ("utf8mb4", "utf8mb3", "utf8")
@@ -28,7 +28,7 @@ _SHAPES = {
     "inet4": re.compile(r"[0-9]+:[0-9]{1,3}([.][0-9]{1,3}){3}"),
     "inet6": re.compile(rf"[0-9]+:({_HEXADECIMAL}|[:.])+"),
 }
-"""What forms of these types look like; see `mirrorlake.proof.forms`."""
+"""What forms of these types look like; see `mirrorlake.proof.canonical`."""
 
 
 def can_hold(column: Column, cell: str) -> bool:

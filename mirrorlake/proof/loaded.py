@@ -3,7 +3,7 @@ beside what stands in the lake on a branch.
 
 MySQL's side was asked in the session, and in the consistent snapshot, from which the rows were then
 read. So the two agree whatever changes meanwhile, unless a row was lost, doubled or changed on its
-way. Rows are compared by the forms of `mirrorlake.proof.forms`, which the loads don't use.
+way. Rows are compared by the forms of `mirrorlake.proof.canonical`, which the loads don't use.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from typing import Any
 from pymysql.connections import Connection
 
 from mirrorlake.config import SourceConfig, TableContract
+from mirrorlake.destinations.iceberg.catalog import Identifier
+from mirrorlake.destinations.iceberg.spark import spark_errors
 from mirrorlake.errors import ProofError
-from mirrorlake.lake.catalog import Identifier
 from mirrorlake.ledger import Load
-from mirrorlake.mysql.connect import read_position
-from mirrorlake.mysql.introspect import Column, SourceTable
 from mirrorlake.proof.compare import Cut, candidates, cut_for, read_lake, read_source
 from mirrorlake.proof.differences import Difference, compare_counts, compare_rows
-from mirrorlake.proof.mirror import LakeSide
+from mirrorlake.proof.mysql_side import SourceSide, read_bounds, read_packet
 from mirrorlake.proof.ranges import NOTHING, Range, Tally, ordered_column, plan_grid
 from mirrorlake.proof.rows import RowForm, row_form
 from mirrorlake.proof.scope import ALL
-from mirrorlake.proof.source import SourceSide, read_bounds, read_packet
+from mirrorlake.proof.spark_side import LakeSide
 from mirrorlake.proof.target import Mirror, Target
-from mirrorlake.spark import spark_errors
+from mirrorlake.sources.mysql.connect import read_position
+from mirrorlake.sources.mysql.introspect import Column, SourceTable
 
 MOST = 20
 """So many rows that differ are looked for, in as many chunks as it takes."""

@@ -21,11 +21,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from mirrorlake.lake.catalog import as_sql_identifier
-from mirrorlake.mysql.connect import quote, quoted_text
-from mirrorlake.mysql.introspect import Column
-from mirrorlake.proof.forms import SHORT, Form, lake_literal
+from mirrorlake.destinations.iceberg.catalog import as_sql_identifier
+from mirrorlake.proof.canonical import SHORT, Form, lake_literal
 from mirrorlake.proof.ranges import INTEGERS
+from mirrorlake.sources.mysql.connect import quote, quoted_text
+from mirrorlake.sources.mysql.introspect import Column
 
 Cells = tuple[str, ...]
 """The forms of a key's leading cells."""

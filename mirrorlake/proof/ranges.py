@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from mirrorlake.lake.catalog import as_sql_identifier
-from mirrorlake.mysql.connect import quote
-from mirrorlake.mysql.introspect import Column
+from mirrorlake.destinations.iceberg.catalog import as_sql_identifier
+from mirrorlake.sources.mysql.connect import quote
+from mirrorlake.sources.mysql.introspect import Column
 
 GROUP_ROWS = 4_000
 """About so many rows are a group: what is fetched when its digests differ."""

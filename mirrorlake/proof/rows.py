@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from mirrorlake.destinations.iceberg.catalog import as_sql_identifier
 from mirrorlake.errors import ProofError
-from mirrorlake.lake.catalog import as_sql_identifier
-from mirrorlake.mysql.introspect import Column
-from mirrorlake.proof.forms import ORIGINALS, SHORT, Form, form_of
+from mirrorlake.proof.canonical import ORIGINALS, SHORT, Form, form_of
 from mirrorlake.proof.hashing import lake_hash, source_hash
+from mirrorlake.sources.mysql.introspect import Column
 
 # Commas, lengths, and forms other than texts, each at its longest.
 _PER_CELL = 90
@@ -77,7 +77,7 @@ class RowForm:
 
 
 def _literal_of(cell: Form) -> str:
-    from mirrorlake.proof.forms import lake_literal
+    from mirrorlake.proof.canonical import lake_literal
 
     return lake_literal(cell.name)
 

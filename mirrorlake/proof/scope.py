@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 
 from mirrorlake.config import SourceConfig, TableContract
+from mirrorlake.destinations.iceberg.catalog import as_sql_identifier
 from mirrorlake.errors import ConfigError
-from mirrorlake.lake.catalog import as_sql_identifier
 from mirrorlake.ledger import Load, Receipt
-from mirrorlake.mysql.connect import quote
-from mirrorlake.mysql.introspect import Column, SourceTable
 from mirrorlake.proof.ranges import INTEGERS
+from mirrorlake.sources.mysql.connect import quote
+from mirrorlake.sources.mysql.introspect import Column, SourceTable
 
 TIMES = ("date", "datetime", "timestamp")
 _IN_FLIGHT = timedelta(seconds=5)

@@ -9,19 +9,19 @@ from pyiceberg.table import Table
 from pymysql.connections import Connection
 
 from mirrorlake.config import Config, SourceConfig, TableContract
+from mirrorlake.destinations.iceberg.catalog import Identifier, Lake
+from mirrorlake.destinations.iceberg.spark import LazySpark
 from mirrorlake.errors import ProofError, SchemaError, SourceError, SourceHeld
-from mirrorlake.lake.catalog import Identifier, Lake
 from mirrorlake.ledger import MOVING, Ledger, Load
-from mirrorlake.meaning import refuse_changed
-from mirrorlake.mysql.connect import SourcePosition, read_position
-from mirrorlake.mysql.introspect import Column, SourceTable, read_contracted
-from mirrorlake.proof.forms import DELETED_AT, ORIGINALS
+from mirrorlake.proof.canonical import DELETED_AT, ORIGINALS
+from mirrorlake.proof.mysql_side import read_packet
 from mirrorlake.proof.rows import RowForm, row_form
 from mirrorlake.proof.scope import Scope, settled_scope
-from mirrorlake.proof.source import read_packet
 from mirrorlake.proof.still import is_still
-from mirrorlake.schema import FIRST_CREATED, first_created_column, schema_version
-from mirrorlake.spark import LazySpark
+from mirrorlake.schema.versions import FIRST_CREATED, first_created_column, schema_version
+from mirrorlake.sources.mysql.connect import SourcePosition, read_position
+from mirrorlake.sources.mysql.introspect import Column, SourceTable, read_contracted
+from mirrorlake.table.meaning import refuse_changed
 
 
 @dataclass(frozen=True)

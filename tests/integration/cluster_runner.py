@@ -7,22 +7,22 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from mirrorlake import extract, tasks
 from mirrorlake.config import load_config
-from mirrorlake.sync import Engine
+from mirrorlake.load import protocol, runner
+from mirrorlake.operations.sync import Engine
 
 
 def main(config: Path, rows_per_chunk: int) -> None:
     logging.basicConfig(level=logging.INFO)
-    extract.ROWS_PER_CHUNK = 4 * rows_per_chunk  # of tasks of Spark a quarter
+    protocol.ROWS_PER_CHUNK = 4 * rows_per_chunk  # of tasks of Spark a quarter
     seen: list[Any] = []
-    run = tasks._run_on_spark
+    run = runner._run_on_spark
 
     def counted(*arguments: Any) -> Any:
         seen.append(arguments)
         return run(*arguments)
 
-    tasks._run_on_spark = counted
+    runner._run_on_spark = counted
     loaded = load_config(config)
     with Engine(loaded) as engine:
         result = engine.load(loaded.tables[0])

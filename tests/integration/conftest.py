@@ -21,15 +21,15 @@ import pymysql
 import pytest
 import yaml
 
+from demo.embedded import EmbeddedServer
+from demo.mariadb import MariaDB
 from mirrorlake.config import Config, load_config
-from mirrorlake.demo.embedded import EmbeddedServer
-from mirrorlake.demo.mariadb import MariaDB
-from mirrorlake.demo.mysql8 import MySQL8
-from mirrorlake.lake.catalog import Identifier, Lake
-from mirrorlake.spark import LazySpark
-from mirrorlake.sync import Engine
+from mirrorlake.destinations.iceberg.catalog import Identifier, Lake
+from mirrorlake.destinations.iceberg.spark import LazySpark
+from mirrorlake.operations.sync import Engine
 from tests.integration.removed_in_9 import refused_by_9
 from tests.soak.runs import Runner
+from tests.support.mysql8 import MySQL8
 
 USER = "mirror"
 PASSWORD = "p@ss w/örd%"

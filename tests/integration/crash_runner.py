@@ -17,19 +17,19 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from mirrorlake import extract
 from mirrorlake.config import load_config
-from mirrorlake.lake.catalog import Lake
-from mirrorlake.refold import refold_table
-from mirrorlake.spark import LazySpark
-from mirrorlake.sync import Engine
+from mirrorlake.destinations.iceberg.catalog import Lake
+from mirrorlake.destinations.iceberg.spark import LazySpark
+from mirrorlake.load import protocol
+from mirrorlake.operations.refold import refold_table
+from mirrorlake.operations.sync import Engine
 
 REFOLD = "refold"
 
 
 def run(order: dict[str, Any], spark: LazySpark | None) -> None:
     os.environ["MIRRORLAKE_FAILPOINT"] = order["failpoint"]
-    extract.ROWS_PER_CHUNK = order.get("rows_per_chunk", extract.ROWS_PER_CHUNK)
+    protocol.ROWS_PER_CHUNK = order.get("rows_per_chunk", protocol.ROWS_PER_CHUNK)
     config = load_config(Path(order["config"]))
     engine, contract = Engine(config, spark=spark), config.table(order["table"])
     if order["reload"] == REFOLD:

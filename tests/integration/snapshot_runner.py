@@ -10,10 +10,10 @@ import sys
 from datetime import timedelta
 from pathlib import Path
 
-from mirrorlake import maintain
 from mirrorlake.config import load_config
-from mirrorlake.lake.catalog import Identifier, Lake
-from mirrorlake.spark import LazySpark
+from mirrorlake.destinations.iceberg.catalog import Identifier, Lake
+from mirrorlake.destinations.iceberg.spark import LazySpark
+from mirrorlake.operations import maintain
 from tests.integration.conftest import Place
 from tests.integration.test_snapshot_fold import Mirror
 from tests.integration.test_snapshot_publish import _engine, _rows

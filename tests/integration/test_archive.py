@@ -6,16 +6,16 @@ import sys
 
 import pytest
 
-from mirrorlake.machine.archive import archive_options
-from mirrorlake.machine.java import find_java
-from mirrorlake.rehearsal import make_archive
+from mirrorlake.operations.warm import make_archive
+from mirrorlake.runtime.archive import archive_options
+from mirrorlake.runtime.java import find_java
 
 SESSION = """
 import json, sys
 from pathlib import Path
 from mirrorlake.config import LakeConfig, SparkConfig
-from mirrorlake.lake.catalog import Lake
-from mirrorlake.spark import LazySpark
+from mirrorlake.destinations.iceberg.catalog import Lake
+from mirrorlake.destinations.iceberg.spark import LazySpark
 spark = LazySpark(SparkConfig(), Lake(LakeConfig(warehouse=sys.argv[1])))
 session = spark.get()
 session.sql("CREATE NAMESPACE lake.a")

@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from mirrorlake import backward
-from mirrorlake.sync import Engine
+from mirrorlake.load import backward
+from mirrorlake.operations.sync import Engine
 
 Sql = Callable[..., Any]
 EngineFor = Callable[..., Engine]

@@ -18,15 +18,17 @@ from urllib.parse import quote
 
 import pytest
 
+from demo.__main__ import demo
+from demo.mariadb import MariaDB, free_port
+from demo.oracle import check_clean, compare_table
+from demo.oracle_text import read_source
 from mirrorlake import cli
-from mirrorlake.demo.mariadb import MariaDB, free_port
-from mirrorlake.demo.oracle import check_clean, compare_table
-from mirrorlake.demo.oracle_text import read_source
+from mirrorlake.cli import main
+from mirrorlake.destinations.iceberg.catalog import Identifier
 from mirrorlake.errors import LakeError, SchemaError
-from mirrorlake.lake.catalog import Identifier
 from mirrorlake.ledger import Ledger
-from mirrorlake.pace import Progress
-from mirrorlake.sync import Engine
+from mirrorlake.operations.sync import Engine
+from mirrorlake.table.progress import Progress
 from tests.integration.conftest import HASH_KEY, PASSWORD, USER, Place, connected
 from tests.integration.contract_files import write_contract
 
@@ -452,12 +454,15 @@ def test_failures_as_json(command: CommandLine) -> None:
     assert ran.err == ""
 
 
-def test_the_demos_port_is_taken(command: CommandLine, tmp_path: Path) -> None:
+def test_the_demos_port_is_taken(
+    command: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cli, "main", lambda: main(demo))
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        ran = command.run("demo", "--once", "--port", port, "--folder", tmp_path / "demo")
+        ran = command.run("--once", "--port", port, "--folder", tmp_path / "demo")
     assert_one_line(ran, 3, f"Port {port} of 127.0.0.1 is taken", "Choose another port")
 
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from mirrorlake.machine.cache import cache_dir
-from mirrorlake.machine.jars import ensure_jars
+from mirrorlake.runtime.cache import cache_dir
+from mirrorlake.runtime.jars import ensure_jars
 
 REPO = Path(__file__).parents[2]
 PYTHON = getattr(sys, "_base_executable", sys.executable)
@@ -33,8 +33,8 @@ SESSION = """
 import json, os, sys
 from pathlib import Path
 from mirrorlake.config import LakeConfig, SparkConfig
-from mirrorlake.lake.catalog import Lake
-from mirrorlake.spark import LazySpark
+from mirrorlake.destinations.iceberg.catalog import Lake
+from mirrorlake.destinations.iceberg.spark import LazySpark
 
 spark = LazySpark(SparkConfig(), Lake(LakeConfig(warehouse=sys.argv[1])))
 session = spark.get()

@@ -15,8 +15,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.types import LongType, NestedField
 
-from mirrorlake.errors import CommitConflict, LakeError
-from mirrorlake.lake.branches import (
+from mirrorlake.destinations.iceberg.branches import (
     create_branch,
     drop_branch,
     list_branches,
@@ -25,9 +24,10 @@ from mirrorlake.lake.branches import (
     roll_back,
     set_forward,
 )
-from mirrorlake.lake.catalog import Identifier, Lake
-from mirrorlake.lake.commit import LOAD_ID, Commit, commit_load, find_load, head_of
-from mirrorlake.lake.tables import ensure_current_table
+from mirrorlake.destinations.iceberg.catalog import Identifier, Lake
+from mirrorlake.destinations.iceberg.commit import LOAD_ID, Commit, commit_load, find_load, head_of
+from mirrorlake.destinations.iceberg.tables import ensure_current_table
+from mirrorlake.errors import CommitConflict, LakeError
 from tests.integration.conftest import Place
 
 ROWS = Schema(NestedField(1, "id", LongType(), required=False))

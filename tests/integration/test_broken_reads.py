@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from mirrorlake import chunk_plan, chunks, extract, tasks
-from mirrorlake.demo.embedded import EmbeddedServer
+from demo.embedded import EmbeddedServer
+from mirrorlake.destinations.iceberg.catalog import Identifier
 from mirrorlake.errors import SourceError
-from mirrorlake.lake.catalog import Identifier
-from mirrorlake.sync import Engine
+from mirrorlake.load import chunk_planner, chunk_statements, protocol, runner
+from mirrorlake.operations.sync import Engine
 from tests.integration.conftest import Place, lake_rows
 from tests.integration.contract_files import write_contract
 from tests.integration.cutting import CuttingProxy
@@ -33,7 +33,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(autouse=True)
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tasks, "PAUSE_SECONDS", 0.05)
+    monkeypatch.setattr(runner, "PAUSE_SECONDS", 0.05)
 
 
 def files_of(place: Place, load_id: str) -> list[Path]:
@@ -48,7 +48,7 @@ def test_a_connection_that_is_cut_in_a_row_costs_its_chunk_alone(
 ) -> None:
     make_rows(sql, 8_000, width=300)
     sql("ANALYZE TABLE t")
-    monkeypatch.setattr(extract, "ROWS_PER_CHUNK", 2_000)
+    monkeypatch.setattr(protocol, "ROWS_PER_CHUNK", 2_000)
     with CuttingProxy(server.port, 300_000, 2) as proxy:
         engine = engine_for({"t": BY_KEY}, {"port": proxy.port})
         contract = engine.config.table("t")
@@ -64,7 +64,7 @@ def test_a_connection_that_is_cut_in_a_row_costs_its_chunk_alone(
 
 
 @pytest.mark.parametrize(
-    "asking", [(extract, "read_table"), (extract, "basis_of"), (chunks, "_estimate")]
+    "asking", [(protocol, "read_table"), (protocol, "basis_of"), (chunk_planner, "_estimate")]
 )
 def test_a_connection_that_is_lost_before_a_question(
     asking: tuple[Any, str],
@@ -76,7 +76,7 @@ def test_a_connection_that_is_lost_before_a_question(
     """Whatever is being asked then, it is told as our error, and the next run is exact."""
     make_rows(sql, 3_000)
     sql("ANALYZE TABLE t")
-    monkeypatch.setattr(extract, "ROWS_PER_CHUNK", 500)
+    monkeypatch.setattr(protocol, "ROWS_PER_CHUNK", 500)
     module, name = asking
     ask, lost = getattr(module, name), []
 
@@ -108,15 +108,15 @@ def test_a_connection_that_is_always_cut(
 ) -> None:
     source = {"rows_per_second": 100_000} if way == "rate" else {}
     if way == "near":
-        monkeypatch.setattr(chunks, "_MANY_ROWS", 0)
-        monkeypatch.setattr(chunk_plan, "PILED_BYTES", 0)
+        monkeypatch.setattr(chunk_planner, "_MANY_ROWS", 0)
+        monkeypatch.setattr(chunk_statements, "PILED_BYTES", 0)
     make_rows(sql, 4_000, width=300)
     with CuttingProxy(server.port, 300_000, None) as proxy:
         engine = engine_for({"t": FULL}, {"port": proxy.port, **source})
         contract = engine.config.table("t")
         with pytest.raises(SourceError, match="reading database") as caught:
             engine.load(contract)
-        assert proxy.cut == tasks.ATTEMPTS
+        assert proxy.cut == runner.ATTEMPTS
     assert caught.value.retryable
     assert "sync again" in caught.value.next_step
     failed = engine.ledger.last_load(contract.name)
@@ -161,7 +161,7 @@ RUNNER = """
 import json, resource, sys
 from mirrorlake.config import load_config
 from mirrorlake.errors import MirrorlakeError
-from mirrorlake.sync import Engine
+from mirrorlake.operations.sync import Engine
 engine = Engine(load_config(__import__("pathlib").Path(sys.argv[1])))
 contract = engine.config.tables[0]
 if len(sys.argv) > 2:
@@ -221,7 +221,7 @@ def test_a_table_that_grows_while_it_is_read(
         "INSERT INTO t (id, n) SELECT seq * 10, 0 FROM seq_1_to_1500",
         "ANALYZE TABLE t",
     )
-    monkeypatch.setattr(extract, "ROWS_PER_CHUNK", 500)
+    monkeypatch.setattr(protocol, "ROWS_PER_CHUNK", 500)
     contract = {"mode": "incremental", "key": ["id"], "cursor": "modified_at", "overlap": "0s"}
     engine = engine_for({"t": contract}, {"rows_per_second": 1_000})
     found = engine.config.table("t")

@@ -15,12 +15,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mirrorlake.chunks import plan_chunks
 from mirrorlake.ledger import Window
-from mirrorlake.mysql.connect import session
-from mirrorlake.mysql.introspect import read_table
-from mirrorlake.plan import plan_table
-from mirrorlake.sync import Engine
+from mirrorlake.load.chunk_planner import plan_chunks
+from mirrorlake.operations.sync import Engine
+from mirrorlake.sources.mysql.connect import session
+from mirrorlake.sources.mysql.introspect import read_table
+from mirrorlake.table.resolve import plan_table
 
 EXAMPLES = settings(
     max_examples=12,
@@ -162,6 +162,6 @@ def test_a_key_without_sure_bounds_is_one_stream_and_says_so(
 ) -> None:
     fill(sql, f"{column}, n INT", f"{column.split()[0]}, n", [])
     sql(f"INSERT INTO t ({column.split()[0]}, n) SELECT 1, seq FROM seq_1_to_2000")
-    with caplog.at_level("INFO", "mirrorlake.chunks"):
+    with caplog.at_level("INFO", "mirrorlake.load.chunk_planner"):
         assert chunks_of([column.split()[0], "n"], 100) == ("",)
     assert "read in one stream" in caplog.text

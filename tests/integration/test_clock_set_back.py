@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from mirrorlake.demo.mariadb import MariaDB
-from mirrorlake.sync import Engine
+from demo.mariadb import MariaDB
+from mirrorlake.operations.sync import Engine
 from tests.integration.conftest import PASSWORD
 from tests.integration.test_zones import MOVING, TABLE, server_setting
 

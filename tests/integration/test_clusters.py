@@ -21,9 +21,9 @@ from typing import Any
 import pytest
 
 from mirrorlake.config import load_config
-from mirrorlake.lake.catalog import Identifier
-from mirrorlake.machine.java import java_environment
-from mirrorlake.sync import Engine
+from mirrorlake.destinations.iceberg.catalog import Identifier
+from mirrorlake.operations.sync import Engine
+from mirrorlake.runtime.java import java_environment
 from tests.integration.contract_files import write_contract
 from tests.integration.lakes import open_to_others
 

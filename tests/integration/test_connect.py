@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from benchmarks.daemon import connect_server
+from demo.oracle import check_clean, compare_table
+from demo.oracle_text import read_source
 from mirrorlake.config import load_config
-from mirrorlake.demo.oracle import check_clean, compare_table
-from mirrorlake.demo.oracle_text import read_source
-from mirrorlake.lake.catalog import Identifier
-from mirrorlake.sync import Engine
+from mirrorlake.destinations.iceberg.catalog import Identifier
+from mirrorlake.operations.sync import Engine
 from tests.integration.conftest import HASH_KEY, Place
 from tests.integration.contract_files import write_contract
 from tests.integration.lakes import open_to_others

@@ -15,14 +15,14 @@ from typing import Any
 import pytest
 
 from mirrorlake.config import TableContract
+from mirrorlake.destinations.iceberg.catalog import Identifier
 from mirrorlake.errors import ConfigError, SchemaError, SourceError
-from mirrorlake.lake.catalog import Identifier
+from mirrorlake.operations.refold import refold_table
+from mirrorlake.operations.rekey import rekey_table
+from mirrorlake.operations.repair import repair_table
+from mirrorlake.operations.status import status_of
+from mirrorlake.operations.sync import Engine
 from mirrorlake.proof.report import Ask
-from mirrorlake.refold import refold_table
-from mirrorlake.rekey import rekey_table
-from mirrorlake.repair import repair_table
-from mirrorlake.status import status_of
-from mirrorlake.sync import Engine
 from tests.integration.conftest import HASH_KEY, Place, lake_rows
 
 PEOPLE = "(id INT PRIMARY KEY, mail VARCHAR(40), m TIMESTAMP(6) NOT NULL, KEY (m))"

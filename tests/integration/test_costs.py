@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from mirrorlake.history import history_of
-from mirrorlake.lake.catalog import Identifier
-from mirrorlake.sync import Engine
+from mirrorlake.destinations.iceberg.catalog import Identifier
+from mirrorlake.operations.history import history_of
+from mirrorlake.operations.sync import Engine
 from tests.integration.conftest import lake_rows
 
 Sql = Callable[..., Any]

@@ -22,21 +22,21 @@ from typing import Any
 
 import pytest
 
+from demo.mariadb import MariaDB
+from demo.oracle import check_clean, compare_table
+from demo.oracle_text import read_source
 from mirrorlake.config import TableContract, load_config
-from mirrorlake.demo.mariadb import MariaDB
-from mirrorlake.demo.oracle import check_clean, compare_table
-from mirrorlake.demo.oracle_text import read_source
+from mirrorlake.destinations.iceberg.branches import history
+from mirrorlake.destinations.iceberg.catalog import Identifier, Lake
 from mirrorlake.errors import CommitConflict, LakeDamaged, LeaseHeld
-from mirrorlake.failpoint import FAILPOINTS, OF_LANDINGS, OF_REFOLDS, OF_SNAPSHOTS
-from mirrorlake.lake.branches import history
-from mirrorlake.lake.catalog import Identifier, Lake
+from mirrorlake.failpoints import FAILPOINTS, OF_LANDINGS, OF_REFOLDS, OF_SNAPSHOTS
 from mirrorlake.ledger import Ledger
-from mirrorlake.pace import Progress, Report
-from mirrorlake.raw_files import prove_raw
-from mirrorlake.rebuild import rebuild_table
-from mirrorlake.recover import recover_table
-from mirrorlake.refold import refold_table
-from mirrorlake.sync import Engine
+from mirrorlake.load.raw_files import prove_raw
+from mirrorlake.operations.recover import recover_table
+from mirrorlake.operations.refold import refold_table
+from mirrorlake.operations.restore_ledger import rebuild_table
+from mirrorlake.operations.sync import Engine
+from mirrorlake.table.progress import Progress, Report
 from tests.integration import crash_runner, harming
 from tests.integration.conftest import HASH_KEY, Place
 from tests.integration.contract_files import write_contract

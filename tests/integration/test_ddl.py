@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from mirrorlake import sync
-from mirrorlake.demo.mariadb import MariaDB
-from mirrorlake.demo.oracle import compare_table
+from demo.mariadb import MariaDB
+from demo.oracle import compare_table
+from mirrorlake.destinations.iceberg.catalog import Identifier
 from mirrorlake.errors import SourceError
-from mirrorlake.gaps import find_stretches
-from mirrorlake.init import suggest_contract
-from mirrorlake.lake.catalog import Identifier
-from mirrorlake.mysql.connect import session
-from mirrorlake.mysql.introspect import read_table, read_tables
-from mirrorlake.sync import Engine
+from mirrorlake.operations import sync
+from mirrorlake.operations.gaps import find_stretches
+from mirrorlake.operations.sync import Engine
+from mirrorlake.scaffold.suggest_tables import suggest_contract
+from mirrorlake.sources.mysql.connect import session
+from mirrorlake.sources.mysql.introspect import read_table, read_tables
 from tests.integration.conftest import PASSWORD
 
 Sql = Callable[..., Any]

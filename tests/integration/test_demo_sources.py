@@ -26,13 +26,13 @@ from pyiceberg.expressions import EqualTo
 from pymysql.connections import Connection
 from pymysql.cursors import Cursor
 
-from mirrorlake.demo.mariadb import MariaDB
-from mirrorlake.demo.nyc import NYC_TABLES, load_nyc, quoted
-from mirrorlake.demo.oracle import compare_rows, compare_table
-from mirrorlake.demo.oracle_text import SourceColumn, read_source
-from mirrorlake.demo.shop import create_shop
-from mirrorlake.demo.shop_rows import SHOP_TABLES
-from mirrorlake.demo.writer import LiveWriter
+from demo.mariadb import MariaDB
+from demo.nyc import NYC_TABLES, load_nyc, quoted
+from demo.oracle import compare_rows, compare_table
+from demo.oracle_text import SourceColumn, read_source
+from demo.shop import create_shop
+from demo.shop_rows import SHOP_TABLES
+from demo.writer import LiveWriter
 from mirrorlake.errors import ProofError, SourceError
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -280,7 +280,7 @@ def test_a_second_writer_is_noticed(server: MariaDB, connection: Connection[Curs
 
 def test_the_writer_is_a_process(server: MariaDB, connection: Connection[Cursor]) -> None:
     create_shop(connection, customers=50, now=NOW)
-    command = [sys.executable, "-m", "mirrorlake.demo.writer", "--port", str(server.port)]
+    command = [sys.executable, "-m", "demo.writer", "--port", str(server.port)]
     command += ["--user", "mirror", "--rate", "100"]
     root = Path(__file__).parents[2]
     environment = os.environ | {"MIRRORLAKE_DEMO_PASSWORD": PASSWORD, "PYTHONPATH": str(root)}

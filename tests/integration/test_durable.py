@@ -11,10 +11,10 @@ import pytest
 import sqlalchemy as sa
 from pyiceberg.table import Table
 
-from mirrorlake.lake.catalog import Identifier
-from mirrorlake.lake.durable import local_path
+from mirrorlake.destinations.iceberg.catalog import Identifier
+from mirrorlake.destinations.iceberg.durable import local_path
 from mirrorlake.ledger import Ledger
-from mirrorlake.sync import Engine
+from mirrorlake.operations.sync import Engine
 
 Flushed = set[str]
 

@@ -14,11 +14,11 @@ from pathlib import Path
 import pymysql
 import pytest
 
-from mirrorlake.demo.mariadb import MariaDB
-from mirrorlake.demo.mysql8 import MySQL8
-from mirrorlake.demo.mysql8_files import STUBS
-from mirrorlake.demo.stub_library import stub_library
+from demo.mariadb import MariaDB
 from mirrorlake.errors import MachineError
+from tests.support.mysql8 import MySQL8
+from tests.support.mysql8_files import STUBS
+from tests.support.stub_library import stub_library
 
 
 def runs(pid):
@@ -172,7 +172,7 @@ def test_it_outlives_the_thread_that_started_it(tmp_path):
 SCRIPT = """
 import sys, time
 from pathlib import Path
-from mirrorlake.demo.mariadb import MariaDB
+from demo.mariadb import MariaDB
 server = MariaDB.start(Path(sys.argv[1]))
 print(server.pid, server._watcher.pid, server.socket.parent, flush=True)
 time.sleep(60)

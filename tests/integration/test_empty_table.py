@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from mirrorlake import extract
 from mirrorlake.errors import LakeError
-from mirrorlake.observe import raw_days
-from mirrorlake.recover import recover_table
-from mirrorlake.sync import Engine
+from mirrorlake.load import protocol
+from mirrorlake.operations.observe import raw_days
+from mirrorlake.operations.recover import recover_table
+from mirrorlake.operations.sync import Engine
 
 
 def test_a_table_without_rows_has_no_raw_days_until_one_comes(
@@ -40,8 +40,8 @@ def test_a_table_whose_first_load_failed_has_nothing_to_fold(
         raise LakeError("no room", table=contract.name)
 
     with monkeypatch.context() as broken:
-        broken.setattr(extract, "commit_load", failing)
-        broken.setattr(extract, "commit_proved", failing)
+        broken.setattr(protocol, "commit_load", failing)
+        broken.setattr(protocol, "commit_proved", failing)
         with pytest.raises(LakeError, match="no room"):
             engine.load(contract)
     # Its schema version is known, and no load of it: that is no schema which changed.

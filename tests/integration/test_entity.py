@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 from pyiceberg.transforms import DayTransform
 
+from demo.embedded import EmbeddedServer
 from mirrorlake.config import TableContract
-from mirrorlake.demo.embedded import EmbeddedServer
+from mirrorlake.destinations.iceberg.catalog import Identifier
 from mirrorlake.errors import SchemaError
-from mirrorlake.lake.catalog import Identifier
-from mirrorlake.proof.keep import prove_table
+from mirrorlake.operations.sync import Engine
+from mirrorlake.proof.evidence import prove_table
 from mirrorlake.proof.report import Ask
 from mirrorlake.proof.target import Proving
-from mirrorlake.sync import Engine
 from tests.integration.conftest import lake_rows
 
 Sql = Callable[..., Any]

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from pyiceberg.table import Table
 
-from mirrorlake.lake.catalog import Identifier
-from mirrorlake.lake.durable import local_path
-from mirrorlake.sync import Engine
+from mirrorlake.destinations.iceberg.catalog import Identifier
+from mirrorlake.destinations.iceberg.durable import local_path
+from mirrorlake.operations.sync import Engine
 from tests.integration.conftest import lake_rows
 
 Sql = Callable[..., Any]

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from mirrorlake.arrive import fold_snapshots, look_for, take_snapshots
+from demo.embedded import EmbeddedServer
+from demo.oracle import compare_rows
 from mirrorlake.config import load_config
-from mirrorlake.demo.embedded import EmbeddedServer
-from mirrorlake.demo.oracle import compare_rows
+from mirrorlake.destinations.iceberg.catalog import Identifier
 from mirrorlake.errors import ConfigError, LandingError
-from mirrorlake.export import Exported, export_table
-from mirrorlake.lake.catalog import Identifier
-from mirrorlake.landing.sinks import FolderSink
-from mirrorlake.sync import Engine
+from mirrorlake.operations.export import Exported, export_table
+from mirrorlake.operations.land import fold_snapshots, look_for, take_snapshots
+from mirrorlake.operations.sync import Engine
+from mirrorlake.sources.files.sinks import FolderSink
 from tests.integration.conftest import Place
 from tests.integration.lakes import READERS
 from tests.integration.test_types import cases_of, make_wide_table, source_rows

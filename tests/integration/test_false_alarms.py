@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from demo.mariadb import MariaDB
 from mirrorlake.config import load_config
-from mirrorlake.demo.mariadb import MariaDB
-from mirrorlake.sync import Engine
+from mirrorlake.operations.sync import Engine
 from tests.integration.conftest import Place
 from tests.soak import report
 from tests.soak.alarms import contract_for, replicated, result_of, watch

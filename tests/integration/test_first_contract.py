@@ -12,13 +12,13 @@ from urllib.parse import quote
 import pytest
 from click.testing import CliRunner, Result
 
+from demo.mariadb import MariaDB
+from demo.oracle import check_clean, compare_table
+from demo.oracle_text import read_source
 from mirrorlake.cli import cli
 from mirrorlake.config import Config, TableContract, config_schema, load_config
-from mirrorlake.demo.mariadb import MariaDB
-from mirrorlake.demo.oracle import check_clean, compare_table
-from mirrorlake.demo.oracle_text import read_source
-from mirrorlake.lake.catalog import Identifier
-from mirrorlake.sync import Engine
+from mirrorlake.destinations.iceberg.catalog import Identifier
+from mirrorlake.operations.sync import Engine
 from tests.integration.conftest import HASH_KEY, PASSWORD, USER, Place
 from tests.integration.test_upkeep import shared_session  # noqa: F401 – one JVM for all commands
 

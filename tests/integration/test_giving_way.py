@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from mirrorlake import sync
+from demo.embedded import EmbeddedServer
+from demo.oracle import compare_table
 from mirrorlake.config import TableContract
-from mirrorlake.demo.embedded import EmbeddedServer
-from mirrorlake.demo.oracle import compare_table
+from mirrorlake.destinations.iceberg.catalog import Identifier
 from mirrorlake.errors import ReadGivenUp
-from mirrorlake.lake.catalog import Identifier
 from mirrorlake.ledger import Load
-from mirrorlake.sync import Engine
+from mirrorlake.operations import sync
+from mirrorlake.operations.sync import Engine
 from tests.integration.conftest import PASSWORD, Place, connected
 from tests.integration.test_limits import FULL, make_rows
 

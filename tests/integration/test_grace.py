@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from mirrorlake.errors import ConfigError
-from mirrorlake.maintain import Ages, maintain_table
-from mirrorlake.recover import SHORTEST_REMOTE, recover_table
-from mirrorlake.sync import Engine
+from mirrorlake.operations.maintain import Ages, maintain_table
+from mirrorlake.operations.recover import SHORTEST_REMOTE, recover_table
+from mirrorlake.operations.sync import Engine
 
 TABLE = {"mode": "full", "key": ["id"]}
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-import mirrorlake.chunk
-from mirrorlake.demo.embedded import EmbeddedServer
-from mirrorlake.mysql.read import BATCH_ROWS, read_batches
-from mirrorlake.sync import Engine
+import mirrorlake.load.chunk_task
+from demo.embedded import EmbeddedServer
+from mirrorlake.operations.sync import Engine
+from mirrorlake.sources.mysql.reader import BATCH_ROWS, read_batches
 from tests.integration.test_types import assert_exact
 
 Sql = Callable[..., Any]
@@ -35,7 +35,7 @@ def held(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, bool]]:
             found.append((arguments[3], named["near"]))
         return read_batches(*arguments, **named)
 
-    monkeypatch.setattr(mirrorlake.chunk, "read_batches", noted)
+    monkeypatch.setattr(mirrorlake.load.chunk_task, "read_batches", noted)
     return found
 
 
@@ -98,7 +98,7 @@ def test_a_column_that_is_not_read_is_not_asked_for(
 def test_rows_large_on_average_are_not_scanned_twice(
     sql: Sql, engine_for: EngineFor, held: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mirrorlake.chunk_plan._SCANNED_ROW_BYTES", 1)
+    monkeypatch.setattr("mirrorlake.load.chunk_statements._SCANNED_ROW_BYTES", 1)
     fill(sql, "'{}'")
     engine = engine_for(FULL)
     assert engine.load(engine.config.table("t")).rows == ROWS

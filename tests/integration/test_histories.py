@@ -29,13 +29,13 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from demo.mariadb import MariaDB
+from demo.oracle import compare_table
 from mirrorlake.config import load_config
-from mirrorlake.demo.mariadb import MariaDB
-from mirrorlake.demo.oracle import compare_table
+from mirrorlake.destinations.iceberg.commit import LOAD_ID, snapshot_property
 from mirrorlake.errors import SchemaError
-from mirrorlake.lake.commit import LOAD_ID, snapshot_property
-from mirrorlake.recover import recover_table
-from mirrorlake.sync import Engine
+from mirrorlake.operations.recover import recover_table
+from mirrorlake.operations.sync import Engine
 from tests.integration.conftest import Place
 from tests.integration.contract_files import write_contract
 from tests.soak import judge

@@ -18,23 +18,23 @@ from typing import Any
 import pytest
 import yaml
 
-from mirrorlake.agree import check_snapshots
-from mirrorlake.arrive import fold_snapshots, take_snapshots
+from demo.embedded import EmbeddedServer
+from demo.oracle import check_clean, compare_table
+from demo.oracle_text import read_source
 from mirrorlake.config import load_config
 from mirrorlake.config.spark_settings import EXACT_SETTINGS
-from mirrorlake.demo.embedded import EmbeddedServer
-from mirrorlake.demo.oracle import check_clean, compare_table
-from mirrorlake.demo.oracle_text import read_source
+from mirrorlake.destinations.iceberg.catalog import Identifier, as_sql_identifier
+from mirrorlake.destinations.iceberg.spark import check_exact
 from mirrorlake.errors import LakeError
-from mirrorlake.lake.catalog import Identifier, as_sql_identifier
-from mirrorlake.landing import look
-from mirrorlake.mysql.connect import quote, quoted_text
-from mirrorlake.mysql.introspect import read_samples, read_table
+from mirrorlake.operations.check_snapshots import check_snapshots
+from mirrorlake.operations.land import fold_snapshots, take_snapshots
+from mirrorlake.operations.refold import refold_table
+from mirrorlake.operations.repair import repair_table
+from mirrorlake.operations.sync import Engine
 from mirrorlake.proof.report import Ask
-from mirrorlake.refold import refold_table
-from mirrorlake.repair import repair_table
-from mirrorlake.spark import check_exact
-from mirrorlake.sync import Engine
+from mirrorlake.sources.files import look
+from mirrorlake.sources.mysql.connect import quote, quoted_text
+from mirrorlake.sources.mysql.introspect import read_samples, read_table
 from tests.integration.conftest import HASH_KEY, Place, connected, lake_rows
 
 Sql = Callable[..., Any]

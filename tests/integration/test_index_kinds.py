@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from mirrorlake.demo.embedded import EmbeddedServer
-from mirrorlake.demo.mysql8 import MySQL8
-from mirrorlake.init import suggest_contract
-from mirrorlake.mysql.introspect import SourceTable, read_tables
+from demo.embedded import EmbeddedServer
+from mirrorlake.scaffold.suggest_tables import suggest_contract
+from mirrorlake.sources.mysql.introspect import SourceTable, read_tables
 from tests.integration.conftest import connected
+from tests.support.mysql8 import MySQL8
 
 Sql = Callable[..., Any]
 M = "m DATETIME NOT NULL"

@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 import mirrorlake.cli as line
 from mirrorlake.config import load_config
-from mirrorlake.sync import Engine
+from mirrorlake.operations.sync import Engine
 
 path = Path(sys.argv.pop())
 

@@ -17,7 +17,11 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from mirrorlake.arrive import (
+from mirrorlake.cli import cli
+from mirrorlake.config import load_config
+from mirrorlake.destinations.iceberg.spark import spark_errors
+from mirrorlake.errors import LandingError
+from mirrorlake.operations.land import (
     Arrived,
     Refusal,
     fold_snapshots,
@@ -25,16 +29,12 @@ from mirrorlake.arrive import (
     look_for,
     take_snapshots,
 )
-from mirrorlake.cli import cli
-from mirrorlake.config import load_config
-from mirrorlake.errors import LandingError
-from mirrorlake.landing.columns import LandedColumn, LandedSchema
-from mirrorlake.landing.frame import count_landed, landed_frame, landing_errors
-from mirrorlake.landing.records import LandedFile, Reading
-from mirrorlake.landing.store import FolderStore
-from mirrorlake.spark import spark_errors
-from mirrorlake.suspects import suspected_now
-from mirrorlake.sync import Engine
+from mirrorlake.operations.sync import Engine
+from mirrorlake.serving.personal_audit import suspected_now
+from mirrorlake.sources.files.columns import LandedColumn, LandedSchema
+from mirrorlake.sources.files.frame import count_landed, landed_frame, landing_errors
+from mirrorlake.sources.files.records import LandedFile, Reading
+from mirrorlake.sources.files.store import FolderStore
 from tests.integration.conftest import Place, lake_rows
 
 IDS = [20260130000000, 20260131000000, 20260131120000, 20260131180000]

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from mirrorlake.arrive import fold_snapshots, look_for, take_snapshots
+from mirrorlake.destinations.iceberg.catalog import Identifier
 from mirrorlake.errors import LandingError, MirrorlakeError
-from mirrorlake.lake.catalog import Identifier
-from mirrorlake.landing.land import Taken
-from tests import gcs
+from mirrorlake.operations.land import fold_snapshots, look_for, take_snapshots
+from mirrorlake.sources.files.land import Taken
 from tests.integration.conftest import Place
 from tests.integration.test_landing import IDS, Feed, line
+from tests.support import gcs
 
 WHOLE = gzip.compress("\n".join(line(n) for n in range(500)).encode())
 pytestmark = pytest.mark.full

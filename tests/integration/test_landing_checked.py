@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mirrorlake.agree import check_snapshots
+from mirrorlake.operations.check_snapshots import check_snapshots
 from tests.integration.conftest import Place
 from tests.integration.test_landing import SCHEMA, line
 from tests.integration.test_landing_decisions import IDS, Commands

@@ -10,11 +10,11 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from mirrorlake.arrive import Refusal, fold_snapshots, land_table, take_snapshots
 from mirrorlake.cli import cli
 from mirrorlake.config import load_config
 from mirrorlake.errors import LakeError, SnapshotRefused
-from mirrorlake.sync import Engine
+from mirrorlake.operations.land import Refusal, fold_snapshots, land_table, take_snapshots
+from mirrorlake.operations.sync import Engine
 from tests.integration.conftest import Place
 from tests.integration.test_landing import Feed, line
 
@@ -164,7 +164,7 @@ def test_a_failure_that_is_not_about_the_snapshot_is_not_overtaken(
         raise LakeError("the storage is away")
 
     with monkeypatch.context() as patched:
-        patched.setattr("mirrorlake.arrive.fold_snapshot", fails)
+        patched.setattr("mirrorlake.operations.land.fold_snapshot", fails)
         with pytest.raises(LakeError, match="the storage is away"):
             list(land_table(feed.engine, feed.contract, IDS[:2]))
     records = feed.engine.ledger.snapshots(feed.table)
@@ -174,6 +174,6 @@ def test_a_failure_that_is_not_about_the_snapshot_is_not_overtaken(
         raise SnapshotRefused("bad")
 
     with monkeypatch.context() as patched:
-        patched.setattr("mirrorlake.arrive.fold_snapshot", refuses)
+        patched.setattr("mirrorlake.operations.land.fold_snapshot", refuses)
         done = list(land_table(feed.engine, feed.contract, IDS[:2]))
     assert [type(one) for one in done] == [Refusal, Refusal]

@@ -14,9 +14,9 @@ from decimal import Decimal
 
 import pytest
 
-from mirrorlake.lake.branches import list_branches
-from mirrorlake.lake.catalog import Identifier
-from mirrorlake.landing.layout import id_of
+from mirrorlake.destinations.iceberg.branches import list_branches
+from mirrorlake.destinations.iceberg.catalog import Identifier
+from mirrorlake.sources.files.layout import id_of
 from tests.integration.conftest import Place
 from tests.integration.test_landing import Feed, line
 

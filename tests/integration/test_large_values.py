@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from mirrorlake.demo.embedded import EmbeddedServer
-from mirrorlake.lake.catalog import Identifier
-from mirrorlake.sync import Engine
+from demo.embedded import EmbeddedServer
+from mirrorlake.destinations.iceberg.catalog import Identifier
+from mirrorlake.operations.sync import Engine
 from tests.integration.lakes import READERS
 from tests.integration.test_types import assert_exact
 

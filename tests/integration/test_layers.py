@@ -18,17 +18,17 @@ from click.testing import CliRunner
 from pyiceberg.catalog.sql import SqlCatalog
 
 from checks.layers import judge_clean, judge_raw
+from demo.mariadb import MariaDB
+from demo.oracle import compare_table
 from mirrorlake.cli import cli
 from mirrorlake.config import TableContract
-from mirrorlake.demo.mariadb import MariaDB
-from mirrorlake.demo.oracle import compare_table
+from mirrorlake.destinations.iceberg.catalog import Identifier
+from mirrorlake.destinations.iceberg.durable import local_path
+from mirrorlake.destinations.iceberg.tables import ORIGINAL
+from mirrorlake.destinations.iceberg.views import read_view
 from mirrorlake.errors import LakeDamaged
-from mirrorlake.lake.catalog import Identifier
-from mirrorlake.lake.durable import local_path
-from mirrorlake.lake.tables import ORIGINAL
-from mirrorlake.lake.views import read_view
-from mirrorlake.refold import refold_table
-from mirrorlake.sync import Engine
+from mirrorlake.operations.refold import refold_table
+from mirrorlake.operations.sync import Engine
 from tests.integration.conftest import Place, lake_rows
 
 EngineFor = Callable[..., Engine]
@@ -97,8 +97,8 @@ def world(
     server: MariaDB, sql: Sql, engine_for: EngineFor, monkeypatch: pytest.MonkeyPatch
 ) -> World:
     engine = engine_for({"people": PEOPLE, "visits": VISITS})
-    monkeypatch.setattr("mirrorlake.sync.LazySpark", lambda *_: engine.spark)
-    monkeypatch.setattr("mirrorlake.sync.Engine.close", lambda _: None)
+    monkeypatch.setattr("mirrorlake.operations.sync.LazySpark", lambda *_: engine.spark)
+    monkeypatch.setattr("mirrorlake.operations.sync.Engine.close", lambda _: None)
     make(sql, engine)
     return World(engine, sql, server)
 

@@ -17,12 +17,12 @@ from urllib.parse import quote
 import pytest
 import sqlalchemy as sa
 
+from demo.embedded import EmbeddedServer
+from demo.mariadb import MariaDB
 from mirrorlake.config.database_url import with_driver
-from mirrorlake.demo.embedded import EmbeddedServer
-from mirrorlake.demo.mariadb import MariaDB
+from mirrorlake.destinations.iceberg.catalog import Identifier
+from mirrorlake.destinations.iceberg.commit import LOAD_ID, snapshot_property
 from mirrorlake.errors import LeaseHeld, LedgerError
-from mirrorlake.lake.catalog import Identifier
-from mirrorlake.lake.commit import LOAD_ID, snapshot_property
 from mirrorlake.ledger import (
     LEDGER_VERSION,
     Lease,
@@ -35,11 +35,11 @@ from mirrorlake.ledger import (
 )
 from mirrorlake.ledger.database import Database
 from mirrorlake.ledger.tables import LOADS
-from mirrorlake.schema import schema_version
+from mirrorlake.schema.versions import schema_version
 from tests.integration.conftest import PASSWORD, USER, Place
 from tests.integration.contract_files import write_contract
-from tests.postgres import Postgres, running_postgres
 from tests.soak.runs import Order, Runner
+from tests.support.postgres import Postgres, running_postgres
 from tests.unit import test_ledger, test_ledger_chunks
 from tests.unit.test_ledger import RECEIPT, TABLE, WINDOW, started
 

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from mirrorlake.demo.embedded import EmbeddedServer
+from demo.embedded import EmbeddedServer
 from mirrorlake.errors import SourceBusy, SourceError
 from mirrorlake.ledger import Load
-from mirrorlake.mysql.read import read_batches
-from mirrorlake.sync import Engine
+from mirrorlake.operations.sync import Engine
+from mirrorlake.sources.mysql.reader import read_batches
 from tests.integration.conftest import lake_rows
 
 Sql = Callable[..., Any]

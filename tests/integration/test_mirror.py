@@ -11,15 +11,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from demo.mariadb import MariaDB
+from demo.nyc import load_nyc
+from demo.oracle import check_clean, compare_table, find_leaks
+from demo.oracle_text import read_source
+from demo.shop import create_shop, demo_contract
+from demo.writer import LiveWriter
 from mirrorlake.config import TableContract, load_config
-from mirrorlake.demo.mariadb import MariaDB
-from mirrorlake.demo.nyc import load_nyc
-from mirrorlake.demo.oracle import check_clean, compare_table, find_leaks
-from mirrorlake.demo.oracle_text import read_source
-from mirrorlake.demo.shop import create_shop, demo_contract
-from mirrorlake.demo.writer import LiveWriter
-from mirrorlake.lake.catalog import Identifier
-from mirrorlake.sync import Engine, SyncResult
+from mirrorlake.destinations.iceberg.catalog import Identifier
+from mirrorlake.operations.sync import Engine, SyncResult
 from tests.integration.conftest import HASH_KEY, PASSWORD, Place, connected
 
 CHANGES = 2_000

@@ -10,12 +10,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from mirrorlake import chunk_plan, chunks
-from mirrorlake.demo.embedded import EmbeddedServer
-from mirrorlake.machine.memory import give_back
-from mirrorlake.mysql import carrier
-from mirrorlake.mysql.read import read_batches
-from mirrorlake.sync import Engine
+from demo.embedded import EmbeddedServer
+from mirrorlake.load import chunk_planner, chunk_statements
+from mirrorlake.operations.sync import Engine
+from mirrorlake.runtime.memory import give_back
+from mirrorlake.sources.mysql import proxy
+from mirrorlake.sources.mysql.reader import read_batches
 from tests.integration.conftest import lake_rows
 from tests.integration.test_limits import FULL, make_rows
 
@@ -59,7 +59,7 @@ def test_what_is_not_taken_is_not_held(database: str, sql: Sql, engine_for: Engi
         found[near], rows = read_slowly(batches)
         assert rows == ROWS * TIMES
     # A byte that went ahead is held as a value, and in a buffer that has room for more.
-    assert found[True] < 2 * carrier.AHEAD < WHOLE // 2 < found[False]
+    assert found[True] < 2 * proxy.AHEAD < WHOLE // 2 < found[False]
 
 
 def test_rows_come_whatever_their_size_and_the_pace(
@@ -86,7 +86,7 @@ def test_a_large_table_is_read_near(
     """As a load does it: every row is there, and only a large table costs a process."""
     make_rows(sql, 5_000, width=2_000)
     sql("ANALYZE TABLE t")
-    monkeypatch.setattr(chunks, "_MANY_ROWS", 1_000)
+    monkeypatch.setattr(chunk_planner, "_MANY_ROWS", 1_000)
     engine = engine_for({"t": FULL})
     contract = engine.config.table("t")
     seen: list[bool] = []
@@ -95,9 +95,9 @@ def test_a_large_table_is_read_near(
         seen.append(named.get("near", False))
         return read_batches(*arguments, **named)
 
-    monkeypatch.setattr("mirrorlake.chunk.read_batches", noted)
+    monkeypatch.setattr("mirrorlake.load.chunk_task.read_batches", noted)
     engine.load(contract)
-    monkeypatch.setattr(chunk_plan, "PILED_BYTES", 2**20)
+    monkeypatch.setattr(chunk_statements, "PILED_BYTES", 2**20)
     assert engine.load(contract).rows == 5_000
     assert seen == [False, True]
     raw = engine.ledger.schema_versions(contract.name)[-1].raw_table
@@ -111,9 +111,9 @@ def test_what_was_held_is_given_back(
     """A read's threads free what they held; the next chunk's threads would not use it again."""
     make_rows(sql, ROWS, width=WIDTH)
     sql("ANALYZE TABLE t")
-    monkeypatch.setattr(chunk_plan, "PILED_BYTES", 0)
-    monkeypatch.setattr(chunks, "_MANY_ROWS", 1_000)
-    monkeypatch.setattr("mirrorlake.extract.ROWS_PER_CHUNK", 2_000)
+    monkeypatch.setattr(chunk_statements, "PILED_BYTES", 0)
+    monkeypatch.setattr(chunk_planner, "_MANY_ROWS", 1_000)
+    monkeypatch.setattr("mirrorlake.load.protocol.ROWS_PER_CHUNK", 2_000)
     ends: list[tuple[int, int]] = []
 
     def noted() -> None:
@@ -121,7 +121,7 @@ def test_what_was_held_is_given_back(
         give_back()
         ends.append((held, held_bytes()))
 
-    monkeypatch.setattr("mirrorlake.chunk.give_back", noted)
+    monkeypatch.setattr("mirrorlake.load.chunk_task.give_back", noted)
     engine = engine_for({"t": {"mode": "append", "key": ["id"], "cursor": "id"}})
     assert engine.load(engine.config.table("t")).rows == ROWS
     assert len(ends) > 3

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from mirrorlake.config import TableContract
-from mirrorlake.lake.catalog import Identifier
-from mirrorlake.lake.views import read_view
-from mirrorlake.sync import Engine
+from mirrorlake.destinations.iceberg.catalog import Identifier
+from mirrorlake.destinations.iceberg.views import read_view
+from mirrorlake.operations.sync import Engine
 
 Sql = Callable[..., Any]
 EngineFor = Callable[..., Engine]
@@ -59,9 +59,9 @@ def test_new_columns_wait_for_the_contract_and_personal_values_are_said(
         assert deduped is not None
         assert "Secret_Note" in deduped.schema().as_arrow().names
 
-        from mirrorlake.exposure import find_exposed
-        from mirrorlake.new_columns import held_now
-        from mirrorlake.suspects import find_suspects
+        from mirrorlake.serving.masking_audit import find_exposed
+        from mirrorlake.serving.personal_audit import find_suspects
+        from mirrorlake.table.new_columns import held_now
 
         held = held_now(first.ledger, first.lake, contract)
         assert held == first.status(contract).held_columns == ("Secret_Note",)

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from mirrorlake import changes
-from mirrorlake.lake.tables import DELETED_AT, KEY, ORIGINAL, SEQ
-from mirrorlake.layers import GONE
-from mirrorlake.plan import TablePlan
+from mirrorlake.destinations.iceberg.tables import DELETED_AT, KEY, ORIGINAL, SEQ
+from mirrorlake.merge import current_rows
+from mirrorlake.merge.statements import GONE
+from mirrorlake.table.resolve import TablePlan
 from tests.integration.conftest import Place
 from tests.unit.plans import planned, time_column
 from tests.unit.tables import column
@@ -82,7 +82,7 @@ def naive(now: Now) -> Now:
 @pytest.mark.parametrize("deletes", ["remove", "ignore", "flag"])
 def test_the_latest_observation_of_a_key_is_its_row(place: Place, deletes: str) -> None:
     """Whatever was written in between, and in whatever order the rows come."""
-    chosen = changes._current(frame(place, deletes), plan_of(deletes))
+    chosen = current_rows._current(frame(place, deletes), plan_of(deletes))
     expected = {key: told(history, deletes) for key, history in HISTORIES}
     assert naive(found(chosen, deletes)) == {k: now for k, now in expected.items() if now}
 
@@ -93,7 +93,7 @@ def test_a_key_that_is_as_the_loads_before_left_it_has_not_changed(
 ) -> None:
     """The first two loads are known, the others new: only what these change is left."""
     known: Any = [type("Load", (), {"seq": seq}) for seq in (1, 2)]
-    chosen = changes._unknown(frame(place, deletes), known, plan_of(deletes))
+    chosen = current_rows._unknown(frame(place, deletes), known, plan_of(deletes))
     expected: Now = {}
     for key, history in HISTORIES:
         before, after = told(history[:2], deletes), told(history[2:], deletes, 3)
@@ -114,15 +114,15 @@ def test_a_row_whose_original_text_alone_changed_has_changed(place: Place) -> No
         (2, None, zero, 2, False),
     )
     known: Any = [type("Load", (), {"seq": 1})]
-    assert [row["id"] for row in changes._unknown(rows, known, plan).collect()] == [1]
+    assert [row["id"] for row in current_rows._unknown(rows, known, plan).collect()] == [1]
 
 
 def test_one_load_and_a_table_without_a_key_are_taken_as_they_are(place: Place) -> None:
     rows = frame(place, "remove", [(1, ("a",)), (1, ("a",)), (2, ("gone",))])
     keyless = planned(time_column(), mode="append", cursor="at", key=())
     for chosen in (
-        changes._current(rows, plan_of("remove"), several=False),
-        changes._current(rows, keyless),
+        current_rows._current(rows, plan_of("remove"), several=False),
+        current_rows._current(rows, keyless),
     ):
         assert sorted((row["id"], row["v"]) for row in chosen.collect()) == [
             (1, "a"),
@@ -130,14 +130,14 @@ def test_one_load_and_a_table_without_a_key_are_taken_as_they_are(place: Place) 
             (2, None),
         ]
     # Rows that are gone are none where the contract ignores them, of one load too.
-    left = changes._current(rows, plan_of("ignore"), several=False)
+    left = current_rows._current(rows, plan_of("ignore"), several=False)
     assert [row["v"] for row in left.collect()] == ["a", "a"]
 
 
 @pytest.mark.parametrize("deletes", ["remove", "flag"])
 def test_a_load_that_has_a_key_twice_leaves_one_row_of_it(place: Place, deletes: str) -> None:
     rows = frame(place, deletes, [(1, (None, "a")), (1, (None, "a")), (1, ("NULL",))])
-    assert found(changes._current(rows, plan_of(deletes)), deletes) == {1: ("a", None)}
+    assert found(current_rows._current(rows, plan_of(deletes)), deletes) == {1: ("a", None)}
 
 
 def versions(place: Place, types: str, *rows: tuple[Any, ...]) -> Any:
@@ -154,7 +154,7 @@ def test_two_texts_that_the_server_calls_one_key_are_one(place: Place) -> None:
         ("A", bytearray(b"A"), 2, False),
         ("b", bytearray(b"B"), 1, False),
     )
-    assert sorted(row["v"] for row in changes._current(rows, plan).collect()) == ["A", "b"]
+    assert sorted(row["v"] for row in current_rows._current(rows, plan).collect()) == ["A", "b"]
 
 
 def test_one_key_may_have_a_text_with_an_original_and_one_without(place: Place) -> None:
@@ -167,7 +167,7 @@ def test_one_key_may_have_a_text_with_an_original_and_one_without(place: Place) 
         (None, bytearray(b"A"), [("v", "815F")], 1, False),
         ("a", bytearray(b"A"), None, 2, False),
     )
-    assert [row["v"] for row in changes._current(rows, plan).collect()] == ["a"]
+    assert [row["v"] for row in current_rows._current(rows, plan).collect()] == ["a"]
 
 
 def test_keys_without_a_place_in_their_type_are_told_apart_by_their_originals(place: Place) -> None:
@@ -181,7 +181,7 @@ def test_keys_without_a_place_in_their_type_are_told_apart_by_their_originals(pl
         (None, zero, 2, False),
         (None, partial, 1, False),
     )
-    chosen = changes._current(rows, plan).collect()
+    chosen = current_rows._current(rows, plan).collect()
     assert sorted((row[ORIGINAL][0]["text"], row[SEQ]) for row in chosen) == [
         ("0000-00-00", 2),
         ("2020-00-00", 1),

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from mirrorlake.config import LakeConfig, SparkConfig
+from mirrorlake.destinations.iceberg.catalog import Lake
+from mirrorlake.destinations.iceberg.spark import LazySpark
 from mirrorlake.errors import LakeError
-from mirrorlake.lake.catalog import Lake
-from mirrorlake.spark import LazySpark
 from tests.integration.conftest import Place
 
 

@@ -14,16 +14,16 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
+from demo.embedded import EmbeddedServer
+from demo.mariadb import MariaDB
 from mirrorlake.config import SourceConfig
-from mirrorlake.demo.embedded import EmbeddedServer
-from mirrorlake.demo.mariadb import MariaDB
-from mirrorlake.demo.mysql8 import MySQL8
 from mirrorlake.errors import SourceBusy
-from mirrorlake.mysql import open_writes
-from mirrorlake.mysql.connect import read_clock, session
-from mirrorlake.mysql.open_writes import OpenWrites, read_open_writes
-from mirrorlake.sync import Engine
+from mirrorlake.operations.sync import Engine
+from mirrorlake.sources.mysql import open_writes
+from mirrorlake.sources.mysql.connect import read_clock, session
+from mirrorlake.sources.mysql.open_writes import OpenWrites, read_open_writes
 from tests.integration.conftest import PASSWORD, USER, lake_rows
+from tests.support.mysql8 import MySQL8
 
 Sql = Callable[..., Any]
 EngineFor = Callable[..., Engine]
@@ -98,7 +98,7 @@ def test_writes_that_wait_behind_a_tables_lock_are_not_missed(
 ) -> None:
     """Theirs is the NOW() of before the lock. One commits at once; the other's transaction begins
     after its wait, and stays open over a load."""
-    monkeypatch.setattr("mirrorlake.windows._MARGIN", timedelta(0))
+    monkeypatch.setattr("mirrorlake.table.windows._MARGIN", timedelta(0))
     sql(TABLE, "INSERT INTO t (id) VALUES (1)")
     engine = engine_for({"t": NO_OVERLAP})
     contract = engine.config.table("t")

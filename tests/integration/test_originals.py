@@ -7,9 +7,9 @@ from collections.abc import Callable
 from datetime import date
 from typing import Any
 
-from mirrorlake.lake.originals import originals_by_day
-from mirrorlake.observe import raw_tables
-from mirrorlake.sync import Engine
+from mirrorlake.destinations.iceberg.originals import originals_by_day
+from mirrorlake.operations.sync import Engine
+from mirrorlake.table.lake_tables import raw_tables
 
 CONTRACT = {"mode": "incremental", "key": ["id"], "cursor": "at"}
 # The sums are the server's own: what has no place in a date, and ENUM's error.

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from mirrorlake.layer_proofs import prove_layers
-from mirrorlake.proof.keep import evidence_folder, folder_name, prove_table
+from mirrorlake.operations.check_layers import prove_layers
+from mirrorlake.operations.sync import Engine
+from mirrorlake.proof.evidence import evidence_folder, folder_name, prove_table
 from mirrorlake.proof.report import Ask
 from mirrorlake.proof.target import Proving
-from mirrorlake.sync import Engine
 from tests.integration.conftest import Place
 from tests.integration.contract_files import write_contract
 from tests.integration.lakes import modes, open_to_others

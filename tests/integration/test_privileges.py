@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from mirrorlake.checkup import diagnose_contract
-from mirrorlake.demo.embedded import EmbeddedServer
-from mirrorlake.machine.doctor import Piece
+from demo.embedded import EmbeddedServer
+from mirrorlake.operations.doctor import diagnose_contract
+from mirrorlake.runtime.doctor import Piece
 from tests.integration.conftest import PASSWORD, Place
 from tests.integration.contract_files import write_contract
 

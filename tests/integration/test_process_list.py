@@ -6,10 +6,10 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from mirrorlake.machine.cache import cache_folder
-from mirrorlake.mysql.guard import Guard
-from mirrorlake.mysql.route import open_route
-from mirrorlake.sync import Engine
+from mirrorlake.operations.sync import Engine
+from mirrorlake.runtime.cache import cache_folder
+from mirrorlake.sources.mysql.lock_watch import Guard
+from mirrorlake.sources.mysql.route import open_route
 from tests.integration.conftest import HASH_KEY, PASSWORD, STORE_SECRET, Place
 
 
@@ -47,7 +47,7 @@ def test_no_command_line_shows_a_secret(
     source = engine_for({}).config.sources["s"]
     with open_route(source, database, near=True), Guard(source, database, "t", "l1"):
         found = descendants(os.getpid())
-    for program in ("java", "carrier.py", "watcher.py", "pyspark"):
+    for program in ("java", "proxy.py", "lock_watcher.py", "pyspark"):
         assert any(program in words for words in found.values()), found
     for secret in (PASSWORD, HASH_KEY, STORE_SECRET.strip()):
         assert not [pid for pid, words in found.items() if secret in words]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from mirrorlake.pace import Progress
-from mirrorlake.sync import Engine
+from mirrorlake.operations.sync import Engine
+from mirrorlake.table.progress import Progress
 
 ROWS = 150_000
 

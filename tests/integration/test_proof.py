@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from demo.embedded import EmbeddedServer
 from mirrorlake.cli import cli
-from mirrorlake.demo.embedded import EmbeddedServer
 from mirrorlake.errors import ConfigError, MirrorlakeError, ProofError, SchemaError, SourceError
+from mirrorlake.operations.sync import Engine
 from mirrorlake.proof import check, compare, ranges
 from mirrorlake.proof.counts import count_rows
-from mirrorlake.proof.keep import prove_table, teller_of
+from mirrorlake.proof.evidence import prove_table, teller_of
 from mirrorlake.proof.ranges import Range
 from mirrorlake.proof.report import Ask, Report
 from mirrorlake.proof.target import Proving
-from mirrorlake.sync import Engine
 from tests.integration.conftest import PASSWORD
 
 Sql = Callable[..., Any]
@@ -382,8 +382,8 @@ def test_the_command_says_it_with_its_exit_code(
     database: str, sql: Sql, engine_for: EngineFor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine = mirrored(engine_for, sql)
-    monkeypatch.setattr("mirrorlake.sync.LazySpark", lambda *_: engine.spark)
-    monkeypatch.setattr("mirrorlake.sync.Engine.close", lambda _: None)
+    monkeypatch.setattr("mirrorlake.operations.sync.LazySpark", lambda *_: engine.spark)
+    monkeypatch.setattr("mirrorlake.operations.sync.Engine.close", lambda _: None)
     config = ["--config", str(engine.config.path)]
     runner = CliRunner()
     assert runner.invoke(cli, ["check", "t", *config]).exit_code == 0

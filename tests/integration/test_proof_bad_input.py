@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from mirrorlake.operations.sync import Engine
 from mirrorlake.proof import check, compare, ranges
 from mirrorlake.proof.report import Ask
-from mirrorlake.sync import Engine
 from tests.integration.test_proof import INCREMENTAL, LONG_AGO, checked, mirrored, plant, told
 
 Sql = Callable[..., Any]

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from checks.exact import judge_exact
+from mirrorlake.operations.repair import repair_table
+from mirrorlake.operations.sync import Engine
 from mirrorlake.proof import check
 from mirrorlake.proof.report import Ask
-from mirrorlake.repair import repair_table
-from mirrorlake.sync import Engine
 from tests.integration.test_proof import plant
 
 Sql = Callable[..., Any]

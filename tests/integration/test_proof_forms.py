@@ -17,12 +17,12 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from mirrorlake.demo.embedded import EmbeddedServer
-from mirrorlake.mysql.connect import session_statements
-from mirrorlake.mysql.introspect import Column, read_table
-from mirrorlake.proof import local
-from mirrorlake.proof.forms import Form
+from demo.embedded import EmbeddedServer
+from mirrorlake.proof import arrow_side
+from mirrorlake.proof.canonical import Form
 from mirrorlake.proof.rows import lake_sum, row_form
+from mirrorlake.sources.mysql.connect import session_statements
+from mirrorlake.sources.mysql.introspect import Column, read_table
 from tests.integration.conftest import Place
 
 Sql = Callable[..., Any]
@@ -151,7 +151,7 @@ def assert_by_arrow(
     """The forms of the check that needs no Spark are the same, where it has one."""
     for number, (column, form) in enumerate(zip(columns, cells, strict=True)):
         if column.data_type != "decimal" or (column.scale or 0) <= 6:
-            made = local._form(column, form, arrays[number]).to_pylist()
+            made = arrow_side._form(column, form, arrays[number]).to_pylist()
             assert [plain(cell) for cell in made] == [row[number] for row in ours], column.name
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from mirrorlake.errors import ConfigError
+from mirrorlake.operations.sync import Engine
 from mirrorlake.proof.named import Closed, read_keys
 from mirrorlake.proof.report import Ask
-from mirrorlake.sync import Engine
 from tests.integration.test_proof import LONG_AGO, checked, plant, told
 
 Sql = Callable[..., Any]

@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from mirrorlake.demo.faults import KEYED, LOOSE, OLD, ROWS, TYPES, altered, create_sql
-from mirrorlake.lake.catalog import Identifier
-from mirrorlake.mysql.connect import session
+from demo.faults import KEYED, LOOSE, OLD, ROWS, TYPES, altered, create_sql
+from mirrorlake.destinations.iceberg.catalog import Identifier
+from mirrorlake.operations.sync import Engine
 from mirrorlake.proof import check
+from mirrorlake.proof.arrow_side import digest_locally
 from mirrorlake.proof.keys import parts_of
-from mirrorlake.proof.local import digest_locally
 from mirrorlake.proof.ranges import Range, Tally
 from mirrorlake.proof.report import Ask
 from mirrorlake.proof.target import resolve_target
-from mirrorlake.sync import Engine
+from mirrorlake.sources.mysql.connect import session
 from tests.integration.test_proof import INCREMENTAL, checked, proving, told
 
 Sql = Callable[..., Any]

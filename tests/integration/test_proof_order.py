@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from mirrorlake.demo.embedded import EmbeddedServer
+from demo.embedded import EmbeddedServer
+from mirrorlake.operations.sync import Engine
 from mirrorlake.proof import check
 from mirrorlake.proof.order import Span
 from mirrorlake.proof.report import Ask, Report
-from mirrorlake.sync import Engine
 from tests.integration.test_proof import LONG_AGO, checked, plant, told
 
 Sql = Callable[..., Any]

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from mirrorlake.demo.embedded import EmbeddedServer
-from mirrorlake.lake.catalog import Identifier, as_sql_identifier
+from demo.embedded import EmbeddedServer
+from mirrorlake.destinations.iceberg.catalog import Identifier, as_sql_identifier
+from mirrorlake.operations.sync import Engine
 from mirrorlake.proof.check import check_table
 from mirrorlake.proof.report import Ask, Report
 from mirrorlake.proof.target import Proving
-from mirrorlake.sync import Engine
 from tests.integration.test_types import cases_of, make_wide_table
 
 Sql = Callable[..., Any]

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from checks.exact import judge_exact
-from mirrorlake.demo.embedded import EmbeddedServer
+from demo.embedded import EmbeddedServer
+from mirrorlake.operations.repair import repair_table
+from mirrorlake.operations.sync import Engine
 from mirrorlake.proof.counts import count_rows
 from mirrorlake.proof.ranges import Range
 from mirrorlake.proof.report import Ask, Report
-from mirrorlake.repair import repair_table
-from mirrorlake.sync import Engine
 from tests.integration.test_proof import INCREMENTAL, LONG_AGO, checked, plant, proving, told
 
 Sql = Callable[..., Any]

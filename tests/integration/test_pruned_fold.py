@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from pyiceberg.table import Table
 
-from mirrorlake import compact, pruning
-from mirrorlake.lake.catalog import Identifier
+from mirrorlake.destinations.iceberg.catalog import Identifier
 from mirrorlake.ledger import Ledger, Load
 from mirrorlake.ledger.tables import FOLDS
-from mirrorlake.sync import Engine
+from mirrorlake.merge import compaction, pruning
+from mirrorlake.operations.sync import Engine
 from tests.integration.conftest import lake_rows
 
 Sql = Callable[..., Any]
@@ -138,7 +138,7 @@ def test_loads_folded_in_any_order_give_one_result(
 def test_small_files_and_deletes_stay_few(
     sql: Sql, engine_for: EngineFor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compact, "COMMITS", 3)
+    monkeypatch.setattr(compaction, "COMMITS", 3)
     sql(TABLE)
     engine = engine_for(CONTRACT)
     table = engine.config.table("t")

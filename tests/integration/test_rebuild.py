@@ -12,15 +12,15 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from demo.mariadb import MariaDB
+from demo.oracle import compare_table
 from mirrorlake.cli import cli
 from mirrorlake.config import load_config
-from mirrorlake.demo.mariadb import MariaDB
-from mirrorlake.demo.oracle import compare_table
+from mirrorlake.destinations.iceberg.catalog import Identifier
 from mirrorlake.errors import LedgerError
-from mirrorlake.gaps import find_stretches
-from mirrorlake.lake.catalog import Identifier
-from mirrorlake.rebuild import rebuild_table
-from mirrorlake.sync import Engine
+from mirrorlake.operations.gaps import find_stretches
+from mirrorlake.operations.restore_ledger import rebuild_table
+from mirrorlake.operations.sync import Engine
 from tests.integration.conftest import Place
 from tests.integration.contract_files import write_contract
 

@@ -13,27 +13,27 @@ import pytest
 from click.testing import CliRunner
 from pyiceberg.table import Table
 
-from mirrorlake import refold
+from demo.mariadb import MariaDB
+from demo.oracle import check_clean, compare_table
+from demo.oracle_text import read_source
 from mirrorlake.cli import cli
 from mirrorlake.config import TableContract, load_config
-from mirrorlake.damage import find_damage, find_unreadable
-from mirrorlake.demo.mariadb import MariaDB
-from mirrorlake.demo.oracle import check_clean, compare_table
-from mirrorlake.demo.oracle_text import read_source
+from mirrorlake.destinations.iceberg.catalog import Identifier
+from mirrorlake.destinations.iceberg.commit import LOAD_ID, snapshot_property
+from mirrorlake.destinations.iceberg.durable import local_path
+from mirrorlake.destinations.iceberg.integrity import find_damage, find_unreadable
+from mirrorlake.destinations.iceberg.views import _metadata, read_view
 from mirrorlake.errors import ConfigError, LakeDamaged, LakeError
-from mirrorlake.lake.catalog import Identifier
-from mirrorlake.lake.commit import LOAD_ID, snapshot_property
-from mirrorlake.lake.durable import local_path
-from mirrorlake.lake.views import _metadata, read_view
-from mirrorlake.maintain import Ages, maintain_table
+from mirrorlake.operations import refold
+from mirrorlake.operations.maintain import Ages, maintain_table
+from mirrorlake.operations.recover import recover_table
+from mirrorlake.operations.refold import drop_beside, refold_table
+from mirrorlake.operations.repair import repair_table
+from mirrorlake.operations.sync import Engine
 from mirrorlake.proof.counts import count_rows
-from mirrorlake.proof.keep import prove_table
+from mirrorlake.proof.evidence import prove_table
 from mirrorlake.proof.report import Ask
 from mirrorlake.proof.target import Proving
-from mirrorlake.recover import recover_table
-from mirrorlake.refold import drop_beside, refold_table
-from mirrorlake.repair import repair_table
-from mirrorlake.sync import Engine
 from tests.integration.conftest import HASH_KEY, Place, lake_rows
 from tests.integration.contract_files import write_contract
 from tests.integration.harming import HOW, KINDS, files_of, harm

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from mirrorlake import reload
+from demo.mariadb import MariaDB
+from demo.oracle import compare_table
 from mirrorlake.config import TableContract
-from mirrorlake.demo.mariadb import MariaDB
-from mirrorlake.demo.oracle import compare_table
+from mirrorlake.destinations.iceberg.catalog import Identifier
 from mirrorlake.errors import ConfigError, SourceError
-from mirrorlake.lake.catalog import Identifier
-from mirrorlake.sync import Engine
+from mirrorlake.load import reload
+from mirrorlake.operations.sync import Engine
 
 Sql = Callable[..., Any]
 EngineFor = Callable[..., Engine]

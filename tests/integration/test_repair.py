@@ -12,16 +12,16 @@ import pytest
 from click.testing import CliRunner
 
 from checks.exact import judge_exact
+from demo.mariadb import MariaDB
+from demo.oracle import compare_table
 from mirrorlake.cli import cli
-from mirrorlake.demo.mariadb import MariaDB
-from mirrorlake.demo.oracle import compare_table
+from mirrorlake.destinations.iceberg.catalog import Identifier
 from mirrorlake.errors import ConfigError, SourceError
-from mirrorlake.lake.catalog import Identifier
+from mirrorlake.operations.refold import refold_table
+from mirrorlake.operations.repair import Repaired, repair_table
+from mirrorlake.operations.sync import Engine
 from mirrorlake.proof.ranges import Range
 from mirrorlake.proof.report import Ask
-from mirrorlake.refold import refold_table
-from mirrorlake.repair import Repaired, repair_table
-from mirrorlake.sync import Engine
 
 Sql = Callable[..., Any]
 EngineFor = Callable[..., Engine]
@@ -270,18 +270,18 @@ def died(patched: pytest.MonkeyPatch, place: str) -> None:
         if name == place:
             raise Died
 
-    for module in ("extract", "fold"):
+    for module in ("load.protocol", "merge.fold"):
         patched.setattr(f"mirrorlake.{module}.failpoint", failpoint)
-    patched.setattr("mirrorlake.extract.give_up", lambda *_: None)
-    patched.setattr("mirrorlake.repair._end", lambda *_: None)
+    patched.setattr("mirrorlake.load.protocol.give_up", lambda *_: None)
+    patched.setattr("mirrorlake.operations.repair._end", lambda *_: None)
 
 
 def test_the_command_and_what_it_refuses(
     database: str, sql: Sql, engine_for: EngineFor, server: MariaDB, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine = mirrored(engine_for, sql, columns={"a": {"pii": "mask"}})
-    monkeypatch.setattr("mirrorlake.sync.LazySpark", lambda *_: engine.spark)
-    monkeypatch.setattr("mirrorlake.sync.Engine.close", lambda _: None)
+    monkeypatch.setattr("mirrorlake.operations.sync.LazySpark", lambda *_: engine.spark)
+    monkeypatch.setattr("mirrorlake.operations.sync.Engine.close", lambda _: None)
     config = ["--config", str(engine.config.path)]
     runner = CliRunner()
     plant(engine, database, "UPDATE {t} SET a = 'secret' WHERE id = 3")

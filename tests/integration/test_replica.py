@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
+from demo.mariadb import MariaDB, free_port
 from mirrorlake.config import SourceConfig
-from mirrorlake.demo.mariadb import MariaDB, free_port
 from mirrorlake.errors import SourceBusy, SourceError
 from mirrorlake.ledger import Receipt
-from mirrorlake.mysql import replica as replicas
-from mirrorlake.mysql.connect import read_clock, session
-from mirrorlake.mysql.replica import Reach, read_lag, read_reach
-from mirrorlake.sync import Engine
+from mirrorlake.operations.sync import Engine
+from mirrorlake.sources.mysql import replica as replicas
+from mirrorlake.sources.mysql.connect import read_clock, session
+from mirrorlake.sources.mysql.replica import Reach, read_lag, read_reach
 from tests.integration.conftest import PASSWORD, USER
 from tests.integration.test_giving_way import assert_exact
 

@@ -20,16 +20,16 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from mirrorlake import extract
+from demo.embedded import EmbeddedServer
+from demo.oracle import compare_table
 from mirrorlake.config import load_config
-from mirrorlake.demo.embedded import EmbeddedServer
-from mirrorlake.demo.oracle import compare_table
+from mirrorlake.destinations.iceberg.catalog import Identifier
 from mirrorlake.errors import LeaseHeld, SchemaError
-from mirrorlake.lake.catalog import Identifier
 from mirrorlake.ledger import Receipt
-from mirrorlake.pace import Progress, Report
-from mirrorlake.recover import recover_table
-from mirrorlake.sync import Engine, SyncResult
+from mirrorlake.load import protocol
+from mirrorlake.operations.recover import recover_table
+from mirrorlake.operations.sync import Engine, SyncResult
+from mirrorlake.table.progress import Progress, Report
 from tests.integration import crash_runner
 from tests.integration.conftest import Place
 from tests.integration.contract_files import write_contract
@@ -390,7 +390,7 @@ def test_a_full_copy_is_one_moment(world: World) -> None:
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small chunks in this process too."""
-    monkeypatch.setattr(extract, "ROWS_PER_CHUNK", CHUNK)
+    monkeypatch.setattr(protocol, "ROWS_PER_CHUNK", CHUNK)
 
 
 def test_a_schema_that_changed_meanwhile_keeps_nothing(world: World, small: None) -> None:

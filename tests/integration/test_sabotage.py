@@ -19,9 +19,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from mirrorlake.cli import cli
-from mirrorlake.demo.embedded import EmbeddedServer
-from mirrorlake.demo.faults import (
+from demo.__main__ import demo
+from demo.embedded import EmbeddedServer
+from demo.faults import (
     DELETED,
     DOUBLED,
     FILE_FAULTS,
@@ -33,12 +33,12 @@ from mirrorlake.demo.faults import (
     Fault,
     altered,
 )
-from mirrorlake.demo.mariadb import MariaDB
-from mirrorlake.demo.oracle import compare_table
-from mirrorlake.demo.run import MARKER
-from mirrorlake.demo.sabotage import NAMES, Sabotaged, Victim, contract_of, sabotage
+from demo.mariadb import MariaDB
+from demo.oracle import compare_table
+from demo.run import MARKER
+from demo.sabotage import NAMES, Sabotaged, Victim, contract_of, sabotage
 from mirrorlake.errors import ConfigError
-from mirrorlake.sync import Engine
+from mirrorlake.operations.sync import Engine
 from tests.integration.conftest import PASSWORD, USER
 
 FEW = (altered("c_decimal"), altered("c_timestamp"), *ROW_FAULTS)
@@ -140,16 +140,16 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 
 def test_what_no_demo_made_is_refused(folder: Path, server: EmbeddedServer) -> None:
     asked = ["sabotage", "--folder", str(folder)]
-    found = CliRunner().invoke(cli, asked)
+    found = CliRunner().invoke(demo, asked)
     assert isinstance(found.exception, ConfigError)
     assert "is not the folder of a running demo" in str(found.exception)
     # A server that lives elsewhere, though it lets us in.
     (folder / MARKER).write_text(json.dumps({"port": server.port, "password": PASSWORD}))
     assert USER == "mirror"
-    found = CliRunner().invoke(cli, asked)
+    found = CliRunner().invoke(demo, asked)
     assert isinstance(found.exception, ConfigError)
     assert "is not the demo's own" in str(found.exception)
-    found = CliRunner().invoke(cli, [*asked, "--fault", "a meteor"])
+    found = CliRunner().invoke(demo, [*asked, "--fault", "a meteor"])
     assert "there is no fault 'a meteor'" in str(found.exception)
 
 
@@ -163,7 +163,7 @@ def test_the_command_on_a_running_demos_server(tmp_path: Path) -> None:
         (folder / MARKER).write_text(json.dumps({"port": server.port, "password": PASSWORD}))
         asked = ["sabotage", "--folder", str(folder), "--fault", "a lost row", "--json"]
         done = subprocess.run(
-            [sys.executable, "-m", "mirrorlake.cli", *asked],
+            [sys.executable, "-m", "demo", *asked],
             capture_output=True,
             text=True,
             check=False,

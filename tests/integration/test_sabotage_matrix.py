@@ -12,9 +12,9 @@ from itertools import product
 
 import pytest
 
-from mirrorlake.demo.embedded import EmbeddedServer
-from mirrorlake.demo.faults import KEYED, LOOSE, ROW_FAULTS, ROWS, TYPES, Fault
-from mirrorlake.demo.sabotage import Victim
+from demo.embedded import EmbeddedServer
+from demo.faults import KEYED, LOOSE, ROW_FAULTS, ROWS, TYPES, Fault
+from demo.sabotage import Victim
 from tests.integration.test_sabotage import (
     assert_caught,
     assert_mended,

@@ -11,10 +11,10 @@ import pytest
 from click.testing import CliRunner
 
 from mirrorlake.cli import cli
+from mirrorlake.destinations.iceberg.catalog import Identifier
+from mirrorlake.destinations.iceberg.commit import head_of
 from mirrorlake.errors import SourceError
-from mirrorlake.lake.catalog import Identifier
-from mirrorlake.lake.commit import head_of
-from mirrorlake.sync import Engine
+from mirrorlake.operations.sync import Engine
 from tests.integration.conftest import Place, lake_rows
 
 EngineFor = Callable[..., Engine]

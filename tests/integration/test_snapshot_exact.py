@@ -13,11 +13,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mirrorlake.agree import tell, verdict_words
+from mirrorlake.merge.snapshot.publish import list_versions
+from mirrorlake.merge.snapshot.state import read_state
+from mirrorlake.merge.snapshot.trace import Traced, trace_table
+from mirrorlake.operations.check_snapshots import tell, verdict_words
 from mirrorlake.proof.differences import Teller
-from mirrorlake.snapshots.publish import list_versions
-from mirrorlake.snapshots.state import read_state
-from mirrorlake.snapshots.trace import Traced, trace_table
 from tests.integration.conftest import Place
 from tests.integration.snapshot_model import Row
 from tests.integration.test_snapshot_fold import NUMBERS, TYPES, Mirror, _histories, _row

@@ -13,14 +13,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from mirrorlake.destinations.iceberg.branches import list_branches
+from mirrorlake.destinations.iceberg.catalog import Identifier
 from mirrorlake.errors import ConfigError, LakeError, MirrorlakeError, SchemaError
-from mirrorlake.lake.branches import list_branches
-from mirrorlake.lake.catalog import Identifier
 from mirrorlake.ledger import Ledger
-from mirrorlake.snapshots import Folded, SnapshotTable, fold_snapshot
-from mirrorlake.snapshots.changes import WAS
-from mirrorlake.snapshots.stage import read_missing
-from mirrorlake.snapshots.state import read_state
+from mirrorlake.merge.snapshot import Folded, SnapshotTable, fold_snapshot
+from mirrorlake.merge.snapshot.changes import WAS
+from mirrorlake.merge.snapshot.stage import read_missing
+from mirrorlake.merge.snapshot.state import read_state
 from tests.integration.conftest import Place
 from tests.integration.snapshot_model import Model, Row, bits
 

@@ -13,17 +13,22 @@ from typing import Any
 
 import pytest
 
-from mirrorlake import maintain
 from mirrorlake.config import TableContract
 from mirrorlake.config.landing import SnapshotConfig
 from mirrorlake.config.sections import Namespaces
+from mirrorlake.destinations.iceberg.branches import list_branches
+from mirrorlake.destinations.iceberg.catalog import Identifier
 from mirrorlake.errors import LakeError
-from mirrorlake.failpoint import OF_SNAPSHOTS
-from mirrorlake.lake.branches import list_branches
-from mirrorlake.lake.catalog import Identifier
-from mirrorlake.maintain import Ages, maintain_table
-from mirrorlake.snapshots.publish import clone_table, drop_clone, list_versions, roll_table_back
-from mirrorlake.sync import Engine
+from mirrorlake.failpoints import OF_SNAPSHOTS
+from mirrorlake.merge.snapshot.publish import (
+    clone_table,
+    drop_clone,
+    list_versions,
+    roll_table_back,
+)
+from mirrorlake.operations import maintain
+from mirrorlake.operations.maintain import Ages, maintain_table
+from mirrorlake.operations.sync import Engine
 from tests.integration.conftest import Place, write_config
 from tests.integration.lakes import by_duckdb
 from tests.integration.test_snapshot_fold import NUMBERS, Mirror, _row

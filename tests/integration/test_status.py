@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from demo.mariadb import MariaDB
 from mirrorlake.cli import cli
-from mirrorlake.demo.mariadb import MariaDB
 from tests.integration.conftest import Place
 from tests.integration.contract_files import write_contract
 from tests.integration.test_upkeep import shared_session  # noqa: F401 – one JVM for all commands

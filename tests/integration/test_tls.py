@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from mirrorlake.demo.embedded import EmbeddedServer
-from mirrorlake.demo.mariadb import MariaDB
-from mirrorlake.demo.mysql8 import MySQL8
+from demo.embedded import EmbeddedServer
+from demo.mariadb import MariaDB
 from mirrorlake.errors import SourceError
-from mirrorlake.mysql.connect import session
-from mirrorlake.mysql.read import read_batches
-from mirrorlake.sync import Engine
+from mirrorlake.operations.sync import Engine
+from mirrorlake.sources.mysql.connect import session
+from mirrorlake.sources.mysql.reader import read_batches
 from tests.integration.certificates import write_certificates
 from tests.integration.conftest import PASSWORD, USER
 from tests.integration.test_types import assert_exact
+from tests.support.mysql8 import MySQL8
 
 Sql = Callable[..., Any]
 EngineFor = Callable[..., Engine]

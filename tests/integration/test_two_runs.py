@@ -17,13 +17,13 @@ from typing import Any
 
 import pytest
 
+from demo.mariadb import MariaDB
+from demo.oracle import compare_table
 from mirrorlake.config import load_config
-from mirrorlake.demo.mariadb import MariaDB
-from mirrorlake.demo.oracle import compare_table
+from mirrorlake.destinations.iceberg.commit import FOLDED, LOAD_ID, snapshot_property, was_overtaken
 from mirrorlake.errors import CommitConflict, LeaseHeld
-from mirrorlake.lake.commit import FOLDED, LOAD_ID, snapshot_property, was_overtaken
-from mirrorlake.recover import recover_table
-from mirrorlake.sync import Engine
+from mirrorlake.operations.recover import recover_table
+from mirrorlake.operations.sync import Engine
 from tests.integration.conftest import Place
 from tests.integration.contract_files import write_contract
 from tests.soak import judge

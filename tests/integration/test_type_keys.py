@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from mirrorlake.demo.embedded import EmbeddedServer
-from mirrorlake.demo.mariadb import MariaDB
-from mirrorlake.sync import Engine
+from demo.embedded import EmbeddedServer
+from demo.mariadb import MariaDB
+from mirrorlake.operations.sync import Engine
 from tests.integration.test_types import MODES, assert_exact
 from tests.integration.type_cases import MARIADB, MYSQL8
 

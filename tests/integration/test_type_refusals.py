@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from mirrorlake import extract
-from mirrorlake.demo.embedded import EmbeddedServer
-from mirrorlake.demo.mariadb import MariaDB
+from demo.embedded import EmbeddedServer
+from demo.mariadb import MariaDB
+from mirrorlake.destinations.iceberg.catalog import Identifier
 from mirrorlake.errors import MirrorlakeError, SchemaError, SourceError
-from mirrorlake.lake.catalog import Identifier
-from mirrorlake.mysql import read
-from mirrorlake.sync import Engine
+from mirrorlake.load import protocol
+from mirrorlake.operations.sync import Engine
+from mirrorlake.sources.mysql import reader
 from tests.integration.conftest import PASSWORD, USER
 from tests.integration.test_types import assert_exact
 
@@ -100,13 +100,13 @@ def test_another_type_between_plan_and_read(
     database: str, sql: Sql, engine_for: EngineFor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sql("CREATE TABLE t (id INT PRIMARY KEY, v INT)", "INSERT INTO t VALUES (1, 7)")
-    before = extract.run_chunks
+    before = protocol.run_chunks
 
     def alter_and_run(*arguments: Any) -> Any:
         sql("ALTER TABLE t MODIFY v VARCHAR(20)", "UPDATE t SET v = 'seven'")
         return before(*arguments)
 
-    monkeypatch.setattr(extract, "run_chunks", alter_and_run)
+    monkeypatch.setattr(protocol, "run_chunks", alter_and_run)
     assert refused(engine_for(FULL), MirrorlakeError, f"{database}.t").retryable
 
 
@@ -122,7 +122,7 @@ def test_another_charset_between_plan_and_read(
         "CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(9) CHARACTER SET latin1)",
         "INSERT INTO t VALUES (1, 'a')",
     )
-    before = extract.run_chunks
+    before = protocol.run_chunks
 
     def alter_and_run(*arguments: Any) -> Any:
         sql(
@@ -133,7 +133,7 @@ def test_another_charset_between_plan_and_read(
 
     engine = engine_for(FULL)
     with monkeypatch.context() as patched:
-        patched.setattr(extract, "run_chunks", alter_and_run)
+        patched.setattr(protocol, "run_chunks", alter_and_run)
         assert refused(engine, SchemaError, f"{database}.t", "changed").retryable
     engine.sync(engine.config.table("t"))
     assert_exact(server, engine, database, "t", ("id",))
@@ -208,7 +208,9 @@ def test_a_session_that_is_not_ours_is_noticed(
 ) -> None:
     """As if a proxy dropped the settings: rows and an empty answer alike."""
     sql("CREATE TABLE t (id INT PRIMARY KEY, v TIMESTAMP NULL)")
-    monkeypatch.setattr(read, "session_statements", lambda _: ("SET SESSION time_zone = '+05:00'",))
+    monkeypatch.setattr(
+        reader, "session_statements", lambda _: ("SET SESSION time_zone = '+05:00'",)
+    )
     for rows in ("", "INSERT INTO t VALUES (1, NULL)"):
         if rows:
             sql(rows)
@@ -223,7 +225,7 @@ def test_a_panic_of_the_reader_prints_nothing(
 from pydantic import SecretStr
 from mirrorlake.config import SourceConfig
 from mirrorlake.errors import SourceError
-from mirrorlake.mysql.read import read_batches
+from mirrorlake.sources.mysql.reader import read_batches
 source = SourceConfig(name="s", host="127.0.0.1", port={server.port}, user={USER!r}, password=SecretStr({PASSWORD!r}))
 for statement in ("SELECT NULL AS a", "SELECT nothing", "SELECT (SELECT 1 UNION SELECT 2) AS a"):
     try:

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from mirrorlake.demo.embedded import EmbeddedServer
-from mirrorlake.demo.oracle import compare_rows
-from mirrorlake.lake.catalog import Identifier
-from mirrorlake.sync import Engine
+from demo.embedded import EmbeddedServer
+from demo.oracle import compare_rows
+from mirrorlake.destinations.iceberg.catalog import Identifier
+from mirrorlake.operations.sync import Engine
 from tests.integration.lakes import by_pyiceberg
 from tests.integration.test_types import MODES, cases_of, quoted, source_rows
 
@@ -83,7 +83,7 @@ def check_tables(
 def assert_raw_is_exact(
     server: EmbeddedServer, database: str, name: str, engine_for: EngineFor
 ) -> None:
-    from mirrorlake import sync
+    from mirrorlake.operations import sync
 
     engine = engine_for({name: {"mode": "full", "key": ["id"]}})
     contract = engine.config.table(name)

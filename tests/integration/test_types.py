@@ -1,6 +1,6 @@
 """Every type of MySQL and MariaDB, on both servers: what the lake holds is what the server prints.
 
-The judge (`mirrorlake.demo.oracle`) shares no code with the engine, and looks at the lake through
+The judge (`demo.oracle`) shares no code with the engine, and looks at the lake through
 PyIceberg and, on its own, through DuckDB.
 """
 
@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 
 from checks.contract import build_schema, find_broken, layer_of
-from mirrorlake.demo.embedded import EmbeddedServer
-from mirrorlake.demo.mariadb import MariaDB
-from mirrorlake.demo.oracle import compare_rows
-from mirrorlake.demo.oracle_text import SourceRows, read_source
-from mirrorlake.lake.catalog import Identifier
-from mirrorlake.lake.stream import read_batches
-from mirrorlake.mysql.connect import session
-from mirrorlake.sync import Engine
+from demo.embedded import EmbeddedServer
+from demo.mariadb import MariaDB
+from demo.oracle import compare_rows
+from demo.oracle_text import SourceRows, read_source
+from mirrorlake.destinations.iceberg.catalog import Identifier
+from mirrorlake.destinations.iceberg.stream import read_batches
+from mirrorlake.operations.sync import Engine
+from mirrorlake.sources.mysql.connect import session
 from tests.integration.lakes import READERS
 from tests.integration.type_cases import CASES, MARIADB, MYSQL8, Case
 

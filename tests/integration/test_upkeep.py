@@ -14,16 +14,16 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from demo.mariadb import MariaDB
+from demo.oracle import compare_table
 from mirrorlake.cli import cli
 from mirrorlake.config import load_config
-from mirrorlake.demo.mariadb import MariaDB
-from mirrorlake.demo.oracle import compare_table
+from mirrorlake.destinations.iceberg.catalog import Identifier
 from mirrorlake.errors import SourceError, SourceHeld
-from mirrorlake.extract import load_window
-from mirrorlake.lake.catalog import Identifier
 from mirrorlake.ledger import Ledger
-from mirrorlake.recover import recover_table
-from mirrorlake.sync import Engine
+from mirrorlake.load.protocol import load_window
+from mirrorlake.operations.recover import recover_table
+from mirrorlake.operations.sync import Engine
 from tests.integration.conftest import Place
 from tests.integration.contract_files import write_contract
 
@@ -111,8 +111,8 @@ def test_a_bad_table_and_a_bad_window_stop_no_other(
     place: Place,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from mirrorlake import backfill, sync
     from mirrorlake.errors import SourceError
+    from mirrorlake.operations import backfill, sync
 
     config = world(orders=ORDERS, visits=ORDERS, gone=ORDERS)
     for table in ("orders", "visits", "gone"):
@@ -152,8 +152,8 @@ def test_a_bad_table_and_a_bad_window_stop_no_other(
 def test_a_failed_window_is_a_gap_until_it_is_filled(
     world: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from mirrorlake import extract
     from mirrorlake.errors import SourceError
+    from mirrorlake.load import protocol
 
     config = world(orders=ORDERS)
     run(config, "sync", "orders")
@@ -162,7 +162,7 @@ def test_a_failed_window_is_a_gap_until_it_is_filled(
         raise SourceError("the wire was cut")
 
     with monkeypatch.context() as patch:
-        patch.setattr(extract, "run_chunks", broken)
+        patch.setattr(protocol, "run_chunks", broken)
         arguments = ("backfill", "orders", "--from", str(DAY), "--to", str(DAY))
         assert run(config, *arguments, "--all").exit_code == 4
     (gap,) = run_json(config, "gaps")
@@ -248,7 +248,7 @@ def test_recovery_settles_and_removes_orphans_alone(
 def test_a_backfill_of_a_table_that_another_run_loads_changes_nothing(
     world: Callable[..., Path], place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from mirrorlake import backfill
+    from mirrorlake.operations import backfill
 
     monkeypatch.setattr(backfill, "WAIT_SECONDS", 0.0)
     config = world(orders=ORDERS)

@@ -14,17 +14,17 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from mirrorlake import chunk, extract, verified
-from mirrorlake.demo.embedded import EmbeddedServer
-from mirrorlake.demo.oracle import compare_table
+from demo.embedded import EmbeddedServer
+from demo.oracle import compare_table
+from mirrorlake.destinations.iceberg.branches import list_branches
+from mirrorlake.destinations.iceberg.catalog import Identifier
+from mirrorlake.destinations.iceberg.commit import LOAD_ID
 from mirrorlake.errors import CommitConflict, NotProved
-from mirrorlake.lake.branches import list_branches
-from mirrorlake.lake.catalog import Identifier
-from mirrorlake.lake.commit import LOAD_ID
-from mirrorlake.mysql import read
-from mirrorlake.mysql.connect import session
-from mirrorlake.recover import recover_table
-from mirrorlake.sync import Engine
+from mirrorlake.load import chunk_task, protocol, verify
+from mirrorlake.operations.recover import recover_table
+from mirrorlake.operations.sync import Engine
+from mirrorlake.sources.mysql import reader
+from mirrorlake.sources.mysql.connect import session
 from tests.integration.conftest import lake_rows
 
 TABLES: dict[str, dict[str, Any]] = {
@@ -137,10 +137,10 @@ def test_what_is_not_as_mysql_said_is_never_shown(
     contract, name = engine.config.table("copies"), raw(engine, "copies")
     engine.sync(contract)
     before = lake_rows(engine, name.namespace, name.name)
-    honest, branches = chunk.exact_rows, set[str]()
+    honest, branches = chunk_task.exact_rows, set[str]()
     for plant, words in (FAULTS[fault] for fault in faults):
         with monkeypatch.context() as patch:
-            patch.setattr(chunk, "exact_rows", lambda *told, plant=plant: plant(honest(*told)))
+            patch.setattr(chunk_task, "exact_rows", lambda *told, plant=plant: plant(honest(*told)))
             with pytest.raises(NotProved) as caught:
                 engine.load(contract)
         error = caught.value
@@ -173,7 +173,7 @@ def test_a_first_load_of_which_every_row_is_lost(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     contract = engine.config.table("firsts")
-    monkeypatch.setattr(chunk, "_gathered", lambda batches: iter(list(batches)[:0]))
+    monkeypatch.setattr(chunk_task, "_gathered", lambda batches: iter(list(batches)[:0]))
     with pytest.raises(NotProved, match="3 rows in MySQL and 0 in the lake"):
         engine.sync(contract)
     table = engine.lake.load(raw(engine, "firsts"))
@@ -190,7 +190,7 @@ def test_the_digest_is_of_the_very_state_that_is_read(
 ) -> None:
     """Rows change after the digest and before the read: neither may see it, or both must."""
     contract = engine.config.table("copies")
-    honest = read.open_route
+    honest = reader.open_route
 
     @contextmanager
     def disturbed(*args: Any, **options: Any) -> Iterator[Any]:
@@ -200,7 +200,7 @@ def test_the_digest_is_of_the_very_state_that_is_read(
             yield route
 
     with monkeypatch.context() as patch:
-        patch.setattr(read, "open_route", disturbed)
+        patch.setattr(reader, "open_route", disturbed)
         engine.sync(contract)
     assert len(lake_rows(engine, contract.namespaces.deduped, "copies")) == 3
     engine.sync(contract)
@@ -213,7 +213,7 @@ def test_main_that_moved_without_a_load_is_built_upon_anew(
 ) -> None:
     contract = engine.config.table("copies")
     engine.sync(contract)
-    honest, proved = verified._prove, list[int]()
+    honest, proved = verify._prove, list[int]()
 
     def moving(verifying: Any, branch: str, snapshot: int, chunks: Any) -> None:
         honest(verifying, branch, snapshot, chunks)
@@ -223,7 +223,7 @@ def test_main_that_moved_without_a_load_is_built_upon_anew(
         if len(proved) == 1:
             table.append(table.scan().to_arrow().slice(0, 0), {"moved-by": "maintenance"})
 
-    monkeypatch.setattr(verified, "_prove", moving)
+    monkeypatch.setattr(verify, "_prove", moving)
     engine.sync(contract)
     assert len(proved) == 2
     assert set(list_branches(engine.lake, raw(engine, "copies"))) == {"main"}
@@ -235,7 +235,7 @@ def test_main_that_another_load_moved_is_a_conflict(
 ) -> None:
     contract = engine.config.table("copies")
     engine.sync(contract)
-    honest = verified._prove
+    honest = verify._prove
 
     def moving(*told: Any) -> None:
         honest(*told)
@@ -244,7 +244,7 @@ def test_main_that_another_load_moved_is_a_conflict(
         table.append(table.scan().to_arrow().slice(0, 0), {LOAD_ID: "of another run"})
 
     with monkeypatch.context() as patch:
-        patch.setattr(verified, "_prove", moving)
+        patch.setattr(verify, "_prove", moving)
         with pytest.raises(CommitConflict):
             engine.load(contract)
     assert set(list_branches(engine.lake, raw(engine, "copies"))) == {"main"}
@@ -255,8 +255,8 @@ def test_a_load_of_several_chunks_names_the_one_that_differs(
     engine: Engine, sql: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sql("INSERT INTO firsts (v) SELECT seq FROM seq_1_to_400")
-    monkeypatch.setattr(extract, "ROWS_PER_CHUNK", 100)
-    honest = chunk.exact_rows
+    monkeypatch.setattr(protocol, "ROWS_PER_CHUNK", 100)
+    honest = chunk_task.exact_rows
 
     def plant(plan: Any, *rest: Any) -> pa.Table:
         rows = honest(plan, *rest)
@@ -264,7 +264,7 @@ def test_a_load_of_several_chunks_names_the_one_that_differs(
 
     contract = engine.config.table("firsts")
     with monkeypatch.context() as patch:
-        patch.setattr(chunk, "exact_rows", plant)
+        patch.setattr(chunk_task, "exact_rows", plant)
         with pytest.raises(NotProved, match="1 of its chunks differ") as caught:
             engine.sync(contract)
     assert len(caught.value.differences) == 1

@@ -12,18 +12,18 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from mirrorlake.checkup import diagnose_contract
+from demo.mariadb import MariaDB
 from mirrorlake.cli import cli
 from mirrorlake.config import load_config
-from mirrorlake.demo.mariadb import MariaDB
-from mirrorlake.demo.mysql8 import MySQL8
 from mirrorlake.errors import ConfigError
-from mirrorlake.mysql.connect import session
-from mirrorlake.mysql.zones import name_of_zone, read_server_zone, refuse_other_zone
-from mirrorlake.sync import Engine
+from mirrorlake.operations.doctor import diagnose_contract
+from mirrorlake.operations.sync import Engine
+from mirrorlake.sources.mysql.connect import session
+from mirrorlake.sources.mysql.zones import name_of_zone, read_server_zone, refuse_other_zone
 from tests.integration.conftest import PASSWORD, USER, Place, connected
 from tests.integration.contract_files import write_contract
 from tests.integration.test_open_transactions import source_at
+from tests.support.mysql8 import MySQL8
 
 Sql = Callable[..., Any]
 EngineFor = Callable[..., Engine]

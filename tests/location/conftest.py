@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
+from demo.mariadb import MariaDB
 from mirrorlake.config import Config, load_config
-from mirrorlake.demo.mariadb import MariaDB
 from tests.location.contracts import PASSWORD, USER, write_contracts
 
 ROOT = Path(__file__).parents[2]

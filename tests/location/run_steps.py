@@ -32,11 +32,11 @@ from assets import chain_keys
 from checks import proof_check_keys
 from definitions import load_definitions
 from mirrorlake.config import Config, TableContract, load_config
-from mirrorlake.lake.catalog import Lake
+from mirrorlake.destinations.iceberg.catalog import Lake
+from mirrorlake.destinations.iceberg.spark import LazySpark
 from mirrorlake.ledger import Ledger
-from mirrorlake.mysql.connect import rows_of, session
-from mirrorlake.observe import deduped_of
-from mirrorlake.spark import LazySpark
+from mirrorlake.sources.mysql.connect import rows_of, session
+from mirrorlake.table.lake_tables import deduped_of
 from resources import failures
 
 PROOFS = ("exact_match", "intact", "matches_deduped")

@@ -10,17 +10,17 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from mirrorlake.demo.mariadb import MariaDB
-from mirrorlake.demo.nyc import load_nyc
-from mirrorlake.demo.oracle import compare_rows, compare_table
-from mirrorlake.demo.oracle_text import SourceColumn, SourceRows, read_source
-from mirrorlake.lake.catalog import Lake
-from mirrorlake.lake.tables import DAY, SEQ
+from demo.mariadb import MariaDB
+from demo.nyc import load_nyc
+from demo.oracle import compare_rows, compare_table
+from demo.oracle_text import SourceColumn, SourceRows, read_source
+from mirrorlake.destinations.iceberg.catalog import Lake
+from mirrorlake.destinations.iceberg.spark import LazySpark
+from mirrorlake.destinations.iceberg.tables import DAY, SEQ
 from mirrorlake.ledger import Ledger
-from mirrorlake.observe import deduped_of, raw_tables
 from mirrorlake.proof.counts import count_rows
 from mirrorlake.proof.target import Proving
-from mirrorlake.spark import LazySpark
+from mirrorlake.table.lake_tables import deduped_of, raw_tables
 from tests.location.conftest import Location
 
 TODAY = datetime.now(UTC).date()

@@ -13,11 +13,11 @@ import dagster as dg
 import pytest
 
 from definitions import load_definitions
-from mirrorlake.demo.mariadb import MariaDB
+from demo.mariadb import MariaDB
+from mirrorlake.destinations.iceberg.spark import LazySpark
 from mirrorlake.ledger import Ledger
-from mirrorlake.observe import raw_tables
-from mirrorlake.spark import LazySpark
-from mirrorlake.sync import Engine
+from mirrorlake.operations.sync import Engine
+from mirrorlake.table.lake_tables import raw_tables
 from tests.location.conftest import Location
 from tests.location.test_sensors import die
 

@@ -12,10 +12,10 @@ from pyiceberg.schema import Schema
 
 from checks.contract import build_schema, find_broken, fingerprint, layer_of
 from mirrorlake.config import ColumnRule, Namespaces, SourceConfig, TableContract
-from mirrorlake.lake.tables import ORIGINAL, current_schema
-from mirrorlake.layers import Layer
-from mirrorlake.mysql.introspect import Column, Index, SourceTable
-from mirrorlake.plan import TablePlan, plan_table
+from mirrorlake.destinations.iceberg.tables import ORIGINAL, current_schema
+from mirrorlake.merge.statements import Layer
+from mirrorlake.sources.mysql.introspect import Column, Index, SourceTable
+from mirrorlake.table.resolve import TablePlan, plan_table
 
 RULES = {
     "mail": ColumnRule(pii="hash"),

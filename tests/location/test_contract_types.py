@@ -17,10 +17,10 @@ from pyiceberg.io.pyarrow import schema_to_pyarrow
 from checks import contract as checked
 from checks.contract import build_schema, find_broken, layer_of
 from mirrorlake.config import Namespaces, SourceConfig, TableContract
+from mirrorlake.destinations.iceberg.tables import ORIGINAL, current_schema
 from mirrorlake.errors import LakeError
-from mirrorlake.lake.tables import ORIGINAL, current_schema
-from mirrorlake.mysql.introspect import Column, Index, SourceTable
-from mirrorlake.plan import TablePlan, plan_table
+from mirrorlake.sources.mysql.introspect import Column, Index, SourceTable
+from mirrorlake.table.resolve import TablePlan, plan_table
 
 PLAIN = Column("c", 2, "", "", True, None, None, None, None, None, None, "", "")
 TEXT = replace(PLAIN, charset="utf8mb4", collation="utf8mb4_bin")

@@ -14,7 +14,7 @@ import pytest
 
 from checks import verdicts
 from definitions import load_definitions
-from mirrorlake.demo.mariadb import MariaDB
+from demo.mariadb import MariaDB
 from tests.location.conftest import ROOT, Location
 from tools.dagster_checks import FAILED, NOT_RUN, PASSED, WARNED, is_green, outcomes
 
@@ -106,7 +106,7 @@ def test_every_check_of_every_table_runs(
     location = location_for({"every": {"tables": tables}})
     code, out = _run(location)
     assert code == 0, out
-    assert "15 of 15 checks passed" in out
+    assert "21 of 21 checks passed" in out
     with server.admin() as admin, admin.cursor() as cursor:
         cursor.execute("DROP TABLE every.log")
     code, out = _run(location)

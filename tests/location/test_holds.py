@@ -14,10 +14,10 @@ import sqlalchemy as sa
 from assets.steps import _load_days
 from checks.verdicts import Look, judge_gaps
 from definitions import load_definitions
-from mirrorlake.demo.mariadb import MariaDB
+from demo.mariadb import MariaDB
 from mirrorlake.errors import SourceError
 from mirrorlake.ledger import Ledger
-from mirrorlake.sync import Engine
+from mirrorlake.operations.sync import Engine
 from tests.location.conftest import Location
 from tests.location.test_sensors import Ticks
 
@@ -177,7 +177,7 @@ def test_the_gaps_check_lists_what_failed_and_what_was_never_asked(
     engine.load(contract)
     assert judge_gaps(look).passed
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("mirrorlake.extract.run_chunks", _lost)
+        patch.setattr("mirrorlake.load.protocol.run_chunks", _lost)
         with pytest.raises(SourceError):
             engine.load(contract)
     failed = judge_gaps(look)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import dagster as dg
 
-from mirrorlake.pace import Pace
+from mirrorlake.table.progress import Pace
 from tests.location.conftest import ROOT
 
 

@@ -18,11 +18,11 @@ import pytest
 import yaml
 
 from definitions import load_definitions
-from mirrorlake.demo.mariadb import MariaDB
+from demo.mariadb import MariaDB
+from mirrorlake.destinations.iceberg.spark import LazySpark
 from mirrorlake.ledger import Ledger
-from mirrorlake.spark import LazySpark
-from mirrorlake.sync import Engine
-from mirrorlake.unfolded import marks_from_json, marks_to_json
+from mirrorlake.operations.sync import Engine
+from mirrorlake.operations.unfolded import marks_from_json, marks_to_json
 from sensors.moved import interval_of
 from tests.location.conftest import Location
 

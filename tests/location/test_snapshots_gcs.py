@@ -12,8 +12,8 @@ from dagster_gcp.gcs import GCSResource
 
 from definitions import load_definitions
 from mirrorlake.config import load_config
-from tests import gcs
 from tests.location.test_snapshots import IDS, SCHEMA, Feed
+from tests.support import gcs
 
 
 class BucketFeed(Feed):
@@ -37,7 +37,7 @@ class BucketFeed(Feed):
 
     def land(self, snapshot: str, *rows: tuple[int, int]) -> None:
         folder = f"json/feed/d/t/dq/{snapshot[:8]}"
-        lines = [json.dumps({"id": a, "n": b}) for a, b in rows]
+        lines = [json.dumps({"id": a, "n": b, "memo": "plain"}) for a, b in rows]
         self.bucket.blob(f"{folder}/{snapshot}_0.json").upload_from_string("\n".join(lines))
         self.bucket.blob(f"{folder}/{snapshot}_SUCCESS").upload_from_string("")
 
@@ -67,5 +67,12 @@ def test_what_lands_in_a_bucket_is_published(tmp_path: Path) -> None:
             done = feed.run(instance, *IDS)
             assert done.success
             checks = {e.check_name: e.passed for e in done.get_asset_check_evaluations()}
-            names = ("published", "unique_key", "fresh", "row_count", "exact_match")
+            names = (
+                "published",
+                "unique_key",
+                "fresh",
+                "row_count",
+                "exact_match",
+                "suspected_pii",
+            )
             assert checks == dict.fromkeys(names, True)

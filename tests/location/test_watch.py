@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from mirrorlake.demo.mariadb import MariaDB
+from demo.mariadb import MariaDB
 from mirrorlake.ledger import Ledger
-from mirrorlake.mysql.connect import session
-from mirrorlake.watch import Mark, find_moved, marks_from_json, marks_to_json, run_key
+from mirrorlake.operations.detect import Mark, find_moved, marks_from_json, marks_to_json, run_key
+from mirrorlake.sources.mysql.connect import session
 from tests.location.conftest import Location
 
 TABLES = {

@@ -25,13 +25,13 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from demo.mariadb import MariaDB
 from mirrorlake.config import load_config
-from mirrorlake.demo.mariadb import MariaDB
+from mirrorlake.operations.sync import Engine
 from mirrorlake.proof.check import check_table
 from mirrorlake.proof.counts import count_rows
 from mirrorlake.proof.report import Ask
 from mirrorlake.proof.target import Proving
-from mirrorlake.sync import Engine
 from tests.integration.conftest import HASH_KEY, PASSWORD, USER
 from tests.integration.contract_files import write_contract
 from tests.soak import report

@@ -12,10 +12,10 @@ import pyarrow as pa
 from pyiceberg.table import Table
 from pymysql.connections import Connection
 
-from mirrorlake.demo.oracle import check_clean, compare_table
-from mirrorlake.demo.oracle_text import read_source
-from mirrorlake.lake.branches import history
-from mirrorlake.lake.commit import LOAD_ID, snapshot_property
+from demo.oracle import check_clean, compare_table
+from demo.oracle_text import read_source
+from mirrorlake.destinations.iceberg.branches import history
+from mirrorlake.destinations.iceberg.commit import LOAD_ID, snapshot_property
 from tests.soak.steps import Watcher
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from random import Random
 
-from mirrorlake.failpoint import FAILPOINTS
+from mirrorlake.failpoints import FAILPOINTS
 from tests.soak.moves import MOVES
 from tests.soak.moves import TABLES as MOVED
 

@@ -19,7 +19,7 @@ from statistics import median
 from typing import Any
 from xml.etree import ElementTree
 
-from mirrorlake.failpoint import FAILPOINTS
+from mirrorlake.failpoints import FAILPOINTS
 from tests.soak.kills import KINDS
 from tests.soak.moves import MOVES
 from tests.soak.soak import Soak

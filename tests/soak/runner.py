@@ -20,14 +20,14 @@ from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
-from mirrorlake import extract
 from mirrorlake.config import load_config
+from mirrorlake.destinations.iceberg.catalog import Lake
+from mirrorlake.destinations.iceberg.spark import LazySpark
 from mirrorlake.errors import MirrorlakeError
-from mirrorlake.lake.catalog import Lake
 from mirrorlake.ledger import leases
-from mirrorlake.recover import recover_table
-from mirrorlake.spark import LazySpark
-from mirrorlake.sync import Engine
+from mirrorlake.load import protocol
+from mirrorlake.operations.recover import recover_table
+from mirrorlake.operations.sync import Engine
 
 UNEXPECTED = 70
 _kept: list[Any] = []
@@ -65,7 +65,7 @@ def _set(order: dict[str, Any]) -> None:
     if order["lease_seconds"]:
         leases.LEASE_TIME = timedelta(seconds=order["lease_seconds"])
     if order["rows_per_chunk"]:
-        extract.ROWS_PER_CHUNK = order["rows_per_chunk"]
+        protocol.ROWS_PER_CHUNK = order["rows_per_chunk"]
 
 
 def _take_own_session(spark: LazySpark) -> None:

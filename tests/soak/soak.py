@@ -21,10 +21,10 @@ from typing import Any
 
 from pymysql.connections import Connection
 
+from demo.mariadb import MariaDB
 from mirrorlake.config import load_config
-from mirrorlake.demo.mariadb import MariaDB
+from mirrorlake.destinations.iceberg.catalog import Lake
 from mirrorlake.errors import ConfigError
-from mirrorlake.lake.catalog import Lake
 from tests.integration.contract_files import write_contract
 from tests.soak import judge, moves
 from tests.soak.judge import Findings

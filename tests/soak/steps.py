@@ -10,9 +10,9 @@ from typing import Any
 from pyiceberg.table import Table
 
 from mirrorlake.config import TableContract
-from mirrorlake.lake.branches import history
-from mirrorlake.lake.catalog import Identifier, Lake
-from mirrorlake.lake.commit import FOLDED, LOAD_ID, snapshot_property
+from mirrorlake.destinations.iceberg.branches import history
+from mirrorlake.destinations.iceberg.catalog import Identifier, Lake
+from mirrorlake.destinations.iceberg.commit import FOLDED, LOAD_ID, snapshot_property
 
 STEPS = (
     "before the window",

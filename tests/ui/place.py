@@ -19,10 +19,10 @@ import requests
 import yaml
 
 from benchmarks.programs import running
-from mirrorlake.demo.embedded import HOST, free_port
-from mirrorlake.demo.mariadb import MariaDB
-from mirrorlake.demo.nyc import NYC_TABLES, read_nyc
-from mirrorlake.demo.shop import create_shop
+from demo.embedded import HOST, free_port
+from demo.mariadb import MariaDB
+from demo.nyc import NYC_TABLES, read_nyc
+from demo.shop import create_shop
 
 ROOT = Path(__file__).parents[2]
 USER = "mirror"

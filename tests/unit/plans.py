@@ -8,8 +8,8 @@ from typing import Any
 
 from mirrorlake.config import SourceConfig, TableContract, default_namespaces
 from mirrorlake.ledger import Load, Window
-from mirrorlake.mysql.introspect import Column, Index
-from mirrorlake.plan import TablePlan, plan_table
+from mirrorlake.sources.mysql.introspect import Column, Index
+from mirrorlake.table.resolve import TablePlan, plan_table
 from tests.unit.tables import ID, PRIMARY, column, source_table
 
 

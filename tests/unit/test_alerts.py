@@ -20,12 +20,12 @@ from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import SMTP, AuthResult, LoginPassword
 from click.testing import CliRunner
 
-from mirrorlake.alerts import send_alerts
 from mirrorlake.cli import cli
 from mirrorlake.config import Config, load_config
 from mirrorlake.errors import ConfigError
 from mirrorlake.ledger import Alert, Ledger
 from mirrorlake.ledger.tables import ALERTS
+from mirrorlake.operations.alerts import send_alerts
 from tests.integration.certificates import write_certificates
 from tests.unit.test_ledger import RECEIPT, started
 

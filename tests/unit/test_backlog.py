@@ -8,8 +8,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from mirrorlake.backlog import REACH, due_of
 from mirrorlake.ledger import Load, Receipt, Window
+from mirrorlake.operations.backlog import REACH, due_of
 from tests.unit.test_gaps import CONTRACT, RECEIPT, TODAY, day, loaded, reloaded
 
 ZONE = ZoneInfo("UTC")

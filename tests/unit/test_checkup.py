@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from mirrorlake.checkup import unproved_server
 from mirrorlake.config import SourceConfig
 from mirrorlake.config.server import Tls, TlsConfig
+from mirrorlake.operations.doctor import unproved_server
 
 
 @pytest.mark.parametrize(

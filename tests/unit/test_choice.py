@@ -7,8 +7,8 @@ import re
 
 import pytest
 
-from mirrorlake.choice import Choice, choose_databases, choose_tables
 from mirrorlake.errors import ConfigError
+from mirrorlake.scaffold.choice import Choice, choose_databases, choose_tables
 
 LISTED = {
     "shop": {"orders": "table", "order_items": "table", "customers": "table", "v_new": "view"},

@@ -20,10 +20,10 @@ from pymysql.constants import CLIENT
 from mirrorlake.config import SourceConfig
 from mirrorlake.config.server import TlsConfig
 from mirrorlake.errors import SourceError
-from mirrorlake.mysql import watcher
-from mirrorlake.mysql.connect import open_session
-from mirrorlake.mysql.read import read_batches
-from mirrorlake.mysql.route import open_route, told_of
+from mirrorlake.sources.mysql import lock_watcher
+from mirrorlake.sources.mysql.connect import open_session
+from mirrorlake.sources.mysql.reader import read_batches
+from mirrorlake.sources.mysql.route import open_route, told_of
 from tests.integration.certificates import write_certificates
 
 SECRET = "the secret itself"
@@ -150,7 +150,7 @@ def by_reader(source: SourceConfig) -> None:
 def by_watcher(source: SourceConfig) -> None:
     told = {**told_of(source), "mark": "m", "history_list": None, "patience": 1, "table": "t"}
     ended = subprocess.run(
-        [sys.executable, "-P", watcher.__file__],
+        [sys.executable, "-P", lock_watcher.__file__],
         input=json.dumps(told).encode() + b"\n",
         capture_output=True,
         timeout=60,

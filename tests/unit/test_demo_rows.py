@@ -8,9 +8,9 @@ from random import Random
 
 import pytest
 
-from mirrorlake.demo import shop_rows
-from mirrorlake.demo.shop import demo_contract
-from mirrorlake.demo.shop_rows import SHOP_TABLES, Row
+from demo import shop_rows
+from demo.shop import demo_contract
+from demo.shop_rows import SHOP_TABLES, Row
 
 NOW = datetime.fromisoformat("2026-03-01 12:00:00")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mirrorlake.detectors import find_personal
+from mirrorlake.schema.detectors import find_personal
 
 CARDS = [
     "4111111111111111",

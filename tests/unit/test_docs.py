@@ -13,27 +13,29 @@ from pathlib import Path
 import click
 import pytest
 
+from demo.__main__ import demo
+from demo.sabotage import Sabotaged
 from mirrorlake import errors
-from mirrorlake.accept import Accepted
-from mirrorlake.alerts import Told
-from mirrorlake.arrive import Arrived
-from mirrorlake.backfill import Filled
 from mirrorlake.cli import cli
 from mirrorlake.cli.proof import DIFFERENT, UNDECIDED
-from mirrorlake.demo.sabotage import Sabotaged
-from mirrorlake.export import Exported
-from mirrorlake.first_contract import Written
-from mirrorlake.first_landing import LandingWritten
-from mirrorlake.gaps import Stretch
-from mirrorlake.history import History
+from mirrorlake.config import load_config
 from mirrorlake.ledger import LayerProof
-from mirrorlake.machine.doctor import Piece
+from mirrorlake.operations.accept import Accepted
+from mirrorlake.operations.alerts import Told
+from mirrorlake.operations.backfill import Filled
+from mirrorlake.operations.export import Exported
+from mirrorlake.operations.gaps import Stretch
+from mirrorlake.operations.history import History
+from mirrorlake.operations.land import Arrived
+from mirrorlake.operations.recover import Recovered
+from mirrorlake.operations.refold import Refolded, Remade
+from mirrorlake.operations.restore_ledger import Rebuilt
+from mirrorlake.operations.results import SyncResult
+from mirrorlake.operations.status import TableStatus
 from mirrorlake.proof.stale import AgedProof
-from mirrorlake.rebuild import Rebuilt
-from mirrorlake.recover import Recovered
-from mirrorlake.refold import Refolded, Remade
-from mirrorlake.results import SyncResult
-from mirrorlake.status import TableStatus
+from mirrorlake.runtime.doctor import Piece
+from mirrorlake.scaffold.from_landing import LandingWritten
+from mirrorlake.scaffold.from_server import Written
 
 ROOT = Path(__file__).parents[2]
 CLI = ROOT / "docs" / "cli.md"
@@ -57,7 +59,7 @@ SHAPES = {
     "proof": AgedProof,
     "recover": Recovered,
     "refold": Refolded,
-    "sabotage": Sabotaged,
+    "python -m demo sabotage": Sabotaged,
     "ledger rebuild": Rebuilt,
     "status --history": History,
     "proof --layers": LayerProof,
@@ -65,7 +67,7 @@ SHAPES = {
 }
 # Roots of paths in this repository, as prose writes them.
 PATH = re.compile(
-    r"`((?:mirrorlake|docs|tests|tools|assets|checks|resources|sensors|benchmarks|\.ci)/[\w./-]*)`"
+    r"`((?:mirrorlake|demo|docs|tests|tools|assets|checks|resources|sensors|benchmarks|\.ci)/[\w./-]*)`"
 )
 
 
@@ -77,7 +79,11 @@ def commands(group: click.Group, name: str = "mirrorlake") -> Iterator[tuple[str
             yield from commands(command, f"{name} {sub}")
 
 
-COMMANDS = dict(commands(cli))
+COMMANDS = {
+    **dict(commands(cli)),
+    "python -m demo": demo,
+    **dict(commands(demo, "python -m demo")),
+}
 
 
 def sections(page: Path) -> dict[str, str]:
@@ -104,7 +110,7 @@ def options(command: click.Command) -> set[str]:
 
 
 def test_every_command_has_a_section_and_no_other_is_there() -> None:
-    documented = [heading for heading in sections(CLI) if heading.startswith("mirrorlake ")]
+    documented = [heading for heading in sections(CLI) if re.match(r"mirrorlake |python ", heading)]
     assert sorted(documented) == sorted(COMMANDS)
 
 
@@ -150,7 +156,8 @@ def test_the_json_shapes_are_documented(command: str) -> None:
         head = "an object of `snapshots`"
     if " --" in command:
         head = f"with `--{command.partition(' --')[2]}`: an"
-    found = first_column(sections(CLI)[f"mirrorlake {command.split(' --')[0]}"], head)
+    name = command if command in COMMANDS else f"mirrorlake {command.split(' --')[0]}"
+    found = first_column(sections(CLI)[name], head)
     assert found == [field.name for field in fields(SHAPES[command])]
 
 
@@ -169,7 +176,7 @@ def test_every_exit_code_is_documented() -> None:
 
 def test_every_environment_variable_is_documented() -> None:
     named: set[str] = set()
-    for folder in ("mirrorlake", "assets", "checks", "resources", "sensors", "tools"):
+    for folder in ("mirrorlake", "demo", "assets", "checks", "resources", "sensors", "tools"):
         for path in ROOT.joinpath(folder).rglob("*.py"):
             named |= variables_in(path)
     named |= variables_in(ROOT / "definitions.py")
@@ -252,3 +259,26 @@ def test_the_examples_of_docstrings_are_true(module: str) -> None:
     found = doctest.testmod(import_module(module.removesuffix(".__init__")))
     assert found.attempted
     assert not found.failed
+
+
+def test_the_config_of_the_readme_is_accepted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = ROOT.joinpath("README.md").read_text("utf-8")
+    [example] = re.findall(r"```yaml\n(.*?)```", text, flags=re.DOTALL)
+    path = tmp_path / "mirrorlake.yaml"
+    path.write_text(example)
+    monkeypatch.setenv("SHOP_PASSWORD", "a-password")
+    monkeypatch.setenv("MIRRORLAKE_HASH_KEY", "0123456789abcdef" * 4)
+    [table] = load_config(path).tables
+    named = set(re.findall(r"^\| `(shop_shop[\w]*)\.", text, flags=re.MULTILINE))
+    spaces = table.namespaces
+    assert named == {spaces.raw, spaces.deduped, spaces.clean}
+
+
+def test_every_decision_is_in_the_index() -> None:
+    folder = ROOT / "docs" / "adr"
+    index = folder.joinpath("README.md").read_text("utf-8")
+    for page in sorted(folder.glob("0*.md")):
+        title = page.read_text("utf-8").splitlines()[0].partition(". ")[2]
+        assert f"| {int(page.name[:4])} | [{title}]({page.name}) |" in index, page.name

@@ -6,7 +6,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirrorlake.exact import _originals
+from mirrorlake.load.convert import _originals
 
 PAIR = pa.struct([pa.field("column", pa.large_string()), pa.field("text", pa.large_string())])
 KIND = pa.large_list(PAIR)

@@ -13,13 +13,13 @@ import sqlalchemy as sa
 from pyiceberg.catalog.sql import SqlCatalog
 
 from mirrorlake.config import ColumnRule, LakeConfig, Namespaces, TableContract
+from mirrorlake.destinations.iceberg.catalog import Identifier, Lake
+from mirrorlake.destinations.iceberg.tables import ORIGINAL, current_schema, ensure_current_table
 from mirrorlake.errors import LakeError
-from mirrorlake.exposure import find_exposed, stored_pci, view_columns
-from mirrorlake.lake.catalog import Identifier, Lake
-from mirrorlake.lake.tables import ORIGINAL, current_schema, ensure_current_table
 from mirrorlake.ledger import Ledger
-from mirrorlake.privacy import keyed_hash, mask_sql
-from mirrorlake.schema import schema_version
+from mirrorlake.schema.masking import keyed_hash, mask_sql
+from mirrorlake.schema.versions import schema_version
+from mirrorlake.serving.masking_audit import find_exposed, stored_pci, view_columns
 
 COLUMNS = [("id", "int"), ("mail", "string"), ("phone", "string"), ("born", "date"), ("n", "int")]
 RULES = {

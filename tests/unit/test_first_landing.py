@@ -17,10 +17,10 @@ from click.testing import CliRunner
 from mirrorlake.cli import cli
 from mirrorlake.config import Config, load_config
 from mirrorlake.errors import ConfigError, LandingError, MirrorlakeError, SchemaError
-from mirrorlake.first_landing import LandingWritten, write_landing_contract
-from mirrorlake.landing.frame import read_batches
-from mirrorlake.landing.look import place_of
-from mirrorlake.landing.records import LandedFile
+from mirrorlake.scaffold.from_landing import LandingWritten, write_landing_contract
+from mirrorlake.sources.files.frame import read_batches
+from mirrorlake.sources.files.look import place_of
+from mirrorlake.sources.files.records import LandedFile
 
 ID = 20260131120000
 Row = dict[str, Any]

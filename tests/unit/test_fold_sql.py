@@ -7,11 +7,11 @@ import re
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mirrorlake.changes import with_originals
 from mirrorlake.config import ColumnRule
-from mirrorlake.lake.tables import ORIGINAL
-from mirrorlake.layers import clean_layer, clean_view_sql, deduped_layer, merge_sql
-from mirrorlake.plan import TablePlan
+from mirrorlake.destinations.iceberg.tables import ORIGINAL
+from mirrorlake.merge.current_rows import with_originals
+from mirrorlake.merge.statements import clean_layer, clean_view_sql, deduped_layer, merge_sql
+from mirrorlake.table.resolve import TablePlan
 from tests.unit.plans import planned, time_column
 from tests.unit.tables import column
 

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirrorlake.backfill import Piece, plan_backfill
 from mirrorlake.config import TableContract, default_namespaces
 from mirrorlake.errors import ConfigError
-from mirrorlake.gaps import Stretch, stretches_of
 from mirrorlake.ledger import Load, OpenWindow, Receipt, Window
+from mirrorlake.operations.backfill import Piece, plan_backfill
+from mirrorlake.operations.gaps import Stretch, stretches_of
 
 TODAY = date(2026, 3, 10)
 CONTRACT = TableContract(

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from mirrorlake.errors import LakeError, LandingError
-from mirrorlake.landing.land import open_taken
-from mirrorlake.landing.waiting import find_overdue
-from mirrorlake.withdrawn import refuse_over_gap
+from mirrorlake.operations.withdrawn import refuse_over_gap
+from mirrorlake.sources.files.land import open_taken
+from mirrorlake.sources.files.waiting import find_overdue
 from tests.unit.test_landing_take import ONE, THREE, TWO, Landing
 
 TABLE = "feed.d.t"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirrorlake.landing.layout import (
+from mirrorlake.sources.files.layout import (
     Name,
     TableFolder,
     escape,

@@ -13,14 +13,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from mirrorlake.errors import LandingError, SchemaError
-from mirrorlake.landing.columns import LandedColumn, LandedSchema
-from mirrorlake.landing.find import read_manifest
-from mirrorlake.landing.frame import read_batches
-from mirrorlake.landing.limits import FREE_BYTES, Limits
-from mirrorlake.landing.look import look
-from mirrorlake.landing.parquet import check_parquet
-from mirrorlake.landing.records import LandedFile, Reading
-from mirrorlake.landing.store import FolderStore
+from mirrorlake.sources.files.columns import LandedColumn, LandedSchema
+from mirrorlake.sources.files.find import read_manifest
+from mirrorlake.sources.files.frame import read_batches
+from mirrorlake.sources.files.limits import FREE_BYTES, Limits
+from mirrorlake.sources.files.look import look
+from mirrorlake.sources.files.parquet import check_parquet
+from mirrorlake.sources.files.records import LandedFile, Reading
+from mirrorlake.sources.files.store import FolderStore
 from tests.unit.test_landing_take import ONE, Landing
 
 IDS = LandedSchema((LandedColumn("id", "long"),))

@@ -12,10 +12,10 @@ from typing import ClassVar
 import pytest
 import sqlalchemy as sa
 
-from mirrorlake.landing.find import Chunk, Landed
-from mirrorlake.landing.layout import id_of
-from mirrorlake.landing.look import look, seen_of
-from mirrorlake.landing.store import Entry, FolderStore, Wanted
+from mirrorlake.sources.files.find import Chunk, Landed
+from mirrorlake.sources.files.layout import id_of
+from mirrorlake.sources.files.look import look, seen_of
+from mirrorlake.sources.files.store import Entry, FolderStore, Wanted
 from tests.unit.test_landing_take import Landing
 
 FIRST, DAYS, A_DAY, FILES = datetime(2024, 1, 31, tzinfo=UTC), 730, 6, 22

@@ -10,7 +10,7 @@ import pytest
 
 from mirrorlake.config import ColumnRule
 from mirrorlake.errors import LandingError
-from mirrorlake.landing.columns import LandedColumn, LandedSchema, parse_schema
+from mirrorlake.sources.files.columns import LandedColumn, LandedSchema, parse_schema
 from tests.unit.test_landing_readers import contract, take
 
 SCHEMA = LandedSchema(

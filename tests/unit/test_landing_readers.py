@@ -25,12 +25,12 @@ from hypothesis import strategies as st
 
 from mirrorlake.config import SnapshotConfig, TableContract, default_namespaces
 from mirrorlake.errors import LandingError, SchemaError
-from mirrorlake.landing.cells import Number, convert
-from mirrorlake.landing.columns import LandedColumn, LandedSchema, parse_schema, schema_text
-from mirrorlake.landing.frame import read_batches
-from mirrorlake.landing.parquet import check_parquet
-from mirrorlake.landing.records import Bad, LandedFile, Reading
-from mirrorlake.landing.store import FolderStore
+from mirrorlake.sources.files.cells import Number, convert
+from mirrorlake.sources.files.columns import LandedColumn, LandedSchema, parse_schema, schema_text
+from mirrorlake.sources.files.frame import read_batches
+from mirrorlake.sources.files.parquet import check_parquet
+from mirrorlake.sources.files.records import Bad, LandedFile, Reading
+from mirrorlake.sources.files.store import FolderStore
 
 COLUMNS = (
     LandedColumn("id", "decimal(20,0)", False, 0, 2**64 - 1),

@@ -12,15 +12,15 @@ import pytest
 
 from mirrorlake.config import Config, load_config
 from mirrorlake.errors import LandingError
-from mirrorlake.first_landing import write_landing_contract
-from mirrorlake.landing.frame import read_batches
-from mirrorlake.landing.land import open_taken, take
-from mirrorlake.landing.layout import TableFolder
-from mirrorlake.landing.look import look, place_of
-from mirrorlake.landing.sinks import open_sink
-from mirrorlake.landing.writer import SnapshotWriter
 from mirrorlake.ledger import Ledger
-from tests import gcs
+from mirrorlake.scaffold.from_landing import write_landing_contract
+from mirrorlake.sources.files.frame import read_batches
+from mirrorlake.sources.files.land import open_taken, take
+from mirrorlake.sources.files.layout import TableFolder
+from mirrorlake.sources.files.look import look, place_of
+from mirrorlake.sources.files.sinks import open_sink
+from mirrorlake.sources.files.writer import SnapshotWriter
+from tests.support import gcs
 from tests.unit.test_landing_take import ONE, SCHEMA, no_spark
 
 pytestmark = pytest.mark.full

@@ -14,12 +14,12 @@ import pytest
 
 from mirrorlake.config import Config, TableContract, load_config
 from mirrorlake.errors import LandingError
-from mirrorlake.landing.expire import expire_landed
-from mirrorlake.landing.find import list_landed
-from mirrorlake.landing.land import Taken, open_taken, take
-from mirrorlake.landing.layout import id_of
-from mirrorlake.landing.look import Looked, Place, look, place_of
 from mirrorlake.ledger import Ledger
+from mirrorlake.sources.files.expire import expire_landed
+from mirrorlake.sources.files.find import list_landed
+from mirrorlake.sources.files.land import Taken, open_taken, take
+from mirrorlake.sources.files.layout import id_of
+from mirrorlake.sources.files.look import Looked, Place, look, place_of
 
 SCHEMA = '{"version": 1, "columns": [{"name": "id", "type": "long", "nullable": false}]}'
 ONE, TWO, THREE = 20260130000000, 20260131000000, 20260131120000

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from mirrorlake.errors import LandingError
-from mirrorlake.landing.layout import TableFolder
-from mirrorlake.landing.sinks import FolderSink
-from mirrorlake.landing.writer import SnapshotWriter
+from mirrorlake.sources.files.layout import TableFolder
+from mirrorlake.sources.files.sinks import FolderSink
+from mirrorlake.sources.files.writer import SnapshotWriter
 from tests.unit.test_landing_take import ONE, Landing
 
 DAY = date(2026, 1, 30)
@@ -93,9 +93,9 @@ def test_a_folder_that_can_not_be_written_is_named(tmp_path: Path) -> None:
 
 _RUN = """
 from datetime import date
-from mirrorlake.landing.layout import TableFolder
-from mirrorlake.landing.sinks import FolderSink
-from mirrorlake.landing.writer import SnapshotWriter
+from mirrorlake.sources.files.layout import TableFolder
+from mirrorlake.sources.files.sinks import FolderSink
+from mirrorlake.sources.files.writer import SnapshotWriter
 folder = TableFolder("json", "feed", "d", "t", "dq")
 day = date(2026, 1, 30)
 made = SnapshotWriter(FolderSink({root!r}), folder, {one}, day, packed=False, most=30)

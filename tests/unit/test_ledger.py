@@ -21,7 +21,7 @@ import pytest
 
 from mirrorlake.errors import LeaseHeld, LedgerError
 from mirrorlake.ledger import LEDGER_VERSION, Lease, Ledger, Load, Receipt, Repair, Window, leases
-from mirrorlake.schema import schema_version
+from mirrorlake.schema.versions import schema_version
 
 TABLE = "s.shop.t"
 WINDOW = Window("live", "2026-01-01 00:00:00", None, date(2026, 1, 2))

@@ -5,12 +5,12 @@ import sys
 
 import pytest
 
-from mirrorlake import rehearsal
 from mirrorlake.errors import MachineError
-from mirrorlake.machine import archive
-from mirrorlake.machine.archive import archive_of, archive_options
-from mirrorlake.machine.java import Java, find_java, java_environment
-from mirrorlake.rehearsal import make_archive
+from mirrorlake.operations import warm
+from mirrorlake.operations.warm import make_archive
+from mirrorlake.runtime import archive
+from mirrorlake.runtime.archive import archive_of, archive_options
+from mirrorlake.runtime.java import Java, find_java, java_environment
 
 
 @pytest.fixture
@@ -83,8 +83,8 @@ def test_a_damaged_archive_is_passed_over_without_a_word(prefix, tmp_path):
 
 def test_a_java_that_makes_none_says_so(prefix, monkeypatch, tmp_path):
     """And leaves nothing behind."""
-    monkeypatch.setattr("mirrorlake.rehearsal.find_java", lambda: Java(tmp_path, 17, False))
-    monkeypatch.setattr("mirrorlake.rehearsal.ensure_jars", lambda _: [])
+    monkeypatch.setattr("mirrorlake.operations.warm.find_java", lambda: Java(tmp_path, 17, False))
+    monkeypatch.setattr("mirrorlake.operations.warm.ensure_jars", lambda _: [])
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "java").write_text("#!/bin/sh\necho no such option >&2; exit 1\n")
     (tmp_path / "bin" / "java").chmod(0o755)
@@ -94,6 +94,6 @@ def test_a_java_that_makes_none_says_so(prefix, monkeypatch, tmp_path):
 
 
 def test_a_java_that_takes_too_long_is_left(monkeypatch, tmp_path):
-    monkeypatch.setattr(rehearsal, "_SECONDS", 0.2)
+    monkeypatch.setattr(warm, "_SECONDS", 0.2)
     with pytest.raises(MachineError, match=r"no class archive within 0\.2 s"):
-        rehearsal._run(["sleep", "60"], {}, tmp_path / "made.jsa")
+        warm._run(["sleep", "60"], {}, tmp_path / "made.jsa")

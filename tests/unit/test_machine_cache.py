@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from mirrorlake.errors import MachineError
-from mirrorlake.machine.cache import cache_dir, cache_lock, cache_path, write_whole
+from mirrorlake.runtime.cache import cache_dir, cache_lock, cache_path, write_whole
 
 
 def test_the_variable_wins(monkeypatch, tmp_path):

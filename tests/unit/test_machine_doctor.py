@@ -1,8 +1,8 @@
 """The doctor looks at everything, says what is wrong, and changes nothing."""
 
-from mirrorlake.machine import doctor
-from mirrorlake.machine.doctor import diagnose
-from mirrorlake.machine.jars import read_pins
+from mirrorlake.runtime import doctor
+from mirrorlake.runtime.doctor import diagnose
+from mirrorlake.runtime.jars import read_pins
 
 
 def by_name(config=None):

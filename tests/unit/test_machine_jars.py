@@ -7,8 +7,8 @@ import logging
 import pytest
 
 from mirrorlake.errors import MachineError
-from mirrorlake.machine import jars
-from mirrorlake.machine.jars import Jar, ensure_jars, pinned, read_pins
+from mirrorlake.runtime import jars
+from mirrorlake.runtime.jars import Jar, ensure_jars, pinned, read_pins
 
 CONTENT = b"the jar that was pinned"
 

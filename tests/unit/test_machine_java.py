@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from mirrorlake.errors import MachineError
-from mirrorlake.machine import java
-from mirrorlake.machine.java import (
+from mirrorlake.runtime import java
+from mirrorlake.runtime.java import (
     certificates_file,
     java_trust,
     launcher_home,

@@ -10,7 +10,7 @@ import pytest
 from mirrorlake.config import SourceConfig, TableContract, default_namespaces
 from mirrorlake.errors import SchemaError
 from mirrorlake.ledger import Receipt
-from mirrorlake.meaning import (
+from mirrorlake.table.meaning import (
     Meaning,
     carried,
     changes_between,

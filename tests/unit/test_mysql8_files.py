@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mirrorlake.demo.mysql8_files import ARCHIVE, WANTED, unpack
+from tests.support.mysql8_files import ARCHIVE, WANTED, unpack
 
 
 def jar_of(path: Path, names: list[str]) -> Path:

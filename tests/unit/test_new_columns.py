@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from mirrorlake.config import ColumnRule, LakeConfig, Namespaces, TableContract
-from mirrorlake.lake.catalog import Identifier, Lake
-from mirrorlake.lake.tables import current_schema, ensure_current_table
+from mirrorlake.destinations.iceberg.catalog import Identifier, Lake
+from mirrorlake.destinations.iceberg.tables import current_schema, ensure_current_table
 from mirrorlake.ledger import Ledger, Load, Window
-from mirrorlake.new_columns import held_columns, held_now, known_columns, remember_columns
-from mirrorlake.schema import SchemaVersion
+from mirrorlake.schema.versions import SchemaVersion
+from mirrorlake.table.new_columns import held_columns, held_now, known_columns, remember_columns
 
 FIRST = ("id", "Mail")
 LATER = (*FIRST, "note")

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirrorlake.demo.oracle import check_clean, compare_rows
-from mirrorlake.demo.oracle_text import SourceColumn, SourceRows, lake_text
+from demo.oracle import check_clean, compare_rows
+from demo.oracle_text import SourceColumn, SourceRows, lake_text
 from mirrorlake.errors import ProofError
 
 ORIGINAL = pa.list_(pa.struct([("column", pa.string()), ("text", pa.string())]))

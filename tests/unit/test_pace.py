@@ -9,9 +9,9 @@ import re
 import pytest
 from rich.console import Console
 
-from mirrorlake import pace
-from mirrorlake.bars import Bars
-from mirrorlake.pace import Pace, Progress
+from mirrorlake.cli.bars import Bars
+from mirrorlake.table import progress
+from mirrorlake.table.progress import Pace, Progress
 
 SEEN = Progress("s.d.t", "abc", 300, 1_000, 50_000_000, 200, 10.0)
 
@@ -57,7 +57,7 @@ def test_the_log_says_it_at_intervals(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     clock = iter([0.0, 0.0, 4.0, 11.0, 12.0, 21.5])
-    monkeypatch.setattr(pace.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
     with caplog.at_level(logging.INFO, "mirrorlake"):
         counted = Pace("s.d.t", "abc", 100, None)
         for _ in range(4):

@@ -14,15 +14,15 @@ import pytest
 from click.testing import CliRunner
 
 import mirrorlake.cli
-import mirrorlake.permissions as permissions_module
-from mirrorlake.checkup import diagnose_contract, look_at_permissions
+import mirrorlake.runtime.permissions as permissions_module
 from mirrorlake.cli import cli
 from mirrorlake.config import load_config
 from mirrorlake.config.sections import LakeConfig
-from mirrorlake.lake.catalog import Lake
-from mirrorlake.machine.launch import hidden_settings
-from mirrorlake.permissions import Permissions, Umask, find_wider, narrowing
-from mirrorlake.spark import catalog_settings
+from mirrorlake.destinations.iceberg.catalog import Lake
+from mirrorlake.destinations.iceberg.spark import catalog_settings
+from mirrorlake.operations.doctor import diagnose_contract, look_at_permissions
+from mirrorlake.runtime.launch import hidden_settings
+from mirrorlake.runtime.permissions import Permissions, Umask, find_wider, narrowing
 from resources import LedgerResource
 
 MODES: dict[Permissions, tuple[int, int]] = {
@@ -221,7 +221,7 @@ def test_the_doctor_of_a_contract_says_it_and_makes_private_files(tmp_path: Path
 
 FORK = """
 import os, signal, threading
-import mirrorlake.permissions as permissions
+import mirrorlake.runtime.permissions as permissions
 held = permissions._PROCESS._lock
 held.acquire()  # as a thread of the parent that is inside `hold` now
 child = os.fork()

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirrorlake.privacy import HASHABLE, keyed_hash, mask_sql, text_of
+from mirrorlake.schema.masking import HASHABLE, keyed_hash, mask_sql, text_of
 
 KEY = b"k" * 16
 

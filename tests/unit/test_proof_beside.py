@@ -12,7 +12,7 @@ import pytest
 from mirrorlake.proof import beside, still
 from mirrorlake.proof.beside import Beside, compare_beside, named, read_beside
 from mirrorlake.proof.foreign import can_hold, convertible_equals, is_convertible
-from mirrorlake.proof.source import SourceSide, _equals
+from mirrorlake.proof.mysql_side import SourceSide, _equals
 from mirrorlake.proof.still import is_still, is_unchanged
 from tests.unit.test_proof_ranges import column
 
@@ -251,7 +251,7 @@ def test_a_charset_that_lacks_a_character() -> None:
 
 def test_the_condition_of_a_key() -> None:
     """Only what the charset may lack is converted: all else goes through the index as it is."""
-    from mirrorlake.proof.forms import form_of
+    from mirrorlake.proof.canonical import form_of
 
     more = {"charset": "latin1", "collation": "latin1_bin", "length": 9}
     latin = column("k", "varchar", **more)

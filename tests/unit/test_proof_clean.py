@@ -14,15 +14,15 @@ import pyarrow as pa
 import pytest
 
 from mirrorlake.config import ColumnRule, LakeConfig, Namespaces, TableContract
+from mirrorlake.destinations.iceberg.catalog import Identifier, Lake
+from mirrorlake.destinations.iceberg.commit import FOLDED
+from mirrorlake.destinations.iceberg.tables import ORIGINAL, current_schema, ensure_current_table
 from mirrorlake.errors import LakeError
-from mirrorlake.lake.catalog import Identifier, Lake
-from mirrorlake.lake.commit import FOLDED
-from mirrorlake.lake.tables import ORIGINAL, current_schema, ensure_current_table
 from mirrorlake.ledger import Ledger, Load, Window
-from mirrorlake.privacy import keyed_hash
 from mirrorlake.proof.clean import CleanLook, prove_clean
 from mirrorlake.proof.differences import Teller
 from mirrorlake.proof.rules import shown
+from mirrorlake.schema.masking import keyed_hash
 
 KEY = b"a key of sixteen bytes or more"
 COLUMNS = [

@@ -12,8 +12,8 @@ import pytest
 
 from mirrorlake.errors import ProofError
 from mirrorlake.proof import counts
+from mirrorlake.proof.canonical import DELETED_AT
 from mirrorlake.proof.counts import NO_DAY, count_rows
-from mirrorlake.proof.forms import DELETED_AT
 from tests.unit.test_proof_ranges import column
 
 COLUMNS = {
@@ -54,7 +54,7 @@ class World:
             name="s.d.t",
             mirror=SimpleNamespace(identifier="t", snapshot=7),
         )
-        for name in ("damage_told", "session", "reading", "one_state"):
+        for name in ("damage_errors", "session", "reading", "one_state"):
             monkeypatch.setattr(counts, name, lambda *_: nullcontext())
         monkeypatch.setattr(counts, "resolve_target", lambda *_: self.target)
         monkeypatch.setattr(counts, "rows_of", self._rows_of)

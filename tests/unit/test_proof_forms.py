@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from mirrorlake.errors import ProofError, TypeRefused
-from mirrorlake.mysql.introspect import Column
-from mirrorlake.proof.forms import SHORT, Form, form_of
+from mirrorlake.proof.canonical import SHORT, Form, form_of
 from mirrorlake.proof.rows import RowForm, lake_number, lake_sum, row_form, source_number
+from mirrorlake.sources.mysql.introspect import Column
 from tests.unit.test_proof_ranges import column
 
 KEPT = Path(__file__).with_name("proof_forms.json")

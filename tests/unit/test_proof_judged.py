@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from mirrorlake.proof import judge as judging
+from mirrorlake.proof import recheck as judging
+from mirrorlake.proof.canonical import SHOWN, Form
 from mirrorlake.proof.differences import (
     Difference,
     Field,
@@ -19,10 +20,9 @@ from mirrorlake.proof.differences import (
     compare_counts,
     compare_rows,
 )
-from mirrorlake.proof.forms import SHOWN, Form
-from mirrorlake.proof.judge import CHANGING, judge, moved_since
+from mirrorlake.proof.mysql_side import Key, Row
+from mirrorlake.proof.recheck import CHANGING, judge, moved_since
 from mirrorlake.proof.rows import RowForm
-from mirrorlake.proof.source import Key, Row
 
 ROWS = RowForm(
     tuple(Form(n, "string", n, n, n, n, text=True) for n in ("id", "a")), originals=False

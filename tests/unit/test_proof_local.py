@@ -22,14 +22,14 @@ from pyiceberg.expressions import (
 )
 
 from mirrorlake.config import LakeConfig
-from mirrorlake.lake.catalog import Identifier, Lake
-from mirrorlake.lake.tables import current_schema, ensure_current_table
-from mirrorlake.mysql.introspect import Column
-from mirrorlake.proof import local
-from mirrorlake.proof.forms import DELETED_AT, ORIGINALS, form_of
+from mirrorlake.destinations.iceberg.catalog import Identifier, Lake
+from mirrorlake.destinations.iceberg.tables import current_schema, ensure_current_table
+from mirrorlake.proof import arrow_side
+from mirrorlake.proof.canonical import DELETED_AT, ORIGINALS, form_of
 from mirrorlake.proof.order import Part, Span
 from mirrorlake.proof.ranges import EVERYWHERE, NOTHING, Range, Tally
 from mirrorlake.proof.rows import RowForm
+from mirrorlake.sources.mysql.introspect import Column
 from tests.unit.test_proof_ranges import column
 
 TEXT = {"charset": "utf8mb4", "collation": "utf8mb4_bin"}
@@ -37,7 +37,7 @@ TEXT = {"charset": "utf8mb4", "collation": "utf8mb4_bin"}
 
 def forms(one: Column, values: list[Any], kind: pa.DataType) -> list[str]:
     form = form_of(one, originals=True)
-    made = local._form(one, form, pa.array(values, kind))
+    made = arrow_side._form(one, form, pa.array(values, kind))
     return [cell.decode("utf-8", "replace") for cell in made.to_pylist()]
 
 
@@ -125,22 +125,22 @@ def test_no_rows_have_no_forms(one: Column, kind: pa.DataType) -> None:
 def test_more_digits_than_are_declared_have_no_form() -> None:
     late = [datetime(2020, 1, 2, 3, 4, 5, 120_001)]
     for digits in (0, 3, 5):
-        with pytest.raises(local._Unsaid):
+        with pytest.raises(arrow_side._Unsaid):
             forms(column("c", "datetime", fraction=digits), late, pa.timestamp("us"))
 
 
 def test_the_ends_of_a_span_as_values() -> None:
-    assert local._value(column("c", "int"), "-7") == -7
-    assert local._value(column("c", "decimal"), "-7.50") == Decimal("-7.50")
-    assert local._value(column("c", "date"), "2020-01-02") == date(2020, 1, 2)
-    assert local._value(column("c", "datetime"), "2020-01-02 03:04:05") == DAYS[1].replace(
+    assert arrow_side._value(column("c", "int"), "-7") == -7
+    assert arrow_side._value(column("c", "decimal"), "-7.50") == Decimal("-7.50")
+    assert arrow_side._value(column("c", "date"), "2020-01-02") == date(2020, 1, 2)
+    assert arrow_side._value(column("c", "datetime"), "2020-01-02 03:04:05") == DAYS[1].replace(
         hour=3, minute=4, second=5
     )
     unsigned = column("c", "bigint", column_type="bigint unsigned")
-    assert local._value(unsigned, "18446744073709551615") == Decimal(2**64 - 1)
-    assert local._value(column("c", "timestamp"), "2020-01-02 03:04:05.5").tzinfo is UTC
-    with pytest.raises(local._Unsaid):
-        local._value(column("c", "date"), "2020-00-10")
+    assert arrow_side._value(unsigned, "18446744073709551615") == Decimal(2**64 - 1)
+    assert arrow_side._value(column("c", "timestamp"), "2020-01-02 03:04:05.5").tzinfo is UTC
+    with pytest.raises(arrow_side._Unsaid):
+        arrow_side._value(column("c", "date"), "2020-00-10")
 
 
 # --- which rows -----------------------------------------------------------------------------------
@@ -179,7 +179,7 @@ def ids_of(rows: Any) -> list[Any]:
 
 def within(lo: str | None, hi: str | None, ids: list[Any], **more: Any) -> list[Any]:
     span = Span((lo,) if lo else None, (hi,) if hi else None)
-    return ids_of(local._within(table_of(**more), parts(ID), span, batch(ids)))
+    return ids_of(arrow_side._within(table_of(**more), parts(ID), span, batch(ids)))
 
 
 def test_rows_of_a_span_are_from_its_first_key_to_below_its_last() -> None:
@@ -199,7 +199,7 @@ def test_a_key_of_two_columns_is_compared_as_a_pair() -> None:
     target = table_of(columns, cursor="")
 
     def found(span: Span) -> list[tuple[int, int]]:
-        kept = local._within(target, parts(*columns), span, rows)
+        kept = arrow_side._within(target, parts(*columns), span, rows)
         return list(zip(ids_of(kept), kept.column("n").to_pylist(), strict=True))
 
     assert found(Span(("2", "2"))) == pairs[2:]
@@ -209,7 +209,7 @@ def test_a_key_of_two_columns_is_compared_as_a_pair() -> None:
 
 def test_what_spark_alone_can_say() -> None:
     """A key that is NULL, and originals."""
-    with pytest.raises(local._Unsaid):
+    with pytest.raises(arrow_side._Unsaid):
         within(None, None, [1, None])
     target = table_of()
     target.rows = RowForm(target.rows.cells, originals=True)
@@ -217,32 +217,32 @@ def test_what_spark_alone_can_say() -> None:
     for kept, said in ((None, True), ([], True), ([{"column": "at", "text": "0"}], False)):
         rows = pa.RecordBatch.from_pydict({"id": [1], ORIGINALS: pa.array([kept], kinds)})
         if said:
-            assert ids_of(local._within(target, parts(ID), Span(), rows)) == [1]
+            assert ids_of(arrow_side._within(target, parts(ID), Span(), rows)) == [1]
             continue
-        with pytest.raises(local._Unsaid):
-            local._within(target, parts(ID), Span(), rows)
+        with pytest.raises(arrow_side._Unsaid):
+            arrow_side._within(target, parts(ID), Span(), rows)
 
 
 def test_rows_that_mysql_deleted_are_none_where_they_are_flagged() -> None:
     rows = batch([1, 2], gone=[None, date(2020, 1, 1)])
-    assert ids_of(local._within(table_of(flags=True), parts(ID), Span(), rows)) == [1]
-    assert ids_of(local._within(table_of(), parts(ID), Span(), rows)) == [1, 2]
+    assert ids_of(arrow_side._within(table_of(flags=True), parts(ID), Span(), rows)) == [1]
+    assert ids_of(arrow_side._within(table_of(), parts(ID), Span(), rows)) == [1, 2]
 
 
 def test_files_are_chosen_by_the_first_column_and_by_no_more() -> None:
     """Iceberg may leave out what is not in the span, and nothing else: bounds hold their ends."""
     two = parts(ID, column("n", "int"))
-    assert local._row_filter(two, Span()) == AlwaysTrue()
+    assert arrow_side._row_filter(two, Span()) == AlwaysTrue()
     # A key that the lake orders differently (texts) has no parts: its table is read whole.
-    assert local._row_filter((), Span()) == AlwaysTrue()
+    assert arrow_side._row_filter((), Span()) == AlwaysTrue()
     null: Any = IsNull("id")  # type: ignore[call-arg]
     low: Any = GreaterThanOrEqual("id", 2)  # type: ignore[call-arg]
     high: Any = LessThanOrEqual("id", 7)  # type: ignore[call-arg]
-    assert local._row_filter(two, Span(("2", "5"))) == Or(low, null)
-    assert local._row_filter(two, Span(None, ("7", "5"))) == Or(high, null)
-    assert local._row_filter(two, Span(("2", "5"), ("7", "1"))) == Or(And(low, high), null)
+    assert arrow_side._row_filter(two, Span(("2", "5"))) == Or(low, null)
+    assert arrow_side._row_filter(two, Span(None, ("7", "5"))) == Or(high, null)
+    assert arrow_side._row_filter(two, Span(("2", "5"), ("7", "1"))) == Or(And(low, high), null)
     [moment] = parts(column("t", "timestamp"))
-    found: Any = local._row_filter((moment,), Span(("2020-01-02 03:04:05",)))
+    found: Any = arrow_side._row_filter((moment,), Span(("2020-01-02 03:04:05",)))
     assert found.left.literal.value == "2020-01-02T03:04:05+00:00"
 
 
@@ -264,13 +264,13 @@ def test_which_ranges_can_be_said_here(
 ) -> None:
     target: Any = SimpleNamespace(table=SimpleNamespace(columns=columns))
     one: Any = [SimpleNamespace(column=columns[0])]
-    assert local._is_sayable(target, one, keys) is sayable
+    assert arrow_side._is_sayable(target, one, keys) is sayable
 
 
 def test_a_range_of_integers_is_a_span() -> None:
-    assert local._as_span(Range(3, 9)) == Span(("3",), ("9",))
-    assert local._as_span(Range()) == Span()
-    assert local._as_span(Range(None, 9)) == Span(None, ("9",))
+    assert arrow_side._as_span(Range(3, 9)) == Span(("3",), ("9",))
+    assert arrow_side._as_span(Range()) == Span()
+    assert arrow_side._as_span(Range(None, 9)) == Span(None, ("9",))
 
 
 @pytest.mark.parametrize(
@@ -290,10 +290,10 @@ def test_between_the_bounds_of_a_cursor(first: str, until: str, inside: list[boo
         pa.date32(): [d and d.date() for d in DAYS],
     }
     for kind, values in cells.items():
-        assert local.between(pa.array(values, kind), first, until).to_pylist() == inside
+        assert arrow_side.between(pa.array(values, kind), first, until).to_pylist() == inside
     numbers = pa.array([20200101, 20200102, 20200103, None], pa.int64())
     bounds = [bound.strip("'").replace("-", "") for bound in (first, until)]
-    assert local.between(numbers, *bounds).to_pylist() == inside
+    assert arrow_side.between(numbers, *bounds).to_pylist() == inside
 
 
 # --- what becomes of them -------------------------------------------------------------------------
@@ -303,10 +303,10 @@ def digest(text: str) -> int:
     return int(sha256(text.encode())[:16], 16)
 
 
-def taken(target: Any, rows: Any, *newer: str, listed: bool = True) -> local.Local:
-    found = local.Local()
-    moved = local._Moved({key.encode() for key in newer}, listed=listed)
-    local._take(target, pa.Table.from_batches([rows]), moved, found)
+def taken(target: Any, rows: Any, *newer: str, listed: bool = True) -> arrow_side.Local:
+    found = arrow_side.Local()
+    moved = arrow_side._Moved({key.encode() for key in newer}, listed=listed)
+    arrow_side._take(target, pa.Table.from_batches([rows]), moved, found)
     return found
 
 
@@ -316,8 +316,8 @@ DIGESTS = [digest(form) for form in FORMS]
 
 def test_digests_of_rows_are_added_up() -> None:
     rows = batch([1, 2, 3], list(DAYS[:3]))
-    assert taken(table_of(), rows) == local.Local(Tally(3, sum(DIGESTS)))
-    assert taken(table_of(), rows.slice(0, 0)) == local.Local(NOTHING)
+    assert taken(table_of(), rows) == arrow_side.Local(Tally(3, sum(DIGESTS)))
+    assert taken(table_of(), rows.slice(0, 0)) == arrow_side.Local(NOTHING)
     assert taken(table_of(), rows.slice(1, 1)).tally == Tally(1, DIGESTS[1])
 
 
@@ -356,10 +356,10 @@ def test_a_table_without_a_cursor_has_none_beside() -> None:
 def test_too_many_rows_beside_the_bounds_are_left_to_spark(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(local, "MOST_BESIDE", 2)
-    found = local.Local()
+    monkeypatch.setattr(arrow_side, "MOST_BESIDE", 2)
+    found = arrow_side.Local()
     found.list_beside([(("1",), 1), (("2",), 2)])
-    with pytest.raises(local._Unsaid):
+    with pytest.raises(arrow_side._Unsaid):
         found.list_beside([(("3",), 3)])
 
 
@@ -377,11 +377,11 @@ def test_a_table_that_was_never_written_is_empty_and_a_lost_one_is_not_known() -
     target = table_of()
     target.mirror = SimpleNamespace(identifier="t", snapshot=None)
     lost: Any = NoLake(None)
-    assert local.digest_locally(lost, target, parts(ID), Range(), ()) is None
+    assert arrow_side.digest_locally(lost, target, parts(ID), Range(), ()) is None
     empty: Any = NoLake("a table")
-    assert local.digest_locally(empty, target, parts(ID), Range(), ()) == local.Local()
+    assert arrow_side.digest_locally(empty, target, parts(ID), Range(), ()) == arrow_side.Local()
     text = parts(column("k", "varchar", length=9))
-    assert local.digest_locally(empty, target, text, Span(("1:a",)), ()) is None
+    assert arrow_side.digest_locally(empty, target, text, Span(("1:a",)), ()) is None
 
 
 # --- of a real table ------------------------------------------------------------------------------
@@ -437,8 +437,8 @@ class Held:
         told = [{"k": self.values[n], "name": f"n{n}", ORIGINALS: [], **more} for n in rows]
         self.table.append(pa.Table.from_pylist(told, self.table.schema().as_arrow()))
 
-    def read(self, keys: Any = EVERYWHERE, newer: tuple[Any, ...] = ()) -> local.Local | None:
-        return local.digest_locally(self.lake, self.target, self.parts, keys, newer)
+    def read(self, keys: Any = EVERYWHERE, newer: tuple[Any, ...] = ()) -> arrow_side.Local | None:
+        return arrow_side.digest_locally(self.lake, self.target, self.parts, keys, newer)
 
     def digests(self, *rows: int) -> list[int]:
         return [digest(f"{self.forms[n]},2:n{n}") for n in rows]
@@ -452,12 +452,12 @@ def test_rows_of_a_span_are_read_from_the_lake(tmp_path: Path, kind: str) -> Non
     """Of every type of key whose order Arrow knows, and of the snapshot that is compared."""
     held = Held(tmp_path, kind)
     span = Span((held.forms[1],), (held.forms[4],))
-    assert held.read(Span()) == local.Local(held.tally(0, 1, 2, 3, 4, 5))
-    assert held.read(span) == local.Local(held.tally(1, 2, 3))
+    assert held.read(Span()) == arrow_side.Local(held.tally(0, 1, 2, 3, 4, 5))
+    assert held.read(span) == arrow_side.Local(held.tally(1, 2, 3))
     if kind == "int":
-        assert held.read(Range(2, 5)) == local.Local(held.tally(1, 2, 3))
+        assert held.read(Range(2, 5)) == arrow_side.Local(held.tally(1, 2, 3))
     held.write(range(2, 3))
-    assert held.read(span) == local.Local(held.tally(1, 2, 3)), "it is not in the snapshot"
+    assert held.read(span) == arrow_side.Local(held.tally(1, 2, 3)), "it is not in the snapshot"
 
 
 def test_a_table_that_keeps_neither_originals_nor_flags(tmp_path: Path) -> None:
@@ -468,14 +468,14 @@ def test_a_table_that_keeps_neither_originals_nor_flags(tmp_path: Path) -> None:
     assert found is not None
     target = table_of((ID,), cursor="")
     target.mirror = SimpleNamespace(identifier=place, snapshot=found.snapshot_id)
-    read = local.digest_locally(lake, target, parts(ID), Span(), ())
-    assert read == local.Local(Tally(1, digest("1")))
+    read = arrow_side.digest_locally(lake, target, parts(ID), Span(), ())
+    assert read == arrow_side.Local(Tally(1, digest("1")))
 
 
 def test_some_rows_at_a_time_are_all_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     held = Held(tmp_path, "int")
-    monkeypatch.setattr(local, "AT_ONCE", 2)
-    assert held.read(newer=(("2",),)) == local.Local(
+    monkeypatch.setattr(arrow_side, "AT_ONCE", 2)
+    assert held.read(newer=(("2",),)) == arrow_side.Local(
         held.tally(0, 2, 3, 4, 5), [(("2",), held.digests(1)[0])]
     )
 
@@ -483,12 +483,12 @@ def test_some_rows_at_a_time_are_all_rows(tmp_path: Path, monkeypatch: pytest.Mo
 def test_what_the_lake_flags_or_keeps_an_original_of_is_seen_there(tmp_path: Path) -> None:
     held = Held(tmp_path, "int")
 
-    def now() -> local.Local | None:
+    def now() -> arrow_side.Local | None:
         found = held.table.current_snapshot()
         held.target.mirror.snapshot = found and found.snapshot_id
         return held.read()
 
     held.write(range(1), **{DELETED_AT: datetime(2020, 1, 1, tzinfo=UTC)})
-    assert now() == local.Local(held.tally(0, 1, 2, 3, 4, 5))
+    assert now() == arrow_side.Local(held.tally(0, 1, 2, 3, 4, 5))
     held.write(range(1), **{ORIGINALS: [{"column": "name", "text": "x"}]})
     assert now() is None

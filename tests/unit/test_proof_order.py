@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirrorlake.mysql.introspect import Column
-from mirrorlake.proof.forms import form_of
+from mirrorlake.proof.canonical import form_of
 from mirrorlake.proof.order import (
     Part,
     Span,
@@ -22,6 +21,7 @@ from mirrorlake.proof.order import (
     ordered_parts,
     span_conditions,
 )
+from mirrorlake.sources.mysql.introspect import Column
 from tests.unit.test_proof_ranges import column
 
 NUMBERS = (column("a", "int"), column("b", "decimal", precision=9, scale=1))

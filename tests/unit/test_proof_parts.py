@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from mirrorlake.proof import compare, ranges
-from mirrorlake.proof.check import CHUNK_ROWS, undecided_words
+from mirrorlake.proof.check import CHUNK_ROWS
 from mirrorlake.proof.compare import Cut, Digests, Found, candidates, cut_for, proofs
 from mirrorlake.proof.differences import Difference, Differing, Field, Value
-from mirrorlake.proof.judge import Judged
 from mirrorlake.proof.order import Span
 from mirrorlake.proof.ranges import Grid, Range, Tally, bucket_count, plan_grid
+from mirrorlake.proof.recheck import Judged
 from mirrorlake.proof.verdict import verdict_of
 from tests.unit.test_proof_order import parts_of
 from tests.unit.test_proof_ranges import column
@@ -115,7 +115,6 @@ def test_the_verdict_of_a_check() -> None:
     assert verdict_of(one, 1) == "different"
     assert verdict_of(unsure, 0) == "undecided"
     assert verdict_of(none, 1) == "undecided"
-    assert undecided_words({"b": 2, "a": 1}) == "1 rows a; 2 rows b"
     assert CHUNK_ROWS > 0
 
 

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirrorlake.errors import ProofError, TypeRefused
-from mirrorlake.mysql.introspect import Column
+from mirrorlake.proof.canonical import Form, form_of
 from mirrorlake.proof.differences import Difference, Field, Teller, Value, compare_rows
-from mirrorlake.proof.forms import Form, form_of
+from mirrorlake.proof.mysql_side import Row
 from mirrorlake.proof.ranges import (
     EVERYWHERE,
     Range,
@@ -22,7 +22,7 @@ from mirrorlake.proof.ranges import (
     total,
 )
 from mirrorlake.proof.rows import RowForm, row_form
-from mirrorlake.proof.source import Row
+from mirrorlake.sources.mysql.introspect import Column
 
 
 def column(name: str = "id", kind: str = "bigint", **more: object) -> Column:

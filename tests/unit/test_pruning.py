@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mirrorlake.pruning import (
+from mirrorlake.merge.pruning import (
     Bounds,
     KeyRange,
     among_sql,

@@ -12,10 +12,10 @@ import pytest
 from pyiceberg.table import Table
 from pyiceberg.types import LongType
 
-from mirrorlake import pruning
 from mirrorlake.config import LakeConfig
-from mirrorlake.lake.catalog import Lake
-from mirrorlake.pruning import edges_of
+from mirrorlake.destinations.iceberg.catalog import Lake
+from mirrorlake.merge import pruning
+from mirrorlake.merge.pruning import edges_of
 
 NOON, LATER = datetime(2024, 1, 1, 12, 0, 0, 5), datetime(2024, 1, 2)
 BY_TYPE: list[tuple[pa.DataType, list[Any], list[Any]]] = [

@@ -16,15 +16,23 @@ from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 
 from mirrorlake.config import LakeConfig, Namespaces, TableContract
-from mirrorlake.datafile import DayFiles
-from mirrorlake.digest import digest_of
+from mirrorlake.destinations.iceberg.catalog import Identifier, Lake
+from mirrorlake.destinations.iceberg.commit import (
+    LOAD_ID,
+    NUMBER,
+    RECEIPT,
+    WINDOW,
+    Commit,
+    commit_load,
+    head_of,
+)
+from mirrorlake.destinations.iceberg.data_files import DayFiles
+from mirrorlake.destinations.iceberg.tables import ensure_raw_table, raw_schema
 from mirrorlake.errors import LakeDamaged
-from mirrorlake.lake.catalog import Identifier, Lake
-from mirrorlake.lake.commit import LOAD_ID, NUMBER, RECEIPT, WINDOW, Commit, commit_load, head_of
-from mirrorlake.lake.tables import ensure_raw_table, raw_schema
 from mirrorlake.ledger import Ledger, Load, Receipt, Window
 from mirrorlake.ledger.tables import LOADS
-from mirrorlake.raw_files import (
+from mirrorlake.load.digest import digest_of
+from mirrorlake.load.raw_files import (
     ALTERED,
     FOREIGN,
     LOST,
@@ -34,7 +42,7 @@ from mirrorlake.raw_files import (
     record_written,
     refuse_damaged,
 )
-from mirrorlake.schema import Exact, SchemaVersion
+from mirrorlake.schema.versions import Exact, SchemaVersion
 
 DAY = date(2026, 1, 2)
 COLUMNS = (Exact("id", "int", "id"), Exact("v", "string", "v"))

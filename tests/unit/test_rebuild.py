@@ -8,12 +8,12 @@ from pathlib import Path
 import pyarrow as pa
 
 from mirrorlake.config import LakeConfig, Namespaces, TableContract
-from mirrorlake.lake.branches import begin_branch
-from mirrorlake.lake.catalog import Identifier, Lake
-from mirrorlake.lake.commit import FOLDED
-from mirrorlake.lake.tables import current_schema, ensure_current_table
+from mirrorlake.destinations.iceberg.branches import begin_branch
+from mirrorlake.destinations.iceberg.catalog import Identifier, Lake
+from mirrorlake.destinations.iceberg.commit import FOLDED
+from mirrorlake.destinations.iceberg.tables import current_schema, ensure_current_table
 from mirrorlake.ledger import Ledger, Load, Window
-from mirrorlake.rebuild import rebuild_table
+from mirrorlake.operations.restore_ledger import rebuild_table
 
 CONTRACT = TableContract(
     source="s",

@@ -14,15 +14,15 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from mirrorlake import repair
 from mirrorlake.errors import ConfigError, SourceError
 from mirrorlake.ledger import Ledger
-from mirrorlake.mend import Mended
+from mirrorlake.operations import repair
+from mirrorlake.operations.repair import PATIENCE, PAUSE_SECONDS, Repaired, again_of, repair_table
+from mirrorlake.operations.rewrite import Mended
 from mirrorlake.proof.differences import Difference, Differing, Value
 from mirrorlake.proof.order import Span
 from mirrorlake.proof.ranges import Range, Tally
 from mirrorlake.proof.report import Ask, RangeProof, Report
-from mirrorlake.repair import PATIENCE, PAUSE_SECONDS, Repaired, again_of, repair_table
 
 MYSQL, LAKE = Tally(3, 0x33), Tally(2, 0x22)
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mirrorlake import repeats
-from mirrorlake.repeats import common_values, count_repeats, hash_rows
+from mirrorlake.sources.files import repeats
+from mirrorlake.sources.files.repeats import common_values, count_repeats, hash_rows
 
 
 def reader(rows: pa.Table, size: int = 3) -> Callable[[], Iterator[pa.RecordBatch]]:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirrorlake.schema import schema_version
+from mirrorlake.schema.versions import schema_version
 
 COLUMNS = [("id", "int(11)"), ("größe", "decimal(12,2)"), ("when", "datetime(6)")]
 

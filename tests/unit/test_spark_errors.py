@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from py4j.protocol import Py4JError, Py4JNetworkError
 
+from mirrorlake.destinations.iceberg.spark import spark_errors
 from mirrorlake.errors import LakeError
-from mirrorlake.spark import spark_errors
 
 
 @pytest.mark.parametrize(

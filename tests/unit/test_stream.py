@@ -10,11 +10,11 @@ import pytest
 from pyiceberg.table import Table
 
 from mirrorlake.config import LakeConfig, Namespaces, TableContract
-from mirrorlake.lake import stream
-from mirrorlake.lake.catalog import Identifier, Lake
-from mirrorlake.lake.stream import read_batches
-from mirrorlake.lake.tables import ORIGINAL, current_schema, ensure_current_table
-from mirrorlake.observe import duplicate_keys
+from mirrorlake.destinations.iceberg import stream
+from mirrorlake.destinations.iceberg.catalog import Identifier, Lake
+from mirrorlake.destinations.iceberg.stream import read_batches
+from mirrorlake.destinations.iceberg.tables import ORIGINAL, current_schema, ensure_current_table
+from mirrorlake.operations.observe import duplicate_keys
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ import random
 
 import pytest
 
-from mirrorlake.detectors import is_card_number, is_iban, is_phone
-from mirrorlake.mysql.introspect import Column
-from mirrorlake.suggest import split_words, suggest_rule
+from mirrorlake.scaffold.pii import split_words, suggest_rule
+from mirrorlake.schema.detectors import is_card_number, is_iban, is_phone
+from mirrorlake.sources.mysql.introspect import Column
 from tests.unit.tables import column
 
 

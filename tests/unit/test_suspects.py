@@ -8,12 +8,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from mirrorlake import suspects
 from mirrorlake.config import ColumnRule, LakeConfig, Namespaces, TableContract
-from mirrorlake.lake.catalog import Identifier, Lake
-from mirrorlake.lake.tables import current_schema, ensure_current_table
+from mirrorlake.destinations.iceberg.catalog import Identifier, Lake
+from mirrorlake.destinations.iceberg.tables import current_schema, ensure_current_table
 from mirrorlake.ledger import Ledger
-from mirrorlake.suspects import find_suspects, suspected_now
+from mirrorlake.serving import personal_audit
+from mirrorlake.serving.personal_audit import find_suspects, suspected_now
 
 COLUMNS = [("id", "int"), ("memo", "string"), ("blob", "binary"), ("card", "long"), ("n", "int")]
 PLAIN = {"id": 1, "memo": "plain", "blob": b"\xff\x00", "card": 17, "n": 3}
@@ -83,7 +83,7 @@ def test_card_numbers_in_a_column_of_numbers(lake: Lake, ledger: Ledger) -> None
 def test_a_sample_is_bounded_and_reaches_every_file(
     lake: Lake, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(suspects, "SAMPLED", 8)
+    monkeypatch.setattr(personal_audit, "SAMPLED", 8)
     for _ in range(3):
         append(lake, *[PLAIN] * 20)
     append(lake, {**PLAIN, "memo": "a@example.com"}, *[PLAIN] * 19)

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from mirrorlake.chunks import key_expression
 from mirrorlake.config import ColumnRule, SourceConfig, TableContract, default_namespaces
 from mirrorlake.errors import SchemaError, TypeRefused
-from mirrorlake.mysql.introspect import Column, Index
-from mirrorlake.plan import plan_table
+from mirrorlake.load.chunk_planner import key_expression
+from mirrorlake.sources.mysql.introspect import Column, Index
+from mirrorlake.table.resolve import plan_table
 from tests.unit.plans import planned, time_column
 from tests.unit.tables import source_table
 from tests.unit.test_types_doc import TYPES, column_of

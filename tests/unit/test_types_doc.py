@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from mirrorlake.mysql.introspect import Column
-from mirrorlake.mysql.types import exact_column
+from mirrorlake.sources.mysql.introspect import Column
+from mirrorlake.sources.mysql.types import exact_column
 
 DOC = Path(__file__).parents[2] / "docs" / "types.md"
 HEAD = ("MySQL", "Iceberg", "selected as", "kept beside it")
@@ -133,7 +133,9 @@ def test_the_table_has_no_other_row() -> None:
 
 def test_every_type_that_the_code_names_has_a_row() -> None:
     """A type that is newly handled must be listed: its name is a literal in the module."""
-    source = (Path(__file__).parents[2] / "mirrorlake" / "mysql" / "types.py").read_text("utf-8")
+    source = (
+        Path(__file__).parents[2] / "mirrorlake" / "sources" / "mysql" / "types.py"
+    ).read_text("utf-8")
     code = source.partition("from __future__")[2]
     named = {w for w in re.findall(r'"([a-z0-9]+)"', code) if w in KNOWN}
     assert named <= {column_of(text).data_type for text in TYPES}

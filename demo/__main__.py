@@ -1,0 +1,89 @@
+"""``python -m demo`` runs the demo; ``sabotage`` damages its lake, to see what finds it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING
+
+import click
+from rich.markup import escape
+
+from mirrorlake.cli import main, show
+from mirrorlake.errors import ConfigError
+
+if TYPE_CHECKING:
+    from demo.sabotage import Sabotaged
+
+MISSED = 9
+"""The exit code where a fault was not caught, or not repaired."""
+
+
+@click.group(invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--once", is_flag=True, help="Then run every check of Dagster and stop; start no UI.")
+@click.option("--folder", type=click.Path(path_type=Path), default=Path(".mirrorlake/demo"))
+@click.option("--port", type=int, help="The embedded server's port; a free one by default.")
+@click.option("--changes", type=int, default=2_000, show_default=True, help="Live changes to make.")
+@click.pass_context
+def demo(context: click.Context, once: bool, folder: Path, port: int | None, changes: int) -> None:
+    """Mirror real flights and an invented, changing shop from an embedded MariaDB."""
+    if context.invoked_subcommand is not None:
+        return
+    from demo.run import run_demo
+
+    sys.exit(run_demo(folder, port=port, changes=changes, once=once, console=show.console))
+
+
+@demo.command()
+@click.option("--folder", type=click.Path(path_type=Path), default=Path(".mirrorlake/demo"))
+@click.option("--fault", "names", multiple=True, help="Only this fault; may be given again.")
+@click.option("--all", "everything", is_flag=True, help="A cell of every type; without a key too.")
+@click.option("--seed", type=int, default=1, show_default=True, help="Which rows, and which type.")
+@show.json_option
+def sabotage(
+    folder: Path, names: Sequence[str], everything: bool, seed: int, as_json: bool
+) -> None:
+    """Damage the running demo's lake, show which check finds it, and repair it.
+
+    Only a lake and a server that a demo made are touched, and there only two tables that are made
+    for it. Ends with 0 if every fault was caught and repaired, else with 9.
+    """
+    from demo.sabotage import EVERY, NAMES, victims
+    from demo.sabotage import sabotage as plant
+
+    unknown = [name for name in names if name not in EVERY]
+    if unknown:
+        raise ConfigError(
+            f"there is no fault {unknown[0]!r}", next_step=f"Faults: {', '.join(EVERY)}"
+        )
+    chosen = names or (EVERY if everything else NAMES)
+    rng = Random(seed)  # noqa: S311
+    found: list[Sabotaged] = []
+    with victims(folder) as both:
+        for victim in both if everything else both[-1:]:
+            for name in chosen:
+                found.append(plant(victim, name, rng))
+                if not as_json:
+                    _print(found[-1])
+    if as_json:
+        show.print_json([asdict(one) for one in found])
+    sys.exit(0 if all(one.caught and one.repaired for one in found) else MISSED)
+
+
+def _print(one: Sabotaged) -> None:
+    word = "[green]caught[/]" if one.caught else "[red]NOT CAUGHT[/]"
+    after = "[green]repaired[/]" if one.repaired else "[red]NOT REPAIRED[/]"
+    show.console.print(
+        f"{escape(one.fault)} ({one.table}): {word} by the exact check in {one.seconds:.1f} s "
+        f"(counts: {one.counts}), {after} in {one.repair_seconds:.1f} s",
+        highlight=False,
+        soft_wrap=True,
+    )
+    show.console.print(f"  {escape(one.said[:300])}", highlight=False, soft_wrap=True)
+
+
+if __name__ == "__main__":
+    main(demo)

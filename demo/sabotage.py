@@ -1,0 +1,334 @@
+"""Sabotage: faults planted in the demo's own lake, found by the checks, and repaired.
+
+It works on two tables of its own, made beside the demo's for the while, on the demo's embedded
+server and in the demo's lake. Any other lake or source is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pymysql
+import yaml
+
+from demo.faults import (
+    DELETED,
+    FILE_FAULTS,
+    KEYED,
+    LOOSE,
+    RESURRECTED,
+    ROW_FAULTS,
+    TRUNCATED,
+    TYPES,
+    UNDONE,
+    Fault,
+    altered,
+    change_sql,
+    create_sql,
+)
+from demo.run import MARKER, USER
+from mirrorlake.config import TableContract, load_config
+from mirrorlake.destinations.iceberg.branches import roll_back
+from mirrorlake.destinations.iceberg.catalog import Identifier
+from mirrorlake.destinations.iceberg.commit import head_of
+from mirrorlake.destinations.iceberg.spark import spark_errors
+from mirrorlake.errors import ConfigError, LakeError, MachineError, MirrorlakeError
+from mirrorlake.operations.refold import refold_table
+from mirrorlake.operations.repair import repair_table
+from mirrorlake.operations.sync import Engine
+from mirrorlake.proof.counts import count_rows
+from mirrorlake.proof.evidence import prove_table, teller_of
+from mirrorlake.proof.report import Ask
+from mirrorlake.proof.target import Proving
+from mirrorlake.runtime.permissions import held
+
+CELL = "an altered cell"
+NAMES = (*(fault.name for fault in ROW_FAULTS), CELL, *FILE_FAULTS)
+"""Every fault; the altered cell is of any type."""
+EVERY = (*NAMES, *(altered(column).name for column in TYPES))
+"""Every fault, and an altered cell of each type."""
+Sql = Callable[..., None]
+
+
+@dataclass(frozen=True)
+class Sabotaged:
+    """What came of one fault.
+
+    Attributes:
+        table: the table, which has a key or none.
+        fault: what was planted; ``row``: in which row, None where in a whole file or commit.
+        counts: what the count of rows said: equal, different, or error.
+        exact: what the exact check said.
+        caught: whether the exact check named it, or could not read what was damaged.
+        said: the check's first words about it.
+        seconds: how long the exact check took.
+        repaired: whether everything was equal after the repair; ``repair_seconds``: its time.
+    """
+
+    table: str
+    fault: str
+    row: int | None
+    counts: str
+    exact: str
+    caught: bool
+    said: str
+    seconds: float
+    repaired: bool
+    repair_seconds: float
+
+
+@dataclass
+class Victim:
+    """A table that was made to be damaged."""
+
+    engine: Engine
+    contract: TableContract
+    evidence: Path
+    sql: Sql
+    before: int = 0
+    """Deduped's snapshot before MySQL's last changes."""
+    lines: list[str] = field(default_factory=list[str])
+
+    @property
+    def deduped(self) -> Identifier:
+        return Identifier(self.contract.namespaces.deduped, self.contract.table)
+
+    @property
+    def proving(self) -> Proving:
+        engine = self.engine
+        return Proving(engine.config, engine.lake, engine.ledger, engine.spark)
+
+    def prepare(self) -> None:
+        """Mirror the table, change every row in MySQL, and mirror that: what may be stale."""
+        self.sql(*create_sql(self.contract.table))
+        self.engine.sync(self.contract)
+        self.before = head_of(self.engine.lake, self.deduped) or 0
+        self.sql(*change_sql(self.contract.table))
+        if not self.contract.key:
+            time.sleep(2.1)  # MySQL tells in whole seconds when a table was changed
+        self.engine.sync(self.contract)
+        if self.contract.key:  # an incremental window sees no delete
+            repair_table(self.engine, self.contract, Ask(), evidence=self.evidence)
+        if (verdict := self.check()) != "equal":
+            raise LakeError(
+                f"table {self.contract.name} is {verdict} before anything was planted",
+                table=self.contract.name,
+                next_step="Try again; if it stays so, please report it",
+            )
+
+    def plant(self, fault: Fault, row: int) -> None:
+        """Damage one row of deduped, past the engine."""
+        name = self.deduped.sql
+        before = f"{name} VERSION AS OF {self.before}"
+        with spark_errors(self.contract.name):
+            for statement in fault.statements(name, row, before):
+                self.engine.spark.get().sql(statement)
+
+    def truncate(self) -> None:
+        """Cut a data file of deduped in half."""
+        table = self.engine.lake.load(self.deduped)
+        files = [t.file for t in table.scan().plan_files()] if table else []
+        largest = max(files, key=lambda file: file.record_count).file_path
+        path = Path("/" + largest.removeprefix("file:").lstrip("/"))
+        os.truncate(path, path.stat().st_size // 2)
+        # Hadoop's own checksum would find it first.
+        path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
+
+    def undo_a_commit(self) -> None:
+        """Change a few rows in MySQL, mirror them, and lose that commit."""
+        before = head_of(self.engine.lake, self.deduped)
+        self.sql(
+            f"UPDATE {self.contract.table} SET c_text = 'late', "  # noqa: S608
+            "modified_at = DATE_SUB(UTC_TIMESTAMP(6), INTERVAL 5 MINUTE) WHERE id < 4"
+        )
+        if not self.contract.key:
+            time.sleep(2.1)
+        self.engine.sync(self.contract)
+        head = head_of(self.engine.lake, self.deduped)
+        if before is not None and head is not None:
+            roll_back(self.engine.lake, self.deduped, before, head)
+
+    def check(self) -> str:
+        """The exact check of the whole table: its verdict, or ``error``; `lines` are its words."""
+        try:
+            report, _ = prove_table(self.proving, self.contract, Ask(), self.evidence)
+        except LakeError as error:
+            self.lines = [str(error)]
+            return "error"
+        teller = teller_of(self.engine.config, self.contract)
+        self.lines = [line for d in report.differences for line in teller.tell(d)]
+        return report.verdict
+
+    def count(self) -> str:
+        """What the count of rows says."""
+        try:
+            return count_rows(self.proving, self.contract).verdict
+        except (MirrorlakeError, OSError, ValueError):  # the file may not be readable
+            return "error"
+
+    def repair(self) -> bool:
+        """Put it right; whether everything is equal then."""
+        try:
+            repair_table(self.engine, self.contract, Ask(), evidence=self.evidence)
+        except LakeError:
+            # What can't be read can't be compared either: deduped is written from raw.
+            refold_table(self.engine, self.contract)
+        return self.check() == "equal"
+
+
+def sabotage(victim: Victim, name: str, rng: Random) -> Sabotaged:
+    """Plant one fault, see which check catches it, and repair it."""
+    fault, row = _choose(victim, name, rng)
+    counts = victim.count()
+    started = time.monotonic()
+    exact = victim.check()
+    seconds = time.monotonic() - started
+    said = next(iter(victim.lines), "")
+    if fault is not None and row is not None:
+        said = fault.found(row, victim.lines, keyed=bool(victim.contract.key))
+    started = time.monotonic()
+    repaired = victim.repair()
+    return Sabotaged(
+        table=victim.contract.table,
+        fault=fault.name if fault else name,
+        row=row,
+        counts=counts,
+        exact=exact,
+        caught=bool(said) and exact == ("error" if name == TRUNCATED else "different"),
+        said=said,
+        seconds=round(seconds, 3),
+        repaired=repaired,
+        repair_seconds=round(time.monotonic() - started, 3),
+    )
+
+
+def _choose(victim: Victim, name: str, rng: Random) -> tuple[Fault | None, int | None]:
+    if name == TRUNCATED:
+        victim.truncate()
+        return None, None
+    if name == UNDONE:
+        victim.undo_a_commit()
+        return None, None
+    cells = [altered(column) for column in TYPES]
+    faults = {fault.name: fault for fault in (*cells, *ROW_FAULTS)}
+    fault = rng.choice(cells) if name == CELL else faults[name]
+    row = DELETED if fault is RESURRECTED else rng.randrange(10, DELETED)
+    victim.plant(fault, row)
+    return fault, row
+
+
+# --- the demo's own -------------------------------------------------------------------------------
+
+
+@contextmanager
+def victims(folder: Path) -> Iterator[list[Victim]]:
+    """Two tables to be damaged, mirrored from the demo's running server into the demo's lake; they
+    are gone afterwards.
+
+    Raises:
+        ConfigError: the folder is no demo's, or the server is not the demo's own.
+        MachineError: the demo does not run.
+    """
+    folder = folder.absolute()
+    told = _read_marker(folder)
+    os.environ["MIRRORLAKE_DEMO_PASSWORD"] = str(told["password"])
+    database = f"sabotage_{uuid.uuid4().hex[:6]}"
+    with held("private"), _connected(folder, told) as sql:
+        sql(f"CREATE DATABASE {database} CHARACTER SET utf8mb4", f"USE {database}")
+        path = folder / "sabotage.yaml"
+        path.write_text(yaml.safe_dump(contract_of(int(told["port"]), database)), encoding="utf-8")
+        try:
+            with Engine(load_config(path)) as engine:
+                found = [Victim(engine, c, folder / "sabotage", sql) for c in engine.config.tables]
+                try:
+                    for victim in found:
+                        victim.prepare()
+                    yield found
+                finally:
+                    _purge(found)
+        finally:
+            sql(f"DROP DATABASE {database}")
+
+
+def contract_of(port: int, database: str, **source: Any) -> dict[str, Any]:
+    """The contract of both tables."""
+    keyed = {"mode": "incremental", "key": ["id"], "cursor": "modified_at", "settle": "1m"}
+    tables = {KEYED: keyed, LOOSE: {"mode": "full"}}
+    server = {
+        "host": "127.0.0.1",
+        "port": port,
+        "user": USER,
+        "password": "${env:MIRRORLAKE_DEMO_PASSWORD}",
+        "tls": "off",
+        **source,
+        "databases": {database: {"tables": tables}},
+    }
+    return {"version": 1, "sources": {"demo": server}}
+
+
+def _read_marker(folder: Path) -> dict[str, Any]:
+    try:
+        told: dict[str, Any] = json.loads((folder / MARKER).read_text(encoding="utf-8"))
+        return {"port": told["port"], "password": told["password"]}
+    except (OSError, ValueError, KeyError) as error:
+        raise ConfigError(
+            f"{folder} is not the folder of a running demo, and nothing else is damaged on purpose",
+            next_step="Start `make demo`, or name its folder with --folder",
+        ) from error
+
+
+@contextmanager
+def _connected(folder: Path, told: dict[str, Any]) -> Iterator[Sql]:
+    try:
+        connection = pymysql.connect(
+            host="127.0.0.1",
+            port=int(told["port"]),
+            user=USER,
+            password=str(told["password"]).encode(),  # pyright: ignore[reportArgumentType]
+            charset="utf8mb4",
+            autocommit=True,
+        )
+    except pymysql.Error as error:
+        raise MachineError(
+            f"the demo in {folder} does not run", next_step="Start `make demo`, and try again"
+        ) from error
+
+    def sql(*statements: str) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute("SET time_zone = '+00:00', sql_mode = ''")
+            for statement in statements:
+                cursor.execute(statement)
+
+    with connection:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT @@datadir")
+            (datadir,) = cursor.fetchone() or ("",)
+        if not Path(str(datadir)).resolve().is_relative_to(folder.resolve()):
+            raise ConfigError(
+                f"the server on port {told['port']} is not the demo's own: its files are elsewhere",
+                next_step="Start `make demo` anew: only what it made is damaged on purpose",
+            )
+        yield sql
+
+
+def _purge(found: Sequence[Victim]) -> None:
+    """Take the lake's tables away, with their files."""
+    for victim in found:
+        lake, spaces = victim.engine.lake, victim.contract.namespaces
+        for view in (spaces.clean, spaces.raw):
+            name = Identifier(view, victim.contract.table)
+            with suppress(MirrorlakeError):
+                victim.engine.spark.run(f"DROP VIEW IF EXISTS {name.sql}")
+        for namespace in (spaces.raw, spaces.deduped):
+            for path in lake.catalog.list_tables((namespace,)):
+                with suppress(FileNotFoundError):
+                    lake.catalog.purge_table(path)

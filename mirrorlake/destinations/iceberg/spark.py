@@ -1,0 +1,386 @@
+"""The one place where a Spark session is made or attached.
+
+The session is lazy: a run that needs no Spark starts no JVM. Spark's catalog is Iceberg's JDBC
+catalog over the same database that PyIceberg opens, with its cache off: cached tables hide others'
+commits.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import re
+import signal
+import tempfile
+import threading
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import make_url
+
+from mirrorlake.config import SparkConfig
+from mirrorlake.config.spark_settings import EXACT_SETTINGS, changed_settings
+from mirrorlake.destinations.iceberg.catalog import Lake
+from mirrorlake.destinations.iceberg.locations import CATALOG
+from mirrorlake.errors import LakeError
+from mirrorlake.runtime.cache import cache_folder
+from mirrorlake.runtime.jars import ensure_jars
+from mirrorlake.runtime.java import java_environment
+from mirrorlake.runtime.launch import hidden_settings
+from mirrorlake.runtime.permissions import HADOOP_UMASK, UMASKS, Permissions, hadoop_umask, held
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+logger = logging.getLogger(__name__)
+
+
+class LazySpark:
+    """A Spark session that starts when it is first asked for; safe to share between threads."""
+
+    def __init__(self, config: SparkConfig, lake: Lake) -> None:
+        self._config = config
+        self._lake = lake
+        self._session: SparkSession | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def started(self) -> bool:
+        return self._session is not None
+
+    @property
+    def permissions(self) -> Permissions:
+        """Who may read what is written."""
+        return self._lake.config.permissions
+
+    def is_worth_tasks(self) -> bool:
+        """Whether chunks are read faster by Spark's tasks than one after the other here: on a
+        cluster, and where a local session has more cores than one stream keeps busy."""
+        if self._config.connect:
+            return True
+        cores = cores_of(self._config.master)
+        return cores is None or cores > _CORES_OF_ONE_STREAM
+
+    def get(self) -> SparkSession:
+        """The session, started or attached on the first call.
+
+        Raises:
+            MachineError: there is no usable Java, or a jar can't be brought.
+        """
+        with self._lock:
+            if self._session is None:
+                self._session = self._attach() if self._config.connect else self._start()
+                if self._config.connect or cores_of(self._config.master) is None:
+                    _ship(self._session)
+            return self._session
+
+    def run(self, statement: str) -> None:
+        """Run a statement that answers nothing.
+
+        Raises:
+            LakeError: Spark failed.
+        """
+        with spark_errors(statement.split("`")[-2] if "`" in statement else "of the lake"):
+            self.get().sql(statement)
+
+    def application_id(self) -> str:
+        """Spark's own id of the application, by which its UI and its logs know it; '' where it does
+        not tell."""
+        return self.get().conf.get("spark.app.id", "") or ""
+
+    def stop(self, seconds: float = 30) -> None:
+        """Stop the session and its JVM, if one was started; wait so long for the JVM's end."""
+        with self._lock:
+            if self._session is None:
+                return
+            self._session.stop()
+            self._session = None
+            if not self._config.connect:
+                _stop_gateway(seconds)
+
+    def _attach(self) -> SparkSession:
+        from pyspark.sql import SparkSession
+
+        session = SparkSession.builder.remote(str(self._config.connect)).getOrCreate()
+        # The server's own defaults may be others, and would change values silently.
+        for name, value in _ANYWHERE.items():
+            session.conf.set(name, value)
+        server = f"the Spark Connect server {_shown(str(self._config.connect))}"
+        session = _checked(session, server)
+        self._warn_of_open_files(session, server)
+        return session
+
+    def _warn_of_open_files(self, session: SparkSession, server: str) -> None:
+        """The modes of files that a server writes are its own settings'."""
+        if not self._lake.warehouse.startswith("file://"):
+            return
+        with spark_errors("of the lake"):
+            found = session.conf.get(HADOOP_UMASK, None) or "022"  # Hadoop's own
+        wanted = hadoop_umask(self.permissions)
+        if not re.fullmatch(r"0*[0-7]{1,3}", found) or UMASKS[self.permissions] & ~int(found, 8):
+            logger.warning(
+                "%s writes files that are open wider than lake.permissions: %s: start it with "
+                "--conf %s=%s and umask %s, see docs/deploy.md",
+                *(server, self.permissions, HADOOP_UMASK, wanted, wanted),
+            )
+
+    def _start(self) -> SparkSession:
+        os.environ.update(java_environment())
+        jars = ensure_jars(["spark"])
+        from pyspark.sql import SparkSession
+
+        # A session's own builder keeps settings of an earlier one in this process: start clean.
+        builder = SparkSession.Builder().master(self._config.master).appName("mirrorlake")
+        settings = {
+            **_LOCAL,
+            **_files_settings(self._config.master),
+            "spark.driver.memory": self._config.driver_memory,
+            "spark.jars": ",".join(str(jar) for jar in jars),
+            **catalog_settings(self._lake),
+            **self._config.conf,
+        }
+        for name, value in settings.items():
+            builder = builder.config(name, value)
+        _refuse_another_lake(self._lake)
+        # The JVM and its Python workers keep the umask that they are started with.
+        with _kept_interrupts(), held(self.permissions):
+            _start_gateway({**settings, "spark.master": self._config.master})
+            session = builder.getOrCreate()
+        return _checked(session, "Spark")
+
+
+def _refuse_another_lake(lake: Lake) -> None:
+    """A process has one session of Spark, and its catalog is of the lake that it first met: whoever
+    asked it for another lake's tables would be answered from that one.
+
+    Raises:
+        LakeError: the session that is there is of another lake, or of other permissions.
+    """
+    from pyspark.sql import SparkSession
+
+    # What `getOrCreate` would give, in whichever thread.
+    there = SparkSession._instantiatedSession  # pyright: ignore[reportPrivateUsage]
+    if there is None or there._sc._jsc is None:  # pyright: ignore[reportPrivateUsage]
+        return
+    with spark_errors("of the lake"):
+        other = [
+            name
+            for name, value in catalog_settings(lake).items()
+            if there.conf.get(name, None) not in (None, value)
+        ]
+    if other:
+        raise LakeError(
+            f"this process's Spark session is another lake's ({', '.join(other)} differ)",
+            next_step="Close the other engine first, or use a process for each lake",
+        )
+
+
+def _start_gateway(settings: dict[str, str]) -> None:
+    """Start the JVM, unless this process has one: its command line shows none of the settings. The
+    session's builder gives them to it again, through the gateway, to the letter."""
+    from pyspark import SparkContext
+
+    with hidden_settings(settings):
+        SparkContext._ensure_initialized()  # pyright: ignore[reportPrivateUsage]
+
+
+def _checked(session: SparkSession, server: str) -> SparkSession:
+    try:
+        check_exact(session, server)
+    except BaseException:
+        session.stop()
+        raise
+    return session
+
+
+def check_exact(session: SparkSession, server: str) -> None:
+    """Read back the settings on which exact values depend.
+
+    Raises:
+        LakeError: the session has one of them otherwise.
+    """
+    with spark_errors("of the lake"):
+        found = {name: session.conf.get(name, None) for name in EXACT_SETTINGS}
+    for name in changed_settings(found):
+        raise LakeError(
+            f"{server} did not keep {name} = {EXACT_SETTINGS[name]} (it says {found[name]!r})",
+            next_step="Values would not be exact: let its sessions set it, or use another server",
+        )
+
+
+def _shown(connect: str) -> str:
+    """A Spark Connect URL without its parameters, which may hold a token."""
+    return connect.partition("/;")[0]
+
+
+def cores_of(master: str) -> int | None:
+    """How many cores a local master has; None for a cluster.
+
+    >>> cores_of("local[2]"), cores_of("local"), cores_of("spark://host:7077")
+    (2, 1, None)
+    """
+    found = re.fullmatch(r"local(?:\[(\*|\d+)(?:,\d+)?\])?", master)
+    if found is None:
+        return None
+    here = os.cpu_count() or 1
+    return here if found[1] == "*" else min(int(found[1] or 1), here)
+
+
+# The server sends, the reader's own thread decodes, and we convert and write.
+_CORES_OF_ONE_STREAM = 2
+
+_ANYWHERE = {
+    **EXACT_SETTINGS,
+    # The JVM compiles no method of more bytes, and would interpret those that Spark makes of a
+    # row's form: a digest of 336,776 rows of 19 columns took 3.6 s, and 2.9 s in smaller methods.
+    "spark.sql.codegen.hugeMethodLimit": "8000",
+}
+"""What a session has wherever it runs."""
+
+_LOCAL = {
+    **_ANYWHERE,
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.shuffle.partitions": "4",
+    "spark.sql.adaptive.enabled": "true",
+    # Of 100, Spark's own number, a fold has put out what the next one needs before it ends: each
+    # then compiled 30 classes anew, which the JVM had to warm to again.
+    "spark.sql.codegen.cache.maxEntries": "1000",
+    "spark.sql.extensions": ("org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"),
+}
+
+
+def _files_settings(master: str) -> dict[str, str]:
+    """Small files are read in several tasks a core. Spark would make one task a core: of two, one
+    read for 3.3 s and the other for 1.7.
+
+    >>> _files_settings("local[2]"), _files_settings("spark://host:7077")
+    ({'spark.sql.files.minPartitionNum': '8'}, {})
+    """
+    cores = cores_of(master)
+    return {"spark.sql.files.minPartitionNum": str(4 * cores)} if cores else {}
+
+
+def catalog_settings(lake: Lake) -> dict[str, str]:
+    """Spark's settings for the lake's catalog and files; a catalog that is not a SQL database comes
+    from ``spark.conf``."""
+    url = make_url(lake.catalog_uri())
+    prefix = f"spark.sql.catalog.{CATALOG}"
+    settings = {
+        prefix: "org.apache.iceberg.spark.SparkCatalog",
+        f"{prefix}.type": "jdbc",
+        f"{prefix}.warehouse": lake.warehouse,
+        f"{prefix}.jdbc.schema-version": "V1",
+        f"{prefix}.cache-enabled": "false",
+        # Hadoop sets the modes of local files itself, whatever the process's umask.
+        HADOOP_UMASK: hadoop_umask(lake.config.permissions),
+    }
+    if url.get_backend_name() == "sqlite":
+        wait = round(lake.config.catalog.wait.total_seconds() * 1000)
+        settings[f"{prefix}.uri"] = f"jdbc:sqlite:{url.database}?busy_timeout={wait}"
+    else:
+        port = f":{url.port}" if url.port else ""
+        settings[f"{prefix}.uri"] = (
+            f"jdbc:{url.get_backend_name()}://{url.host}{port}/{url.database}"
+        )
+        settings[f"{prefix}.jdbc.user"] = url.username or ""
+        settings[f"{prefix}.jdbc.password"] = url.password or ""
+    return settings
+
+
+def _ship(session: Any) -> None:
+    """Give the engine's own code to workers that may not have it; its dependencies they must have.
+
+    Source: PySpark manual, "Python Package Management".
+    """
+    import mirrorlake
+
+    package = Path(mirrorlake.__file__).parent
+    paths = sorted(p for p in package.rglob("*") if p.suffix in (".py", ".json"))
+    content = [(str(p.relative_to(package.parent)), p.read_bytes()) for p in paths]
+    name = hashlib.sha256(repr(content).encode()).hexdigest()[:16]
+    # Workers fetch it whenever they start: it stays as long as the session may live.
+    archive = cache_folder("shipped") / f"mirrorlake-{name}.zip"
+    if not archive.exists():
+        with (
+            tempfile.NamedTemporaryFile(dir=archive.parent, delete=False) as stream,
+            zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as out,
+        ):
+            for path, text in content:
+                out.writestr(path, text)
+        Path(stream.name).replace(archive)
+    session.addArtifacts(str(archive), pyfile=True)
+
+
+@contextmanager
+def spark_errors(table: str) -> Iterator[None]:
+    """Turn what Spark and its JVM raise into LakeErrors of one line."""
+    from py4j.protocol import Py4JError, Py4JNetworkError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (Py4JNetworkError, ConnectionError) as error:
+        raise LakeError(
+            f"Spark's JVM ended while it worked on table {table}",
+            table=table,
+            next_step="See its log (memory, most often), and sync again in a new process",
+            retryable=True,
+        ) from error
+    except (Py4JError, PySparkException) as error:
+        raise LakeError(
+            f"Spark failed on table {table}: {_reason(error)}",
+            table=table,
+            next_step="Nothing of this step is visible: sync again",
+            retryable=any(words in str(error) for words in _PASSING),
+        ) from error
+
+
+# Another writer was faster, or holds the catalog.
+_PASSING = ("CommitFailed", "ValidationException", "SQLITE_CONSTRAINT_PRIMARYKEY", "locked")
+
+
+def _reason(error: Any) -> str:
+    """The deepest cause's first line: Spark wraps it in its own and in Python's."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    causes = [line for line in lines if line.startswith("Caused by:")]
+    if not causes and lines and lines[0].startswith("An error occurred while calling"):
+        lines = lines[1:] or lines  # py4j's own line; what Java says follows
+    text = causes[-1].removeprefix("Caused by:") if causes else (lines[0] if lines else "")
+    text = text.strip(": ")
+    return text[:500]
+
+
+@contextmanager
+def _kept_interrupts() -> Iterator[None]:
+    """Keep the program's own answer to Ctrl-C: PySpark puts one in its place, which outlives its
+    session and then fails."""
+    main = threading.current_thread() is threading.main_thread()
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if main:
+            signal.signal(signal.SIGINT, before)
+
+
+def _stop_gateway(seconds: float) -> None:
+    """End the JVM itself: ``SparkSession.stop`` leaves it waiting for the next session."""
+    from pyspark import SparkContext
+
+    gateway = getattr(SparkContext, "_gateway", None)
+    if gateway is None:
+        return
+    process = getattr(gateway, "proc", None)
+    gateway.shutdown()
+    if process is not None:
+        if process.stdin:
+            process.stdin.close()
+        process.wait(timeout=seconds)
+    # PySpark keeps the dead gateway for the next session.
+    setattr(SparkContext, "_gateway", None)  # noqa: B010
+    setattr(SparkContext, "_jvm", None)  # noqa: B010

@@ -1,0 +1,84 @@
+"""Reading a lake table's rows without Spark, in memory that does not grow with the table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+from pyiceberg.expressions import AlwaysTrue, BooleanExpression
+from pyiceberg.io.pyarrow import ArrowScan, schema_to_pyarrow
+from pyiceberg.table import Table
+
+from mirrorlake.destinations.iceberg.catalog import Lake
+
+_SAMPLED_FILES = 20
+"""How many files a sample opens, at most."""
+
+
+def read_batches(
+    lake: Lake,
+    table: Table,
+    columns: Sequence[str] = ("*",),
+    since: int | None = None,
+    days: BooleanExpression | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """The rows of the snapshot that ``table`` was loaded at, in no order, typed as its schema says.
+
+    One data file is in memory at a time: PyIceberg's own reader of batches starts every file of the
+    scan at once.
+
+    Args:
+        columns: those that are read; all by default.
+        since: a snapshot of the table: rows of files that it had already are left out.
+        days: a condition on the partition, by which whole files are left out; all by default.
+
+    Raises:
+        LakeError: the catalog or the storage failed.
+    """
+    scan = table.scan(row_filter=days or AlwaysTrue(), selected_fields=tuple(columns))
+    projection = scan.projection()
+    schema = schema_to_pyarrow(projection, include_field_ids=False)
+    reader = ArrowScan(table.metadata, table.io, projection, AlwaysTrue())
+    with lake.translated(".".join(table.name())):
+        seen = _paths(table, since)
+        for task in scan.plan_files():
+            if task.file.file_path in seen:
+                continue
+            for batch in reader.to_record_batches([task]):
+                arrays = [batch.column(field.name).cast(field.type) for field in schema]
+                yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def sample_batches(
+    lake: Lake, table: Table, columns: Sequence[str], since: int | None, most: int
+) -> Iterator[pa.RecordBatch]:
+    """Some rows of the files that came since a snapshot: the first ones of files chosen evenly.
+
+    Args:
+        columns: those that are read.
+        since: as in `read_batches`.
+        most: how many rows, at most.
+
+    Raises:
+        LakeError: the catalog or the storage failed.
+    """
+    scan = table.scan(selected_fields=tuple(columns))
+    with lake.translated(".".join(table.name())):
+        seen = _paths(table, since)
+        tasks = [task for task in scan.plan_files() if task.file.file_path not in seen]
+        step = max(1, len(tasks) // _SAMPLED_FILES)
+        tasks = tasks[::step][:_SAMPLED_FILES]
+        for number, task in enumerate(tasks):
+            share = -(-most // (len(tasks) - number))
+            reader = ArrowScan(
+                table.metadata, table.io, scan.projection(), AlwaysTrue(), limit=share
+            )
+            for batch in reader.to_record_batches([task]):
+                most -= batch.num_rows
+                yield batch
+
+
+def _paths(table: Table, snapshot: int | None) -> set[str]:
+    if snapshot is None or table.snapshot_by_id(snapshot) is None:
+        return set()
+    return {task.file.file_path for task in table.scan(snapshot_id=snapshot).plan_files()}

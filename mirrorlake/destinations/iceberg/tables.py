@@ -1,0 +1,283 @@
+"""The lake's tables: their schemas, and how they come to be.
+
+Raw tables hold row versions, one table per schema version, partitioned by ``_mirror_day``. Deduped
+tables hold one row per key and no metadata but ``_mirror_original``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from pyiceberg.exceptions import TableAlreadyExistsError
+from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table
+from pyiceberg.table.sorting import (
+    UNSORTED_SORT_ORDER,
+    NullOrder,
+    SortDirection,
+    SortField,
+    SortOrder,
+)
+from pyiceberg.transforms import DayTransform, IdentityTransform
+from pyiceberg.types import (
+    BinaryType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IcebergType,
+    IntegerType,
+    ListType,
+    LongType,
+    NestedField,
+    StringType,
+    StructType,
+    TimestampType,
+    TimestamptzType,
+)
+
+from mirrorlake.destinations.iceberg.catalog import Identifier, Lake
+from mirrorlake.errors import LakeError
+from mirrorlake.schema.versions import Exact, SchemaVersion
+
+LOAD = "_mirror_load"
+SEQ = "_mirror_seq"
+POSITION = "_mirror_position"
+LOADED_AT = "_mirror_loaded_at"
+DAY = "_mirror_day"
+DELETED = "_mirror_deleted"
+ORIGINAL = "_mirror_original"
+DELETED_AT = "_mirror_deleted_at"
+"""In deduped and clean of tables whose deletes are flagged: when (UTC) a row was found gone."""
+KEY = "_mirror_key"
+TOKEN = "_mirror_token"  # noqa: S105 – a column
+"""Of an entity: bytes that are equal where the server calls two tokens equal."""
+
+OF = "mirrorlake.table"
+COLUMNS = "mirrorlake.columns"
+"""Properties of raw tables: the source table, and its columns' names and types as JSON."""
+
+_PRIMITIVES: dict[str, IcebergType] = {
+    "int": IntegerType(),
+    "long": LongType(),
+    "float": FloatType(),
+    "double": DoubleType(),
+    "string": StringType(),
+    "binary": BinaryType(),
+    "boolean": BooleanType(),
+    "date": DateType(),
+    "timestamp": TimestampType(),
+    "timestamptz": TimestamptzType(),
+}
+_COMMON = {
+    "format-version": "2",
+    # A moved parent is an error of ours to look at, not for the library to rebase over.
+    "commit.retry.num-retries": "0",
+    "write.parquet.compression-codec": "zstd",
+}
+TARGET_BYTES = 32 * 2**20
+"""The size of deduped's files: each holds a range of keys, and a fold opens those it needs."""
+_CURRENT = {
+    # Only rows that changed are written; what they replace is marked deleted beside the old files.
+    **{f"write.{verb}.mode": "merge-on-read" for verb in ("merge", "update", "delete")},
+    # One file of deletes for each data file at most: a later one takes in what it holds.
+    "write.delete.granularity": "file",
+    "write.target-file-size-bytes": str(TARGET_BYTES),
+    # Several groups a file: whoever asks for a few keys, a fold or a check, reads one of them.
+    "write.parquet.row-group-size-bytes": str(TARGET_BYTES // 4),
+    # A fold sorts as far as it pays: by itself Spark would run the whole join twice to sample it.
+    "write.distribution-mode": "none",
+    "write.merge.distribution-mode": "none",
+    # A manifest a tick would otherwise wait until there are a hundred.
+    "commit.manifest.min-count-to-merge": "20",
+}
+
+
+def iceberg_type(text: str) -> IcebergType:
+    """A type in the specification's words: ``long``, ``decimal(12,2)``…"""
+    if text.startswith("decimal("):
+        precision, scale = text[8:-1].split(",")
+        return DecimalType(int(precision), int(scale))
+    return _PRIMITIVES[text]
+
+
+def raw_schema(columns: Sequence[Exact], with_key: bool, with_token: bool = False) -> Schema:
+    """The source's columns, then Mirrorlake's; every field is optional, ids count from 1."""
+    fields = [(e.name, iceberg_type(e.iceberg)) for e in columns]
+    fields += [
+        (LOAD, StringType()),
+        (SEQ, LongType()),
+        (POSITION, StringType()),
+        (LOADED_AT, TimestamptzType()),
+        (DELETED, BooleanType()),
+        (DAY, DateType()),
+    ]
+    if with_key:
+        fields.append((KEY, BinaryType()))
+    if with_token:
+        fields.append((TOKEN, BinaryType()))
+    return _schema(fields, has_original(columns))
+
+
+def current_schema(columns: Sequence[tuple[str, str]], with_original: bool) -> Schema:
+    """The schema of a deduped or clean table: (name, Iceberg type) pairs, and the originals."""
+    return _schema([(n, iceberg_type(t)) for n, t in columns], with_original)
+
+
+def has_original(columns: Sequence[Exact]) -> bool:
+    """Whether any value of these columns may have no place in its typed column."""
+    return any(e.has_original for e in columns)
+
+
+def _schema(fields: Sequence[tuple[str, IcebergType]], with_original: bool) -> Schema:
+    nested = [NestedField(i, n, t, required=False) for i, (n, t) in enumerate(fields, 1)]
+    if with_original:
+        top = len(nested) + 1
+        entry = StructType(
+            NestedField(top + 2, "column", StringType(), required=False),
+            NestedField(top + 3, "text", StringType(), required=False),
+        )
+        originals = ListType(top + 1, entry, element_required=False)
+        nested.append(NestedField(top, ORIGINAL, originals, required=False))
+    return Schema(*nested)
+
+
+def ensure_raw_table(
+    lake: Lake, identifier: Identifier, schema: Schema, source_table: str, version: SchemaVersion
+) -> Table:
+    """The raw table of one schema version, made if it isn't there, partitioned by the mirror's day.
+
+    It says of which source table and version it is, for a ledger that is rebuilt. A column may come
+    to need originals, or a key the server's own view of it, without another version of the schema:
+    its charset or collation changed.
+    """
+    day = schema.find_field(DAY)
+    spec = PartitionSpec(PartitionField(day.field_id, 1000, IdentityTransform(), DAY))
+    columns = json.dumps(version.columns, ensure_ascii=False)
+    table = create_table(lake, identifier, schema, spec, {OF: source_table, COLUMNS: columns})
+    there = {field.name for field in table.schema().fields}
+    missing = [f for f in schema.fields if f.name in (ORIGINAL, KEY) and f.name not in there]
+    if missing:
+        with lake.translated(identifier), table.update_schema() as update:
+            for field in missing:
+                update.add_column((field.name,), field.field_type)
+        table = table.refresh()
+    return table
+
+
+def ensure_current_table(
+    lake: Lake,
+    identifier: Identifier,
+    schema: Schema,
+    key: Sequence[str] = (),
+    days_of: str | None = None,
+    location: str | None = None,
+) -> Table:
+    """A deduped or clean table, made if it isn't there, sorted by its key; columns and properties
+    that it lacks are added.
+
+    Args:
+        days_of: a column by whose days the table is partitioned; what was written before it was
+            asked for stays as it is until it is compacted.
+        location: where a new table's files go; by its name if not given.
+
+    Raises:
+        LakeError: a column of it has another type than asked for.
+    """
+    order = SortOrder(*(_ascending(schema, name) for name in key))
+    spec = UNPARTITIONED_PARTITION_SPEC
+    if days_of is not None:
+        source = schema.find_field(days_of).field_id
+        spec = PartitionSpec(PartitionField(source, 1000, DayTransform(), f"{days_of}_day"))
+    table = create_table(lake, identifier, schema, spec, _CURRENT, order, location)
+    lacking = {k: v for k, v in _CURRENT.items() if k not in table.properties}
+    if lacking:
+        with lake.translated(identifier), table.transaction() as transaction:
+            transaction.set_properties(lacking)
+    existing = {f.name: f.field_type for f in table.schema().fields}
+    missing = [f for f in schema.fields if f.name not in existing]
+    for field in schema.fields:
+        there = existing.get(field.name)
+        if there is not None and isinstance(there, ListType) != isinstance(
+            field.field_type, ListType
+        ):
+            raise _other_type(identifier, field.name, there, field.field_type)
+        if there is not None and not isinstance(there, ListType) and there != field.field_type:
+            raise _other_type(identifier, field.name, there, field.field_type)
+    if missing:
+        with lake.translated(identifier), table.update_schema() as update:
+            for field in missing:
+                # As a path: a text with a dot would be taken for a nested field.
+                update.add_column((field.name,), field.field_type)
+        table = table.refresh()
+    if days_of is not None and table.spec().is_unpartitioned():
+        with lake.translated(identifier), table.update_spec() as evolution:
+            evolution.add_field(days_of, DayTransform(), f"{days_of}_day")
+        table = table.refresh()
+    return table
+
+
+def drop_column(lake: Lake, identifier: Identifier, name: str) -> Table:
+    """Take a column away from a table, if it is there; the table."""
+    with lake.translated(identifier):
+        table = lake.catalog.load_table(identifier.path)
+        if name in {field.name for field in table.schema().fields}:
+            with table.update_schema() as update:
+                update.delete_column((name,))
+        return table.refresh()
+
+
+def _ascending(schema: Schema, name: str) -> SortField:
+    return SortField(
+        source_id=schema.find_field(name).field_id,
+        transform=IdentityTransform(),
+        direction=SortDirection.ASC,
+        null_order=NullOrder.NULLS_FIRST,
+    )
+
+
+def _other_type(
+    identifier: Identifier, name: str, there: IcebergType, asked: IcebergType
+) -> LakeError:
+    return LakeError(
+        f"lake table {identifier} has column {name!r} as {there}, the source now gives {asked}",
+        table=str(identifier),
+        column=name,
+        next_step="Rename or drop the lake table, then sync again: it is rebuilt from raw",
+    )
+
+
+def create_table(
+    lake: Lake,
+    identifier: Identifier,
+    schema: Schema,
+    spec: PartitionSpec,
+    properties: dict[str, str],
+    order: SortOrder = UNSORTED_SORT_ORDER,
+    location: str | None = None,
+) -> Table:
+    """The table as it is, or made so, with the properties that all tables of the lake share."""
+    found = lake.load(identifier)
+    if found is not None:
+        return found
+    lake.make_namespace(identifier.namespace)
+    with lake.translated(identifier):
+        try:
+            return lake.catalog.create_table(
+                identifier.path,
+                schema,
+                location=location or lake.location(identifier),
+                partition_spec=spec,
+                sort_order=order,
+                properties={
+                    **_COMMON,
+                    **properties,
+                    # Files are added by name as well: then no commit has to set this first.
+                    "schema.name-mapping.default": schema.name_mapping.model_dump_json(),
+                },
+            )
+        except TableAlreadyExistsError:
+            return lake.catalog.load_table(identifier.path)

@@ -1,0 +1,151 @@
+"""What one chunk's task must know, and the statements that it asks MySQL."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+import pyarrow as pa
+from pymysql.connections import Connection
+
+from mirrorlake.config import SourceConfig
+from mirrorlake.schema.versions import Exact
+from mirrorlake.sources.mysql.connect import SourcePosition, quote, rows_of
+from mirrorlake.sources.mysql.introspect import read_sizes
+from mirrorlake.sources.mysql.lock_watch import mark
+from mirrorlake.sources.mysql.reader import BATCH_ROWS, WITNESS, witness
+
+
+@dataclass(frozen=True)
+class ChunkPlan:
+    """Everything that one chunk's task must know. It holds the source's password: never log it.
+
+    Attributes:
+        number: the chunk's number in its load, in its files' names.
+        where: the SQL condition of the chunk, '' for the whole table.
+        day_column: the column whose date is the raw day, or None: then every row gets ``day``.
+        cursor: the time column to compare with the source's clock, or None.
+        server: the server that must answer, '' if any may.
+        iceberg: the raw table's schema as Iceberg's JSON: what files' metrics are told by.
+        retry, task: which reading of the chunk this is: files of two readings never share a name.
+        batch_rows: how many rows are held at once while they are read.
+        near: whether the reader is kept near the files, if the table is large (`measured`): what it
+            is ahead is held in memory.
+        widest: columns that may make a row large, if `measured` shall say how large rows are.
+        digest: SQL of a row's digest in MySQL, by the proof's forms: the server is asked for the
+            chunk's rows and digest, in the very state that is read; None: it is not.
+        told: columns of raw (`_mirror_key`, `_mirror_token`) that hold the server's word on what is
+            equal, and the SQL of their bytes.
+    """
+
+    source: SourceConfig
+    database: str
+    table: str
+    columns: tuple[Exact, ...]
+    schema: pa.Schema
+    location: str
+    storage: dict[str, str]
+    load_id: str
+    attempt: int
+    seq: int
+    number: int
+    where: str
+    day: date
+    day_column: str | None
+    cursor: str | None
+    server: str
+    told: tuple[tuple[str, str], ...] = ()
+    iceberg: str | None = None
+    digest: str | None = None
+    batch_rows: int = BATCH_ROWS
+    near: bool = False
+    widest: tuple[str, ...] = ()
+    retry: int = 0
+    task: str = ""
+
+    @property
+    def name(self) -> str:
+        """``source.database.table``."""
+        return f"{self.source.name}.{self.database}.{self.table}"
+
+    @property
+    def stem(self) -> str:
+        """The name of its files: load and attempt, the chunk's number, and the reading."""
+        again = f"r{self.retry}" if self.retry else ""
+        return f"{self.load_id}-{self.attempt}-{self.number:05d}{again}{self.task}"
+
+
+def digest_statement(plan: ChunkPlan) -> str:
+    """How many rows a chunk has, and the sum of their digests, as the server says."""
+    return _statement(plan, f"COUNT(*), SUM({plan.digest})")
+
+
+def select_statement(plan: ChunkPlan, server: SourcePosition, session: int | None = None) -> str:
+    """The chunk's one SELECT. Columns are named by number: names may be anything."""
+    parts: list[str] = []
+    for number, exact in enumerate(plan.columns):
+        parts.append(f"{exact.select} AS c{number}")
+        if exact.original is not None:
+            parts.append(f"{exact.original} AS o{number}")
+    parts += [f"{sql} AS k{number}" for number, (_, sql) in enumerate(plan.told)]
+    filled = " + ".join(f"({quote(e.name)} IS NOT NULL)" for e in projected(plan))
+    parts.append(f"{witness(server, filled or '0', session)} AS {WITNESS}")
+    return _statement(plan, ", ".join(parts))
+
+
+def is_projected(exact: Exact) -> bool:
+    """Whether a column is not selected as itself: a function may give NULL for a value that it
+    can't take (a result over ``max_allowed_packet``), with a warning that nobody sees."""
+    return exact.select != quote(exact.name) and not exact.derived
+
+
+def projected(plan: ChunkPlan) -> list[Exact]:
+    """The columns of which every row tells how many have a value."""
+    return [e for e in plan.columns if is_projected(e)]
+
+
+# --- what is held at once -------------------------------------------------------------------------
+
+HELD_BYTES = 16 * 2**20
+PILED_BYTES = 64 * 2**20
+"""A table of no more may be held as a whole; to start a process that prevents it takes 0.2 s."""
+# Values beyond about half a page of the server lie on pages of their own: to ask for their lengths
+# would be to read them.
+_SCANNED_ROW_BYTES = 4_096
+
+
+def measured(connection: Connection[Any], plan: ChunkPlan) -> ChunkPlan:
+    """The plan with as many rows a batch as memory allows, where rows that may be large are not;
+    and without the process that keeps the reader near, where the whole table may be held at once.
+
+    A type says what a value may be: 4 GB of a JSON document. The server knows the longest of the
+    chunk, for a fraction of what reading costs, where its rows are small on average. A larger row
+    that is written before the read begins costs memory, and changes nothing else.
+
+    Raises:
+        SourceError: MySQL was lost or refused.
+    """
+    if not plan.near and not plan.widest:
+        return plan
+    whole, average = read_sizes(connection, plan.database, plan.table)
+    plan = dataclasses.replace(plan, near=plan.near and whole > PILED_BYTES)
+    if not plan.widest or average > _SCANNED_ROW_BYTES:
+        return plan
+    [(longest,)] = rows_of(connection, _widest_statement(plan))
+    rows = HELD_BYTES // max(int(longest or 0) + average, 1)
+    if rows <= plan.batch_rows:
+        return plan
+    return dataclasses.replace(plan, batch_rows=min(rows, BATCH_ROWS))
+
+
+def _widest_statement(plan: ChunkPlan) -> str:
+    longest = " + ".join(f"COALESCE(LENGTH({quote(name)}), 0)" for name in plan.widest)
+    return _statement(plan, f"MAX({longest})")
+
+
+def _statement(plan: ChunkPlan, told: str) -> str:
+    where = f" WHERE {plan.where}" if plan.where else ""
+    table = f"{quote(plan.database)}.{quote(plan.table)}"
+    return f"SELECT /* {mark(plan.load_id)} */ {told} FROM {table}{where}"  # noqa: S608

@@ -1,0 +1,258 @@
+"""One chunk: read from MySQL as Arrow, written as Parquet data files. Runs on a Spark worker or
+here.
+
+Nothing in this module needs Spark, the ledger or the catalog: a worker shares only storage with the
+driver.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as _compute
+
+from mirrorlake.destinations.iceberg.data_files import DayFiles, WrittenFile
+from mirrorlake.destinations.iceberg.originals import count_originals
+from mirrorlake.destinations.iceberg.tables import ORIGINAL
+from mirrorlake.errors import LakeError, SourceError
+from mirrorlake.failpoints import failpoint
+from mirrorlake.load.chunk_statements import ChunkPlan, digest_statement, measured, select_statement
+from mirrorlake.load.convert import check_witness, exact_rows
+from mirrorlake.load.digest import digest_of
+from mirrorlake.runtime.memory import give_back
+from mirrorlake.sources.mysql.connect import SourcePosition, read_position, session
+from mirrorlake.sources.mysql.reader import BATCH_ROWS, WITNESS, Question, read_batches, witness
+from mirrorlake.sources.mysql.route import Heed
+from mirrorlake.sources.mysql.throttle import await_calm
+
+# What is made exact at once, at most (and at least one batch).
+GATHERED_BYTES = 8 * 2**20
+
+logger = logging.getLogger(__name__)
+
+pc: Any = _compute  # its functions are made at import: type checkers see none of them
+
+
+@dataclass(frozen=True)
+class ChunkReceipt:
+    """What one chunk saw and wrote; see `mirrorlake.ledger.Receipt` for the words.
+
+    ``originals`` are counted by column. ``read_bytes`` are those of its rows in memory; ``metrics``
+    are pairs of a path and what a commit says of it; without, its footer is read. ``source_rows``
+    and ``source_digest`` are what the server said of the state that was read, where it was asked.
+    """
+
+    number: int
+    rows: int
+    bytes: int
+    paths: tuple[str, ...]
+    digest: int
+    moment: datetime
+    server: str
+    position: str
+    high: str | None
+    originals: dict[str, int]
+    future: int
+    query_seconds: float
+    metrics: tuple[tuple[str, str], ...] = ()
+    read_bytes: int = 0
+    source_rows: int | None = None
+    source_digest: int | None = None
+
+
+Report = Callable[[int, int], None]
+"""Called with (rows, bytes in Arrow) of every batch that was taken in."""
+
+
+def load_chunk(
+    plan: ChunkPlan, report: Report | None = None, heed: Heed | None = None
+) -> ChunkReceipt:
+    """Read one chunk in one statement and write its files; on any failure its files are removed.
+
+    Rows are read, made exact and written batch by batch: memory does not grow with the chunk. A
+    server that is busy is waited for first, as its contract says.
+
+    Args:
+        heed: called while rows come, and are waited for; raises to give the chunk up.
+
+    Raises:
+        SourceError: MySQL was lost, refused, or another server answered.
+        SourceBusy: it did not come to rest.
+        LakeError: a file could not be written.
+    """
+    plan, seen = _looked_at(plan)
+    files = DayFiles(plan.storage, plan.location, plan.stem, plan.schema, plan.iceberg)
+    question = Question(digest_statement(plan)) if plan.digest else None
+    tally = _Tally(plan, seen)
+    try:
+        for found in _gathered(_read(plan, seen, question, heed)):
+            rows = exact_rows(plan, found, seen.position)
+            tally.add(rows)
+            files.add(rows)
+            if report is not None:
+                report(rows.num_rows, rows.nbytes)
+        tally.end_of_query()
+        written = files.finish()
+    except OSError as error:
+        files.discard()
+        raise LakeError(
+            f"a data file of {plan.database}.{plan.table} could not be written: "
+            f"{error.strerror or error}",
+            table=plan.name,
+            next_step="See that the warehouse has room and can be written, then sync again",
+        ) from error
+    except BaseException:
+        files.discard()
+        raise
+    if plan.near:
+        give_back()
+    failpoint("chunk.written")
+    receipt = tally.receipt(written)
+    if question is None:
+        return receipt
+    rows, digest = question.answer
+    # No sum of no rows; nor of rows of which the server could digest none, which the proof finds.
+    return dataclasses.replace(receipt, source_rows=rows or 0, source_digest=digest or 0)
+
+
+def read_chunk(plan: ChunkPlan, heed: Heed | None = None) -> Iterator[pa.Table]:
+    """The chunk's exact rows as they come, in one statement; nothing is written.
+
+    Args:
+        heed: called while rows come, and are waited for; raises to give the chunk up.
+
+    Raises:
+        SourceError: MySQL was lost, refused, or another server answered.
+        SourceBusy: it did not come to rest.
+    """
+    plan, seen = _looked_at(plan)
+    for found in _gathered(_read(plan, seen, None, heed)):
+        yield exact_rows(plan, found, seen.position)
+
+
+def _looked_at(plan: ChunkPlan) -> tuple[ChunkPlan, SourcePosition]:
+    """What is asked before a chunk is read: whether the server may be, which it is, how large its
+    rows are."""
+    with session(plan.source, plan.database) as connection:
+        await_calm(connection, plan.source, plan.name, plan.load_id)
+        seen = read_position(connection)
+        _check_server(plan, seen)
+        return measured(connection, plan), seen
+
+
+def _check_server(plan: ChunkPlan, seen: SourcePosition) -> None:
+    if plan.server and seen.server != plan.server:
+        raise SourceError(
+            f"source {plan.source.name} is answered by server {seen.server}, the load "
+            f"began on {plan.server}",
+            source=plan.source.name,
+            next_step="Point the contract at one server: answers of two are not one copy",
+        )
+
+
+class _Tally:
+    """What is told of a chunk's rows, counted as they come."""
+
+    def __init__(self, plan: ChunkPlan, seen: SourcePosition) -> None:
+        self._plan, self._seen = plan, seen
+        self._started = time.monotonic()
+        self._seconds = 0.0
+        self._rows = self._bytes = self._digest = self._future = 0
+        self._originals: Counter[str] = Counter()
+        self._high: Any = None
+
+    def add(self, rows: pa.Table) -> None:
+        plan = self._plan
+        self._rows += rows.num_rows
+        self._bytes += rows.nbytes
+        self._digest += digest_of(rows.select([e.name for e in plan.columns]))
+        if ORIGINAL in rows.schema.names:
+            self._originals.update(count_originals(rows.column(ORIGINAL)))
+        self._future += _count_future(plan, rows, self._seen.clock)
+        highest = _high(plan, rows)
+        if highest is not None and (self._high is None or highest > self._high):
+            self._high = highest
+
+    def end_of_query(self) -> None:
+        self._seconds = time.monotonic() - self._started
+
+    def receipt(self, written: Sequence[WrittenFile]) -> ChunkReceipt:
+        return ChunkReceipt(
+            number=self._plan.number,
+            rows=self._rows,
+            bytes=sum(file.bytes for file in written),
+            paths=tuple(file.path for file in written),
+            digest=self._digest % 2**64,
+            moment=self._seen.clock,
+            server=self._seen.server,
+            position=self._seen.position,
+            high=None if self._high is None else str(self._high),
+            originals=dict(self._originals),
+            future=self._future,
+            query_seconds=self._seconds,
+            read_bytes=self._bytes,
+            metrics=tuple((file.path, file.metrics) for file in written),
+        )
+
+
+def _gathered(batches: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    """Small batches together: rows that may be large are read few at once, and are mostly small."""
+    held: list[pa.Table] = []
+    rows = size = 0
+    for batch in batches:
+        held.append(batch)
+        rows += batch.num_rows
+        size += batch.nbytes
+        if rows >= BATCH_ROWS or size >= GATHERED_BYTES:
+            yield pa.concat_tables(held).combine_chunks()
+            held, rows, size = [], 0, 0
+    if held:
+        yield pa.concat_tables(held).combine_chunks()
+
+
+def _read(
+    plan: ChunkPlan, seen: SourcePosition, question: Question | None, heed: Heed | None
+) -> Iterator[pa.Table]:
+    """The chunk's rows as they arrive, as the server gives them; `exact_rows` makes them exact."""
+    rows = 0
+    for batch in read_batches(
+        plan.source,
+        plan.database,
+        lambda session: select_statement(plan, seen, session),
+        plan.batch_rows,
+        table=plan.name,
+        near=plan.near,
+        question=question,
+        heed=heed,
+    ):
+        rows += batch.num_rows
+        yield pa.Table.from_batches([batch])
+    if rows == 0:
+        # No row bears witness that the right server has none.
+        asked = f"SELECT {witness(seen)} AS {WITNESS}"
+        for batch in read_batches(plan.source, plan.database, asked):
+            check_witness(plan, batch.column(0).to_pylist() != [0])
+
+
+def _high(plan: ChunkPlan, rows: pa.Table) -> Any:
+    if plan.cursor is None or rows.num_rows == 0:
+        return None
+    return pc.max(rows.column(plan.cursor)).as_py()
+
+
+def _count_future(plan: ChunkPlan, rows: pa.Table, clock: datetime) -> int:
+    """Rows whose time cursor lies after the source's clock, by the contract's zone."""
+    if plan.cursor is None or not pa.types.is_timestamp(rows.schema.field(plan.cursor).type):
+        return 0
+    kind = rows.schema.field(plan.cursor).type
+    aware = clock.replace(tzinfo=UTC)
+    now = aware if kind.tz else aware.astimezone(plan.source.zone).replace(tzinfo=None)
+    return pc.sum(pc.greater(rows.column(plan.cursor), pa.scalar(now, kind))).as_py() or 0

@@ -1,0 +1,179 @@
+"""A chunk's rows as MySQL gave them, made exact: Arrow in the raw table's schema.
+
+Pure but for the clock: nothing here reads, writes or asks.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as _compute
+
+from mirrorlake.destinations.iceberg.tables import (
+    DAY,
+    DELETED,
+    KEY,
+    LOAD,
+    LOADED_AT,
+    ORIGINAL,
+    POSITION,
+    SEQ,
+    TOKEN,
+)
+from mirrorlake.errors import SourceError
+from mirrorlake.load.chunk_statements import ChunkPlan, is_projected, projected
+from mirrorlake.schema.versions import Exact
+from mirrorlake.sources.mysql.calendar import dates_of, datetimes_of
+from mirrorlake.sources.mysql.reader import WITNESS
+
+pc: Any = _compute  # its functions are made at import: type checkers see none of them
+
+_DECODERS = {"date": dates_of, "datetime": datetimes_of}
+
+
+def check_witness(plan: ChunkPlan, other: bool) -> None:
+    if other:
+        raise SourceError(
+            f"source {plan.source.name}: the reader's session is not what was asked for: another "
+            "server answered, or something between us and MySQL drops the session's settings",
+            source=plan.source.name,
+            next_step="Point the contract at the server itself",
+        )
+
+
+def _check_nothing_lost(plan: ChunkPlan, found: pa.Table) -> None:
+    """See that every value that the server has arrived, as itself or as its original text."""
+    told = found.column(WITNESS).cast(pa.int64())
+    check_witness(plan, pc.any(pc.less(told, 0)).as_py() is True)
+    arrived: Any = pa.repeat(pa.scalar(0, pa.int64()), found.num_rows)
+    for number, exact in enumerate(plan.columns):
+        if not is_projected(exact):
+            continue
+        there = found.column(f"c{number}").is_valid()
+        if exact.original is not None:
+            there = pc.or_(there, found.column(f"o{number}").is_valid())
+        arrived = pc.add(arrived, there.cast(pa.int64()))
+    if pc.any(pc.not_equal(arrived, told)).as_py():
+        names = ", ".join(repr(e.name) for e in projected(plan))
+        raise SourceError(
+            f"reading {plan.database}.{plan.table} from source {plan.source.name}: a value of one "
+            f"of the columns {names} came as NULL, and is not: it is too large for the server's "
+            "max_allowed_packet",
+            source=plan.source.name,
+            table=f"{plan.source.name}.{plan.database}.{plan.table}",
+            next_step="Raise max_allowed_packet in the server (a text in another charset than "
+            "utf8mb4 needs twice its size)",
+        )
+
+
+def exact_rows(plan: ChunkPlan, found: pa.Table, position: str) -> pa.Table:
+    """The chunk's rows in the raw table's schema; a value that does not fit is an error, never
+    changed."""
+    _check_nothing_lost(plan, found)
+    rows = found.num_rows
+    columns: dict[str, Any] = {}
+    texts: dict[str, Any] = {}
+    for number, exact in enumerate(plan.columns):
+        wanted = plan.schema.field(exact.name).type
+        values = found.column(f"c{number}")
+        if exact.decode == "unscaled":
+            values = _scaled(values, wanted)
+        elif exact.decode:
+            values, texts[exact.name] = _DECODERS[exact.decode](values)
+        elif exact.original is not None:
+            texts[exact.name] = found.column(f"o{number}").combine_chunks()
+        columns[exact.name] = _cast(plan, exact, values, wanted)
+    now = datetime.now(UTC)
+    columns[LOAD] = _constant(plan.load_id, rows, pa.string())
+    columns[SEQ] = _constant(plan.seq, rows, pa.int64())
+    columns[POSITION] = _constant(position, rows, pa.string())
+    columns[LOADED_AT] = _constant(now, rows, pa.timestamp("us", "UTC"))
+    columns[DELETED] = _constant(False, rows, pa.bool_())
+    columns[DAY] = _days(plan, columns, rows)
+    for number, (name, _) in enumerate(plan.told):
+        columns[name] = found.column(f"k{number}")
+    if any(e.has_original for e in plan.columns):
+        columns[ORIGINAL] = _originals(texts, rows, plan.schema.field(ORIGINAL).type)
+    for name in (KEY, TOKEN, ORIGINAL):
+        # An earlier load of this version needed it (the column's charset or collation was another).
+        if name in plan.schema.names and name not in columns:
+            columns[name] = pa.nulls(rows, plan.schema.field(name).type)
+    arrays = [
+        columns[f.name].cast(f.type) if columns[f.name].type != f.type else columns[f.name]
+        for f in plan.schema
+    ]
+    return pa.Table.from_arrays(arrays, schema=plan.schema)
+
+
+def _cast(plan: ChunkPlan, exact: Exact, values: Any, wanted: pa.DataType) -> Any:
+    try:
+        return values.cast(wanted, safe=True)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        # The error's own text holds the value: it may be personal.
+        if exact.iceberg == "string" and pa.types.is_large_binary(values.type):
+            raise SourceError(
+                f"a value of {plan.database}.{plan.table}, column {exact.name!r}, holds bytes that "
+                "are no text in the column's own charset",
+                source=plan.source.name,
+                table=f"{plan.source.name}.{plan.database}.{plan.table}",
+                column=exact.name,
+                next_step="Mend the value in MySQL, declare the column as binary, or mark it "
+                "`pci: never` to leave it out",
+            ) from None
+        raise SourceError(
+            f"a value of {plan.database}.{plan.table}, column {exact.name!r}, does not fit "
+            f"{exact.iceberg}",
+            source=plan.source.name,
+            column=exact.name,
+            next_step="Its type changed while it was read: sync again",
+            retryable=True,
+        ) from None
+
+
+def _scaled(values: Any, kind: Any) -> Any:
+    """Decimals from their digits as whole numbers (int64, and so at most 18 digits)."""
+    array = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+    array = array.cast(pa.int64())
+    whole = np.frombuffer(array.buffers()[1], dtype=np.int64)[array.offset :][: len(array)]
+    halves = np.empty((len(array), 2), dtype=np.int64)
+    halves[:, 0], halves[:, 1] = whole, whole >> 63
+    if array.null_count and array.offset:
+        array = pa.concat_arrays([array])
+    validity = array.buffers()[0] if array.null_count else None
+    return pa.Array.from_buffers(kind, len(array), [validity, pa.py_buffer(halves)])
+
+
+def _constant(value: Any, rows: int, kind: pa.DataType) -> pa.Array:
+    return pa.repeat(pa.scalar(value, kind), rows)
+
+
+def _days(plan: ChunkPlan, columns: dict[str, Any], rows: int) -> Any:
+    today = _constant(plan.day, rows, pa.date32())
+    if plan.day_column is None:
+        return today
+    # A cursor without a place in the calendar (a zero date) belongs to the day that loaded it.
+    return pc.coalesce(columns[plan.day_column].cast(pa.date32(), safe=False), today)
+
+
+def _originals(texts: dict[str, Any], rows: int, kind: pa.LargeListType) -> pa.Array:
+    """The originals of each row, sorted by column, NULL where there are none."""
+    held = [(name, text) for name, text in sorted(texts.items()) if text.null_count < rows]
+    if not held:
+        return pa.nulls(rows, kind)
+    # Column by column, then by row: the order of the columns stays within each row.
+    places = [np.flatnonzero(text.is_valid().to_numpy(zero_copy_only=False)) for _, text in held]
+    order = np.argsort(np.concatenate(places), kind="stable")
+    counts = np.bincount(np.concatenate(places), minlength=rows)
+    text_type = kind.value_type[0].type
+    names = [
+        pa.repeat(pa.scalar(name, text_type), len(rows_of_it))
+        for (name, _), rows_of_it in zip(held, places, strict=True)
+    ]
+    words = [text.drop_null().cast(text_type) for _, text in held]
+    entries = [pa.concat_arrays(parts).take(pa.array(order)) for parts in (names, words)]
+    pairs = pa.StructArray.from_arrays(entries, fields=list(kind.value_type))
+    ends = pa.array(np.concatenate([[0], np.cumsum(counts)]))
+    return pa.LargeListArray.from_arrays(ends, pairs, kind, mask=pa.array(counts == 0))

@@ -1,0 +1,122 @@
+"""Receipts of loads, made of their chunks' receipts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime
+from os.path import commonprefix
+from typing import Any
+
+from mirrorlake.errors import SchemaError
+from mirrorlake.ledger import Load, Receipt, Window
+from mirrorlake.load.chunk_task import ChunkReceipt
+from mirrorlake.load.reload import Replacement
+from mirrorlake.load.resume import Cut
+from mirrorlake.proof.ranges import Tally
+from mirrorlake.proof.report import digest_text
+from mirrorlake.sources.mysql.open_writes import OpenWrites, Waited
+from mirrorlake.table.progress import Progress
+from mirrorlake.table.resolve import TablePlan
+
+
+def receipt_of(
+    plan: TablePlan,
+    load: Load,
+    cut: Cut,
+    chunks: Sequence[ChunkReceipt],
+    replacement: Replacement,
+    seen: Progress,
+    backward: int | None = None,
+) -> Receipt:
+    """What a load saw.
+
+    Raises:
+        SchemaError: its chunks were answered by several servers.
+    """
+    first = min(chunks, key=lambda c: c.moment)
+    # Before the first chunk there may be a wait, and a replica shows the past.
+    moment = min(first.moment, cut.shown or first.moment)
+    oldest = cut.open_writes.oldest
+    servers = {c.server for c in chunks}
+    if len(servers) > 1:
+        raise SchemaError(
+            f"table {plan.name}: chunks of one load were answered by several servers: "
+            f"{sorted(servers)}",
+            table=plan.name,
+            next_step="Point the contract at one server: answers of two are not one copy",
+        )
+    return Receipt(
+        rows=sum(c.rows for c in chunks),
+        bytes=sum(c.bytes for c in chunks),
+        files=sum(len(c.paths) for c in chunks),
+        digest=f"{sum(c.digest for c in chunks) % 2**64:016x}",
+        moment=moment.isoformat(sep=" "),
+        hi=_end(plan, load.window, moment, chunks, cut.top),
+        server=first.server,
+        position=first.position,
+        originals=sum(sum(c.originals.values()) for c in chunks),
+        future=sum(c.future for c in chunks),
+        query_seconds=round(max(c.query_seconds for c in chunks), 3),
+        oldest_open=oldest.isoformat(sep=" ") if oldest else None,
+        looked_up=replacement.looked_up,
+        gone=replacement.gone,
+        replaced=len(replacement.removes),
+        read_bytes=seen.bytes,
+        read_seconds=round(seen.seconds, 3),
+        original_columns=_originals(chunks),
+        moments=_moments(chunks, moment) if len(chunks) > 1 else None,
+        source_digest=_source_digest(chunks),
+        backward=replacement.backward if load.window.kind == "reload" else backward,
+        clock_ahead=None if cut.clock_ahead is None else round(cut.clock_ahead.total_seconds(), 3),
+        waiting=[one.to_plain() for one in cut.open_writes.remembered()],
+    )
+
+
+def with_waited(now: OpenWrites, last: Load | None) -> OpenWrites:
+    """What is open now, with what the last load saw waiting and is open still."""
+    waited = last.receipt.waiting if last and last.receipt else []
+    return now.after([Waited.from_plain(one) for one in waited])
+
+
+def _source_digest(chunks: Sequence[ChunkReceipt]) -> str | None:
+    digests = [c.source_digest for c in chunks]
+    told = [digest for digest in digests if digest is not None]
+    return digest_text(Tally(0, sum(told))) if told and len(told) == len(digests) else None
+
+
+def _originals(chunks: Sequence[ChunkReceipt]) -> dict[str, int]:
+    found: Counter[str] = Counter()
+    for chunk in chunks:
+        found.update(chunk.originals)
+    return dict(sorted(found.items()))
+
+
+def _moments(chunks: Sequence[ChunkReceipt], first: datetime) -> dict[str, Any]:
+    """Seconds after the receipt's own moment and the end of the position, by chunk: the receipt of
+    a thousand chunks stands in the summary of a commit too."""
+    ordered = sorted(chunks, key=lambda c: c.number)
+    prefix = commonprefix([c.position for c in ordered])  # noqa: RUF071 - of texts, no paths
+    told = [[(c.moment - first).total_seconds(), c.position[len(prefix) :]] for c in ordered]
+    return {"prefix": prefix, "chunks": told}
+
+
+def _end(
+    plan: TablePlan,
+    window: Window,
+    moment: datetime,
+    chunks: Sequence[ChunkReceipt],
+    top: int | None,
+) -> str | None:
+    """Where the next window starts from, before its overlap.
+
+    A time: the earliest moment that a chunk shows. A key: the highest one read, but of several
+    chunks none that came after the first of them was read (``top``); without rows, what the window
+    itself started from.
+    """
+    if plan.cursor is None or plan.cursor.data_type in ("datetime", "timestamp", "date"):
+        return moment.isoformat(sep=" ")
+    highs = [int(c.high) for c in chunks if c.high is not None]
+    if highs:
+        return str(max(highs) if top is None else min(max(highs), top))
+    return None if window.lo is None else str(int(window.lo) + plan.contract.overlap_keys)

@@ -1,0 +1,220 @@
+"""Chunk tasks: the chunks of a load run here, or each as a task of Spark, and are tried again.
+
+A chunk that fails in a way that a later attempt may not meet (a lost connection, a deadlock, a
+killed worker) is read again after a pause; what other chunks have read stays. Every attempt writes
+files of its own name, so that a worker which was taken for dead can't write over another's.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import logging
+import re
+import time
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any, cast
+
+import pyarrow as pa
+
+from mirrorlake.destinations.iceberg.spark import LazySpark, spark_errors
+from mirrorlake.errors import (
+    LakeError,
+    MirrorlakeError,
+    ReadGivenUp,
+    SourceBusy,
+    SourceError,
+)
+from mirrorlake.load.chunk_statements import ChunkPlan
+from mirrorlake.load.chunk_task import ChunkReceipt, load_chunk
+from mirrorlake.runtime.permissions import Permissions, held
+from mirrorlake.sources.mysql.limits import reading, share_of
+from mirrorlake.sources.mysql.route import Heed
+from mirrorlake.table.progress import Pace
+
+logger = logging.getLogger(__name__)
+
+ATTEMPTS = 4
+PAUSE_SECONDS = 1.0
+
+
+def reads_on_spark(chunks: Sequence[ChunkPlan], spark: LazySpark) -> bool:
+    """Whether chunks become tasks of Spark, rather than being read here."""
+    return len(chunks) > 1 and spark.is_worth_tasks()
+
+
+def run_chunks(
+    chunks: Sequence[ChunkPlan],
+    table: str,
+    spark: LazySpark,
+    pace: Pace,
+    heed: Heed,
+) -> Iterator[ChunkReceipt]:
+    """The chunks' receipts as they finish, each chunk read exactly once.
+
+    Without a Spark that has more cores than one stream keeps busy, chunks are read here one after
+    the other: a stream's reader, its conversion and the server use two cores between them. Either
+    way each reads by one of its source's ``connections``, which all threads of this process share.
+
+    Args:
+        heed: called while chunks are read; raises to give the load up.
+
+    Raises:
+        MirrorlakeError: a chunk failed for good; the others' files are theirs who ask.
+    """
+
+    def here(plan: ChunkPlan) -> ChunkReceipt:
+        with reading(plan.source):
+            return load_chunk(plan, pace.advance, heed)
+
+    if not reads_on_spark(chunks, spark):
+        for chunk in chunks:
+            yield _patiently(chunk, table, here, heed)
+        return
+    session = spark.get()
+
+    def on_spark(plan: ChunkPlan) -> ChunkReceipt:
+        with reading(plan.source):
+            heed()
+            plan = dataclasses.replace(plan, source=share_of(plan.source))
+            receipt = _run_on_spark(session, table, plan, spark.permissions)
+        pace.advance(receipt.rows, receipt.read_bytes)
+        return receipt
+
+    with ThreadPoolExecutor(min(chunks[0].source.connections, len(chunks)), "chunk") as pool:
+        yield from _as_they_finish(
+            {pool.submit(_patiently, chunk, table, on_spark, heed) for chunk in chunks}
+        )
+
+
+def _as_they_finish(waiting: set[Future[ChunkReceipt]]) -> Iterator[ChunkReceipt]:
+    """The chunks' receipts, those too that were being read when another chunk failed."""
+    failed: Future[ChunkReceipt] | None = None
+    try:
+        while waiting:
+            done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+            for future in done:
+                if future.cancelled():
+                    continue
+                if future.exception() is None:
+                    yield future.result()
+                elif failed is None:
+                    failed = future
+                    for other in waiting:
+                        other.cancel()
+    finally:
+        for future in waiting:
+            future.cancel()
+    if failed is not None:
+        failed.result()
+
+
+def _patiently(
+    chunk: ChunkPlan, table: str, run: Callable[[ChunkPlan], ChunkReceipt], heed: Heed
+) -> ChunkReceipt:
+    """Run one chunk, up to four times where the failure may pass.
+
+    Not where the load as a whole is to leave the source alone: it says so itself.
+    """
+    for number in range(ATTEMPTS):
+        try:
+            return run(dataclasses.replace(chunk, retry=number))
+        except (SourceBusy, ReadGivenUp):
+            raise
+        except MirrorlakeError as error:
+            heed()  # a connection that was lost because the read was ended
+            # A value that does not fit its column will not fit it in a second either.
+            if not error.retryable or error.column or number + 1 == ATTEMPTS:
+                raise
+            pause = PAUSE_SECONDS * 2**number
+            logger.warning(
+                "table %s load %s chunk %d: %s; read again in %g s",
+                *(table, chunk.load_id, chunk.number, error, pause),
+            )
+            time.sleep(pause)
+    raise AssertionError("unreachable")
+
+
+def _run_on_spark(
+    session: Any, table: str, plan: ChunkPlan, permissions: Permissions
+) -> ChunkReceipt:
+    """One chunk as one task of one job; its own errors come back as they are."""
+
+    def run_chunk(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for _ in range(batch.num_rows):
+                yield pa.RecordBatch.from_pydict({"answer": [_answer(plan, permissions)]})
+
+    with _deaths_are_retryable(table), spark_errors(table):
+        # One row: one task. mapInArrow works on a cluster and through Spark Connect alike.
+        found = session.range(0, 1, 1, 1).mapInArrow(cast(Any, run_chunk), "answer string")
+        (row,) = found.collect()
+    answer = json.loads(row.answer)
+    if "error" in answer:
+        raise _KINDS[answer["kind"]](**answer["error"])
+    return receipt_from_json(answer["receipt"])
+
+
+@contextmanager
+def _deaths_are_retryable(table: str) -> Generator[None]:
+    """Spark's own failures (a worker that was killed, an executor that was lost) may pass."""
+    try:
+        yield
+    except LakeError as error:
+        if not _DEATHS.search(str(error.__cause__)):
+            raise
+        raise LakeError(
+            f"a Spark worker ended while it read a chunk of table {table}",
+            table=table,
+            next_step="See Spark's log for its end (memory, most often), and sync again",
+            retryable=True,
+        ) from error
+
+
+# What a task's error is, where its kind decides what follows.
+_KINDS = {kind.__name__: kind for kind in (SourceError, SourceBusy, LakeError)}
+
+_DEATHS = re.compile(
+    r"worker (crashed|exited)|exited unexpectedly|ExecutorLost|Connection reset|EOFException"
+)
+
+
+def _answer(plan: ChunkPlan, permissions: Permissions) -> str:
+    """Runs on a worker, whose umask is its own: the chunk's receipt, or its error, as JSON."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    if context is not None:
+        # Spark may run a task again by itself.
+        plan = dataclasses.replace(plan, task=f"t{context.taskAttemptId()}")
+    try:
+        with held(permissions):
+            return json.dumps({"receipt": receipt_to_json(load_chunk(plan))})
+    except MirrorlakeError as error:
+        told = {
+            "message": error.message,
+            "next_step": error.next_step,
+            "retryable": error.retryable,
+            "source": plan.source.name,
+            "table": error.table,
+            "column": error.column,
+        }
+        kind = type(error).__name__
+        return json.dumps({"error": told, "kind": kind if kind in _KINDS else "SourceError"})
+
+
+def receipt_to_json(receipt: ChunkReceipt) -> str:
+    """A receipt as it travels from a task to the driver."""
+    return json.dumps({**vars(receipt), "moment": receipt.moment.isoformat()})
+
+
+def receipt_from_json(text: str) -> ChunkReceipt:
+    """The receipt that `receipt_to_json` wrote."""
+    fields: dict[str, Any] = json.loads(text)
+    fields["moment"] = datetime.fromisoformat(fields["moment"])
+    fields["paths"] = tuple(fields["paths"])
+    fields["metrics"] = tuple((path, metrics) for path, metrics in fields["metrics"])
+    return ChunkReceipt(**fields)

@@ -1,0 +1,90 @@
+"""The shrink guard: a full copy that is far smaller than the last one stops, and asks.
+
+Such a copy stands for a table that was emptied by mistake, a restore that is still running or the
+wrong server more often than for what somebody wanted, and everything that reads the mirror would
+follow it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mirrorlake.destinations.iceberg.catalog import Lake
+from mirrorlake.errors import SourceError
+from mirrorlake.ledger import Ledger, Load
+from mirrorlake.load.chunk_task import ChunkReceipt
+from mirrorlake.table.resolve import TablePlan
+
+
+def refuse_smaller(
+    plan: TablePlan, load: Load, ledger: Ledger, chunks: Sequence[ChunkReceipt]
+) -> None:
+    """See that a full copy is no smaller than the last one, by the contract's ``shrink_limit``.
+
+    Raises:
+        SourceError: it is empty and the last was not, or smaller by that share or more.
+    """
+    limit = plan.contract.shrink_limit
+    last = _last_copy(ledger, plan) if load.window.kind == "full" and limit is not None else None
+    if last is None or last.receipt is None or limit is None:
+        return
+    before, now = last.receipt.rows, sum(chunk.rows for chunk in chunks)
+    if not is_too_small(before, now, limit):
+        return
+    raise SourceError(
+        f"table {plan.name}: the copy has {now:,} rows, and the last one "
+        f"({last.started_at:%Y-%m-%d %H:%M} UTC) had {before:,}: {1 - now / before:.0%} less, and "
+        f"shrink_limit is {limit:.0%}. The mirror stays as it was",
+        table=plan.name,
+        source=plan.source.name,
+        next_step="Look whether MySQL should hold so few. If it should: `mirrorlake sync "
+        f"{plan.name} --accept-smaller`, or under Dagster a run with the tag "
+        "mirrorlake/accept-smaller: true",
+    )
+
+
+def refuse_smaller_history(plan: TablePlan, lake: Lake, chunks: Sequence[ChunkReceipt]) -> None:
+    """See that the first load of a new history is no smaller than the mirror that it takes the
+    place of, by the contract's ``shrink_limit``: a table that was truncated by mistake would empty
+    it.
+
+    Raises:
+        SourceError: it is empty and the mirror is not, or smaller by that share or more.
+        LakeError: the lake could not be read.
+    """
+    limit, table = plan.contract.shrink_limit, lake.load(plan.deduped)
+    if limit is None or table is None:
+        return
+    with lake.translated(plan.deduped):
+        before = table.scan().count()
+    now = sum(chunk.rows for chunk in chunks)
+    if not is_too_small(before, now, limit):
+        return
+    raise SourceError(
+        f"table {plan.name}: a new history would begin with {now:,} rows, and the mirror has "
+        f"{before:,}: {1 - now / before:.0%} less, and shrink_limit is {limit:.0%}. The mirror "
+        "stays as it was",
+        table=plan.name,
+        source=plan.source.name,
+        next_step="Look whether MySQL should hold so few. If it should: `mirrorlake sync "
+        f"{plan.name} --accept-smaller`, or under Dagster a run with the tag "
+        "mirrorlake/accept-smaller: true",
+    )
+
+
+def is_too_small(before: int, now: int, limit: float) -> bool:
+    """Whether ``now`` rows after ``before`` ones are for a person to judge.
+
+    >>> is_too_small(10, 2, 0.9), is_too_small(10, 1, 0.9), is_too_small(0, 0, 0.9)
+    (False, True, False)
+    """
+    return now < before and (now == 0 or before - now >= limit * before)
+
+
+def _last_copy(ledger: Ledger, plan: TablePlan) -> Load | None:
+    copies = (
+        x
+        for x in reversed(ledger.successful_loads(plan.name, ever=True))
+        if x.window.kind == "full"
+    )
+    return next(copies, None)

@@ -1,0 +1,279 @@
+"""Loads that are proved before they are visible: written to a branch, compared with what MySQL said
+of the states that were read, and only then published.
+
+Full copies and first loads are, unless ``verify`` is off. What becomes of a run that dies on the
+way is decided by main alone: a load that main shows was published, and is a success; a load that
+only a branch holds was not, and its branch is dropped by the next run. A branch that did not stand
+its proof stays, to be looked at.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from pyiceberg.table import Table
+from pymysql.connections import Connection
+
+from mirrorlake.destinations.iceberg.branches import (
+    create_branch,
+    drop_branch,
+    history,
+    list_branches,
+    publish_branch,
+)
+from mirrorlake.destinations.iceberg.catalog import Identifier, Lake
+from mirrorlake.destinations.iceberg.commit import (
+    LOAD_ID,
+    Commit,
+    commit_load,
+    head_of,
+    snapshot_property,
+)
+from mirrorlake.destinations.iceberg.cost import counted
+from mirrorlake.destinations.iceberg.spark import LazySpark
+from mirrorlake.destinations.iceberg.tables import ORIGINAL
+from mirrorlake.errors import CommitConflict, MirrorlakeError, NotProved
+from mirrorlake.failpoints import failpoint
+from mirrorlake.ledger import Lease, Ledger, Load, Window
+from mirrorlake.load.chunk_task import ChunkReceipt
+from mirrorlake.proof.differences import Teller
+from mirrorlake.proof.loaded import Unseen, find_differences, load_form, prove_loaded
+from mirrorlake.proof.ranges import Tally
+from mirrorlake.proof.rows import RowForm
+from mirrorlake.table.resolve import TablePlan
+
+logger = logging.getLogger(__name__)
+
+REBUILDS = 3
+"""How often a branch is made anew because main moved without any load."""
+_PREFIX = "load-"
+
+
+@dataclass(frozen=True)
+class Verifying:
+    """What proving a load needs besides its commit."""
+
+    connection: Connection[Any]
+    plan: TablePlan
+    load: Load
+    ledger: Ledger
+    lake: Lake
+    spark: LazySpark
+    lease: Lease
+    rows: RowForm
+
+
+def is_verified(plan: TablePlan, window: Window) -> bool:
+    """Whether a window's load is proved before it is visible."""
+    return plan.contract.verify and window.kind in ("full", "initial")
+
+
+def form_of_rows(connection: Connection[Any], plan: TablePlan, table: Table) -> RowForm:
+    """The form by which the rows of a raw table are digested.
+
+    Raises:
+        ProofError: there is none; nothing was read.
+    """
+    fields = {f.name: str(f.field_type).replace(" ", "") for f in table.schema().fields}
+    return load_form(connection, plan.table, plan.contract, fields, ORIGINAL)
+
+
+def branch_of(load: Load) -> str:
+    """The branch of an attempt of a load."""
+    return f"{_PREFIX}{load.load_id}-{load.attempt}"
+
+
+def commit_proved(
+    verifying: Verifying, commit: Commit, bounds: Sequence[str], receipts: Sequence[ChunkReceipt]
+) -> int | None:
+    """Commit a load to its branch, prove it, and publish it; main's new snapshot.
+
+    None if there was nothing to commit: MySQL has no row, and none is replaced.
+
+    Raises:
+        NotProved: the lake has other rows than MySQL said; main is untouched, the branch stays.
+        CommitConflict: another load moved main; nothing is visible.
+        LeaseHeld: another run took the table over; nothing is visible.
+        LakeError: Spark, the catalog or the storage failed; nothing is visible.
+    """
+    lake, raw, branch = verifying.lake, commit.identifier, branch_of(verifying.load)
+    chunks = _chunks(bounds, receipts)
+    if commit.parent is None and not commit.paths:
+        if any(tally.rows for _, tally in chunks.values()):
+            pairs = {n: (tally, Tally(0, 0)) for n, (_, tally) in chunks.items()}
+            raise _not_proved(verifying, "none", pairs, ())
+        return None
+    parent = commit.parent
+    for _ in range(REBUILDS):
+        if head_of(lake, raw) != parent:
+            raise _moved(raw, parent)
+        at = create_branch(lake, raw, branch, parent, verifying.spark.run)
+        failpoint("branch.made")
+        snapshot = commit_load(lake, dataclasses.replace(commit, parent=at, branch=branch))
+        failpoint("branch.committed")
+        _prove(verifying, branch, at if snapshot is None else snapshot, chunks)
+        failpoint("branch.proved")
+        verifying.ledger.check_lease(verifying.lease)
+        try:
+            publish_branch(lake, raw, branch, parent)
+        except CommitConflict:
+            drop_branch(lake, raw, branch)
+            parent = _same_loads(lake, raw, parent)
+            logger.info(
+                "table %s load %s: main moved, the branch is made anew", raw, verifying.load.load_id
+            )
+            continue
+        return snapshot
+    raise _moved(raw, parent)
+
+
+def drop_unpublished(lake: Lake, identifier: Identifier, load: Load) -> None:
+    """Drop the branches of a load that was never published; files and snapshots stay until they
+    expire."""
+    if lake.load(identifier) is None:
+        return
+    for name in list_branches(lake, identifier):
+        if name.startswith(f"{_PREFIX}{load.load_id}-"):
+            drop_branch(lake, identifier, name)
+
+
+def load_branches(lake: Lake, identifier: Identifier) -> list[tuple[str, str]]:
+    """The branches of loads that a table has, each with its load's id."""
+    names = [name for name in list_branches(lake, identifier) if name.startswith(_PREFIX)]
+    return [(name, name.removeprefix(_PREFIX).rpartition("-")[0]) for name in names]
+
+
+def drop_kept(lake: Lake, identifier: Identifier, before: datetime) -> list[str]:
+    """Drop the branches of loads that were last written before a moment; their names.
+
+    The caller holds the table's lease: a branch of a running load is not among them.
+    """
+    table = lake.load(identifier)
+    if table is None:
+        return []
+    dropped: list[str] = []
+    for name, head in list_branches(lake, identifier).items():
+        snapshot = table.snapshot_by_id(head)
+        old = snapshot is not None and snapshot.timestamp_ms < before.timestamp() * 1000
+        if name.startswith(_PREFIX) and old:
+            drop_branch(lake, identifier, name)
+            logger.info("lake table %s: branch %s was kept long enough: dropped", identifier, name)
+            dropped.append(name)
+    return dropped
+
+
+def is_named(lake: Lake, identifier: Identifier, load_id: str) -> bool:
+    """Whether any snapshot, of main or not, names the files of a load."""
+    table = lake.load(identifier)
+    snapshots = table.snapshots() if table else ()
+    return any(snapshot_property(snapshot, LOAD_ID) == load_id for snapshot in snapshots)
+
+
+# --- proving --------------------------------------------------------------------------------------
+
+
+def _chunks(
+    bounds: Sequence[str], receipts: Sequence[ChunkReceipt]
+) -> dict[int, tuple[str, Tally]]:
+    return {
+        r.number: (bounds[r.number], Tally(r.source_rows or 0, r.source_digest or 0))
+        for r in receipts
+    }
+
+
+def _prove(
+    verifying: Verifying, branch: str, snapshot: int, chunks: Mapping[int, tuple[str, Tally]]
+) -> None:
+    plan = verifying.plan
+    unseen = Unseen(
+        contract=plan.contract,
+        source=plan.source,
+        table=plan.table,
+        identifier=plan.raw,
+        snapshot=snapshot,
+        load=verifying.load,
+        rows=verifying.rows,
+        chunks=chunks,
+    )
+    spark = verifying.spark.get()
+    with counted(spark) as scan:
+        differing = prove_loaded(spark, unseen)
+    verifying.ledger.record_cost(plan.name, "verify", verifying.load.seq, scan.bytes, 0)
+    if not differing:
+        return
+    try:
+        found = find_differences(verifying.connection, spark, unseen, list(differing))
+    except MirrorlakeError as error:
+        # The verdict stands: only its rows could not be looked at.
+        logger.warning("table %s: rows that differ could not be read: %s", plan.name, error)
+        found = []
+    # Values of columns with a rule are not shown, nor those of columns that nobody decided on.
+    teller = Teller(plan.clean_rules, None)
+    lines = [line for difference in found for line in teller.tell(difference)]
+    raise _not_proved(verifying, branch, differing, lines)
+
+
+def _not_proved(
+    verifying: Verifying,
+    branch: str,
+    differing: Mapping[int, tuple[Tally, Tally]],
+    lines: Sequence[str],
+) -> NotProved:
+    plan = verifying.plan
+    ours = sum(source.rows for source, _ in differing.values())
+    theirs = sum(lake.rows for _, lake in differing.values())
+    moving = "" if plan.table.engine.lower() == "innodb" else _no_snapshots(plan)
+    return NotProved(
+        f"table {plan.name}: load {verifying.load.load_id} is not what MySQL said it would be: "
+        f"{len(differing)} of its chunks differ, with {ours} rows in MySQL and {theirs} in the "
+        f"lake{moving}",
+        table=plan.name,
+        next_step=f"Nothing of it is visible; it stays on branch {branch} of {plan.raw} for a day. "
+        "Look there, then sync again",
+        branch=branch,
+        differences=tuple(lines),
+    )
+
+
+def _no_snapshots(plan: TablePlan) -> str:
+    return f" ({plan.table.engine} has no snapshots: rows may have changed before they were read)"
+
+
+# --- main that moved ------------------------------------------------------------------------------
+
+
+def _same_loads(lake: Lake, identifier: Identifier, parent: int | None) -> int | None:
+    """Main's head, if no load moved it there from ``parent``.
+
+    Raises:
+        CommitConflict: one did, or main was set back.
+    """
+    table = lake.load(identifier)
+    head = table.current_snapshot() if table else None
+    if table is None or head is None:
+        raise _moved(identifier, parent)
+    since = []
+    for snapshot in history(table):
+        if snapshot.snapshot_id == parent:
+            break
+        since.append(snapshot)
+    else:
+        if parent is not None:
+            raise _moved(identifier, parent)
+    if any(snapshot_property(snapshot, LOAD_ID) for snapshot in since):
+        raise _moved(identifier, parent)
+    return head.snapshot_id
+
+
+def _moved(identifier: Identifier, parent: int | None) -> CommitConflict:
+    return CommitConflict(
+        f"lake table {identifier} moved from snapshot {parent} during the load",
+        table=str(identifier),
+        next_step="Nothing of this load is visible: sync again",
+        retryable=True,
+    )

@@ -1,0 +1,76 @@
+"""Compaction: what folds leave behind, bounded.
+
+Every fold adds a small file, and marks rows of older files deleted. Each layer keeps one file of
+deletes per data file at most (a later one takes in the earlier), but a reader opens every small
+file, and skips every deleted row. So after a number of folds the small files and those with many
+deleted rows are written anew, sorted by key; all others stay as they are.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Operation
+
+from mirrorlake.destinations.iceberg.catalog import Identifier, Lake
+from mirrorlake.destinations.iceberg.spark import spark_errors
+from mirrorlake.destinations.iceberg.tables import TARGET_BYTES
+from mirrorlake.errors import LakeError
+from mirrorlake.merge.statements import text_literal
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+logger = logging.getLogger(__name__)
+
+COMMITS = 16
+"""After so many commits a layer is compacted."""
+_OPTIONS = {
+    # Files below an eighth are taken together; others only where a fifth of their rows is deleted.
+    "min-file-size-bytes": str(TARGET_BYTES // 8),
+    "max-file-size-bytes": str(TARGET_BYTES * 4),
+    "delete-ratio-threshold": "0.2",
+    "min-input-files": "2",
+    "remove-dangling-deletes": "true",
+}
+
+
+def compact_if_due(spark: SparkSession, lake: Lake, identifier: Identifier) -> bool:
+    """Compact a layer that `COMMITS` commits were made to since it last was; whether it was due.
+
+    The caller holds the table's lease. The rows stay the same, in one commit that replaces files; a
+    failure leaves the layer as it is, is logged, and is tried again after the next fold.
+    """
+    table = lake.load(identifier)
+    if table is None or commits_since(table) < COMMITS:
+        return False
+    try:
+        with spark_errors(str(identifier)):
+            spark.sql(_statement(table, identifier)).collect()
+    except LakeError as error:
+        logger.warning("table %s was not compacted: %s", identifier, error)
+    return True
+
+
+def commits_since(table: Table) -> int:
+    """How many commits a table has had since it was compacted, or made."""
+    count = 0
+    snapshot = table.current_snapshot()
+    while snapshot is not None:
+        if snapshot.summary is not None and snapshot.summary.operation is Operation.REPLACE:
+            break
+        count += 1
+        parent = snapshot.parent_snapshot_id
+        snapshot = None if parent is None else table.snapshot_by_id(parent)
+    return count
+
+
+def _statement(table: Table, identifier: Identifier) -> str:
+    strategy = "sort" if table.sort_order().fields else "binpack"
+    options = ", ".join(f"'{k}', '{v}'" for k, v in _OPTIONS.items())
+    return (
+        f"CALL lake.system.rewrite_data_files(table => {text_literal(identifier.sql)}, "
+        f"strategy => '{strategy}', options => map({options}))"
+    )

@@ -1,0 +1,303 @@
+"""Changes: what a fold's loads observed, as one row per key in a layer's columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pydantic import SecretStr
+
+from mirrorlake.destinations.iceberg.catalog import Identifier, Lake, as_sql_identifier
+from mirrorlake.destinations.iceberg.spark import LazySpark
+from mirrorlake.destinations.iceberg.tables import (
+    DELETED,
+    DELETED_AT,
+    KEY,
+    LOADED_AT,
+    ORIGINAL,
+    SEQ,
+    TOKEN,
+    has_original,
+)
+from mirrorlake.ledger import Lease, Ledger, Load
+from mirrorlake.merge.pruning import bounds_of, bounds_sql, may_prune
+from mirrorlake.merge.statements import (
+    GONE,
+    Layer,
+    flags,
+    original_of,
+    same_value,
+    spark_type,
+    text_literal,
+    unplaced_key,
+)
+from mirrorlake.schema.masking import keyed_hash
+from mirrorlake.schema.versions import FIRST_CREATED
+from mirrorlake.table.resolve import TablePlan
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession, WindowSpec
+
+
+FEW = 200_000
+"""Up to so many rows of a fold, the keys of their entities are brought here to be bounded."""
+
+
+@dataclass(frozen=True)
+class Folding:
+    """What a fold needs besides its plan."""
+
+    ledger: Ledger
+    lake: Lake
+    spark: LazySpark
+    hash_key: SecretStr | None = None
+    lease: Lease | None = None
+    """The table's, which is looked at once more before anything is written."""
+    files_read: set[str] = field(default_factory=set[str])
+    """Names of raw's files whose bytes were compared with what their loads recorded."""
+
+
+def read_changes(
+    spark: SparkSession,
+    plan: TablePlan,
+    layer: Layer,
+    loads: Sequence[Load],
+    folding: Folding,
+    known: Sequence[Load] = (),
+) -> DataFrame:
+    """One row per key: the latest observation among these loads, and keys that are gone.
+
+    Args:
+        known: loads right before these, without a gap, which the layer holds: a key whose latest
+            row among them is the same in every column has not changed, and is left out.
+    """
+    rows = _observed(spark, plan, [*loads, *known], folding.lake)
+    rows = _unknown(rows, known, plan) if known else _current(rows, plan, several=len(loads) > 1)
+    if plan.entity is not None:
+        few = sum(load.receipt.rows if load.receipt else FEW for load in loads) < FEW
+        rows = _with_first_created(spark, plan, rows, folding, few=few)
+    if plan.keeps_aliases:
+        rows = rows.unionByName(_aliases(spark, plan, rows, folding))
+    return _projected(spark, rows, plan, layer, folding.hash_key)
+
+
+def _current(
+    rows: DataFrame, plan: TablePlan, *, several: bool = True, apart: Sequence[str] = ()
+) -> DataFrame:
+    """What these versions leave of each key, as the contract has deleted rows.
+
+    Args:
+        several: whether a key may have more than one.
+        apart: columns by which a key's versions are taken for those of several keys.
+    """
+    if plan.contract.deletes == "ignore":
+        rows = rows.where(f"NOT {GONE}")
+    if flags(plan):
+        return _flagged(rows, plan, apart)
+    return _latest(rows, plan, apart) if several and plan.key else rows
+
+
+def _unknown(rows: DataFrame, known: Sequence[Load], plan: TablePlan) -> DataFrame:
+    """What the loads that are not ``known`` leave of each key, where it differs from what the known
+    ones leave of it, or they have none. All are read at once, and shuffled once."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as f
+
+    columns = [(e.name, e.iceberg) for e in plan.columns] + [(GONE, "boolean")]
+    if has_original(plan.columns):
+        columns.append((ORIGINAL, "list"))
+    if flags(plan):
+        columns.append((DELETED_AT, "timestamptz"))
+    names = ", ".join(as_sql_identifier(name) for name, _ in columns)
+    seqs = ", ".join(str(load.seq) for load in known)
+    left = _current(rows.withColumn(_KNOWN, f.expr(f"{SEQ} IN ({seqs})")), plan, apart=(_KNOWN,))
+    before = f.lead(f.expr(f"struct({names})")).over(
+        Window.partitionBy(*_key_parts(plan)).orderBy(_KNOWN)
+    )
+    same = " AND ".join(same_value(name, kind, s=_BEFORE) for name, kind in columns)
+    beside = left.withColumn(_BEFORE, before).alias("t")
+    # Where there is none before, its key is NULL, and so is not the same.
+    changed = beside.where(f"NOT {_KNOWN} AND NOT ({same})")
+    return changed.drop(_KNOWN, _BEFORE)
+
+
+_KNOWN, _BEFORE = "_mirror_known", "_mirror_before"
+
+
+def _observed(spark: SparkSession, plan: TablePlan, loads: Sequence[Load], lake: Lake) -> DataFrame:
+    """The raw rows of these loads, in the plan's columns, from every schema version's table."""
+    tables = dict.fromkeys(load.raw_table for load in loads)
+    if not plan.key:
+        # Rows without a key can't be told apart over versions: the newest version holds them all.
+        tables = {plan.raw.name: None}
+    frames = [
+        _raw_rows(spark, plan, Identifier(plan.raw.namespace, name), loads, lake) for name in tables
+    ]
+    union = frames[0]
+    for frame in frames[1:]:
+        union = union.unionByName(frame)
+    return union
+
+
+def _raw_rows(
+    spark: SparkSession, plan: TablePlan, raw: Identifier, loads: Sequence[Load], lake: Lake
+) -> DataFrame:
+    table = lake.load(raw)
+    there = {field.name for field in table.schema().fields} if table else set()
+    columns = [
+        as_sql_identifier(e.name)
+        if e.name in there
+        else f"CAST(NULL AS {spark_type(e.iceberg)}) AS {as_sql_identifier(e.name)}"
+        for e in plan.columns
+    ]
+    columns += [SEQ, f"{DELETED} AS {GONE}"]
+    if flags(plan):
+        columns.append(f"CASE WHEN {DELETED} THEN {LOADED_AT} END AS {DELETED_AT}")
+    if has_original(plan.columns):
+        columns.append(original_or_none(there))
+    if plan.keeps_aliases:
+        columns.append(KEY)
+    if plan.entity is not None:
+        columns.append(TOKEN if TOKEN in there else f"CAST(NULL AS binary) AS {TOKEN}")
+    seqs = ", ".join(str(load.seq) for load in loads if load.raw_table == raw.name)
+    return spark.sql(
+        f"SELECT {', '.join(columns)} FROM {raw.sql} WHERE {SEQ} IN ({seqs})"  # noqa: S608
+    )
+
+
+def original_or_none(there: set[str]) -> str:
+    """SQL of a raw table's originals, which it may not have."""
+    none = f"CAST(NULL AS array<struct<column:string,text:string>>) AS {ORIGINAL}"
+    return ORIGINAL if ORIGINAL in there else none
+
+
+def _latest(rows: DataFrame, plan: TablePlan, apart: Sequence[str]) -> DataFrame:
+    from pyspark.sql import Window
+    from pyspark.sql import functions as f
+
+    return _first(rows, Window.partitionBy(*_key_parts(plan), *apart).orderBy(f.desc(SEQ)))
+
+
+def _key_parts(plan: TablePlan) -> list[Column]:
+    """What rows of one key share."""
+    from pyspark.sql import functions as f
+
+    key = [KEY] if plan.keeps_aliases else [as_sql_identifier(k) for k in plan.key]
+    unplaced = () if plan.keeps_aliases else unplaced_key(plan)
+    return [f.col(k) for k in key] + [f.expr(original_of(name)) for name in unplaced]
+
+
+def _first(rows: DataFrame, order: WindowSpec) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    ranked = rows.withColumn("_mirror_rank", f.row_number().over(order))
+    return ranked.where("_mirror_rank = 1").drop("_mirror_rank")
+
+
+def _flagged(rows: DataFrame, plan: TablePlan, apart: Sequence[str]) -> DataFrame:
+    """One row a key: its latest row, flagged with the first tombstone after it; of a key that has
+    none among these, its latest tombstone, which flags the row that the layer holds."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as f
+
+    by_key = Window.partitionBy(*_key_parts(plan), *apart)
+    alive = f.max(f.expr(f"CASE WHEN NOT {GONE} THEN {SEQ} END")).over(by_key)
+    later = f"CASE WHEN {GONE} AND {SEQ} > coalesce(_mirror_alive, 0) THEN {DELETED_AT} END"
+    rows = rows.withColumn("_mirror_alive", alive)
+    rows = rows.withColumn(DELETED_AT, f.min(f.expr(later)).over(by_key)).drop("_mirror_alive")
+    return _first(rows, by_key.orderBy(GONE, f.desc(SEQ)))
+
+
+def _with_first_created(
+    spark: SparkSession, plan: TablePlan, rows: DataFrame, folding: Folding, *, few: bool
+) -> DataFrame:
+    """All current rows of the entities that these rows belong to, each with its entity's earliest
+    time: of all that raw was ever told, so that no order of loads makes a difference.
+
+    Raw's tokens, times and keys are read for it, whole: a token says nothing of where its rows are.
+    Of ``few`` rows the other columns are read only where the keys of their entities can be.
+    """
+    from pyspark.sql import functions as f
+
+    told = _observed(spark, plan, folding.ledger.successful_loads(plan.name), folding.lake)
+    tokens = rows.select(TOKEN).where(f"{TOKEN} IS NOT NULL").distinct()
+    of_tokens = told.join(tokens, TOKEN, "left_semi")
+    first = of_tokens.groupBy(TOKEN).agg(f.min(FIRST_CREATED).alias("_mirror_first"))
+    # A key's newest version may have another token than those that brought it here.
+    key = [KEY] if plan.keeps_aliases else list(plan.key)
+    same = " AND ".join(f"t.{as_sql_identifier(k)} <=> s.{as_sql_identifier(k)}" for k in key)
+    if few:
+        told = told.alias("t").where(_where_keys_are(plan, of_tokens, key))
+    mates = told.alias("t").join(of_tokens.alias("s"), f.expr(same), "left_semi")
+    newest = _current(mates, plan).join(tokens, TOKEN, "left_semi")
+    columns = [f.col(as_sql_identifier(c)) for c in newest.columns if c != FIRST_CREATED]
+    timed = newest.join(first, TOKEN).select(*columns, f.col("_mirror_first").alias(FIRST_CREATED))
+    return timed.unionByName(rows.where(f"{TOKEN} IS NULL"))
+
+
+def _where_keys_are(plan: TablePlan, rows: DataFrame, key: list[str]) -> str:
+    """A condition that every version of these rows' keys fulfils, by which files are left out."""
+    types = {e.name: e.iceberg for e in plan.columns} | {KEY: "binary"}
+    if not may_prune([types[name] for name in key]):
+        return "true"
+    bounds = bounds_of(rows.select(*(as_sql_identifier(k) for k in key)), key, listed=True)
+    return bounds_sql(bounds, [(name, spark_type(types[name])) for name in key])
+
+
+def _aliases(spark: SparkSession, plan: TablePlan, rows: DataFrame, folding: Folding) -> DataFrame:
+    """Other texts under which raw holds these keys: an UPDATE from 'a' to 'A' leaves no 'a'
+    behind."""
+    from pyspark.sql import functions as f
+
+    history = _observed(spark, plan, folding.ledger.successful_loads(plan.name), folding.lake)
+    names = [as_sql_identifier(k) for k in plan.key]
+    # Of a key's part without a place in its column, the original text is what it is written as.
+    kept = [*names, *([_key_originals(plan)] if unplaced_key(plan) else [])]
+    texts = history.selectExpr(*kept, KEY).distinct()
+    now = rows.selectExpr(*kept, KEY).toDF(*(f"_now_{i}" for i in range(len(kept))), "_now_key")
+    other = texts.join(now, f.col(KEY) == f.col("_now_key"))
+    same = f.lit(True)
+    for i, name in enumerate(texts.columns[:-1]):
+        same = same & f.col(as_sql_identifier(name)).eqNullSafe(f.col(f"_now_{i}"))
+    gone = other.where(~same)
+    for column in rows.schema.fields:
+        if column.name not in texts.columns:
+            value = f.lit(True) if column.name == GONE else f.lit(None)
+            gone = gone.withColumn(column.name, value.cast(column.dataType))
+    return gone.select(*(as_sql_identifier(c) for c in rows.columns))
+
+
+def _key_originals(plan: TablePlan) -> str:
+    """SQL of the originals of the key's columns alone, NULL where there are none."""
+    names = ", ".join(text_literal(name) for name in unplaced_key(plan))
+    of_key = f"filter({ORIGINAL}, x -> x.column IN ({names}))"
+    return f"CASE WHEN size({of_key}) > 0 THEN {of_key} END AS {ORIGINAL}"
+
+
+def _projected(
+    spark: SparkSession, rows: DataFrame, plan: TablePlan, layer: Layer, hash_key: SecretStr | None
+) -> DataFrame:
+    if "hash" in plan.rules.values() and layer.name == "clean" and hash_key is not None:
+        function = keyed_hash(hash_key.get_secret_value().encode())
+        spark.udf.register("mirror_hash", function, "string")
+    columns = [
+        f"{with_originals(sql, rows.columns)} AS {as_sql_identifier(name)}"
+        for name, _, sql in layer.columns
+    ]
+    if layer.original:
+        columns.append(f"{layer.original} AS {ORIGINAL}")
+    if layer.flags:
+        columns.append(DELETED_AT)
+    return rows.selectExpr(*columns, GONE)
+
+
+def with_originals(sql: str, columns: Sequence[str]) -> str:
+    """Put the SQL of a column's original text where a hash's second argument asks for it."""
+    before, found, rest = sql.partition("\0")
+    if not found:
+        return sql
+    name, _, after = rest.partition("\0")
+    if ORIGINAL not in columns:
+        return f"{before}CAST(NULL AS STRING){after}"
+    return f"{before}{original_of(name)}{after}"

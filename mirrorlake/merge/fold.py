@@ -1,0 +1,319 @@
+"""The fold: raw row versions → one current row per key, in deduped and in clean.
+
+A later observation of a key wins: loads carry a sequence number that the ledger gave out before
+they read, under the table's lease, so numbers and observations have one order. A fold takes the
+loads that its layer does not hold yet; where one of them is older than what the layer holds, or the
+layer is empty, it takes all loads. Either way the result is what a fold of all loads in order
+gives, and doing it again changes nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mirrorlake.destinations.iceberg.catalog import as_sql_identifier
+from mirrorlake.destinations.iceberg.commit import FOLDED, was_overtaken
+from mirrorlake.destinations.iceberg.cost import Scan, counted, written_since
+from mirrorlake.destinations.iceberg.durable import flush_commits
+from mirrorlake.destinations.iceberg.spark import spark_errors
+from mirrorlake.destinations.iceberg.tables import (
+    DELETED_AT,
+    TARGET_BYTES,
+    current_schema,
+    drop_column,
+    ensure_current_table,
+)
+from mirrorlake.failpoints import failpoint
+from mirrorlake.ledger import Ledger, Load
+from mirrorlake.load.raw_files import refuse_damaged
+from mirrorlake.merge.compaction import compact_if_due
+from mirrorlake.merge.current_rows import Folding, read_changes
+from mirrorlake.merge.pruning import Bounds, bounds_of, bounds_sql, edges_of, may_prune
+from mirrorlake.merge.statements import (
+    GONE,
+    Layer,
+    merge_sql,
+    replace_sql,
+    spark_type,
+)
+from mirrorlake.schema.versions import FIRST_CREATED
+from mirrorlake.table.resolve import TablePlan
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+    from pyspark.sql import DataFrame, SparkSession
+
+logger = logging.getLogger(__name__)
+
+LISTED = 200_000
+"""Up to so many rows, the changed keys are brought here to be bounded."""
+KNOWN_LOADS, KNOWN_ROWS = 8, 20_000
+"""How far back loads are asked what the layer holds: so many at most, and so many rows, or four
+times those that are folded."""
+ROWS_A_TASK = 50_000
+"""So many changed rows are written by one task: each makes a file of rows, and one of deletes per
+file that it meets."""
+
+
+@dataclass(frozen=True)
+class Todo:
+    """What a fold of one layer applies.
+
+    Attributes:
+        loads: those whose rows, latest per key, must be applied.
+        held: the numbers of the loads that the layer then holds.
+        known: the loads right before these, which tell what the layer holds of a key.
+        windows: whether all are small windows, after all that the layer holds.
+        again: whether all loads are folded again.
+        mends: whether a repair is among them: what the layer holds of these keys is not trusted.
+    """
+
+    loads: tuple[Load, ...] = ()
+    held: tuple[int, ...] = ()
+    known: tuple[Load, ...] = ()
+    windows: bool = False
+    again: bool = False
+    mends: bool = False
+
+    @property
+    def rows(self) -> int:
+        return sum(load.receipt.rows if load.receipt else LISTED for load in self.loads)
+
+
+def fold_layer(plan: TablePlan, layer: Layer, folding: Folding) -> tuple[int, ...]:
+    """Bring one layer up to every successful load; the sequence numbers of the loads that it did
+    not hold before. Nothing to do costs no Spark.
+
+    Raises:
+        LakeError: Spark, the catalog or the storage failed; the layer is as it was, or folded.
+        LeaseHeld: another run took the table over; this one writes nothing more.
+    """
+    table = ensure_layer(plan, layer, folding)
+    setting = deletes_setting(layer)
+    was = "remove"
+    if table.current_snapshot() is not None:
+        was = folding.ledger.definition(setting) or was
+    # What the layer holds may have been made by another rule.
+    anew = was != plan.contract.deletes
+    if anew and not layer.flags:
+        table = drop_column(folding.lake, layer.identifier, DELETED_AT)
+    head = table.current_snapshot()
+    empty = head is None
+    start = folding.ledger.history_start(plan.name)
+    before = {n for n in folding.ledger.folded_loads(plan.name, layer.name) if n >= start}
+    # What it holds may be of an earlier history, whose rows mean something else.
+    anew = anew or (start > 0 and not before)
+    if was_overtaken(table):
+        logger.warning("table %s: a stalled fold wrote over %s: folded anew", plan.name, layer.name)
+        before = set()
+    todo = plan_fold(plan, set() if anew else before, empty, folding.ledger)
+    if not todo.held:
+        return ()
+    _refuse_damaged(plan, todo, folding)
+    failpoint("fold.before")
+    at = head.snapshot_id if head else None
+    scan = _apply(plan, layer, todo, folding, at, anew=empty or anew) if todo.loads else Scan()
+    failpoint("fold.committed")
+    if todo.loads:
+        flush_commits(folding.lake.load(layer.identifier), at)
+    folding.ledger.record_folds(plan.name, layer.name, todo.held)
+    if anew:
+        folding.ledger.record_definition(setting, plan.contract.deletes)
+    failpoint("fold.recorded")
+    if todo.loads and not empty:
+        compact_if_due(folding.spark.get(), folding.lake, layer.identifier)
+    if todo.loads:
+        written = written_since(folding.lake.load(layer.identifier), at)
+        seq = max(load.seq for load in todo.loads)
+        folding.ledger.record_cost(plan.name, layer.name, seq, scan.bytes, written)
+    return tuple(seq for seq in todo.held if seq not in before)
+
+
+def _refuse_damaged(plan: TablePlan, todo: Todo, folding: Folding) -> None:
+    """See that what is folded is what was loaded: nothing that rotted gets into a layer."""
+    parts = (folding.lake, folding.ledger, plan.contract)
+    refuse_damaged(*parts, (*todo.loads, *todo.known), folding.files_read)
+
+
+def ensure_layer(
+    plan: TablePlan, layer: Layer, folding: Folding, location: str | None = None
+) -> Table:
+    """The layer's table, made if it isn't there, with what it lacks added.
+
+    Args:
+        location: where a new table's files go; by its name if not given.
+
+    Raises:
+        LakeError: a column of it has another type than asked for.
+    """
+    schema = current_schema(layer.stored, layer.original is not None)
+    days_of = FIRST_CREATED if plan.entity else None
+    return ensure_current_table(folding.lake, layer.identifier, schema, plan.key, days_of, location)
+
+
+def deletes_setting(layer: Layer) -> str:
+    """The name under which the ledger keeps by which rule of deletes a layer was made."""
+    return f"deletes {layer.identifier}"
+
+
+def _apply(
+    plan: TablePlan, layer: Layer, todo: Todo, folding: Folding, at: int | None, *, anew: bool
+) -> Scan:
+    """Write what these loads observed; what was read for it."""
+    if anew or not plan.key or (todo.again and todo.mends):
+        return overwrite(plan, layer, todo, folding, Target(layer.identifier.sql, at))
+    spark = folding.spark.get()
+    with spark_errors(plan.name), counted(spark) as scan:
+        changes = read_changes(spark, plan, layer, todo.loads, folding, todo.known)
+        _merge(spark, plan, layer, changes, todo, folding)
+    return scan
+
+
+def plan_fold(plan: TablePlan, folded: set[int], empty: bool, ledger: Ledger) -> Todo:
+    """What a layer that holds these loads (and has a snapshot, or none) needs."""
+    loads = ledger.successful_loads(plan.name)
+    missing = [load for load in loads if load.seq not in folded]
+    if not missing and not (empty and any(load.snapshot_id for load in loads)):
+        return Todo()
+    held = tuple(load.seq for load in loads)
+    mends = any(load.window.kind == "repair" for load in missing)
+    if plan.contract.mode == "full":
+        copies = [load for load in loads if load.window.kind != "repair"]
+        return Todo(tuple(copies[-1:]), held)
+    late = bool(folded) and bool(missing) and missing[0].seq < max(folded)
+    if empty or late or not folded or not plan.key:
+        return Todo(tuple(loads), held, again=True, mends=mends)
+    # A load without rows committed nothing and has nothing to apply.
+    new = tuple(load for load in missing if load.snapshot_id is not None)
+    windows = all(load.window.kind == "live" for load in new)
+    known = _known(new, [load for load in loads if load.seq in folded]) if windows else ()
+    return Todo(new, held, known, windows, mends=mends)
+
+
+def _known(new: tuple[Load, ...], before: list[Load]) -> tuple[Load, ...]:
+    """The newest loads that the layer holds, without a gap, back to a small window, if that is
+    cheap to read: each begins no later than the next one, and so read what that one reads again.
+
+    Only beside small windows: a reload takes older loads' rows out of raw, and what is left of a
+    key there need not be what the layer holds.
+    """
+    rows = 4 * sum(load.receipt.rows for load in new if load.receipt) + KNOWN_ROWS
+    known: tuple[Load, ...] = ()
+    for load in reversed(before):
+        if load.snapshot_id is None:
+            continue
+        if load.receipt is None or load.receipt.rows > rows or len(known) == KNOWN_LOADS:
+            return known
+        rows -= load.receipt.rows
+        known = (load, *known)
+        if load.window.kind == "live":
+            return known
+    return known
+
+
+def _check_lease(folding: Folding) -> None:
+    if folding.lease is not None:
+        folding.ledger.check_lease(folding.lease)
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where a layer is written as a whole: a table or a branch as Spark takes it, its head when
+    that was begun, and properties of the snapshot."""
+
+    sql: str
+    after: int | None
+    properties: tuple[tuple[str, str], ...] = ()
+
+
+def overwrite(plan: TablePlan, layer: Layer, todo: Todo, folding: Folding, target: Target) -> Scan:
+    """Write a layer from these loads alone, whatever it holds, in one commit; what was read.
+
+    It is written in files of moderate size, each of a range of keys of its own. One load's files
+    are so already, as its chunks were: only rows of several loads are sorted.
+    """
+    from pyspark.sql import functions as f
+
+    spark = folding.spark.get()
+    with spark_errors(plan.name), counted(spark) as scan:
+        changes = read_changes(spark, plan, layer, todo.loads, folding, todo.known)
+        rows = changes.where(f"NOT {GONE}").drop(GONE)
+        size = sum(load.receipt.bytes if load.receipt else TARGET_BYTES for load in todo.loads)
+        files = max(1, round(size / TARGET_BYTES))
+        several = len(todo.loads) > 1 and bool(plan.key)
+        if several and files > 1:
+            rows = rows.repartitionByRange(files, f.col(as_sql_identifier(plan.key[0])))
+        writer = rows.writeTo(target.sql)
+        writer = writer.option("use-table-distribution-and-ordering", str(several).lower())
+        for name, value in ((FOLDED, str(max(todo.held))), *target.properties):
+            writer = writer.option(f"snapshot-property.{name}", value)
+        # Whatever was committed since this fold looked is a conflict: it may be newer.
+        writer = writer.option("isolation-level", "serializable")
+        if target.after is not None:
+            writer = writer.option("validate-from-snapshot-id", target.after)
+        _check_lease(folding)
+        writer.overwrite(f.lit(True))
+    return scan
+
+
+def _merge(
+    spark: SparkSession,
+    plan: TablePlan,
+    layer: Layer,
+    changes: DataFrame,
+    todo: Todo,
+    folding: Folding,
+) -> None:
+    """One commit, or none where nothing changed.
+
+    Of several loads there is always one: without, a stalled run that had begun to fold the first
+    of them would meet no conflict.
+
+    Of a small window the loads before it tell which rows are equal already, so the layer's own
+    rows need not be read for it: only its keys are.
+    """
+    types = {name: spark_type(kind) for name, kind, _ in layer.columns}
+    key = [(name, types[name]) for name in plan.key]
+    bounded = plan.contract.mode != "full" and not todo.again
+    bounded = bounded and may_prune([kind for _, kind in key])
+    listed = bounded and todo.rows <= LISTED
+    if listed:
+        changes = changes.persist()
+    try:
+        bounds = None
+        if bounded:
+            table = folding.lake.load(layer.identifier)
+            with folding.lake.translated(layer.identifier):
+                edges = edges_of(table, plan.key[0]) if table is not None else None
+            bounds = bounds_of(changes, plan.key, listed=listed, edges=edges)
+        if bounds is None or not bounds.empty or len(todo.loads) > 1:
+            _check_lease(folding)
+            statement = _merge_statement(plan, layer, bounds, key, todo)
+            tasks = 1 + todo.rows // ROWS_A_TASK
+            rows = changes.coalesce(tasks) if listed else changes
+            _run_merge(spark, rows, statement, max(todo.held))
+    finally:
+        if listed:
+            changes.unpersist()
+
+
+def _merge_statement(
+    plan: TablePlan, layer: Layer, bounds: Bounds | None, key: list[tuple[str, str]], todo: Todo
+) -> str:
+    condition = bounds_sql(bounds, key) if bounds else ""
+    if todo.mends:
+        return replace_sql(plan, layer, condition)
+    return merge_sql(plan, layer, condition, compares=not todo.windows or plan.entity is not None)
+
+
+def _run_merge(spark: SparkSession, changes: DataFrame, statement: str, through: int) -> None:
+    changes.createOrReplaceTempView("mirror_changes")
+    setting = f"spark.sql.iceberg.snapshot-property.{FOLDED}"
+    spark.conf.set(setting, str(through))
+    try:
+        spark.sql(statement)
+    finally:
+        spark.conf.unset(setting)
+        spark.catalog.dropTempView("mirror_changes")

@@ -1,0 +1,243 @@
+"""Published versions: which there are, going back to one, and naming one as a table of its own.
+
+Every version that a fold published is a snapshot of the lake's table that names its state. Going
+back sets main to it, with what it knows of the source's snapshots: the fold goes on from there.
+
+A clone is another table over the same files: its metadata is a copy that knows one snapshot alone.
+What it adds goes into a folder of its own; what it shares stays the original's. A tag on the
+original keeps that snapshot from expiring, and ``gc.enabled = false`` keeps Iceberg from deleting
+files by way of the clone.
+
+Source: the Iceberg specification, "Table Metadata", "Snapshot References", "Table Properties".
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from pyiceberg.exceptions import TableAlreadyExistsError
+from pyiceberg.serializers import ToOutputFile
+from pyiceberg.table import Table
+from pyiceberg.table.refs import MAIN_BRANCH
+
+from mirrorlake.destinations.iceberg.branches import history, roll_back, set_forward
+from mirrorlake.destinations.iceberg.catalog import Identifier, Lake
+from mirrorlake.destinations.iceberg.commit import snapshot_property
+from mirrorlake.errors import LakeError
+from mirrorlake.ledger import Lease, Ledger
+from mirrorlake.merge.snapshot.state import NUMBER, STATE
+
+logger = logging.getLogger(__name__)
+
+CLONE = "mirror_clone_"
+"""What the tags begin with that keep a clone's files."""
+OF = "mirrorlake.clone-of"
+"""A property of a clone: ``namespace.table`` and the tag there."""
+
+
+@dataclass(frozen=True)
+class Version:
+    """One published version.
+
+    Attributes:
+        snapshot: the newest snapshot of the source that it holds; None where main was moved by
+            something other than a fold.
+        version: the lake table's snapshot.
+        published_at: UTC.
+        current: whether readers see it now.
+    """
+
+    snapshot: int | None
+    version: int
+    published_at: datetime
+    current: bool
+
+
+def list_versions(lake: Lake, identifier: Identifier) -> list[Version]:
+    """The versions that readers can be shown again, newest first.
+
+    Raises:
+        LakeError: there is no such table.
+    """
+    table = _load(lake, identifier)
+    head = table.current_snapshot()
+    current = next((s.snapshot_id for s in history(table) if _published(s)), None)
+    found: list[Version] = []
+    for one in sorted(table.snapshots(), key=lambda s: s.sequence_number or 0, reverse=True):
+        if not _published(one):
+            continue
+        number = snapshot_property(one, NUMBER)
+        at = datetime.fromtimestamp(one.timestamp_ms / 1000, UTC)
+        there = head is not None and one.snapshot_id == current
+        found.append(Version(int(number) if number else None, one.snapshot_id, at, there))
+    return found
+
+
+def _published(snapshot: object) -> bool:
+    return snapshot_property(snapshot, STATE) is not None  # pyright: ignore[reportArgumentType]
+
+
+def roll_table_back(
+    lake: Lake,
+    ledger: Ledger,
+    identifier: Identifier,
+    to: int | None = None,
+    *,
+    lease: Lease,
+) -> Version:
+    """Show a version that was published before, or after a version that was gone back to.
+
+    One commit of metadata; no bytes are copied, and readers on another version finish undisturbed.
+    The caller holds the table's lease.
+
+    Args:
+        to: the source's snapshot, or the lake's; None: the version before the current one.
+
+    Raises:
+        LakeError: there is no such version any more.
+        CommitConflict: others moved main meanwhile.
+        LeaseHeld: another run took the table over.
+    """
+    versions = list_versions(lake, identifier)
+    chosen = _chosen(identifier, versions, to)
+    table = _load(lake, identifier)
+    head = table.current_snapshot()
+    ledger.check_lease(lease)
+    if head is not None and head.snapshot_id != chosen.version:
+        if chosen.version in {s.snapshot_id for s in history(table)}:
+            roll_back(lake, identifier, chosen.version, head.snapshot_id)
+        else:
+            set_forward(lake, identifier, chosen.version, head.snapshot_id)
+    return Version(chosen.snapshot, chosen.version, chosen.published_at, True)
+
+
+def _chosen(identifier: Identifier, versions: list[Version], to: int | None) -> Version:
+    if to is None:
+        place = next((i for i, v in enumerate(versions) if v.current), len(versions))
+        later = versions[place + 1 :]
+        if later:
+            return later[0]
+        raise _refused(identifier, "has no version before the one that readers see")
+    for version in versions:
+        if to in (version.snapshot, version.version):
+            return version
+    there = ", ".join(str(v.snapshot or v.version) for v in versions[:10]) or "none"
+    raise _refused(identifier, f"has no version {to} any more; it has {there}")
+
+
+# --- clones ---------------------------------------------------------------------------------------
+
+
+def clone_table(
+    lake: Lake, ledger: Ledger, identifier: Identifier, name: Identifier, *, lease: Lease
+) -> int:
+    """Name what readers see now as a table of its own, without copying rows; the shared snapshot.
+
+    The caller holds the original's lease.
+
+    Raises:
+        LakeError: the original is empty, or there is a table of that name.
+        LeaseHeld: another run took the original over.
+    """
+    table = _load(lake, identifier)
+    shown = table.current_snapshot()
+    if shown is None:
+        raise _refused(identifier, "is empty: there is nothing to clone")
+    if lake.load(name) is not None:
+        raise _refused(name, "is there already")
+    ledger.check_lease(lease)
+    lake.make_namespace(name.namespace)
+    tag = f"{CLONE}{uuid.uuid4().hex[:12]}"
+    with lake.translated(identifier):
+        table.manage_snapshots().create_tag(shown.snapshot_id, tag).commit()
+    try:
+        with lake.translated(name):
+            lake.catalog.register_table(name.path, _copied(lake, table.refresh(), name, tag))
+    except TableAlreadyExistsError as error:
+        _untag(lake, identifier, tag)
+        raise _refused(name, "is there already") from error
+    except BaseException:
+        _untag(lake, identifier, tag)
+        raise
+    return shown.snapshot_id
+
+
+def _copied(lake: Lake, table: Table, name: Identifier, tag: str) -> str:
+    """Write a copy of a table's metadata that knows its current snapshot alone; where."""
+    location = f"{lake.location(name)}-{uuid.uuid4().hex[:8]}"
+    shown = table.metadata.current_snapshot_id
+    original = table.metadata
+    changed = {
+        "table_uuid": uuid.uuid4(),
+        "location": location,
+        "snapshots": [
+            s.model_copy(update={"parent_snapshot_id": None})
+            for s in original.snapshots
+            if s.snapshot_id == shown
+        ],
+        "snapshot_log": [e for e in original.snapshot_log if e.snapshot_id == shown][-1:],
+        "metadata_log": [],
+        "statistics": [],
+        "partition_statistics": [],
+        "refs": {MAIN_BRANCH: original.refs[MAIN_BRANCH]},
+        "properties": {
+            **original.properties,
+            "gc.enabled": "false",
+            OF: f"{'.'.join(table.name())} {tag}",
+        },
+    }
+    path = f"{location}/metadata/00000-{uuid.uuid4()}.metadata.json"
+    ToOutputFile.table_metadata(
+        original.model_copy(update=changed), table.io.new_output(path), overwrite=False
+    )
+    return path
+
+
+def drop_clone(lake: Lake, name: Identifier) -> None:
+    """Drop a clone, and let its original's snapshot expire. Files of its own stay for the folder's
+    owner: none that the original names is touched.
+
+    Raises:
+        LakeError: there is no such table, or it is no clone.
+    """
+    table = _load(lake, name)
+    found = table.properties.get(OF)
+    if found is None:
+        raise _refused(name, "is no clone: it is not dropped")
+    of, tag = found.rsplit(" ", 1)
+    with lake.translated(name):
+        lake.catalog.drop_table(name.path)
+    for namespace, original in _splits(of):
+        if lake.load(Identifier(namespace, original)) is not None:
+            _untag(lake, Identifier(namespace, original), tag)
+
+
+def _splits(name: str) -> list[tuple[str, str]]:
+    """Every way to read ``namespace.table``: either may hold dots."""
+    parts = name.split(".")
+    return [(".".join(parts[:i]), ".".join(parts[i:])) for i in range(1, len(parts))]
+
+
+def _untag(lake: Lake, identifier: Identifier, tag: str) -> None:
+    table = _load(lake, identifier)
+    if tag in table.metadata.refs:
+        with lake.translated(identifier):
+            table.manage_snapshots().remove_tag(tag).commit()
+
+
+def _load(lake: Lake, identifier: Identifier) -> Table:
+    table = lake.load(identifier)
+    if table is None:
+        raise _refused(identifier, "is not there")
+    return table
+
+
+def _refused(identifier: Identifier, words: str) -> LakeError:
+    return LakeError(
+        f"lake table {identifier} {words}",
+        table=str(identifier),
+        next_step="`mirrorlake publish TABLE` lists its versions; nothing was changed",
+    )

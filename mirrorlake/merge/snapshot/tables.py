@@ -1,0 +1,170 @@
+"""The lake tables of a table of snapshots: the rows, and two small ones beside them.
+
+The rows are laid out by day, so that a day leaves by metadata alone and a day without a change is
+not opened. Beside: the keys that the newest snapshots lack, and digests.
+"""
+
+from __future__ import annotations
+
+from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Operation
+from pyiceberg.transforms import DayTransform, IdentityTransform
+from pyiceberg.types import (
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IcebergType,
+    IntegerType,
+    LongType,
+    StringType,
+)
+
+from mirrorlake.destinations.iceberg.branches import history
+from mirrorlake.destinations.iceberg.catalog import Identifier, Lake
+from mirrorlake.destinations.iceberg.tables import (
+    ORIGINAL,
+    create_table,
+    current_schema,
+    iceberg_type,
+)
+from mirrorlake.errors import SchemaError
+from mirrorlake.merge.snapshot.shape import MISSED_DAY, MISSED_FIRST, SNAPSHOT, SnapshotTable
+
+_WIDER = "Types are widened from int to long, float to double and to more digits, no other way"
+TARGET_BYTES = 128 * 2**20
+_MERGE_ON_READ = {f"write.{verb}.mode": "merge-on-read" for verb in ("merge", "update", "delete")}
+_ROWS = {
+    **_MERGE_ON_READ,
+    "write.delete.granularity": "file",
+    "write.target-file-size-bytes": str(TARGET_BYTES),
+    # Files of one day each; few of them, whatever the number of tasks.
+    "write.distribution-mode": "hash",
+    "write.merge.distribution-mode": "hash",
+}
+_SIDE = {**_MERGE_ON_READ, "write.delete.granularity": "file", "write.distribution-mode": "none"}
+
+
+def ensure_rows(lake: Lake, table: SnapshotTable) -> Table:
+    """The table of rows, made if it isn't there; columns that it lacks are added, and types are
+    widened where Iceberg can.
+
+    Raises:
+        SchemaError: a column of it is not among the contract's, or has a type that can't become the
+            contract's.
+    """
+    plain = [(name, kind) for name, kind in table.columns if name != ORIGINAL]
+    with_original = len(plain) < len(table.columns)
+    schema = current_schema((*plain, (SNAPSHOT, "long")), with_original=with_original)
+    made = create_table(lake, table.identifier, schema, _spec(table, schema), _ROWS)
+    # Originals have one type for good; in another table its fields have other numbers.
+    same = {ORIGINAL: StringType()}
+    there = {f.name: same.get(f.name, f.field_type) for f in made.schema().fields}
+    wanted = {f.name: same.get(f.name, f.field_type) for f in schema.fields}
+    _refuse_other(table, there, wanted)
+    added = [f for f in schema.fields if f.name not in there]
+    widened = [f for f in schema.fields if f.name in there and there[f.name] != wanted[f.name]]
+    if added or widened:
+        with lake.translated(table.identifier), made.update_schema() as update:
+            for column in added:
+                update.add_column((column.name,), column.field_type)
+            for column in widened:
+                update.update_column((column.name,), column.field_type)
+        made = made.refresh()
+    return made
+
+
+def _refuse_other(
+    table: SnapshotTable, there: dict[str, IcebergType], wanted: dict[str, IcebergType]
+) -> None:
+    gone = [name for name in there if name not in wanted]
+    if gone:
+        raise _refused(table, gone[0], "is not in the contract any more", "Name it again")
+    for name, kind in wanted.items():
+        if name in there and there[name] != kind and not can_widen(there[name], kind):
+            words = f"is {there[name]} in the lake, and {kind} in the contract"
+            raise _refused(table, name, words, _WIDER)
+
+
+def _refused(table: SnapshotTable, column: str, words: str, step: str) -> SchemaError:
+    return SchemaError(
+        f"table {table.name}: column {column!r} {words}",
+        table=table.name,
+        column=column,
+        next_step=f"{step}; nothing was written",
+    )
+
+
+def can_widen(old: IcebergType, new: IcebergType) -> bool:
+    """Whether every value of a type has a place in another, by Iceberg's rules.
+
+    >>> can_widen(IntegerType(), LongType()), can_widen(LongType(), IntegerType())
+    (True, False)
+    """
+    if isinstance(old, DecimalType) and isinstance(new, DecimalType):
+        return old.scale == new.scale and old.precision <= new.precision
+    pairs = ((IntegerType, LongType), (FloatType, DoubleType))
+    return any(isinstance(old, a) and isinstance(new, b) for a, b in pairs)
+
+
+def _spec(table: SnapshotTable, schema: Schema) -> PartitionSpec:
+    if table.day is None:
+        return UNPARTITIONED_PARTITION_SPEC
+    column = schema.find_field(table.day)
+    if dict(table.columns)[table.day] == "date":
+        return PartitionSpec(PartitionField(column.field_id, 1000, IdentityTransform(), table.day))
+    return PartitionSpec(PartitionField(column.field_id, 1000, DayTransform(), f"{table.day}_day"))
+
+
+def ensure_missing(lake: Lake, table: SnapshotTable) -> Table:
+    """The side table of missing keys: the key, the row's day, and the first snapshot without it."""
+    types = dict(table.columns)
+    columns = [(name, types[name]) for name in table.key]
+    fields = (*columns, (MISSED_DAY, "date"), (MISSED_FIRST, "long"))
+    made = _ensure_side(lake, table.missing_rows, current_schema(fields, with_original=False))
+    widened = {
+        name: iceberg_type(kind)
+        for name, kind in columns
+        if made.schema().find_field(name).field_type != iceberg_type(kind)
+    }
+    if widened:
+        with lake.translated(table.missing_rows), made.update_schema() as update:
+            for name, kind in widened.items():
+                update.update_column((name,), kind)
+        made = made.refresh()
+    return made
+
+
+def ensure_cells(lake: Lake, table: SnapshotTable) -> Table:
+    """The side table of digests by cell: what to add up."""
+    fields = [(name, "long") for name in ("cell", "n", "a", "b", "c", "d")]
+    return _ensure_side(lake, table.cells, current_schema(fields, with_original=False))
+
+
+def _ensure_side(lake: Lake, identifier: Identifier, schema: Schema) -> Table:
+    return create_table(lake, identifier, schema, UNPARTITIONED_PARTITION_SPEC, _SIDE)
+
+
+def same_rows(table: Table) -> list[int]:
+    """Main's head, and the snapshots before it that hold the same rows: files alone were written
+    anew since."""
+    found: list[int] = []
+    for snapshot in history(table):
+        found.append(snapshot.snapshot_id)
+        if snapshot.summary is None or snapshot.summary.operation is not Operation.REPLACE:
+            break
+    return found
+
+
+def align(lake: Lake, identifier: Identifier, to: int | None) -> bool:
+    """Bring a side table back to the version that the rows' head names; whether it is one that can
+    be added to. A fold that died, or a version that was rolled back to, leaves it elsewhere."""
+    table = lake.load(identifier)
+    head = table.current_snapshot() if table is not None else None
+    if table is None or to is None:
+        return head is None
+    if to not in same_rows(table):
+        with lake.translated(identifier):
+            table.manage_snapshots().set_current_snapshot(snapshot_id=to).commit()
+    return True

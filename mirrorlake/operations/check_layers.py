@@ -1,0 +1,290 @@
+"""Raw and clean proved: raw's files against what their loads recorded, clean against deduped.
+
+What belongs here: the verdict on a layer, in words, and its row in the ledger. What doesn't: how a
+layer is compared (`mirrorlake.load.raw_files`, `mirrorlake.proof.clean`,
+`mirrorlake.serving.views`). Deduped is proved against MySQL by `mirrorlake.proof`.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from mirrorlake.config import TableContract
+from mirrorlake.destinations.iceberg.integrity import damage_errors
+from mirrorlake.ledger import LayerProof
+from mirrorlake.load.raw_files import RawLook, prove_raw
+from mirrorlake.operations.sync import Engine
+from mirrorlake.proof.clean import prove_clean
+from mirrorlake.proof.differences import Teller
+from mirrorlake.proof.evidence import teller_of
+from mirrorlake.proof.report import code_version
+from mirrorlake.serving.views import clean_view, find_replaced, raw_view
+from mirrorlake.sources.mysql.connect import session
+from mirrorlake.table.new_columns import held_now
+from mirrorlake.table.resolve import TablePlan
+
+SHOWN = 20
+"""So many files or rows that differ are named."""
+NOT_LOOKED_AT = "not looked at"
+_DRIFT = "MySQL's columns changed since the load: sync first"
+
+
+@dataclass(frozen=True)
+class LayerReport:
+    """The verdict on one layer; ``lines`` name files, or rows by their keys; ``next_step`` says
+    what to do where it is not equal."""
+
+    proof: LayerProof
+    lines: tuple[str, ...]
+    next_step: str
+
+    @property
+    def verdict(self) -> str:
+        return self.proof.verdict
+
+
+@dataclass(frozen=True)
+class _Found:
+    """A layer's verdict before it is written down."""
+
+    verdict: str
+    words: str
+    compared: str
+    rows: int = 0
+    digest: str = ""
+    expected_rows: int = 0
+    expected_digest: str = ""
+    snapshots: Mapping[str, int | None] | None = None
+    through: int = 0
+    lines: tuple[str, ...] = ()
+    next_step: str = ""
+
+
+def prove_layers(
+    engine: Engine, contract: TableContract, *, show_pii: bool = False
+) -> tuple[LayerReport, LayerReport]:
+    """Prove raw and clean of a table as a whole, and keep the verdicts.
+
+    Raises:
+        SourceError: MySQL could not be asked for the table's columns.
+        LakeError: a layer can't be read.
+        LedgerError: the ledger can't be read or written.
+    """
+    with damage_errors(engine.lake, engine.ledger, contract):
+        return (
+            prove_raw_layer(engine, contract),
+            prove_clean_layer(engine, contract, show_pii=show_pii),
+        )
+
+
+def worst(*verdicts: str) -> str:
+    """The verdict on all of several layers."""
+    for verdict in ("different", "undecided"):
+        if verdict in verdicts:
+            return verdict
+    return "equal"
+
+
+def prove_raw_layer(
+    engine: Engine, contract: TableContract, *, most_bytes: int | None = None
+) -> LayerReport:
+    """Prove that raw's files are those that its loads wrote, and that its view is the one it should
+    be; and keep the verdict.
+
+    Args:
+        most_bytes: about how many bytes of files are read at most; None: all of them.
+    """
+
+    def look() -> _Found:
+        found = _of_raw(
+            prove_raw(
+                engine.lake,
+                engine.ledger,
+                contract,
+                most_bytes=most_bytes,
+                run_id=engine.run_id,
+            )
+        )
+        if not engine.ledger.folded_loads(contract.name, "deduped"):
+            return found  # a view is made by the first fold
+        return _with_raw_view(engine, contract, found)
+
+    return _kept(engine, contract, "raw", look)
+
+
+def prove_clean_layer(
+    engine: Engine, contract: TableContract, *, show_pii: bool = False
+) -> LayerReport:
+    """Prove that clean shows exactly deduped's rows by the contract's rules, and keep the verdict.
+
+    Args:
+        show_pii: whether keys with a rule are written out in ``lines``.
+    """
+
+    def look() -> _Found:
+        if not engine.ledger.folded_loads(contract.name, "deduped"):
+            return _Found("undecided", "nothing is folded yet: sync first", "nothing")
+        if contract.clean == "table":
+            return _of_clean_table(
+                engine, contract, teller_of(engine.config, contract, shown=show_pii)
+            )
+        return _of_clean_view(engine, contract)
+
+    return _kept(engine, contract, "clean", look)
+
+
+def _kept(
+    engine: Engine, contract: TableContract, layer: str, look: Callable[[], _Found]
+) -> LayerReport:
+    started, clock = datetime.now(UTC), time.monotonic()
+    found = look()
+    proof = LayerProof(
+        check_id=uuid.uuid4().hex,
+        table=contract.name,
+        layer=layer,
+        verdict=found.verdict,
+        words=found.words,
+        compared=found.compared,
+        rows=found.rows,
+        digest=found.digest,
+        expected_rows=found.expected_rows,
+        expected_digest=found.expected_digest,
+        snapshots=", ".join(f"{k}: {v}" for k, v in sorted((found.snapshots or {}).items())),
+        through_seq=found.through,
+        code=code_version(),
+        started_at=started,
+        seconds=round(time.monotonic() - clock, 3),
+    )
+    engine.ledger.record_layer_proofs([proof])
+    return LayerReport(proof, found.lines, found.next_step if found.verdict != "equal" else "")
+
+
+# --- raw ------------------------------------------------------------------------------------------
+
+
+def _of_raw(look: RawLook) -> _Found:
+    words = [f"{len(look.found)} files are not what their loads wrote"] if look.found else []
+    if look.unsettled:
+        words.append("raw holds a load that is not settled: sync, or recover, first")
+    if look.unknown:
+        words.append(
+            f"{look.unknown} files of {look.unknown_loads} loads are unknown: no checksum of them "
+            "was recorded"
+        )
+    if look.read < look.files - look.unknown and not look.found:
+        words.append(f"{look.files - look.unknown - look.read} files were not read this time")
+    return _Found(
+        verdict=look.verdict,
+        words="; ".join(words),
+        compared=f"{look.files:,} files, {look.rows:,} row versions, {look.bytes:,} bytes; "
+        f"{look.read:,} files read byte by byte",
+        rows=look.rows,
+        digest=look.digest,
+        expected_rows=look.rows,
+        expected_digest=look.expected,
+        snapshots=look.snapshots,
+        lines=tuple(f"raw: {one}" for one in look.found[:SHOWN]),
+        next_step="See docs/proof.md, Raw: put the files back from a backup, take foreign ones out"
+        if look.found
+        else "",
+    )
+
+
+def _with_raw_view(engine: Engine, contract: TableContract, found: _Found) -> _Found:
+    """What was found, and what is wrong with the view over raw."""
+    plan = _plan(engine, contract)
+    wanted = raw_view(plan, engine.ledger, engine.lake) if _is_current(engine, plan) else None
+    if wanted is None:
+        return found
+    wrong = find_replaced(engine.lake, plan.raw_view, wanted)
+    if wrong is None:
+        return found
+    return _with_wrong_view(engine, contract, found, f"view {plan.raw_view} {wrong}")
+
+
+def _with_wrong_view(engine: Engine, contract: TableContract, found: _Found, words: str) -> _Found:
+    # A run that holds the table may be about to make it.
+    verdict = "undecided" if engine.ledger.is_held(contract.name) else "different"
+    steps = [found.next_step, f"`mirrorlake sync {contract.name}` makes the view again"]
+    return replace(
+        found,
+        verdict=worst(found.verdict, verdict),
+        words="; ".join(filter(None, [found.words, words])),
+        lines=(*found.lines, words),
+        next_step="; ".join(filter(None, steps)),
+    )
+
+
+def _plan(engine: Engine, contract: TableContract) -> TablePlan:
+    with session(engine.config.sources[contract.source], contract.database) as connection:
+        return engine.plan(contract, connection)
+
+
+def _is_current(engine: Engine, plan: TablePlan) -> bool:
+    """Whether the lake was made by the columns that MySQL has now."""
+    versions = engine.ledger.schema_versions(plan.name)
+    return bool(versions) and versions[-1] == plan.version
+
+
+# --- clean ----------------------------------------------------------------------------------------
+
+
+def _of_clean_table(engine: Engine, contract: TableContract, teller: Teller) -> _Found:
+    key = engine.config.privacy.hash_key
+    held = held_now(engine.ledger, engine.lake, contract)
+    secret = key.get_secret_value().encode() if key else None
+    look = prove_clean(engine.lake, engine.ledger, contract, secret, held)
+    words = list(look.words)
+    if look.missing:
+        words.append(f"{look.missing} rows of deduped are not in clean as its rules show them")
+    if look.extra:
+        words.append(f"{look.extra} rows of clean are none that the rules make of deduped's")
+    return _Found(
+        verdict=look.verdict,
+        words="; ".join(words),
+        compared="every row and column with deduped's, by the contract's rules",
+        rows=look.found.rows,
+        digest=f"{look.found.digest:024x}",
+        expected_rows=look.expected.rows,
+        expected_digest=f"{look.expected.digest:024x}",
+        snapshots=look.snapshots,
+        through=look.through,
+        lines=tuple(difference.tell(teller) for difference in look.differences[:SHOWN]),
+        next_step=f"`mirrorlake refold {contract.name}` makes clean again from raw"
+        if look.verdict == "different"
+        else "",
+    )
+
+
+def _of_clean_view(engine: Engine, contract: TableContract) -> _Found:
+    plan = _plan(engine, contract)
+    found = _Found("equal", "", "the view's definition and its columns' names with the contract's")
+    if not _is_current(engine, plan):
+        return _Found("undecided", _DRIFT, found.compared)
+    wrong = find_replaced(engine.lake, plan.clean, clean_view(plan))
+    if wrong is None:
+        return found
+    return _with_wrong_view(engine, contract, found, f"view {plan.clean} {wrong}")
+
+
+def summary(report: LayerReport) -> dict[str, Any]:
+    """A layer's verdict for programs."""
+    proof = report.proof
+    return {
+        "layer": proof.layer,
+        "verdict": proof.verdict,
+        "words": proof.words,
+        "compared": proof.compared,
+        "rows": proof.rows,
+        "expected_rows": proof.expected_rows,
+        "digest": proof.digest,
+        "expected_digest": proof.expected_digest,
+        "differences": list(report.lines),
+        "next_step": report.next_step,
+        "seconds": proof.seconds,
+    }

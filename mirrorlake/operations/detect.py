@@ -1,0 +1,263 @@
+"""Watching a source: which of its tables have moved, by one connection and without Spark.
+
+A table's mark is COUNT, MAX and a digest over the rows from an anchor on, read through the cursor's
+index. MAX alone misses updates within one second and commits that come late; the anchor stands
+still between movements (a sliding one would see rows leave its range and call that a movement).
+Tables of mode full have no cursor: they are due when they were never loaded, and by the daily
+schedule.
+
+What belongs here: the decision. What doesn't: starting anything, and remembering the marks.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from pymysql.connections import Connection
+
+from mirrorlake.config import SourceConfig, TableContract
+from mirrorlake.errors import SchemaError
+from mirrorlake.ledger import Ledger, Load
+from mirrorlake.sources.mysql.connect import quote, rows_of
+from mirrorlake.sources.mysql.introspect import Column, SourceTable, read_tables
+from mirrorlake.table.windows import time_bound
+
+RETRY_AFTER = timedelta(minutes=15)
+"""A request whose load has not succeeded after this time is made again."""
+
+_TIMES = ("datetime", "timestamp", "date")
+
+
+@dataclass(frozen=True)
+class Mark:
+    """What was last seen of a table, and asked for; times are UTC by the source's clock, ISO, no
+    zone.
+
+    Attributes:
+        anchor: where the mark's range begins: a UTC time or a key, as text; None: at the first row.
+        rows, high, digest: COUNT, MAX and digest over that range.
+        moved_at: when the newest movement was seen.
+        asked_at: when a load was last requested.
+        settled: whether the load that follows a movement after overlap + settle was requested.
+        terms: what of the contract the range and its anchor were chosen by.
+    """
+
+    anchor: str | None
+    rows: int
+    high: str | None
+    digest: str
+    moved_at: str
+    asked_at: str
+    settled: bool = False
+    terms: str = ""
+
+
+@dataclass(frozen=True)
+class Moved:
+    """A table whose chain is due, with the reason in a few words and the mark to remember."""
+
+    contract: TableContract
+    reason: str
+    mark: Mark
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One look at a source: its clock (UTC), the tables that are due, and those that can't be
+    watched; ``until``: known tables are not asked again before this time."""
+
+    clock: datetime
+    moved: tuple[Moved, ...]
+    refused: Mapping[str, str]
+    until: datetime | None = None
+
+
+def find_moved(
+    connection: Connection[Any],
+    source: SourceConfig,
+    contracts: Sequence[TableContract],
+    marks: Mapping[str, Mark],
+    ledger: Ledger,
+) -> Seen:
+    """Which of one source's tables are due, against the marks that were remembered by table name.
+
+    Nothing is written. A table that the contract gets wrong (gone, or without its cursor) is named
+    in ``refused`` and does not keep the others from being seen. Tables that are known are left
+    alone for the source's ``every`` after its last request, so that what moves meanwhile shares one
+    run.
+
+    Raises:
+        SourceError: the source could not be asked.
+        LedgerError: the ledger could not be read.
+    """
+    clock: datetime = rows_of(connection, "SELECT UTC_TIMESTAMP(6)")[0][0]
+    until = _until(source, contracts, marks, clock)
+    if until is not None:
+        contracts = [c for c in contracts if c.name not in marks]
+    tables = _tables(connection, contracts)
+    newest = ledger.newest_loads([c.name for c in contracts])
+    moved: list[Moved] = []
+    refused: dict[str, str] = {}
+    for contract in contracts:
+        try:
+            table = _table(tables, contract)
+            watched = _Watched(connection, source, contract, table, clock)
+            found = watched.decide(marks.get(contract.name), newest.get(contract.name))
+        except SchemaError as error:
+            refused[contract.name] = str(error)
+            continue
+        if found is not None:
+            moved.append(found)
+    at = until.replace(tzinfo=UTC) if until is not None else None
+    return Seen(clock.replace(tzinfo=UTC), tuple(moved), refused, at)
+
+
+def _until(
+    source: SourceConfig,
+    contracts: Sequence[TableContract],
+    marks: Mapping[str, Mark],
+    clock: datetime,
+) -> datetime | None:
+    """When the source is due again; None where it is now. A clock that was set back waits for
+    nothing."""
+    asked = [datetime.fromisoformat(marks[c.name].asked_at) for c in contracts if c.name in marks]
+    if not asked or not timedelta() <= clock - max(asked) < source.every:
+        return None
+    return max(asked) + source.every
+
+
+def run_key(source: str, moved: Sequence[Moved]) -> str:
+    """One text per set of movements: the same tick twice asks for the same run."""
+    marks = [
+        [m.contract.name, asdict(m.mark)] for m in sorted(moved, key=lambda m: m.contract.name)
+    ]
+    text = json.dumps([source, marks], sort_keys=True)
+    return f"{source}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+
+
+def marks_to_json(marks: Mapping[str, Mark]) -> str:
+    """The marks as text, in one order."""
+    return json.dumps({name: asdict(mark) for name, mark in marks.items()}, sort_keys=True)
+
+
+def marks_from_json(text: str | None) -> dict[str, Mark]:
+    """What `marks_to_json` wrote; nothing of None."""
+    return {name: Mark(**fields) for name, fields in json.loads(text or "{}").items()}
+
+
+@dataclass(frozen=True)
+class _Watched:
+    """One table under watch at one moment."""
+
+    connection: Connection[Any]
+    source: SourceConfig
+    contract: TableContract
+    table: SourceTable
+    clock: datetime
+
+    def decide(self, mark: Mark | None, last: Load | None) -> Moved | None:
+        now = self.clock.isoformat()
+        if mark is None:
+            return None if last and self.contract.mode == "full" else self._due("never seen", now)
+        if mark.terms != self._terms:
+            return self._due("its contract changed", mark.moved_at)
+        if self._unanswered(mark, last):
+            return self._due("the last request brought no load", mark.moved_at)
+        if self.contract.mode == "full":
+            return None
+        if self.clock < datetime.fromisoformat(mark.asked_at):
+            # What is written now may be stamped before the mark's range.
+            return self._due("the source's clock was set back", now)
+        if self._read(mark.anchor) != (mark.rows, mark.high, mark.digest):
+            return self._due("moved", now)
+        quiet = self.clock - datetime.fromisoformat(mark.moved_at)
+        if not mark.settled and quiet >= self.contract.overlap + self.contract.settle:
+            return self._due("settled", mark.moved_at, settled=True)
+        return None
+
+    def _unanswered(self, mark: Mark, last: Load | None) -> bool:
+        asked = datetime.fromisoformat(mark.asked_at)
+        if self.clock - asked < RETRY_AFTER:
+            return False
+        moment = last.receipt.moment if last and last.receipt else None
+        return moment is None or datetime.fromisoformat(moment) < asked
+
+    def _due(self, reason: str, moved_at: str, *, settled: bool = False) -> Moved:
+        now = self.clock.isoformat()
+        mark = Mark(None, 0, None, "", moved_at, now, settled, self._terms)
+        if self.contract.mode != "full":
+            anchor = self._anchor()
+            rows, high, digest = self._read(anchor)
+            mark = replace(mark, anchor=anchor, rows=rows, high=high, digest=digest)
+        return Moved(self.contract, reason, mark)
+
+    @property
+    def _terms(self) -> str:
+        """What a load of it means, as far as the contract says: see `mirrorlake.table.meaning`."""
+        contract = self.contract
+        terms = (contract.mode, contract.key, contract.cursor, contract.namespaces.raw)
+        return json.dumps([*terms, contract.start and contract.start.isoformat()])
+
+    @property
+    def _cursor(self) -> Column:
+        return self.table.column(str(self.contract.cursor))
+
+    @property
+    def _from(self) -> str:
+        return f"FROM {quote(self.table.database)}.{quote(self.table.name)}"
+
+    def _anchor(self) -> str | None:
+        """Where the next mark begins: the overlap back from the clock, or from the highest key."""
+        if self._cursor.data_type in _TIMES:
+            return (self.clock - self.contract.overlap).isoformat()
+        (high,) = rows_of(self.connection, f"SELECT MAX({quote(self._cursor.name)}) {self._from}")[
+            0
+        ]
+        return None if high is None else str(int(high) - self.contract.overlap_keys)
+
+    def _read(self, anchor: str | None) -> tuple[int, str | None, str]:
+        """COUNT, MAX and digest of the range: its cursor and key columns, so an index answers
+        alone."""
+        names = dict.fromkeys(
+            [self._cursor.name, *(self.table.column(k).name for k in self.contract.key)]
+        )
+        # Lengths before texts: joined texts alone would not be injective.
+        parts = ", ".join(f"LENGTH({quote(n)}), ':', {quote(n)}" for n in names)
+        digest = f"COALESCE(SUM(CRC32(CONCAT({parts}))), 0)"
+        where = f" WHERE {self._bound(anchor)}" if anchor is not None else ""
+        high = f"CAST(MAX({quote(self._cursor.name)}) AS CHAR)"
+        sql = f"SELECT COUNT(*), {high}, {digest} {self._from}{where}"
+        rows, highest, crc = rows_of(self.connection, sql)[0]
+        return int(rows), None if highest is None else str(highest), str(crc)
+
+    def _bound(self, anchor: str) -> str:
+        cursor = self._cursor
+        if cursor.data_type in _TIMES:
+            return time_bound(cursor, datetime.fromisoformat(anchor), self.source.zone)
+        return f"{quote(cursor.name)} >= {int(anchor)}"
+
+
+def _tables(
+    connection: Connection[Any], contracts: Sequence[TableContract]
+) -> dict[tuple[str, str], SourceTable]:
+    databases = dict.fromkeys(c.database for c in contracts if c.mode != "full")
+    return {(t.database, t.name): t for d in databases for t in read_tables(connection, d)}
+
+
+def _table(tables: Mapping[tuple[str, str], SourceTable], contract: TableContract) -> SourceTable:
+    if contract.mode == "full":
+        return SourceTable(contract.database, contract.table, "", (), (), 0, ())
+    found = tables.get((contract.database, contract.table))
+    if found is None:
+        raise SchemaError(
+            f"MySQL has no table {contract.database}.{contract.table} that this user may read",
+            table=contract.name,
+            next_step="Check its name and the user's SELECT privilege, or remove it from "
+            "the contract",
+        )
+    return found

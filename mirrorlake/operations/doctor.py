@@ -1,0 +1,193 @@
+"""What `mirrorlake doctor` says of a contract: the file, the lake, the ledger and each source.
+
+The machine's own pieces are `mirrorlake.runtime.doctor`'s.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from pymysql.connections import Connection
+from sqlalchemy import make_url
+
+from mirrorlake.config import Config, SourceConfig, load_config
+from mirrorlake.config.source_url import default_tls
+from mirrorlake.destinations.iceberg.catalog import Lake
+from mirrorlake.destinations.iceberg.durable import local_path
+from mirrorlake.errors import MirrorlakeError
+from mirrorlake.ledger import LEDGER_VERSION, Ledger
+from mirrorlake.proof.evidence import evidence_folder
+from mirrorlake.runtime.doctor import Piece
+from mirrorlake.runtime.permissions import Opened, find_wider, held, narrowing
+from mirrorlake.sources.mysql.connect import rows_of, session
+from mirrorlake.sources.mysql.introspect import read_contracted, read_tables
+from mirrorlake.sources.mysql.privileges import missing_privileges
+from mirrorlake.sources.mysql.zones import differences, name_of_zone, read_server_zone
+from mirrorlake.table.resolve import resolve_contract
+
+
+def diagnose_contract(path: Path) -> list[Piece]:
+    """Every piece that a contract names, also those that are fine; never raises for a bad one.
+
+    Opening the lake and the ledger makes them if they are not there yet, as a sync would.
+    """
+    try:
+        config = load_config(path)
+    except MirrorlakeError as error:
+        return [Piece("contract", "", "broken", str(path), str(error))]
+    with held(config.lake.permissions):
+        return _pieces(path, config)
+
+
+def _pieces(path: Path, config: Config) -> list[Piece]:
+    pieces = [Piece("contract", "1", "ok", str(path), f"{len(config.tables)} tables")]
+    pieces.append(_looked_at("lake", config.lake.warehouse, lambda: _lake(config)))
+    ledger_at = Ledger.shown_url(config.ledger.url)
+    pieces.append(_looked_at("ledger", ledger_at, lambda: _ledger(config)))
+    pieces += look_at_permissions(config)
+    for source in config.sources.values():
+        servers = {f"source {source.name}": source}
+        if source.primary is not None:
+            servers[f"source {source.name}, primary"] = source.primary
+        for name, server in servers.items():
+            where = f"{server.host}:{server.port}"
+            pieces.append(_looked_at(name, where, lambda server=server: _source(server)))
+        if pieces[-1].state == "ok" or source.primary is not None:
+            pieces += _tables(config, source)
+    return pieces
+
+
+def look_at_permissions(config: Config) -> list[Piece]:
+    """Whether what stands on this machine's disk is open wider than the contract says: a piece for
+    each place that is there, with the command that narrows it. Nothing is changed."""
+    permissions = config.lake.permissions
+    pieces: list[Piece] = []
+    for name, paths in _places(config):
+        there = [path for path in paths if os.path.lexists(path)]
+        if not there:
+            continue
+        found = find_wider(there, permissions)
+        state = "broken" if found.wider or found.unseen else "ok"
+        words = _permission_words(found, permissions, narrowing(there, permissions))
+        title = f"permissions of {name}"
+        pieces.append(Piece(title, "", state, str(there[0]), words, optional=name == _DAGSTER))
+    return pieces
+
+
+_DAGSTER = "Dagster's home"  # what is written there is Dagster's, by its own processes' umask
+
+
+def _permission_words(found: Opened, permissions: str, command: str) -> str:
+    words = [f"{permissions}: {found.looked:,} files and folders looked at"]
+    if found.wider:
+        words.append(f"{len(found.wider):,} open wider, {found.wider[0]} first: run {command}")
+    if found.unseen:
+        words.append(
+            f"{len(found.unseen):,} not looked at, {found.unseen[0]} first, which this user may "
+            "not read: run this as its owner"
+        )
+    return "; ".join(words)
+
+
+def _places(config: Config) -> Iterator[tuple[str, list[Path]]]:
+    """What is written on this machine's disk, by name; what is kept by servers is not."""
+    lake = local_path(config.lake.warehouse)
+    if lake is not None:
+        yield "the lake", [lake]
+    catalog = _sqlite_files(config.lake.catalog.uri or "")
+    if catalog and (lake is None or not catalog[0].is_relative_to(lake)):
+        yield "the catalog", catalog
+    if ledger := _sqlite_files(config.ledger.url):
+        yield "the ledger", ledger
+    yield "evidence", [evidence_folder(config).absolute()]
+    if home := os.environ.get("DAGSTER_HOME"):
+        yield _DAGSTER, [Path(home).expanduser().absolute()]
+
+
+def _sqlite_files(url: str) -> list[Path]:
+    """A SQLite database's file and those beside it; none of another database."""
+    if not url.startswith("sqlite"):
+        return []
+    file = make_url(url).database or ""
+    return [Path(file + end) for end in ("", "-wal", "-shm", "-journal")]
+
+
+def _tables(config: Config, source: SourceConfig) -> list[Piece]:
+    """Whether each table's contract can be kept by the server that is there, as a sync would find
+    before it reads: one piece for those that can, one for each that can't."""
+    contracts = [c for c in config.tables if c.source == source.name]
+    refused: list[Piece] = []
+    try:
+        with session(source) as connection:
+            databases = dict.fromkeys(c.database for c in contracts)
+            there = {(t.database, t.name): t for d in databases for t in read_tables(connection, d)}
+            for contract in contracts:
+                try:
+                    table = there.get((contract.database, contract.table))
+                    if table is None:
+                        table = read_contracted(config, contract, connection)
+                    resolve_contract(config, contract, table)
+                except MirrorlakeError as error:
+                    refused.append(Piece(f"table {contract.name}", "", "broken", "", str(error)))
+    except MirrorlakeError as error:
+        return [Piece(f"tables of {source.name}", "", "broken", "", str(error))]
+    fit = f"{len(contracts) - len(refused)} of {len(contracts)} contracts can be kept"
+    state = "broken" if refused else "ok"
+    return [Piece(f"tables of {source.name}", "", state, "", fit), *refused]
+
+
+def _looked_at(name: str, where: str, look: Callable[[], tuple[str, str]]) -> Piece:
+    try:
+        version, detail = look()
+    except MirrorlakeError as error:
+        return Piece(name, "", "broken", where, str(error))
+    return Piece(name, version, "ok", where, detail)
+
+
+def _lake(config: Config) -> tuple[str, str]:
+    lake = Lake(config.lake)
+    with lake.translated("catalog"):
+        return "format 2", f"{len(lake.catalog.list_namespaces())} namespaces"
+
+
+def _ledger(config: Config) -> tuple[str, str]:
+    Ledger(config.ledger.url, config.ledger.wait)
+    return str(LEDGER_VERSION), ""
+
+
+def _source(source: SourceConfig) -> tuple[str, str]:
+    with session(source) as connection:
+        (version,) = rows_of(connection, "SELECT @@version")[0]
+        found = [
+            *unproved_server(source),
+            *_other_zone(connection, source),
+            *missing_privileges(connection),
+        ]
+    return str(version), "; ".join(found)
+
+
+def _other_zone(connection: Connection[Any], source: SourceConfig) -> list[str]:
+    """In words, if the server writes DATETIME in another zone than the contract says."""
+    server = read_server_zone(connection, source)
+    if source.time_zone_of == "application" or not any(differences(source.zone, server)):
+        return []
+    named = name_of_zone(server) or server.words
+    return [
+        f"the contract's time_zone is {source.time_zone}, and the server's own is {named}: tables "
+        "with a DATETIME cursor are refused"
+    ]
+
+
+def unproved_server(source: SourceConfig) -> list[str]:
+    """What a source's TLS does not protect from, in words; nothing on a loopback address."""
+    if default_tls(source.host) == "off" or not isinstance(source.tls, str):
+        return []
+    if source.tls == "off":
+        return ["tls: off: rows and the login travel in clear text; set tls: {ca: …}"]
+    return [
+        "tls: required checks no certificate: whoever answers in the server's place is not "
+        "noticed; set tls: {ca: …}"
+    ]

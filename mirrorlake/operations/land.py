@@ -1,0 +1,322 @@
+"""Arrivals: snapshots that landed are taken, folded and published, in the order of their ids.
+
+Each snapshot is whole before the next one begins. A run that dies leaves the published table as it
+was, or with the snapshot in it; taking the snapshot again then changes nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from mirrorlake.config import TableContract
+from mirrorlake.destinations.iceberg.catalog import as_sql_identifier
+from mirrorlake.destinations.iceberg.spark import spark_errors
+from mirrorlake.destinations.iceberg.tables import ORIGINAL
+from mirrorlake.errors import ConfigError, LandingError, MirrorlakeError, SnapshotRefused
+from mirrorlake.failpoints import failpoint
+from mirrorlake.ledger import Lease, SnapshotRecord
+from mirrorlake.merge.snapshot.fold import fold_snapshot
+from mirrorlake.merge.snapshot.results import Folded
+from mirrorlake.merge.snapshot.shape import SnapshotTable
+from mirrorlake.merge.statements import clean_column, text_literal
+from mirrorlake.operations.sync import Engine
+from mirrorlake.operations.withdrawn import find_withdrawn, refuse_over_gap
+from mirrorlake.sources.files.columns import LandedSchema
+from mirrorlake.sources.files.frame import landing_errors
+from mirrorlake.sources.files.land import Taken, is_verdict, open_taken, take
+from mirrorlake.sources.files.look import Looked, look, place_of
+from mirrorlake.table.lake_tables import clean_of, deduped_of
+from mirrorlake.table.new_columns import held_columns, held_words, remember_columns
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Arrived:
+    """What became of one snapshot.
+
+    Attributes:
+        id: as the path says it; ``number`` is what it was folded under.
+        rows: its rows inside the window.
+        bad: malformed records that were left out.
+        strategy: how it was folded; ``same`` where nothing changed.
+        removed: rows that went; ``left`` of them because their day left the window.
+        missing: keys that it is the first to lack, and that are kept.
+        minutes: from the first sight of its files to its publication.
+    """
+
+    table: str
+    id: int
+    number: int
+    files: int
+    bytes: int
+    rows: int
+    bad: int
+    strategy: str
+    added: int
+    changed: int
+    removed: int
+    left: int
+    missing: int
+    duplicates: int
+    published: bool
+    minutes: float
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A snapshot that was refused; ``code``: the error's exit code."""
+
+    table: str
+    id: int
+    reason: str
+    code: int
+
+
+def _tell_nobody(_: int, __: str) -> None:
+    """Nobody watches."""
+
+
+def look_for(engine: Engine, contract: TableContract, *, whole: bool = False) -> Looked:
+    """What is new of a table in its landing, after what readers see of it was held against the
+    ledger; see `mirrorlake.sources.files.look`.
+
+    Raises:
+        LandingError: the landing can't be listed.
+        LakeError: the lake table can't be read.
+    """
+    find_withdrawn(engine.lake, engine.ledger, contract)
+    return look(place_of(engine.config, contract), engine.ledger, whole=whole)
+
+
+def take_snapshots(engine: Engine, contract: TableContract, ids: Iterable[int]) -> list[Taken]:
+    """Write snapshots down as landed, by id; nothing is folded.
+
+    Raises:
+        LandingError: one is not whole, or can't be read; those before it are written down.
+        SchemaError: its schema is not what the contract says.
+    """
+    place = place_of(engine.config, contract)
+    return [take(place, engine.ledger, engine.spark.get, number) for number in sorted(set(ids))]
+
+
+def fold_snapshots(
+    engine: Engine, contract: TableContract, ids: Iterable[int], *, accept_smaller: bool = False
+) -> list[Arrived]:
+    """Fold snapshots that have landed and publish each, in the order of their ids.
+
+    Raises:
+        LandingError: a file of one is gone, was written again, or holds a record that is refused.
+        LakeError: readers see an older version than the last that was published, and nobody has
+            decided yet what becomes of the snapshots after it.
+        MirrorlakeError: see `fold_snapshot`. The published table is as the one before left it.
+    """
+    place = place_of(engine.config, contract)
+    chosen = set(ids)
+    arrived: list[Arrived] = []
+    with engine.lease(contract) as lease:
+        find_withdrawn(engine.lake, engine.ledger, contract)
+        refuse_over_gap(engine.ledger, contract, chosen)
+        for taken in open_taken(place, engine.ledger, chosen):
+            arrived.append(_fold(engine, contract, taken, lease, accept_smaller=accept_smaller))
+    return arrived
+
+
+def land_table(
+    engine: Engine,
+    contract: TableContract,
+    ids: Iterable[int],
+    *,
+    accept_smaller: Collection[int] = (),
+    report: Callable[[int, str], None] = _tell_nobody,
+) -> Iterator[Arrived | Refusal]:
+    """Take each snapshot, fold and publish it, before the next one by id; tell what became of it.
+
+    A snapshot that is refused is written down as such, and the next one is taken. Anything else
+    that fails (the lake, the storage, a lease) ends the table's turn: nothing overtakes it.
+
+    Args:
+        accept_smaller: ids of snapshots that are taken though they are far smaller than the last.
+        report: called with the id and what is being done with it.
+
+    Raises:
+        MirrorlakeError: what is not about one snapshot alone; see `fold_snapshots`.
+    """
+    # What was published before a rollback comes first: nothing is folded over its gap.
+    records = engine.ledger.snapshots(contract.name)
+    again = {r.id for r in records if r.published_at is not None}
+    for number in sorted(set(ids), key=lambda n: (n not in again, n)):
+        try:
+            report(number, "reading its files")
+            take_snapshots(engine, contract, [number])
+            report(number, "folding")
+            accepted = number in accept_smaller
+            (arrived,) = fold_snapshots(engine, contract, [number], accept_smaller=accepted)
+        except MirrorlakeError as error:
+            if not _is_refusal(error):
+                raise
+            yield Refusal(contract.name, number, str(error), error.exit_code)
+        else:
+            yield arrived
+
+
+def _is_refusal(error: MirrorlakeError) -> bool:
+    """Whether an error is about one snapshot alone."""
+    return isinstance(error, SnapshotRefused) or (
+        isinstance(error, LandingError) and is_verdict(error)
+    )
+
+
+def _fold(
+    engine: Engine, contract: TableContract, taken: Taken, lease: Lease, *, accept_smaller: bool
+) -> Arrived:
+    begun = time.monotonic()
+    table = snapshot_table(contract, taken.reading.schema)
+    number = taken.record.number if taken.record.number is not None else taken.record.id
+    try:
+        with landing_errors(contract.name):
+            taken.check_files()
+            frame = taken.frame(engine.spark.get())
+            folded = fold_snapshot(
+                engine.lake,
+                engine.ledger,
+                table,
+                frame,
+                number,
+                lease=lease,
+                accept_smaller=accept_smaller,
+                before_publish=taken.check_files,
+            )
+    except MirrorlakeError as error:
+        with _refusing(engine, taken):
+            if not isinstance(error, LandingError):
+                taken.check_files()  # a file that is gone is the reason, whatever Spark made of it
+            raise
+    failpoint("land.folded")
+    engine.ledger.publish_snapshots(contract.name, [taken.record.id])
+    engine.ledger.drop_notices(contract.name, [taken.record.id])
+    make_clean_view(engine, contract, taken.reading.schema)
+    return _arrived(engine, taken, folded, time.monotonic() - begun)
+
+
+@contextmanager
+def _refusing(engine: Engine, taken: Taken) -> Iterator[None]:
+    """Write the snapshot down as refused where the error is about it: newer ones are not kept from
+    being taken."""
+    try:
+        yield
+    except MirrorlakeError as error:
+        if _is_refusal(error):
+            record = taken.record
+            same = _has_same_files(taken)
+            engine.ledger.refuse_snapshot(record.table, record.id, str(error), dismissed=same)
+        raise
+
+
+def _has_same_files(taken: Taken) -> bool:
+    """Whether a snapshot's files are those that were written down, so that what is wrong is in
+    them."""
+    try:
+        taken.check_files()
+    except LandingError:
+        return False
+    return True
+
+
+def _arrived(engine: Engine, taken: Taken, folded: Folded, seconds: float) -> Arrived:
+    record = engine.ledger.snapshot(taken.record.table, taken.record.id) or taken.record
+    return Arrived(
+        table=record.table,
+        id=record.id,
+        number=folded.snapshot_id,
+        files=record.files,
+        bytes=record.bytes,
+        rows=folded.rows,
+        bad=record.bad,
+        strategy=folded.strategy,
+        added=folded.added,
+        changed=folded.changed,
+        removed=folded.removed,
+        left=folded.left,
+        missing=folded.missing,
+        duplicates=folded.duplicates,
+        published=folded.published,
+        minutes=round(minutes_of(record) or 0, 2),
+        seconds=round(seconds, 2),
+    )
+
+
+def minutes_of(record: SnapshotRecord) -> float | None:
+    """From the first sight of a snapshot's files to its publication; None before it."""
+    if record.published_at is None:
+        return None
+    return (record.published_at - record.seen_at).total_seconds() / 60
+
+
+def snapshot_table(contract: TableContract, schema: LandedSchema) -> SnapshotTable:
+    """A contract of mode ``snapshot`` as the fold needs it, columns spelled as the schema does.
+
+    Raises:
+        ConfigError: its key or its day can't be what they are meant for.
+    """
+    settings = contract.snapshot
+    if settings is None:
+        raise ValueError(f"table {contract.name} is not kept by snapshots")
+    spelled = {column.name.casefold(): column.name for column in schema.columns}
+    missing = [name for name in contract.key if name.casefold() not in spelled]
+    if missing:
+        raise ConfigError(
+            f"table {contract.name}: its key names {missing[0]!r}, which is never read",
+            table=contract.name,
+            next_step="Name another key, or take pci: never away",
+        )
+    return SnapshotTable(
+        name=contract.name,
+        identifier=deduped_of(contract),
+        columns=schema.types(),
+        key=tuple(spelled[name.casefold()] for name in contract.key),
+        day=spelled[settings.day.casefold()] if settings.day else None,
+        retention_days=settings.retention_days,
+        missing=settings.missing,
+        strategy=settings.strategy,
+        duplicates=settings.duplicates,
+        shrink_limit=contract.shrink_limit,
+        uncompared=(spelled[settings.id_column.casefold()],) if settings.id_column else (),
+    )
+
+
+def make_clean_view(engine: Engine, contract: TableContract, schema: LandedSchema) -> None:
+    """The clean view over the rows: the columns as the contract's rules leave them, new ones held
+    out until the contract names them."""
+    names = [column.name for column in schema.columns]
+    remember_columns(engine.ledger, engine.lake, contract, names)
+    held = held_columns(engine.ledger, engine.lake, contract, names)
+    rules = {name.casefold(): str(rule) for name, rule in contract.rules.items()}
+    rules |= {name.casefold(): "drop" for name in held}
+    shown = [
+        clean_column(column.name, column.iceberg, rules.get(column.name.casefold()))
+        for column in schema.columns
+    ]
+    columns = [f"{sql} AS {as_sql_identifier(name)}" for name, _, sql in filter(None, shown)]
+    ruled = [c.name for c in schema.columns if c.has_original and c.name.casefold() in rules]
+    if schema.has_original:
+        original = as_sql_identifier(ORIGINAL)
+        names = ", ".join(text_literal(name) for name in ruled)
+        kept = f"filter({original}, x -> x.column NOT IN ({names}))" if ruled else original
+        columns.append(f"CASE WHEN size({kept}) > 0 THEN {kept} END AS {original}")
+    text = f"SELECT {', '.join(columns)} FROM {deduped_of(contract).sql}"  # noqa: S608
+    view = clean_of(contract)
+    name = f"view {view}"
+    if engine.ledger.definition(name) == text:
+        return
+    if held:
+        logger.warning("table %s: %s", contract.name, held_words(held))
+    engine.lake.make_namespace(view.namespace)
+    with spark_errors(contract.name):
+        engine.spark.get().sql(f"CREATE OR REPLACE VIEW {view.sql} AS {text}")
+    engine.ledger.record_definition(name, text)

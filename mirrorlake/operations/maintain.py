@@ -1,0 +1,288 @@
+"""Maintenance of a contract's lake tables: small files are taken together, what expired goes.
+
+All of it happens under the table's lease. Never removed is what a reader may still read (a minimum
+age), what a branch, a tag or a clone names, what a kept version's state names, and what a load that
+is not settled, or can be gone on with, may need. Raw tables are not compacted: a reload takes the
+files of small windows out by name.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from pyarrow import fs
+from pyiceberg.table import Table
+
+from mirrorlake.config import TableContract
+from mirrorlake.destinations.iceberg.catalog import Identifier, Lake
+from mirrorlake.destinations.iceberg.commit import snapshot_property
+from mirrorlake.destinations.iceberg.spark import spark_errors
+from mirrorlake.errors import LakeError, LandingError
+from mirrorlake.failpoints import failpoint
+from mirrorlake.load.outcome import settle_loads
+from mirrorlake.load.resume import files_of
+from mirrorlake.merge.snapshot.stage import BRANCH
+from mirrorlake.merge.snapshot.state import STATE, names_of, state_folder, version_state
+from mirrorlake.merge.snapshot.tables import TARGET_BYTES
+from mirrorlake.merge.statements import text_literal
+from mirrorlake.operations.recover import GRACE, refuse_short_grace, remove_orphans
+from mirrorlake.operations.sync import Engine
+from mirrorlake.sources.files.expire import expire_landed
+from mirrorlake.sources.files.look import place_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+logger = logging.getLogger(__name__)
+
+KEEP = timedelta(days=7)
+"""How old a version is before it expires: no reader is on it any more."""
+RETAIN = 20
+"""So many versions of each table stay, however old."""
+_COMPACTION = {
+    "min-input-files": "2",
+    "delete-ratio-threshold": "0.2",
+    "remove-dangling-deletes": "true",
+    "partial-progress.enabled": "false",
+}
+
+
+@dataclass(frozen=True)
+class Size:
+    """What a lake table's main names: files, bytes, and how many versions there are."""
+
+    data_files: int
+    delete_files: int
+    bytes: int
+    versions: int
+
+
+@dataclass(frozen=True)
+class Maintained:
+    """What maintenance did to one lake table.
+
+    Attributes:
+        layer: ``raw``, ``deduped``, ``clean``, ``side``, or ``landing``, whose versions are
+            snapshots.
+        orphans, orphan_bytes: files that no version named, removed.
+        error: why a step of it failed; the rows are as they were.
+    """
+
+    table: str
+    layer: str
+    before: Size
+    after: Size
+    orphans: int
+    orphan_bytes: int
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class Ages:
+    """How old what goes must be."""
+
+    keep: timedelta = KEEP
+    grace: timedelta = GRACE
+
+
+def maintain_table(
+    engine: Engine, contract: TableContract, ages: Ages | None = None, *, wait: bool = True
+) -> list[Maintained]:
+    """Compact, expire and clean up all lake tables of one contract.
+
+    A step that fails leaves its table as it was, is told in ``error``, and does not stop the
+    others.
+
+    Args:
+        wait: whether a run that holds the table is waited for a while.
+
+    Raises:
+        ConfigError: the grace is too short for a lake that a Connect server writes.
+        LeaseHeld: a live run holds the table.
+        LakeError: the catalog can't be read.
+    """
+    ages = ages or Ages()
+    refuse_short_grace(engine.config, ages.grace)
+    held = engine.lease(contract) if wait else engine.ledger.lease(contract.name, engine.run_id)
+    with held as lease:
+        kept: frozenset[str] = frozenset()
+        if contract.mode != "snapshot":
+            settle_loads(engine.ledger, engine.lake, contract.name, contract.namespaces.raw)
+            kept = files_of(engine.ledger.chunked_load(contract.name))
+        found: list[Maintained] = []
+        for identifier, layer in list_tables(engine, contract):
+            if engine.lake.load(identifier) is not None:
+                engine.ledger.check_lease(lease)
+                found.append(_maintain(engine, identifier, layer, ages, kept))
+        if contract.source in engine.config.landings:
+            found.append(_expire_landed(engine, contract))
+        return found
+
+
+def _expire_landed(engine: Engine, contract: TableContract) -> Maintained:
+    """What left the landing, as sizes: files, bytes, and snapshots in place of versions."""
+    landing = engine.config.landings[contract.source]
+    nothing = Size(0, 0, 0, 0)
+    try:
+        place = place_of(engine.config, contract)
+        found = expire_landed(place, landing, engine.ledger)
+    except LandingError as failed:
+        return Maintained(landing.url, "landing", nothing, nothing, 0, 0, str(failed))
+    after = Size(found.kept_files, 0, found.kept_bytes, found.kept)
+    before = Size(
+        after.data_files + found.files,
+        0,
+        after.bytes + found.bytes,
+        after.versions + found.snapshots,
+    )
+    return Maintained(place.store.describe(place.folder.path), "landing", before, after, 0, 0)
+
+
+def list_tables(engine: Engine, contract: TableContract) -> Iterator[tuple[Identifier, str]]:
+    """The lake tables that a contract may have, with their layers: rows before what is beside
+    them."""
+    spaces = contract.namespaces
+    if contract.mode != "snapshot":
+        for version in engine.ledger.schema_versions(contract.name):
+            yield Identifier(spaces.raw, version.raw_table), "raw"
+    yield Identifier(spaces.deduped, contract.table), "deduped"
+    yield Identifier(spaces.clean, contract.table), "clean"
+    if contract.mode == "snapshot":
+        for name in ("cells", "missing"):
+            yield Identifier(f"{spaces.deduped}__side", f"{contract.table}__{name}"), "side"
+
+
+def _maintain(
+    engine: Engine, identifier: Identifier, layer: str, ages: Ages, kept: frozenset[str]
+) -> Maintained:
+    lake, spark = engine.lake, engine.spark.get()
+    before, orphans, error = _size(lake, identifier), [], None
+    try:
+        table = lake.catalog.load_table(identifier.path)
+        if table.properties.get("gc.enabled") == "false":
+            raise _shared(identifier)
+        _drop_branches(lake, table)
+        with spark_errors(str(identifier)):
+            if layer != "raw" and table.current_snapshot() is not None:
+                _compact(spark, table, identifier)
+            failpoint("maintain.compacted")
+            _expire(spark, lake, identifier, layer, ages)
+        failpoint("maintain.expired")
+        table = table.refresh()
+        orphans = remove_orphans(lake, table, datetime.now(UTC) - ages.grace, kept)
+        orphans += _remove_states(lake, table, datetime.now(UTC) - ages.grace)
+    except LakeError as failed:
+        logger.warning("table %s was not maintained: %s", identifier, failed)
+        error = str(failed)
+    after = _size(lake, identifier)
+    return Maintained(str(identifier), layer, before, after, len(orphans), sum(orphans), error)
+
+
+def _drop_branches(lake: Lake, table: Table) -> None:
+    """Those that dead folds left: the lease is ours, so no fold is alive."""
+    for name in [name for name in table.metadata.refs if name.startswith(BRANCH)]:
+        with lake.translated(".".join(table.name())):
+            table.manage_snapshots().remove_branch(name).commit()
+        table.refresh()
+
+
+def _compact(spark: SparkSession, table: Table, identifier: Identifier) -> None:
+    """Small files together, and rows that are deleted out of their files; in commits that replace
+    files by the same rows."""
+    target = int(table.properties.get("write.target-file-size-bytes", TARGET_BYTES))
+    sizes = {
+        "target-file-size-bytes": target,
+        "min-file-size-bytes": target // 8,
+        "max-file-size-bytes": target * 4,
+    }
+    listed = {**_COMPACTION, **{k: str(v) for k, v in sizes.items()}}
+    options = ", ".join(f"'{k}', '{v}'" for k, v in listed.items())
+    strategy = "sort" if table.sort_order().fields else "binpack"
+    name = text_literal(identifier.sql)
+    spark.sql(
+        f"CALL lake.system.rewrite_data_files(table => {name}, strategy => '{strategy}', "
+        f"options => map({options}))"
+    ).collect()
+    spark.sql(f"CALL lake.system.rewrite_position_delete_files(table => {name})").collect()
+
+
+def _expire(
+    spark: SparkSession, lake: Lake, identifier: Identifier, layer: str, ages: Ages
+) -> None:
+    """Versions that are older than ``keep`` and not among the newest `RETAIN`. Iceberg keeps what
+    a branch or a tag names."""
+    older = datetime.now(UTC) - ages.keep
+    table = lake.catalog.load_table(identifier.path)
+    name = text_literal(identifier.sql)
+    if layer != "side":
+        at = older.strftime("%Y-%m-%d %H:%M:%S.%f")
+        spark.sql(
+            f"CALL lake.system.expire_snapshots(table => {name}, "
+            f"older_than => TIMESTAMP '{at}', retain_last => {RETAIN})"
+        ).collect()
+        return
+    named = _named(lake, identifier)
+    head = table.current_snapshot()
+    newer = [head.snapshot_id] if head is not None else []
+    newer += [s.snapshot_id for s in table.snapshots() if s.timestamp_ms >= older.timestamp() * 1e3]
+    ids = [s.snapshot_id for s in table.snapshots() if s.snapshot_id not in named.union(newer)]
+    if ids:
+        listed = ", ".join(f"{number}L" for number in ids)
+        spark.sql(
+            f"CALL lake.system.expire_snapshots(table => {name}, snapshot_ids => array({listed}))"
+        ).collect()
+
+
+def _named(lake: Lake, side: Identifier) -> set[int]:
+    """The versions of a side table that the kept versions of the rows name."""
+    name, _, which = side.name.rpartition("__")
+    rows = lake.load(Identifier(side.namespace.removesuffix("__side"), name))
+    found = [version_state(rows, s) for s in rows.snapshots()] if rows else []
+    cells, missing = names_of([state for state in found if state is not None])
+    return cells if which == "cells" else missing
+
+
+def _remove_states(lake: Lake, table: Table, before: datetime) -> list[int]:
+    """Remove the states of versions that are gone; their sizes."""
+    named = {snapshot_property(snapshot, STATE) for snapshot in table.snapshots()}
+    names = {path.rpartition("/")[2] for path in named if path}
+    folder = state_folder(table)
+    with lake.translated(".".join(table.name())):
+        if folder.startswith("file:"):
+            store: Any = fs.LocalFileSystem()
+            root = "/" + folder.removeprefix("file:").lstrip("/")
+        else:
+            store, root = fs.FileSystem.from_uri(folder)
+        selector = fs.FileSelector(root, allow_not_found=True)
+        old = [
+            info
+            for info in store.get_file_info(selector)
+            if info.base_name not in names
+            and info.base_name.endswith(".json")
+            and info.mtime < before
+        ]
+        for info in old:
+            store.delete_file(info.path)
+        return [info.size for info in old]
+
+
+def _size(lake: Lake, identifier: Identifier) -> Size:
+    table = lake.load(identifier)
+    snapshot = table.current_snapshot() if table else None
+    if table is None or snapshot is None:
+        return Size(0, 0, 0, 0)
+    totals = ("total-data-files", "total-delete-files", "total-files-size")
+    data, deletes, size = (int(snapshot_property(snapshot, name) or 0) for name in totals)
+    return Size(data, deletes, size, len(table.snapshots()))
+
+
+def _shared(identifier: Identifier) -> LakeError:
+    return LakeError(
+        f"lake table {identifier} shares its files with another (gc.enabled is false)",
+        table=str(identifier),
+        next_step="A clone is not maintained: drop it when it is no longer used",
+    )

@@ -1,0 +1,228 @@
+"""Recovery: pending loads are settled, and files that no snapshot names are removed.
+
+All of it happens under the table's lease: then nobody of ours is writing, and a file that no
+snapshot names belongs to a run that died. The grace time is for writers that know no lease.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import pyarrow as pa
+from pyarrow import fs
+from pyiceberg.table import Table
+
+from mirrorlake.config import Config, TableContract
+from mirrorlake.config.fields import format_duration
+from mirrorlake.destinations.iceberg.catalog import Identifier, Lake
+from mirrorlake.destinations.iceberg.integrity import layers_of
+from mirrorlake.errors import ConfigError, LakeError
+from mirrorlake.load.outcome import settle_loads
+from mirrorlake.load.resume import files_of
+from mirrorlake.load.verify import drop_kept
+from mirrorlake.operations.refold import drop_beside
+from mirrorlake.operations.sync import Engine
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Recovered:
+    """What a recovery found of one table.
+
+    Attributes:
+        committed: pending loads that had landed, and are recorded as successes now.
+        errored: pending loads that had not; the next sync goes on with them, or reads their range
+            again.
+        repairs: repairs that never told their end: what they loaded is settled as any load.
+        orphans, bytes: files that no snapshot named, removed.
+    """
+
+    table: str
+    repairs: int
+    committed: int
+    errored: int
+    orphans: int
+    bytes: int
+
+
+GRACE = timedelta(hours=24)
+"""How old a file is that no snapshot names, before it is taken for an orphan."""
+
+
+SHORTEST_REMOTE = timedelta(hours=1)
+"""The shortest grace where a Spark Connect server works: it goes on with a statement whose client
+was killed, and may yet commit the files that it wrote."""
+
+
+def refuse_short_grace(config: Config, grace: timedelta) -> None:
+    """See that no file is taken for an orphan that a statement may still be writing.
+
+    Raises:
+        ConfigError: ``grace`` is too short for a lake that a Connect server writes.
+    """
+    if config.spark.connect and grace < SHORTEST_REMOTE:
+        raise ConfigError(
+            f"a grace of {format_duration(grace)} is too short with Spark Connect: its server goes "
+            "on with the statement of a client that was killed, and may commit files that would be "
+            "removed here",
+            next_step=f"Give at least {format_duration(SHORTEST_REMOTE)}; or stop the server, and "
+            "leave `spark.connect` out of the contract for this",
+        )
+
+
+def recover_table(
+    engine: Engine, contract: TableContract, grace: timedelta = GRACE, *, wait: bool = True
+) -> Recovered:
+    """Settle a table's pending loads; remove its orphans, and the branches of loads that did not
+    stand their proof, that are older than ``grace``.
+
+    ``wait``: for a run that is about to finish with the table, as long as for a lock.
+
+    Raises:
+        ConfigError: ``grace`` is too short for a lake that a Connect server writes.
+        LeaseHeld: a live run holds the table.
+        LakeError: the lake can't be read, or a file not be removed.
+    """
+    refuse_short_grace(engine.config, grace)
+    held = engine.lease(contract) if wait else engine.ledger.lease(contract.name, engine.run_id)
+    with held:
+        namespace = contract.namespaces.raw
+        repairs = engine.ledger.interrupt_repairs(contract.name)
+        settled = settle_loads(engine.ledger, engine.lake, contract.name, namespace)
+        pending = {load.load_id for load in settled}
+        states = {load.load_id: load.state for load in engine.ledger.loads(contract.name)}
+        committed = sum(states[load_id] == "success" for load_id in pending)
+        before = datetime.now(UTC) - grace
+        for version in engine.ledger.schema_versions(contract.name):
+            drop_kept(engine.lake, Identifier(namespace, version.raw_table), before)
+        for _, identifier in layers_of(contract):
+            drop_beside(engine.lake, identifier)
+        kept = files_of(engine.ledger.chunked_load(contract.name))
+        removed = [
+            size
+            for table in _tables(engine, contract)
+            for size in remove_orphans(engine.lake, table, before, kept)
+        ]
+    return Recovered(
+        table=contract.name,
+        repairs=repairs,
+        committed=committed,
+        errored=len(pending) - committed,
+        orphans=len(removed),
+        bytes=sum(removed),
+    )
+
+
+def _tables(engine: Engine, contract: TableContract) -> Iterator[Table]:
+    spaces = contract.namespaces
+    names = [
+        *(
+            Identifier(spaces.raw, version.raw_table)
+            for version in engine.ledger.schema_versions(contract.name)
+        ),
+        Identifier(spaces.deduped, contract.table),
+        Identifier(spaces.clean, contract.table),
+    ]
+    for name in names:
+        table = engine.lake.load(name)
+        if table is not None:
+            yield table
+
+
+def remove_orphans(
+    lake: Lake, table: Table, before: datetime, kept: frozenset[str] = frozenset()
+) -> list[int]:
+    """Remove the files of a table that none of its snapshots names (data and delete files, and what
+    a commit that failed left beside its metadata) and that were last written before a moment; their
+    sizes in bytes.
+
+    ``kept`` are files that no snapshot names yet: the chunks of a load that can be gone on with.
+    The caller holds the table's lease.
+
+    Raises:
+        LakeError: the table's own files are not among those that its folders list: then the two
+            can't be compared, and nothing is removed.
+    """
+    with lake.translated(".".join(table.name())):
+        data = _orphans(table, "data", _named(table), kept)
+        manifests = _orphans(table, "metadata", _manifests(table), _versions(table))
+        old = [(store, i) for store, i in (*data, *manifests) if i.mtime < before]
+        for store, info in old:
+            store.delete_file(info.path)
+            logger.info("orphan %s removed", info.path)
+        return [info.size for _, info in old]
+
+
+def _orphans(
+    table: Table, folder: str, names: Iterable[str], kept: Iterable[str]
+) -> list[tuple[fs.FileSystem, fs.FileInfo]]:
+    """The files of a folder that are neither named, and so must be there, nor kept."""
+    store, root = _opened(f"{table.location()}/{folder}")
+    listed = {info.path: info for info in _files(store, root)}
+    named = {_path(path) for path in names}
+    if not named <= set(listed):
+        raise LakeError(
+            f"lake table {'.'.join(table.name())}: {len(named - set(listed))} of its files are "
+            "not where it says",
+            table=".".join(table.name()),
+            next_step="Look for who removed them; no orphan was removed",
+        )
+    used = named | {_path(path) for path in kept}
+    return [(store, info) for path, info in listed.items() if _owner(path) not in used]
+
+
+def _manifests(table: Table) -> set[str]:
+    """Its metadata file, and the manifests of all its snapshots and the lists of them."""
+    named = {table.metadata_location}
+    for snapshot in table.snapshots():
+        named.add(snapshot.manifest_list)
+        named |= {manifest.manifest_path for manifest in snapshot.manifests(table.io)}
+    return named
+
+
+def _versions(table: Table) -> set[str]:
+    """Earlier metadata files, and statistics: named, but not needed to read the table."""
+    metadata = table.metadata
+    statistics = (*metadata.statistics, *metadata.partition_statistics)
+    return {
+        *(entry.metadata_file for entry in metadata.metadata_log),
+        *(file.statistics_path for file in statistics),
+    }
+
+
+def _files(store: fs.FileSystem, root: str) -> list[fs.FileInfo]:
+    selector = fs.FileSelector(root, recursive=True, allow_not_found=True)
+    return [info for info in store.get_file_info(selector) if info.type == fs.FileType.File]
+
+
+def _owner(path: str) -> str:
+    """The file that a path is about: Hadoop writes a checksum ``.name.crc`` beside each of its
+    own."""
+    folder, _, name = path.rpartition("/")
+    if name.startswith(".") and name.endswith(".crc"):
+        return f"{folder}/{name[1:-4]}"
+    return path
+
+
+def _named(table: Table) -> list[str]:
+    """Every data and delete file that any snapshot of the table names."""
+    # PyIceberg has no answer for snapshots of no file at all: a fold of an empty table.
+    if not any(snapshot.manifests(table.io) for snapshot in table.snapshots()):
+        return []
+    files: pa.Table = table.inspect.all_files()
+    return [str(path) for path in files["file_path"].to_pylist()]
+
+
+def _path(location: str) -> str:
+    """A file's path as its file system lists it: without the scheme."""
+    return _opened(location)[1]
+
+
+def _opened(location: str) -> tuple[fs.FileSystem, str]:
+    if location.startswith("file:"):  # a raw path follows, which need not be a valid URI
+        return fs.LocalFileSystem(), "/" + location.removeprefix("file:").lstrip("/")
+    return fs.FileSystem.from_uri(location)

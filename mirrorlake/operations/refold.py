@@ -1,0 +1,328 @@
+"""Refold: deduped and clean of a table made again from raw, whatever they hold or can't show.
+
+Raw is what is kept; deduped equals a fold of all its loads. A layer is written beside, where no
+reader sees it, and then shown in one step:
+
+- Where the catalog can read the table, on a branch that begins with nothing, so that no manifest
+  and no file of main is read. Main is then set to it: readers see what was there until that moment.
+- Where its metadata can't be read at all (or there is no table), as a table of another name in the
+  same place, which then takes the name over.
+
+A run that dies leaves a branch or a table that nobody reads, or a layer that is new already; the
+next refold begins again. What no version names any more is removed by maintenance.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+import uuid
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from pyiceberg.exceptions import NoSuchTableError
+
+from mirrorlake.config import TableContract
+from mirrorlake.destinations.iceberg.branches import (
+    begin_branch,
+    drop_branch,
+    list_branches,
+    replace_main,
+)
+from mirrorlake.destinations.iceberg.catalog import Identifier, Lake, as_sql_identifier
+from mirrorlake.destinations.iceberg.commit import LOAD_ID, head_of, snapshot_property
+from mirrorlake.destinations.iceberg.cost import written_since
+from mirrorlake.destinations.iceberg.durable import flush_commits
+from mirrorlake.destinations.iceberg.integrity import (
+    Damage,
+    damage_errors,
+    find_damage,
+    find_unreadable,
+)
+from mirrorlake.destinations.iceberg.tables import DELETED_AT, drop_column
+from mirrorlake.errors import ConfigError, LakeDamaged, SchemaError
+from mirrorlake.failpoints import failpoint
+from mirrorlake.load.outcome import settle_loads
+from mirrorlake.load.raw_files import refuse_damaged
+from mirrorlake.merge.current_rows import Folding
+from mirrorlake.merge.fold import Target, Todo, deletes_setting, ensure_layer, overwrite, plan_fold
+from mirrorlake.merge.snapshot.stage import BRANCH
+from mirrorlake.merge.statements import Layer, deduped_layer
+from mirrorlake.operations.sync import Engine
+from mirrorlake.serving.views import (
+    forget_broken_view,
+    is_clean_as_ruled,
+    make_clean_view,
+    make_raw_view,
+    renew_clean_table,
+)
+from mirrorlake.sources.mysql.connect import session
+from mirrorlake.table.meaning import refuse_changed
+from mirrorlake.table.resolve import TablePlan
+
+logger = logging.getLogger(__name__)
+
+_BESIDE = "__refold_"
+
+
+@dataclass(frozen=True)
+class Remade:
+    """What became of one layer.
+
+    Attributes:
+        layer: ``deduped`` or ``clean``; ``table`` is its name in the lake.
+        damage: the first file of it that could not be read, and why; None where all could.
+        way: ``main`` (main was set to what was written), ``table`` (a new table took the name
+            over), or ``view``.
+        snapshot_id, rows: what it shows now; None of a view.
+    """
+
+    layer: str
+    table: str
+    damage: str | None
+    way: str
+    snapshot_id: int | None
+    rows: int | None
+
+
+@dataclass(frozen=True)
+class Refolded:
+    """What a refold did. ``load_id`` is in the new snapshots' summaries; ``loads`` are in them.
+
+    ``unread``: loads that recorded no checksums of their files, which were folded as they are.
+    """
+
+    table: str
+    load_id: str
+    loads: int
+    layers: tuple[Remade, ...]
+    seconds: float
+    unread: int = 0
+
+
+def refold_table(
+    engine: Engine, contract: TableContract, *, any_hash_key: bool = False
+) -> Refolded:
+    """Make deduped and clean of a table again from raw, each in one step; whatever they hold.
+
+    Args:
+        any_hash_key: whether clean may have been hashed under another key: for who rewrites it.
+
+    Raises:
+        ConfigError: raw holds no rows of this table: it is kept by snapshots, or was never loaded.
+        SchemaError: the table's columns changed since the load: sync it first.
+        LakeDamaged: raw can't be read; nothing was changed.
+        MirrorlakeError: see planning and folding.
+    """
+    started = time.monotonic()
+    refuse_refold(contract)
+    with session(engine.config.sources[contract.source], contract.database) as connection:
+        plan = engine.plan(contract, connection, any_hash_key=any_hash_key)
+    with engine.lease(contract) as lease:
+        settle_loads(engine.ledger, engine.lake, plan.name, contract.namespaces.raw)
+        todo = plan_fold(plan, set(), True, engine.ledger)
+        if not todo.loads:
+            raise ConfigError(
+                f"table {plan.name}: no load of it succeeded, so raw holds no rows to fold again",
+                table=plan.name,
+                next_step="Sync it first",
+            )
+        refuse_new_version(engine, plan)
+        key = engine.config.privacy.hash_key
+        folding = Folding(engine.ledger, engine.lake, engine.spark, key, lease)
+        with damage_errors(engine.lake, engine.ledger, contract, of_raw_alone=True):
+            # Before anything is written: what rotted in raw must not become deduped.
+            parts = (engine.lake, engine.ledger, contract)
+            unread = refuse_damaged(*parts, todo.loads, folding.files_read)
+            return replace(_Refold(plan, folding, todo).run(started), unread=unread)
+
+
+def refuse_refold(contract: TableContract) -> None:
+    """See that a table's layers are made of raw at all.
+
+    Raises:
+        ConfigError: they are made of snapshots that landed.
+    """
+    if contract.mode == "snapshot":
+        raise ConfigError(
+            f"table {contract.name} is kept by snapshots: raw holds no rows of it to fold again",
+            table=contract.name,
+            next_step="Drop its lake table, and land a newer snapshot, which is a complete copy",
+        )
+
+
+def refuse_new_version(engine: Engine, plan: TablePlan) -> None:
+    """See that what was loaded has the columns that MySQL has now, and means what the contract
+    says now.
+
+    Raises:
+        SchemaError: it has others, or means something else.
+    """
+    receipt = engine.ledger.newest_receipt(plan.name)
+    refuse_changed(receipt, plan.contract, plan.source, plan.table)
+    versions = engine.ledger.schema_versions(plan.name)
+    if not versions or versions[-1] != plan.version:
+        raise SchemaError(
+            f"table {plan.name}: its schema changed in MySQL since it was loaded",
+            table=plan.name,
+            next_step="Sync it first: a new version's first load reads every row",
+        )
+
+
+def drop_beside(lake: Lake, identifier: Identifier) -> int:
+    """Take tables that dead refolds left beside a layer out of the catalog; how many. Their files
+    lie in the layer's own folder, and go as orphans. The caller holds the table's lease."""
+    named = re.compile(re.escape(identifier.name + _BESIDE) + "[0-9a-f]{32}")
+    with lake.translated(identifier):
+        if not lake.catalog.namespace_exists((identifier.namespace,)):
+            return 0
+        paths = lake.catalog.list_tables((identifier.namespace,))
+        found = [path for path in paths if named.fullmatch(path[-1])]
+        for path in found:
+            lake.catalog.drop_table(path)
+    return len(found)
+
+
+class _Refold:
+    """One refold of a table, under its lease."""
+
+    def __init__(self, plan: TablePlan, folding: Folding, todo: Todo) -> None:
+        self._plan, self._folding, self._todo = plan, folding, todo
+        self._lake, self._load_id = folding.lake, uuid.uuid4().hex
+
+    def run(self, started: float) -> Refolded:
+        plan, folding = self._plan, self._folding
+        layers = (self._remake(deduped_layer(plan)), self._remake_clean())
+        forget_broken_view(plan.raw_view, folding)
+        make_raw_view(plan, folding)
+        return Refolded(
+            table=plan.name,
+            load_id=self._load_id,
+            loads=len(self._todo.loads),
+            layers=layers,
+            seconds=round(time.monotonic() - started, 3),
+        )
+
+    def _remake(self, layer: Layer) -> Remade:
+        damage = find_damage(self._lake, layer.identifier)
+        drop_beside(self._lake, layer.identifier)
+        try:
+            there = self._lake.load(layer.identifier) is not None
+        except LakeDamaged:
+            there = False
+        if there:
+            self._replace_main(layer)
+        else:
+            self._replace_table(layer)
+        way = "main" if there else "table"
+        logger.info("table %s: %s made anew (%s)", self._plan.name, layer.name, way)
+        return self._told(layer, damage, way)
+
+    def _remake_clean(self) -> Remade:
+        plan, folding = self._plan, self._folding
+        damage = find_damage(self._lake, plan.clean)
+        if damage is not None and not is_clean_as_ruled(plan, folding):
+            # Purging it would read what can't be read.
+            with self._lake.translated(plan.clean), suppress(NoSuchTableError):
+                self._lake.catalog.drop_table(plan.clean.path)
+                logger.warning(
+                    "table %s: the old files of %s stay until maintenance removes them: they may "
+                    "hold what its rules take away now",
+                    plan.name,
+                    plan.clean,
+                )
+        forget_broken_view(plan.clean, folding)
+        if plan.contract.clean == "table":
+            return replace(
+                self._remake(renew_clean_table(plan, folding)),
+                damage=str(damage) if damage else None,
+            )
+        make_clean_view(plan, folding)
+        told = str(damage) if damage else None
+        return Remade("clean", str(plan.clean), told, "view", None, None)
+
+    def _replace_main(self, layer: Layer) -> None:
+        """Write a branch that begins with nothing, and set main to it."""
+        lake, identifier = self._lake, layer.identifier
+        ensure_layer(self._plan, layer, self._folding)
+        if not layer.flags:
+            drop_column(lake, identifier, DELETED_AT)
+        for name in list_branches(lake, identifier):
+            if name.startswith(BRANCH):  # of a run that died: the lease is ours
+                drop_branch(lake, identifier, name)
+        head, branch = head_of(lake, identifier), BRANCH + self._load_id[:12]
+        start = begin_branch(lake, identifier, branch)
+        failpoint("refold.begun")
+        name = f"{identifier.sql}.{as_sql_identifier('branch_' + branch)}"
+        scanned = self._write(layer, name, start)
+        flush_commits(lake.load(identifier), head, branch)
+        self._check_lease()
+        replace_main(lake, identifier, branch, head)
+        failpoint("refold.shown")
+        self._record(layer, scanned, head)
+        drop_branch(lake, identifier, branch)
+        self._forget_unreadable(identifier)
+
+    def _replace_table(self, layer: Layer) -> None:
+        """Write a table of another name in the layer's place, and give it the layer's name."""
+        lake, identifier = self._lake, layer.identifier
+        name = f"{identifier.name}{_BESIDE}{self._load_id}"
+        beside = replace(layer, identifier=Identifier(identifier.namespace, name))
+        ensure_layer(self._plan, beside, self._folding, lake.location(identifier))
+        failpoint("refold.begun")
+        scanned = self._write(beside, beside.identifier.sql, None)
+        flush_commits(lake.load(beside.identifier), None)
+        self._check_lease()
+        with lake.translated(identifier):
+            with suppress(NoSuchTableError):
+                lake.catalog.drop_table(identifier.path)
+            failpoint("refold.dropped")
+            lake.catalog.rename_table(beside.identifier.path, identifier.path)
+        failpoint("refold.shown")
+        self._record(layer, scanned, None)
+
+    def _write(self, layer: Layer, name: str, start: int | None) -> int | None:
+        target = Target(name, start, ((LOAD_ID, self._load_id),))
+        scan = overwrite(self._plan, layer, self._todo, self._folding, target)
+        failpoint("refold.written")
+        return scan.bytes
+
+    def _check_lease(self) -> None:
+        if self._folding.lease is not None:
+            self._folding.ledger.check_lease(self._folding.lease)
+
+    def _record(self, layer: Layer, scanned: int | None, head: int | None) -> None:
+        ledger, plan = self._folding.ledger, self._plan
+        ledger.record_folds(plan.name, layer.name, self._todo.held)
+        ledger.record_definition(deletes_setting(layer), plan.contract.deletes)
+        seq = max(load.seq for load in self._todo.loads)
+        written = written_since(self._lake.load(layer.identifier), head)
+        ledger.record_cost(plan.name, layer.name, seq, scanned, written)
+
+    def _forget_unreadable(self, identifier: Identifier) -> None:
+        """Take versions that can't be read out of the table's metadata: maintenance reads them
+        all, and would fail for good. The files stay, as orphans."""
+        table = self._lake.load(identifier)
+        if table is None:
+            return
+        with self._lake.translated(identifier):
+            named = {ref.snapshot_id for ref in table.metadata.refs.values()}
+            ids = find_unreadable(table)
+            if gone := [number for number in ids if number not in named]:
+                table.maintenance.expire_snapshots().by_ids(gone).commit()
+        if kept := sorted(set(ids) & named):
+            logger.warning("table %s: versions %s can't be read, and are named", identifier, kept)
+
+    def _told(self, layer: Layer, damage: Damage | None, way: str) -> Remade:
+        table = self._lake.load(layer.identifier)
+        head = table.current_snapshot() if table is not None else None
+        rows = snapshot_property(head, "total-records") if head is not None else None
+        return Remade(
+            layer=layer.name,
+            table=str(layer.identifier),
+            damage=str(damage) if damage else None,
+            way=way,
+            snapshot_id=head.snapshot_id if head is not None else None,
+            rows=int(rows) if rows is not None else None,
+        )

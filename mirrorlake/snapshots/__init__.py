@@ -1,9 +1,0 @@
-"""Snapshots: full copies of a table, folded into one table of current rows and published.
-
-`fold_snapshot` is the way in; docs/snapshots.md tells the rules, ADR 17 why they are as they are.
-"""
-
-from mirrorlake.snapshots.fold import Folded, fold_snapshot
-from mirrorlake.snapshots.shape import SnapshotTable
-
-__all__ = ["Folded", "SnapshotTable", "fold_snapshot"]

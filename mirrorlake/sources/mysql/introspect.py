@@ -1,0 +1,336 @@
+"""What a MySQL server says of its tables: columns, keys, indexes, sizes (``information_schema``).
+
+Source: MySQL 8.0 manual, 28.3 "INFORMATION_SCHEMA General Tables"; MariaDB knowledge base,
+"Information Schema Tables".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pymysql.connections import Connection
+
+from mirrorlake.config import Config, TableContract
+from mirrorlake.config.fields import nearest
+from mirrorlake.config.places import place_of
+from mirrorlake.errors import SchemaError, SourceError
+from mirrorlake.sources.mysql.columns import Column
+from mirrorlake.sources.mysql.connect import is_mariadb, quote, rows_of
+from mirrorlake.sources.mysql.foreign_keys import (
+    UNKNOWN,
+    ForeignKey,
+    may_see,
+    read_foreign_keys,
+)
+from mirrorlake.sources.mysql.indexes import Index, enforced, read_indexes
+
+SYSTEM_DATABASES = ("information_schema", "mysql", "performance_schema", "sys")
+
+
+@dataclass(frozen=True)
+class SourceTable:
+    """A base table as introspected at one moment; columns are in the server's order."""
+
+    database: str
+    name: str
+    engine: str
+    columns: tuple[Column, ...]
+    indexes: tuple[Index, ...]
+    estimated_rows: int
+    foreign_keys: tuple[ForeignKey, ...]
+    keys_hidden: bool = False
+    """Whether this account may not see foreign keys, so that there may be others."""
+
+    @property
+    def unseen_rules(self) -> bool:
+        """Whether a foreign key may change rows of it by a rule that this account can't see."""
+        return self.keys_hidden or any(
+            UNKNOWN in (k.on_update, k.on_delete) for k in self.foreign_keys
+        )
+
+    @property
+    def merges(self) -> bool:
+        """Whether its rows are those of several tables, each of which has a key of its own."""
+        return self.engine.lower() == "mrg_myisam"
+
+    def primary_key(self) -> tuple[str, ...]:
+        """The primary key, else the first unique index whose columns are all NOT NULL, else
+        ``()``."""
+        nullable = {c.name for c in self.columns if c.nullable}
+        unique = [i for i in self.indexes if i.unique and not nullable & set(i.columns)]
+        unique.sort(key=lambda i: (i.name != "PRIMARY", len(i.columns), i.name))
+        return unique[0].columns if unique else ()
+
+    def column(self, name: str) -> Column:
+        """The column of that name, matched as MySQL does: without regard to case."""
+        for column in self.columns:
+            if column.name.lower() == name.lower():
+                return column
+        raise SchemaError(
+            f"table {self.database}.{self.name} has no column {name!r}",
+            table=f"{self.database}.{self.name}",
+            column=name,
+            next_step="Its columns are: " + ", ".join(c.name for c in self.columns),
+        )
+
+    def led_by(self, column: str) -> bool:
+        """Whether an index begins with that column, so that a range of it is read without a
+        scan."""
+        return any(i.ranges and i.ranges[0].lower() == column.lower() for i in self.indexes)
+
+    def unused_index(self, column: str) -> str | None:
+        """The name of an index that begins with that column and serves no range of it, if any: a
+        hash, or one that queries may not use."""
+        named = (i for i in self.indexes if i.columns[0].lower() == column.lower())
+        return next((i.name for i in named if not i.ranges), None)
+
+    def has_unique(self, key: Sequence[str]) -> bool:
+        """Whether the server guarantees that no two rows share these columns' values."""
+        wanted = {k.lower() for k in key}
+        nullable = {c.name.lower() for c in self.columns if c.nullable}
+        return any(
+            i.unique and {c.lower() for c in i.columns} <= wanted and not nullable & wanted
+            for i in self.indexes
+        )
+
+
+_COLUMNS = """
+SELECT COLUMN_NAME, ORDINAL_POSITION, DATA_TYPE, COLUMN_TYPE, IS_NULLABLE, CHARACTER_SET_NAME,
+       COLLATION_NAME, NUMERIC_PRECISION, NUMERIC_SCALE, CHARACTER_MAXIMUM_LENGTH,
+       DATETIME_PRECISION, EXTRA, COLUMN_COMMENT, TABLE_NAME, GENERATION_EXPRESSION
+FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = %s AND TABLE_NAME {match}
+ORDER BY TABLE_NAME, ORDINAL_POSITION"""
+_TABLES = """
+SELECT TABLE_NAME, ENGINE, TABLE_ROWS FROM information_schema.TABLES
+WHERE TABLE_SCHEMA = %s AND TABLE_NAME {match}
+  AND TABLE_TYPE IN ('BASE TABLE', 'SYSTEM VERSIONED') ORDER BY TABLE_NAME"""
+
+
+_LISTING = """
+SELECT TABLE_NAME, TABLE_TYPE FROM information_schema.TABLES
+WHERE TABLE_SCHEMA = %s ORDER BY TABLE_NAME"""
+
+
+def read_databases(connection: Connection[Any]) -> tuple[str, ...]:
+    """The names of the databases that this user may see, the system's own left out, in order."""
+    found = rows_of(connection, "SELECT SCHEMA_NAME FROM information_schema.SCHEMATA ORDER BY 1")
+    return tuple(str(name) for (name,) in found if str(name).lower() not in SYSTEM_DATABASES)
+
+
+def read_listing(connection: Connection[Any], database: str) -> dict[str, str]:
+    """Everything that a database lists as a table, by name → ``table``, or what else it is: a
+    ``view``, a ``sequence`` of MariaDB; in the order of the names.
+
+    Raises:
+        SourceError: the server could not be asked.
+    """
+    kinds = {"base table": "table", "system versioned": "table"}
+    listed = {str(n): str(k).lower() for n, k in rows_of(connection, _LISTING, (database,))}
+    return {name: kinds.get(kind, kind) for name, kind in listed.items()}
+
+
+def read_tables(
+    connection: Connection[Any], database: str, *, foreign_keys: bool = False
+) -> tuple[SourceTable, ...]:
+    """Every base table of a database, in the order of their names; views are left out.
+
+    Args:
+        foreign_keys: whether they are read too, which may cost a statement for each table.
+
+    Raises:
+        SourceError: the server could not be asked.
+    """
+    return _read(connection, database, None, foreign_keys=foreign_keys)
+
+
+def _read(
+    connection: Connection[Any], database: str, table: str | None, *, foreign_keys: bool
+) -> tuple[SourceTable, ...]:
+    ask_anew(connection)
+
+    def ask(sql: str) -> list[tuple[Any, ...]]:
+        # Only an equality spares the server from opening every table of the database.
+        match, name = ("LIKE %s", "%") if table is None else ("= %s", table)
+        return rows_of(connection, sql.format(match=match), (database, name))
+
+    columns = _columns_by_table(ask(_COLUMNS))
+    indexes = read_indexes(connection, ask, columns)
+    foreign = read_foreign_keys(connection, database, ask) if foreign_keys else {}
+
+    def hidden(name: str) -> bool:
+        # MySQL shows them to whoever may see the table.
+        looked = foreign_keys and is_mariadb(connection) and name not in foreign
+        return looked and not may_see(connection, database, name)
+
+    return tuple(
+        SourceTable(
+            database=database,
+            name=str(name),
+            engine=str(engine or ""),
+            columns=tuple(columns.get(str(name), ())),
+            indexes=enforced(str(engine), columns.get(str(name), ()), indexes.get(str(name), ())),
+            estimated_rows=int(rows or 0),
+            foreign_keys=foreign.get(str(name), ()),
+            keys_hidden=hidden(str(name)),
+        )
+        for name, engine, rows in ask(_TABLES)
+    )
+
+
+def read_table(connection: Connection[Any], database: str, table: str) -> SourceTable:
+    """One table, with every column that it has.
+
+    Raises:
+        SchemaError: there is no such table (with the nearest name), or it is a view, or this user
+            may not see it, or not all of it.
+    """
+    # The server compares these names without regard to case: there may be several.
+    tables = {t.name: t for t in _read(connection, database, table, foreign_keys=True)}
+    if table not in tables:
+        raise _missing(connection, database, table)
+    check_whole(connection, tables[table])
+    return tables[table]
+
+
+def read_contracted(
+    config: Config, contract: TableContract, connection: Connection[Any]
+) -> SourceTable:
+    """`read_table` of a contract's table, whose errors name the line where the contract begins.
+
+    Raises:
+        SchemaError: as `read_table` says.
+    """
+    try:
+        return read_table(connection, contract.database, contract.table)
+    except SchemaError as error:
+        name = (contract.source, contract.database, contract.table)
+        raise error.located(place_of(config.path, name, None)) from None
+
+
+def _missing(connection: Connection[Any], database: str, table: str) -> SchemaError:
+    listed = read_listing(connection, database)
+    words = f"MySQL has no table {database}.{table} that this user may read"
+    if table in listed:
+        words = f"{database}.{table} is a {listed[table]}, and only tables are mirrored"
+    else:
+        words += nearest(table, [name for name, kind in listed.items() if kind == "table"])
+    return SchemaError(
+        words,
+        table=f"{database}.{table}",
+        next_step="Check its name and the user's SELECT privilege, or remove it from the contract",
+    )
+
+
+def check_whole(connection: Connection[Any], table: SourceTable) -> None:
+    """See that no column is hidden from us: a server shows only those that the user may read, and a
+    mirror without the others would look whole.
+
+    Raises:
+        SchemaError: one is.
+        SourceError: the server can't read the table at all.
+    """
+    name = f"{table.database}.{table.name}"
+    hidden = [c.ordinal for c in table.columns] != list(range(1, len(table.columns) + 1))
+    words = "a column in the middle is hidden"
+    try:
+        whole = f"{quote(table.database)}.{quote(table.name)}"
+        rows_of(connection, f"SELECT * FROM {whole} LIMIT 0")  # noqa: S608
+    except SourceError as error:
+        if "denied" not in error.message:
+            raise
+        hidden, words = True, error.message
+    if hidden:
+        raise SchemaError(
+            f"table {name}: this user may not read every column of it ({words})",
+            table=name,
+            next_step="Grant SELECT on the whole table; a column that is marked `pci: never` is "
+            "never selected",
+        )
+
+
+def read_samples(
+    connection: Connection[Any], table: SourceTable, limit: int = 200
+) -> dict[str, list[str]]:
+    """Up to ``limit`` rows' non-NULL texts per column of text or bytes, for guessing at personal
+    data; bytes that are no text are left out.
+
+    The rows are the first that the server returns; nothing of them is kept or logged.
+    """
+    kinds = {c.name: c.data_type for c in table.columns if c.charset or c.data_type in _SAMPLED}
+    if not kinds:
+        return {}
+    # Bytes come as they are: servers differ in what they make of bytes that are no text.
+    columns = ", ".join(
+        f"LEFT({quote(n)}, 4000)" if kind in _BYTES else f"CAST({quote(n)} AS CHAR)"
+        for n, kind in kinds.items()
+    )
+    # Not bound by the driver: a % in a name would be taken for a place to fill in.
+    sql = f"SELECT {columns} FROM {quote(table.database)}.{quote(table.name)} LIMIT {int(limit)}"  # noqa: S608
+    found = rows_of(connection, sql)
+    return {n: _texts(row[i] for row in found) for i, n in enumerate(kinds)}
+
+
+def _texts(values: Iterable[Any]) -> list[str]:
+    texts: list[str] = []
+    for value in values:
+        if isinstance(value, bytes):
+            try:
+                texts.append(value.decode())
+            except UnicodeDecodeError:
+                continue  # no text
+        elif value is not None:
+            texts.append(str(value))
+    return texts
+
+
+_BYTES = ("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob")
+_SAMPLED = ("bigint", "decimal", "json", *_BYTES)
+
+
+def _columns_by_table(found: Sequence[Sequence[Any]]) -> Mapping[str, list[Column]]:
+    by_table: dict[str, list[Column]] = {}
+    for row in found:
+        column = Column(
+            name=str(row[0]),
+            ordinal=int(row[1]),
+            data_type=str(row[2]).lower(),
+            column_type=str(row[3]),
+            nullable=str(row[4]).upper() == "YES",
+            charset=row[5],
+            collation=row[6],
+            precision=_integer(row[7]),
+            scale=_integer(row[8]),
+            length=_integer(row[9]),
+            fraction=_integer(row[10]),
+            extra=str(row[11] or ""),
+            comment=str(row[12] or ""),
+            generated=str(row[14] or ""),
+        )
+        by_table.setdefault(str(row[13]), []).append(column)
+    return by_table
+
+
+def _integer(value: Any) -> int | None:
+    return None if value is None else int(value)
+
+
+def ask_anew(connection: Connection[Any]) -> None:
+    """Have MySQL 8 tell a table's statistics as they are: else they may be a day old.
+
+    Source: MySQL 8.0 manual, 28.3.38 "The INFORMATION_SCHEMA TABLES Table".
+    """
+    if "mariadb" not in connection.get_server_info().lower():
+        rows_of(connection, "SET SESSION information_schema_stats_expiry = 0")
+
+
+def read_sizes(connection: Connection[Any], database: str, table: str) -> tuple[int, int]:
+    """About how many bytes a table has, and one row of it, as the server estimates."""
+    ask_anew(connection)
+    statement = (
+        "SELECT DATA_LENGTH, AVG_ROW_LENGTH FROM information_schema.TABLES"
+        " WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s"
+    )
+    [(whole, row)] = rows_of(connection, statement, (database, table)) or [(0, 0)]
+    return int(whole or 0), int(row or 0)

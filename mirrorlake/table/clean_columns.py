@@ -1,0 +1,48 @@
+"""Clean's columns that nobody decided on, as the ledger knows them; no lake, no source.
+
+What belongs here: which columns wait for the contract, and what is kept of the looks for personal
+data. What doesn't: looking at the lake (`mirrorlake.table.new_columns`,
+`mirrorlake.serving.personal_audit`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable
+from typing import Any, Final
+
+from mirrorlake.config import TableContract
+from mirrorlake.schema.versions import FIRST_CREATED
+
+LOOKS: Final = "suspected_pii "
+"""How the names of what the ledger keeps of looks begin; clean's own name follows."""
+
+
+def unnamed_columns(
+    contract: TableContract, names: Iterable[str], known: Collection[str]
+) -> tuple[str, ...]:
+    """The columns that the contract does not name and that are not among the known (case-folded)
+    ones: clean leaves them out, unless the contract shows new columns."""
+    if contract.new_columns == "show":
+        return ()
+    spoken = {*known, *contract.named}
+    # An entity's own column is ours, not MySQL's.
+    spoken |= {FIRST_CREATED} if contract.entity is not None else set()
+    return tuple(name for name in names if name.casefold() not in spoken)
+
+
+def look_name(contract: TableContract) -> str:
+    """The name under which the ledger keeps the last look at a table's clean layer."""
+    return f"{LOOKS}{contract.namespaces.clean}.{contract.table}"
+
+
+def read_look(text: str | None) -> dict[str, Any]:
+    """A look as the ledger keeps it: the snapshot, the columns that were sampled, and what was
+    found of which."""
+    return json.loads(text) if text else {"snapshot": None, "columns": [], "found": {}}
+
+
+def undecided(contract: TableContract, found: dict[str, str]) -> dict[str, str]:
+    """Of what a look found, the columns of which the contract says nothing under ``columns``."""
+    spoken = {name.casefold() for name in contract.columns}
+    return {name: words for name, words in found.items() if name.casefold() not in spoken}

@@ -1,0 +1,222 @@
+"""Whether the next load of a table continues its history, reads everything again, or begins anew.
+
+Before anything is read, three things are compared with what the newest load's receipt says: what
+its contract and its key mean (`mirrorlake.table.meaning`), which table its name means
+(`mirrorlake.sources.mysql.identity`), and whether keys are given out again that a window has
+passed.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pymysql.connections import Connection
+
+from mirrorlake.config import TableContract
+from mirrorlake.errors import ConfigError
+from mirrorlake.ledger import Ledger, Load, Receipt, Window
+from mirrorlake.sources.mysql.connect import quote, rows_of
+from mirrorlake.sources.mysql.identity import Identity, read_identity, why_another
+from mirrorlake.table.ddl import definition_of, silent_changes
+from mirrorlake.table.meaning import (
+    Meaning,
+    carried,
+    changes_between,
+    meaning_of,
+    recorded_meaning,
+    strongest,
+    words_of,
+)
+from mirrorlake.table.resolve import TablePlan, by_time
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Course:
+    """What the next load is to a table's history.
+
+    Attributes:
+        meaning: what its rows mean.
+        identity: of the table, just before it is read.
+        whole: whether it must read the whole table.
+        begins: whether a new history begins with it: no fold reaches behind it.
+        elsewhere: whether its raw tables are in another namespace than the last load's: nothing
+            that was loaded is there.
+    """
+
+    meaning: Meaning
+    identity: Identity | None = None
+    whole: bool = False
+    begins: bool = False
+    elsewhere: bool = False
+
+
+def plan_course(
+    connection: Connection[Any], plan: TablePlan, ledger: Ledger, server: str
+) -> Course:
+    """What the next load is to the table's history; a table that must be read again is marked as
+    unproved, with the reason.
+
+    Raises:
+        ConfigError: a new history would have to begin, and rows that only the mirror holds would
+            not be in it.
+        SourceError: the server could not be asked.
+    """
+    now = meaning_of(plan.contract, plan.source, plan.table)
+    identity = read_identity(connection, plan.table) if plan.contract.mode != "full" else None
+    last = ledger.last_load(plan.name, "success", moving=True)
+    newest = ledger.last_load(plan.name, "success")
+    if newest is None:
+        return Course(now, identity)
+    found, reason = _by_contract(plan, ledger, Course(now, identity))
+    if not found.whole and identity is not None and last is not None:
+        other = _why_other_rows(connection, plan, last, server, identity)
+        if other is not None:
+            reason = f"since it was read, {other}"
+            found = replace(found, whole=True, begins=not _kept(plan.contract))
+    if found.whole:
+        logger.warning(
+            "table %s: %s: the whole table is read again%s",
+            *(plan.name, reason, ", and a new history begins" if found.begins else ""),
+        )
+        # Marked first: should the load fail, nobody takes the mirror for proved.
+        ledger.mark_unproved(plan.name, server, reason)
+    return found
+
+
+def stamp_receipt(
+    receipt: Receipt, load: Load, plan: TablePlan, ledger: Ledger, course: Course | None
+) -> Receipt:
+    """A load's receipt with what its rows mean and with which load its history began.
+
+    Args:
+        course: None of a load that only repeats what was read: then all of it is as it was.
+    """
+    before = ledger.newest_receipt(plan.name)
+    now = course.meaning if course else meaning_of(plan.contract, plan.source, plan.table)
+    whole = load.window.kind in ("initial", "full")
+    meaning = carried(recorded_meaning(before), now, whole=whole)
+    identity = course.identity.to_fields() if course and course.identity else None
+    if identity is None and before is not None and plan.contract.mode != "full":
+        identity = before.identity
+    begins = course is not None and course.begins
+    return replace(
+        receipt,
+        meaning=meaning.to_fields(),
+        began=load.seq if begins else (before.began if before else 0),
+        identity=identity,
+    )
+
+
+def mark_silent_changes(plan: TablePlan, ledger: Ledger, server: str) -> None:
+    """See whether a DDL changed values that no cursor tells of; the table is then unproved."""
+    if plan.contract.mode == "full":
+        return  # every copy is of all values
+    name = f"definition {plan.name}"
+    now = definition_of(plan.table, {exact.name for exact in plan.columns})
+    before = ledger.definition(name)
+    if before == now:
+        return
+    if before is not None and (changes := silent_changes(before, now)):
+        # Marked first: a death in between marks it again.
+        reason = f"since it was read, {'; '.join(changes)}: no cursor tells which rows changed"
+        logger.warning("table %s: %s", plan.name, reason)
+        ledger.mark_unproved(plan.name, server, reason)
+    if plan.table.unseen_rules:
+        logger.warning(
+            "table %s: this account can't see whether a foreign key changes rows without "
+            "moving the cursor: grant SELECT on the whole table",
+            plan.name,
+        )
+    ledger.record_definition(name, now)
+
+
+def _by_contract(plan: TablePlan, ledger: Ledger, course: Course) -> tuple[Course, str]:
+    """The course as far as the contract decides it, and why."""
+    receipt = ledger.newest_receipt(plan.name)
+    if receipt is None:
+        # Only files told the rebuilt ledger of its loads: by which contract is not known.
+        reason = "what its loads mean is not known since the ledger was rebuilt"
+        return replace(course, whole=True, begins=not _kept(plan.contract)), reason
+    before = recorded_meaning(receipt)
+    if before is None:
+        before = _assumed(plan, ledger, course.meaning)
+    changes = changes_between(before, course.meaning)
+    effect, elsewhere = strongest(changes), before.raw != course.meaning.raw
+    for change in changes if effect == "none" else ():
+        logger.info("table %s: its contract changed: %s", plan.name, change.words)
+    words = words_of(changes)
+    if effect == "begin" and not elsewhere and before.mode != "full" and _kept(plan.contract):
+        raise ConfigError(
+            f"table {plan.name}: since it was loaded, {words}. A new history would have to begin, "
+            f"and rows that only the mirror holds ({_kept(plan.contract)}) would not be in it",
+            table=plan.name,
+            next_step="Change it back; or mirror the table under other namespaces, where a new "
+            "history begins and the old one stays",
+        )
+    return replace(
+        course, whole=effect != "none", begins=effect == "begin", elsewhere=elsewhere
+    ), f"since it was loaded, {words}"
+
+
+def _assumed(plan: TablePlan, ledger: Ledger, now: Meaning) -> Meaning:
+    """What loads of a release mean that did not record it: what the contract says now, but for
+    what the windows contradict."""
+    logger.warning(
+        "table %s: an older release did not record what its loads mean: its contract is taken to "
+        "be the one by which it was loaded",
+        plan.name,
+    )
+    last = ledger.last_load(plan.name, "success", moving=True)
+    if last is None:
+        return now
+    if now.time_zone not in (None, "UTC"):
+        # It took any zone: where that was not the server's, changes were missed.
+        now = replace(now, time_zone="not recorded")
+    copied, hi = last.window.kind == "full", last.window.hi
+    if copied != (now.mode == "full"):
+        return replace(now, mode="full" if copied else "append or incremental")
+    by_time = hi is not None and "-" in hi[1:]
+    if not copied and hi is not None and by_time != now.by_time:
+        return replace(now, cursor="a time" if by_time else "a key", by_time=by_time)
+    return now
+
+
+def _kept(contract: TableContract) -> str:
+    """What of a mirror MySQL may not have any more, in words; '' if nothing."""
+    if contract.entity is not None:
+        return "the first times of entities"
+    return f"deletes: {contract.deletes}" if contract.deletes in ("flag", "ignore") else ""
+
+
+def _why_other_rows(
+    connection: Connection[Any], plan: TablePlan, last: Load, server: str, now: Identity
+) -> str | None:
+    """Why the table's rows are not those that were read, in words; None where they are."""
+    if last.receipt is not None and last.receipt.server != server:
+        # A person took it for the source; it need not have every row that the other one had.
+        return f"its source became server {server}"
+    told = last.receipt.identity if last.receipt else None
+    why = why_another(Identity.from_fields(told), now) if told else None
+    return why or _why_keys_fell(connection, plan, last.window, now)
+
+
+def _why_keys_fell(
+    connection: Connection[Any], plan: TablePlan, window: Window, now: Identity
+) -> str | None:
+    """Why a window that goes on from its last key would miss rows; None where it would not."""
+    cursor = plan.cursor
+    if cursor is None or by_time(plan) or window.hi is None or "-" in window.hi[1:]:
+        return None
+    reached = int(window.hi)
+    counts = "auto_increment" in cursor.extra.lower()
+    if counts and now.next_key is not None and now.next_key > reached:
+        return None  # rows at the end were deleted, perhaps: their keys don't come again
+    table = f"{quote(plan.table.database)}.{quote(plan.table.name)}"
+    highest = rows_of(connection, f"SELECT MAX({quote(cursor.name)}) FROM {table}")[0][0]  # noqa: S608
+    if highest is not None and int(highest) >= reached:
+        return None
+    return f"its highest {cursor.name} fell below one that was read: keys may come again"

@@ -1,0 +1,78 @@
+"""DDL that changes values, or lets them change, without moving any row's cursor.
+
+An added column has values in old rows (its default, an expression) that no window reads again. A
+converted charset or another expression of a generated column rewrites values. A foreign key that
+cascades lets the server change rows by itself. What a table's definition said of these is kept from
+load to load; where it says something else, the whole table is unproved and is read anew.
+
+Source: MySQL 8.0 manual, 13.1.9 "ALTER TABLE Statement", 13.1.20.5 "FOREIGN KEY Constraints".
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+
+from mirrorlake.sources.mysql.foreign_keys import UNKNOWN
+from mirrorlake.sources.mysql.introspect import SourceTable
+
+# One that is not to be seen may be any of them.
+_CASCADES = ("CASCADE", "SET NULL", "SET DEFAULT", UNKNOWN)
+
+
+def definition_of(table: SourceTable, mirrored: Collection[str]) -> str:
+    """What of a table's definition decides about values beside its columns' types; JSON.
+
+    Args:
+        mirrored: the columns that are read.
+    """
+    columns = {
+        column.name: " ".join(
+            part for part in (column.charset, column.collation, column.generated) if part
+        )
+        for column in table.columns
+        if column.name in mirrored
+    }
+    keys = {
+        ", ".join(key.columns): f"ON UPDATE {key.on_update} ON DELETE {key.on_delete}"
+        for key in table.foreign_keys
+        # A row that is deleted with its parent is found by a reload or a check, as every deletion.
+        if key.on_update.upper() in _CASCADES or key.on_delete.upper() in _CASCADES[1:]
+    }
+    if table.keys_hidden:
+        keys["?"] = "not to be seen by this account"
+    return json.dumps({"columns": columns, "keys": keys}, ensure_ascii=False, sort_keys=True)
+
+
+def silent_changes(before: str, now: str) -> tuple[str, ...]:
+    """In words, what of a later definition may have changed values silently; nothing if nothing.
+
+    Both are as `definition_of` tells them. A column that went changes no value of another, nor does
+    a foreign key that went.
+
+    >>> told = '{"columns": {"a": "latin1"}, "keys": {}}'
+    >>> silent_changes(told, told.replace("latin1", "utf8mb4"))
+    ('column a was latin1 and is utf8mb4',)
+    >>> silent_changes(told, '{"columns": {"a": "latin1", "b": ""}, "keys": {}}')
+    ('column b was added',)
+    """
+    old, new = (_parts(text) for text in (before, now))
+    found = [
+        f"column {name} was added" if name not in old["columns"] else _words(name, old, text)
+        for name, text in new["columns"].items()
+        if old["columns"].get(name) != text
+    ]
+    found += [
+        f"the foreign key on ({columns}) is {rules}"
+        for columns, rules in new["keys"].items()
+        if old["keys"].get(columns) != rules
+    ]
+    return tuple(found)
+
+
+def _words(name: str, old: Mapping[str, Mapping[str, str]], now: str) -> str:
+    return f"column {name} was {old['columns'][name] or 'plain'} and is {now or 'plain'}"
+
+
+def _parts(text: str) -> dict[str, dict[str, str]]:
+    return json.loads(text)

@@ -1,0 +1,80 @@
+"""Under which hash key a clean table was made: known by a fingerprint, never by the key.
+
+One value has one hash as long as the key stays. Under another key, new rows of a clean table would
+be hashed differently from those that it holds already, and joins over them would lose rows without
+a word. So a changed key is refused until the clean tables are rewritten under it.
+
+What belongs here: the fingerprint, where it is kept, and the refusal. Rewriting is `rekey`'s.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+
+from pydantic import SecretStr
+
+from mirrorlake.destinations.iceberg.catalog import Identifier
+from mirrorlake.errors import ConfigError
+from mirrorlake.ledger import Ledger
+from mirrorlake.table.resolve import TablePlan
+
+_CONSTANT = b"mirrorlake: the fingerprint of a hash key"
+
+
+def fingerprint_of(hash_key: SecretStr) -> str:
+    """A keyed digest of a constant: equal for equal keys, and it does not tell the key.
+
+    >>> fingerprint_of(SecretStr("k" * 16))
+    '4da17a5286d13bf3'
+    """
+    key = hash_key.get_secret_value().encode()
+    return hmac.new(key, _CONSTANT, hashlib.sha256).hexdigest()[:16]
+
+
+def is_hashed(plan: TablePlan) -> bool:
+    """Whether the contract keeps a clean table with hashed columns."""
+    return plan.contract.clean == "table" and "hash" in plan.rules.values()
+
+
+def refuse_other_hash_key(plan: TablePlan, ledger: Ledger, hash_key: SecretStr | None) -> None:
+    """See that a clean table with hashed columns was made under the key that is set now.
+
+    Raises:
+        ConfigError: it was made under another one.
+    """
+    if hash_key is None or not is_hashed(plan):
+        return
+    made_under = ledger.definition(_name(plan.clean))
+    if made_under is not None and made_under != fingerprint_of(hash_key):
+        raise ConfigError(
+            f"table {plan.name}: privacy.hash_key is not the key under which {plan.clean} was "
+            "hashed: one value would have two hashes in it",
+            table=plan.name,
+            next_step="Set the old key again, or run `mirrorlake rekey`, which rewrites the clean "
+            "tables under the new one",
+        )
+
+
+def record_hash_key(ledger: Ledger, clean: Identifier, hash_key: SecretStr) -> None:
+    """Record that all hashes in a clean table were made under this key."""
+    ledger.record_definition(_name(clean), fingerprint_of(hash_key))
+
+
+def is_made_under(ledger: Ledger, clean: Identifier, hash_key: SecretStr) -> bool:
+    """Whether it is recorded that a clean table was hashed under this key."""
+    return ledger.definition(_name(clean)) == fingerprint_of(hash_key)
+
+
+def has_hash_key(ledger: Ledger, clean: Identifier) -> bool:
+    """Whether it is recorded under which key a clean table was hashed."""
+    return ledger.definition(_name(clean)) is not None
+
+
+def forget_hash_key(ledger: Ledger, clean: Identifier) -> None:
+    """Forget it: the clean table is about to go, and its hashes with it."""
+    ledger.forget_definition(_name(clean))
+
+
+def _name(clean: Identifier) -> str:
+    return f"hash key {clean}"

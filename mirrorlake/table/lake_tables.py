@@ -1,0 +1,43 @@
+"""The lake tables of a contract: their names, and what the catalog has of them now."""
+
+from __future__ import annotations
+
+from pyiceberg.table import Table
+
+from mirrorlake.config import TableContract
+from mirrorlake.destinations.iceberg.catalog import Identifier, Lake
+from mirrorlake.errors import LakeError
+from mirrorlake.ledger import Ledger
+
+
+def deduped_of(contract: TableContract) -> Identifier:
+    """The lake table with one row per key."""
+    return Identifier(contract.namespaces.deduped, contract.table)
+
+
+def clean_of(contract: TableContract) -> Identifier:
+    """What people query."""
+    return Identifier(contract.namespaces.clean, contract.table)
+
+
+def raw_tables(lake: Lake, ledger: Ledger, contract: TableContract) -> list[Table]:
+    """The raw tables of all schema versions that exist, oldest first."""
+    names = dict.fromkeys(v.raw_table for v in ledger.schema_versions(contract.name))
+    found = (lake.load(Identifier(contract.namespaces.raw, name)) for name in names)
+    return [table for table in found if table is not None]
+
+
+def deduped_table(lake: Lake, contract: TableContract) -> Table:
+    """Deduped, as the catalog has it now.
+
+    Raises:
+        LakeError: it is not there, or can't be read.
+    """
+    table = lake.load(deduped_of(contract))
+    if table is None:
+        raise LakeError(
+            f"deduped table {deduped_of(contract)} is not there",
+            table=contract.name,
+            next_step="Materialise the table's chain first",
+        )
+    return table

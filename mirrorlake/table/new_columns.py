@@ -1,0 +1,87 @@
+"""Columns that MySQL got after a table's first load: held out of clean until the contract names
+them.
+
+A column is *known* if it was there when the table was first loaded; the ledger keeps their names.
+One that is not known may hold anything, so clean leaves it out, as `pii: drop` would, until the
+contract names it: in a rule (`pii: show` is one) or in a role such as `cursor`. Raw and deduped
+have it from its first load on. `new_columns: show` turns this off, and what it showed stays known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from mirrorlake.config import TableContract
+from mirrorlake.destinations.iceberg.catalog import Identifier, Lake
+from mirrorlake.destinations.iceberg.views import read_view
+from mirrorlake.ledger import Ledger
+from mirrorlake.table.clean_columns import unnamed_columns
+
+NEXT_STEP = "give each a rule under `columns` in the contract; `pii: show` shows it as it is"
+
+
+def held_columns(
+    ledger: Ledger, lake: Lake, contract: TableContract, names: Iterable[str]
+) -> tuple[str, ...]:
+    """Those of a table's columns that clean leaves out because nobody decided on them yet.
+
+    Args:
+        names: the table's columns as MySQL names them, in order.
+    """
+    known = known_columns(ledger, lake, contract)
+    return () if known is None else unnamed_columns(contract, names, known)
+
+
+def held_now(ledger: Ledger, lake: Lake, contract: TableContract) -> tuple[str, ...]:
+    """The held columns of the newest schema version that was loaded, without asking the source."""
+    versions = ledger.schema_versions(contract.name)
+    names = [name for name, _ in versions[-1].columns] if versions else []
+    return held_columns(ledger, lake, contract, names)
+
+
+def known_columns(ledger: Ledger, lake: Lake, contract: TableContract) -> frozenset[str] | None:
+    """The known columns of a table, case-folded; None if it was never loaded.
+
+    A ledger that was rebuilt, or comes from an earlier release, has no record of them: then they
+    are those that clean shows already, or, without a clean, those of the oldest schema version.
+    """
+    landed = contract.mode == "snapshot"
+    if not landed and ledger.last_load(contract.name, "success") is None:
+        return None
+    recorded = ledger.known_columns(contract.name)
+    if recorded is not None:
+        return recorded
+    clean = Identifier(contract.namespaces.clean, contract.table)
+    table = lake.load(clean)
+    shown = table.schema() if table is not None else None
+    if shown is None and (view := read_view(lake, clean)) is not None:
+        shown = view.schema
+    if shown is not None:
+        return frozenset(field.name.casefold() for field in shown.fields)
+    versions = [] if landed else ledger.schema_versions(contract.name)
+    return frozenset(name.casefold() for name, _ in versions[0].columns) if versions else None
+
+
+def remember_columns(
+    ledger: Ledger, lake: Lake, contract: TableContract, names: Iterable[str]
+) -> None:
+    """Record the known columns before a load (of a table of snapshots: before its view is made):
+    all of the first one's, and under ``new_columns: show`` those that it adds. The caller holds the
+    table's lease."""
+    known = known_columns(ledger, lake, contract)
+    now = frozenset(name.casefold() for name in names)
+    if known is None:
+        known = now
+    elif contract.new_columns == "show":
+        known |= now
+    if known != ledger.known_columns(contract.name):
+        ledger.record_known_columns(contract.name, known)
+
+
+def held_words(held: Iterable[str]) -> str:
+    """One line about held columns, and what to do.
+
+    >>> held_words(["note"])[:42]
+    'note: new in MySQL, and held out of clean:'
+    """
+    return f"{', '.join(held)}: new in MySQL, and held out of clean: {NEXT_STEP}"

@@ -1,0 +1,266 @@
+"""Plans: what a contract and a source table make of each other.
+
+Everything here is decided before anything is written; a contract that can't be kept is refused
+here. `windows` says what is read next, `chunks` how it is cut.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mirrorlake.config import Config, SourceConfig, TableContract
+from mirrorlake.config.places import place_of
+from mirrorlake.destinations.iceberg.catalog import Identifier
+from mirrorlake.errors import ConfigError, SchemaError
+from mirrorlake.schema.versions import Exact, SchemaVersion, first_created_column, schema_version
+from mirrorlake.sources.mysql.introspect import Column, SourceTable
+from mirrorlake.sources.mysql.types import exact_columns
+from mirrorlake.table.entity import Entity, first_created, resolve_entity
+
+INTEGERS = ("tinyint", "smallint", "mediumint", "int", "bigint")
+TIMES = ("datetime", "timestamp", "date")
+
+
+@dataclass(frozen=True)
+class TablePlan:
+    """One table, its contract and its columns resolved against the server, every name as the server
+    spells it."""
+
+    contract: TableContract
+    source: SourceConfig
+    table: SourceTable
+    columns: tuple[Exact, ...]
+    version: SchemaVersion
+    key: tuple[str, ...]
+    cursor: Column | None
+    created: Column | None
+    rules: dict[str, str]
+    entity: Entity | None = None
+    held: tuple[str, ...] = ()
+    """New columns that clean leaves out until the contract names them; see
+    `mirrorlake.table.new_columns`."""
+
+    @property
+    def name(self) -> str:
+        return self.contract.name
+
+    @property
+    def clean_rules(self) -> dict[str, str]:
+        """Column → what clean does to it: the contract's rules, and ``drop`` for held columns."""
+        return {**self.rules, **dict.fromkeys(self.held, "drop")}
+
+    @property
+    def raw(self) -> Identifier:
+        """The raw table of this schema version."""
+        return Identifier(self.contract.namespaces.raw, self.version.raw_table)
+
+    @property
+    def raw_view(self) -> Identifier:
+        """The view over the raw tables of all versions."""
+        return Identifier(self.contract.namespaces.raw, self.contract.table)
+
+    @property
+    def deduped(self) -> Identifier:
+        return Identifier(self.contract.namespaces.deduped, self.contract.table)
+
+    @property
+    def clean(self) -> Identifier:
+        return Identifier(self.contract.namespaces.clean, self.contract.table)
+
+    @property
+    def collated_key(self) -> tuple[Column, ...]:
+        """Key columns whose different texts may be one key to the server ('a' and 'A', 'a' and 'a
+        ')."""
+        columns = [self.table.column(name) for name in self.key]
+        return tuple(c for c in columns if is_collated(c))
+
+    @property
+    def keeps_aliases(self) -> bool:
+        """Whether raw rows carry the server's own key beside its text: an UPDATE may change the
+        text of a key and leave it the same key."""
+        return self.contract.mode == "incremental" and bool(self.collated_key)
+
+    @property
+    def day_column(self) -> str | None:
+        """The column whose date is a row's raw day; None where the day of the load is.
+
+        The cursor where it is a time; beside a key cursor, the contract's ``created``.
+        """
+        for column in (self.cursor, self.created):
+            if column is not None and column.data_type in TIMES:
+                return column.name
+        return None
+
+
+def plan_table(contract: TableContract, source: SourceConfig, table: SourceTable) -> TablePlan:
+    """Resolve a contract against the table that the server has.
+
+    Raises:
+        ConfigError: the contract names a rule that the column's type can't keep, or starts in the
+        future.
+        SchemaError: a column that it names is missing; the key is not unique; the cursor can be
+        NULL,
+            has no index, or has a type without an order.
+        TypeRefused: a column can't be kept exactly.
+    """
+    excluded = frozenset(table.column(name).name for name in contract.excluded)
+    asked = contract.entity
+    entity = asked and resolve_entity(contract.name, table, asked.token, asked.created)
+    columns = exact_columns(table, excluded)
+    kept = {c.name: c for c in table.columns if c.name not in excluded}
+    of_version = [(c.name, c.column_type) for c in kept.values()]
+    if entity is not None:
+        columns = (*columns, first_created(table, entity))
+        of_version.append(first_created_column(entity.token.name, entity.created.name))
+    plan = TablePlan(
+        contract=contract,
+        source=source,
+        table=table,
+        columns=columns,
+        version=schema_version(contract.table, of_version),
+        key=tuple(table.column(name).name for name in contract.key),
+        cursor=table.column(contract.cursor) if contract.cursor else None,
+        created=table.column(contract.created) if contract.created else None,
+        rules={table.column(name).name: str(rule) for name, rule in contract.rules.items()},
+        entity=entity,
+    )
+    _check_names(plan)
+    _check_key(plan)
+    _check_cursor(plan)
+    _check_rules(plan)
+    return plan
+
+
+def resolve_contract(config: Config, contract: TableContract, table: SourceTable) -> TablePlan:
+    """`plan_table`, whose errors name the line of the contract file that writes the column.
+
+    Raises:
+        ConfigError, SchemaError, TypeRefused: as `plan_table` says.
+    """
+    try:
+        return plan_table(contract, config.sources[contract.source], table)
+    except (ConfigError, SchemaError) as error:
+        name = (contract.source, contract.database, contract.table)
+        raise error.located(place_of(config.path, name, error.column or "")) from None
+
+
+def _check_names(plan: TablePlan) -> None:
+    """Names of ours mean something else in raw; to Spark any case of them is one name."""
+    for exact in plan.columns:
+        if exact.name.casefold().startswith("_mirror_"):
+            raise SchemaError(
+                f"table {plan.name}: column {exact.name!r} is called as Mirrorlake's own are",
+                table=plan.name,
+                column=exact.name,
+                next_step="Rename it in MySQL, or mark it `pci: never` to leave it out",
+            )
+
+
+def _check_key(plan: TablePlan) -> None:
+    contract, table = plan.contract, plan.table
+    if contract.mode == "incremental" and not plan.key:
+        raise ConfigError(
+            f"table {plan.name} has no key, and mode incremental needs one",
+            table=plan.name,
+            next_step="Name its unique columns as key, or use mode full",
+        )
+    if plan.key and not table.has_unique(plan.key):
+        raise SchemaError(
+            f"table {plan.name}: MySQL does not keep ({', '.join(plan.key)}) unique and NOT NULL, "
+            "so it can't be the key",
+            table=plan.name,
+            next_step="Several tables are in this one, and may share a key: write `key: []`"
+            if table.merges
+            else "Name the columns of its primary key or of a unique index over NOT NULL columns",
+        )
+
+
+def _check_cursor(plan: TablePlan) -> None:
+    cursor, name = plan.cursor, plan.name
+    if cursor is None:
+        return
+    if cursor.data_type not in (*INTEGERS, *TIMES):
+        raise SchemaError(
+            f"table {name}: cursor {cursor.name} is {cursor.column_type}: only integers "
+            "and times order loads",
+            next_step="Name an integer, DATE, DATETIME or TIMESTAMP column, or use mode full",
+            table=name,
+            column=cursor.name,
+        )
+    if plan.contract.mode == "incremental" and cursor.data_type in INTEGERS:
+        raise SchemaError(
+            f"table {name}: cursor {cursor.name} is {cursor.column_type}: mode incremental "
+            "needs a time",
+            next_step="Name the column that changes with every update, or use mode append or full",
+            table=name,
+            column=cursor.name,
+        )
+    if cursor.nullable:
+        raise SchemaError(
+            f"table {name}: cursor {cursor.name} can be NULL, and no window would ever "
+            "read such a row",
+            next_step="Declare it NOT NULL in MySQL, or use mode full",
+            table=name,
+            column=cursor.name,
+        )
+    if not plan.table.led_by(cursor.name):
+        unused = plan.table.unused_index(cursor.name)
+        which = f" that queries may read ranges by ({unused} is none)" if unused else ""
+        raise SchemaError(
+            f"table {name}: no index{which} begins with cursor {cursor.name}: every window would "
+            "read the whole table",
+            next_step=f"Add an index on {cursor.name} in MySQL, or use mode full",
+            table=name,
+            column=cursor.name,
+        )
+    created = plan.created
+    if created is not None and created.data_type not in TIMES:
+        raise SchemaError(
+            f"table {name}: created {created.name} is {created.column_type}, not a time",
+            table=name,
+            column=created.name,
+            next_step="Name a DATE, DATETIME or TIMESTAMP column, or leave `created` out",
+        )
+
+
+def _check_rules(plan: TablePlan) -> None:
+    kept = {e.name: e for e in plan.columns}
+    for column, rule in plan.rules.items():
+        if rule == "mask" and kept[column].iceberg != "string":
+            raise ConfigError(
+                f"table {plan.name}: `pii: mask` on {column}, which is "
+                f"{kept[column].iceberg}: only texts can be masked",
+                table=plan.name,
+                column=column,
+                next_step="Use null, drop or hash",
+            )
+    if plan.contract.mode == "append" and not plan.key and not by_time(plan):
+        raise ConfigError(
+            f"table {plan.name}: mode append without a key needs a time cursor, whose days "
+            "can be replaced",
+            table=plan.name,
+            next_step="Name a key or a time cursor, or use mode full",
+        )
+
+
+def by_time(plan: TablePlan) -> bool:
+    return plan.cursor is not None and plan.cursor.data_type in TIMES
+
+
+def no_pad(column: Column) -> bool:
+    """Whether trailing spaces count in comparisons: in UCA 9.0.0 and MariaDB's nopad collations."""
+    return "_0900_" in (column.collation or "") or "_nopad_" in (column.collation or "")
+
+
+def is_collated(column: Column) -> bool:
+    """Whether texts of a column that differ may be equal to the server."""
+    # Two labels of one ENUM or SET are never equal to the server.
+    text = column.collation and column.data_type not in ("enum", "set")
+    return bool(text) and not by_bytes(column)
+
+
+def by_bytes(column: Column) -> bool:
+    """Whether equal keys have equal texts. A CHAR never holds the trailing spaces that it would
+    ignore."""
+    binary = (column.collation or "").endswith("_bin")
+    return binary and (column.data_type == "char" or no_pad(column))

@@ -1,0 +1,60 @@
+"""What the layout promises and no linter holds; `make check` runs it.
+
+- The engine's root has the modules of `ROOT_MODULES` and packages, nothing else.
+- Each package says in its first words what belongs there and what does not.
+- Each package of the engine is in the layers that import-linter holds.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+ENGINE = ROOT / "mirrorlake"
+PACKAGES = ("mirrorlake", "assets", "checks", "resources", "sensors", "demo")
+ROOT_MODULES = {"__init__", "errors", "failpoints"}
+WORDS = ("What belongs here", "What doesn't")
+
+
+def strays() -> Iterator[str]:
+    """Modules at the engine's root that belong into a package."""
+    for path in sorted(ENGINE.glob("*.py")):
+        if path.stem not in ROOT_MODULES:
+            yield f"{path.relative_to(ROOT)}: no module belongs here; put it into its package"
+
+
+def wordless() -> Iterator[str]:
+    """Packages that don't say what belongs there."""
+    for package in PACKAGES:
+        for path in sorted((ROOT / package).rglob("__init__.py")):
+            said = " ".join((ast.get_docstring(ast.parse(path.read_text("utf-8"))) or "").split())
+            if path.parent != ENGINE and not all(word in said for word in WORDS):
+                yield f"{path.relative_to(ROOT)}: says not {' and '.join(WORDS)}"
+
+
+def layerless() -> Iterator[str]:
+    """Packages that stand in no layer."""
+    contracts = tomllib.loads(ROOT.joinpath("pyproject.toml").read_text("utf-8"))
+    contracts = contracts["tool"]["importlinter"]["contracts"]
+    [layers] = [c["layers"] for c in contracts if c["name"] == "layers of the engine"]
+    known = {name.strip() for layer in layers for name in layer.split("|")}
+    for path in sorted(ENGINE.rglob("*.py")):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        names = {".".join(parts[:length]) for length in range(2, len(parts) + 1)}
+        if path.name != "__init__.py" and not names & known:
+            yield f"{path.relative_to(ROOT)}: is in no layer of pyproject.toml"
+
+
+def main() -> int:
+    found = [*strays(), *wordless(), *layerless()]
+    for line in found:
+        print(line, file=sys.stderr)
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
