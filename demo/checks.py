@@ -18,20 +18,17 @@ _SHORT_LIVED = (
 )
 
 
-def project_folder() -> Path | None:
-    """The clone that this package runs from; None where it was installed without one."""
-    root = Path(__file__).resolve().parents[1]
-    return root if (root / "workspace.yaml").exists() else None
+CLONE = Path(__file__).resolve().parents[1]
+"""The clone that this package runs from: it is in no wheel."""
 
 
 def run_checks(config: Config, console: Console) -> bool:
     """Materialise all chains under Dagster and run all their checks; whether none is red.
 
-    Without a clone, or without Dagster, nothing is run, and that is said.
+    Without Dagster nothing is run, and that is said.
     """
-    root = project_folder()
-    if root is None or find_spec("dagster") is None:
-        console.print("Dagster's checks were not run: they need a clone, set up by `make setup`.")
+    if find_spec("dagster") is None:
+        console.print("Dagster's checks were not run: they need what `make setup` installs.")
         return True
     environment = {**os.environ, "MIRRORLAKE_CONFIG": str(config.path)}
     # One short run: compiling its plans would cost more than they save.
@@ -39,4 +36,4 @@ def run_checks(config: Config, console: Console) -> bool:
     # Dagster would write its instance into the folder that a shell happened to name.
     environment.pop("DAGSTER_HOME", None)
     command = [sys.executable, "-m", "tools.dagster_checks"]
-    return subprocess.run(command, cwd=root, env=environment, check=False).returncode == 0
+    return subprocess.run(command, cwd=CLONE, env=environment, check=False).returncode == 0

@@ -25,7 +25,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from demo.checks import project_folder, run_checks
+from demo.checks import CLONE, run_checks
 from demo.mariadb import MariaDB
 from demo.nyc import load_nyc
 from demo.oracle import Verdict, compare_table
@@ -269,15 +269,9 @@ def _surplus(contract: TableContract, writer: LiveWriter) -> Sequence[tuple[str,
 
 def _browse(server: MariaDB, config: Config, console: Console) -> int:
     """The live writer and Dagster's UI until Ctrl-C."""
-    root = project_folder()
-    if root is None:
-        raise MachineError(
-            "the UI needs the project's folder, with its workspace.yaml",
-            next_step="Run the demo from a clone, or with --once",
-        )
     home = config.path.parent / "dagster"
     home.mkdir(exist_ok=True)
-    shutil.copyfile(root / "dagster.yaml", home / "dagster.yaml")
+    shutil.copyfile(CLONE / "dagster.yaml", home / "dagster.yaml")
     environment = {
         **os.environ,
         "DAGSTER_HOME": str(home),
@@ -286,26 +280,34 @@ def _browse(server: MariaDB, config: Config, console: Console) -> int:
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",
     }
     port = os.environ.get("MIRRORLAKE_UI_PORT", "3000")
-    command = [sys.executable, "-m", "dagster", "dev", "-w", str(root / "workspace.yaml")]
+    command = [sys.executable, "-m", "dagster", "dev", "-w", str(CLONE / "workspace.yaml")]
     writer = LiveWriter(lambda: _connect(server), seed=12, rate=5.0)
     writer.start()
     process = subprocess.Popen(
-        [*command, "-h", "127.0.0.1", "-p", port], cwd=root, env=environment, start_new_session=True
+        [*command, "-h", "127.0.0.1", "-p", port],
+        cwd=CLONE,
+        env=environment,
+        start_new_session=True,
     )
     console.print(f"\n[bold]http://127.0.0.1:{port}[/] — Ctrl-C stops everything. Try:")
     console.print("  1. Lineage: follow mysql/shop/shop/orders to clean/shop/shop/orders")
     console.print("  2. Materialise raw/shop/shop/orders and everything downstream")
     console.print("  3. Open the checks of deduped/shop/shop/orders")
     console.print("  4. In another terminal, damage the lake and see what finds it:")
-    folder = shlex.quote(str(config.path.parent))
-    mirrorlake = shlex.quote(str(Path(sys.executable).with_name("mirrorlake")))
-    console.print(f"     {mirrorlake} sabotage --folder {folder}", highlight=False, soft_wrap=True)
+    words = f"     {sabotage_command(config.path.parent)}"
+    console.print(words, markup=False, highlight=False, soft_wrap=True)
     try:
         return process.wait()
     finally:
         _end(process)
         with suppress(MirrorlakeError, pymysql.Error):
             writer.stop()
+
+
+def sabotage_command(folder: Path) -> str:
+    """What damages the lake of the demo in ``folder``, for a shell in any folder."""
+    command = [sys.executable, "-m", "demo", "sabotage", "--folder", str(folder.absolute())]
+    return f"cd {shlex.quote(str(CLONE))} && {shlex.join(command)}"
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -74,7 +74,7 @@ class Umask:
         return release
 
     def begin_in_child(self) -> None:
-        """Begin with a free lock in a forked process: whoever held it stayed in the parent."""
+        """Give a forked process a new lock: the thread that held the old one is not in it."""
         self._lock = threading.Lock()
 
     def _set(self) -> int:

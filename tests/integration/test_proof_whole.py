@@ -98,7 +98,7 @@ def test_rows_beside_the_bounds_are_judged_by_their_key(
     sql("DELETE FROM t WHERE id = 4", "UPDATE t SET a = 'new', modified_at = NOW() WHERE id = 5")
     counts = count_rows(proving(engine), contract)
     days = {"2099-01-01": (0, 1), "2019-01-01": (1, 2)}
-    if mode == "append":  # no row changes: that one is gone from its day is told
+    if mode == "append":  # rows never change, so one that left its day is counted
         days |= {"2099-01-01": (1, 2), "2020-01-02": (0, 1)}
     assert counts.days == days
     assert (counts.verdict, counts.lost, counts.surplus) == ("different", 0, len(days))

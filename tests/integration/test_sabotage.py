@@ -35,7 +35,7 @@ from demo.faults import (
 )
 from demo.mariadb import MariaDB
 from demo.oracle import compare_table
-from demo.run import MARKER
+from demo.run import MARKER, sabotage_command
 from demo.sabotage import NAMES, Sabotaged, Victim, contract_of, sabotage
 from mirrorlake.errors import ConfigError
 from mirrorlake.operations.sync import Engine
@@ -151,6 +151,14 @@ def test_what_no_demo_made_is_refused(folder: Path, server: EmbeddedServer) -> N
     assert "is not the demo's own" in str(found.exception)
     found = CliRunner().invoke(demo, [*asked, "--fault", "a meteor"])
     assert "there is no fault 'a meteor'" in str(found.exception)
+
+
+def test_the_command_that_the_demo_shows_is_there(folder: Path) -> None:
+    """As it is printed, from any folder: it refuses a folder of no demo, and is no unknown command."""
+    shown = sabotage_command(folder)
+    ran = subprocess.run(shown, shell=True, capture_output=True, text=True, check=False, cwd="/")
+    assert ran.returncode == 2, ran.stderr
+    assert "is not the folder of a running demo" in ran.stderr
 
 
 @pytest.mark.full

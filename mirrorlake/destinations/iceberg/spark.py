@@ -154,8 +154,8 @@ class LazySpark:
 
 
 def _refuse_another_lake(lake: Lake) -> None:
-    """A process has one session of Spark, and its catalog is of the lake that it first met: whoever
-    asked it for another lake's tables would be answered from that one.
+    """A process has one Spark session, whose catalog belongs to the first lake that was opened: a
+    second lake would be read and written through it.
 
     Raises:
         LakeError: the session that is there is of another lake, or of other permissions.

@@ -1,7 +1,7 @@
 """Where files land: a local folder, ``gs://`` or ``s3://``, behind four questions.
 
 A store is small and can be pickled: workers open it anew, with the login of their own machine.
-It never writes; `mirrorlake.sources.files.export` has its own way.
+It never writes; `mirrorlake.sources.files.sinks` writes.
 """
 
 from __future__ import annotations
