@@ -15,7 +15,7 @@ def build_cleanup(source: str) -> dg.AssetsDefinition:
         compute_fn=_step(source),
         name=key.to_python_identifier(),
         outs={"result": dg.Out(dg.Nothing)},
-        required_resource_keys={"engine"},
+        required_resource_keys={"mirrorlake"},
     )
     spec = dg.AssetSpec(
         key,

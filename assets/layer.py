@@ -37,7 +37,7 @@ def layer_asset(
         name=spec.key.to_python_identifier(),
         ins=_IN,
         outs=_OUT,
-        required_resource_keys={"engine", *needs},
+        required_resource_keys={"mirrorlake", *needs},
         pool=pool,
     )
     return dg.AssetsDefinition(

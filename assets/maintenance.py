@@ -10,7 +10,7 @@ from assets.keys import GROUP
 if TYPE_CHECKING:
     from mirrorlake.config import TableContract
     from mirrorlake.operations.maintain import Maintained
-    from mirrorlake.operations.sync import Engine
+    from mirrorlake.workspace import Workspace
 
 KEY = dg.AssetKey(["maintenance"])
 
@@ -21,7 +21,7 @@ def build_maintenance() -> dg.AssetsDefinition:
         compute_fn=_step,
         name=KEY.to_python_identifier(),
         outs={"result": dg.Out(dg.Nothing)},
-        required_resource_keys={"engine"},
+        required_resource_keys={"mirrorlake"},
     )
     spec = dg.AssetSpec(
         KEY,
@@ -43,14 +43,14 @@ def _step(context: dg.AssetExecutionContext, _: Any) -> Iterator[Any]:
     from resources.failures import dagster_errors
 
     with dagster_errors(context.retry_number):
-        engine: Engine = context.resources.engine.engine
+        workspace: Workspace = context.resources.mirrorlake.workspace
     done: list[Maintained] = []
     held: list[str] = []
     failed: dict[str, str] = {}
-    contracts: list[TableContract] = [*engine.config.tables, *engine.config.snapshots]
+    contracts: list[TableContract] = [*workspace.config.tables, *workspace.config.snapshots]
     for contract in contracts:
         try:
-            found = maintain_table(engine, contract, wait=False)
+            found = maintain_table(workspace, contract, wait=False)
         except LeaseHeld:
             held.append(contract.name)
         except MirrorlakeError as error:

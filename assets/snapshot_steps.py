@@ -8,8 +8,8 @@ import dagster as dg
 from assets.keys import ACCEPT_TAG
 from mirrorlake.config import TableContract, format_duration
 from mirrorlake.operations.land import fold_snapshots, take_snapshots
-from mirrorlake.operations.sync import Engine
 from mirrorlake.table.lake_tables import deduped_of
+from mirrorlake.workspace import Workspace
 from resources.failures import dagster_errors
 
 Events = Iterator[dg.MaterializeResult[Any]]
@@ -18,9 +18,9 @@ Events = Iterator[dg.MaterializeResult[Any]]
 def take(context: dg.AssetExecutionContext, contract: TableContract) -> Events:
     """Write the run's snapshots down as landed."""
     with dagster_errors(context.retry_number):
-        engine: Engine = context.resources.engine.engine
-        _reach(context, engine, contract)
-        done = take_snapshots(engine, contract, _ids(context))
+        workspace: Workspace = context.resources.mirrorlake.workspace
+        _reach(context, workspace, contract)
+        done = take_snapshots(workspace, contract, _ids(context))
     for one in done:
         metadata: dict[str, Any] = {
             "files": one.record.files,
@@ -43,10 +43,10 @@ def fold(context: dg.AssetExecutionContext, contract: TableContract) -> Events:
     settings = contract.snapshot
     limit = settings.fresh_within if settings else None
     with dagster_errors(context.retry_number):
-        engine: Engine = context.resources.engine.engine
-        _reach(context, engine, contract)
-        done = fold_snapshots(engine, contract, _ids(context), accept_smaller=accept)
-        rows = engine.count_rows(deduped_of(contract))
+        workspace: Workspace = context.resources.mirrorlake.workspace
+        _reach(context, workspace, contract)
+        done = fold_snapshots(workspace, contract, _ids(context), accept_smaller=accept)
+        rows = workspace.lake.count_rows(deduped_of(contract))
     for one in done:
         metadata: dict[str, Any] = {
             "dagster/partition_row_count": one.rows,
@@ -72,13 +72,15 @@ def fold(context: dg.AssetExecutionContext, contract: TableContract) -> Events:
 def show(context: dg.AssetExecutionContext, contract: TableContract) -> Events:
     """Report clean: a view has the rows of deduped."""
     with dagster_errors(context.retry_number):
-        engine: Engine = context.resources.engine.engine
-        rows = engine.count_rows(deduped_of(contract))
+        workspace: Workspace = context.resources.mirrorlake.workspace
+        rows = workspace.lake.count_rows(deduped_of(contract))
     yield dg.MaterializeResult(metadata={"clean is a": "view", "dagster/row_count": rows or 0})
 
 
-def _reach(context: dg.AssetExecutionContext, engine: Engine, contract: TableContract) -> None:
-    landing = engine.config.landings[contract.source]
+def _reach(
+    context: dg.AssetExecutionContext, workspace: Workspace, contract: TableContract
+) -> None:
+    landing = workspace.config.landings[contract.source]
     if landing.url.startswith("gs://"):
         from resources.gcs import reach
 

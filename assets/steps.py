@@ -8,22 +8,23 @@ from datetime import UTC, date, datetime
 from typing import Any
 
 import dagster as dg
-from pyiceberg.schema import Schema
-from pyiceberg.table import Table
 
 from assets.days import refused_days, spans, today
 from assets.keys import ACCEPT_TAG, LOAD_TAG, asset_key, cleanup_key
 from mirrorlake.config import TableContract
 from mirrorlake.destinations.iceberg.cost import scanned
+from mirrorlake.destinations.iceberg.model import LakeSchema, LakeTable
 from mirrorlake.destinations.iceberg.views import read_view
 from mirrorlake.errors import ConfigError, LeaseHeld, MirrorlakeError
 from mirrorlake.ledger import Cost, age_of
 from mirrorlake.operations.backlog import find_due
+from mirrorlake.operations.fold import fold_table
 from mirrorlake.operations.observe import raw_days
 from mirrorlake.operations.recover import GRACE, Recovered, recover_table
 from mirrorlake.operations.results import SyncResult, speed
-from mirrorlake.operations.sync import Engine
+from mirrorlake.operations.sync import load_table, reload_days
 from mirrorlake.table.lake_tables import clean_of, deduped_of, raw_tables
+from mirrorlake.workspace import Workspace
 from resources.failures import dagster_errors
 
 Events = Iterator[dg.MaterializeResult[Any] | dg.AssetMaterialization]
@@ -39,7 +40,7 @@ class Loaded:
     """Earlier days whose reload is due, and failed again."""
 
 
-def load_table(context: dg.AssetExecutionContext, contract: TableContract) -> Events:
+def load_raw(context: dg.AssetExecutionContext, contract: TableContract) -> Events:
     """Load a table's days into raw: past days again, range by range, the open day by its next
     window.
 
@@ -49,15 +50,15 @@ def load_table(context: dg.AssetExecutionContext, contract: TableContract) -> Ev
     accept = context.run.tags.get(ACCEPT_TAG) == "true"
     since = datetime.now(UTC)
     with dagster_errors(context.retry_number):
-        engine: Engine = context.resources.engine.engine
+        workspace: Workspace = context.resources.mirrorlake.workspace
         days = [date.fromisoformat(key) for key in context.partition_keys]
-        held = raw_days(engine.lake, engine.ledger, contract)
-        done = _load_days(engine, contract, days, set(held), asked, accept_smaller=accept)
+        held = raw_days(workspace.lake, workspace.ledger, contract)
+        done = _load_days(workspace, contract, days, set(held), asked, accept_smaller=accept)
         if len(done.refused) == len(days) and not done.results:
             raise _refusal(contract, done.refused)
-        held = raw_days(engine.lake, engine.ledger, contract)
-        newest = raw_tables(engine.lake, engine.ledger, contract)[-1]
-        costs = engine.ledger.costs(contract.name, since)
+        held = raw_days(workspace.lake, workspace.ledger, contract)
+        newest = raw_tables(workspace.lake, workspace.ledger, contract)[-1]
+        costs = workspace.ledger.costs(contract.name, since)
     metadata = {
         **_load_metadata(done.results),
         "retries": context.retry_number,
@@ -81,7 +82,7 @@ def load_table(context: dg.AssetExecutionContext, contract: TableContract) -> Ev
 
 
 def _load_days(
-    engine: Engine,
+    workspace: Workspace,
     contract: TableContract,
     days: Sequence[date],
     held: set[date],
@@ -92,52 +93,56 @@ def _load_days(
     """The loads that these days take, as few as there can be."""
     open_day = today()
     if asked == "live":
-        return Loaded([engine.load(contract, accept_smaller=accept_smaller)])
+        return Loaded([load_table(workspace, contract, accept_smaller=accept_smaller)])
     done = Loaded(refused=refused_days(contract, days, held, open_day))
     wanted = [day for day in days if day not in done.refused]
     if asked == "daily":
-        done.results += _load_due(engine, contract, set(wanted), open_day, done.owed)
-    if contract.mode != "full":
+        done.results += _load_due(workspace, contract, set(wanted), open_day, done.owed)
+    if not contract.copies:
         for first, last in spans(day for day in wanted if day < open_day):
             try:
-                done.results.append(engine.reload(contract, first, last))
+                done.results.append(reload_days(workspace, contract, first, last))
             except ConfigError as error:
                 done.refused.update({d: str(error) for d in wanted if first <= d <= last})
     if open_day in wanted or asked == "daily":
-        done.results.append(engine.load(contract, accept_smaller=accept_smaller))
+        done.results.append(load_table(workspace, contract, accept_smaller=accept_smaller))
     return done
 
 
 def _load_due(
-    engine: Engine, contract: TableContract, asked: set[date], open_day: date, owed: dict[date, str]
+    workspace: Workspace,
+    contract: TableContract,
+    asked: set[date],
+    open_day: date,
+    owed: dict[date, str],
 ) -> Iterator[SyncResult]:
     """The days before the asked ones that are owed a reload, oldest first.
 
     Nobody asked for them by hand: one that fails is told (``owed``) and keeps nothing else from
     being loaded. One that can't be read again at all is not owed.
     """
-    zone = engine.config.sources[contract.source].zone
-    due = [d for d in find_due(contract, engine.ledger, zone, open_day) if d not in asked]
+    zone = workspace.config.sources[contract.source].zone
+    due = [d for d in find_due(contract, workspace.ledger, zone, open_day) if d not in asked]
     for first, last in spans(due):
         try:
-            yield engine.reload(contract, first, last)
+            yield reload_days(workspace, contract, first, last)
         except ConfigError:
             continue
         except MirrorlakeError as error:
             owed.update({d: str(error) for d in due if first <= d <= last})
 
 
-def fold_table(context: dg.AssetExecutionContext, contract: TableContract) -> Events:
+def fold_deduped(context: dg.AssetExecutionContext, contract: TableContract) -> Events:
     """Fold every load that deduped and clean don't hold yet."""
     started, since = time.monotonic(), datetime.now(UTC)
     with dagster_errors(context.retry_number):
-        engine: Engine = context.resources.engine.engine
-        folded = engine.fold(contract)
-        costs = engine.ledger.costs(contract.name, since)
+        workspace: Workspace = context.resources.mirrorlake.workspace
+        folded = fold_table(workspace, contract)
+        costs = workspace.ledger.costs(contract.name, since)
         seconds = round(time.monotonic() - started, 2)
         identifier = deduped_of(contract)
-        rows = engine.count_rows(identifier)
-        table = engine.lake.load(identifier)
+        rows = workspace.lake.count_rows(identifier)
+        table = workspace.lake.load(identifier)
     metadata: dict[str, Any] = {
         "loads folded": folded,
         "seconds": seconds,
@@ -149,17 +154,19 @@ def fold_table(context: dg.AssetExecutionContext, contract: TableContract) -> Ev
     )
 
 
-def clean_table(context: dg.AssetExecutionContext, contract: TableContract) -> Events:
+def report_clean(context: dg.AssetExecutionContext, contract: TableContract) -> Events:
     """Report what the fold made of clean: a view has the rows of deduped."""
     started = time.monotonic()
     with dagster_errors(context.retry_number):
-        engine: Engine = context.resources.engine.engine
+        workspace: Workspace = context.resources.mirrorlake.workspace
         is_view = contract.clean == "view"
         identifier = deduped_of(contract) if is_view else clean_of(contract)
-        rows = engine.count_rows(identifier)
-        table = None if is_view else engine.lake.load(identifier)
-        schema = _view_metadata(engine, contract) if is_view else _schema_metadata(table, contract)
-        age = age_of(engine.ledger.last_load(contract.name, "success", moving=True))
+        rows = workspace.lake.count_rows(identifier)
+        table = None if is_view else workspace.lake.load(identifier)
+        schema = (
+            _view_metadata(workspace, contract) if is_view else _schema_metadata(table, contract)
+        )
+        age = age_of(workspace.ledger.last_load(contract.name, "success", moving=True))
     metadata: dict[str, Any] = {"clean is a": contract.clean, "rules": _rules(contract)}
     if age is not None:
         metadata["freshness (s)"] = round(age.total_seconds(), 1)
@@ -173,13 +180,13 @@ def clean_up(context: dg.AssetExecutionContext, source: str) -> Events:
     A table that a run holds is left for the next time. One that can't be read is told, and fails
     the step after all others were done.
     """
-    engine: Engine = context.resources.engine.engine
+    workspace: Workspace = context.resources.mirrorlake.workspace
     done: list[Recovered] = []
     held: list[str] = []
     failed: dict[str, MirrorlakeError] = {}
-    for contract in (c for c in engine.config.tables if c.source == source):
+    for contract in (c for c in workspace.config.tables if c.source == source):
         try:
-            done.append(recover_table(engine, contract, GRACE, wait=False))
+            done.append(recover_table(workspace, contract, GRACE, wait=False))
         except LeaseHeld:
             held.append(contract.name)
         except MirrorlakeError as error:
@@ -294,16 +301,16 @@ def _rules(contract: TableContract) -> str:
     return ", ".join(rules) or "none"
 
 
-def _view_metadata(engine: Engine, contract: TableContract) -> dict[str, Any]:
-    view = read_view(engine.lake, clean_of(contract))
+def _view_metadata(workspace: Workspace, contract: TableContract) -> dict[str, Any]:
+    view = read_view(workspace.lake, clean_of(contract))
     return {} if view is None else _columns_metadata(view.schema, contract)
 
 
-def _schema_metadata(table: Table | None, contract: TableContract) -> dict[str, Any]:
+def _schema_metadata(table: LakeTable | None, contract: TableContract) -> dict[str, Any]:
     return {} if table is None else _columns_metadata(table.schema(), contract)
 
 
-def _columns_metadata(schema: Schema, contract: TableContract) -> dict[str, Any]:
+def _columns_metadata(schema: LakeSchema, contract: TableContract) -> dict[str, Any]:
     """Columns with their types in the lake; the contract's rule is a column's description."""
     columns = [
         dg.TableColumn(
@@ -317,5 +324,5 @@ def _columns_metadata(schema: Schema, contract: TableContract) -> dict[str, Any]
     return {"dagster/column_schema": dg.TableSchema(columns)}
 
 
-STEPS = {"raw": load_table, "deduped": fold_table, "clean": clean_table}
+STEPS = {"raw": load_raw, "deduped": fold_deduped, "clean": report_clean}
 """By layer."""

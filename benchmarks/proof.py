@@ -26,10 +26,11 @@ from mirrorlake.config import TableContract, load_config
 from mirrorlake.destinations.iceberg.branches import roll_back
 from mirrorlake.destinations.iceberg.catalog import Identifier
 from mirrorlake.destinations.iceberg.commit import head_of
-from mirrorlake.operations.sync import Engine
+from mirrorlake.operations.fold import fold_table
+from mirrorlake.operations.sync import load_table
 from mirrorlake.proof.evidence import prove_table
 from mirrorlake.proof.report import Ask, Report
-from mirrorlake.proof.target import Proving
+from mirrorlake.workspace import Workspace
 
 PINS = Path(__file__).with_name("reladiff-requirements.txt")
 SCRIPT = Path(__file__).with_name("sides") / "reladiff_pair.py"
@@ -85,28 +86,28 @@ class Bench:
 
     def __init__(self, source: Source, runs: int) -> None:
         self._source, self._runs, self._copies = source, runs, 0
-        self._engine: Engine | None = None
+        self._workspace: Workspace | None = None
         os.environ["BENCH_PASSWORD"] = source.password
 
     def __enter__(self) -> Bench:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._engine is not None:
-            self._engine.close()
+        if self._workspace is not None:
+            self._workspace.close()
 
     def section(self, case: Case, scale: float) -> Section:
         """All steps over one table; each is run once uncounted where its first run warms it."""
         size, rows = self._size(case)
         copies = [self._copy(case, verify=False) for _ in range(self._runs + 1)][1:]
         copy = [seconds for seconds, _, _ in copies]
-        engine, contract = copies[-1][1:]
-        fold = _timed(lambda: engine.fold(contract))
+        workspace, contract = copies[-1][1:]
+        fold = _timed(lambda: fold_table(workspace, contract))
         proved = [self._copy(case, verify=True)[0] for _ in range(self._runs)]
-        clean = self._checks(engine, contract, Ask(), "equal")
-        altered, named = self._altered(engine, contract, case)
-        chunk = self._checks(engine, contract, Ask("next"), "equal")
-        peer, words = self._reladiff(engine, contract, case)
+        clean = self._checks(workspace, contract, Ask(), "equal")
+        altered, named = self._altered(workspace, contract, case)
+        chunk = self._checks(workspace, contract, Ask("next"), "equal")
+        peer, words = self._reladiff(workspace, contract, case)
         median = float(spread(copy)[0])
         told = [
             _row("full copy into raw", copy, median),
@@ -136,7 +137,7 @@ class Bench:
 
     # --- steps ------------------------------------------------------------------------------------
 
-    def _copy(self, case: Case, *, verify: bool) -> tuple[float, Engine, TableContract]:
+    def _copy(self, case: Case, *, verify: bool) -> tuple[float, Workspace, TableContract]:
         self._copies += 1
         name = f"run{self._copies}"
         table = {**case.contract, "verify": verify, "settle": "0s"}
@@ -149,51 +150,54 @@ class Bench:
         }
         path = self._source.folder / f"{name}.yaml"
         path.write_text(yaml.safe_dump({"version": 1, "sources": {name: server}}))
-        engine = Engine(load_config(path), spark=self._engine.spark if self._engine else None)
-        self._engine = self._engine or engine
-        engine.spark.get()
-        contract = engine.config.tables[0]
-        return _timed(lambda: engine.load(contract)), engine, contract
+        workspace = Workspace.open(
+            load_config(path), spark=self._workspace.spark if self._workspace else None
+        )
+        self._workspace = self._workspace or workspace
+        workspace.spark.get()
+        contract = workspace.config.tables[0]
+        return _timed(lambda: load_table(workspace, contract)), workspace, contract
 
-    def _check(self, engine: Engine, contract: TableContract, ask: Ask, verdict: str) -> Report:
-        proving = Proving(engine.config, engine.lake, engine.ledger, engine.spark)
-        report, _ = prove_table(proving, contract, ask, self._source.folder / "evidence")
+    def _check(
+        self, workspace: Workspace, contract: TableContract, ask: Ask, verdict: str
+    ) -> Report:
+        report, _ = prove_table(workspace, contract, ask, self._source.folder / "evidence")
         if report.verdict != verdict:
             raise AssertionError(f"{contract.name} is {report.verdict}, not {verdict}")
         return report
 
     def _checks(
-        self, engine: Engine, contract: TableContract, ask: Ask, verdict: str
+        self, workspace: Workspace, contract: TableContract, ask: Ask, verdict: str
     ) -> tuple[list[float], int]:
-        self._check(engine, contract, ask, verdict)
-        found = [self._check(engine, contract, ask, verdict) for _ in range(self._runs)]
+        self._check(workspace, contract, ask, verdict)
+        found = [self._check(workspace, contract, ask, verdict) for _ in range(self._runs)]
         return [report.seconds for report in found], max(report.bytes for report in found)
 
     def _altered(
-        self, engine: Engine, contract: TableContract, case: Case
+        self, workspace: Workspace, contract: TableContract, case: Case
     ) -> tuple[tuple[list[float], int], str]:
         """One cell altered in deduped, found each time, and main set back at the end."""
         deduped = Identifier(contract.namespaces.deduped, contract.table)
-        before = head_of(engine.lake, deduped)
+        before = head_of(workspace.lake, deduped)
         column, value = case.cell
-        engine.spark.run(f"UPDATE {deduped.sql} SET {column} = {value} WHERE {case.row}")
-        found = [self._check(engine, contract, Ask(), "different") for _ in range(self._runs)]
+        workspace.spark.run(f"UPDATE {deduped.sql} SET {column} = {value} WHERE {case.row}")
+        found = [self._check(workspace, contract, Ask(), "different") for _ in range(self._runs)]
         for report in found:
             [difference] = report.differences
             [field] = difference.fields
             if field.source.column != column:
                 raise AssertionError(f"{field.source.column} was named, not {column}")
-        head = head_of(engine.lake, deduped)
+        head = head_of(workspace.lake, deduped)
         if before is not None and head is not None:
-            roll_back(engine.lake, deduped, before, head)
+            roll_back(workspace.lake, deduped, before, head)
         most = max(report.bytes for report in found)
         return ([report.seconds for report in found], most), f"`{column}` was named each time."
 
     def _reladiff(
-        self, engine: Engine, contract: TableContract, case: Case
+        self, workspace: Workspace, contract: TableContract, case: Case
     ) -> tuple[list[float], str]:
         """reladiff beside it; no figure, and why, where it can't compare this table."""
-        deduped = engine.lake.load(Identifier(contract.namespaces.deduped, contract.table))
+        deduped = workspace.lake.load(Identifier(contract.namespaces.deduped, contract.table))
         if deduped is None:
             raise AssertionError("deduped is missing")
         schema = deduped.schema().as_arrow()

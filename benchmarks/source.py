@@ -86,7 +86,7 @@ def started() -> Iterator[Source]:
 
 
 def load_lineitem(source: Source, scale: float, database: str = "tpch") -> None:
-    """TPC-H's lineitem at a scale factor (1: 6.0 M rows), in ``database``, made anew.
+    """TPC-H's lineitem at a scale factor (1: 6.0 M rows), in ``database``, made again.
 
     Source: tpchgen-cli, a generator of TPC-H's tables.
     """
@@ -113,7 +113,7 @@ def load_lineitem(source: Source, scale: float, database: str = "tpch") -> None:
 
 
 def load_awkward(source: Source, rows: int) -> None:
-    """A table of the types that other readers lose values of, in database ``odd``, made anew."""
+    """A table of the types that other readers lose values of, in database ``odd``, made again."""
     with source.server.admin() as admin, admin.cursor() as cursor:
         cursor.execute("SET sql_mode = '', time_zone = '+00:00'")
         cursor.execute("DROP DATABASE IF EXISTS odd")

@@ -31,10 +31,13 @@ from benchmarks.source import USER, Source, load_lineitem, started
 from demo.mariadb import MariaDB
 from mirrorlake.config import load_config
 from mirrorlake.destinations.iceberg.cost import counted
-from mirrorlake.merge.current_rows import Folding, read_changes
+from mirrorlake.merge.current_rows import read_changes
 from mirrorlake.merge.statements import deduped_layer, merge_sql
-from mirrorlake.operations.sync import Engine
+from mirrorlake.operations.fold import fold_table
+from mirrorlake.operations.resolve import resolve_table
+from mirrorlake.operations.sync import load_table, sync_table
 from mirrorlake.sources.mysql.connect import session
+from mirrorlake.workspace import Workspace
 
 TABLES, MOVED = 500, (0, 25, 250)
 CHANGES, HOT, NEWEST = 10_000, 0.8, 0.05
@@ -141,15 +144,15 @@ def _scenario(source: Source, scale: float, runs: int) -> dict[str, Rounds]:
     load_lineitem(source, scale)
     with source.server.admin("tpch") as admin, admin.cursor() as cursor:
         cursor.execute(_ADD_CURSOR)
-    with Engine(load_config(_contract(source))) as engine:
-        engine.sync(engine.config.tables[0])
+    with Workspace.open(load_config(_contract(source))) as workspace:
+        sync_table(workspace, workspace.config.tables[0])
         keys = _keys(source)
         for _ in range(WARMED):
-            _round(engine, source, keys, HOT)
+            _round(workspace, source, keys, HOT)
         found: dict[str, Rounds] = {}
         for name, hot in (("newest", HOT), ("spread", 0.0)):
-            each = [_round(engine, source, keys, hot) for _ in range(runs)]
-            found[name] = Rounds(each, *_unpruned(engine, engine.spark.get()))
+            each = [_round(workspace, source, keys, hot) for _ in range(runs)]
+            found[name] = Rounds(each, *_unpruned(workspace, workspace.spark.get()))
         return found
 
 
@@ -175,16 +178,16 @@ def _contract(source: Source) -> Path:
     return path
 
 
-def _round(engine: Engine, source: Source, keys: Sequence[int], hot: float) -> Round:
-    table = engine.config.tables[0]
+def _round(workspace: Workspace, source: Source, keys: Sequence[int], hot: float) -> Round:
+    table = workspace.config.tables[0]
     time.sleep(1.5)
     _change(source, keys, hot)
-    spark = engine.spark.get()
+    spark = workspace.spark.get()
     begun = time.perf_counter()
-    engine.load(table)
+    load_table(workspace, table)
     loaded = time.perf_counter()
     with counted(spark) as scan:
-        engine.fold(table)
+        fold_table(workspace, table)
         folded = time.perf_counter()
     return Round(loaded - begun, folded - loaded, scan.bytes or 0)
 
@@ -215,17 +218,16 @@ def _change(source: Source, keys: Sequence[int], hot: float) -> int:
         return changes
 
 
-def _unpruned(engine: Engine, spark: Any) -> tuple[float, int]:
+def _unpruned(workspace: Workspace, spark: Any) -> tuple[float, int]:
     """Seconds and bytes of the MERGE without bounds, over the newest load's rows."""
-    table = engine.config.tables[0]
-    with session(engine.config.sources[table.source], table.database) as connection:
-        plan = engine.plan(table, connection)
+    table = workspace.config.tables[0]
+    with session(workspace.config.sources[table.source], table.database) as connection:
+        plan = resolve_table(workspace, table, connection)
     layer = deduped_layer(plan)
-    load = engine.ledger.successful_loads(table.name)[-1]
-    folding = Folding(engine.ledger, engine.lake, engine.spark)
+    load = workspace.ledger.successful_loads(table.name)[-1]
     with counted(spark) as scan:
         begun = time.perf_counter()
-        read_changes(spark, plan, layer, [load], folding).createOrReplaceTempView("mirror_changes")
+        read_changes(workspace, plan, layer, [load]).createOrReplaceTempView("mirror_changes")
         spark.sql(merge_sql(plan, layer))
         seconds = time.perf_counter() - begun
     spark.catalog.dropTempView("mirror_changes")

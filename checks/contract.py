@@ -21,10 +21,9 @@ import pyarrow as pa
 import pyarrow.compute as _compute
 from pandera.config import ValidationDepth, config_context
 from pandera.errors import SchemaErrorReason
-from pyiceberg.io.pyarrow import schema_to_pyarrow
-from pyiceberg.schema import Schema
 
 from checks.ranges import by_arrow, promises
+from mirrorlake.destinations.iceberg.model import LakeSchema, arrow_schema
 from mirrorlake.destinations.iceberg.tables import DELETED_AT, ORIGINAL, current_schema
 from mirrorlake.errors import LakeError
 from mirrorlake.merge.statements import Layer, clean_layer, deduped_layer
@@ -89,13 +88,13 @@ def fingerprint(plan: TablePlan, layer: Layer) -> str:
 
 
 def find_broken(
-    schema: pa_checks.DataFrameSchema, table: Schema, batches: Iterable[pa.RecordBatch]
+    schema: pa_checks.DataFrameSchema, table: LakeSchema, batches: Iterable[pa.RecordBatch]
 ) -> tuple[list[Broken], int]:
     """What a lake table does not keep of its schema, and how many rows were looked at.
 
     Its columns and types come first; rows are only looked at where these are right.
     """
-    empty = _frame(schema_to_pyarrow(table, include_field_ids=False).empty_table())
+    empty = _frame(arrow_schema(table, field_ids=False).empty_table())
     # Only columns and types: a check of values is meant for those of the right type.
     found = Counter(_failures(schema, empty, ValidationDepth.SCHEMA_ONLY))
     rows = 0
@@ -117,9 +116,9 @@ def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
         yield pa.Table.from_batches(held)
 
 
-def arrow_types(schema: Schema) -> Mapping[str, pa.DataType]:
+def arrow_types(schema: LakeSchema) -> Mapping[str, pa.DataType]:
     """The Arrow types in which rows of an Iceberg schema are read."""
-    arrow = schema_to_pyarrow(schema, include_field_ids=False)
+    arrow = arrow_schema(schema, field_ids=False)
     return {field.name: field.type for field in arrow}
 
 

@@ -10,8 +10,8 @@ import dagster as dg
 
 from assets.days import build_days
 from mirrorlake.config import TableContract
-from mirrorlake.operations.sync import Engine
 from mirrorlake.table.lake_tables import deduped_of
+from mirrorlake.workspace import Workspace
 
 FAILING = 100
 """So many days that fail are told, the newest."""
@@ -33,7 +33,7 @@ class Partition:
 class DaysTold:
     """The days of a table that one of its checks told as failed the last time."""
 
-    engine: Engine
+    workspace: Workspace
     contract: TableContract
     check: str
 
@@ -43,7 +43,7 @@ class DaysTold:
 
     def failed(self) -> list[date]:
         """In order."""
-        told: list[str] = json.loads(self.engine.ledger.definition(self._name) or "[]")
+        told: list[str] = json.loads(self.workspace.ledger.definition(self._name) or "[]")
         return sorted(map(date.fromisoformat, told))
 
     def record(self, days: Iterable[date]) -> None:
@@ -51,7 +51,7 @@ class DaysTold:
         failed = sorted(days)
         if failed != self.failed():
             text = json.dumps([str(day) for day in failed])
-            self.engine.ledger.record_definition(self._name, text)
+            self.workspace.ledger.record_definition(self._name, text)
 
     def choose(
         self, failing: Collection[date], known: Sequence[date], asked: tuple[date, date] | None
@@ -67,7 +67,7 @@ class DaysTold:
         chosen = {*sorted(failing)[-FAILING:], *self.failed(), *known[-NEWEST:]}
         if asked:
             chosen |= {day for day in known if asked[0] <= day <= asked[1]}
-        begin = build_days(self.engine.config.tables).start.date()
+        begin = build_days(self.workspace.config.tables).start.date()
         # The calendar of a cursor may be a day ahead of ours.
         end = datetime.now(UTC).date() + timedelta(days=1)
         return sorted(day for day in chosen.intersection(known) if begin <= day <= end)

@@ -14,7 +14,6 @@ import dagster as dg
 from checks.days import NEWEST, DaysTold, Partition
 from mirrorlake.config import TableContract
 from mirrorlake.operations.repair import Repaired, repair_table
-from mirrorlake.operations.sync import Engine
 from mirrorlake.proof.coverage import round_of
 from mirrorlake.proof.days import Proved, proved_days
 from mirrorlake.proof.differences import Difference, Field, Teller
@@ -23,9 +22,9 @@ from mirrorlake.proof.order import Span
 from mirrorlake.proof.ranges import EVERYWHERE
 from mirrorlake.proof.report import Ask, Report
 from mirrorlake.proof.stale import aged_proofs
-from mirrorlake.proof.target import Proving
 from mirrorlake.table.lake_tables import deduped_table
 from mirrorlake.table.new_columns import held_now
+from mirrorlake.workspace import Workspace
 
 _SHOWN = 50
 """How many differences a verdict lists."""
@@ -35,13 +34,15 @@ EXACT, PROVED = "exact_match", "proved of this round (%)"
 _COLUMNS = ("kind", "key", "column", "MySQL", "lake")
 
 _WRONG = "Rows that differ between MySQL and the lake are of this day, on one side at least"
-Verdict = tuple[bool, Mapping[str, Any], str | None, dg.AssetCheckSeverity]
-Told = tuple[bool, Mapping[str, Any], str | None, dg.AssetCheckSeverity, Mapping[str, Partition]]
+ExactVerdict = tuple[bool, Mapping[str, Any], str | None, dg.AssetCheckSeverity]
+ExactVerdictOfDays = tuple[
+    bool, Mapping[str, Any], str | None, dg.AssetCheckSeverity, Mapping[str, Partition]
+]
 
 
 def judge_exact(
-    engine: Engine, contract: TableContract, asked: tuple[date, date] | None = None
-) -> Told:
+    workspace: Workspace, contract: TableContract, asked: tuple[date, date] | None = None
+) -> ExactVerdictOfDays:
     """Whether it passed, metadata, words and severity; and the days that are told one by one.
 
     Args:
@@ -51,16 +52,15 @@ def judge_exact(
         MirrorlakeError: it could not be looked, or not be repaired; see
             `mirrorlake.proof.check.check_table` and `mirrorlake.operations.repair.repair_table`.
     """
-    if not engine.ledger.folded_loads(contract.name, "deduped"):
+    if not workspace.ledger.folded_loads(contract.name, "deduped"):
         return False, {}, "Nothing is mirrored yet", dg.AssetCheckSeverity.WARN, {}
-    proving = Proving(engine.config, engine.lake, engine.ledger, engine.spark)
-    report, evidence = prove_table(proving, contract, Ask("next"))
-    verdict, last = _judge_chunk(engine, contract, report, evidence)
-    return *verdict, _judge_days(proving, DaysTold(engine, contract, EXACT), last, asked)
+    report, evidence = prove_table(workspace, contract, Ask("next"))
+    verdict, last = _judge_chunk(workspace, contract, report, evidence)
+    return *verdict, _judge_days(workspace, DaysTold(workspace, contract, EXACT), last, asked)
 
 
 def _judge_days(
-    proving: Proving, told: DaysTold, report: Report, asked: tuple[date, date] | None
+    workspace: Workspace, told: DaysTold, report: Report, asked: tuple[date, date] | None
 ) -> dict[str, Partition]:
     """Days are told as failed where rows of them differ, and as passed only where every row of them
     was compared; of all others nothing is said.
@@ -68,7 +68,7 @@ def _judge_days(
     A day that failed before, and is in neither, is compared by itself: nothing else would ever tell
     of it again in a table of many chunks.
     """
-    ledger, contract = proving.ledger, told.contract
+    ledger, contract = workspace.ledger, told.contract
     differing = dict(report.differing_days)
     mark = ledger.newest_mark(contract.name)
     proofs = ledger.proofs(contract.name)
@@ -83,7 +83,7 @@ def _judge_days(
     left = [day for day in failed if day not in differing and day not in good]
     looked = {proof.day: number for number, proof in enumerate(proofs)}
     for day in sorted(left, key=lambda day: looked.get(day, -1))[:_LOOKED_AT]:
-        alone, _ = prove_table(proving, contract, Ask("partition", day=day))
+        alone, _ = prove_table(workspace, contract, Ask("partition", day=day))
         if alone.verdict == "equal" and alone.days is not None:
             good[day] = "Compared by itself, after it failed"
         elif alone.verdict == "different":
@@ -120,13 +120,13 @@ def _whole(proved: Proved | None) -> str:
 
 
 def _judge_chunk(
-    engine: Engine, contract: TableContract, report: Report, evidence: Path
-) -> tuple[Verdict, Report]:
+    workspace: Workspace, contract: TableContract, report: Report, evidence: Path
+) -> tuple[ExactVerdict, Report]:
     """The verdict on the chunk, repaired where the contract says so; and the last look at it."""
-    held = held_now(engine.ledger, engine.lake, contract)
-    metadata = _metadata(report, teller_of(engine.config, contract, held=held), str(evidence))
-    metadata |= _coverage(engine, contract)
-    stale = [p.stale for p in aged_proofs(engine.ledger, contract.name) if p.stale is not None]
+    held = held_now(workspace.ledger, workspace.lake, contract)
+    metadata = _metadata(report, teller_of(workspace.config, contract, held=held), str(evidence))
+    metadata |= _coverage(workspace, contract)
+    stale = [p.stale for p in aged_proofs(workspace.ledger, contract.name) if p.stale is not None]
     if stale:
         metadata["stale proofs"] = f"{len(stale)} ranges were proved before this: {stale[0]}"
     if report.verdict == "different":
@@ -138,7 +138,7 @@ def _judge_chunk(
         sweeps = contract.repair == "ask" and gone > 0
         if (auto and count <= contract.repair_limit) or (sweeps and gone <= contract.repair_limit):
             found = (report, evidence)
-            done = repair_table(engine, contract, report.ask, found=found, only_deletes=not auto)
+            done = repair_table(workspace, contract, report.ask, found=found, only_deletes=not auto)
             metadata |= _repaired(done)
             words = f"{count} rows differed ({done.why}); now {done.outcome}: {done.rows} were read"
             words += f" again, {done.gone} were gone from MySQL"
@@ -178,10 +178,10 @@ def _metadata(report: Report, teller: Teller, evidence: str) -> dict[str, Any]:
     return told
 
 
-def _coverage(engine: Engine, contract: TableContract) -> dict[str, Any]:
+def _coverage(workspace: Workspace, contract: TableContract) -> dict[str, Any]:
     """How much of the table this round of chunks has proved."""
-    found = round_of(engine.ledger.proofs(contract.name))
-    snapshot = deduped_table(engine.lake, contract).current_snapshot()
+    found = round_of(workspace.ledger.proofs(contract.name))
+    snapshot = deduped_table(workspace.lake, contract).current_snapshot()
     if found is None or snapshot is None or snapshot.summary is None:
         return {}
     rows = int(snapshot.summary["total-records"] or 0)

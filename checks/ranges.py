@@ -16,9 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as _compute
 
 from mirrorlake.sources.mysql.introspect import Column
+from mirrorlake.sources.mysql.registry import TYPES
 
 pc: Any = _compute  # its functions are made at import: type checkers see none of them
-_BITS = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
 _FIRST_YEAR, _LAST_YEAR = 1901, 2155
 
 
@@ -75,9 +75,10 @@ def _bounds(column: Column) -> tuple[int, int] | None:
     """The least and the greatest whole number of a column, both included."""
     if column.data_type == "bit":
         return 0, 2 ** (column.precision or 1) - 1
-    bits = _BITS.get(column.data_type)
-    if bits is None:
+    kind = TYPES.get(column.data_type)
+    if kind is None or not kind.bits:
         return None
+    bits = kind.bits
     if column.unsigned:
         return 0, 2**bits - 1
     return -(2 ** (bits - 1)), 2 ** (bits - 1) - 1

@@ -35,7 +35,7 @@ def build_snapshot_checks(
         name=f"{key.to_python_identifier()}__checks",
         ins=_IN,
         outs=dict.fromkeys(outputs, _OUT),
-        required_resource_keys={"engine", *needs},
+        required_resource_keys={"mirrorlake", *needs},
     )
     return [
         dg.AssetChecksDefinition(
@@ -65,26 +65,28 @@ def _step(
         selected = context.op_execution_context.selected_asset_check_keys
         names = {k.name for k in selected if k.asset_key == key}
         with dagster_errors(0, again=False):
-            engine = context.resources.engine.engine
-            landing = engine.config.landings[contract.source]
+            workspace = context.resources.mirrorlake.workspace
+            landing = workspace.config.landings[contract.source]
             if landing.url.startswith("gs://"):
                 from resources.gcs import reach
 
                 reach(context.resources, landing)
             if "published" in names:
                 ids = [int(k) for k in context.op_execution_context.partition_keys]
-                yield _published(engine, contract, key, ids, deduped_table(engine.lake, contract))
+                yield _published(
+                    workspace, contract, key, ids, deduped_table(workspace.lake, contract)
+                )
             if FRESH in names:
                 ids = [int(k) for k in context.op_execution_context.partition_keys]
-                yield _fresh(engine, contract, key, ids)
+                yield _fresh(workspace, contract, key, ids)
             if COUNT in names:
-                yield _counted(engine, contract, key)
+                yield _counted(workspace, contract, key)
             if EXACT in names:
-                yield _exact(engine, contract, key)
+                yield _exact(workspace, contract, key)
             if SUSPECTED in names:
-                yield _suspected(engine, contract, key)
+                yield _suspected(workspace, contract, key)
             if UNIQUE in names:
-                twice = duplicate_keys(engine.lake, contract)
+                twice = duplicate_keys(workspace.lake, contract)
                 metadata = {"keys held twice": twice}
                 yield dg.AssetCheckResult(
                     passed=twice == 0, check_name=UNIQUE, asset_key=key, metadata=metadata
@@ -93,11 +95,11 @@ def _step(
     return step
 
 
-def _counted(engine: Any, contract: TableContract, key: dg.AssetKey) -> dg.AssetCheckResult:
+def _counted(workspace: Any, contract: TableContract, key: dg.AssetKey) -> dg.AssetCheckResult:
     """The newest snapshot's rows against the table's; of copies of one key one row is kept."""
     from mirrorlake.operations.check_snapshots import count_newest
 
-    held, rows, lacks, resolved = count_newest(engine, contract)
+    held, rows, lacks, resolved = count_newest(workspace, contract)
     return dg.AssetCheckResult(
         passed=rows - lacks <= held if resolved else rows - lacks == held,
         check_name=COUNT,
@@ -106,7 +108,7 @@ def _counted(engine: Any, contract: TableContract, key: dg.AssetKey) -> dg.Asset
     )
 
 
-def _exact(engine: Any, contract: TableContract, key: dg.AssetKey) -> dg.AssetCheckResult:
+def _exact(workspace: Any, contract: TableContract, key: dg.AssetKey) -> dg.AssetCheckResult:
     """A difference is an error; what only files that are gone could tell is a warning."""
     from mirrorlake.operations.check_snapshots import (
         check_snapshots,
@@ -117,7 +119,7 @@ def _exact(engine: Any, contract: TableContract, key: dg.AssetKey) -> dg.AssetCh
         verdict_words,
     )
 
-    found = check_snapshots(engine, contract)
+    found = check_snapshots(workspace, contract)
     metadata: dict[str, Any] = {
         "verdict": found.verdict,
         "compared": compared_words(found),
@@ -133,7 +135,7 @@ def _exact(engine: Any, contract: TableContract, key: dg.AssetKey) -> dg.AssetCh
     if found.unread:
         metadata["snapshots that can't be read"] = "\n".join(unread_words(found))
     if found.differences:
-        lines = tell(landed_teller(engine, contract), found.differences[:_SHOWN])[:_SHOWN]
+        lines = tell(landed_teller(workspace, contract), found.differences[:_SHOWN])[:_SHOWN]
         metadata["first differences"] = "\n".join(lines)
     undecided = found.verdict == "undecided"
     return dg.AssetCheckResult(
@@ -146,12 +148,12 @@ def _exact(engine: Any, contract: TableContract, key: dg.AssetKey) -> dg.AssetCh
     )
 
 
-def _suspected(engine: Any, contract: TableContract, key: dg.AssetKey) -> dg.AssetCheckResult:
+def _suspected(workspace: Any, contract: TableContract, key: dg.AssetKey) -> dg.AssetCheckResult:
     """Whether clean's new rows hold what looks personal, in columns without a rule: counts, never a
     value."""
     from mirrorlake.serving.personal_audit import find_suspects
 
-    seen = find_suspects(engine.lake, engine.ledger, contract)
+    seen = find_suspects(workspace.lake, workspace.ledger, contract)
     return dg.AssetCheckResult(
         passed=not seen.found,
         check_name=SUSPECTED,
@@ -162,7 +164,7 @@ def _suspected(engine: Any, contract: TableContract, key: dg.AssetKey) -> dg.Ass
 
 
 def _fresh(
-    engine: Any, contract: TableContract, key: dg.AssetKey, ids: list[int]
+    workspace: Any, contract: TableContract, key: dg.AssetKey, ids: list[int]
 ) -> dg.AssetCheckResult:
     """How long the run's snapshots took from their arrival to their publication, and which others
     wait longer than they may, are refused, or are not in what readers see."""
@@ -171,10 +173,10 @@ def _fresh(
 
     limit = contract.snapshot.fresh_within if contract.snapshot else timedelta(0)
     most = limit.total_seconds() / 60
-    now = engine.ledger.ledger_clock()
-    records = {record.id: record for record in engine.ledger.snapshots(contract.name)}
+    now = workspace.ledger.ledger_clock()
+    records = {record.id: record for record in workspace.ledger.snapshots(contract.name)}
     took = {one: minutes_of(records[one]) for one in ids if one in records}
-    notices = engine.ledger.notices(contract.name)
+    notices = workspace.ledger.notices(contract.name)
     waiting = find_overdue(records.values(), notices, limit, now)
     late = [one for one, minutes in took.items() if minutes is not None and minutes > most]
     metadata: dict[str, Any] = {
@@ -198,7 +200,7 @@ def show_overdue(waiting: dict[int, str]) -> str:
 
 
 def _published(
-    engine: Any, contract: TableContract, key: dg.AssetKey, ids: list[int], table: Any
+    workspace: Any, contract: TableContract, key: dg.AssetKey, ids: list[int], table: Any
 ) -> dg.AssetCheckResult:
     """Whether the published version knows the run's snapshots, as the ledger numbers them."""
     from mirrorlake.merge.snapshot.state import read_state
@@ -207,7 +209,7 @@ def _published(
     rows: dict[str, int] = {}
     absent: list[str] = []
     for one in ids:
-        record = engine.ledger.snapshot(contract.name, one)
+        record = workspace.ledger.snapshot(contract.name, one)
         found = state.find(record.number) if record and record.number is not None else None
         if found is None:
             absent.append(f"{one:014d}")

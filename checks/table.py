@@ -11,7 +11,7 @@ import dagster as dg
 from assets.keys import asset_key
 from mirrorlake.config import TableContract
 
-_RESOURCES = {"engine"}
+_RESOURCES = {"mirrorlake"}
 EXACT, INTACT, MATCHES = "exact_match", "intact", "matches_deduped"
 _TOLD = (EXACT, INTACT, MATCHES, "gaps", "originals", "row_count", "suspected_pii")
 """What they find is told; it keeps nothing downstream from running."""

@@ -12,26 +12,26 @@ from datetime import UTC, date, datetime
 from typing import Any
 
 import dagster as dg
-from pyiceberg.table import Table
 
 from checks.days import DaysTold, Partition
 from mirrorlake.config import TableContract
 from mirrorlake.destinations.iceberg.integrity import damage_errors
+from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.destinations.iceberg.originals import originals_by_day
 from mirrorlake.destinations.iceberg.stream import read_batches
 from mirrorlake.destinations.iceberg.views import read_view
 from mirrorlake.errors import LakeError
 from mirrorlake.operations.gaps import find_stretches
 from mirrorlake.operations.observe import duplicate_keys
-from mirrorlake.operations.sync import Engine
-from mirrorlake.proof.counts import NO_DAY, Counts, Days, count_rows
-from mirrorlake.proof.target import Proving
+from mirrorlake.operations.resolve import resolve_table
+from mirrorlake.proof.counts import NO_DAY, Counts, DayCounts, count_rows
 from mirrorlake.serving.masking_audit import find_exposed, stored_pci
 from mirrorlake.serving.personal_audit import find_suspects, suspect_words
 from mirrorlake.sources.mysql.connect import session
 from mirrorlake.table.lake_tables import clean_of, deduped_of, deduped_table, raw_tables
 from mirrorlake.table.new_columns import held_now, held_words
 from mirrorlake.table.resolve import TablePlan
+from mirrorlake.workspace import Workspace
 from resources.failures import dagster_errors
 
 _SHOWN = 100
@@ -39,7 +39,7 @@ _SHOWN = 100
 
 
 @dataclass(frozen=True)
-class Verdict:
+class CheckVerdict:
     """What one check found; ``words`` say what is wrong, without any row's values. ``partitions``:
     of the days that are told one by one."""
 
@@ -55,7 +55,7 @@ class Look:
     """One look at one layer of a table; ``whole``: at rows that were found good before, too;
     ``days``: the first and last that the run is about, None where it names none."""
 
-    engine: Engine
+    workspace: Workspace
     contract: TableContract
     layer: str
     whole: bool
@@ -63,16 +63,16 @@ class Look:
 
     def good_snapshot(self, name: str, terms: str) -> int | None:
         """The snapshot that a check last found good on the same terms."""
-        said = None if self.whole else self.engine.ledger.definition(self._name(name))
+        said = None if self.whole else self.workspace.ledger.definition(self._name(name))
         good = json.loads(said) if said else {}
         return good["snapshot"] if good.get("terms") == terms else None
 
-    def found_good(self, name: str, terms: str, table: Table) -> None:
+    def found_good(self, name: str, terms: str, table: LakeTable) -> None:
         """Remember that this check found the table good as it was loaded."""
         snapshot = _snapshot(table)
         if snapshot is not None:
             text = json.dumps({"snapshot": snapshot, "terms": terms})
-            self.engine.ledger.record_definition(self._name(name), text)
+            self.workspace.ledger.record_definition(self._name(name), text)
 
     def _name(self, name: str) -> str:
         layer = deduped_of if self.layer == "deduped" else clean_of
@@ -100,9 +100,9 @@ def judge(
     for name in names:
         try:
             with dagster_errors(0, again=False):
-                engine: Engine = context.resources.engine.engine
-                look = Look(engine, contract, key.path[0], alone, days)
-                with damage_errors(engine.lake, engine.ledger, contract):
+                workspace: Workspace = context.resources.mirrorlake.workspace
+                look = Look(workspace, contract, key.path[0], alone, days)
+                with damage_errors(workspace.lake, workspace.ledger, contract):
                     verdict = _JUDGES[name](look)
         except Exception as error:  # noqa: BLE001 (raised below, after the others)
             failed = failed or error
@@ -121,7 +121,7 @@ def judge(
 
 
 def _tell_days(
-    context: dg.AssetCheckExecutionContext, key: dg.AssetKey, name: str, verdict: Verdict
+    context: dg.AssetCheckExecutionContext, key: dg.AssetKey, name: str, verdict: CheckVerdict
 ) -> None:
     """Record each day by itself; what blocks is the whole check's own result, which comes after."""
     for day, one in verdict.partitions.items():
@@ -138,16 +138,16 @@ def _tell_days(
         context.op_execution_context.log_event(event)
 
 
-def judge_gaps(look: Look) -> Verdict:
+def judge_gaps(look: Look) -> CheckVerdict:
     """Whether every day of the table that has ended was loaded; the days that were not, listed."""
     today = datetime.now(UTC).date()
     found = [
         s
-        for s in find_stretches(look.contract, look.engine.ledger, today)
+        for s in find_stretches(look.contract, look.workspace.ledger, today)
         if s.state in ("errored", "unproved") or (s.state == "not asked" and s.first != today)
     ]
     if not found:
-        return Verdict(True, {"gaps": 0})
+        return CheckVerdict(True, {"gaps": 0})
     records = [
         dg.TableRecord(
             {"from": str(s.first or "-"), "to": str(s.last), "state": s.state, "reason": s.reason}
@@ -162,7 +162,7 @@ def judge_gaps(look: Look) -> Verdict:
     words += f", {unproved} are unproved" if unproved else ""
     severity = dg.AssetCheckSeverity.ERROR if failed else dg.AssetCheckSeverity.WARN
     metadata = {"gaps": len(found), "days": dg.MetadataValue.table(records)}
-    return Verdict(False, metadata, words, severity)
+    return CheckVerdict(False, metadata, words, severity)
 
 
 def _days_of(tags: Mapping[str, str]) -> tuple[date, date] | None:
@@ -173,13 +173,13 @@ def _days_of(tags: Mapping[str, str]) -> tuple[date, date] | None:
     return (date.fromisoformat(first), date.fromisoformat(last)) if first and last else None
 
 
-def judge_originals(look: Look) -> Verdict:
+def judge_originals(look: Look) -> CheckVerdict:
     """How many values keep their original text, of the run's days or of all."""
-    engine, contract = look.engine, look.contract
+    workspace, contract = look.workspace, look.contract
     first, last = look.days or (None, None)
     by_day: dict[date, Counter[str]] = {}
-    for table in raw_tables(engine.lake, engine.ledger, contract):
-        for day, counts in originals_by_day(engine.lake, table, first, last).items():
+    for table in raw_tables(workspace.lake, workspace.ledger, contract):
+        for day, counts in originals_by_day(workspace.lake, table, first, last).items():
             by_day.setdefault(day, Counter()).update(counts)
     columns = sum(by_day.values(), Counter[str]())
     told = ", ".join(f"{name}: {count}" for name, count in sorted(columns.items()))
@@ -194,37 +194,37 @@ def judge_originals(look: Look) -> Verdict:
             {str(day): dict(sorted(by_day[day].items())) for day in sorted(by_day)}
         ),
     }
-    return Verdict(True, metadata, f"Originals kept in raw ({days}): {told or 'none'}")
+    return CheckVerdict(True, metadata, f"Originals kept in raw ({days}): {told or 'none'}")
 
 
-def judge_keys(look: Look) -> Verdict:
+def judge_keys(look: Look) -> CheckVerdict:
     """Whether every key stands in one row only."""
-    contract, lake = look.contract, look.engine.lake
+    contract, lake = look.contract, look.workspace.lake
     table, terms = deduped_table(lake, contract), ", ".join(contract.key)
     if (good := look.good_snapshot("unique_key", terms)) and good == _snapshot(table):
-        return Verdict(True, words="Deduped has not changed since it was last found good")
+        return CheckVerdict(True, words="Deduped has not changed since it was last found good")
     twice = duplicate_keys(lake, contract)
     if twice:
         words = f"{twice} rows of deduped repeat a key"
-        return Verdict(False, {"rows beyond the first of their key": twice}, words)
+        return CheckVerdict(False, {"rows beyond the first of their key": twice}, words)
     look.found_good("unique_key", terms, table)
-    return Verdict(True, {"rows beyond the first of their key": 0})
+    return CheckVerdict(True, {"rows beyond the first of their key": 0})
 
 
-def judge_contract(look: Look) -> Verdict:
+def judge_contract(look: Look) -> CheckVerdict:
     """Whether a layer has the contract's columns, and its rows what MySQL's columns promise."""
     from checks.contract import build_schema, find_broken, fingerprint, layer_of
 
-    engine, contract = look.engine, look.contract
-    with session(engine.config.sources[contract.source], contract.database) as connection:
-        plan = engine.plan(contract, connection)
-    if drift := _drift(engine, plan):
-        return Verdict(False, words=drift, severity=dg.AssetCheckSeverity.WARN)
+    workspace, contract = look.workspace, look.contract
+    with session(workspace.config.sources[contract.source], contract.database) as connection:
+        plan = resolve_table(workspace, contract, connection)
+    if drift := _drift(workspace, plan):
+        return CheckVerdict(False, words=drift, severity=dg.AssetCheckSeverity.WARN)
     layer = layer_of(plan, look.layer)
     schema, terms = build_schema(plan, layer), fingerprint(plan, layer)
-    table = engine.lake.load(layer.identifier)
+    table = workspace.lake.load(layer.identifier)
     if table is None:
-        view = read_view(engine.lake, layer.identifier)
+        view = read_view(workspace.lake, layer.identifier)
         if view is None:
             raise LakeError(
                 f"lake table {layer.identifier} is not there",
@@ -235,27 +235,26 @@ def judge_contract(look: Look) -> Verdict:
         seen: dict[str, Any] = {"rows": "those of deduped: clean is a view"}
     else:
         since = look.good_snapshot("contract", terms)
-        rows = read_batches(engine.lake, table, since=since)
+        rows = read_batches(workspace.lake, table, since=since)
         broken, looked_at = find_broken(schema, table.schema(), rows)
         seen = {"rows looked at": looked_at, "rows found good before": since is not None}
         if not broken:
             look.found_good("contract", terms, table)
     cells = {f"{b.column} {b.what}": b.cells for b in broken}
     words = "; ".join(f"{b.column} {b.what}: {b.cells}" for b in broken) or None
-    return Verdict(not broken, {"columns": len(schema.columns), **seen, **cells}, words)
+    return CheckVerdict(not broken, {"columns": len(schema.columns), **seen, **cells}, words)
 
 
-def judge_rows(look: Look) -> Verdict:
+def judge_rows(look: Look) -> CheckVerdict:
     """Whether the mirror has the rows that MySQL has, in all and day by day.
 
     Fewer is an error. More is a warning: deletes, which the sweep of the exact check takes away.
     """
-    engine, contract = look.engine, look.contract
-    if not engine.ledger.folded_loads(contract.name, "deduped"):
+    workspace, contract = look.workspace, look.contract
+    if not workspace.ledger.folded_loads(contract.name, "deduped"):
         warning = dg.AssetCheckSeverity.WARN
-        return Verdict(False, words="Nothing is mirrored yet", severity=warning)
-    proving = Proving(engine.config, engine.lake, engine.ledger, engine.spark)
-    counts = count_rows(proving, contract)
+        return CheckVerdict(False, words="Nothing is mirrored yet", severity=warning)
+    counts = count_rows(workspace, contract)
     metadata: dict[str, Any] = {
         "counted": counts.compared,
         "rows in MySQL": counts.source_rows,
@@ -268,9 +267,9 @@ def judge_rows(look: Look) -> Verdict:
         metadata["first days that differ"] = _table_of(counts.days)
     if counts.verdict == "undecided":
         words = f"Nothing can be said yet: {counts.waiting} rows of MySQL are too new to be counted"
-        return Verdict(False, metadata, words, dg.AssetCheckSeverity.WARN)
+        return CheckVerdict(False, metadata, words, dg.AssetCheckSeverity.WARN)
     passed, words, severity = _of_count(contract, counts.lost, counts.surplus)
-    return Verdict(passed, metadata, words, severity, _partitions(look, counts))
+    return CheckVerdict(passed, metadata, words, severity, _partitions(look, counts))
 
 
 def _of_count(
@@ -285,13 +284,13 @@ def _of_count(
     if surplus:
         words = f"{surplus} rows of the mirror are not in MySQL any more: deleted there"
         # A copy sees deletes: there it is no delete.
-        return False, words, error if contract.mode == "full" else warning
+        return False, words, error if contract.copies else warning
     return True, None, error
 
 
 def _partitions(look: Look, counts: Counts) -> dict[str, Partition]:
     """Of the days that are told one by one; all others are as the whole check says: equal."""
-    told = DaysTold(look.engine, look.contract, "row_count")
+    told = DaysTold(look.workspace, look.contract, "row_count")
     # A day that failed may have no row any more: then it is equal.
     days = {date.fromisoformat(day) for day in counts.counted if day != NO_DAY} | {*told.failed()}
     differ = [date.fromisoformat(day) for day in counts.days if day != NO_DAY]
@@ -305,7 +304,7 @@ def _partitions(look: Look, counts: Counts) -> dict[str, Partition]:
     return found
 
 
-def _table_of(days: Days) -> dg.TableMetadataValue:
+def _table_of(days: DayCounts) -> dg.TableMetadataValue:
     columns = ("day", "rows in MySQL", "rows in the mirror")
     rows = [(day, str(a), str(b)) for day, (a, b) in sorted(days.items())[:_SHOWN]]
     return dg.MetadataValue.table(
@@ -314,12 +313,12 @@ def _table_of(days: Days) -> dg.TableMetadataValue:
     )
 
 
-def judge_privacy(look: Look) -> Verdict:
+def judge_privacy(look: Look) -> CheckVerdict:
     """Whether clean shows nothing that the contract hides, and no layer holds card columns."""
-    lake, contract = look.engine.lake, look.contract
-    held = held_now(look.engine.ledger, lake, contract)
+    lake, contract = look.workspace.lake, look.contract
+    held = held_now(look.workspace.ledger, lake, contract)
     exposed = find_exposed(lake, contract, held)
-    stored = stored_pci(lake, look.engine.ledger, contract)
+    stored = stored_pci(lake, look.workspace.ledger, contract)
     found = [f"{column} {what}" for column, what in exposed.found.items()]
     found += [
         f"{column} is in {table}, and is never to be read" for column, table in stored.items()
@@ -330,21 +329,21 @@ def judge_privacy(look: Look) -> Verdict:
         "new columns held out": ", ".join(held) or "none",
     }
     words = "; ".join(found) or (held_words(held) if held else None)
-    return Verdict(not found, metadata, words)
+    return CheckVerdict(not found, metadata, words)
 
 
-def judge_suspects(look: Look) -> Verdict:
+def judge_suspects(look: Look) -> CheckVerdict:
     """Whether clean's new rows hold what looks personal, in columns without a rule."""
-    engine = look.engine
-    seen = find_suspects(engine.lake, engine.ledger, look.contract, whole=look.whole)
+    workspace = look.workspace
+    seen = find_suspects(workspace.lake, workspace.ledger, look.contract, whole=look.whole)
     metadata = {"rows sampled": seen.rows, **seen.found}
     words = "; ".join(suspect_words(seen.found)) or None
-    return Verdict(not seen.found, metadata, words, dg.AssetCheckSeverity.WARN)
+    return CheckVerdict(not seen.found, metadata, words, dg.AssetCheckSeverity.WARN)
 
 
-def _drift(engine: Engine, plan: TablePlan) -> str | None:
+def _drift(workspace: Workspace, plan: TablePlan) -> str | None:
     """What changed in MySQL since the table was loaded, if anything."""
-    versions = engine.ledger.schema_versions(plan.name)
+    versions = workspace.ledger.schema_versions(plan.name)
     if not versions or versions[-1] == plan.version:
         return None
     added, other = plan.version.changes_from(versions[-1])
@@ -352,27 +351,27 @@ def _drift(engine: Engine, plan: TablePlan) -> str | None:
     return f"MySQL's columns changed since the load, and rows were not looked at: {changes}"
 
 
-def _snapshot(table: Table) -> int | None:
+def _snapshot(table: LakeTable) -> int | None:
     snapshot = table.current_snapshot()
     return snapshot.snapshot_id if snapshot else None
 
 
-def _judge_exact(look: Look) -> Verdict:
+def _judge_exact(look: Look) -> CheckVerdict:
     from checks.exact import judge_exact
 
-    return Verdict(*judge_exact(look.engine, look.contract, look.days))
+    return CheckVerdict(*judge_exact(look.workspace, look.contract, look.days))
 
 
-def _judge_intact(look: Look) -> Verdict:
+def _judge_intact(look: Look) -> CheckVerdict:
     from checks.layers import judge_raw
 
-    return Verdict(*judge_raw(look.engine, look.contract, whole=False))
+    return CheckVerdict(*judge_raw(look.workspace, look.contract, whole=False))
 
 
-def _judge_matches(look: Look) -> Verdict:
+def _judge_matches(look: Look) -> CheckVerdict:
     from checks.layers import judge_clean
 
-    return Verdict(*judge_clean(look.engine, look.contract, whole=False))
+    return CheckVerdict(*judge_clean(look.workspace, look.contract, whole=False))
 
 
 _JUDGES = {

@@ -35,8 +35,9 @@ from mirrorlake.cli.bars import Bars
 from mirrorlake.config import Config, TableContract, load_config
 from mirrorlake.destinations.iceberg.catalog import Identifier
 from mirrorlake.errors import LakeError, MachineError, MirrorlakeError
-from mirrorlake.operations.sync import Engine
+from mirrorlake.operations.sync import sync_table
 from mirrorlake.runtime.permissions import held
+from mirrorlake.workspace import Workspace
 
 USER = "mirror"
 RATE = 400.0  # changes a second while the second round's changes are made
@@ -53,8 +54,8 @@ class Tally:
 
 
 def run_demo(folder: Path, *, port: int | None, changes: int, once: bool, console: Console) -> int:
-    """Run the demo in ``folder``, made anew; 0 if every table is equal and, with ``once``, no check
-    of Dagster is red; else 1.
+    """Run the demo in a ``folder`` that is made again; 0 if every table is equal and, with
+    ``once``, no check of Dagster is red; else 1.
 
     Raises:
         MirrorlakeError: a step failed; everything that was started is stopped.
@@ -99,8 +100,8 @@ def _run(folder: Path, port: int | None, changes: int, once: bool, console: Cons
         config = _set_up(server, folder, console)
         writer = LiveWriter(lambda: _connect(server), rate=RATE)
         tallies = {contract.name: Tally() for contract in config.tables}
-        with Engine(config) as engine:
-            _round(engine, "first copy", tallies, console)
+        with Workspace.open(config) as workspace:
+            _round(workspace, "first copy", tallies, console)
             writer.journal.mark()
             with Bars(console) as bars:
                 _write(writer, changes, bars.count("live changes", changes))
@@ -110,8 +111,8 @@ def _run(folder: Path, port: int | None, changes: int, once: bool, console: Cons
                 f"{sum(len(k) for k in writer.deleted.values())} rows deleted).",
                 highlight=False,
             )
-            _round(engine, "second round", tallies, console)
-            equal = _compare(engine, server, writer, tallies, console)
+            _round(workspace, "second round", tallies, console)
+            equal = _compare(workspace, server, writer, tallies, console)
         if once or not equal:
             # Also where rows differ: the checks should say so too.
             return 0 if run_checks(config, console) and equal else 1
@@ -188,15 +189,15 @@ def _write(writer: LiveWriter, changes: int, report: Callable[[int], None]) -> N
         report(writer.changes)
 
 
-def _round(engine: Engine, name: str, tallies: dict[str, Tally], console: Console) -> None:
+def _round(workspace: Workspace, name: str, tallies: dict[str, Tally], console: Console) -> None:
     """Sync every table once, with a bar per table."""
     started = time.monotonic()
-    tables = engine.config.tables
+    tables = workspace.config.tables
     with Bars(console) as bars:
         done = bars.count(name, len(tables))
         for number, contract in enumerate(tables, 1):
             with bars.table(contract.name) as report:
-                result = engine.sync(contract, report)
+                result = sync_table(workspace, contract, report)
             done(number)
             tally = tallies[contract.name]
             tally.rows += result.rows
@@ -209,7 +210,7 @@ def _round(engine: Engine, name: str, tallies: dict[str, Tally], console: Consol
 
 
 def _compare(
-    engine: Engine,
+    workspace: Workspace,
     server: MariaDB,
     writer: LiveWriter,
     tallies: dict[str, Tally],
@@ -221,9 +222,9 @@ def _compare(
     for column in ("rows in MySQL", "rows in the mirror", "checks", "seconds", "MB"):
         table.add_column(column, justify="right", overflow="fold")
     good = True
-    for contract in engine.config.tables:
+    for contract in workspace.config.tables:
         with server.admin() as connection:
-            verdict = _verdict(engine, connection, contract)
+            verdict = _verdict(workspace, connection, contract)
         surplus = _surplus(contract, writer)
         equal = verdict.equal_but_for(surplus)
         good = good and equal
@@ -250,9 +251,11 @@ def _compare(
     return good
 
 
-def _verdict(engine: Engine, connection: Connection[Cursor], contract: TableContract) -> Verdict:
+def _verdict(
+    workspace: Workspace, connection: Connection[Cursor], contract: TableContract
+) -> Verdict:
     identifier = Identifier(contract.namespaces.deduped, contract.table)
-    table = engine.lake.load(identifier)
+    table = workspace.lake.load(identifier)
     if table is None:
         raise LakeError(f"lake table {identifier} is missing", table=contract.name)
     return compare_table(

@@ -44,12 +44,12 @@ from mirrorlake.destinations.iceberg.spark import spark_errors
 from mirrorlake.errors import ConfigError, LakeError, MachineError, MirrorlakeError
 from mirrorlake.operations.refold import refold_table
 from mirrorlake.operations.repair import repair_table
-from mirrorlake.operations.sync import Engine
+from mirrorlake.operations.sync import sync_table
 from mirrorlake.proof.counts import count_rows
 from mirrorlake.proof.evidence import prove_table, teller_of
 from mirrorlake.proof.report import Ask
-from mirrorlake.proof.target import Proving
 from mirrorlake.runtime.permissions import held
+from mirrorlake.workspace import Workspace
 
 CELL = "an altered cell"
 NAMES = (*(fault.name for fault in ROW_FAULTS), CELL, *FILE_FAULTS)
@@ -90,7 +90,7 @@ class Sabotaged:
 class Victim:
     """A table that was made to be damaged."""
 
-    engine: Engine
+    workspace: Workspace
     contract: TableContract
     evidence: Path
     sql: Sql
@@ -102,22 +102,17 @@ class Victim:
     def deduped(self) -> Identifier:
         return Identifier(self.contract.namespaces.deduped, self.contract.table)
 
-    @property
-    def proving(self) -> Proving:
-        engine = self.engine
-        return Proving(engine.config, engine.lake, engine.ledger, engine.spark)
-
     def prepare(self) -> None:
         """Mirror the table, change every row in MySQL, and mirror that: what may be stale."""
         self.sql(*create_sql(self.contract.table))
-        self.engine.sync(self.contract)
-        self.before = head_of(self.engine.lake, self.deduped) or 0
+        sync_table(self.workspace, self.contract)
+        self.before = head_of(self.workspace.lake, self.deduped) or 0
         self.sql(*change_sql(self.contract.table))
         if not self.contract.key:
             time.sleep(2.1)  # MySQL tells in whole seconds when a table was changed
-        self.engine.sync(self.contract)
+        sync_table(self.workspace, self.contract)
         if self.contract.key:  # an incremental window sees no delete
-            repair_table(self.engine, self.contract, Ask(), evidence=self.evidence)
+            repair_table(self.workspace, self.contract, Ask(), evidence=self.evidence)
         if (verdict := self.check()) != "equal":
             raise LakeError(
                 f"table {self.contract.name} is {verdict} before anything was planted",
@@ -131,11 +126,11 @@ class Victim:
         before = f"{name} VERSION AS OF {self.before}"
         with spark_errors(self.contract.name):
             for statement in fault.statements(name, row, before):
-                self.engine.spark.get().sql(statement)
+                self.workspace.spark.get().sql(statement)
 
     def truncate(self) -> None:
         """Cut a data file of deduped in half."""
-        table = self.engine.lake.load(self.deduped)
+        table = self.workspace.lake.load(self.deduped)
         files = [t.file for t in table.scan().plan_files()] if table else []
         largest = max(files, key=lambda file: file.record_count).file_path
         path = Path("/" + largest.removeprefix("file:").lstrip("/"))
@@ -145,43 +140,43 @@ class Victim:
 
     def undo_a_commit(self) -> None:
         """Change a few rows in MySQL, mirror them, and lose that commit."""
-        before = head_of(self.engine.lake, self.deduped)
+        before = head_of(self.workspace.lake, self.deduped)
         self.sql(
             f"UPDATE {self.contract.table} SET c_text = 'late', "  # noqa: S608
             "modified_at = DATE_SUB(UTC_TIMESTAMP(6), INTERVAL 5 MINUTE) WHERE id < 4"
         )
         if not self.contract.key:
             time.sleep(2.1)
-        self.engine.sync(self.contract)
-        head = head_of(self.engine.lake, self.deduped)
+        sync_table(self.workspace, self.contract)
+        head = head_of(self.workspace.lake, self.deduped)
         if before is not None and head is not None:
-            roll_back(self.engine.lake, self.deduped, before, head)
+            roll_back(self.workspace.lake, self.deduped, before, head)
 
     def check(self) -> str:
         """The exact check of the whole table: its verdict, or ``error``; `lines` are its words."""
         try:
-            report, _ = prove_table(self.proving, self.contract, Ask(), self.evidence)
+            report, _ = prove_table(self.workspace, self.contract, Ask(), self.evidence)
         except LakeError as error:
             self.lines = [str(error)]
             return "error"
-        teller = teller_of(self.engine.config, self.contract)
+        teller = teller_of(self.workspace.config, self.contract)
         self.lines = [line for d in report.differences for line in teller.tell(d)]
         return report.verdict
 
     def count(self) -> str:
         """What the count of rows says."""
         try:
-            return count_rows(self.proving, self.contract).verdict
+            return count_rows(self.workspace, self.contract).verdict
         except (MirrorlakeError, OSError, ValueError):  # the file may not be readable
             return "error"
 
     def repair(self) -> bool:
         """Put it right; whether everything is equal then."""
         try:
-            repair_table(self.engine, self.contract, Ask(), evidence=self.evidence)
+            repair_table(self.workspace, self.contract, Ask(), evidence=self.evidence)
         except LakeError:
             # What can't be read can't be compared either: deduped is written from raw.
-            refold_table(self.engine, self.contract)
+            refold_table(self.workspace, self.contract)
         return self.check() == "equal"
 
 
@@ -247,8 +242,10 @@ def victims(folder: Path) -> Iterator[list[Victim]]:
         path = folder / "sabotage.yaml"
         path.write_text(yaml.safe_dump(contract_of(int(told["port"]), database)), encoding="utf-8")
         try:
-            with Engine(load_config(path)) as engine:
-                found = [Victim(engine, c, folder / "sabotage", sql) for c in engine.config.tables]
+            with Workspace.open(load_config(path)) as workspace:
+                found = [
+                    Victim(workspace, c, folder / "sabotage", sql) for c in workspace.config.tables
+                ]
                 try:
                     for victim in found:
                         victim.prepare()
@@ -315,7 +312,7 @@ def _connected(folder: Path, told: dict[str, Any]) -> Iterator[Sql]:
         if not Path(str(datadir)).resolve().is_relative_to(folder.resolve()):
             raise ConfigError(
                 f"the server on port {told['port']} is not the demo's own: its files are elsewhere",
-                next_step="Start `make demo` anew: only what it made is damaged on purpose",
+                next_step="Start `make demo` again: only what it made is damaged on purpose",
             )
         yield sql
 
@@ -323,11 +320,11 @@ def _connected(folder: Path, told: dict[str, Any]) -> Iterator[Sql]:
 def _purge(found: Sequence[Victim]) -> None:
     """Take the lake's tables away, with their files."""
     for victim in found:
-        lake, spaces = victim.engine.lake, victim.contract.namespaces
+        lake, spaces = victim.workspace.lake, victim.contract.namespaces
         for view in (spaces.clean, spaces.raw):
             name = Identifier(view, victim.contract.table)
             with suppress(MirrorlakeError):
-                victim.engine.spark.run(f"DROP VIEW IF EXISTS {name.sql}")
+                victim.workspace.spark.run(f"DROP VIEW IF EXISTS {name.sql}")
         for namespace in (spaces.raw, spaces.deduped):
             for path in lake.catalog.list_tables((namespace,)):
                 with suppress(FileNotFoundError):

@@ -1,3 +1,120 @@
-"""MySQL, mirrored exactly in the lake, and proved: the engine, which knows nothing of Dagster."""
+"""MySQL, mirrored exactly in the lake, and proved: the engine, which knows nothing of Dagster.
+
+The names in ``__all__`` are the public Python API; docs/python.md says what is stable. Each is
+imported when it is first used: what a command does not need costs it nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from mirrorlake.config import Config, TableContract, load_config
+    from mirrorlake.destinations.iceberg.catalog import Identifier
+    from mirrorlake.errors import (
+        ConfigError,
+        LakeError,
+        LandingError,
+        LedgerError,
+        MachineError,
+        MirrorlakeError,
+        ProofError,
+        SchemaError,
+        SourceError,
+    )
+    from mirrorlake.operations.check_layers import LayerReport, prove_layers
+    from mirrorlake.operations.fold import fold_table
+    from mirrorlake.operations.land import Arrived, RefusedSnapshot, land_table, look_for
+    from mirrorlake.operations.maintain import Maintained, maintain_table
+    from mirrorlake.operations.recover import Recovered, recover_table
+    from mirrorlake.operations.refold import Refolded, refold_table
+    from mirrorlake.operations.repair import Repaired, repair_table
+    from mirrorlake.operations.results import SyncResult
+    from mirrorlake.operations.status import TableStatus, status_of
+    from mirrorlake.operations.sync import load_table, reload_days, sync_table
+    from mirrorlake.proof.counts import Counts, count_rows
+    from mirrorlake.proof.evidence import prove_table
+    from mirrorlake.proof.report import Ask, Report
+    from mirrorlake.workspace import Workspace
+
+_PLACES = {
+    "mirrorlake.config": ("Config", "TableContract", "load_config"),
+    "mirrorlake.destinations.iceberg.catalog": ("Identifier",),
+    "mirrorlake.errors": (
+        *("ConfigError", "LakeError", "LandingError", "LedgerError", "MachineError"),
+        *("MirrorlakeError", "ProofError", "SchemaError", "SourceError"),
+    ),
+    "mirrorlake.operations.check_layers": ("LayerReport", "prove_layers"),
+    "mirrorlake.operations.fold": ("fold_table",),
+    "mirrorlake.operations.land": ("Arrived", "RefusedSnapshot", "land_table", "look_for"),
+    "mirrorlake.operations.maintain": ("Maintained", "maintain_table"),
+    "mirrorlake.operations.recover": ("Recovered", "recover_table"),
+    "mirrorlake.operations.refold": ("Refolded", "refold_table"),
+    "mirrorlake.operations.repair": ("Repaired", "repair_table"),
+    "mirrorlake.operations.results": ("SyncResult",),
+    "mirrorlake.operations.status": ("TableStatus", "status_of"),
+    "mirrorlake.operations.sync": ("load_table", "reload_days", "sync_table"),
+    "mirrorlake.proof.counts": ("Counts", "count_rows"),
+    "mirrorlake.proof.evidence": ("prove_table",),
+    "mirrorlake.proof.report": ("Ask", "Report"),
+    "mirrorlake.workspace": ("Workspace",),
+}
+_MODULES = {name: module for module, names in _PLACES.items() for name in names}
+
+__all__ = [
+    "Arrived",
+    "Ask",
+    "Config",
+    "ConfigError",
+    "Counts",
+    "Identifier",
+    "LakeError",
+    "LandingError",
+    "LayerReport",
+    "LedgerError",
+    "MachineError",
+    "Maintained",
+    "MirrorlakeError",
+    "ProofError",
+    "Recovered",
+    "Refolded",
+    "RefusedSnapshot",
+    "Repaired",
+    "Report",
+    "SchemaError",
+    "SourceError",
+    "SyncResult",
+    "TableContract",
+    "TableStatus",
+    "Workspace",
+    "count_rows",
+    "fold_table",
+    "land_table",
+    "load_config",
+    "load_table",
+    "look_for",
+    "maintain_table",
+    "prove_layers",
+    "prove_table",
+    "recover_table",
+    "refold_table",
+    "reload_days",
+    "repair_table",
+    "status_of",
+    "sync_table",
+]
+
+
+if not TYPE_CHECKING:  # it would hide misspelt names from type checkers
+
+    def __getattr__(name: str) -> Any:
+        if name not in _MODULES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(import_module(_MODULES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *_MODULES]

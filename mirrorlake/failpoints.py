@@ -44,7 +44,7 @@ OF_SNAPSHOTS = (
 OF_LANDINGS = ("export.chunk", "export.manifest", "land.taken", "land.folded", "landing.removed")
 """Those around a landing: a snapshot that is written, taken, and said to be published."""
 OF_REFOLDS = ("refold.begun", "refold.written", "refold.dropped", "refold.shown")
-"""On the way of a layer that is made anew; the third where the catalog can't read its table."""
+"""On the way of a layer that is made again; the third where the catalog can't read its table."""
 
 _passed: Counter[str] = Counter()
 

@@ -1,31 +1,31 @@
-"""What assets, checks and sensors are given: the engine, and its parts opened one by one.
+"""What assets, checks and sensors are given: a run's workspace, and its parts opened one by one.
 
 What belongs here: opening and closing, and turning the engine's errors into Dagster's. What
 doesn't: anything that reads or writes a table.
 
-========== ===================================================================
-`engine`   the whole engine, for one run: opened when first used, closed with it
-`mysql`    sessions with the sources
-`lake`     the Iceberg catalog, without Spark
-`ledger`   windows, loads, folds
-`spark`    the engine's Spark session, for models of your own
-`gcs`      Google's client, only where a landing is in ``gs://``
-========== ===================================================================
+============ ==================================================================
+`mirrorlake` the run's workspace: opened when first used, closed with the run
+`mysql`      sessions with the sources
+`lake`       the Iceberg catalog, without Spark
+`ledger`     windows, loads, folds
+`spark`      the workspace's Spark session, for models of your own
+`gcs`        Google's client, only where a landing is in ``gs://``
+============ ==================================================================
 """
 
 from typing import Any
 
 from mirrorlake.config import Config
-from resources.engine import EngineResource
 from resources.parts import LakeResource, LedgerResource, MySQLResource
 from resources.spark import SparkResource
+from resources.workspace import WorkspaceResource
 
 __all__ = [
-    "EngineResource",
     "LakeResource",
     "LedgerResource",
     "MySQLResource",
     "SparkResource",
+    "WorkspaceResource",
     "build_resources",
 ]
 
@@ -36,13 +36,13 @@ def build_resources(config_path: str, config: Config | None = None) -> dict[str,
     Args:
         config: what the file says: with landings in ``gs://`` there is a resource for them.
     """
-    engine = EngineResource(config_path=config_path)
+    workspace = WorkspaceResource(config_path=config_path)
     return {
-        "engine": engine,
+        "mirrorlake": workspace,
         "mysql": MySQLResource(config_path=config_path),
         "lake": LakeResource(config_path=config_path),
         "ledger": LedgerResource(config_path=config_path),
-        "spark": SparkResource(spark_config={}, engine=engine),
+        "spark": SparkResource(spark_config={}, workspace=workspace),
         **_gcs(config),
     }
 

@@ -6,7 +6,7 @@ from dagster_gcp.gcs import GCSResource
 from pydantic import Field
 
 from mirrorlake.config import LandingConfig
-from mirrorlake.sources.files.buckets import gcs_client, use_client
+from mirrorlake.sources.files.gcs_store import gcs_client, use_client
 
 
 class LandingGCSResource(GCSResource):

@@ -5,7 +5,7 @@ from typing import Any
 import dagster as dg
 from dagster_pyspark import LazyPySparkResource
 
-from resources.engine import EngineResource
+from resources.workspace import WorkspaceResource
 
 
 class SparkResource(LazyPySparkResource):
@@ -14,12 +14,12 @@ class SparkResource(LazyPySparkResource):
     ``spark_config`` is not read: the session is made from the contract file's ``spark`` section.
     """
 
-    engine: dg.ResourceDependency[EngineResource]
+    workspace: dg.ResourceDependency[WorkspaceResource]
 
     @property
     def spark_session(self) -> Any:
         """The session; the first call starts or attaches it."""
-        return self.engine.engine.spark.get()
+        return self.workspace.workspace.spark.get()
 
     @property
     def spark_context(self) -> Any:

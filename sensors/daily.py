@@ -50,8 +50,8 @@ def build_schedule(
         for source in (s for s in sources if s not in held):
             tables = [c for c in contracts if c.source == source]
             for day, name, chosen in (
-                (before, "daily", [c for c in tables if c.mode != "full"]),
-                (at.date(), "daily-full", [c for c in tables if c.mode == "full"]),
+                (before, "daily", [c for c in tables if not c.copies]),
+                (at.date(), "daily-full", [c for c in tables if c.copies]),
             ):
                 if chosen:
                     key = f"{name}-{source}-{at.date()}"

@@ -1,7 +1,8 @@
 """One sensor per table of mode ``snapshot``: what has landed, and a run for its chain."""
 
-import json
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,15 @@ _STATUS = {
     True: dg.DefaultSensorStatus.RUNNING,
     False: dg.DefaultSensorStatus.STOPPED,
 }
+
+
+@dataclass(frozen=True)
+class LandedCursor:
+    """What was seen of a table's landing: the newest complete snapshot, and those that were late,
+    by id."""
+
+    newest: int | None = None
+    late: tuple[int, ...] = ()
 
 
 def build_landed_sensor(
@@ -94,10 +104,12 @@ def _ask(
     overdue: dict[int, str],
 ) -> dg.SensorResult:
     waiting = [one for one in found.ready if one.attempts < MOST_ATTEMPTS]
-    before = json.loads(context.cursor) if context.cursor else {}
-    verdicts = _verdicts(contract, overdue, before.get("late", []))
-    newest = max((one.id for one in found.ready), default=before.get("newest"))
-    cursor = json.dumps({"newest": newest, "late": list(overdue)})
+    from mirrorlake.operations.cursors import cursor_text, read_cursor
+
+    before = read_cursor(LandedCursor, context.cursor, LandedCursor())
+    verdicts = _verdicts(contract, overdue, before.late)
+    newest = max((one.id for one in found.ready), default=before.newest)
+    cursor = cursor_text(LandedCursor(newest, tuple(overdue)))
     for one in found.ready:
         if one.attempts >= MOST_ATTEMPTS:
             context.log.warning(
@@ -146,7 +158,7 @@ def _idle(found: "Looked") -> str:
 
 
 def _verdicts(
-    contract: TableContract, overdue: dict[int, str], told: list[int]
+    contract: TableContract, overdue: dict[int, str], told: Sequence[int]
 ) -> list[dg.AssetCheckEvaluation]:
     """A verdict where a snapshot has become overdue, or none is any more."""
     if not set(overdue) - set(told) and (overdue or not told):

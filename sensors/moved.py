@@ -73,9 +73,10 @@ def build_moved_sensor(
 def _look(
     context: dg.SensorEvaluationContext, source: str, contracts: Sequence[TableContract]
 ) -> dg.SensorResult | dg.SkipReason:
-    from mirrorlake.operations.detect import find_moved, marks_from_json
+    from mirrorlake.operations.cursors import read_cursor
+    from mirrorlake.operations.detect import Mark, find_moved
 
-    marks = marks_from_json(context.cursor)
+    marks = read_cursor(dict[str, Mark], context.cursor, {})
     with dagster_errors(0, again=False):
         mysql, ledger = context.resources.mysql, context.resources.ledger.ledger
         with mysql.session(source) as connection:
@@ -123,7 +124,8 @@ def _ask(
     columns: Mapping[tuple[str, str], dg.TableSchema],
 ) -> dg.SensorResult:
     """The request, and the marks of exactly the tables that it asks for moved on."""
-    from mirrorlake.operations.detect import marks_to_json, run_key
+    from mirrorlake.operations.cursors import cursor_text
+    from mirrorlake.operations.detect import run_key
 
     known = {contract.name for contract in contracts}
     kept = {name: mark for name, mark in marks.items() if name in known}
@@ -136,7 +138,7 @@ def _ask(
     )
     return dg.SensorResult(
         run_requests=[request],
-        cursor=marks_to_json({**kept, **{m.contract.name: m.mark for m in seen.moved}}),
+        cursor=cursor_text({**kept, **{m.contract.name: m.mark for m in seen.moved}}),
         asset_events=[_observed(m, columns) for m in seen.moved],
     )
 

@@ -10,7 +10,7 @@ from resources.failures import dagster_errors
 from sensors.requests import folds_of, is_busy, request_folds, why_held
 
 if TYPE_CHECKING:
-    from mirrorlake.operations.unfolded import Marks, Waiting
+    from mirrorlake.operations.unfolded import FoldCursor, Unfolded
 
 INTERVAL_SECONDS = 60
 _STATUS = {
@@ -37,13 +37,14 @@ def build_unfolded_sensor(
         description="Requests the fold of chains whose raw holds loads that deduped does not.",
     )
     def unfolded(context: dg.SensorEvaluationContext) -> Any:
-        from mirrorlake.operations.unfolded import find_unfolded, marks_from_json
+        from mirrorlake.operations.cursors import read_cursor
+        from mirrorlake.operations.unfolded import FoldCursor, find_unfolded
 
         sources = dict.fromkeys(c.source for c in contracts)
         idle = {source for source in sources if not is_busy(context.instance, source)}
         if not idle:
             return dg.SkipReason("Runs of all sources are under way")
-        marks = marks_from_json(context.cursor)
+        marks = read_cursor(FoldCursor, context.cursor, FoldCursor())
         with dagster_errors(0, again=False):
             lake, ledger = context.resources.lake.lake, context.resources.ledger.ledger
             idle = {source for source in idle if why_held(ledger, source) is None}
@@ -55,9 +56,10 @@ def build_unfolded_sensor(
     return unfolded
 
 
-def _ask(marks: "Marks", waiting: "Waiting", idle: set[str]) -> dg.SensorResult:
+def _ask(marks: "FoldCursor", waiting: "Unfolded", idle: set[str]) -> dg.SensorResult:
     """A request per source, and the marks of exactly the tables that are asked for moved on."""
-    from mirrorlake.operations.unfolded import Marks, marks_to_json, run_key
+    from mirrorlake.operations.cursors import cursor_text
+    from mirrorlake.operations.unfolded import FoldCursor, run_key
 
     chosen = [b for b in waiting.behind if b.contract.source in idle]
     requests = [
@@ -72,7 +74,7 @@ def _ask(marks: "Marks", waiting: "Waiting", idle: set[str]) -> dg.SensorResult:
     ]
     asked = {n: a for n, a in marks.asked.items() if a.through > waiting.floor}
     asked.update({b.contract.name: b.asked for b in chosen})
-    cursor = marks_to_json(Marks(waiting.floor, asked))
+    cursor = cursor_text(FoldCursor(waiting.floor, asked))
     if not requests:
         return dg.SensorResult(skip_reason="Every load is folded, or asked for", cursor=cursor)
     return dg.SensorResult(run_requests=requests, cursor=cursor)

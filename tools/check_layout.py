@@ -3,6 +3,8 @@
 - The engine's root has the modules of `ROOT_MODULES` and packages, nothing else.
 - Each package says in its first words what belongs there and what does not.
 - Each package of the engine is in the layers that import-linter holds.
+- Only its own package knows a library that `ROOMS` names.
+- No two classes of the engine have one name, but for private ones.
 """
 
 from __future__ import annotations
@@ -16,7 +18,12 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 ENGINE = ROOT / "mirrorlake"
 PACKAGES = ("mirrorlake", "assets", "checks", "resources", "sensors", "demo")
-ROOT_MODULES = {"__init__", "errors", "failpoints"}
+ROOT_MODULES = {"__init__", "errors", "failpoints", "workspace"}
+ROOMS = {
+    "pyiceberg": ("mirrorlake/destinations/iceberg", "demo/oracle.py"),
+    "apprise": ("mirrorlake/operations/alert_services.py",),
+}
+"""Libraries, and who may import them: the oracle reads the lake by itself, as it judges us."""
 WORDS = ("What belongs here", "What doesn't")
 
 
@@ -49,8 +56,42 @@ def layerless() -> Iterator[str]:
             yield f"{path.relative_to(ROOT)}: is in no layer of pyproject.toml"
 
 
+def outsiders() -> Iterator[str]:
+    """Modules that import a library which has a package of its own."""
+    for package in (*PACKAGES, "definitions.py"):
+        folder = ROOT / package
+        for path in [folder] if folder.is_file() else sorted(folder.rglob("*.py")):
+            place = path.relative_to(ROOT).as_posix()
+            for name in sorted(_imported(path) & set(ROOMS)):
+                if not any(place == room or place.startswith(f"{room}/") for room in ROOMS[name]):
+                    yield f"{place}: imports {name}; only {' and '.join(ROOMS[name])} may"
+
+
+def doubles() -> Iterator[str]:
+    """Classes that have the name of another one."""
+    known: dict[str, str] = {}
+    for path in sorted(ENGINE.rglob("*.py")):
+        place = path.relative_to(ROOT).as_posix()
+        for node in ast.parse(path.read_text("utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                if node.name in known:
+                    yield f"{place}: class {node.name} is in {known[node.name]} already"
+                known[node.name] = place
+
+
+def _imported(path: Path) -> set[str]:
+    """The packages that a module imports, wherever in it."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.add(node.module.partition(".")[0])
+    return found
+
+
 def main() -> int:
-    found = [*strays(), *wordless(), *layerless()]
+    found = [*strays(), *wordless(), *layerless(), *outsiders(), *doubles()]
     for line in found:
         print(line, file=sys.stderr)
     return 1 if found else 0

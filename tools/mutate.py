@@ -2,7 +2,7 @@
 
 ``python tools/mutate.py`` (or with names of modules: ``ranges recheck``). Each mutant runs in a
 fork of this process that has imported everything else already, so that one takes about a second.
-``--record`` keeps what it came to, module by module, and writes docs/reliability.md anew;
+``--record`` keeps what it came to, module by module, and writes docs/reliability.md again;
 ``--again`` runs only those that survived the recorded run of the same code (tests may have grown).
 
 What is not mutated: texts (the SQL of both sides is proved by both servers, see
@@ -84,24 +84,36 @@ BY_HAND = {
 """Changes of texts and calls by which Spark decides: what stands there once, and what instead."""
 _COMPARISON = ("parts", "reads", "judged", "order", "ranges")
 TESTS: dict[str, tuple[str, ...]] = {
-    "ranges": ("proof_ranges", *(f"proof_{name}" for name in _COMPARISON[:-1])),
-    "order": ("proof_order", *(f"proof_{name}" for name in _COMPARISON if name != "order")),
-    "differences": ("proof_judged", "proof_ranges", "proof_parts", "proof_reads", "proof_order"),
-    "recheck": ("proof_judged", "proof_parts", "proof_reads"),
-    "compare": ("proof_reads", *(f"proof_{name}" for name in _COMPARISON if name != "reads")),
-    "scope": ("proof_scope",),
-    "arrow_side": ("proof_local",),
-    "beside": ("proof_beside",),
-    "foreign": ("proof_beside",),
-    "still": ("proof_beside",),
-    "verdict": ("proof_verdict", "proof_parts"),
-    "counts": ("proof_counts",),
-    "canonical": ("proof_forms", "proof_ranges"),
-    "rows": ("proof_forms", "proof_ranges"),
-    "repair": ("repair",),
-    "masking_audit": ("exposure",),
-    "fold": ("fold_plan",),
-    "current_rows": ("integration/test_newest",),
+    "ranges": ("proof/test_ranges", *(f"proof/test_{name}" for name in _COMPARISON[:-1])),
+    "order": (
+        "proof/test_order",
+        *(f"proof/test_{name}" for name in _COMPARISON if name != "order"),
+    ),
+    "differences": (
+        "proof/test_judged",
+        "proof/test_ranges",
+        "proof/test_parts",
+        "proof/test_reads",
+        "proof/test_order",
+    ),
+    "recheck": ("proof/test_judged", "proof/test_parts", "proof/test_reads"),
+    "compare": (
+        "proof/test_reads",
+        *(f"proof/test_{name}" for name in _COMPARISON if name != "reads"),
+    ),
+    "scope": ("proof/test_scope",),
+    "arrow_side": ("proof/test_local",),
+    "beside": ("proof/test_beside",),
+    "foreign": ("proof/test_beside",),
+    "still": ("proof/test_beside",),
+    "verdict": ("proof/test_verdict", "proof/test_parts"),
+    "counts": ("proof/test_counts",),
+    "canonical": ("proof/test_forms", "proof/test_ranges"),
+    "rows": ("proof/test_forms", "proof/test_ranges"),
+    "repair": ("operations/test_repair",),
+    "masking_audit": ("serving/test_exposure",),
+    "fold": ("merge/test_fold_plan",),
+    "current_rows": ("../integration/test_newest",),
 }
 """The tests that look at a module, the one that most likely notices first: unit tests, but where
 Spark decides."""
@@ -247,7 +259,7 @@ def forget(module: str) -> None:
 def is_noticed(name: str, tree: ast.Module) -> bool:
     """Whether a test fails over this tree; one that does not end is noticed too."""
     module = module_of(name)
-    tests = [f"tests/{'' if '/' in test else 'unit/test_'}{test}.py" for test in TESTS[name]]
+    tests = [os.path.normpath(f"tests/unit/{test}.py") for test in TESTS[name]]
     seconds = SPARKS_SECONDS if name in BY_HAND else SECONDS
     code = compile(ast.fix_missing_locations(tree), f"<mutant of {module}>", "exec")
     child = os.fork()

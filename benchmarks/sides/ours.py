@@ -10,17 +10,18 @@ import yaml
 
 from benchmarks.sides.job import Job, serve
 from mirrorlake.config import load_config
-from mirrorlake.operations.sync import Engine
+from mirrorlake.operations.sync import load_table
+from mirrorlake.workspace import Workspace
 
-_engines: list[Engine] = []
+_workspaces: list[Workspace] = []
 
 
 def copy(job: Job) -> int:
     """A first load into namespaces of this run's own."""
     config = load_config(_contract(job))
-    engine = Engine(config, spark=_engines[0].spark if _engines else None)
-    _engines.append(engine)
-    return engine.load(config.tables[0]).rows
+    workspace = Workspace.open(config, spark=_workspaces[0].spark if _workspaces else None)
+    _workspaces.append(workspace)
+    return load_table(workspace, config.tables[0]).rows
 
 
 def _contract(job: Job) -> Path:

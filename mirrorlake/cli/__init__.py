@@ -151,16 +151,17 @@ def sync_tables(
     """Sync tables one after the other with progress bars, or a line for each where there is no
     terminal; their results, and the failures by table."""
     from mirrorlake.cli.bars import Bars
-    from mirrorlake.operations.sync import Engine
+    from mirrorlake.operations.sync import sync_table
+    from mirrorlake.workspace import Workspace
 
     results: list[Any] = []
     failures: list[tuple[str, MirrorlakeError]] = []
-    with Engine(config) as engine, Bars(show.errors, quiet=quiet) as bars:
+    with Workspace.open(config) as workspace, Bars(show.errors, quiet=quiet) as bars:
         done = bars.count("all tables", len(chosen))
         for number, contract in enumerate(chosen, 1):
             try:
                 with bars.table(contract.name) as report:
-                    result = engine.sync(contract, report, accept_smaller=accept_smaller)
+                    result = sync_table(workspace, contract, report, accept_smaller=accept_smaller)
                 results.append(result)
                 words = f"{result.rows:,} rows, {result.seconds} s"
             except MirrorlakeError as error:
@@ -195,7 +196,7 @@ def status(
     chosen = [config.contract(name) for name in tables] if tables else everything
     ledger = Ledger(config.ledger.url, config.ledger.wait)
     if history:
-        chosen = [contract for contract in chosen if contract.mode != "snapshot"]
+        chosen = [contract for contract in chosen if not contract.landed]
         _show_history(ledger, chosen, days, as_json=as_json)
         return
     found = status_of(config, ledger, chosen)

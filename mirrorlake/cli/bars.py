@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
+from mirrorlake.table.progress import OnProgress
 from mirrorlake.table.progress import Progress as Seen
-from mirrorlake.table.progress import Report
 
 
 class Bars:
@@ -52,7 +52,7 @@ class Bars:
             self._console.print(words, markup=False, highlight=False, soft_wrap=True)
 
     @contextmanager
-    def table(self, name: str) -> Iterator[Report]:
+    def table(self, name: str) -> Iterator[OnProgress]:
         """A bar for one table's load, gone with the block; tells it how far the load is."""
         task = self._add(name, None)
 

@@ -19,10 +19,10 @@ from mirrorlake.config import TableContract
 from mirrorlake.errors import ConfigError, MirrorlakeError
 
 if TYPE_CHECKING:
-    from mirrorlake.operations.land import Arrived, Refusal
-    from mirrorlake.operations.sync import Engine
+    from mirrorlake.operations.land import Arrived, RefusedSnapshot
     from mirrorlake.sources.files.look import Looked
-    from mirrorlake.sources.files.waiting import Waiting
+    from mirrorlake.sources.files.waiting import ArrivingSnapshot
+    from mirrorlake.workspace import Workspace
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class _Printed:
 
     quiet: bool
     arrived: list[Arrived] = field(default_factory=list["Arrived"])
-    refused: list[Refusal] = field(default_factory=list["Refusal"])
+    refused: list[RefusedSnapshot] = field(default_factory=list["RefusedSnapshot"])
     open: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     waiting: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     withdrawn: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
@@ -80,11 +80,11 @@ class _Printed:
         name = f"{one.table} {one.id:014d}"
         self.line(f"{name}: {one.rows:,} rows; {counts}{bad}; {one.strategy}, {one.seconds} s")
 
-    def show_refusal(self, one: Refusal) -> None:
+    def show_refusal(self, one: RefusedSnapshot) -> None:
         self.refused.append(one)
         self.problem(f"{one.table} {one.id:014d} refused: {one.reason}")
 
-    def show_waiting(self, table: str, one: Waiting, now: datetime) -> None:
+    def show_waiting(self, table: str, one: ArrivingSnapshot, now: datetime) -> None:
         self.waiting.append({"table": table, **asdict(one)})
         files = "1 file" if one.files == 1 else f"{one.files:,} files"
         seen = show.ago(now - one.seen_at)
@@ -119,7 +119,7 @@ def land(
     Snapshots are folded in the order of their ids. One that is refused does not stop newer ones,
     and a table that fails does not stop the others.
     """
-    from mirrorlake.operations.sync import Engine
+    from mirrorlake.workspace import Workspace
 
     choice = _Choice(skip, retry, accept_smaller)
     config = open_contract(config_path)
@@ -130,10 +130,10 @@ def land(
             next_step="Name it: mirrorlake land TABLE --skip ID",
         )
     printed = _Printed(as_json)
-    with Engine(config) as engine:
+    with Workspace.open(config) as workspace:
         for contract in chosen:
             try:
-                _land_one(engine, contract, choice, printed, whole=whole)
+                _land_one(workspace, contract, choice, printed, whole=whole)
             except MirrorlakeError as error:
                 printed.fail(contract.name, error)
     if as_json:
@@ -146,29 +146,34 @@ def land(
 
 
 def _land_one(
-    engine: Engine, contract: TableContract, choice: _Choice, printed: _Printed, *, whole: bool
+    workspace: Workspace,
+    contract: TableContract,
+    choice: _Choice,
+    printed: _Printed,
+    *,
+    whole: bool,
 ) -> None:
     from mirrorlake.operations.decisions import chosen_ids, skip_snapshots
-    from mirrorlake.operations.land import Refusal, land_table, look_for
+    from mirrorlake.operations.land import RefusedSnapshot, land_table, look_for
 
-    name, ledger = contract.name, engine.ledger
+    name, ledger = contract.name, workspace.ledger
     # Words like "withdrawn" mean what this look finds.
-    found = look_for(engine, contract, whole=whole)
-    for number in skip_snapshots(engine, contract, choice.skip):
+    found = look_for(workspace, contract, whole=whole)
+    for number in skip_snapshots(workspace, contract, choice.skip):
         printed.line(f"{name} {number:014d}: skipped, left out for good")
     if choice.skip:
-        found = look_for(engine, contract, whole=whole)
+        found = look_for(workspace, contract, whole=whole)
     smaller = chosen_ids(ledger, contract, choice.accept_smaller)
     again = chosen_ids(ledger, contract, choice.retry) | smaller
-    _show_found(engine, contract, found, printed, besides=again)
+    _show_found(workspace, contract, found, printed, besides=again)
     ids = again | {one.id for one in found.ready}
     gap = [number for number in found.withdrawn if number not in again]
     if gap:
         _show_gap(contract, gap, printed, stops=bool(ids - again))
         ids = again
     with _watching(printed, name, len(ids)) as report:
-        for one in land_table(engine, contract, ids, accept_smaller=smaller, report=report):
-            if isinstance(one, Refusal):
+        for one in land_table(workspace, contract, ids, accept_smaller=smaller, report=report):
+            if isinstance(one, RefusedSnapshot):
                 printed.show_refusal(one)
                 record = ledger.snapshot(name, one.id)
                 about = record.fingerprint if record is not None else ""
@@ -177,14 +182,14 @@ def _land_one(
             else:
                 printed.show_arrived(one)
     if any(one.table == name for one in printed.arrived):
-        _show_suspects(engine, contract, printed)
+        _show_suspects(workspace, contract, printed)
 
 
-def _show_suspects(engine: Engine, contract: TableContract, printed: _Printed) -> None:
+def _show_suspects(workspace: Workspace, contract: TableContract, printed: _Printed) -> None:
     """Say which columns without a rule hold what looks personal, in a sample of what came."""
     from mirrorlake.serving.personal_audit import find_suspects, suspect_words
 
-    found = find_suspects(engine.lake, engine.ledger, contract).found
+    found = find_suspects(workspace.lake, workspace.ledger, contract).found
     if found:
         printed.suspected[contract.name] = found
     for words in suspect_words(found):
@@ -192,7 +197,7 @@ def _show_suspects(engine: Engine, contract: TableContract, printed: _Printed) -
 
 
 def _show_found(
-    engine: Engine,
+    workspace: Workspace,
     contract: TableContract,
     found: Looked,
     printed: _Printed,
@@ -200,10 +205,10 @@ def _show_found(
     besides: Collection[int],
 ) -> None:
     """Say what waits and what is refused: each refusal in full once, later its id alone."""
-    name, now = contract.name, engine.ledger.ledger_clock()
+    name, now = contract.name, workspace.ledger.ledger_clock()
     for one in found.waiting:
         printed.show_waiting(name, one, now)
-    new = {notice.id for notice in engine.ledger.report_notices(name)}
+    new = {notice.id for notice in workspace.ledger.report_notices(name)}
     for number, reason in sorted(found.refused.items()):
         if number not in besides:
             printed.open.append({"table": name, "id": number, "reason": reason})
@@ -279,13 +284,13 @@ def export(
 ) -> None:
     """Write TABLE as MySQL has it now into a landing: one snapshot in JSON, its manifest last."""
     from mirrorlake.operations.export import export_table
-    from mirrorlake.operations.sync import Engine
-    from mirrorlake.sources.files.sinks import open_sink
+    from mirrorlake.sources.files.store import store_of
+    from mirrorlake.workspace import Workspace
 
     config = open_contract(config_path)
-    with Engine(config) as engine:
-        place = open_sink(to, endpoint)
-        done = export_table(engine, config.table(table), place, packed=packed)
+    with Workspace.open(config) as workspace:
+        place = store_of(to, endpoint)
+        done = export_table(workspace, config.table(table), place, packed=packed)
     if as_json:
         show.print_json(asdict(done))
         return

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mirrorlake.ledger import Ledger
     from mirrorlake.operations.check_layers import LayerReport
     from mirrorlake.proof.report import Ask, Report
-    from mirrorlake.proof.target import Proving
+    from mirrorlake.workspace import Workspace
 
 DIFFERENT, UNDECIDED = 9, 10
 """Exit codes of verdicts; a failure to look has its error's."""
@@ -50,26 +50,24 @@ def check(table: str, config_path: Path, as_json: bool, show_pii: bool, **asked:
     landed. Ends with 0 if all are equal, 9 if one differs, 10 if that can't be decided yet.
     """
     from mirrorlake.operations.check_layers import prove_layers, worst
-    from mirrorlake.operations.sync import Engine
     from mirrorlake.proof.evidence import evidence_of, prove_table, report_words, teller_of
-    from mirrorlake.proof.target import Proving
     from mirrorlake.serving.personal_audit import find_suspects
     from mirrorlake.table.new_columns import held_now
+    from mirrorlake.workspace import Workspace
 
     config = open_contract(config_path)
     contract = config.contract(table)
-    if contract.mode == "snapshot":
+    if contract.landed:
         sys.exit(_check_landed(config, contract, asked, as_json=as_json, show_pii=show_pii))
     ask = ask_of(asked)
-    with Engine(config) as engine:
-        proving = Proving(config, engine.lake, engine.ledger, engine.spark)
+    with Workspace.open(config) as workspace:
         if asked["counts"]:
-            sys.exit(_count(proving, contract, as_json=as_json))
-        report, path = prove_table(proving, contract, ask, asked["evidence"], asked["most"])
+            sys.exit(_count(workspace, contract, as_json=as_json))
+        report, path = prove_table(workspace, contract, ask, asked["evidence"], asked["most"])
         whole = ask.kind == "full"
-        layers = prove_layers(engine, contract, show_pii=show_pii) if whole else ()
-        held = held_now(engine.ledger, engine.lake, contract)
-        suspects = find_suspects(engine.lake, engine.ledger, contract).found
+        layers = prove_layers(workspace, contract, show_pii=show_pii) if whole else ()
+        held = held_now(workspace.ledger, workspace.lake, contract)
+        suspects = find_suspects(workspace.lake, workspace.ledger, contract).found
     verdict = worst(report.verdict, *(layer.verdict for layer in layers))
     teller = teller_of(config, contract, shown=show_pii, held=held)
     if as_json:
@@ -99,8 +97,8 @@ def _check_landed(
         unread_words,
         verdict_words,
     )
-    from mirrorlake.operations.sync import Engine
     from mirrorlake.serving.personal_audit import find_suspects
+    from mirrorlake.workspace import Workspace
 
     some = ("next_", "partition", "keys", "where", "counts", "evidence")
     if any(asked.get(name) for name in some):
@@ -109,10 +107,10 @@ def _check_landed(
             table=contract.name,
             next_step=f"`mirrorlake check {contract.name}`, with --json, --most or --show-pii",
         )
-    with Engine(config) as engine:
-        found = check_snapshots(engine, contract, asked["most"])
-        lines = tell(landed_teller(engine, contract, shown=show_pii), found.differences)
-        suspects = find_suspects(engine.lake, engine.ledger, contract).found
+    with Workspace.open(config) as workspace:
+        found = check_snapshots(workspace, contract, asked["most"])
+        lines = tell(landed_teller(workspace, contract, shown=show_pii), found.differences)
+        suspects = find_suspects(workspace.lake, workspace.ledger, contract).found
     if as_json:
         told = {k: v for k, v in asdict(found).items() if k != "differences"}
         words = {"verdict": found.verdict, "compared": compared_words(found)}
@@ -167,10 +165,10 @@ def _warn_of_clean(held: Sequence[str], suspects: dict[str, str]) -> None:
         show.console.print(f"[yellow]warning:[/] {escape(line)}", highlight=False, soft_wrap=True)
 
 
-def _count(proving: Proving, contract: TableContract, *, as_json: bool) -> int:
+def _count(workspace: Workspace, contract: TableContract, *, as_json: bool) -> int:
     from mirrorlake.proof.counts import count_rows
 
-    found = count_rows(proving, contract)
+    found = count_rows(workspace, contract)
     if as_json:
         show.print_json(asdict(found))
         return CODES[found.verdict]
@@ -251,7 +249,7 @@ def proof(table: str, config_path: Path, as_json: bool, everything: bool, layers
     config = open_contract(config_path)
     contract = config.contract(table)
     ledger = Ledger(config.ledger.url, config.ledger.wait)
-    if layers or contract.mode == "snapshot":
+    if layers or contract.landed:
         _show_layers(ledger, contract, everything, as_json=as_json)
         return
     found = aged_proofs(ledger, contract.name, everything=everything)

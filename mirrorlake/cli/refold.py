@@ -33,7 +33,7 @@ def refold(tables: Sequence[str], config_path: Path, as_json: bool, damaged: boo
     """
     from mirrorlake.destinations.iceberg.integrity import is_damaged
     from mirrorlake.operations.refold import refold_table
-    from mirrorlake.operations.sync import Engine
+    from mirrorlake.workspace import Workspace
 
     config = open_contract(config_path)
     if not tables and not damaged:
@@ -44,11 +44,11 @@ def refold(tables: Sequence[str], config_path: Path, as_json: bool, damaged: boo
     chosen = [_contract(config, name) for name in tables] or config.chosen(())
     done: list[Refolded] = []
     failures: list[tuple[str, MirrorlakeError]] = []
-    with Engine(config) as engine:
+    with Workspace.open(config) as workspace:
         for contract in chosen:
             try:
-                if not damaged or is_damaged(engine.lake, contract):
-                    done.append(refold_table(engine, contract))
+                if not damaged or is_damaged(workspace.lake, contract):
+                    done.append(refold_table(workspace, contract))
             except MirrorlakeError as error:
                 failures.append((contract.name, error))
     if as_json:
@@ -71,17 +71,17 @@ def rekey(tables: Sequence[str], config_path: Path, as_json: bool) -> None:
     until all are written. A table that fails does not stop the others.
     """
     from mirrorlake.operations.rekey import rekey_table
-    from mirrorlake.operations.sync import Engine
+    from mirrorlake.workspace import Workspace
 
     config = open_contract(config_path)
     done: list[Refolded] = []
     failures: list[tuple[str, MirrorlakeError]] = []
-    with Engine(config) as engine:
+    with Workspace.open(config) as workspace:
         for contract in config.chosen(tables):
             if "hash" not in contract.rules.values():
                 continue
             try:
-                made = rekey_table(engine, contract)
+                made = rekey_table(workspace, contract)
                 done += [made] if made is not None else []
             except MirrorlakeError as error:
                 failures.append((contract.name, error))

@@ -43,10 +43,9 @@ def repair(table: str, config_path: Path, as_json: bool, **asked: Any) -> None:
     be decided yet.
     """
     from mirrorlake.operations.repair import MOST_KEYS, refuse_repair, repair_table
-    from mirrorlake.operations.sync import Engine
     from mirrorlake.proof.evidence import prove_table, teller_of
-    from mirrorlake.proof.target import Proving
     from mirrorlake.table.new_columns import held_now
+    from mirrorlake.workspace import Workspace
 
     config = open_contract(config_path)
     contract = config.table(table)
@@ -57,18 +56,22 @@ def repair(table: str, config_path: Path, as_json: bool, **asked: Any) -> None:
     if as_json and not asked["yes"]:
         raise ConfigError("repair --json writes without a question", next_step="Say so with --yes")
     only, evidence = bool(asked["deletes"]), asked["evidence"]
-    with Engine(config) as engine:
-        proving = Proving(config, engine.lake, engine.ledger, engine.spark)
-        report, path = prove_table(proving, contract, ask_of(asked), evidence, MOST_KEYS)
+    with Workspace.open(config) as workspace:
+        report, path = prove_table(workspace, contract, ask_of(asked), evidence, MOST_KEYS)
         if not as_json:
             print_report(report, path)
-            held = held_now(engine.ledger, engine.lake, contract)
+            held = held_now(workspace.ledger, workspace.lake, contract)
             _print_differences(report, teller_of(config, contract, held=held))
         wanted = report.verdict == "different"
         if wanted and not asked["yes"] and not click.confirm("Repair them?"):
             sys.exit(CODES["different"])
         done = repair_table(
-            engine, contract, report.ask, found=(report, path), only_deletes=only, evidence=evidence
+            workspace,
+            contract,
+            report.ask,
+            found=(report, path),
+            only_deletes=only,
+            evidence=evidence,
         )
     if as_json:
         show.print_json(_words(done))

@@ -40,22 +40,24 @@ def publish(table: str, config_path: Path, as_json: bool, rollback: str | None) 
     """
     from mirrorlake.destinations.iceberg.catalog import Identifier
     from mirrorlake.merge.snapshot.publish import list_versions, roll_table_back
-    from mirrorlake.operations.sync import Engine
     from mirrorlake.operations.withdrawn import find_withdrawn, gap_error
+    from mirrorlake.workspace import Workspace
 
     config = open_contract(config_path)
     contract = config.snapshot_table(table)
     identifier = Identifier(contract.namespaces.deduped, contract.table)
-    with Engine(config) as engine:
+    with Workspace.open(config) as workspace:
         if rollback is not None:
             to = None if rollback == "before" else _number(rollback)
-            with engine.lease(contract) as lease:
-                roll_table_back(engine.lake, engine.ledger, identifier, to, lease=lease)
-                withdrawn = find_withdrawn(engine.lake, engine.ledger, contract)
+            with workspace.leased(contract) as leased:
+                roll_table_back(
+                    workspace.lake, workspace.ledger, identifier, to, lease=leased.held_lease()
+                )
+                withdrawn = find_withdrawn(workspace.lake, workspace.ledger, contract)
             if withdrawn:
                 words = str(gap_error(contract, withdrawn))
                 show.errors.print(words, markup=False, highlight=False, soft_wrap=True)
-        found = list_versions(engine.lake, identifier)
+        found = list_versions(workspace.lake, identifier)
     if as_json:
         show.print_json([asdict(one) for one in found])
         return
@@ -87,7 +89,7 @@ def clone(table: str, name: str | None, config_path: Path, drop: str | None) -> 
     """
     from mirrorlake.destinations.iceberg.catalog import Identifier
     from mirrorlake.merge.snapshot.publish import clone_table, drop_clone
-    from mirrorlake.operations.sync import Engine
+    from mirrorlake.workspace import Workspace
 
     config = open_contract(config_path)
     if (name is None) == (drop is None):
@@ -98,12 +100,14 @@ def clone(table: str, name: str | None, config_path: Path, drop: str | None) -> 
     contract = _contract(config, table)
     identifier = Identifier(contract.namespaces.deduped, contract.table)
     wanted = _identifier(str(name or drop), contract)
-    with Engine(config) as engine, engine.lease(contract) as lease:
+    with Workspace.open(config) as opened, opened.leased(contract) as workspace:
         if drop is not None:
-            drop_clone(engine.lake, wanted)
+            drop_clone(workspace.lake, wanted)
             show.console.print(f"{escape(str(wanted))} is dropped.")
             return
-        shown = clone_table(engine.lake, engine.ledger, identifier, wanted, lease=lease)
+        shown = clone_table(
+            workspace.lake, workspace.ledger, identifier, wanted, lease=workspace.held_lease()
+        )
     words = f"{wanted} shows snapshot {shown} of {identifier}."
     show.console.print(escape(words), highlight=False)
 
@@ -138,7 +142,7 @@ def maintain(
     an unfinished load names. Files that no version names go once they are older than --grace hours.
     """
     from mirrorlake.operations.maintain import Ages, maintain_table
-    from mirrorlake.operations.sync import Engine
+    from mirrorlake.workspace import Workspace
 
     config = open_contract(config_path)
     everything = (*config.tables, *config.snapshots)
@@ -146,10 +150,10 @@ def maintain(
     ages = Ages(timedelta(days=keep_days), timedelta(hours=grace))
     done: list[Maintained] = []
     failures: list[tuple[str, MirrorlakeError]] = []
-    with Engine(config) as engine:
+    with Workspace.open(config) as workspace:
         for contract in contracts:
             try:
-                done += maintain_table(engine, contract, ages)
+                done += maintain_table(workspace, contract, ages)
             except MirrorlakeError as error:
                 failures.append((contract.name, error))
     if as_json:

@@ -78,21 +78,21 @@ def backfill(
     """
     from mirrorlake.cli.bars import Bars
     from mirrorlake.operations.backfill import backfill, plan_backfill
-    from mirrorlake.operations.sync import Engine
+    from mirrorlake.workspace import Workspace
 
     config = open_contract(config_path)
     chosen = config.chosen(tables)
     config.require_secrets(chosen)
     today = datetime.now(UTC).date()
     end = min(last.date() if last else today, today)
-    with Engine(config) as engine, Bars(show.errors, quiet=as_json) as bars:
+    with Workspace.open(config) as workspace, Bars(show.errors, quiet=as_json) as bars:
         count, done = bars.count("windows", None), itertools.count(1)
 
         def told(_: Filled) -> None:
             count(next(done))
 
         filled = backfill(
-            engine,
+            workspace,
             chosen,
             lambda c, s: plan_backfill(c, s, first.date(), end, which, days_per_window),
             today,
@@ -208,15 +208,15 @@ def recover(tables: Sequence[str], config_path: Path, as_json: bool, grace: floa
     removed once they are older than --grace hours. No source is asked.
     """
     from mirrorlake.operations.recover import recover_table
-    from mirrorlake.operations.sync import Engine
+    from mirrorlake.workspace import Workspace
 
     config = open_contract(config_path)
     done: list[dict[str, object]] = []
     failures: list[tuple[str, MirrorlakeError]] = []
-    with Engine(config) as engine:
+    with Workspace.open(config) as workspace:
         for contract in config.chosen(tables):
             try:
-                done.append(asdict(recover_table(engine, contract, timedelta(hours=grace))))
+                done.append(asdict(recover_table(workspace, contract, timedelta(hours=grace))))
             except MirrorlakeError as error:
                 failures.append((contract.name, error))
     if as_json:
@@ -283,7 +283,7 @@ def alert(config_path: Path, as_json: bool, test: bool) -> None:
     if not config.alerts.hooks:
         raise ConfigError(
             f"{config_path} has no hook under alerts",
-            next_step="Name a webhook, slack or email there",
+            next_step="Name a webhook, slack, email or services there",
         )
     if test:
         _print_test(send_test(config), as_json=as_json)
@@ -331,13 +331,15 @@ def rebuild(tables: Sequence[str], config_path: Path, as_json: bool) -> None:
     A SQLite ledger that is damaged is moved aside first. What the ledger knows stays.
     """
     from mirrorlake.operations.restore_ledger import rebuild_table, set_damaged_aside
-    from mirrorlake.operations.sync import Engine
+    from mirrorlake.workspace import Workspace
 
     config = open_contract(config_path)
     chosen = config.chosen(tables)
     aside = set_damaged_aside(config)
-    with Engine(config) as engine:
-        done = [rebuild_table(engine.ledger, engine.lake, c, engine.run_id) for c in chosen]
+    with Workspace.open(config) as workspace:
+        done = [
+            rebuild_table(workspace.ledger, workspace.lake, c, workspace.run_id) for c in chosen
+        ]
     if as_json:
         moved = None if aside is None else str(aside)
         show.print_json({"damaged": moved, "tables": [asdict(one) for one in done]})

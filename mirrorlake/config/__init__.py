@@ -25,6 +25,7 @@ from mirrorlake.config.contract import Config, SourceConfig, TableContract
 from mirrorlake.config.fields import format_duration, parse_duration, zone_of
 from mirrorlake.config.landing import LandingConfig, SnapshotConfig
 from mirrorlake.config.load import config_schema, load_config
+from mirrorlake.config.modes import Mode
 from mirrorlake.config.sections import (
     CatalogConfig,
     Clean,
@@ -32,7 +33,6 @@ from mirrorlake.config.sections import (
     Freshness,
     LakeConfig,
     LedgerConfig,
-    Mode,
     Namespaces,
     PiiRule,
     PrivacyConfig,

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import re
+from typing import Annotated, Final, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+    model_validator,
+)
 
-from mirrorlake.config.fields import Findings, Port, Secret, UnsetSecret
+from mirrorlake.config.fields import PLACEHOLDER, Findings, Port, Secret, UnsetSecret
+
+SERVICES: Final = "services."
+"""What the names of hooks under ``alerts.services`` begin with."""
 
 
 class _Section(BaseModel):
@@ -23,10 +36,40 @@ def _http(url: SecretStr) -> SecretStr:
     return url
 
 
+class ServiceUrl(SecretStr):
+    """An Apprise URL that knows the environment variable it came from, so that errors name it."""
+
+    def __init__(self, url: str, variable: str) -> None:
+        super().__init__(url)
+        self.variable = variable
+
+
+def _service(value: object, read: ValidatorFunctionWrapHandler) -> SecretStr:
+    """The shape alone: whether Apprise understands the URL is only known once it is imported."""
+    found: SecretStr = read(value)
+    match = PLACEHOLDER.fullmatch(value) if isinstance(value, str) else None
+    if isinstance(found, UnsetSecret) or match is None:
+        return found
+    url = found.get_secret_value()
+    if not re.match(r"[A-Za-z0-9]{1,32}://.", url):
+        raise ValueError(
+            f"the variable {match[1]} holds no Apprise URL, which begins like msteams:// or json://"
+        )
+    return ServiceUrl(url, match[1])
+
+
+def _service_name(name: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9_-]{1,32}", name):
+        raise ValueError("a service's name is 1 to 32 letters, digits, hyphens and underscores")
+    return name
+
+
 _Address = Annotated[
     str, Field(pattern=r"^[^@\s<>,]+@[^@\s<>,]+$", description="An e-mail address.")
 ]
 _HttpUrl = Annotated[Secret, AfterValidator(_http)]
+_ServiceName = Annotated[str, AfterValidator(_service_name)]
+_ServiceUrl = Annotated[Secret, WrapValidator(_service)]
 
 
 class EmailConfig(_Section):
@@ -63,13 +106,17 @@ class AlertsConfig(_Section):
     webhook: _HttpUrl | None = None
     """An address, as ``${env:NAME}``, that is sent JSON by POST."""
     slack: _HttpUrl | None = None
-    """A Slack incoming webhook, as ``${env:NAME}``."""
+    """A Slack incoming webhook, or one that takes the same JSON, as ``${env:NAME}``."""
     email: EmailConfig | None = None
     """An SMTP server and addresses."""
+    services: dict[_ServiceName, _ServiceUrl] = Field(default_factory=dict)
+    """Any service that Apprise knows (Teams, PagerDuty, Telegram…): a name of your own, and the
+    service's Apprise URL as ``${env:NAME}``."""
     failures: int = Field(default=3, ge=1)
     """After how many failed loads in a row a table counts as failing."""
 
     @property
     def hooks(self) -> tuple[str, ...]:
-        """The names of the hooks that are set."""
-        return tuple(n for n in ("webhook", "slack", "email") if getattr(self, n) is not None)
+        """The names of the hooks that are set; a service's is ``services.<name>``."""
+        own = (n for n in ("webhook", "slack", "email") if getattr(self, n) is not None)
+        return (*own, *(f"{SERVICES}{name}" for name in self.services))

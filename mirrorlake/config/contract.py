@@ -13,6 +13,7 @@ from pydantic import ConfigDict, Field, SecretStr
 from mirrorlake.config.alerts import AlertsConfig
 from mirrorlake.config.fields import UnsetSecret, nearest, zone_of
 from mirrorlake.config.landing import LandingConfig, SnapshotConfig
+from mirrorlake.config.modes import MODES, LoadMode, Mode
 from mirrorlake.config.sections import (
     Clean,
     ColumnRule,
@@ -21,7 +22,6 @@ from mirrorlake.config.sections import (
     Freshness,
     LakeConfig,
     LedgerConfig,
-    Mode,
     Namespaces,
     NewColumns,
     PiiRule,
@@ -111,6 +111,26 @@ class TableContract(Section):
     namespaces: Namespaces
     snapshot: SnapshotConfig | None = None
     """How the table is kept by its snapshots; None unless its mode is ``snapshot``."""
+
+    @property
+    def loads(self) -> LoadMode:
+        """What its mode means."""
+        return MODES[self.mode]
+
+    @property
+    def landed(self) -> bool:
+        """Whether its rows come as files in a landing."""
+        return self.loads.landed
+
+    @property
+    def copies(self) -> bool:
+        """Whether each load is a full copy, and the newest alone says what there is."""
+        return self.loads.copies
+
+    @property
+    def rereads(self) -> bool:
+        """Whether a row is read again when it changed."""
+        return self.loads.rereads
 
     @property
     def name(self) -> str:

@@ -115,7 +115,7 @@ class SnapshotConfig(Section):
     removes them, but for the newest snapshot's. Without it, they stay: a landing is only read."""
     strategy: Strategy = "auto"
     """How a snapshot is folded: ``auto`` chooses by statistics one of ``diff`` (only rows that
-    differ are written), ``rewrite`` (partitions that changed are written anew) and ``merge``."""
+    differ are written), ``rewrite`` (partitions that changed are written again) and ``merge``."""
     fresh_within: Duration = timedelta(hours=1)
     """How long after its arrival a snapshot may be published before the table counts as late."""
 

@@ -21,6 +21,7 @@ from mirrorlake.config.fields import (
     nearest,
 )
 from mirrorlake.config.landing import LandingConfig, SnapshotConfig
+from mirrorlake.config.modes import MODES
 from mirrorlake.config.resolved import contract_problems
 from mirrorlake.config.sections import (
     ConfigSections,
@@ -41,7 +42,7 @@ from mirrorlake.errors import ConfigError
 
 _ENVIRONMENT_ALLOWED: Final = re.compile(
     r"/sources/[^/]*/(?:password|replica)|/privacy/hash_key|/ledger/url|/lake/catalog/uri"
-    r"|/alerts/(?:webhook|slack|email/password)"
+    r"|/alerts/(?:webhook|slack|email/password|services/[^/]*)"
     r"|/lake/catalog/properties/.*|/spark/conf/.*|/sources/.*/tables/.*",
     re.DOTALL,
 )
@@ -266,7 +267,7 @@ def _contract(
     namespaces: Namespaces,
 ) -> TableContract:
     source, database, bare = name
-    written = table.model_fields_set
+    written, landed = table.model_fields_set, MODES[table.mode].landed
     return TableContract(
         source=source,
         database=database,
@@ -284,7 +285,7 @@ def _contract(
         overlap_keys=defaults.overlap_keys if table.overlap_keys is None else table.overlap_keys,
         settle=defaults.settle if table.settle is None else table.settle,
         # The rows of snapshots are shown by a view, whatever the others' default is.
-        clean=table.clean or ("view" if table.mode == "snapshot" else defaults.clean),
+        clean=table.clean or ("view" if landed else defaults.clean),
         new_columns=table.new_columns or defaults.new_columns,
         owners=defaults.owners if table.owners is None else table.owners,
         deletes=table.deletes or "remove",
@@ -293,7 +294,7 @@ def _contract(
         verify=defaults.verify if table.verify is None else table.verify,
         columns=table.columns,
         namespaces=namespaces,
-        snapshot=(table.snapshot or SnapshotConfig()) if table.mode == "snapshot" else None,
+        snapshot=(table.snapshot or SnapshotConfig()) if landed else None,
     )
 
 
@@ -311,13 +312,13 @@ def _config(path: Path, sections: ConfigSections, tables: tuple[TableContract, .
             for name, section in sections.sources.items()
             if section.landing is None
         },
-        tables=tuple(table for table in tables if table.mode != "snapshot"),
+        tables=tuple(table for table in tables if not table.landed),
         landings={
             name: _landing(name, section.landing, folder)
             for name, section in sections.sources.items()
             if section.landing is not None
         },
-        snapshots=tuple(table for table in tables if table.mode == "snapshot"),
+        snapshots=tuple(table for table in tables if table.landed),
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from datetime import date
 
 from mirrorlake.config.contract import TableContract
+from mirrorlake.config.modes import MODES
 from mirrorlake.config.sections import ConfigSections, Namespaces, default_namespaces
 from mirrorlake.config.source_url import parse_source_url
 from mirrorlake.errors import ConfigError
@@ -49,11 +50,12 @@ def _modes(sections: ConfigSections) -> _Found:
         for database, section in source.databases.items():
             for table, contract in section.tables.items():
                 place = ("sources", name, "databases", database, "tables", table, "mode")
-                if source.landing is None and contract.mode == "snapshot":
+                landed = MODES[contract.mode].landed
+                if source.landing is None and landed:
                     yield place, "mode snapshot needs a source with a landing, not a server"
-                elif source.landing is not None and contract.mode != "snapshot":
+                elif source.landing is not None and not landed:
                     yield place, f"mode {contract.mode} reads a server; of a landing: snapshot"
-                elif contract.mode == "snapshot" and contract.clean == "table":
+                elif landed and contract.clean == "table":
                     yield (*place[:-1], "clean"), "clean of snapshots is a view: clean: view"
 
 

@@ -30,12 +30,12 @@ from mirrorlake.config.fields import (
     UnsetSecret,
 )
 from mirrorlake.config.landing import LandingConfig, SnapshotConfig
+from mirrorlake.config.modes import Mode
 from mirrorlake.config.server import BackOff, Section, TlsField
 from mirrorlake.config.spark_settings import EXACT_SETTINGS, changed_settings
 from mirrorlake.config.table_findings import column_findings, delete_findings, mode_findings
 from mirrorlake.runtime.permissions import HADOOP_UMASK, Permissions
 
-Mode: TypeAlias = Literal["append", "incremental", "full", "snapshot"]
 Clean: TypeAlias = Literal["view", "table"]
 Deletes: TypeAlias = Literal["remove", "flag", "ignore"]
 RepairSetting: TypeAlias = Literal["off", "ask", "auto"]

@@ -5,23 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from mirrorlake.config.modes import MODES
+
 if TYPE_CHECKING:
     from mirrorlake.config.sections import TableSection
 
 
 def mode_findings(table: TableSection) -> Iterable[tuple[str, str]]:
     """What the mode of a table needs or refuses: field and message."""
-    if table.mode == "incremental" and not table.key:
+    mode = MODES[table.mode]
+    if mode.rereads and not table.key:
         yield (
             "key",
             "mode incremental needs the columns of a unique key, like [id]; or use mode: full",
         )
-    if table.mode == "snapshot":
+    if mode.landed:
         yield from _snapshot_findings(table)
         return
     if table.snapshot is not None:
         yield "snapshot", f"mode {table.mode} reads a server: remove snapshot or change the mode"
-    if table.mode == "full":
+    if mode.copies:
         if table.cursor is not None:
             yield "cursor", "mode full reads the whole table: remove the cursor or change the mode"
         for field in ("overlap", "overlap_keys", "entity"):
@@ -29,7 +32,7 @@ def mode_findings(table: TableSection) -> Iterable[tuple[str, str]]:
                 yield field, f"mode full reads the whole table: remove {field}"
     elif "shrink_limit" in table.model_fields_set:
         yield "shrink_limit", f"mode {table.mode} makes no copies to compare: remove shrink_limit"
-    if table.mode != "full" and table.cursor is None:
+    if mode.by_windows and table.cursor is None:
         yield "cursor", f"mode {table.mode} needs the column that moves when a row does"
 
 
@@ -43,7 +46,7 @@ def _snapshot_findings(table: TableSection) -> Iterable[tuple[str, str]]:
 
 def delete_findings(table: TableSection) -> Iterable[tuple[str, str]]:
     """What `deletes` needs or refuses."""
-    if table.deletes is not None and table.mode not in ("append", "incremental"):
+    if table.deletes is not None and not MODES[table.mode].by_windows:
         yield "deletes", f"mode {table.mode} copies what MySQL holds: remove deletes"
     elif table.deletes == "flag" and not table.key:
         yield (

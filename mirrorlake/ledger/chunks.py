@@ -1,6 +1,6 @@
 """Chunks of a load that has not ended: how it was cut, and what was read of it.
 
-They are kept while a later run may go on with the load: until it succeeds, fails in a way that
+They are kept while a later run may resume the load: until it succeeds, fails in a way that
 another run would meet again, or another load of its table takes a number.
 """
 
@@ -19,7 +19,7 @@ from mirrorlake.ledger.records import ChunkedLoad, Lease, Load
 from mirrorlake.ledger.tables import CHUNKED, CHUNKS, LOADS, WINDOWS
 
 KEPT = timedelta(days=7)
-"""After that a load is read anew: the next window would have to reach back as far."""
+"""After that a load is read again: the next window would have to reach back as far."""
 
 
 class Chunks:
@@ -73,7 +73,7 @@ class Chunks:
                 )
 
     def chunked_load(self, table: str) -> ChunkedLoad | None:
-        """The load of a table that a run may go on with: its newest, chunked and not ended.
+        """The load of a table that a run may resume: its newest, chunked and not ended.
 
         The caller holds the table's lease, or only wants to know which files are not orphans.
         """
@@ -130,7 +130,7 @@ class Chunks:
             )
             if taken.rowcount != 1 or connection.scalar(newest) != load.seq:
                 raise LedgerError(
-                    f"table {load.table}: load {load.load_id} can't be gone on with: the table was "
+                    f"table {load.table}: load {load.load_id} can't be resumed: the table was "
                     "loaded since",
                     table=load.table,
                     next_step="Sync again",

@@ -32,7 +32,7 @@ class Folds:
 
     def unfolded_loads(self, layer: str, after_seq: int = 0) -> list[Load]:
         """Loads of any table that a layer does not hold, or that are not known to have ended (or
-        may be gone on with), with a higher sequence number; in its order."""
+        may be resumed), with a higher sequence number; in its order."""
         held = sa.exists().where(
             FOLDS.c.table_name == LOADS.c.table_name,
             FOLDS.c.layer == layer,

@@ -121,7 +121,7 @@ class Loads:
             _forget_chunks(connection, LOADS.c.seq == load.seq)
 
     def fail_load(self, load: Load, error: str, *, keep_chunks: bool = False) -> bool:
-        """Write an attempt as ``errored`` with the reason, its chunks as not to be gone on with
+        """Write an attempt as ``errored`` with the reason, its chunks as not to be resumed
         unless ``keep_chunks``.
 
         False, and nothing is written, where the attempt is not pending any more: another run has
@@ -240,7 +240,7 @@ class Loads:
                     f"table {load.table}: loads {known} and {load.load_id} have one number "
                     f"({load.seq}): the lake was loaded with two ledgers",
                     table=load.table,
-                    next_step="Mirror this table anew under other namespaces",
+                    next_step="Mirror this table again under other namespaces",
                 )
             window = load.window
             fields = {

@@ -1,4 +1,4 @@
-"""Marks: tables whose rows are not known any more to be the source's, until they are read anew."""
+"""Marks: tables whose rows are not known any more to be the source's, until they are read again."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Marks:
             )
 
     def unproved(self, table: str) -> Unproved | None:
-        """The mark of a table that was not read anew since, or None."""
+        """The mark of a table that was not read again since, or None."""
         read = (
             sa.select(LOADS.c.seq)
             .select_from(LOADS.join(WINDOWS, LOADS.c.load_id == WINDOWS.c.load_id))
@@ -54,7 +54,7 @@ class Marks:
         return None if row is None else Unproved(table, row.server, row.reason)
 
     def newest_mark(self, table: str) -> tuple[datetime, str] | None:
-        """When (UTC) a table was last marked unproved, and why, whether it was read anew since or
+        """When (UTC) a table was last marked unproved, and why, whether it was read again since or
         not; None if it never was."""
         query = UNPROVED.select().where(UNPROVED.c.table_name == table)
         with self._database.read() as connection:

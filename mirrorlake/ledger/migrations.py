@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import sqlalchemy as sa
 
-LEDGER_VERSION = 6
+LEDGER_VERSION = 7
 
 
 def _to_2(connection: sa.Connection) -> None:
@@ -53,12 +53,25 @@ def _to_6(connection: sa.Connection) -> None:
             connection.execute(sa.text(f"ALTER TABLE proofs ADD COLUMN {name} DATE"))
 
 
+def _to_7(connection: sa.Connection) -> None:
+    """Alert hooks have names of the user's own; SQLite's texts have no length anyway."""
+    column = {
+        "postgresql": "ALTER COLUMN hook TYPE VARCHAR(64)",
+        "mysql": "MODIFY COLUMN hook VARCHAR(64) NOT NULL",
+        "mariadb": "MODIFY COLUMN hook VARCHAR(64) NOT NULL",
+    }
+    change = column.get(connection.dialect.name)
+    if change is not None:
+        connection.execute(sa.text(f"ALTER TABLE alerts {change}"))
+
+
 _STEPS: dict[int, Callable[[sa.Connection], None]] = {
     2: _to_2,
     3: _to_3,
     4: _to_4,
     5: _to_5,
     6: _to_6,
+    7: _to_7,
 }
 
 

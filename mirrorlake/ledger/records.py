@@ -170,7 +170,7 @@ class ChunkedLoad:
     """A load of several chunks that did not end, and what of it was read.
 
     Attributes:
-        basis: what must be the same for a run that goes on with it, by its name in words.
+        basis: what must be the same for a run that resumes it, by its name in words.
         start: what was seen before its first read, by name; None where there was none.
         bounds: the SQL condition of every chunk, by number.
         receipts: those of finished chunks, by number, as they were recorded.
@@ -302,7 +302,7 @@ class Repair:
             ``privacy.hash_key``).
         before, after: both sides of the ranges that differed, as ``rows:digest`` by side; empty
             while it is not proved again.
-        load_ids: of the loads that brought the rows; none where deduped was only folded anew.
+        load_ids: of the loads that brought the rows; none where deduped was only folded again.
         before_snapshot, after_snapshot: of deduped.
         code: the version of the code that judged.
         outcome: ``begun``, ``interrupted``, ``failed``, ``equal``, ``different`` or ``undecided``.
@@ -344,7 +344,7 @@ class Alert:
 
 @dataclass(frozen=True)
 class Unproved:
-    """A table whose rows must be read anew, from which server, and why."""
+    """A table whose rows must be read again, from which server, and why."""
 
     table: str
     server: str

@@ -244,7 +244,7 @@ def _known(connection: sa.Connection, table: str, id: int) -> SnapshotRecord:
         raise LedgerError(
             f"table {table}: snapshot {id} is not in the ledger",
             table=table,
-            next_step="Look again: it was not seen, or the ledger was made anew meanwhile",
+            next_step="Look again: it was not seen, or the ledger was made again meanwhile",
         )
     return found
 

@@ -154,7 +154,7 @@ UNPROVED = sa.Table(
 ALERTS = sa.Table(
     "alerts",
     METADATA,
-    sa.Column("hook", sa.String(16), primary_key=True),
+    sa.Column("hook", sa.String(64), primary_key=True),
     sa.Column("table_name", sa.String(255), primary_key=True),
     sa.Column("kind", sa.String(16), primary_key=True),
     sa.Column("since", sa.DateTime, nullable=False),

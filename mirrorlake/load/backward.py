@@ -20,12 +20,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as _compute
 import pyarrow.dataset as _dataset
-from pyiceberg.io import load_file_io
-from pyiceberg.manifest import ManifestEntryStatus
-from pyiceberg.table import Table
-from pyiceberg.table.snapshots import Snapshot
 
 from mirrorlake.destinations.iceberg.catalog import Identifier, Lake
+from mirrorlake.destinations.iceberg.model import added_files, open_storage
 from mirrorlake.destinations.iceberg.tables import KEY
 from mirrorlake.errors import LakeError
 from mirrorlake.ledger import Ledger, Load
@@ -58,7 +55,7 @@ def count_backward(
 
     The caller has written the rows' files (``receipts``) and not committed them.
     """
-    if load.window.kind != "live" or plan.contract.mode != "incremental":
+    if load.window.kind != "live" or not plan.contract.rereads:
         return None
     if not plan.key or not by_time(plan):
         return None
@@ -76,7 +73,7 @@ def count_backward(
             snapshot = table.snapshot_by_id(before.snapshot_id) if table is not None else None
             if table is None or snapshot is None:
                 return None
-            columns, old = [*names, cursor], list(_added_by(table, snapshot))
+            columns, old = [*names, cursor], list(added_files(table, snapshot))
             return went_back(
                 _rows(chunk, paths, [cursor], None),
                 lambda where: _rows(chunk, paths, columns, where),
@@ -134,22 +131,12 @@ def _extreme(which: Any, batches: Iterable[pa.Table], column: str) -> Any:
     return which(pa.array([end.as_py() for end in ends], ends[0].type)) if ends else None
 
 
-def _added_by(table: Table, snapshot: Snapshot) -> Iterable[str]:
-    """The data files that a snapshot added."""
-    for manifest in snapshot.manifests(table.io):
-        if manifest.added_snapshot_id != snapshot.snapshot_id:
-            continue
-        for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
-            if entry.status == ManifestEntryStatus.ADDED:
-                yield entry.data_file.file_path
-
-
 def _rows(
     chunk: ChunkPlan, paths: Iterable[str], columns: Sequence[str], where: Any
 ) -> Iterator[pa.Table]:
     """Some columns of data files, in parts; ``where`` is tried on row groups first."""
     wanted = pa.schema([chunk.schema.field(name).remove_metadata() for name in columns])
-    io = load_file_io(chunk.storage, chunk.location)
+    io = open_storage(chunk.storage, chunk.location)
     for path in paths:
         with io.new_input(path).open(seekable=True) as stream:
             file = ds.ParquetFileFormat().make_fragment(pa.PythonFile(stream, mode="r"))

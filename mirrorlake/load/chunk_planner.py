@@ -25,7 +25,8 @@ from mirrorlake.ledger import Window
 from mirrorlake.sources.mysql.connect import quote, rows_of
 from mirrorlake.sources.mysql.introspect import Column
 from mirrorlake.sources.mysql.reader import BATCH_ROWS
-from mirrorlake.table.resolve import INTEGERS, TablePlan, is_collated, no_pad
+from mirrorlake.sources.mysql.registry import HUGE, INTEGERS, LABELS, LARGE, PRINTED, TEXTS
+from mirrorlake.table.resolve import TablePlan, is_collated, no_pad
 from mirrorlake.table.windows import condition_of
 
 logger = logging.getLogger(__name__)
@@ -35,9 +36,7 @@ Bound: TypeAlias = tuple[str, ...]
 
 # Beyond that, chunks get longer instead of more.
 MOST_CHUNKS = 4_096
-_TEXTS = ("char", "varchar", "tinytext", "text", "mediumtext", "longtext")
-_BYTES = ("binary", "varbinary")
-_PRINTED = ("date", "datetime", "decimal", "uuid", "inet4", "inet6")
+_PRINTED = ("date", "datetime", "decimal", *PRINTED)
 
 
 @dataclass(frozen=True)
@@ -122,9 +121,9 @@ def _literal(column: Column) -> str | None:
     name, kind = quote(column.name), column.data_type
     if kind in (*INTEGERS, "year"):
         return f"CAST({name} AS CHAR)"
-    if kind in _BYTES:
+    if kind in ("binary", "varbinary"):
         return f"CONCAT('x''', HEX({name}), '''')"
-    if kind in _TEXTS and column.charset and column.collation:
+    if kind in TEXTS and column.charset and column.collation:
         before, after = f"_{column.charset} x''", f"'' COLLATE {column.collation}"
         return f"CONCAT('{before}', HEX({name}), '{after}')"
     if kind in _PRINTED:
@@ -341,7 +340,7 @@ def _key_part(column: Column) -> str:
     if is_collated(column):
         padded = (column.length or 1) * _expansion(column)
         return f"WEIGHT_STRING({name}{'' if no_pad(column) else f' AS CHAR({padded})'})"
-    if column.data_type in ("enum", "set", "bit"):
+    if column.data_type in (*LABELS, "bit"):
         # ENUM's error prints like a legal '': the number tells them apart.
         return f"{name} + 0"
     if column.data_type in ("float", "double"):
@@ -360,9 +359,6 @@ def _expansion(column: Column) -> int:
 
 # --- what is held at once -------------------------------------------------------------------------
 
-# Up to 4 GB a value; and up to 64 KB.
-_HUGE = {"mediumtext", "longtext", "mediumblob", "longblob", "json", "geometry", "polygon"}
-_LARGE = {"text", "blob"}
 _MANY_ROWS = 10_000
 
 
@@ -370,9 +366,9 @@ def batch_rows(plan: TablePlan) -> int:
     """How many rows the reader may hold at once, by their types alone: few where one may have
     megabytes."""
     kinds = {column.data_type for column in plan.table.columns}
-    if kinds & _HUGE:
+    if kinds & HUGE:
         return 64
-    return 1_024 if kinds & _LARGE else BATCH_ROWS
+    return 1_024 if kinds & LARGE else BATCH_ROWS
 
 
 def widest_columns(plan: TablePlan, window: Window | None) -> tuple[str, ...]:
@@ -381,7 +377,7 @@ def widest_columns(plan: TablePlan, window: Window | None) -> tuple[str, ...]:
     if not brings_many(plan, window):
         return ()
     read = {exact.name for exact in plan.columns}
-    large = _HUGE | _LARGE
+    large = HUGE | LARGE
     return tuple(c.name for c in plan.table.columns if c.data_type in large and c.name in read)
 
 

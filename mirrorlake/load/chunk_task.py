@@ -68,12 +68,12 @@ class ChunkReceipt:
     source_digest: int | None = None
 
 
-Report = Callable[[int, int], None]
+OnRows = Callable[[int, int], None]
 """Called with (rows, bytes in Arrow) of every batch that was taken in."""
 
 
 def load_chunk(
-    plan: ChunkPlan, report: Report | None = None, heed: Heed | None = None
+    plan: ChunkPlan, report: OnRows | None = None, heed: Heed | None = None
 ) -> ChunkReceipt:
     """Read one chunk in one statement and write its files; on any failure its files are removed.
 

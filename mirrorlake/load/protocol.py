@@ -10,15 +10,10 @@ from __future__ import annotations
 import dataclasses
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
 from typing import Any
 
-from pyiceberg.io.pyarrow import schema_to_pyarrow
-from pyiceberg.table import Table
 from pymysql.connections import Connection
 
-from mirrorlake.destinations.iceberg.catalog import Lake
 from mirrorlake.destinations.iceberg.commit import (
     ATTEMPT,
     LOAD_ID,
@@ -31,6 +26,7 @@ from mirrorlake.destinations.iceberg.commit import (
     head_of,
     newest_load,
 )
+from mirrorlake.destinations.iceberg.model import LakeTable, arrow_schema
 from mirrorlake.destinations.iceberg.spark import LazySpark
 from mirrorlake.destinations.iceberg.tables import ensure_raw_table, raw_schema
 from mirrorlake.errors import (
@@ -39,7 +35,8 @@ from mirrorlake.errors import (
     SchemaError,
 )
 from mirrorlake.failpoints import failpoint
-from mirrorlake.ledger import ChunkedLoad, Lease, Ledger, Load, Receipt, Window
+from mirrorlake.ledger import ChunkedLoad, Ledger, Load, Receipt, Window
+from mirrorlake.load.attempt import Attempt, LoadTerms
 from mirrorlake.load.backward import count_backward
 from mirrorlake.load.chunk_planner import batch_rows, brings_many, told_columns, widest_columns
 from mirrorlake.load.chunk_statements import ChunkPlan
@@ -49,18 +46,16 @@ from mirrorlake.load.raw_files import forget_replaced, record_written
 from mirrorlake.load.receipts import receipt_of
 from mirrorlake.load.reload import (
     NOTHING,
-    Reloading,
     Replacement,
     refuse_fewer_rows,
     replace_small_loads,
     replaced_by,
 )
 from mirrorlake.load.reread import Reread, tombstones_of
-from mirrorlake.load.resume import Cut, basis_of, find_cut, plan_cut, start_of
+from mirrorlake.load.resume import ChunkCut, basis_of, find_cut, plan_cut, start_of
 from mirrorlake.load.runner import reads_on_spark, receipt_to_json, run_chunks
 from mirrorlake.load.shrink_guard import refuse_smaller, refuse_smaller_history
 from mirrorlake.load.verify import (
-    Verifying,
     commit_proved,
     form_of_rows,
     is_verified,
@@ -68,11 +63,11 @@ from mirrorlake.load.verify import (
 from mirrorlake.proof.rows import RowForm
 from mirrorlake.sources.mysql.introspect import read_table
 from mirrorlake.sources.mysql.lock_watch import Guard
-from mirrorlake.sources.mysql.open_writes import NOTHING_OPEN, OpenWrites
 from mirrorlake.sources.mysql.reader import BATCH_ROWS
-from mirrorlake.table.continuity import Course, stamp_receipt
-from mirrorlake.table.progress import Pace, Progress, Report
+from mirrorlake.table.continuity import stamp_receipt
+from mirrorlake.table.progress import OnProgress, Pace, Progress
 from mirrorlake.table.resolve import TablePlan, plan_table
+from mirrorlake.workspace import Workspace
 
 logger = logging.getLogger(__name__)
 
@@ -81,41 +76,21 @@ logger = logging.getLogger(__name__)
 ROWS_PER_CHUNK = 2_000_000
 
 
-@dataclass(frozen=True)
-class Loading:
-    """What a load needs besides its plan."""
-
-    ledger: Ledger
-    lake: Lake
-    spark: LazySpark
-    lease: Lease
-    run_id: str
-    progress: Report | None = None
-    server: str = ""
-    """The server that the load was planned on, and that must answer every chunk; '' for any."""
-    accept_smaller: bool = False
-    """Whether a full copy is taken that is far smaller than the last one."""
-    open_writes: OpenWrites = NOTHING_OPEN
-    """What was open on the server before the first read, and commits later."""
-    clock_ahead: timedelta | None = None
-    """How far the server's clock was ahead of this machine's then."""
-    shown: datetime | None = None
-    """Up to where (UTC) the load's reads show all that was committed; None: as its chunks say."""
-    course: Course | None = None
-    """What the load is to the table's history; None: it repeats what was read, as a repair."""
-
-
 def load_window(
+    workspace: Workspace,
     connection: Connection[Any],
     plan: TablePlan,
     window: Window,
-    loading: Loading,
+    terms: LoadTerms,
     reread: Reread | None = None,
 ) -> Load:
     """Read one window and commit it to the raw table of the plan's schema version.
 
-    A load of the same window whose run ended in the middle is gone on with: its finished chunks are
-    not read again. A repair's window has no rows of its own: ``reread`` says which.
+    A load of the same window whose run ended in the middle is resumed: its finished chunks are not
+    read again. A repair's window has no rows of its own: ``reread`` says which.
+
+    Args:
+        workspace: with the table's lease.
 
     Raises:
         SourceError: MySQL failed, or another server answered: what was read of several chunks
@@ -125,50 +100,50 @@ def load_window(
         NotProved: the lake has other rows than MySQL said; nothing is visible.
         LeaseHeld: another run took the table over; nothing was committed.
     """
-    ledger, lake = loading.ledger, loading.lake
+    ledger, lake = workspace.ledger, workspace.lake
     schema = raw_schema(plan.columns, plan.keeps_aliases, plan.entity is not None)
     table = ensure_raw_table(lake, plan.raw, schema, plan.name, plan.version)
     _refuse_unknown(ledger, plan, table)
     rows = form_of_rows(connection, plan, table) if is_verified(plan, window) else None
-    basis = basis_of(connection, plan, window, table, loading.server)
+    basis = basis_of(connection, plan, window, table, terms.server)
     found = find_cut(ledger, lake, plan, basis, table) if reread is None else None
-    load, cut = _start(plan, window, loading, found)
+    load, cut = _start(workspace, plan, window, found)
+    attempt = Attempt(workspace, plan, load, connection)
     receipts = list(cut.finished) if cut else []
     try:
         if reread is not None:
-            cut = Cut(reread.conditions, by_keys=True)
+            cut = ChunkCut(reread.conditions, by_keys=True)
         elif cut is None:
-            cut = plan_cut(connection, plan, window, _chunk_rows(plan, loading.spark))
+            cut = plan_cut(connection, plan, window, _chunk_rows(plan, workspace.spark))
             cut = dataclasses.replace(
                 cut,
-                open_writes=loading.open_writes,
-                clock_ahead=loading.clock_ahead,
-                shown=loading.shown,
+                open_writes=terms.open_writes,
+                clock_ahead=terms.clock_ahead,
+                shown=terms.shown,
             )
             if cut.can_be_resumed:
                 ledger.plan_chunks(load, basis, start_of(cut), cut.bounds)
                 failpoint("chunks.planned")
-        chunks = _chunk_plans(plan, load, table, loading.server, cut.bounds, rows)
-        seen = _read_chunks(plan, load, loading, cut, chunks, receipts)
-        if not loading.accept_smaller:
+        chunks = _chunk_plans(plan, load, table, terms.server, cut.bounds, rows)
+        seen = _read_chunks(attempt, terms.progress, cut, chunks, receipts)
+        if not terms.accept_smaller:
             refuse_smaller(plan, load, ledger, receipts)
-            if loading.course is not None and loading.course.begins:
+            if terms.course is not None and terms.course.begins:
                 refuse_smaller_history(plan, lake, receipts)
-        replacement = _replacement(plan, load, loading, chunks[0], receipts, reread)
+        replacement = _replacement(attempt, chunks[0], receipts, reread)
         back = count_backward(plan, load, chunks[0], receipts, ledger, lake)
         receipts.extend(replacement.receipts)
         _check_schema_held(connection, plan)
         receipt = receipt_of(plan, load, cut, receipts, replacement, seen, back)
-        receipt = stamp_receipt(receipt, load, plan, ledger, loading.course)
-        ledger.check_lease(loading.lease)
+        receipt = stamp_receipt(receipt, load, plan, ledger, terms.course)
+        workspace.check_lease()
         commit = _commit_of(plan, load, receipt, receipts, replacement.removes)
         record_written(ledger, load, table.location(), commit.metrics)
         failpoint("commit.before")
         if rows is None:
             snapshot = commit_load(lake, commit)
         else:
-            parts = (connection, plan, load, ledger, lake, loading.spark, loading.lease, rows)
-            snapshot = commit_proved(Verifying(*parts), commit, cut.bounds, receipts)
+            snapshot = commit_proved(attempt, rows, commit, cut.bounds, receipts)
         failpoint("commit.after")
     except BaseException as error:
         give_up(ledger, lake, plan, load, receipts, error)
@@ -180,19 +155,22 @@ def load_window(
 
 
 def _start(
-    plan: TablePlan, window: Window, loading: Loading, found: tuple[ChunkedLoad, Cut] | None
-) -> tuple[Load, Cut | None]:
+    workspace: Workspace,
+    plan: TablePlan,
+    window: Window,
+    found: tuple[ChunkedLoad, ChunkCut] | None,
+) -> tuple[Load, ChunkCut | None]:
     """An attempt, ``pending``: of the load that was found, with its chunks, or of a new one.
 
     Raises:
-        CommitConflict: the load that was to be gone on with was committed just now.
+        CommitConflict: the load that was to be resumed was committed just now.
     """
-    ledger, lake = loading.ledger, loading.lake
+    ledger, lake, lease = workspace.ledger, workspace.lake, workspace.held_lease()
     if found is None:
         load_id = ledger.create_load(plan.name, window)
         failpoint("ledger.created")
         parent = head_of(lake, plan.raw)
-        load = ledger.start_load(load_id, loading.lease, loading.run_id, plan.raw.name, parent)
+        load = ledger.start_load(load_id, lease, workspace.run_id, plan.raw.name, parent)
         failpoint("ledger.pending")
         return load, None
     chunked, cut = found
@@ -206,50 +184,50 @@ def _start(
             next_step="Sync again: it goes on from there",
             retryable=True,
         )
-    load = ledger.resume_load(chunked.load, loading.lease, loading.run_id, parent)
+    load = ledger.resume_load(chunked.load, lease, workspace.run_id, parent)
     failpoint("chunks.resumed")
     return load, cut
 
 
 def _read_chunks(
-    plan: TablePlan,
-    load: Load,
-    loading: Loading,
-    cut: Cut,
+    attempt: Attempt,
+    progress: OnProgress | None,
+    cut: ChunkCut,
     chunks: Sequence[ChunkPlan],
     receipts: list[ChunkReceipt],
 ) -> Progress:
     """Read the chunks that have no receipt yet; each receipt is added, and recorded, as it
     comes."""
+    workspace, plan, load = attempt.workspace, attempt.plan, attempt.load
     pace = Pace(
         plan.name,
         load.load_id,
         _expected(plan, cut),
-        loading.progress,
+        progress,
         there=sum(receipt.rows for receipt in receipts),
     )
     done = {receipt.number for receipt in receipts}
     waiting = [chunk for chunk in chunks if chunk.number not in done]
-    job_id = loading.spark.application_id() if reads_on_spark(waiting, loading.spark) else ""
+    job_id = workspace.spark.application_id() if reads_on_spark(waiting, workspace.spark) else ""
     if job_id:
-        loading.ledger.record_job(load, job_id)
+        workspace.ledger.record_job(load, job_id)
     with Guard(plan.source, plan.table.database, plan.table.name, load.load_id) as guard:
-        for found in run_chunks(waiting, plan.name, loading.spark, pace, guard.heed):
+        for found in run_chunks(waiting, plan.name, workspace.spark, pace, guard.heed):
             receipts.append(found)
             if cut.can_be_resumed:
-                loading.ledger.finish_chunk(load, found.number, receipt_to_json(found))
+                workspace.ledger.finish_chunk(load, found.number, receipt_to_json(found))
                 failpoint("chunks.recorded")
     return pace.finish()
 
 
-def _expected(plan: TablePlan, cut: Cut) -> int | None:
+def _expected(plan: TablePlan, cut: ChunkCut) -> int | None:
     """How many rows a load may bring; None for a window of which nothing is known before."""
     if cut.can_be_resumed:
         return min(plan.table.estimated_rows, len(cut.bounds) * ROWS_PER_CHUNK)
     return None if any(cut.bounds) else plan.table.estimated_rows
 
 
-def _refuse_unknown(ledger: Ledger, plan: TablePlan, table: Table) -> None:
+def _refuse_unknown(ledger: Ledger, plan: TablePlan, table: LakeTable) -> None:
     """See that the ledger is the one that this raw table was loaded with.
 
     Another one would give out numbers that the table's rows carry already, and what is newer could
@@ -269,36 +247,33 @@ def _refuse_unknown(ledger: Ledger, plan: TablePlan, table: Table) -> None:
 
 
 def _replacement(
-    plan: TablePlan,
-    load: Load,
-    loading: Loading,
+    attempt: Attempt,
     chunk: ChunkPlan,
     receipts: Sequence[ChunkReceipt],
     reread: Reread | None,
 ) -> Replacement:
     """What a reload takes the place of, and where the keys went that had left its days; and the
     keys of a repair that are no more."""
-    reloading = Reloading(plan, load, loading.lake, loading.ledger, chunk)
     if reread is not None:
-        return tombstones_of(reloading, reread, receipts)
-    if load.window.kind != "reload":
+        return tombstones_of(attempt, chunk, reread, receipts)
+    if attempt.load.window.kind != "reload":
         return NOTHING
-    if plan.key:
-        return replace_small_loads(reloading, receipts)
-    refuse_fewer_rows(reloading, receipts)
+    if attempt.plan.key:
+        return replace_small_loads(attempt, chunk, receipts)
+    refuse_fewer_rows(attempt, receipts)
     return NOTHING
 
 
 def _chunk_plans(
     plan: TablePlan,
     load: Load,
-    table: Table,
+    table: LakeTable,
     server: str,
     bounds: Sequence[str],
     rows: RowForm | None,
 ) -> list[ChunkPlan]:
     cursor = plan.cursor.name if plan.cursor else None
-    schema = schema_to_pyarrow(table.schema())
+    schema = arrow_schema(table.schema())
     return [
         ChunkPlan(
             source=plan.source,

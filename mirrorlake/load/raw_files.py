@@ -23,11 +23,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as _compute
 import pyarrow.parquet as pq
-from pyiceberg.io import FileIO
-from pyiceberg.io.pyarrow import schema_to_pyarrow
-from pyiceberg.manifest import DataFile, ManifestEntryStatus
-from pyiceberg.table import Table
-from pyiceberg.table.snapshots import Snapshot
 
 from mirrorlake.config import TableContract
 from mirrorlake.destinations.iceberg.branches import history
@@ -35,6 +30,14 @@ from mirrorlake.destinations.iceberg.catalog import Identifier, Lake
 from mirrorlake.destinations.iceberg.commit import LOAD_ID, snapshot_property
 from mirrorlake.destinations.iceberg.integrity import MISSING, RAW_STEP, Damage, raw_damaged
 from mirrorlake.destinations.iceberg.metrics import FileMetrics
+from mirrorlake.destinations.iceberg.model import (
+    LakeFile,
+    LakeSnapshot,
+    LakeTable,
+    Storage,
+    arrow_schema,
+    removed_files,
+)
 from mirrorlake.destinations.iceberg.tables import DELETED, LOAD
 from mirrorlake.errors import LeaseHeld
 from mirrorlake.ledger import Ledger, Load, RawFile
@@ -123,13 +126,7 @@ def forget_replaced(
     if table is None or snapshot is None or not _count(snapshot, "deleted-data-files"):
         return
     with lake.translated(raw):
-        names = [
-            _name(entry.data_file.file_path, table.location())
-            for manifest in snapshot.manifests(table.io)
-            if manifest.added_snapshot_id == snapshot.snapshot_id
-            for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=False)
-            if entry.status == ManifestEntryStatus.DELETED
-        ]
+        names = [_name(path, table.location()) for path in removed_files(table, snapshot)]
     ledger.forget_raw_files(load.table, names)
 
 
@@ -138,7 +135,7 @@ def _name(path: str, location: str) -> str:
     return path.removeprefix(f"{location}/data/")
 
 
-def _count(snapshot: Snapshot, name: str) -> int:
+def _count(snapshot: LakeSnapshot, name: str) -> int:
     return int(snapshot_property(snapshot, name) or 0)
 
 
@@ -167,7 +164,7 @@ def refuse_damaged(
     unknown = len({load.seq for load in loads} - recorded)
     if seen and all(record.name in seen for record in records):
         return unknown  # deduped's fold has just looked
-    tables: dict[str, Table] = {}
+    tables: dict[str, LakeTable] = {}
     for name in dict.fromkeys(load.raw_table for load in loads):
         table = lake.load(Identifier(contract.namespaces.raw, name))
         if table is not None:
@@ -191,7 +188,7 @@ def refuse_damaged(
     return unknown
 
 
-def _is_foreign(snapshot: Snapshot) -> bool:
+def _is_foreign(snapshot: LakeSnapshot) -> bool:
     """Whether a commit that is no load's changed what raw holds."""
     counts = ("added-data-files", "deleted-data-files", "added-delete-files")
     ours = snapshot_property(snapshot, LOAD_ID) is not None
@@ -204,7 +201,7 @@ def _refuse_foreign(lake: Lake, ledger: Ledger, contract: TableContract) -> None
         raise raw_damaged(contract, listing.found[0], FOREIGN_STEP)
 
 
-def _is_live(lake: Lake, tables: Mapping[str, Table], path: str) -> bool:
+def _is_live(lake: Lake, tables: Mapping[str, LakeTable], path: str) -> bool:
     for table in tables.values():
         with lake.translated(".".join(table.name())):
             if any(path == file.file_path for file in _files(table)):
@@ -219,11 +216,11 @@ def _is_live(lake: Lake, tables: Mapping[str, Table], path: str) -> bool:
 class _Listing:
     """Raw's files by name, beside what is recorded of them."""
 
-    files: dict[str, DataFile] = field(default_factory=dict[str, DataFile])
+    files: dict[str, LakeFile] = field(default_factory=dict[str, LakeFile])
     known: list[RawFile] = field(default_factory=list[RawFile])
     unknown: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     found: list[Damage] = field(default_factory=list[Damage])
-    tables: dict[str, Table] = field(default_factory=dict[str, Table])
+    tables: dict[str, LakeTable] = field(default_factory=dict[str, LakeTable])
     heads: dict[str, int | None] = field(default_factory=dict[str, "int | None"])
     loads: dict[str, Load] = field(default_factory=dict[str, Load])
     unsettled: bool = False
@@ -374,7 +371,7 @@ def _list_once(lake: Lake, ledger: Ledger, contract: TableContract) -> _Listing:
     return listing
 
 
-def _files(table: Table) -> list[DataFile]:
+def _files(table: LakeTable) -> list[LakeFile]:
     """Every data and delete file that main names."""
     if table.current_snapshot() is None:
         return []
@@ -385,8 +382,8 @@ def _files(table: Table) -> list[DataFile]:
 
 def _place(
     listing: _Listing,
-    table: Table,
-    file: DataFile,
+    table: LakeTable,
+    file: LakeFile,
     records: Mapping[str, RawFile],
     recorded: set[int],
 ) -> None:
@@ -413,7 +410,7 @@ def _place(
 
 
 def _compare(
-    lake: Lake, tables: Mapping[str, Table], records: Sequence[RawFile]
+    lake: Lake, tables: Mapping[str, LakeTable], records: Sequence[RawFile]
 ) -> list[Damage | None]:
     """What is wrong with each of these files, by its bytes; None where nothing is."""
 
@@ -427,7 +424,7 @@ def _compare(
         return list(pool.map(compare, records))
 
 
-def _difference(io: FileIO, path: str, record: RawFile) -> str | None:
+def _difference(io: Storage, path: str, record: RawFile) -> str | None:
     try:
         size, checksum = checksum_of(io, path)
     except FileNotFoundError:
@@ -437,7 +434,7 @@ def _difference(io: FileIO, path: str, record: RawFile) -> str | None:
     return None if checksum == record.checksum else ALTERED
 
 
-def checksum_of(io: FileIO, path: str) -> tuple[int, str]:
+def checksum_of(io: Storage, path: str) -> tuple[int, str]:
     """A file's length in bytes and its SHA-256 in hexadecimal, as it is read now."""
     found, size = hashlib.sha256(), 0
     with io.new_input(path).open(seekable=False) as stream:
@@ -492,7 +489,7 @@ def _adopt(
 
 
 def _records(
-    table: Table, load: Load, names: Sequence[str], files: Sequence[DataFile]
+    table: LakeTable, load: Load, names: Sequence[str], files: Sequence[LakeFile]
 ) -> list[RawFile]:
     return [
         RawFile(name, load.raw_table, load.seq, file.record_count, size, checksum, "receipt")
@@ -501,10 +498,10 @@ def _records(
     ]
 
 
-def _digest_of_file(table: Table, path: str) -> int:
+def _digest_of_file(table: LakeTable, path: str) -> int:
     """The sum of the digests of a file's rows, as its load's receipt counts them: without
     tombstones."""
-    schema = schema_to_pyarrow(table.schema(), include_field_ids=False)
+    schema = arrow_schema(table.schema(), field_ids=False)
     columns = schema.names[: schema.names.index(LOAD)]
     total = 0
     with table.io.new_input(path).open(seekable=True) as stream:

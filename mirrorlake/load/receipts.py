@@ -12,10 +12,11 @@ from mirrorlake.errors import SchemaError
 from mirrorlake.ledger import Load, Receipt, Window
 from mirrorlake.load.chunk_task import ChunkReceipt
 from mirrorlake.load.reload import Replacement
-from mirrorlake.load.resume import Cut
+from mirrorlake.load.resume import ChunkCut
 from mirrorlake.proof.ranges import Tally
 from mirrorlake.proof.report import digest_text
 from mirrorlake.sources.mysql.open_writes import OpenWrites, Waited
+from mirrorlake.sources.mysql.registry import TIMES
 from mirrorlake.table.progress import Progress
 from mirrorlake.table.resolve import TablePlan
 
@@ -23,7 +24,7 @@ from mirrorlake.table.resolve import TablePlan
 def receipt_of(
     plan: TablePlan,
     load: Load,
-    cut: Cut,
+    cut: ChunkCut,
     chunks: Sequence[ChunkReceipt],
     replacement: Replacement,
     seen: Progress,
@@ -114,7 +115,7 @@ def _end(
     chunks none that came after the first of them was read (``top``); without rows, what the window
     itself started from.
     """
-    if plan.cursor is None or plan.cursor.data_type in ("datetime", "timestamp", "date"):
+    if plan.cursor is None or plan.cursor.data_type in TIMES:
         return moment.isoformat(sep=" ")
     highs = [int(c.high) for c in chunks if c.high is not None]
     if highs:

@@ -21,24 +21,17 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as _compute
 import pyarrow.parquet as pq
-from pyiceberg.expressions import (
-    AlwaysTrue,
-    And,
-    BooleanExpression,
-    EqualTo,
-    GreaterThanOrEqual,
-    LessThanOrEqual,
-)
-from pyiceberg.io import load_file_io
-from pyiceberg.table import FileScanTask, Table
 
-from mirrorlake.destinations.iceberg.catalog import Identifier, Lake
+from mirrorlake.destinations.iceberg.catalog import Identifier
 from mirrorlake.destinations.iceberg.commit import delete_files
+from mirrorlake.destinations.iceberg.conditions import EVERY_ROW, Condition, raw_day, raw_days
 from mirrorlake.destinations.iceberg.data_files import write_files
+from mirrorlake.destinations.iceberg.model import LakeTable, open_storage
 from mirrorlake.destinations.iceberg.tables import DAY, DELETED, KEY, LOAD, LOADED_AT, SEQ, TOKEN
 from mirrorlake.errors import SourceError
 from mirrorlake.failpoints import failpoint
-from mirrorlake.ledger import Ledger, Load, Window
+from mirrorlake.ledger import Load, Window
+from mirrorlake.load.attempt import Attempt
 from mirrorlake.load.chunk_statements import ChunkPlan
 from mirrorlake.load.chunk_task import ChunkReceipt, load_chunk
 from mirrorlake.schema.versions import FIRST_CREATED
@@ -74,52 +67,44 @@ class Replacement:
 NOTHING = Replacement()
 
 
-@dataclass(frozen=True)
-class Reloading:
-    """A reload whose days were read: its table and its load."""
-
-    plan: TablePlan
-    load: Load
-    lake: Lake
-    ledger: Ledger
-    chunk: ChunkPlan
-    """Any chunk of the load: the others differ from it in number and condition alone."""
-
-
-def replace_small_loads(reloading: Reloading, receipts: Sequence[ChunkReceipt]) -> Replacement:
+def replace_small_loads(
+    attempt: Attempt, chunk: ChunkPlan, receipts: Sequence[ChunkReceipt]
+) -> Replacement:
     """Look up what moved on, and say which files the reload takes the place of.
 
-    The caller holds the table's lease, and has read and written the days (``receipts``).
+    Args:
+        chunk: any chunk of the load: the others differ from it in number and condition alone.
+        receipts: of the chunks that read and wrote the days.
 
     Raises:
         SourceError: MySQL could not be asked; what was written here is removed again.
         LakeError: the lake could not be read or written.
     """
-    plan = reloading.plan
-    held, files = _held_rows(reloading)
+    plan = attempt.plan
+    held, files = _held_rows(attempt, chunk)
     if held is None or held.num_rows == 0:
         return NOTHING
     names = _names(plan)
-    returned = _keys_in(reloading, receipts)
+    returned = _keys_in(attempt, chunk, receipts)
     moved = _without(_latest(held, plan), returned, names)
     number = max((r.number for r in receipts), default=-1) + 1
     key = tuple(plan.table.column(name) for name in plan.key)
     found: list[ChunkReceipt] = []
     try:
         for keys in _batches(moved):
-            chunk = dataclasses.replace(
-                reloading.chunk, number=number + len(found), where=key_condition(key, keys)
+            lookup = dataclasses.replace(
+                chunk, number=number + len(found), where=key_condition(key, keys)
             )
-            with reading(chunk.source):
-                found.append(load_chunk(chunk))
-        there = _keys_in(reloading, found)
-        back = _moved_back(reloading, moved, found)
+            with reading(lookup.source):
+                found.append(load_chunk(lookup))
+        there = _keys_in(attempt, chunk, found)
+        back = _moved_back(attempt, chunk, moved, found)
         gone = _without(moved, there, names)
         if gone.num_rows:
-            found.append(write_tombstones(reloading, gone, found[-1], number + len(found)))
+            found.append(write_tombstones(chunk, gone, found[-1], number + len(found)))
     except BaseException:
         paths = [path for receipt in found for path in receipt.paths]
-        delete_files(reloading.lake, plan.raw, paths)
+        delete_files(attempt.workspace.lake, plan.raw, paths)
         raise
     failpoint("reload.looked_up")
     # Where a row is kept though MySQL deleted it, its newest version must stay in raw as well.
@@ -128,14 +113,14 @@ def replace_small_loads(reloading: Reloading, receipts: Sequence[ChunkReceipt]) 
         covered = pa.concat_tables([covered, gone.select(returned.column_names)])
     return Replacement(
         receipts=tuple(found),
-        removes=_removable(held, files, covered, reloading),
+        removes=_removable(plan, chunk, held, files, covered),
         looked_up=sum(r.rows for r in found) - gone.num_rows,
         gone=gone.num_rows,
         backward=back,
     )
 
 
-def refuse_fewer_rows(reloading: Reloading, receipts: Sequence[ChunkReceipt]) -> None:
+def refuse_fewer_rows(attempt: Attempt, receipts: Sequence[ChunkReceipt]) -> None:
     """See that days of a table without a key came back with no fewer rows than raw holds.
 
     Their rows are replaced as a whole, so what MySQL has no more would be destroyed.
@@ -143,40 +128,35 @@ def refuse_fewer_rows(reloading: Reloading, receipts: Sequence[ChunkReceipt]) ->
     Raises:
         SourceError: there are fewer.
     """
-    table = reloading.lake.load(reloading.plan.raw)
-    held = sum(task.file.record_count for task in _tasks(table, reloading)) if table else 0
+    plan = attempt.plan
+    table = attempt.workspace.lake.load(plan.raw)
+    held = sum(task.file.record_count for task in _tasks(attempt, table)) if table else 0
     read = sum(receipt.rows for receipt in receipts)
     if read < held:
-        first, last = days_of(reloading.load.window)
+        first, last = days_of(attempt.load.window)
         raise SourceError(
-            f"table {reloading.plan.name}: {first} to {last} came back with {read} rows, and the "
+            f"table {plan.name}: {first} to {last} came back with {read} rows, and the "
             f"mirror holds {held}: without a key the days would be replaced, and rows lost",
-            table=reloading.plan.name,
+            table=plan.name,
             next_step="If MySQL deleted them on purpose, leave these days alone; else look there",
         )
 
 
-def replaced_by(plan: TablePlan, window: Window) -> BooleanExpression | None:
+def replaced_by(plan: TablePlan, window: Window) -> Condition | None:
     """What of the raw table a load stands in for.
 
     A full copy: the copy of the same day. A table without a key: the days that it read again,
     whole.
     """
     if window.kind == "full":
-        return EqualTo(DAY, window.day.isoformat())  # pyright: ignore[reportCallIssue]
+        return raw_day(window.day)
     if plan.key:
         return None  # a reload's files are named one by one
     if window.kind == "reload":
         return raw_days(*days_of(window))
     if window.lo is None:
-        return AlwaysTrue()
-    day = replaced_from(plan, window).isoformat()
-    return GreaterThanOrEqual(DAY, day)  # pyright: ignore[reportCallIssue]
-
-
-def raw_days(first: date, last: date) -> BooleanExpression:
-    """The rows of these raw days, both included."""
-    return And(GreaterThanOrEqual(DAY, first.isoformat()), LessThanOrEqual(DAY, last.isoformat()))  # pyright: ignore[reportCallIssue]
+        return EVERY_ROW
+    return raw_days(replaced_from(plan, window))
 
 
 def _names(plan: TablePlan) -> list[str]:
@@ -193,31 +173,31 @@ def _columns(plan: TablePlan) -> list[str]:
 # --- what small windows hold ----------------------------------------------------------------------
 
 
-def _held_rows(reloading: Reloading) -> tuple[pa.Table | None, list[str]]:
+def _held_rows(attempt: Attempt, chunk: ChunkPlan) -> tuple[pa.Table | None, list[str]]:
     """The keys in the files of small windows, each row with its file's number, and the files.
 
     Of raw tables of older schema versions too: their keys may have moved on as well.
     """
-    plan, ledger = reloading.plan, reloading.ledger
-    if any(pa.types.is_floating(reloading.chunk.schema.field(k).type) for k in plan.key):
+    plan, ledger = attempt.plan, attempt.workspace.ledger
+    if any(pa.types.is_floating(chunk.schema.field(k).type) for k in plan.key):
         return None, []  # 0.0 and -0.0 are one key to the server, and two to us
     # What an earlier history holds was told by another key, perhaps; no fold reaches it.
     loads = {load.load_id: load for load in ledger.successful_loads(plan.name)}
     files: list[str] = []
     parts: list[pa.Table] = []
     for version in ledger.schema_versions(plan.name):
-        table = reloading.lake.load(Identifier(plan.raw.namespace, version.raw_table))
-        for task in _tasks(table, reloading) if table else ():
+        table = attempt.workspace.lake.load(Identifier(plan.raw.namespace, version.raw_table))
+        for task in _tasks(attempt, table) if table else ():
             path, day = task.file.file_path, _EPOCH + timedelta(days=task.file.partition[0])
             if _is_small(plan, loads.get(_load_id(path)), day):
-                parts.append(_read_keys(reloading, path, len(files), day))
+                parts.append(_read_keys(attempt, chunk, path, len(files), day))
                 files.append(path)
     return (pa.concat_tables(parts) if parts else None), files
 
 
-def _tasks(table: Table, reloading: Reloading) -> list[FileScanTask]:
-    days = raw_days(*days_of(reloading.load.window))
-    with reloading.lake.translated(reloading.plan.name):
+def _tasks(attempt: Attempt, table: LakeTable) -> list[Any]:
+    days = raw_days(*days_of(attempt.load.window))
+    with attempt.workspace.lake.translated(attempt.plan.name):
         return list(table.scan(row_filter=days).plan_files())
 
 
@@ -234,18 +214,18 @@ def _is_small(plan: TablePlan, load: Load | None, day: date) -> bool:
     return load.window.kind == "live" or moment < end_of_day(plan, day)
 
 
-def _read_keys(reloading: Reloading, path: str, number: int, day: date) -> pa.Table:
-    rows = read_columns(reloading, path, [*_columns(reloading.plan), SEQ])
+def _read_keys(attempt: Attempt, chunk: ChunkPlan, path: str, number: int, day: date) -> pa.Table:
+    rows = read_columns(attempt, chunk, path, [*_columns(attempt.plan), SEQ])
     rows = rows.append_column("_file", pa.repeat(pa.scalar(number, pa.int32()), rows.num_rows))
     return rows.append_column(DAY, pa.repeat(pa.scalar(day, pa.date32()), rows.num_rows))
 
 
-def read_columns(reloading: Reloading, path: str, columns: list[str]) -> pa.Table:
+def read_columns(attempt: Attempt, chunk: ChunkPlan, path: str, columns: list[str]) -> pa.Table:
     """Some columns of a data file, in the raw table's types."""
-    io = load_file_io(reloading.chunk.storage, reloading.chunk.location)
-    wanted = pa.schema([reloading.chunk.schema.field(c).remove_metadata() for c in columns])
+    io = open_storage(chunk.storage, chunk.location)
+    wanted = pa.schema([chunk.schema.field(c).remove_metadata() for c in columns])
     with (
-        reloading.lake.translated(reloading.plan.name),
+        attempt.workspace.lake.translated(attempt.plan.name),
         io.new_input(path).open(seekable=True) as stream,
     ):
         found = pq.read_table(stream, columns=columns).select(columns)
@@ -254,20 +234,22 @@ def read_columns(reloading: Reloading, path: str, columns: list[str]) -> pa.Tabl
         )
 
 
-def _keys_in(reloading: Reloading, receipts: Sequence[ChunkReceipt]) -> pa.Table:
+def _keys_in(attempt: Attempt, chunk: ChunkPlan, receipts: Sequence[ChunkReceipt]) -> pa.Table:
     """The keys in the files that these chunks wrote."""
-    columns = _columns(reloading.plan)
-    wanted = pa.schema([reloading.chunk.schema.field(c).remove_metadata() for c in columns])
-    parts = [read_columns(reloading, path, columns) for r in receipts for path in r.paths]
+    columns = _columns(attempt.plan)
+    wanted = pa.schema([chunk.schema.field(c).remove_metadata() for c in columns])
+    parts = [read_columns(attempt, chunk, path, columns) for r in receipts for path in r.paths]
     return pa.concat_tables([wanted.empty_table(), *parts])
 
 
-def _moved_back(reloading: Reloading, moved: pa.Table, receipts: Sequence[ChunkReceipt]) -> int:
+def _moved_back(
+    attempt: Attempt, chunk: ChunkPlan, moved: pa.Table, receipts: Sequence[ChunkReceipt]
+) -> int:
     """How many of the rows that were looked up lie in an earlier raw day than they were held in."""
-    names = _names(reloading.plan)
+    names = _names(attempt.plan)
     columns = [*names, DAY]
-    parts = [read_columns(reloading, path, columns) for r in receipts for path in r.paths]
-    if not parts or reloading.plan.contract.mode != "incremental":
+    parts = [read_columns(attempt, chunk, path, columns) for r in receipts for path in r.paths]
+    if not parts or not attempt.plan.contract.rereads:
         return 0
     held = moved.select(columns).rename_columns([*names, "_held"])
     both = pa.concat_tables(parts).join(held, keys=names, join_type="inner")
@@ -300,18 +282,18 @@ def _without(rows: pa.Table, other: pa.Table, names: list[str]) -> pa.Table:
 
 
 def write_tombstones(
-    reloading: Reloading, gone: pa.Table, seen: ChunkReceipt, number: int
+    chunk: ChunkPlan, gone: pa.Table, seen: ChunkReceipt, number: int
 ) -> ChunkReceipt:
     """One file a day of rows that hold a key, and nothing but that it is gone.
 
     Args:
+        chunk: any chunk of the load.
         gone: the key's columns, with the raw day of each.
         seen: the receipt of the statement that did not return them.
     """
-    chunk, load = reloading.chunk, reloading.load
     constants = {
-        LOAD: pa.scalar(load.load_id),
-        SEQ: pa.scalar(load.seq, pa.int64()),
+        LOAD: pa.scalar(chunk.load_id),
+        SEQ: pa.scalar(chunk.seq, pa.int64()),
         LOADED_AT: pa.scalar(datetime.now(UTC), pa.timestamp("us", "UTC")),
         DELETED: pa.scalar(True),
     }
@@ -322,7 +304,7 @@ def write_tombstones(
         for f in chunk.schema
     ]
     rows = pa.Table.from_arrays(arrays, schema=chunk.schema)
-    stem = f"{load.load_id}-{load.attempt}-{number:05d}"
+    stem = f"{chunk.load_id}-{chunk.attempt}-{number:05d}"
     written = write_files(chunk.storage, chunk.location, stem, rows, chunk.iceberg)
     return dataclasses.replace(
         seen,
@@ -340,16 +322,16 @@ def write_tombstones(
 
 
 def _removable(
-    held: pa.Table, files: Sequence[str], covered: pa.Table, reloading: Reloading
+    plan: TablePlan, chunk: ChunkPlan, held: pa.Table, files: Sequence[str], covered: pa.Table
 ) -> frozenset[str]:
     """The files of the load's own raw table in which every key, as it is written, is covered.
 
     Under a collation a key may be held as 'a' and be 'A' now: its file stays, so that the fold
     finds the text that it has to take away.
     """
-    rest = _without(held, covered, _columns(reloading.plan))
+    rest = _without(held, covered, _columns(plan))
     kept = set(rest["_file"].to_pylist())
-    own = f"{reloading.chunk.location}/"
+    own = f"{chunk.location}/"
     return frozenset(p for n, p in enumerate(files) if n not in kept and p.startswith(own))
 
 

@@ -14,8 +14,10 @@ import pyarrow as pa
 
 from mirrorlake.destinations.iceberg.tables import DAY, KEY, ORIGINAL
 from mirrorlake.errors import SourceError
+from mirrorlake.load.attempt import Attempt
+from mirrorlake.load.chunk_statements import ChunkPlan
 from mirrorlake.load.chunk_task import ChunkReceipt
-from mirrorlake.load.reload import Reloading, Replacement, read_columns, write_tombstones
+from mirrorlake.load.reload import Replacement, read_columns, write_tombstones
 from mirrorlake.table.resolve import TablePlan
 
 
@@ -51,7 +53,7 @@ def unplaced(plan: TablePlan) -> frozenset[str]:
 
 
 def tombstones_of(
-    reloading: Reloading, reread: Reread, receipts: Sequence[ChunkReceipt]
+    attempt: Attempt, chunk: ChunkPlan, reread: Reread, receipts: Sequence[ChunkReceipt]
 ) -> Replacement:
     """The tombstones of the keys that the lake holds and MySQL did not return.
 
@@ -59,12 +61,12 @@ def tombstones_of(
         SourceError: a row came back twice, in two statements, because it changed between them.
         LakeError: the lake could not be read or written.
     """
-    plan = reloading.plan
+    plan = attempt.plan
     columns = key_columns(plan)
     paths = [path for receipt in receipts for path in receipt.paths]
     there: set[Any] = set()
     for path in paths:
-        for identity in identities(plan, read_columns(reloading, path, columns)):
+        for identity in identities(plan, read_columns(attempt, chunk, path, columns)):
             if identity in there:
                 raise SourceError(
                     f"table {plan.name}: a row changed its key while it was read again",
@@ -80,9 +82,9 @@ def tombstones_of(
     if not gone:
         return Replacement(looked_up=len(there))
     rows = _only_key_originals(plan, held.take(gone))
-    day = pa.repeat(pa.scalar(reloading.load.window.day, pa.date32()), rows.num_rows)
+    day = pa.repeat(pa.scalar(attempt.load.window.day, pa.date32()), rows.num_rows)
     number = max(receipt.number for receipt in receipts) + 1
-    written = write_tombstones(reloading, rows.append_column(DAY, day), receipts[-1], number)
+    written = write_tombstones(chunk, rows.append_column(DAY, day), receipts[-1], number)
     return Replacement(receipts=(written,), looked_up=len(there), gone=len(gone))
 
 

@@ -1,10 +1,10 @@
 """Going on with a load whose run ended in the middle: what was read of it is not read again.
 
 Rows carry their load's number, and a higher number is a later observation. A load is therefore
-gone on with only while no later number was given out for its table; then all of its rows, read
+resumed only while no later number was given out for its table; then all of its rows, read
 before or after, are newer than those of every other load. What was read is used only where reading
 it now would write the same: the same server, table, columns, window and release. A full copy is one
-moment, so it is one chunk, and is always read anew.
+moment, so it is one chunk, and is always read again.
 """
 
 from __future__ import annotations
@@ -17,13 +17,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from pyiceberg.schema import Schema
-from pyiceberg.table import Table
 from pymysql.connections import Connection
 
 import mirrorlake
 from mirrorlake.destinations.iceberg.catalog import Lake
 from mirrorlake.destinations.iceberg.data_files import holds
+from mirrorlake.destinations.iceberg.model import LakeSchema, LakeTable
 from mirrorlake.ledger import ChunkedLoad, Ledger, Window
 from mirrorlake.load.chunk_planner import plan_chunks, told_columns
 from mirrorlake.load.chunk_task import ChunkReceipt
@@ -37,7 +36,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Cut:
+class ChunkCut:
     """A load's chunks, and what was seen before the first of them was read.
 
     Attributes:
@@ -69,7 +68,7 @@ def plan_cut(
     plan: TablePlan,
     window: Window,
     rows_per_chunk: int,
-) -> Cut:
+) -> ChunkCut:
     """Cut a window into chunks, and look at what they must not miss."""
     bounds = plan_chunks(connection, plan, window, rows_per_chunk)
     top = None
@@ -77,10 +76,10 @@ def plan_cut(
         table = f"{quote(plan.table.database)}.{quote(plan.table.name)}"
         sql = f"SELECT MAX({quote(plan.cursor.name)}) FROM {table}"  # noqa: S608
         top = rows_of(connection, sql)[0][0]
-    return Cut(bounds, top=top)
+    return ChunkCut(bounds, top=top)
 
 
-def start_of(cut: Cut) -> dict[str, str | None]:
+def start_of(cut: ChunkCut) -> dict[str, str | None]:
     """What was seen before the first read, as the ledger keeps it."""
     return {
         "top": None if cut.top is None else str(cut.top),
@@ -92,7 +91,7 @@ def start_of(cut: Cut) -> dict[str, str | None]:
 
 
 def basis_of(
-    connection: Connection[Any], plan: TablePlan, window: Window, table: Table, server: str
+    connection: Connection[Any], plan: TablePlan, window: Window, table: LakeTable, server: str
 ) -> dict[str, str]:
     """What must be the same for chunks to be used by another run, by its name in words."""
     sql = (
@@ -109,7 +108,7 @@ def basis_of(
     return {
         "server": server,
         "schema version": plan.version.hash,
-        "table in MySQL (it was made anew, or altered)": str(made[0][0] if made else None),
+        "table in MySQL (it was made again, or altered)": str(made[0][0] if made else None),
         "window": repr((window.kind, window.lo, window.hi)),
         "contract": _digest(contract),
         "raw table": _digest(lake),
@@ -120,9 +119,9 @@ def basis_of(
 
 
 def find_cut(
-    ledger: Ledger, lake: Lake, plan: TablePlan, basis: dict[str, str], table: Table
-) -> tuple[ChunkedLoad, Cut] | None:
-    """The load of a table that can be gone on with, and its chunks; None if there is none.
+    ledger: Ledger, lake: Lake, plan: TablePlan, basis: dict[str, str], table: LakeTable
+) -> tuple[ChunkedLoad, ChunkCut] | None:
+    """The load of a table that can be resumed, and its chunks; None if there is none.
 
     The caller holds the table's lease and has settled its loads. Files that are not as they were
     written are not used: their chunks are read again.
@@ -134,7 +133,7 @@ def find_cut(
     other = [name for name, value in basis.items() if chunked.basis.get(name) != value]
     if other:
         logger.info(
-            "table %s load %s: not gone on with, for this is another one now: %s",
+            "table %s load %s: not resumed, for this is another one now: %s",
             *(plan.name, load.load_id, ", ".join(other)),
         )
         return None
@@ -150,12 +149,12 @@ def find_cut(
                     *(plan.name, load.load_id, number),
                 )
     logger.info(
-        "table %s load %s: gone on with, %d of %d chunks are there",
+        "table %s load %s: resumed, %d of %d chunks are there",
         *(plan.name, load.load_id, len(finished), len(chunked.bounds)),
     )
     top, shown = chunked.start.get("top"), chunked.start.get("shown")
     ahead = chunked.start.get("clock_ahead")
-    return chunked, Cut(
+    return chunked, ChunkCut(
         bounds=chunked.bounds,
         finished=tuple(finished),
         top=int(top) if top is not None else None,
@@ -182,8 +181,8 @@ def files_of(chunked: ChunkedLoad | None) -> frozenset[str]:
     return frozenset(path for receipt in receipts for path in receipt.paths)
 
 
-def _is_whole(receipt: ChunkReceipt, table: Table) -> bool:
-    schema: Schema = table.schema()
+def _is_whole(receipt: ChunkReceipt, table: LakeTable) -> bool:
+    schema: LakeSchema = table.schema()
     told = dict(receipt.metrics)
     return set(told) == set(receipt.paths) and all(
         metrics and holds(table.io, path, metrics, schema) for path, metrics in told.items()

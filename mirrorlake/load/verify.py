@@ -12,11 +12,9 @@ from __future__ import annotations
 import dataclasses
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from pyiceberg.table import Table
 from pymysql.connections import Connection
 
 from mirrorlake.destinations.iceberg.branches import (
@@ -35,11 +33,12 @@ from mirrorlake.destinations.iceberg.commit import (
     snapshot_property,
 )
 from mirrorlake.destinations.iceberg.cost import counted
-from mirrorlake.destinations.iceberg.spark import LazySpark
+from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.destinations.iceberg.tables import ORIGINAL
 from mirrorlake.errors import CommitConflict, MirrorlakeError, NotProved
 from mirrorlake.failpoints import failpoint
-from mirrorlake.ledger import Lease, Ledger, Load, Window
+from mirrorlake.ledger import Load, Window
+from mirrorlake.load.attempt import Attempt
 from mirrorlake.load.chunk_task import ChunkReceipt
 from mirrorlake.proof.differences import Teller
 from mirrorlake.proof.loaded import Unseen, find_differences, load_form, prove_loaded
@@ -50,22 +49,8 @@ from mirrorlake.table.resolve import TablePlan
 logger = logging.getLogger(__name__)
 
 REBUILDS = 3
-"""How often a branch is made anew because main moved without any load."""
+"""How often a branch is made again because main moved without any load."""
 _PREFIX = "load-"
-
-
-@dataclass(frozen=True)
-class Verifying:
-    """What proving a load needs besides its commit."""
-
-    connection: Connection[Any]
-    plan: TablePlan
-    load: Load
-    ledger: Ledger
-    lake: Lake
-    spark: LazySpark
-    lease: Lease
-    rows: RowForm
 
 
 def is_verified(plan: TablePlan, window: Window) -> bool:
@@ -73,7 +58,7 @@ def is_verified(plan: TablePlan, window: Window) -> bool:
     return plan.contract.verify and window.kind in ("full", "initial")
 
 
-def form_of_rows(connection: Connection[Any], plan: TablePlan, table: Table) -> RowForm:
+def form_of_rows(connection: Connection[Any], plan: TablePlan, table: LakeTable) -> RowForm:
     """The form by which the rows of a raw table are digested.
 
     Raises:
@@ -89,7 +74,11 @@ def branch_of(load: Load) -> str:
 
 
 def commit_proved(
-    verifying: Verifying, commit: Commit, bounds: Sequence[str], receipts: Sequence[ChunkReceipt]
+    attempt: Attempt,
+    rows: RowForm,
+    commit: Commit,
+    bounds: Sequence[str],
+    receipts: Sequence[ChunkReceipt],
 ) -> int | None:
     """Commit a load to its branch, prove it, and publish it; main's new snapshot.
 
@@ -101,31 +90,32 @@ def commit_proved(
         LeaseHeld: another run took the table over; nothing is visible.
         LakeError: Spark, the catalog or the storage failed; nothing is visible.
     """
-    lake, raw, branch = verifying.lake, commit.identifier, branch_of(verifying.load)
+    workspace = attempt.workspace
+    lake, raw, branch = workspace.lake, commit.identifier, branch_of(attempt.load)
     chunks = _chunks(bounds, receipts)
     if commit.parent is None and not commit.paths:
         if any(tally.rows for _, tally in chunks.values()):
             pairs = {n: (tally, Tally(0, 0)) for n, (_, tally) in chunks.items()}
-            raise _not_proved(verifying, "none", pairs, ())
+            raise _not_proved(attempt, "none", pairs, ())
         return None
     parent = commit.parent
     for _ in range(REBUILDS):
         if head_of(lake, raw) != parent:
             raise _moved(raw, parent)
-        at = create_branch(lake, raw, branch, parent, verifying.spark.run)
+        at = create_branch(lake, raw, branch, parent, workspace.spark.run)
         failpoint("branch.made")
         snapshot = commit_load(lake, dataclasses.replace(commit, parent=at, branch=branch))
         failpoint("branch.committed")
-        _prove(verifying, branch, at if snapshot is None else snapshot, chunks)
+        _prove(attempt, rows, branch, at if snapshot is None else snapshot, chunks)
         failpoint("branch.proved")
-        verifying.ledger.check_lease(verifying.lease)
+        workspace.check_lease()
         try:
             publish_branch(lake, raw, branch, parent)
         except CommitConflict:
             drop_branch(lake, raw, branch)
             parent = _same_loads(lake, raw, parent)
             logger.info(
-                "table %s load %s: main moved, the branch is made anew", raw, verifying.load.load_id
+                "table %s load %s: main moved, the branch is made again", raw, attempt.load.load_id
             )
             continue
         return snapshot
@@ -187,27 +177,31 @@ def _chunks(
 
 
 def _prove(
-    verifying: Verifying, branch: str, snapshot: int, chunks: Mapping[int, tuple[str, Tally]]
+    attempt: Attempt,
+    rows: RowForm,
+    branch: str,
+    snapshot: int,
+    chunks: Mapping[int, tuple[str, Tally]],
 ) -> None:
-    plan = verifying.plan
+    plan = attempt.plan
     unseen = Unseen(
         contract=plan.contract,
         source=plan.source,
         table=plan.table,
         identifier=plan.raw,
         snapshot=snapshot,
-        load=verifying.load,
-        rows=verifying.rows,
+        load=attempt.load,
+        rows=rows,
         chunks=chunks,
     )
-    spark = verifying.spark.get()
+    spark = attempt.workspace.spark.get()
     with counted(spark) as scan:
         differing = prove_loaded(spark, unseen)
-    verifying.ledger.record_cost(plan.name, "verify", verifying.load.seq, scan.bytes, 0)
+    attempt.workspace.ledger.record_cost(plan.name, "verify", attempt.load.seq, scan.bytes, 0)
     if not differing:
         return
     try:
-        found = find_differences(verifying.connection, spark, unseen, list(differing))
+        found = find_differences(attempt.connection, spark, unseen, list(differing))
     except MirrorlakeError as error:
         # The verdict stands: only its rows could not be looked at.
         logger.warning("table %s: rows that differ could not be read: %s", plan.name, error)
@@ -215,21 +209,21 @@ def _prove(
     # Values of columns with a rule are not shown, nor those of columns that nobody decided on.
     teller = Teller(plan.clean_rules, None)
     lines = [line for difference in found for line in teller.tell(difference)]
-    raise _not_proved(verifying, branch, differing, lines)
+    raise _not_proved(attempt, branch, differing, lines)
 
 
 def _not_proved(
-    verifying: Verifying,
+    attempt: Attempt,
     branch: str,
     differing: Mapping[int, tuple[Tally, Tally]],
     lines: Sequence[str],
 ) -> NotProved:
-    plan = verifying.plan
+    plan = attempt.plan
     ours = sum(source.rows for source, _ in differing.values())
     theirs = sum(lake.rows for _, lake in differing.values())
     moving = "" if plan.table.engine.lower() == "innodb" else _no_snapshots(plan)
     return NotProved(
-        f"table {plan.name}: load {verifying.load.load_id} is not what MySQL said it would be: "
+        f"table {plan.name}: load {attempt.load.load_id} is not what MySQL said it would be: "
         f"{len(differing)} of its chunks differ, with {ours} rows in MySQL and {theirs} in the "
         f"lake{moving}",
         table=plan.name,

@@ -3,7 +3,7 @@
 Every fold adds a small file, and marks rows of older files deleted. Each layer keeps one file of
 deletes per data file at most (a later one takes in the earlier), but a reader opens every small
 file, and skips every deleted row. So after a number of folds the small files and those with many
-deleted rows are written anew, sorted by key; all others stay as they are.
+deleted rows are written again, sorted by key; all others stay as they are.
 """
 
 from __future__ import annotations
@@ -11,10 +11,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from pyiceberg.table import Table
-from pyiceberg.table.snapshots import Operation
-
 from mirrorlake.destinations.iceberg.catalog import Identifier, Lake
+from mirrorlake.destinations.iceberg.model import LakeTable, is_rewrite
 from mirrorlake.destinations.iceberg.spark import spark_errors
 from mirrorlake.destinations.iceberg.tables import TARGET_BYTES
 from mirrorlake.errors import LakeError
@@ -54,12 +52,12 @@ def compact_if_due(spark: SparkSession, lake: Lake, identifier: Identifier) -> b
     return True
 
 
-def commits_since(table: Table) -> int:
+def commits_since(table: LakeTable) -> int:
     """How many commits a table has had since it was compacted, or made."""
     count = 0
     snapshot = table.current_snapshot()
     while snapshot is not None:
-        if snapshot.summary is not None and snapshot.summary.operation is Operation.REPLACE:
+        if is_rewrite(snapshot):
             break
         count += 1
         parent = snapshot.parent_snapshot_id
@@ -67,7 +65,7 @@ def commits_since(table: Table) -> int:
     return count
 
 
-def _statement(table: Table, identifier: Identifier) -> str:
+def _statement(table: LakeTable, identifier: Identifier) -> str:
     strategy = "sort" if table.sort_order().fields else "binpack"
     options = ", ".join(f"'{k}', '{v}'" for k, v in _OPTIONS.items())
     return (

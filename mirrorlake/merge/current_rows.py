@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pydantic import SecretStr
 
 from mirrorlake.destinations.iceberg.catalog import Identifier, Lake, as_sql_identifier
-from mirrorlake.destinations.iceberg.spark import LazySpark
 from mirrorlake.destinations.iceberg.tables import (
     DELETED,
     DELETED_AT,
@@ -20,7 +18,7 @@ from mirrorlake.destinations.iceberg.tables import (
     TOKEN,
     has_original,
 )
-from mirrorlake.ledger import Lease, Ledger, Load
+from mirrorlake.ledger import Load
 from mirrorlake.merge.pruning import bounds_of, bounds_sql, may_prune
 from mirrorlake.merge.statements import (
     GONE,
@@ -35,6 +33,7 @@ from mirrorlake.merge.statements import (
 from mirrorlake.schema.masking import keyed_hash
 from mirrorlake.schema.versions import FIRST_CREATED
 from mirrorlake.table.resolve import TablePlan
+from mirrorlake.workspace import Workspace
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession, WindowSpec
@@ -44,26 +43,11 @@ FEW = 200_000
 """Up to so many rows of a fold, the keys of their entities are brought here to be bounded."""
 
 
-@dataclass(frozen=True)
-class Folding:
-    """What a fold needs besides its plan."""
-
-    ledger: Ledger
-    lake: Lake
-    spark: LazySpark
-    hash_key: SecretStr | None = None
-    lease: Lease | None = None
-    """The table's, which is looked at once more before anything is written."""
-    files_read: set[str] = field(default_factory=set[str])
-    """Names of raw's files whose bytes were compared with what their loads recorded."""
-
-
 def read_changes(
-    spark: SparkSession,
+    workspace: Workspace,
     plan: TablePlan,
     layer: Layer,
     loads: Sequence[Load],
-    folding: Folding,
     known: Sequence[Load] = (),
 ) -> DataFrame:
     """One row per key: the latest observation among these loads, and keys that are gone.
@@ -72,14 +56,15 @@ def read_changes(
         known: loads right before these, without a gap, which the layer holds: a key whose latest
             row among them is the same in every column has not changed, and is left out.
     """
-    rows = _observed(spark, plan, [*loads, *known], folding.lake)
+    spark = workspace.spark.get()
+    rows = _observed(spark, plan, [*loads, *known], workspace.lake)
     rows = _unknown(rows, known, plan) if known else _current(rows, plan, several=len(loads) > 1)
     if plan.entity is not None:
         few = sum(load.receipt.rows if load.receipt else FEW for load in loads) < FEW
-        rows = _with_first_created(spark, plan, rows, folding, few=few)
+        rows = _with_first_created(workspace, plan, rows, few=few)
     if plan.keeps_aliases:
-        rows = rows.unionByName(_aliases(spark, plan, rows, folding))
-    return _projected(spark, rows, plan, layer, folding.hash_key)
+        rows = rows.unionByName(_aliases(workspace, plan, rows))
+    return _projected(spark, rows, plan, layer, workspace.config.privacy.hash_key)
 
 
 def _current(
@@ -210,7 +195,7 @@ def _flagged(rows: DataFrame, plan: TablePlan, apart: Sequence[str]) -> DataFram
 
 
 def _with_first_created(
-    spark: SparkSession, plan: TablePlan, rows: DataFrame, folding: Folding, *, few: bool
+    workspace: Workspace, plan: TablePlan, rows: DataFrame, *, few: bool
 ) -> DataFrame:
     """All current rows of the entities that these rows belong to, each with its entity's earliest
     time: of all that raw was ever told, so that no order of loads makes a difference.
@@ -220,7 +205,7 @@ def _with_first_created(
     """
     from pyspark.sql import functions as f
 
-    told = _observed(spark, plan, folding.ledger.successful_loads(plan.name), folding.lake)
+    told = _of_all_loads(workspace, plan)
     tokens = rows.select(TOKEN).where(f"{TOKEN} IS NOT NULL").distinct()
     of_tokens = told.join(tokens, TOKEN, "left_semi")
     first = of_tokens.groupBy(TOKEN).agg(f.min(FIRST_CREATED).alias("_mirror_first"))
@@ -236,6 +221,11 @@ def _with_first_created(
     return timed.unionByName(rows.where(f"{TOKEN} IS NULL"))
 
 
+def _of_all_loads(workspace: Workspace, plan: TablePlan) -> DataFrame:
+    loads = workspace.ledger.successful_loads(plan.name)
+    return _observed(workspace.spark.get(), plan, loads, workspace.lake)
+
+
 def _where_keys_are(plan: TablePlan, rows: DataFrame, key: list[str]) -> str:
     """A condition that every version of these rows' keys fulfils, by which files are left out."""
     types = {e.name: e.iceberg for e in plan.columns} | {KEY: "binary"}
@@ -245,12 +235,12 @@ def _where_keys_are(plan: TablePlan, rows: DataFrame, key: list[str]) -> str:
     return bounds_sql(bounds, [(name, spark_type(types[name])) for name in key])
 
 
-def _aliases(spark: SparkSession, plan: TablePlan, rows: DataFrame, folding: Folding) -> DataFrame:
+def _aliases(workspace: Workspace, plan: TablePlan, rows: DataFrame) -> DataFrame:
     """Other texts under which raw holds these keys: an UPDATE from 'a' to 'A' leaves no 'a'
     behind."""
     from pyspark.sql import functions as f
 
-    history = _observed(spark, plan, folding.ledger.successful_loads(plan.name), folding.lake)
+    history = _of_all_loads(workspace, plan)
     names = [as_sql_identifier(k) for k in plan.key]
     # Of a key's part without a place in its column, the original text is what it is written as.
     kept = [*names, *([_key_originals(plan)] if unplaced_key(plan) else [])]

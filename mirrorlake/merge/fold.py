@@ -17,6 +17,7 @@ from mirrorlake.destinations.iceberg.catalog import as_sql_identifier
 from mirrorlake.destinations.iceberg.commit import FOLDED, was_overtaken
 from mirrorlake.destinations.iceberg.cost import Scan, counted, written_since
 from mirrorlake.destinations.iceberg.durable import flush_commits
+from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.destinations.iceberg.spark import spark_errors
 from mirrorlake.destinations.iceberg.tables import (
     DELETED_AT,
@@ -29,7 +30,7 @@ from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger import Ledger, Load
 from mirrorlake.load.raw_files import refuse_damaged
 from mirrorlake.merge.compaction import compact_if_due
-from mirrorlake.merge.current_rows import Folding, read_changes
+from mirrorlake.merge.current_rows import read_changes
 from mirrorlake.merge.pruning import Bounds, bounds_of, bounds_sql, edges_of, may_prune
 from mirrorlake.merge.statements import (
     GONE,
@@ -40,9 +41,9 @@ from mirrorlake.merge.statements import (
 )
 from mirrorlake.schema.versions import FIRST_CREATED
 from mirrorlake.table.resolve import TablePlan
+from mirrorlake.workspace import Workspace
 
 if TYPE_CHECKING:
-    from pyiceberg.table import Table
     from pyspark.sql import DataFrame, SparkSession
 
 logger = logging.getLogger(__name__)
@@ -67,7 +68,7 @@ class Todo:
         known: the loads right before these, which tell what the layer holds of a key.
         windows: whether all are small windows, after all that the layer holds.
         again: whether all loads are folded again.
-        mends: whether a repair is among them: what the layer holds of these keys is not trusted.
+        repairs: whether a repair is among them: what the layer holds of these keys is not trusted.
     """
 
     loads: tuple[Load, ...] = ()
@@ -75,71 +76,80 @@ class Todo:
     known: tuple[Load, ...] = ()
     windows: bool = False
     again: bool = False
-    mends: bool = False
+    repairs: bool = False
 
     @property
     def rows(self) -> int:
         return sum(load.receipt.rows if load.receipt else LISTED for load in self.loads)
 
 
-def fold_layer(plan: TablePlan, layer: Layer, folding: Folding) -> tuple[int, ...]:
+def fold_layer(
+    workspace: Workspace, plan: TablePlan, layer: Layer, compared: set[str]
+) -> tuple[int, ...]:
     """Bring one layer up to every successful load; the sequence numbers of the loads that it did
     not hold before. Nothing to do costs no Spark.
+
+    Args:
+        workspace: with the table's lease.
+        compared: names of raw's files whose bytes were compared with what their loads recorded;
+            those that this fold compares are added.
 
     Raises:
         LakeError: Spark, the catalog or the storage failed; the layer is as it was, or folded.
         LeaseHeld: another run took the table over; this one writes nothing more.
     """
-    table = ensure_layer(plan, layer, folding)
+    table = ensure_layer(workspace, plan, layer)
     setting = deletes_setting(layer)
     was = "remove"
     if table.current_snapshot() is not None:
-        was = folding.ledger.definition(setting) or was
+        was = workspace.ledger.definition(setting) or was
     # What the layer holds may have been made by another rule.
     anew = was != plan.contract.deletes
     if anew and not layer.flags:
-        table = drop_column(folding.lake, layer.identifier, DELETED_AT)
+        table = drop_column(workspace.lake, layer.identifier, DELETED_AT)
     head = table.current_snapshot()
     empty = head is None
-    start = folding.ledger.history_start(plan.name)
-    before = {n for n in folding.ledger.folded_loads(plan.name, layer.name) if n >= start}
+    start = workspace.ledger.history_start(plan.name)
+    before = {n for n in workspace.ledger.folded_loads(plan.name, layer.name) if n >= start}
     # What it holds may be of an earlier history, whose rows mean something else.
     anew = anew or (start > 0 and not before)
     if was_overtaken(table):
-        logger.warning("table %s: a stalled fold wrote over %s: folded anew", plan.name, layer.name)
+        logger.warning(
+            "table %s: a stalled fold wrote over %s: folded again", plan.name, layer.name
+        )
         before = set()
-    todo = plan_fold(plan, set() if anew else before, empty, folding.ledger)
+    todo = plan_fold(plan, set() if anew else before, empty, workspace.ledger)
     if not todo.held:
         return ()
-    _refuse_damaged(plan, todo, folding)
+    _refuse_damaged(workspace, plan, todo, compared)
     failpoint("fold.before")
     at = head.snapshot_id if head else None
-    scan = _apply(plan, layer, todo, folding, at, anew=empty or anew) if todo.loads else Scan()
+    scan = _apply(workspace, plan, layer, todo, at, anew=empty or anew) if todo.loads else Scan()
     failpoint("fold.committed")
     if todo.loads:
-        flush_commits(folding.lake.load(layer.identifier), at)
-    folding.ledger.record_folds(plan.name, layer.name, todo.held)
+        flush_commits(workspace.lake.load(layer.identifier), at)
+    workspace.ledger.record_folds(plan.name, layer.name, todo.held)
     if anew:
-        folding.ledger.record_definition(setting, plan.contract.deletes)
+        workspace.ledger.record_definition(setting, plan.contract.deletes)
     failpoint("fold.recorded")
     if todo.loads and not empty:
-        compact_if_due(folding.spark.get(), folding.lake, layer.identifier)
+        compact_if_due(workspace.spark.get(), workspace.lake, layer.identifier)
     if todo.loads:
-        written = written_since(folding.lake.load(layer.identifier), at)
+        written = written_since(workspace.lake.load(layer.identifier), at)
         seq = max(load.seq for load in todo.loads)
-        folding.ledger.record_cost(plan.name, layer.name, seq, scan.bytes, written)
+        workspace.ledger.record_cost(plan.name, layer.name, seq, scan.bytes, written)
     return tuple(seq for seq in todo.held if seq not in before)
 
 
-def _refuse_damaged(plan: TablePlan, todo: Todo, folding: Folding) -> None:
+def _refuse_damaged(workspace: Workspace, plan: TablePlan, todo: Todo, compared: set[str]) -> None:
     """See that what is folded is what was loaded: nothing that rotted gets into a layer."""
-    parts = (folding.lake, folding.ledger, plan.contract)
-    refuse_damaged(*parts, (*todo.loads, *todo.known), folding.files_read)
+    parts = (workspace.lake, workspace.ledger, plan.contract)
+    refuse_damaged(*parts, (*todo.loads, *todo.known), compared)
 
 
 def ensure_layer(
-    plan: TablePlan, layer: Layer, folding: Folding, location: str | None = None
-) -> Table:
+    workspace: Workspace, plan: TablePlan, layer: Layer, location: str | None = None
+) -> LakeTable:
     """The layer's table, made if it isn't there, with what it lacks added.
 
     Args:
@@ -150,7 +160,9 @@ def ensure_layer(
     """
     schema = current_schema(layer.stored, layer.original is not None)
     days_of = FIRST_CREATED if plan.entity else None
-    return ensure_current_table(folding.lake, layer.identifier, schema, plan.key, days_of, location)
+    return ensure_current_table(
+        workspace.lake, layer.identifier, schema, plan.key, days_of, location
+    )
 
 
 def deletes_setting(layer: Layer) -> str:
@@ -159,15 +171,15 @@ def deletes_setting(layer: Layer) -> str:
 
 
 def _apply(
-    plan: TablePlan, layer: Layer, todo: Todo, folding: Folding, at: int | None, *, anew: bool
+    workspace: Workspace, plan: TablePlan, layer: Layer, todo: Todo, at: int | None, *, anew: bool
 ) -> Scan:
     """Write what these loads observed; what was read for it."""
-    if anew or not plan.key or (todo.again and todo.mends):
-        return overwrite(plan, layer, todo, folding, Target(layer.identifier.sql, at))
-    spark = folding.spark.get()
+    if anew or not plan.key or (todo.again and todo.repairs):
+        return overwrite(workspace, plan, layer, todo, OverwriteTarget(layer.identifier.sql, at))
+    spark = workspace.spark.get()
     with spark_errors(plan.name), counted(spark) as scan:
-        changes = read_changes(spark, plan, layer, todo.loads, folding, todo.known)
-        _merge(spark, plan, layer, changes, todo, folding)
+        changes = read_changes(workspace, plan, layer, todo.loads, todo.known)
+        _merge(workspace, plan, layer, changes, todo)
     return scan
 
 
@@ -178,18 +190,18 @@ def plan_fold(plan: TablePlan, folded: set[int], empty: bool, ledger: Ledger) ->
     if not missing and not (empty and any(load.snapshot_id for load in loads)):
         return Todo()
     held = tuple(load.seq for load in loads)
-    mends = any(load.window.kind == "repair" for load in missing)
-    if plan.contract.mode == "full":
+    repairs = any(load.window.kind == "repair" for load in missing)
+    if plan.contract.copies:
         copies = [load for load in loads if load.window.kind != "repair"]
         return Todo(tuple(copies[-1:]), held)
     late = bool(folded) and bool(missing) and missing[0].seq < max(folded)
     if empty or late or not folded or not plan.key:
-        return Todo(tuple(loads), held, again=True, mends=mends)
+        return Todo(tuple(loads), held, again=True, repairs=repairs)
     # A load without rows committed nothing and has nothing to apply.
     new = tuple(load for load in missing if load.snapshot_id is not None)
     windows = all(load.window.kind == "live" for load in new)
     known = _known(new, [load for load in loads if load.seq in folded]) if windows else ()
-    return Todo(new, held, known, windows, mends=mends)
+    return Todo(new, held, known, windows, repairs=repairs)
 
 
 def _known(new: tuple[Load, ...], before: list[Load]) -> tuple[Load, ...]:
@@ -213,13 +225,8 @@ def _known(new: tuple[Load, ...], before: list[Load]) -> tuple[Load, ...]:
     return known
 
 
-def _check_lease(folding: Folding) -> None:
-    if folding.lease is not None:
-        folding.ledger.check_lease(folding.lease)
-
-
 @dataclass(frozen=True)
-class Target:
+class OverwriteTarget:
     """Where a layer is written as a whole: a table or a branch as Spark takes it, its head when
     that was begun, and properties of the snapshot."""
 
@@ -228,7 +235,9 @@ class Target:
     properties: tuple[tuple[str, str], ...] = ()
 
 
-def overwrite(plan: TablePlan, layer: Layer, todo: Todo, folding: Folding, target: Target) -> Scan:
+def overwrite(
+    workspace: Workspace, plan: TablePlan, layer: Layer, todo: Todo, target: OverwriteTarget
+) -> Scan:
     """Write a layer from these loads alone, whatever it holds, in one commit; what was read.
 
     It is written in files of moderate size, each of a range of keys of its own. One load's files
@@ -236,9 +245,9 @@ def overwrite(plan: TablePlan, layer: Layer, todo: Todo, folding: Folding, targe
     """
     from pyspark.sql import functions as f
 
-    spark = folding.spark.get()
+    spark = workspace.spark.get()
     with spark_errors(plan.name), counted(spark) as scan:
-        changes = read_changes(spark, plan, layer, todo.loads, folding, todo.known)
+        changes = read_changes(workspace, plan, layer, todo.loads, todo.known)
         rows = changes.where(f"NOT {GONE}").drop(GONE)
         size = sum(load.receipt.bytes if load.receipt else TARGET_BYTES for load in todo.loads)
         files = max(1, round(size / TARGET_BYTES))
@@ -253,18 +262,17 @@ def overwrite(plan: TablePlan, layer: Layer, todo: Todo, folding: Folding, targe
         writer = writer.option("isolation-level", "serializable")
         if target.after is not None:
             writer = writer.option("validate-from-snapshot-id", target.after)
-        _check_lease(folding)
+        workspace.check_lease()
         writer.overwrite(f.lit(True))
     return scan
 
 
 def _merge(
-    spark: SparkSession,
+    workspace: Workspace,
     plan: TablePlan,
     layer: Layer,
     changes: DataFrame,
     todo: Todo,
-    folding: Folding,
 ) -> None:
     """One commit, or none where nothing changed.
 
@@ -276,7 +284,7 @@ def _merge(
     """
     types = {name: spark_type(kind) for name, kind, _ in layer.columns}
     key = [(name, types[name]) for name in plan.key]
-    bounded = plan.contract.mode != "full" and not todo.again
+    bounded = not plan.contract.copies and not todo.again
     bounded = bounded and may_prune([kind for _, kind in key])
     listed = bounded and todo.rows <= LISTED
     if listed:
@@ -284,16 +292,16 @@ def _merge(
     try:
         bounds = None
         if bounded:
-            table = folding.lake.load(layer.identifier)
-            with folding.lake.translated(layer.identifier):
+            table = workspace.lake.load(layer.identifier)
+            with workspace.lake.translated(layer.identifier):
                 edges = edges_of(table, plan.key[0]) if table is not None else None
             bounds = bounds_of(changes, plan.key, listed=listed, edges=edges)
         if bounds is None or not bounds.empty or len(todo.loads) > 1:
-            _check_lease(folding)
+            workspace.check_lease()
             statement = _merge_statement(plan, layer, bounds, key, todo)
             tasks = 1 + todo.rows // ROWS_A_TASK
             rows = changes.coalesce(tasks) if listed else changes
-            _run_merge(spark, rows, statement, max(todo.held))
+            _run_merge(workspace.spark.get(), rows, statement, max(todo.held))
     finally:
         if listed:
             changes.unpersist()
@@ -303,7 +311,7 @@ def _merge_statement(
     plan: TablePlan, layer: Layer, bounds: Bounds | None, key: list[tuple[str, str]], todo: Todo
 ) -> str:
     condition = bounds_sql(bounds, key) if bounds else ""
-    if todo.mends:
+    if todo.repairs:
         return replace_sql(plan, layer, condition)
     return merge_sql(plan, layer, condition, compares=not todo.windows or plan.entity is not None)
 

@@ -131,10 +131,11 @@ def clean_view_sql(plan: TablePlan) -> str:
     """The clean view's text over deduped."""
     layer = clean_layer(plan)
     columns = [f"{sql} AS {as_sql_identifier(name)}" for name, _, sql in layer.columns]
-    if layer.original:
-        columns.append(f"{layer.original} AS {as_sql_identifier(ORIGINAL)}")
+    # In the order of `Layer.names`: a view whose columns stand otherwise was replaced by somebody.
     if layer.flags:
         columns.append(f"{as_sql_identifier(DELETED_AT)} AS {as_sql_identifier(DELETED_AT)}")
+    if layer.original:
+        columns.append(f"{layer.original} AS {as_sql_identifier(ORIGINAL)}")
     return f"SELECT {', '.join(columns)} FROM {plan.deduped.sql}"  # noqa: S608
 
 
@@ -179,7 +180,7 @@ def merge_sql(plan: TablePlan, layer: Layer, bounds: str = "", *, compares: bool
     values = ", ".join(f"s.{c}" for c in columns)
     new = f"WHEN NOT MATCHED AND NOT s.{GONE} THEN INSERT"
     clauses.append(f"{new} ({', '.join(columns)}) VALUES ({values})")
-    if plan.contract.mode == "full":
+    if plan.contract.copies:
         clauses.append("WHEN NOT MATCHED BY SOURCE THEN DELETE")
     return f"MERGE INTO {layer.identifier.sql} t USING mirror_changes s ON {on} " + " ".join(
         clauses

@@ -1,4 +1,4 @@
-"""Accepting another server: a source that answers from elsewhere is read anew, on a person's word.
+"""Accepting another server: a source that answers from elsewhere is read again, on a person's word.
 
 Two servers' answers are not one history: a failover may have lost the last transactions, a restored
 copy has another past. So the engine refuses another server than last time, until somebody says that
@@ -17,7 +17,7 @@ from mirrorlake.sources.mysql.connect import read_position, session
 
 @dataclass(frozen=True)
 class Accepted:
-    """One table that will be read anew.
+    """One table that will be read again.
 
     Attributes:
         was: the server that it was read from.

@@ -9,27 +9,26 @@ Messages hold names, times and counts: no row's values, no server's words, no se
 
 from __future__ import annotations
 
+import html
 import json
 import logging
-import smtplib
-import ssl
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from email.message import EmailMessage
+from functools import partial
 from http.client import HTTPException
 from typing import Any
 
 from mirrorlake.config import AlertsConfig, Config, TableContract
-from mirrorlake.config.alerts import EmailConfig
+from mirrorlake.errors import ConfigError
 from mirrorlake.ledger import Alert, Ledger, Load, age_of
 
 logger = logging.getLogger(__name__)
 
 TIMEOUT = 15.0
-"""Seconds that a hook may take to answer."""
+"""Seconds that the webhook may take to answer."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +36,7 @@ class Told:
     """What one hook was told at one look.
 
     Attributes:
-        hook: ``webhook``, ``slack`` or ``email``.
+        hook: ``webhook``, ``slack``, ``email`` or ``services.<name>``.
         table: ``source.db.table``.
         kind: ``late`` or ``failing``.
         event: ``began`` or ``ended``.
@@ -93,6 +92,7 @@ def send_alerts(config: Config, ledger: Ledger, now: datetime | None = None) -> 
     While a source is held nothing of it begins: its tables are late because somebody said so.
 
     Raises:
+        ConfigError: a hook can't be used as it is configured; all the others were told.
         LedgerError: the ledger can't be read or written.
     """
     if not config.alerts.hooks:
@@ -103,13 +103,29 @@ def send_alerts(config: Config, ledger: Ledger, now: datetime | None = None) -> 
     lasting = {(a.table, a.kind) for a in breaches}
     begins = [a for a in breaches if source_of[a.table] not in held]
     told: list[Told] = []
+    unusable: list[ConfigError] = []
     for hook in config.alerts.hooks:
+        try:
+            deliver = _open(config.alerts, hook)
+        except ConfigError as error:
+            unusable.append(error)
+            continue
         known = ledger.told(hook)
         begun = ledger.claim_begun(hook, [a for a in begins if (a.table, a.kind) not in known])
         ended = ledger.claim_ended(hook, lasting)
         if begun or ended:
-            told += _tell(config.alerts, ledger, hook, begun, ended)
+            told += _tell(deliver, ledger, hook, begun, ended)
+    if unusable:
+        raise _one(unusable)
     return told
+
+
+def _one(errors: Sequence[ConfigError]) -> ConfigError:
+    first, *more = errors
+    if not more:
+        return first
+    message = "; ".join(error.message for error in errors)
+    return ConfigError(message, next_step=first.next_step)
 
 
 def send_test(config: Config) -> dict[str, str | None]:
@@ -117,14 +133,21 @@ def send_test(config: Config) -> dict[str, str | None]:
 
     Per hook why it was not delivered, None where it was.
     """
-    text = "Mirrorlake: this is a test of the alert hook."
-    return {hook: _deliver(config.alerts, hook, text, [], []) for hook in config.alerts.hooks}
+    return {hook: _test(config.alerts, hook) for hook in config.alerts.hooks}
+
+
+def _test(config: AlertsConfig, hook: str) -> str | None:
+    try:
+        deliver = _open(config, hook)
+    except ConfigError as error:
+        return str(error)
+    return deliver("Mirrorlake: this is a test of the alert hook.", [], [])
 
 
 def _tell(
-    config: AlertsConfig, ledger: Ledger, hook: str, begun: list[Alert], ended: list[Alert]
+    deliver: Deliver, ledger: Ledger, hook: str, begun: list[Alert], ended: list[Alert]
 ) -> list[Told]:
-    error = _deliver(config, hook, text_of(begun, ended), begun, ended)
+    error = deliver(text_of(begun, ended), begun, ended)
     if error is None:
         ledger.delivered(hook, begun, ended)
     else:
@@ -150,42 +173,32 @@ def text_of(begun: Sequence[Alert], ended: Sequence[Alert]) -> str:
 
 # --- delivery -------------------------------------------------------------------------------------
 
-
-def _deliver(
-    config: AlertsConfig, hook: str, text: str, begun: Sequence[Alert], ended: Sequence[Alert]
-) -> str | None:
-    """Deliver a message; why not, where it failed: in words that hold no address and no secret."""
-    try:
-        _DELIVER[hook](config, text, begun, ended)
-    except urllib.error.HTTPError as error:
-        return f"it answered with status {error.code}"
-    except smtplib.SMTPResponseException as error:
-        return f"the mail server refused with code {error.smtp_code}"
-    except (OSError, HTTPException, smtplib.SMTPException, ValueError) as error:
-        # Not the error's own text: it may hold the address.
-        cause = error.reason if isinstance(error, urllib.error.URLError) else error
-        cause = cause if isinstance(cause, Exception) else error
-        return f"it could not be reached ({type(cause).__name__})"
-    return None
+Deliver = Callable[[str, Sequence[Alert], Sequence[Alert]], str | None]
+"""Sends a hook a text, what began and what ended; why it was not delivered, None where it was."""
 
 
-def _webhook(
-    config: AlertsConfig, text: str, begun: Sequence[Alert], ended: Sequence[Alert]
-) -> None:
-    alerts = [
-        {"table": a.table, "kind": a.kind, "event": event, "since": a.since.isoformat()}
-        for event, found in (("began", begun), ("ended", ended))
-        for a in found
-    ]
-    assert config.webhook is not None  # noqa: S101 - only hooks that are set are called
-    _post(config.webhook.get_secret_value(), {"text": text, "alerts": alerts})
+def _open(config: AlertsConfig, hook: str) -> Deliver:
+    """How a hook is told; sends nothing.
 
+    Raises:
+        ConfigError: the hook's variable is not set, or holds nothing that can be told.
+    """
+    if hook == "webhook" and config.webhook is not None:
+        return partial(_post, config.webhook.get_secret_value())
+    from mirrorlake.operations.alert_services import notify, open_service
 
-def _slack(config: AlertsConfig, text: str, *_: Sequence[Alert]) -> None:
-    assert config.slack is not None  # noqa: S101 - as above
-    # Slack's own escapes: https://api.slack.com/reference/surfaces/formatting#escaping
-    plain = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    _post(config.slack.get_secret_value(), {"text": plain})
+    service = open_service(config, hook)
+
+    def deliver(text: str, begun: Sequence[Alert], ended: Sequence[Alert]) -> str | None:
+        # Slack's own escapes: https://api.slack.com/reference/surfaces/formatting#escaping
+        body = html.escape(text, quote=False) if hook == "slack" else text
+        if begun:
+            return notify(service, "Mirrorlake: tables need a look", body, "warning")
+        if ended:
+            return notify(service, "Mirrorlake: tables are well again", body, "success")
+        return notify(service, "Mirrorlake: test", body, "info")
+
+    return deliver
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
@@ -195,44 +208,26 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
         return None
 
 
-def _post(url: str, body: Mapping[str, Any]) -> None:
-    request = urllib.request.Request(  # noqa: S310 - the config takes http and https alone
-        url,
-        data=json.dumps(body).encode(),
-        headers={"Content-Type": "application/json", "User-Agent": "mirrorlake"},
-        method="POST",
-    )
-    with urllib.request.build_opener(_NoRedirect).open(request, timeout=TIMEOUT):
-        pass
-
-
-def _email(config: AlertsConfig, text: str, begun: Sequence[Alert], *_: Sequence[Alert]) -> None:
-    mail = config.email
-    assert mail is not None  # noqa: S101 - as above
-    message = EmailMessage()
-    message["From"], message["To"] = mail.sender, ", ".join(mail.to)
-    lines = text.splitlines()
-    subject = "Mirrorlake: tables need a look" if begun else "Mirrorlake: tables are well again"
-    message["Subject"] = subject if len(lines) > 1 else "Mirrorlake: test"
-    message.set_content(text)
-    with _connected(mail) as server:
-        if mail.user is not None and mail.password is not None:
-            server.login(mail.user, mail.password.get_secret_value())
-        server.send_message(message)
-
-
-def _connected(mail: EmailConfig) -> smtplib.SMTP:
-    if mail.tls == "on":
-        context = ssl.create_default_context()
-        return smtplib.SMTP_SSL(mail.host, mail.port, timeout=TIMEOUT, context=context)
-    server = smtplib.SMTP(mail.host, mail.port, timeout=TIMEOUT)
-    if mail.tls == "starttls":
-        try:
-            server.starttls(context=ssl.create_default_context())
-        except BaseException:
-            server.close()
-            raise
-    return server
-
-
-_DELIVER: dict[str, Callable[..., None]] = {"webhook": _webhook, "slack": _slack, "email": _email}
+def _post(url: str, text: str, begun: Sequence[Alert], ended: Sequence[Alert]) -> str | None:
+    """Send the webhook its JSON: programs read it, and Apprise's has no place for the list."""
+    alerts = [
+        {"table": a.table, "kind": a.kind, "event": event, "since": a.since.isoformat()}
+        for event, found in (("began", begun), ("ended", ended))
+        for a in found
+    ]
+    try:
+        request = urllib.request.Request(  # noqa: S310 - the config takes http and https alone
+            url,
+            data=json.dumps({"text": text, "alerts": alerts}).encode(),
+            headers={"Content-Type": "application/json", "User-Agent": "mirrorlake"},
+            method="POST",
+        )
+        with urllib.request.build_opener(_NoRedirect).open(request, timeout=TIMEOUT):
+            return None
+    except urllib.error.HTTPError as error:
+        return f"it answered with status {error.code}"
+    except (OSError, HTTPException, ValueError) as error:
+        # Not the error's own text: it may hold the address.
+        cause = error.reason if isinstance(error, urllib.error.URLError) else error
+        cause = cause if isinstance(cause, Exception) else error
+        return f"it could not be reached ({type(cause).__name__})"

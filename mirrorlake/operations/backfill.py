@@ -16,8 +16,10 @@ from datetime import date, timedelta
 
 from mirrorlake.config import TableContract
 from mirrorlake.errors import ConfigError, MirrorlakeError
+from mirrorlake.operations.fold import fold_table
 from mirrorlake.operations.gaps import STATES, Stretch, find_stretches
-from mirrorlake.operations.sync import Engine
+from mirrorlake.operations.sync import load_table, reload_days
+from mirrorlake.workspace import Workspace
 
 logger = logging.getLogger(__name__)
 
@@ -31,7 +33,7 @@ WAIT_SECONDS = 2.0
 
 
 @dataclass(frozen=True)
-class Piece:
+class BackfillWindow:
     """One window of a backfill: raw days, both included; ``live`` reads on to now instead."""
 
     contract: TableContract
@@ -72,7 +74,7 @@ def plan_backfill(
     last: date,
     which: str,
     days_per_window: int,
-) -> list[Piece]:
+) -> list[BackfillWindow]:
     """The windows that a backfill of ``first`` to ``last`` asks for, in order; pure.
 
     Args:
@@ -90,25 +92,27 @@ def plan_backfill(
             table=contract.name,
             next_step="Give the earlier day first, and at least one day a window",
         )
-    pieces: list[Piece] = []
+    pieces: list[BackfillWindow] = []
     for stretch in stretches:
         begin, end = max(stretch.first or first, first), min(stretch.last, last)
         if stretch.state not in WANTED[which] or begin > end:
             continue
         if _is_ahead(stretch, stretches):
-            pieces.append(Piece(contract, begin, end, live=True))
+            pieces.append(BackfillWindow(contract, begin, end, live=True))
             continue
         while begin <= end:
             until = min(end, begin + timedelta(days=days_per_window - 1))
-            pieces.append(Piece(contract, begin, until, live=False))
+            pieces.append(BackfillWindow(contract, begin, until, live=False))
             begin = until + timedelta(days=1)
-    if contract.mode == "full":
+    if contract.copies:
         # MySQL has no older copy: one load today is all that any day of the range can get.
         today = stretches[-1].last if stretches else last
-        return [Piece(contract, today, today, live=True)] if pieces and last >= today else []
+        return (
+            [BackfillWindow(contract, today, today, live=True)] if pieces and last >= today else []
+        )
     live = [p for p in pieces if p.live]
     if live:  # one window reads on to now, whatever number of stretches are ahead
-        whole = Piece(contract, live[0].first, live[-1].last, live=True)
+        whole = BackfillWindow(contract, live[0].first, live[-1].last, live=True)
         pieces = [*(p for p in pieces if not p.live), whole]
     return pieces
 
@@ -121,9 +125,9 @@ def _is_ahead(stretch: Stretch, stretches: Sequence[Stretch]) -> bool:
 
 
 def backfill(
-    engine: Engine,
+    workspace: Workspace,
     contracts: Sequence[TableContract],
-    plan: Callable[[TableContract, list[Stretch]], list[Piece]],
+    plan: Callable[[TableContract, list[Stretch]], list[BackfillWindow]],
     today: date,
     report: Callable[[Filled], None] = lambda _: None,
 ) -> list[Filled]:
@@ -132,34 +136,34 @@ def backfill(
     Raises:
         ConfigError: as ``plan`` says; nothing was loaded then.
     """
-    pieces = [plan(c, find_stretches(c, engine.ledger, today)) for c in contracts]
+    pieces = [plan(c, find_stretches(c, workspace.ledger, today)) for c in contracts]
     wanted = [found for found in pieces if found]
     if not wanted:
         return []
     sources = {found[0].contract.source for found in wanted}
-    workers = sum(engine.config.sources[source].connections for source in sources)
+    workers = sum(workspace.config.sources[source].connections for source in sources)
 
-    def run_table(found: list[Piece]) -> list[Filled]:
+    def run_table(found: list[BackfillWindow]) -> list[Filled]:
         done: list[Filled] = []
         for piece in found:
-            done.append(_fill(engine, piece))
+            done.append(_fill(workspace, piece))
             report(done[-1])
         return done
 
     with ThreadPoolExecutor(min(workers, len(wanted))) as pool:
         filled = [one for done in pool.map(run_table, wanted) for one in done]
     # One session runs one fold at a time.
-    return [*filled, *_fold_all(engine, [found[0].contract for found in wanted], filled)]
+    return [*filled, *_fold_all(workspace, [found[0].contract for found in wanted], filled)]
 
 
-def _fill(engine: Engine, piece: Piece) -> Filled:
+def _fill(workspace: Workspace, piece: BackfillWindow) -> Filled:
     started, attempt = time.monotonic(), 1
     while True:
         try:
             if piece.live:
-                result = engine.load(piece.contract)
+                result = load_table(workspace, piece.contract)
             else:
-                result = engine.reload(piece.contract, piece.first, piece.last)
+                result = reload_days(workspace, piece.contract, piece.first, piece.last)
         except MirrorlakeError as error:
             if not error.retryable or attempt == RETRIES:
                 return _failed(piece, attempt, time.monotonic() - started, error)
@@ -183,7 +187,7 @@ def _fill(engine: Engine, piece: Piece) -> Filled:
     )
 
 
-def _failed(piece: Piece, attempt: int, seconds: float, error: MirrorlakeError) -> Filled:
+def _failed(piece: BackfillWindow, attempt: int, seconds: float, error: MirrorlakeError) -> Filled:
     return Filled(
         table=piece.contract.name,
         first=piece.first,
@@ -200,7 +204,7 @@ def _failed(piece: Piece, attempt: int, seconds: float, error: MirrorlakeError) 
 
 
 def _fold_all(
-    engine: Engine, contracts: Sequence[TableContract], filled: Sequence[Filled]
+    workspace: Workspace, contracts: Sequence[TableContract], filled: Sequence[Filled]
 ) -> list[Filled]:
     """Fold the tables that got something; only failures are told."""
     loaded = {one.table for one in filled if one.error is None}
@@ -210,9 +214,9 @@ def _fold_all(
             continue
         started = time.monotonic()
         try:
-            engine.fold(contract)
+            fold_table(workspace, contract)
         except MirrorlakeError as error:
             days = [one for one in filled if one.table == contract.name]
-            piece = Piece(contract, days[0].first, days[-1].last, live=False)
+            piece = BackfillWindow(contract, days[0].first, days[-1].last, live=False)
             failures.append(_failed(piece, 1, time.monotonic() - started, error))
     return failures

@@ -18,7 +18,7 @@ from mirrorlake.config import TableContract
 from mirrorlake.destinations.iceberg.integrity import damage_errors
 from mirrorlake.ledger import LayerProof
 from mirrorlake.load.raw_files import RawLook, prove_raw
-from mirrorlake.operations.sync import Engine
+from mirrorlake.operations.resolve import resolve_table
 from mirrorlake.proof.clean import prove_clean
 from mirrorlake.proof.differences import Teller
 from mirrorlake.proof.evidence import teller_of
@@ -27,6 +27,7 @@ from mirrorlake.serving.views import clean_view, find_replaced, raw_view
 from mirrorlake.sources.mysql.connect import session
 from mirrorlake.table.new_columns import held_now
 from mirrorlake.table.resolve import TablePlan
+from mirrorlake.workspace import Workspace
 
 SHOWN = 20
 """So many files or rows that differ are named."""
@@ -66,7 +67,7 @@ class _Found:
 
 
 def prove_layers(
-    engine: Engine, contract: TableContract, *, show_pii: bool = False
+    workspace: Workspace, contract: TableContract, *, show_pii: bool = False
 ) -> tuple[LayerReport, LayerReport]:
     """Prove raw and clean of a table as a whole, and keep the verdicts.
 
@@ -75,10 +76,10 @@ def prove_layers(
         LakeError: a layer can't be read.
         LedgerError: the ledger can't be read or written.
     """
-    with damage_errors(engine.lake, engine.ledger, contract):
+    with damage_errors(workspace.lake, workspace.ledger, contract):
         return (
-            prove_raw_layer(engine, contract),
-            prove_clean_layer(engine, contract, show_pii=show_pii),
+            prove_raw_layer(workspace, contract),
+            prove_clean_layer(workspace, contract, show_pii=show_pii),
         )
 
 
@@ -91,7 +92,7 @@ def worst(*verdicts: str) -> str:
 
 
 def prove_raw_layer(
-    engine: Engine, contract: TableContract, *, most_bytes: int | None = None
+    workspace: Workspace, contract: TableContract, *, most_bytes: int | None = None
 ) -> LayerReport:
     """Prove that raw's files are those that its loads wrote, and that its view is the one it should
     be; and keep the verdict.
@@ -103,22 +104,22 @@ def prove_raw_layer(
     def look() -> _Found:
         found = _of_raw(
             prove_raw(
-                engine.lake,
-                engine.ledger,
+                workspace.lake,
+                workspace.ledger,
                 contract,
                 most_bytes=most_bytes,
-                run_id=engine.run_id,
+                run_id=workspace.run_id,
             )
         )
-        if not engine.ledger.folded_loads(contract.name, "deduped"):
+        if not workspace.ledger.folded_loads(contract.name, "deduped"):
             return found  # a view is made by the first fold
-        return _with_raw_view(engine, contract, found)
+        return _with_raw_view(workspace, contract, found)
 
-    return _kept(engine, contract, "raw", look)
+    return _kept(workspace, contract, "raw", look)
 
 
 def prove_clean_layer(
-    engine: Engine, contract: TableContract, *, show_pii: bool = False
+    workspace: Workspace, contract: TableContract, *, show_pii: bool = False
 ) -> LayerReport:
     """Prove that clean shows exactly deduped's rows by the contract's rules, and keep the verdict.
 
@@ -127,19 +128,19 @@ def prove_clean_layer(
     """
 
     def look() -> _Found:
-        if not engine.ledger.folded_loads(contract.name, "deduped"):
+        if not workspace.ledger.folded_loads(contract.name, "deduped"):
             return _Found("undecided", "nothing is folded yet: sync first", "nothing")
         if contract.clean == "table":
             return _of_clean_table(
-                engine, contract, teller_of(engine.config, contract, shown=show_pii)
+                workspace, contract, teller_of(workspace.config, contract, shown=show_pii)
             )
-        return _of_clean_view(engine, contract)
+        return _of_clean_view(workspace, contract)
 
-    return _kept(engine, contract, "clean", look)
+    return _kept(workspace, contract, "clean", look)
 
 
 def _kept(
-    engine: Engine, contract: TableContract, layer: str, look: Callable[[], _Found]
+    workspace: Workspace, contract: TableContract, layer: str, look: Callable[[], _Found]
 ) -> LayerReport:
     started, clock = datetime.now(UTC), time.monotonic()
     found = look()
@@ -160,7 +161,7 @@ def _kept(
         started_at=started,
         seconds=round(time.monotonic() - clock, 3),
     )
-    engine.ledger.record_layer_proofs([proof])
+    workspace.ledger.record_layer_proofs([proof])
     return LayerReport(proof, found.lines, found.next_step if found.verdict != "equal" else "")
 
 
@@ -195,21 +196,25 @@ def _of_raw(look: RawLook) -> _Found:
     )
 
 
-def _with_raw_view(engine: Engine, contract: TableContract, found: _Found) -> _Found:
+def _with_raw_view(workspace: Workspace, contract: TableContract, found: _Found) -> _Found:
     """What was found, and what is wrong with the view over raw."""
-    plan = _plan(engine, contract)
-    wanted = raw_view(plan, engine.ledger, engine.lake) if _is_current(engine, plan) else None
+    plan = _plan(workspace, contract)
+    wanted = (
+        raw_view(plan, workspace.ledger, workspace.lake) if _is_current(workspace, plan) else None
+    )
     if wanted is None:
         return found
-    wrong = find_replaced(engine.lake, plan.raw_view, wanted)
+    wrong = find_replaced(workspace.lake, plan.raw_view, wanted)
     if wrong is None:
         return found
-    return _with_wrong_view(engine, contract, found, f"view {plan.raw_view} {wrong}")
+    return _with_wrong_view(workspace, contract, found, f"view {plan.raw_view} {wrong}")
 
 
-def _with_wrong_view(engine: Engine, contract: TableContract, found: _Found, words: str) -> _Found:
+def _with_wrong_view(
+    workspace: Workspace, contract: TableContract, found: _Found, words: str
+) -> _Found:
     # A run that holds the table may be about to make it.
-    verdict = "undecided" if engine.ledger.is_held(contract.name) else "different"
+    verdict = "undecided" if workspace.ledger.is_held(contract.name) else "different"
     steps = [found.next_step, f"`mirrorlake sync {contract.name}` makes the view again"]
     return replace(
         found,
@@ -220,25 +225,25 @@ def _with_wrong_view(engine: Engine, contract: TableContract, found: _Found, wor
     )
 
 
-def _plan(engine: Engine, contract: TableContract) -> TablePlan:
-    with session(engine.config.sources[contract.source], contract.database) as connection:
-        return engine.plan(contract, connection)
+def _plan(workspace: Workspace, contract: TableContract) -> TablePlan:
+    with session(workspace.config.sources[contract.source], contract.database) as connection:
+        return resolve_table(workspace, contract, connection)
 
 
-def _is_current(engine: Engine, plan: TablePlan) -> bool:
+def _is_current(workspace: Workspace, plan: TablePlan) -> bool:
     """Whether the lake was made by the columns that MySQL has now."""
-    versions = engine.ledger.schema_versions(plan.name)
+    versions = workspace.ledger.schema_versions(plan.name)
     return bool(versions) and versions[-1] == plan.version
 
 
 # --- clean ----------------------------------------------------------------------------------------
 
 
-def _of_clean_table(engine: Engine, contract: TableContract, teller: Teller) -> _Found:
-    key = engine.config.privacy.hash_key
-    held = held_now(engine.ledger, engine.lake, contract)
+def _of_clean_table(workspace: Workspace, contract: TableContract, teller: Teller) -> _Found:
+    key = workspace.config.privacy.hash_key
+    held = held_now(workspace.ledger, workspace.lake, contract)
     secret = key.get_secret_value().encode() if key else None
-    look = prove_clean(engine.lake, engine.ledger, contract, secret, held)
+    look = prove_clean(workspace.lake, workspace.ledger, contract, secret, held)
     words = list(look.words)
     if look.missing:
         words.append(f"{look.missing} rows of deduped are not in clean as its rules show them")
@@ -261,15 +266,15 @@ def _of_clean_table(engine: Engine, contract: TableContract, teller: Teller) -> 
     )
 
 
-def _of_clean_view(engine: Engine, contract: TableContract) -> _Found:
-    plan = _plan(engine, contract)
+def _of_clean_view(workspace: Workspace, contract: TableContract) -> _Found:
+    plan = _plan(workspace, contract)
     found = _Found("equal", "", "the view's definition and its columns' names with the contract's")
-    if not _is_current(engine, plan):
+    if not _is_current(workspace, plan):
         return _Found("undecided", _DRIFT, found.compared)
-    wrong = find_replaced(engine.lake, plan.clean, clean_view(plan))
+    wrong = find_replaced(workspace.lake, plan.clean, clean_view(plan))
     if wrong is None:
         return found
-    return _with_wrong_view(engine, contract, found, f"view {plan.clean} {wrong}")
+    return _with_wrong_view(workspace, contract, found, f"view {plan.clean} {wrong}")
 
 
 def summary(report: LayerReport) -> dict[str, Any]:

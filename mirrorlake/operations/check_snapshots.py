@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 import mirrorlake
 from mirrorlake.config import TableContract
+from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.errors import LakeError, LandingError
 from mirrorlake.ledger import LayerProof
 from mirrorlake.merge.snapshot import differences, row_texts, trace
@@ -26,17 +27,16 @@ from mirrorlake.merge.snapshot.shape import SnapshotTable
 from mirrorlake.merge.snapshot.state import State, read_state
 from mirrorlake.merge.snapshot.trace import Traced, trace_table
 from mirrorlake.operations.land import snapshot_table
-from mirrorlake.operations.sync import Engine
 from mirrorlake.operations.withdrawn import find_withdrawn
 from mirrorlake.proof.differences import Difference, Teller
 from mirrorlake.proof.evidence import teller_of
 from mirrorlake.sources.files.frame import landing_errors
-from mirrorlake.sources.files.land import Taken, is_verdict, open_taken
+from mirrorlake.sources.files.land import TakenSnapshot, is_verdict, open_taken
 from mirrorlake.sources.files.look import Place, place_of
 from mirrorlake.table.new_columns import held_columns
+from mirrorlake.workspace import Workspace
 
 if TYPE_CHECKING:
-    from pyiceberg.table import Table
     from pyspark.sql import DataFrame
 
 LAYER = "deduped"
@@ -52,10 +52,10 @@ class _Opened:
 
     frames: dict[int, DataFrame]
     unread: dict[int, str]
-    taken: list[Taken]
+    taken: list[TakenSnapshot]
 
 
-def check_snapshots(engine: Engine, contract: TableContract, most: int = 1_000) -> Traced:
+def check_snapshots(workspace: Workspace, contract: TableContract, most: int = 1_000) -> Traced:
     """Trace every row of what readers see to the files of the snapshots that it is folded from, and
     keep the verdict in the ledger.
 
@@ -68,10 +68,10 @@ def check_snapshots(engine: Engine, contract: TableContract, most: int = 1_000) 
         LedgerError: the ledger can't be read or written.
     """
     begun, at = time.monotonic(), datetime.now(UTC)
-    find_withdrawn(engine.lake, engine.ledger, contract)
-    place = place_of(engine.config, contract)
+    find_withdrawn(workspace.lake, workspace.ledger, contract)
+    place = place_of(workspace.config, contract)
     now = snapshot_table(contract, place.schema())
-    rows, version, state = _shown(engine, now)
+    rows, version, state = _shown(workspace, now)
     variants = tables_as_folded(rows, now)
     table = variants.get(state.taken[-1].columns)
     if table is None:
@@ -79,23 +79,23 @@ def check_snapshots(engine: Engine, contract: TableContract, most: int = 1_000) 
         opened = _Opened({}, {one.id: why for one in state.taken}, [])
         table = _only_there(rows, now)
     else:
-        opened = _open(engine, contract, place, state, table, variants)
+        opened = _open(workspace, contract, place, state, table, variants)
     with landing_errors(contract.name):
-        spark = engine.spark.get()
+        spark = workspace.spark.get()
         found = trace_table(spark, table, version, state, opened.frames, opened.unread, most)
         for taken in opened.taken:
             taken.check_files()  # Spark reads Parquet itself, whatever was written there since
-    engine.ledger.record_layer_proofs([_proof(contract, found, at, time.monotonic() - begun)])
+    workspace.ledger.record_layer_proofs([_proof(contract, found, at, time.monotonic() - begun)])
     return found
 
 
-def _shown(engine: Engine, table: SnapshotTable) -> tuple[Table, int, State]:
+def _shown(workspace: Workspace, table: SnapshotTable) -> tuple[LakeTable, int, State]:
     """What readers see: the lake's table, its version, and the snapshots in it.
 
     Raises:
         LakeError: nothing was published yet.
     """
-    rows = engine.lake.load(table.identifier)
+    rows = workspace.lake.load(table.identifier)
     head = rows.current_snapshot() if rows is not None else None
     state = read_state(rows) if rows is not None else State()
     if rows is None or head is None or state.newest is None:
@@ -107,7 +107,7 @@ def _shown(engine: Engine, table: SnapshotTable) -> tuple[Table, int, State]:
     return rows, head.snapshot_id, state
 
 
-def _only_there(rows: Table, table: SnapshotTable) -> SnapshotTable:
+def _only_there(rows: LakeTable, table: SnapshotTable) -> SnapshotTable:
     """The table with the columns that the lake's has; its key may be what is not there."""
     names = {field.name for field in rows.schema().fields}
     if not set(table.key) <= names:
@@ -123,7 +123,7 @@ def _only_there(rows: Table, table: SnapshotTable) -> SnapshotTable:
 
 
 def _open(
-    engine: Engine,
+    workspace: Workspace,
     contract: TableContract,
     place: Place,
     state: State,
@@ -133,7 +133,7 @@ def _open(
     """Open the snapshots of a state, by the columns that each was folded under."""
     found = _Opened({}, {}, [])
     ids: dict[int, list[int]] = {}
-    for record in engine.ledger.snapshots(contract.name):
+    for record in workspace.ledger.snapshots(contract.name):
         if record.number is not None and record.state in ("landed", "published"):
             ids.setdefault(record.number, []).append(record.id)
     for one in state.taken:
@@ -145,9 +145,9 @@ def _open(
             found.unread[one.id] = "is not in the ledger"
             continue
         try:
-            taken = _take(engine, place, ids[one.id], before)
+            taken = _take(workspace, place, ids[one.id], before)
             with landing_errors(contract.name):
-                frame = taken.frame(engine.spark.get())
+                frame = taken.frame(workspace.spark.get())
         except LandingError as error:
             if not is_verdict(error):
                 raise
@@ -158,7 +158,9 @@ def _open(
     return found
 
 
-def _take(engine: Engine, place: Place, ids: Sequence[int], before: SnapshotTable) -> Taken:
+def _take(
+    workspace: Workspace, place: Place, ids: Sequence[int], before: SnapshotTable
+) -> TakenSnapshot:
     """The first of the ids of one number whose files are those that were taken.
 
     Raises:
@@ -166,7 +168,7 @@ def _take(engine: Engine, place: Place, ids: Sequence[int], before: SnapshotTabl
     """
     for id in ids:
         try:
-            (taken,) = open_taken(place, engine.ledger, [id])
+            (taken,) = open_taken(place, workspace.ledger, [id])
             taken.check_files()
         except LandingError as error:
             if id == ids[-1] or not is_verdict(error):
@@ -216,11 +218,11 @@ def unread_words(found: Traced) -> list[str]:
     return [*lines, f"and {more:,} older snapshots"] if more > 0 else lines
 
 
-def landed_teller(engine: Engine, contract: TableContract, *, shown: bool = False) -> Teller:
+def landed_teller(workspace: Workspace, contract: TableContract, *, shown: bool = False) -> Teller:
     """Who tells a table's differences; ``shown``: with the values of columns that clean hides."""
-    names = [column.name for column in place_of(engine.config, contract).schema().columns]
-    held = held_columns(engine.ledger, engine.lake, contract, names)
-    return teller_of(engine.config, contract, shown=shown, held=held)
+    names = [column.name for column in place_of(workspace.config, contract).schema().columns]
+    held = held_columns(workspace.ledger, workspace.lake, contract, names)
+    return teller_of(workspace.config, contract, shown=shown, held=held)
 
 
 def tell(teller: Teller, found: Iterable[Difference]) -> list[str]:
@@ -272,27 +274,27 @@ def _code() -> str:
 # --- counted --------------------------------------------------------------------------------------
 
 
-def count_newest(engine: Engine, contract: TableContract) -> tuple[int, int, int, bool]:
+def count_newest(workspace: Workspace, contract: TableContract) -> tuple[int, int, int, bool]:
     """(the newest snapshot's rows inside its window, the table's rows, those of them that it lacks,
     whether its copies of one key were resolved), without Spark.
 
     Raises:
         LakeError: nothing was published yet, or it can't be read.
     """
-    table = snapshot_table(contract, place_of(engine.config, contract).schema())
-    _, _, state = _shown(engine, table)
-    rows = engine.count_rows(table.identifier) or 0
+    table = snapshot_table(contract, place_of(workspace.config, contract).schema())
+    _, _, state = _shown(workspace, table)
+    rows = workspace.lake.count_rows(table.identifier) or 0
     newest = state.newest
     held = newest.totals.n if newest else 0
-    return held, rows, _count_missing(engine, table, state), table.duplicates == "resolved"
+    return held, rows, _count_missing(workspace, table, state), table.duplicates == "resolved"
 
 
-def _count_missing(engine: Engine, table: SnapshotTable, state: State) -> int:
-    side = engine.lake.load(table.missing_rows)
+def _count_missing(workspace: Workspace, table: SnapshotTable, state: State) -> int:
+    side = workspace.lake.load(table.missing_rows)
     if side is None or state.missing is None:
         return 0
     # Keys whose day has left the window may still be listed.
     kept = f"missed_day >= '{state.floor}' OR missed_day IS NULL" if state.floor else None
-    with engine.lake.translated(table.missing_rows):
+    with workspace.lake.translated(table.missing_rows):
         scan = side.scan(snapshot_id=state.missing)
         return (scan.filter(kept) if kept else scan).count()

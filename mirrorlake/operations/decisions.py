@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from mirrorlake.config import TableContract
 from mirrorlake.errors import ConfigError, LandingError
 from mirrorlake.ledger import Ledger
-from mirrorlake.operations.sync import Engine
+from mirrorlake.workspace import Workspace
 
 STATES = ("refused", "withdrawn")
 """Words that stand for all snapshots in a state."""
@@ -34,7 +34,9 @@ def chosen_ids(ledger: Ledger, contract: TableContract, words: Iterable[str]) ->
     return ids
 
 
-def skip_snapshots(engine: Engine, contract: TableContract, words: Iterable[str]) -> list[int]:
+def skip_snapshots(
+    workspace: Workspace, contract: TableContract, words: Iterable[str]
+) -> list[int]:
     """Leave snapshots out for good, whatever becomes of their files; their ids.
 
     Of a published one, whose files changed since, only that is acknowledged: readers see what was
@@ -45,21 +47,21 @@ def skip_snapshots(engine: Engine, contract: TableContract, words: Iterable[str]
         LandingError: a snapshot is unknown, or published with nothing to acknowledge.
         LeaseHeld: a run works on the table.
     """
-    ids = sorted(chosen_ids(engine.ledger, contract, words))
+    ids = sorted(chosen_ids(workspace.ledger, contract, words))
     if not ids:
         return []
-    with engine.lease(contract):
+    with workspace.leased(contract):
         for number in ids:
-            skipped = engine.ledger.skip_snapshot(contract.name, number)
-            acknowledged = engine.ledger.acknowledge_notice(contract.name, number)
+            skipped = workspace.ledger.skip_snapshot(contract.name, number)
+            acknowledged = workspace.ledger.acknowledge_notice(contract.name, number)
             if not (skipped or acknowledged):
-                raise _not_skipped(engine, contract, number)
+                raise _not_skipped(workspace, contract, number)
     return ids
 
 
-def _not_skipped(engine: Engine, contract: TableContract, number: int) -> LandingError:
+def _not_skipped(workspace: Workspace, contract: TableContract, number: int) -> LandingError:
     name = contract.name
-    if engine.ledger.snapshot(name, number) is None:
+    if workspace.ledger.snapshot(name, number) is None:
         return LandingError(
             f"table {name}: no snapshot {number:014d} was seen",
             table=name,

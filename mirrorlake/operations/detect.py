@@ -25,12 +25,11 @@ from mirrorlake.errors import SchemaError
 from mirrorlake.ledger import Ledger, Load
 from mirrorlake.sources.mysql.connect import quote, rows_of
 from mirrorlake.sources.mysql.introspect import Column, SourceTable, read_tables
+from mirrorlake.sources.mysql.registry import TIMES
 from mirrorlake.table.windows import time_bound
 
 RETRY_AFTER = timedelta(minutes=15)
 """A request whose load has not succeeded after this time is made again."""
-
-_TIMES = ("datetime", "timestamp", "date")
 
 
 @dataclass(frozen=True)
@@ -55,6 +54,16 @@ class Mark:
     asked_at: str
     settled: bool = False
     terms: str = ""
+
+    def __post_init__(self) -> None:
+        """A cursor that a person edited is read by this: a time that is none must be seen there.
+
+        Raises:
+            ValueError: one of the times is none, or has a zone.
+        """
+        for text in (self.moved_at, self.asked_at):
+            if datetime.fromisoformat(text).tzinfo is not None:
+                raise ValueError("a mark's times have no zone")
 
 
 @dataclass(frozen=True)
@@ -140,16 +149,6 @@ def run_key(source: str, moved: Sequence[Moved]) -> str:
     return f"{source}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
-def marks_to_json(marks: Mapping[str, Mark]) -> str:
-    """The marks as text, in one order."""
-    return json.dumps({name: asdict(mark) for name, mark in marks.items()}, sort_keys=True)
-
-
-def marks_from_json(text: str | None) -> dict[str, Mark]:
-    """What `marks_to_json` wrote; nothing of None."""
-    return {name: Mark(**fields) for name, fields in json.loads(text or "{}").items()}
-
-
 @dataclass(frozen=True)
 class _Watched:
     """One table under watch at one moment."""
@@ -163,12 +162,12 @@ class _Watched:
     def decide(self, mark: Mark | None, last: Load | None) -> Moved | None:
         now = self.clock.isoformat()
         if mark is None:
-            return None if last and self.contract.mode == "full" else self._due("never seen", now)
+            return None if last and self.contract.copies else self._due("never seen", now)
         if mark.terms != self._terms:
             return self._due("its contract changed", mark.moved_at)
         if self._unanswered(mark, last):
             return self._due("the last request brought no load", mark.moved_at)
-        if self.contract.mode == "full":
+        if self.contract.copies:
             return None
         if self.clock < datetime.fromisoformat(mark.asked_at):
             # What is written now may be stamped before the mark's range.
@@ -190,7 +189,7 @@ class _Watched:
     def _due(self, reason: str, moved_at: str, *, settled: bool = False) -> Moved:
         now = self.clock.isoformat()
         mark = Mark(None, 0, None, "", moved_at, now, settled, self._terms)
-        if self.contract.mode != "full":
+        if not self.contract.copies:
             anchor = self._anchor()
             rows, high, digest = self._read(anchor)
             mark = replace(mark, anchor=anchor, rows=rows, high=high, digest=digest)
@@ -213,7 +212,7 @@ class _Watched:
 
     def _anchor(self) -> str | None:
         """Where the next mark begins: the overlap back from the clock, or from the highest key."""
-        if self._cursor.data_type in _TIMES:
+        if self._cursor.data_type in TIMES:
             return (self.clock - self.contract.overlap).isoformat()
         (high,) = rows_of(self.connection, f"SELECT MAX({quote(self._cursor.name)}) {self._from}")[
             0
@@ -237,7 +236,7 @@ class _Watched:
 
     def _bound(self, anchor: str) -> str:
         cursor = self._cursor
-        if cursor.data_type in _TIMES:
+        if cursor.data_type in TIMES:
             return time_bound(cursor, datetime.fromisoformat(anchor), self.source.zone)
         return f"{quote(cursor.name)} >= {int(anchor)}"
 
@@ -245,12 +244,12 @@ class _Watched:
 def _tables(
     connection: Connection[Any], contracts: Sequence[TableContract]
 ) -> dict[tuple[str, str], SourceTable]:
-    databases = dict.fromkeys(c.database for c in contracts if c.mode != "full")
+    databases = dict.fromkeys(c.database for c in contracts if not c.copies)
     return {(t.database, t.name): t for d in databases for t in read_tables(connection, d)}
 
 
 def _table(tables: Mapping[tuple[str, str], SourceTable], contract: TableContract) -> SourceTable:
-    if contract.mode == "full":
+    if contract.copies:
         return SourceTable(contract.database, contract.table, "", (), (), 0, ())
     found = tables.get((contract.database, contract.table))
     if found is None:

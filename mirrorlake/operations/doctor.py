@@ -20,7 +20,7 @@ from mirrorlake.destinations.iceberg.durable import local_path
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.ledger import LEDGER_VERSION, Ledger
 from mirrorlake.proof.evidence import evidence_folder
-from mirrorlake.runtime.doctor import Piece
+from mirrorlake.runtime.doctor import Diagnosis
 from mirrorlake.runtime.permissions import Opened, find_wider, held, narrowing
 from mirrorlake.sources.mysql.connect import rows_of, session
 from mirrorlake.sources.mysql.introspect import read_contracted, read_tables
@@ -29,7 +29,7 @@ from mirrorlake.sources.mysql.zones import differences, name_of_zone, read_serve
 from mirrorlake.table.resolve import resolve_contract
 
 
-def diagnose_contract(path: Path) -> list[Piece]:
+def diagnose_contract(path: Path) -> list[Diagnosis]:
     """Every piece that a contract names, also those that are fine; never raises for a bad one.
 
     Opening the lake and the ledger makes them if they are not there yet, as a sync would.
@@ -37,13 +37,13 @@ def diagnose_contract(path: Path) -> list[Piece]:
     try:
         config = load_config(path)
     except MirrorlakeError as error:
-        return [Piece("contract", "", "broken", str(path), str(error))]
+        return [Diagnosis("contract", "", "broken", str(path), str(error))]
     with held(config.lake.permissions):
         return _pieces(path, config)
 
 
-def _pieces(path: Path, config: Config) -> list[Piece]:
-    pieces = [Piece("contract", "1", "ok", str(path), f"{len(config.tables)} tables")]
+def _pieces(path: Path, config: Config) -> list[Diagnosis]:
+    pieces = [Diagnosis("contract", "1", "ok", str(path), f"{len(config.tables)} tables")]
     pieces.append(_looked_at("lake", config.lake.warehouse, lambda: _lake(config)))
     ledger_at = Ledger.shown_url(config.ledger.url)
     pieces.append(_looked_at("ledger", ledger_at, lambda: _ledger(config)))
@@ -60,11 +60,11 @@ def _pieces(path: Path, config: Config) -> list[Piece]:
     return pieces
 
 
-def look_at_permissions(config: Config) -> list[Piece]:
+def look_at_permissions(config: Config) -> list[Diagnosis]:
     """Whether what stands on this machine's disk is open wider than the contract says: a piece for
     each place that is there, with the command that narrows it. Nothing is changed."""
     permissions = config.lake.permissions
-    pieces: list[Piece] = []
+    pieces: list[Diagnosis] = []
     for name, paths in _places(config):
         there = [path for path in paths if os.path.lexists(path)]
         if not there:
@@ -73,7 +73,7 @@ def look_at_permissions(config: Config) -> list[Piece]:
         state = "broken" if found.wider or found.unseen else "ok"
         words = _permission_words(found, permissions, narrowing(there, permissions))
         title = f"permissions of {name}"
-        pieces.append(Piece(title, "", state, str(there[0]), words, optional=name == _DAGSTER))
+        pieces.append(Diagnosis(title, "", state, str(there[0]), words, optional=name == _DAGSTER))
     return pieces
 
 
@@ -115,11 +115,11 @@ def _sqlite_files(url: str) -> list[Path]:
     return [Path(file + end) for end in ("", "-wal", "-shm", "-journal")]
 
 
-def _tables(config: Config, source: SourceConfig) -> list[Piece]:
+def _tables(config: Config, source: SourceConfig) -> list[Diagnosis]:
     """Whether each table's contract can be kept by the server that is there, as a sync would find
     before it reads: one piece for those that can, one for each that can't."""
     contracts = [c for c in config.tables if c.source == source.name]
-    refused: list[Piece] = []
+    refused: list[Diagnosis] = []
     try:
         with session(source) as connection:
             databases = dict.fromkeys(c.database for c in contracts)
@@ -131,20 +131,22 @@ def _tables(config: Config, source: SourceConfig) -> list[Piece]:
                         table = read_contracted(config, contract, connection)
                     resolve_contract(config, contract, table)
                 except MirrorlakeError as error:
-                    refused.append(Piece(f"table {contract.name}", "", "broken", "", str(error)))
+                    refused.append(
+                        Diagnosis(f"table {contract.name}", "", "broken", "", str(error))
+                    )
     except MirrorlakeError as error:
-        return [Piece(f"tables of {source.name}", "", "broken", "", str(error))]
+        return [Diagnosis(f"tables of {source.name}", "", "broken", "", str(error))]
     fit = f"{len(contracts) - len(refused)} of {len(contracts)} contracts can be kept"
     state = "broken" if refused else "ok"
-    return [Piece(f"tables of {source.name}", "", state, "", fit), *refused]
+    return [Diagnosis(f"tables of {source.name}", "", state, "", fit), *refused]
 
 
-def _looked_at(name: str, where: str, look: Callable[[], tuple[str, str]]) -> Piece:
+def _looked_at(name: str, where: str, look: Callable[[], tuple[str, str]]) -> Diagnosis:
     try:
         version, detail = look()
     except MirrorlakeError as error:
-        return Piece(name, "", "broken", where, str(error))
-    return Piece(name, version, "ok", where, detail)
+        return Diagnosis(name, "", "broken", where, str(error))
+    return Diagnosis(name, version, "ok", where, detail)
 
 
 def _lake(config: Config) -> tuple[str, str]:

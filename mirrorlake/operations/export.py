@@ -12,23 +12,25 @@ from decimal import Decimal
 from typing import Any, cast
 
 import pyarrow as pa
-from pyiceberg.io.pyarrow import schema_to_pyarrow
 
 from mirrorlake.config import TableContract
+from mirrorlake.destinations.iceberg.model import arrow_schema
 from mirrorlake.destinations.iceberg.tables import ORIGINAL, raw_schema
 from mirrorlake.errors import ConfigError
 from mirrorlake.load.chunk_planner import batch_rows, brings_many, widest_columns
 from mirrorlake.load.chunk_statements import ChunkPlan
 from mirrorlake.load.chunk_task import read_chunk
-from mirrorlake.operations.sync import Engine
+from mirrorlake.operations.resolve import resolve_table
 from mirrorlake.sources.files.columns import schema_text
 from mirrorlake.sources.files.layout import TableFolder, id_of
-from mirrorlake.sources.files.sinks import Sink
+from mirrorlake.sources.files.store import Store
 from mirrorlake.sources.files.writer import MOST_BYTES, SnapshotWriter
 from mirrorlake.sources.mysql.connect import read_position, session
 from mirrorlake.sources.mysql.limits import reading
 from mirrorlake.sources.mysql.lock_watch import Guard
+from mirrorlake.table.holds import refuse_held
 from mirrorlake.table.resolve import TablePlan
+from mirrorlake.workspace import Workspace
 
 _TIMES = ("date", "timestamp", "timestamptz")
 
@@ -46,7 +48,12 @@ class Exported:
 
 
 def export_table(
-    engine: Engine, contract: TableContract, to: Sink, *, packed: bool, most: int = MOST_BYTES
+    workspace: Workspace,
+    contract: TableContract,
+    to: Store,
+    *,
+    packed: bool,
+    most: int = MOST_BYTES,
 ) -> Exported:
     """Read a whole table in one statement, one moment of it, and write it as a snapshot.
 
@@ -63,16 +70,16 @@ def export_table(
         LandingError: the place can't be written, or holds a snapshot of this second. After any
             error what was written is removed.
     """
-    if contract.mode == "snapshot":
+    if contract.landed:
         raise ConfigError(
             f"table {contract.name} comes from a landing: there is no server to export it from",
             table=contract.name,
             next_step="Export tables of a server",
         )
-    engine.refuse_held(contract.source)
-    source = engine.config.sources[contract.source]
+    refuse_held(workspace.ledger, contract.source)
+    source = workspace.config.sources[contract.source]
     with session(source, contract.database) as connection:
-        plan = engine.plan(contract, connection)
+        plan = resolve_table(workspace, contract, connection)
         seen = read_position(connection)
     folder = TableFolder("json", contract.source, contract.database, contract.table, "dq")
     number, day = id_of(seen.clock), seen.clock.date()
@@ -86,7 +93,7 @@ def export_table(
                 rows += batch.num_rows
                 for line in _lines(plan, batch):
                     writer.add(line)
-        with to.create(folder.schema_path, anew=True) as stream:
+        with to.create(folder.schema_path, replace=True) as stream:
             stream.write(_schema(plan))
         writer.close(rows)
     except BaseException:
@@ -105,7 +112,7 @@ def _chunk_plan(plan: TablePlan, server: str, day: date) -> ChunkPlan:
         database=plan.table.database,
         table=plan.table.name,
         columns=plan.columns,
-        schema=schema_to_pyarrow(raw_schema(plan.columns, with_key=False)),
+        schema=arrow_schema(raw_schema(plan.columns, with_key=False)),
         location="",
         storage={},
         load_id=f"export-{uuid.uuid4().hex[:12]}",

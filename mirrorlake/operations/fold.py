@@ -6,20 +6,39 @@ What belongs here: the order of the layers. What doesn't: how one layer is folde
 
 from __future__ import annotations
 
+from mirrorlake.config import TableContract
 from mirrorlake.destinations.iceberg.integrity import damage_errors
 from mirrorlake.failpoints import failpoint
-from mirrorlake.merge.current_rows import Folding
+from mirrorlake.load.outcome import settle_loads
 from mirrorlake.merge.fold import fold_layer
 from mirrorlake.merge.statements import check_rules, deduped_layer
+from mirrorlake.operations.resolve import refuse_unloaded, resolve_table
 from mirrorlake.serving.views import make_clean_view, make_raw_view, renew_clean_table
+from mirrorlake.sources.mysql.connect import session
 from mirrorlake.table.resolve import TablePlan
+from mirrorlake.workspace import Workspace
 
 
-def fold_table(plan: TablePlan, folding: Folding) -> tuple[int, ...]:
+def fold_table(workspace: Workspace, contract: TableContract) -> int:
+    """Fold every load that deduped and clean don't hold yet; how many there were.
+
+    Raises:
+        MirrorlakeError: see `resolve_table` and `fold_layers`.
+    """
+    source = workspace.config.sources[contract.source]
+    with session(source, contract.database) as connection:
+        plan = resolve_table(workspace, contract, connection)
+        with workspace.leased(contract) as leased:
+            settle_loads(leased.ledger, leased.lake, contract.name, contract.namespaces.raw)
+            refuse_unloaded(leased, plan)
+            return len(fold_layers(leased, plan))
+
+
+def fold_layers(workspace: Workspace, plan: TablePlan) -> tuple[int, ...]:
     """Bring deduped and clean up to every successful load; the sequence numbers of the loads that
     deduped did not hold before.
 
-    The caller holds the table's lease. Nothing to do costs no Spark.
+    The workspace holds the table's lease. Nothing to do costs no Spark.
 
     Raises:
         LakeDamaged: a file that a layer names can't be read; `mirrorlake.operations.refold` makes
@@ -28,13 +47,14 @@ def fold_table(plan: TablePlan, folding: Folding) -> tuple[int, ...]:
         LeaseHeld: another run took the table over; this one writes nothing more.
         ConfigError: a column is to be hashed whose text MySQL and we might write differently.
     """
-    check_rules(plan, folding.hash_key)
-    with damage_errors(folding.lake, folding.ledger, plan.contract):
-        make_raw_view(plan, folding)
-        seqs = fold_layer(plan, deduped_layer(plan), folding)
+    check_rules(plan, workspace.config.privacy.hash_key)
+    compared: set[str] = set()
+    with damage_errors(workspace.lake, workspace.ledger, plan.contract):
+        make_raw_view(workspace, plan)
+        seqs = fold_layer(workspace, plan, deduped_layer(plan), compared)
         if plan.contract.clean == "table":
-            fold_layer(plan, renew_clean_table(plan, folding), folding)
+            fold_layer(workspace, plan, renew_clean_table(workspace, plan), compared)
         else:
-            make_clean_view(plan, folding)
+            make_clean_view(workspace, plan)
     failpoint("clean.committed")
     return seqs

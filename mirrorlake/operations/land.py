@@ -18,19 +18,19 @@ from mirrorlake.destinations.iceberg.spark import spark_errors
 from mirrorlake.destinations.iceberg.tables import ORIGINAL
 from mirrorlake.errors import ConfigError, LandingError, MirrorlakeError, SnapshotRefused
 from mirrorlake.failpoints import failpoint
-from mirrorlake.ledger import Lease, SnapshotRecord
+from mirrorlake.ledger import SnapshotRecord
 from mirrorlake.merge.snapshot.fold import fold_snapshot
 from mirrorlake.merge.snapshot.results import Folded
 from mirrorlake.merge.snapshot.shape import SnapshotTable
 from mirrorlake.merge.statements import clean_column, text_literal
-from mirrorlake.operations.sync import Engine
 from mirrorlake.operations.withdrawn import find_withdrawn, refuse_over_gap
 from mirrorlake.sources.files.columns import LandedSchema
 from mirrorlake.sources.files.frame import landing_errors
-from mirrorlake.sources.files.land import Taken, is_verdict, open_taken, take
+from mirrorlake.sources.files.land import TakenSnapshot, is_verdict, open_taken, take
 from mirrorlake.sources.files.look import Looked, look, place_of
 from mirrorlake.table.lake_tables import clean_of, deduped_of
 from mirrorlake.table.new_columns import held_columns, held_words, remember_columns
+from mirrorlake.workspace import Workspace
 
 logger = logging.getLogger(__name__)
 
@@ -69,7 +69,7 @@ class Arrived:
 
 
 @dataclass(frozen=True)
-class Refusal:
+class RefusedSnapshot:
     """A snapshot that was refused; ``code``: the error's exit code."""
 
     table: str
@@ -82,7 +82,7 @@ def _tell_nobody(_: int, __: str) -> None:
     """Nobody watches."""
 
 
-def look_for(engine: Engine, contract: TableContract, *, whole: bool = False) -> Looked:
+def look_for(workspace: Workspace, contract: TableContract, *, whole: bool = False) -> Looked:
     """What is new of a table in its landing, after what readers see of it was held against the
     ledger; see `mirrorlake.sources.files.look`.
 
@@ -90,23 +90,31 @@ def look_for(engine: Engine, contract: TableContract, *, whole: bool = False) ->
         LandingError: the landing can't be listed.
         LakeError: the lake table can't be read.
     """
-    find_withdrawn(engine.lake, engine.ledger, contract)
-    return look(place_of(engine.config, contract), engine.ledger, whole=whole)
+    find_withdrawn(workspace.lake, workspace.ledger, contract)
+    return look(place_of(workspace.config, contract), workspace.ledger, whole=whole)
 
 
-def take_snapshots(engine: Engine, contract: TableContract, ids: Iterable[int]) -> list[Taken]:
+def take_snapshots(
+    workspace: Workspace, contract: TableContract, ids: Iterable[int]
+) -> list[TakenSnapshot]:
     """Write snapshots down as landed, by id; nothing is folded.
 
     Raises:
         LandingError: one is not whole, or can't be read; those before it are written down.
         SchemaError: its schema is not what the contract says.
     """
-    place = place_of(engine.config, contract)
-    return [take(place, engine.ledger, engine.spark.get, number) for number in sorted(set(ids))]
+    place = place_of(workspace.config, contract)
+    return [
+        take(place, workspace.ledger, workspace.spark.get, number) for number in sorted(set(ids))
+    ]
 
 
 def fold_snapshots(
-    engine: Engine, contract: TableContract, ids: Iterable[int], *, accept_smaller: bool = False
+    workspace: Workspace,
+    contract: TableContract,
+    ids: Iterable[int],
+    *,
+    accept_smaller: bool = False,
 ) -> list[Arrived]:
     """Fold snapshots that have landed and publish each, in the order of their ids.
 
@@ -116,25 +124,25 @@ def fold_snapshots(
             decided yet what becomes of the snapshots after it.
         MirrorlakeError: see `fold_snapshot`. The published table is as the one before left it.
     """
-    place = place_of(engine.config, contract)
+    place = place_of(workspace.config, contract)
     chosen = set(ids)
     arrived: list[Arrived] = []
-    with engine.lease(contract) as lease:
-        find_withdrawn(engine.lake, engine.ledger, contract)
-        refuse_over_gap(engine.ledger, contract, chosen)
-        for taken in open_taken(place, engine.ledger, chosen):
-            arrived.append(_fold(engine, contract, taken, lease, accept_smaller=accept_smaller))
+    with workspace.leased(contract) as leased:
+        find_withdrawn(leased.lake, leased.ledger, contract)
+        refuse_over_gap(leased.ledger, contract, chosen)
+        for taken in open_taken(place, leased.ledger, chosen):
+            arrived.append(_fold(leased, contract, taken, accept_smaller=accept_smaller))
     return arrived
 
 
 def land_table(
-    engine: Engine,
+    workspace: Workspace,
     contract: TableContract,
     ids: Iterable[int],
     *,
     accept_smaller: Collection[int] = (),
     report: Callable[[int, str], None] = _tell_nobody,
-) -> Iterator[Arrived | Refusal]:
+) -> Iterator[Arrived | RefusedSnapshot]:
     """Take each snapshot, fold and publish it, before the next one by id; tell what became of it.
 
     A snapshot that is refused is written down as such, and the next one is taken. Anything else
@@ -148,19 +156,19 @@ def land_table(
         MirrorlakeError: what is not about one snapshot alone; see `fold_snapshots`.
     """
     # What was published before a rollback comes first: nothing is folded over its gap.
-    records = engine.ledger.snapshots(contract.name)
+    records = workspace.ledger.snapshots(contract.name)
     again = {r.id for r in records if r.published_at is not None}
     for number in sorted(set(ids), key=lambda n: (n not in again, n)):
         try:
             report(number, "reading its files")
-            take_snapshots(engine, contract, [number])
+            take_snapshots(workspace, contract, [number])
             report(number, "folding")
             accepted = number in accept_smaller
-            (arrived,) = fold_snapshots(engine, contract, [number], accept_smaller=accepted)
+            (arrived,) = fold_snapshots(workspace, contract, [number], accept_smaller=accepted)
         except MirrorlakeError as error:
             if not _is_refusal(error):
                 raise
-            yield Refusal(contract.name, number, str(error), error.exit_code)
+            yield RefusedSnapshot(contract.name, number, str(error), error.exit_code)
         else:
             yield arrived
 
@@ -173,7 +181,7 @@ def _is_refusal(error: MirrorlakeError) -> bool:
 
 
 def _fold(
-    engine: Engine, contract: TableContract, taken: Taken, lease: Lease, *, accept_smaller: bool
+    workspace: Workspace, contract: TableContract, taken: TakenSnapshot, *, accept_smaller: bool
 ) -> Arrived:
     begun = time.monotonic()
     table = snapshot_table(contract, taken.reading.schema)
@@ -181,31 +189,31 @@ def _fold(
     try:
         with landing_errors(contract.name):
             taken.check_files()
-            frame = taken.frame(engine.spark.get())
+            frame = taken.frame(workspace.spark.get())
             folded = fold_snapshot(
-                engine.lake,
-                engine.ledger,
+                workspace.lake,
+                workspace.ledger,
                 table,
                 frame,
                 number,
-                lease=lease,
+                lease=workspace.held_lease(),
                 accept_smaller=accept_smaller,
                 before_publish=taken.check_files,
             )
     except MirrorlakeError as error:
-        with _refusing(engine, taken):
+        with _refusing(workspace, taken):
             if not isinstance(error, LandingError):
                 taken.check_files()  # a file that is gone is the reason, whatever Spark made of it
             raise
     failpoint("land.folded")
-    engine.ledger.publish_snapshots(contract.name, [taken.record.id])
-    engine.ledger.drop_notices(contract.name, [taken.record.id])
-    make_clean_view(engine, contract, taken.reading.schema)
-    return _arrived(engine, taken, folded, time.monotonic() - begun)
+    workspace.ledger.publish_snapshots(contract.name, [taken.record.id])
+    workspace.ledger.drop_notices(contract.name, [taken.record.id])
+    make_clean_view(workspace, contract, taken.reading.schema)
+    return _arrived(workspace, taken, folded, time.monotonic() - begun)
 
 
 @contextmanager
-def _refusing(engine: Engine, taken: Taken) -> Iterator[None]:
+def _refusing(workspace: Workspace, taken: TakenSnapshot) -> Iterator[None]:
     """Write the snapshot down as refused where the error is about it: newer ones are not kept from
     being taken."""
     try:
@@ -214,11 +222,11 @@ def _refusing(engine: Engine, taken: Taken) -> Iterator[None]:
         if _is_refusal(error):
             record = taken.record
             same = _has_same_files(taken)
-            engine.ledger.refuse_snapshot(record.table, record.id, str(error), dismissed=same)
+            workspace.ledger.refuse_snapshot(record.table, record.id, str(error), dismissed=same)
         raise
 
 
-def _has_same_files(taken: Taken) -> bool:
+def _has_same_files(taken: TakenSnapshot) -> bool:
     """Whether a snapshot's files are those that were written down, so that what is wrong is in
     them."""
     try:
@@ -228,8 +236,8 @@ def _has_same_files(taken: Taken) -> bool:
     return True
 
 
-def _arrived(engine: Engine, taken: Taken, folded: Folded, seconds: float) -> Arrived:
-    record = engine.ledger.snapshot(taken.record.table, taken.record.id) or taken.record
+def _arrived(workspace: Workspace, taken: TakenSnapshot, folded: Folded, seconds: float) -> Arrived:
+    record = workspace.ledger.snapshot(taken.record.table, taken.record.id) or taken.record
     return Arrived(
         table=record.table,
         id=record.id,
@@ -290,12 +298,12 @@ def snapshot_table(contract: TableContract, schema: LandedSchema) -> SnapshotTab
     )
 
 
-def make_clean_view(engine: Engine, contract: TableContract, schema: LandedSchema) -> None:
+def make_clean_view(workspace: Workspace, contract: TableContract, schema: LandedSchema) -> None:
     """The clean view over the rows: the columns as the contract's rules leave them, new ones held
     out until the contract names them."""
     names = [column.name for column in schema.columns]
-    remember_columns(engine.ledger, engine.lake, contract, names)
-    held = held_columns(engine.ledger, engine.lake, contract, names)
+    remember_columns(workspace.ledger, workspace.lake, contract, names)
+    held = held_columns(workspace.ledger, workspace.lake, contract, names)
     rules = {name.casefold(): str(rule) for name, rule in contract.rules.items()}
     rules |= {name.casefold(): "drop" for name in held}
     shown = [
@@ -312,11 +320,11 @@ def make_clean_view(engine: Engine, contract: TableContract, schema: LandedSchem
     text = f"SELECT {', '.join(columns)} FROM {deduped_of(contract).sql}"  # noqa: S608
     view = clean_of(contract)
     name = f"view {view}"
-    if engine.ledger.definition(name) == text:
+    if workspace.ledger.definition(name) == text:
         return
     if held:
         logger.warning("table %s: %s", contract.name, held_words(held))
-    engine.lake.make_namespace(view.namespace)
+    workspace.lake.make_namespace(view.namespace)
     with spark_errors(contract.name):
-        engine.spark.get().sql(f"CREATE OR REPLACE VIEW {view.sql} AS {text}")
-    engine.ledger.record_definition(name, text)
+        workspace.spark.get().sql(f"CREATE OR REPLACE VIEW {view.sql} AS {text}")
+    workspace.ledger.record_definition(name, text)

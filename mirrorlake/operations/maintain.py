@@ -2,7 +2,7 @@
 
 All of it happens under the table's lease. Never removed is what a reader may still read (a minimum
 age), what a branch, a tag or a clone names, what a kept version's state names, and what a load that
-is not settled, or can be gone on with, may need. Raw tables are not compacted: a reload takes the
+is not settled, or can be resumed, may need. Raw tables are not compacted: a reload takes the
 files of small windows out by name.
 """
 
@@ -15,11 +15,11 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from pyarrow import fs
-from pyiceberg.table import Table
 
 from mirrorlake.config import TableContract
 from mirrorlake.destinations.iceberg.catalog import Identifier, Lake
 from mirrorlake.destinations.iceberg.commit import snapshot_property
+from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.destinations.iceberg.spark import spark_errors
 from mirrorlake.errors import LakeError, LandingError
 from mirrorlake.failpoints import failpoint
@@ -30,9 +30,9 @@ from mirrorlake.merge.snapshot.state import STATE, names_of, state_folder, versi
 from mirrorlake.merge.snapshot.tables import TARGET_BYTES
 from mirrorlake.merge.statements import text_literal
 from mirrorlake.operations.recover import GRACE, refuse_short_grace, remove_orphans
-from mirrorlake.operations.sync import Engine
 from mirrorlake.sources.files.expire import expire_landed
 from mirrorlake.sources.files.look import place_of
+from mirrorlake.workspace import Workspace
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -90,7 +90,7 @@ class Ages:
 
 
 def maintain_table(
-    engine: Engine, contract: TableContract, ages: Ages | None = None, *, wait: bool = True
+    workspace: Workspace, contract: TableContract, ages: Ages | None = None, *, wait: bool = True
 ) -> list[Maintained]:
     """Compact, expire and clean up all lake tables of one contract.
 
@@ -106,30 +106,29 @@ def maintain_table(
         LakeError: the catalog can't be read.
     """
     ages = ages or Ages()
-    refuse_short_grace(engine.config, ages.grace)
-    held = engine.lease(contract) if wait else engine.ledger.lease(contract.name, engine.run_id)
-    with held as lease:
+    refuse_short_grace(workspace.config, ages.grace)
+    with workspace.leased(contract, wait=wait) as leased:
         kept: frozenset[str] = frozenset()
-        if contract.mode != "snapshot":
-            settle_loads(engine.ledger, engine.lake, contract.name, contract.namespaces.raw)
-            kept = files_of(engine.ledger.chunked_load(contract.name))
+        if not contract.landed:
+            settle_loads(workspace.ledger, workspace.lake, contract.name, contract.namespaces.raw)
+            kept = files_of(workspace.ledger.chunked_load(contract.name))
         found: list[Maintained] = []
-        for identifier, layer in list_tables(engine, contract):
-            if engine.lake.load(identifier) is not None:
-                engine.ledger.check_lease(lease)
-                found.append(_maintain(engine, identifier, layer, ages, kept))
-        if contract.source in engine.config.landings:
-            found.append(_expire_landed(engine, contract))
+        for identifier, layer in list_tables(workspace, contract):
+            if workspace.lake.load(identifier) is not None:
+                leased.check_lease()
+                found.append(_maintain(workspace, identifier, layer, ages, kept))
+        if contract.source in workspace.config.landings:
+            found.append(_expire_landed(workspace, contract))
         return found
 
 
-def _expire_landed(engine: Engine, contract: TableContract) -> Maintained:
+def _expire_landed(workspace: Workspace, contract: TableContract) -> Maintained:
     """What left the landing, as sizes: files, bytes, and snapshots in place of versions."""
-    landing = engine.config.landings[contract.source]
+    landing = workspace.config.landings[contract.source]
     nothing = Size(0, 0, 0, 0)
     try:
-        place = place_of(engine.config, contract)
-        found = expire_landed(place, landing, engine.ledger)
+        place = place_of(workspace.config, contract)
+        found = expire_landed(place, workspace.ledger)
     except LandingError as failed:
         return Maintained(landing.url, "landing", nothing, nothing, 0, 0, str(failed))
     after = Size(found.kept_files, 0, found.kept_bytes, found.kept)
@@ -142,24 +141,24 @@ def _expire_landed(engine: Engine, contract: TableContract) -> Maintained:
     return Maintained(place.store.describe(place.folder.path), "landing", before, after, 0, 0)
 
 
-def list_tables(engine: Engine, contract: TableContract) -> Iterator[tuple[Identifier, str]]:
+def list_tables(workspace: Workspace, contract: TableContract) -> Iterator[tuple[Identifier, str]]:
     """The lake tables that a contract may have, with their layers: rows before what is beside
     them."""
     spaces = contract.namespaces
-    if contract.mode != "snapshot":
-        for version in engine.ledger.schema_versions(contract.name):
+    if not contract.landed:
+        for version in workspace.ledger.schema_versions(contract.name):
             yield Identifier(spaces.raw, version.raw_table), "raw"
     yield Identifier(spaces.deduped, contract.table), "deduped"
     yield Identifier(spaces.clean, contract.table), "clean"
-    if contract.mode == "snapshot":
+    if contract.landed:
         for name in ("cells", "missing"):
             yield Identifier(f"{spaces.deduped}__side", f"{contract.table}__{name}"), "side"
 
 
 def _maintain(
-    engine: Engine, identifier: Identifier, layer: str, ages: Ages, kept: frozenset[str]
+    workspace: Workspace, identifier: Identifier, layer: str, ages: Ages, kept: frozenset[str]
 ) -> Maintained:
-    lake, spark = engine.lake, engine.spark.get()
+    lake, spark = workspace.lake, workspace.spark.get()
     before, orphans, error = _size(lake, identifier), [], None
     try:
         table = lake.catalog.load_table(identifier.path)
@@ -182,7 +181,7 @@ def _maintain(
     return Maintained(str(identifier), layer, before, after, len(orphans), sum(orphans), error)
 
 
-def _drop_branches(lake: Lake, table: Table) -> None:
+def _drop_branches(lake: Lake, table: LakeTable) -> None:
     """Those that dead folds left: the lease is ours, so no fold is alive."""
     for name in [name for name in table.metadata.refs if name.startswith(BRANCH)]:
         with lake.translated(".".join(table.name())):
@@ -190,7 +189,7 @@ def _drop_branches(lake: Lake, table: Table) -> None:
         table.refresh()
 
 
-def _compact(spark: SparkSession, table: Table, identifier: Identifier) -> None:
+def _compact(spark: SparkSession, table: LakeTable, identifier: Identifier) -> None:
     """Small files together, and rows that are deleted out of their files; in commits that replace
     files by the same rows."""
     target = int(table.properties.get("write.target-file-size-bytes", TARGET_BYTES))
@@ -246,7 +245,7 @@ def _named(lake: Lake, side: Identifier) -> set[int]:
     return cells if which == "cells" else missing
 
 
-def _remove_states(lake: Lake, table: Table, before: datetime) -> list[int]:
+def _remove_states(lake: Lake, table: LakeTable, before: datetime) -> list[int]:
     """Remove the states of versions that are gone; their sizes."""
     named = {snapshot_property(snapshot, STATE) for snapshot in table.snapshots()}
     names = {path.rpartition("/")[2] for path in named if path}

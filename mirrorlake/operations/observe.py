@@ -13,10 +13,10 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as _compute
-from pyiceberg.table import Table
 
 from mirrorlake.config import TableContract
 from mirrorlake.destinations.iceberg.catalog import Lake
+from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.destinations.iceberg.stream import read_batches
 from mirrorlake.destinations.iceberg.tables import DAY, ORIGINAL
 from mirrorlake.ledger import Ledger
@@ -24,7 +24,6 @@ from mirrorlake.sources.files.repeats import count_repeats
 from mirrorlake.table.lake_tables import deduped_table, raw_tables
 
 pc: Any = _compute  # its functions are made at import: type checkers see none of them
-_TIMES = ("datetime", "timestamp", "date")
 
 
 def raw_days(lake: Lake, ledger: Ledger, contract: TableContract) -> dict[date, int]:
@@ -67,7 +66,7 @@ def _with_originals(batch: pa.RecordBatch, key: tuple[str, ...]) -> pa.RecordBat
     return pa.RecordBatch.from_arrays(columns, names=[*key, ORIGINAL])
 
 
-def _names(table: Table, columns: tuple[str, ...]) -> tuple[str, ...]:
+def _names(table: LakeTable, columns: tuple[str, ...]) -> tuple[str, ...]:
     """The columns as the lake spells them: MySQL's names are one in any case."""
     spelled = {field.name.casefold(): field.name for field in table.schema().fields}
     return tuple(spelled.get(c.casefold(), c) for c in columns)

@@ -13,18 +13,18 @@ from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 from pyarrow import fs
-from pyiceberg.table import Table
 
 from mirrorlake.config import Config, TableContract
 from mirrorlake.config.fields import format_duration
 from mirrorlake.destinations.iceberg.catalog import Identifier, Lake
 from mirrorlake.destinations.iceberg.integrity import layers_of
+from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.errors import ConfigError, LakeError
 from mirrorlake.load.outcome import settle_loads
 from mirrorlake.load.resume import files_of
 from mirrorlake.load.verify import drop_kept
 from mirrorlake.operations.refold import drop_beside
-from mirrorlake.operations.sync import Engine
+from mirrorlake.workspace import Workspace
 
 logger = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ class Recovered:
 
     Attributes:
         committed: pending loads that had landed, and are recorded as successes now.
-        errored: pending loads that had not; the next sync goes on with them, or reads their range
+        errored: pending loads that had not; the next sync resumes them, or reads their range
             again.
         repairs: repairs that never told their end: what they loaded is settled as any load.
         orphans, bytes: files that no snapshot named, removed.
@@ -54,7 +54,7 @@ GRACE = timedelta(hours=24)
 
 
 SHORTEST_REMOTE = timedelta(hours=1)
-"""The shortest grace where a Spark Connect server works: it goes on with a statement whose client
+"""The shortest grace where a Spark Connect server works: it resumes a statement whose client
 was killed, and may yet commit the files that it wrote."""
 
 
@@ -75,7 +75,7 @@ def refuse_short_grace(config: Config, grace: timedelta) -> None:
 
 
 def recover_table(
-    engine: Engine, contract: TableContract, grace: timedelta = GRACE, *, wait: bool = True
+    workspace: Workspace, contract: TableContract, grace: timedelta = GRACE, *, wait: bool = True
 ) -> Recovered:
     """Settle a table's pending loads; remove its orphans, and the branches of loads that did not
     stand their proof, that are older than ``grace``.
@@ -87,25 +87,24 @@ def recover_table(
         LeaseHeld: a live run holds the table.
         LakeError: the lake can't be read, or a file not be removed.
     """
-    refuse_short_grace(engine.config, grace)
-    held = engine.lease(contract) if wait else engine.ledger.lease(contract.name, engine.run_id)
-    with held:
+    refuse_short_grace(workspace.config, grace)
+    with workspace.leased(contract, wait=wait):
         namespace = contract.namespaces.raw
-        repairs = engine.ledger.interrupt_repairs(contract.name)
-        settled = settle_loads(engine.ledger, engine.lake, contract.name, namespace)
+        repairs = workspace.ledger.interrupt_repairs(contract.name)
+        settled = settle_loads(workspace.ledger, workspace.lake, contract.name, namespace)
         pending = {load.load_id for load in settled}
-        states = {load.load_id: load.state for load in engine.ledger.loads(contract.name)}
+        states = {load.load_id: load.state for load in workspace.ledger.loads(contract.name)}
         committed = sum(states[load_id] == "success" for load_id in pending)
         before = datetime.now(UTC) - grace
-        for version in engine.ledger.schema_versions(contract.name):
-            drop_kept(engine.lake, Identifier(namespace, version.raw_table), before)
+        for version in workspace.ledger.schema_versions(contract.name):
+            drop_kept(workspace.lake, Identifier(namespace, version.raw_table), before)
         for _, identifier in layers_of(contract):
-            drop_beside(engine.lake, identifier)
-        kept = files_of(engine.ledger.chunked_load(contract.name))
+            drop_beside(workspace.lake, identifier)
+        kept = files_of(workspace.ledger.chunked_load(contract.name))
         removed = [
             size
-            for table in _tables(engine, contract)
-            for size in remove_orphans(engine.lake, table, before, kept)
+            for table in _tables(workspace, contract)
+            for size in remove_orphans(workspace.lake, table, before, kept)
         ]
     return Recovered(
         table=contract.name,
@@ -117,30 +116,30 @@ def recover_table(
     )
 
 
-def _tables(engine: Engine, contract: TableContract) -> Iterator[Table]:
+def _tables(workspace: Workspace, contract: TableContract) -> Iterator[LakeTable]:
     spaces = contract.namespaces
     names = [
         *(
             Identifier(spaces.raw, version.raw_table)
-            for version in engine.ledger.schema_versions(contract.name)
+            for version in workspace.ledger.schema_versions(contract.name)
         ),
         Identifier(spaces.deduped, contract.table),
         Identifier(spaces.clean, contract.table),
     ]
     for name in names:
-        table = engine.lake.load(name)
+        table = workspace.lake.load(name)
         if table is not None:
             yield table
 
 
 def remove_orphans(
-    lake: Lake, table: Table, before: datetime, kept: frozenset[str] = frozenset()
+    lake: Lake, table: LakeTable, before: datetime, kept: frozenset[str] = frozenset()
 ) -> list[int]:
     """Remove the files of a table that none of its snapshots names (data and delete files, and what
     a commit that failed left beside its metadata) and that were last written before a moment; their
     sizes in bytes.
 
-    ``kept`` are files that no snapshot names yet: the chunks of a load that can be gone on with.
+    ``kept`` are files that no snapshot names yet: the chunks of a load that can be resumed.
     The caller holds the table's lease.
 
     Raises:
@@ -158,7 +157,7 @@ def remove_orphans(
 
 
 def _orphans(
-    table: Table, folder: str, names: Iterable[str], kept: Iterable[str]
+    table: LakeTable, folder: str, names: Iterable[str], kept: Iterable[str]
 ) -> list[tuple[fs.FileSystem, fs.FileInfo]]:
     """The files of a folder that are neither named, and so must be there, nor kept."""
     store, root = _opened(f"{table.location()}/{folder}")
@@ -175,7 +174,7 @@ def _orphans(
     return [(store, info) for path, info in listed.items() if _owner(path) not in used]
 
 
-def _manifests(table: Table) -> set[str]:
+def _manifests(table: LakeTable) -> set[str]:
     """Its metadata file, and the manifests of all its snapshots and the lists of them."""
     named = {table.metadata_location}
     for snapshot in table.snapshots():
@@ -184,7 +183,7 @@ def _manifests(table: Table) -> set[str]:
     return named
 
 
-def _versions(table: Table) -> set[str]:
+def _versions(table: LakeTable) -> set[str]:
     """Earlier metadata files, and statistics: named, but not needed to read the table."""
     metadata = table.metadata
     statistics = (*metadata.statistics, *metadata.partition_statistics)
@@ -208,7 +207,7 @@ def _owner(path: str) -> str:
     return path
 
 
-def _named(table: Table) -> list[str]:
+def _named(table: LakeTable) -> list[str]:
     """Every data and delete file that any snapshot of the table names."""
     # PyIceberg has no answer for snapshots of no file at all: a fold of an empty table.
     if not any(snapshot.manifests(table.io) for snapshot in table.snapshots()):

@@ -18,10 +18,7 @@ import logging
 import re
 import time
 import uuid
-from contextlib import suppress
 from dataclasses import dataclass, replace
-
-from pyiceberg.exceptions import NoSuchTableError
 
 from mirrorlake.config import TableContract
 from mirrorlake.destinations.iceberg.branches import (
@@ -45,11 +42,17 @@ from mirrorlake.errors import ConfigError, LakeDamaged, SchemaError
 from mirrorlake.failpoints import failpoint
 from mirrorlake.load.outcome import settle_loads
 from mirrorlake.load.raw_files import refuse_damaged
-from mirrorlake.merge.current_rows import Folding
-from mirrorlake.merge.fold import Target, Todo, deletes_setting, ensure_layer, overwrite, plan_fold
+from mirrorlake.merge.fold import (
+    OverwriteTarget,
+    Todo,
+    deletes_setting,
+    ensure_layer,
+    overwrite,
+    plan_fold,
+)
 from mirrorlake.merge.snapshot.stage import BRANCH
 from mirrorlake.merge.statements import Layer, deduped_layer
-from mirrorlake.operations.sync import Engine
+from mirrorlake.operations.resolve import resolve_table
 from mirrorlake.serving.views import (
     forget_broken_view,
     is_clean_as_ruled,
@@ -60,6 +63,7 @@ from mirrorlake.serving.views import (
 from mirrorlake.sources.mysql.connect import session
 from mirrorlake.table.meaning import refuse_changed
 from mirrorlake.table.resolve import TablePlan
+from mirrorlake.workspace import Workspace
 
 logger = logging.getLogger(__name__)
 
@@ -102,7 +106,7 @@ class Refolded:
 
 
 def refold_table(
-    engine: Engine, contract: TableContract, *, any_hash_key: bool = False
+    workspace: Workspace, contract: TableContract, *, any_hash_key: bool = False
 ) -> Refolded:
     """Make deduped and clean of a table again from raw, each in one step; whatever they hold.
 
@@ -117,25 +121,23 @@ def refold_table(
     """
     started = time.monotonic()
     refuse_refold(contract)
-    with session(engine.config.sources[contract.source], contract.database) as connection:
-        plan = engine.plan(contract, connection, any_hash_key=any_hash_key)
-    with engine.lease(contract) as lease:
-        settle_loads(engine.ledger, engine.lake, plan.name, contract.namespaces.raw)
-        todo = plan_fold(plan, set(), True, engine.ledger)
+    with session(workspace.config.sources[contract.source], contract.database) as connection:
+        plan = resolve_table(workspace, contract, connection, any_hash_key=any_hash_key)
+    with workspace.leased(contract) as leased:
+        settle_loads(workspace.ledger, workspace.lake, plan.name, contract.namespaces.raw)
+        todo = plan_fold(plan, set(), True, workspace.ledger)
         if not todo.loads:
             raise ConfigError(
                 f"table {plan.name}: no load of it succeeded, so raw holds no rows to fold again",
                 table=plan.name,
                 next_step="Sync it first",
             )
-        refuse_new_version(engine, plan)
-        key = engine.config.privacy.hash_key
-        folding = Folding(engine.ledger, engine.lake, engine.spark, key, lease)
-        with damage_errors(engine.lake, engine.ledger, contract, of_raw_alone=True):
+        refuse_new_version(workspace, plan)
+        with damage_errors(workspace.lake, workspace.ledger, contract, of_raw_alone=True):
             # Before anything is written: what rotted in raw must not become deduped.
-            parts = (engine.lake, engine.ledger, contract)
-            unread = refuse_damaged(*parts, todo.loads, folding.files_read)
-            return replace(_Refold(plan, folding, todo).run(started), unread=unread)
+            parts = (workspace.lake, workspace.ledger, contract)
+            unread = refuse_damaged(*parts, todo.loads, set())
+            return replace(_Refold(leased, plan, todo).run(started), unread=unread)
 
 
 def refuse_refold(contract: TableContract) -> None:
@@ -144,7 +146,7 @@ def refuse_refold(contract: TableContract) -> None:
     Raises:
         ConfigError: they are made of snapshots that landed.
     """
-    if contract.mode == "snapshot":
+    if contract.landed:
         raise ConfigError(
             f"table {contract.name} is kept by snapshots: raw holds no rows of it to fold again",
             table=contract.name,
@@ -152,16 +154,16 @@ def refuse_refold(contract: TableContract) -> None:
         )
 
 
-def refuse_new_version(engine: Engine, plan: TablePlan) -> None:
+def refuse_new_version(workspace: Workspace, plan: TablePlan) -> None:
     """See that what was loaded has the columns that MySQL has now, and means what the contract
     says now.
 
     Raises:
         SchemaError: it has others, or means something else.
     """
-    receipt = engine.ledger.newest_receipt(plan.name)
+    receipt = workspace.ledger.newest_receipt(plan.name)
     refuse_changed(receipt, plan.contract, plan.source, plan.table)
-    versions = engine.ledger.schema_versions(plan.name)
+    versions = workspace.ledger.schema_versions(plan.name)
     if not versions or versions[-1] != plan.version:
         raise SchemaError(
             f"table {plan.name}: its schema changed in MySQL since it was loaded",
@@ -187,15 +189,15 @@ def drop_beside(lake: Lake, identifier: Identifier) -> int:
 class _Refold:
     """One refold of a table, under its lease."""
 
-    def __init__(self, plan: TablePlan, folding: Folding, todo: Todo) -> None:
-        self._plan, self._folding, self._todo = plan, folding, todo
-        self._lake, self._load_id = folding.lake, uuid.uuid4().hex
+    def __init__(self, workspace: Workspace, plan: TablePlan, todo: Todo) -> None:
+        self._workspace, self._plan, self._todo = workspace, plan, todo
+        self._lake, self._load_id = workspace.lake, uuid.uuid4().hex
 
     def run(self, started: float) -> Refolded:
-        plan, folding = self._plan, self._folding
+        workspace, plan = self._workspace, self._plan
         layers = (self._remake(deduped_layer(plan)), self._remake_clean())
-        forget_broken_view(plan.raw_view, folding)
-        make_raw_view(plan, folding)
+        forget_broken_view(workspace, plan.raw_view)
+        make_raw_view(workspace, plan)
         return Refolded(
             table=plan.name,
             load_id=self._load_id,
@@ -216,36 +218,34 @@ class _Refold:
         else:
             self._replace_table(layer)
         way = "main" if there else "table"
-        logger.info("table %s: %s made anew (%s)", self._plan.name, layer.name, way)
+        logger.info("table %s: %s made again (%s)", self._plan.name, layer.name, way)
         return self._told(layer, damage, way)
 
     def _remake_clean(self) -> Remade:
-        plan, folding = self._plan, self._folding
+        workspace, plan = self._workspace, self._plan
         damage = find_damage(self._lake, plan.clean)
-        if damage is not None and not is_clean_as_ruled(plan, folding):
-            # Purging it would read what can't be read.
-            with self._lake.translated(plan.clean), suppress(NoSuchTableError):
-                self._lake.catalog.drop_table(plan.clean.path)
-                logger.warning(
-                    "table %s: the old files of %s stay until maintenance removes them: they may "
-                    "hold what its rules take away now",
-                    plan.name,
-                    plan.clean,
-                )
-        forget_broken_view(plan.clean, folding)
+        ruled = damage is None or is_clean_as_ruled(workspace, plan)
+        # Purging it would read what can't be read.
+        if not ruled and self._lake.drop(plan.clean):
+            logger.warning(
+                "table %s: the old files of %s stay until maintenance removes them: they may hold "
+                "what its rules take away now",
+                *(plan.name, plan.clean),
+            )
+        forget_broken_view(workspace, plan.clean)
         if plan.contract.clean == "table":
             return replace(
-                self._remake(renew_clean_table(plan, folding)),
+                self._remake(renew_clean_table(workspace, plan)),
                 damage=str(damage) if damage else None,
             )
-        make_clean_view(plan, folding)
+        make_clean_view(workspace, plan)
         told = str(damage) if damage else None
         return Remade("clean", str(plan.clean), told, "view", None, None)
 
     def _replace_main(self, layer: Layer) -> None:
         """Write a branch that begins with nothing, and set main to it."""
         lake, identifier = self._lake, layer.identifier
-        ensure_layer(self._plan, layer, self._folding)
+        ensure_layer(self._workspace, self._plan, layer)
         if not layer.flags:
             drop_column(lake, identifier, DELETED_AT)
         for name in list_branches(lake, identifier):
@@ -257,7 +257,7 @@ class _Refold:
         name = f"{identifier.sql}.{as_sql_identifier('branch_' + branch)}"
         scanned = self._write(layer, name, start)
         flush_commits(lake.load(identifier), head, branch)
-        self._check_lease()
+        self._workspace.check_lease()
         replace_main(lake, identifier, branch, head)
         failpoint("refold.shown")
         self._record(layer, scanned, head)
@@ -269,31 +269,25 @@ class _Refold:
         lake, identifier = self._lake, layer.identifier
         name = f"{identifier.name}{_BESIDE}{self._load_id}"
         beside = replace(layer, identifier=Identifier(identifier.namespace, name))
-        ensure_layer(self._plan, beside, self._folding, lake.location(identifier))
+        ensure_layer(self._workspace, self._plan, beside, lake.location(identifier))
         failpoint("refold.begun")
         scanned = self._write(beside, beside.identifier.sql, None)
         flush_commits(lake.load(beside.identifier), None)
-        self._check_lease()
-        with lake.translated(identifier):
-            with suppress(NoSuchTableError):
-                lake.catalog.drop_table(identifier.path)
-            failpoint("refold.dropped")
-            lake.catalog.rename_table(beside.identifier.path, identifier.path)
+        self._workspace.check_lease()
+        lake.drop(identifier)
+        failpoint("refold.dropped")
+        lake.rename(beside.identifier, identifier)
         failpoint("refold.shown")
         self._record(layer, scanned, None)
 
     def _write(self, layer: Layer, name: str, start: int | None) -> int | None:
-        target = Target(name, start, ((LOAD_ID, self._load_id),))
-        scan = overwrite(self._plan, layer, self._todo, self._folding, target)
+        target = OverwriteTarget(name, start, ((LOAD_ID, self._load_id),))
+        scan = overwrite(self._workspace, self._plan, layer, self._todo, target)
         failpoint("refold.written")
         return scan.bytes
 
-    def _check_lease(self) -> None:
-        if self._folding.lease is not None:
-            self._folding.ledger.check_lease(self._folding.lease)
-
     def _record(self, layer: Layer, scanned: int | None, head: int | None) -> None:
-        ledger, plan = self._folding.ledger, self._plan
+        ledger, plan = self._workspace.ledger, self._plan
         ledger.record_folds(plan.name, layer.name, self._todo.held)
         ledger.record_definition(deletes_setting(layer), plan.contract.deletes)
         seq = max(load.seq for load in self._todo.loads)

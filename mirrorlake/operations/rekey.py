@@ -5,12 +5,13 @@ from __future__ import annotations
 from mirrorlake.config import TableContract
 from mirrorlake.errors import ConfigError
 from mirrorlake.operations.refold import Refolded, refold_table
-from mirrorlake.operations.sync import Engine
+from mirrorlake.operations.resolve import resolve_table
 from mirrorlake.sources.mysql.connect import session
 from mirrorlake.table.hash_key import is_hashed, is_made_under, record_hash_key
+from mirrorlake.workspace import Workspace
 
 
-def rekey_table(engine: Engine, contract: TableContract) -> Refolded | None:
+def rekey_table(workspace: Workspace, contract: TableContract) -> Refolded | None:
     """Make a clean table with hashed columns again from raw, under the hash key that is set now.
 
     Readers see the old hashes until all new ones are written. A run that dies leaves the table
@@ -21,9 +22,9 @@ def rekey_table(engine: Engine, contract: TableContract) -> Refolded | None:
         ConfigError: no hash key is set.
         MirrorlakeError: see `refold_table`; the clean table is as it was.
     """
-    key = engine.config.privacy.hash_key
-    with session(engine.config.sources[contract.source], contract.database) as connection:
-        plan = engine.plan(contract, connection, any_hash_key=True)
+    key = workspace.config.privacy.hash_key
+    with session(workspace.config.sources[contract.source], contract.database) as connection:
+        plan = resolve_table(workspace, contract, connection, any_hash_key=True)
     if not is_hashed(plan):
         return None
     if key is None:
@@ -32,9 +33,9 @@ def rekey_table(engine: Engine, contract: TableContract) -> Refolded | None:
             table=plan.name,
             next_step="Set privacy.hash_key",
         )
-    if is_made_under(engine.ledger, plan.clean, key):
+    if is_made_under(workspace.ledger, plan.clean, key):
         return None
-    made = refold_table(engine, contract, any_hash_key=True)
+    made = refold_table(workspace, contract, any_hash_key=True)
     # Afterwards: a death in between is found by the old fingerprint, and made again.
-    record_hash_key(engine.ledger, plan.clean, key)
+    record_hash_key(workspace.ledger, plan.clean, key)
     return made

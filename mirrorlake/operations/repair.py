@@ -22,13 +22,12 @@ from mirrorlake.config import TableContract
 from mirrorlake.errors import ConfigError
 from mirrorlake.ledger import Repair
 from mirrorlake.operations.refold import refold_table
-from mirrorlake.operations.rewrite import Mended, mend_copy, mend_days, mend_keys
-from mirrorlake.operations.sync import Engine
+from mirrorlake.operations.rewrite import RepairRound, copy_again, reread_days, reread_keys
 from mirrorlake.proof.differences import Differing
 from mirrorlake.proof.evidence import prove_table
 from mirrorlake.proof.ranges import Tally
 from mirrorlake.proof.report import Ask, RangeProof, Report, digest_text
-from mirrorlake.proof.target import Proving
+from mirrorlake.workspace import Workspace
 
 logger = logging.getLogger(__name__)
 
@@ -89,7 +88,7 @@ def refuse_repair(contract: TableContract) -> None:
 
 
 def repair_table(
-    engine: Engine,
+    workspace: Workspace,
     contract: TableContract,
     ask: Ask,
     *,
@@ -110,21 +109,20 @@ def repair_table(
     """
     refuse_repair(contract)
     started, clock = datetime.now(UTC), time.monotonic()
-    proving = Proving(engine.config, engine.lake, engine.ledger, engine.spark)
-    first, path = found or prove_table(proving, contract, ask, evidence, MOST_KEYS)
-    work = _Work(engine, proving, contract, evidence, only_deletes, [path])
+    first, path = found or prove_table(workspace, contract, ask, evidence, MOST_KEYS)
+    work = _Work(workspace, contract, evidence, only_deletes, [path])
     journal: Repair | None = None
     if work.differing(first):
-        journal = _begin(engine, contract, first, started, path)
-        engine.ledger.write_repair(journal)
+        journal = _begin(workspace, contract, first, started, path)
+        workspace.ledger.write_repair(journal)
     last = first
     try:
         if journal is not None:
             last = work.mend_until_equal(first)
     except BaseException:
-        _end(engine, journal, work, None, "failed")
+        _end(workspace, journal, work, None, "failed")
         raise
-    _end(engine, journal, work, last, last.verdict)
+    _end(workspace, journal, work, last, last.verdict)
     return Repaired(
         table=contract.name,
         outcome=last.verdict,
@@ -155,21 +153,20 @@ class _Work:
 
     def __init__(
         self,
-        engine: Engine,
-        proving: Proving,
+        workspace: Workspace,
         contract: TableContract,
         evidence: Path | None,
         only_deletes: bool,
         paths: list[Path],
     ) -> None:
-        self._engine, self._proving, self._contract = engine, proving, contract
+        self._workspace, self._contract = workspace, contract
         self._folder, self._only_deletes = evidence, only_deletes
         self.evidence = paths
-        self.done: list[Mended] = []
+        self.done: list[RepairRound] = []
 
     @property
     def _by_keys(self) -> bool:
-        return bool(self._contract.key) and self._contract.mode != "full"
+        return bool(self._contract.key) and not self._contract.copies
 
     def differing(self, report: Report) -> bool:
         """Whether there is something to mend."""
@@ -201,22 +198,22 @@ class _Work:
         return report
 
     def _mend(self, report: Report, *, anew: bool) -> None:
-        engine, contract = self._engine, self._contract
+        workspace, contract = self._workspace, self._contract
         if anew:
             logger.warning("table %s: deduped is written from raw as a whole", contract.name)
-            refold_table(engine, contract)
-            self.done.append(Mended())
-        elif contract.mode == "full":
-            self.done.append(mend_copy(engine, contract))
+            refold_table(workspace, contract)
+            self.done.append(RepairRound())
+        elif contract.copies:
+            self.done.append(copy_again(workspace, contract))
         elif self._by_keys:
-            self.done.append(mend_keys(engine, contract, self._keys(report)))
+            self.done.append(reread_keys(workspace, contract, self._keys(report)))
         else:
-            self.done.append(mend_days(engine, contract, report.differences))
+            self.done.append(reread_days(workspace, contract, report.differences))
         logger.info("table %s: %s: mended by %s", contract.name, why(report), self.done[-1])
 
     def _prove(self, report: Report) -> Report:
         again, path = prove_table(
-            self._proving, self._contract, again_of(report), self._folder, MOST_KEYS
+            self._workspace, self._contract, again_of(report), self._folder, MOST_KEYS
         )
         self.evidence.append(path)
         return again
@@ -244,7 +241,7 @@ def _named(report: Report) -> set[str]:
 
 
 def _begin(
-    engine: Engine, contract: TableContract, report: Report, started: datetime, path: Path
+    workspace: Workspace, contract: TableContract, report: Report, started: datetime, path: Path
 ) -> Repair:
     return Repair(
         repair_id=uuid.uuid4().hex,
@@ -252,7 +249,7 @@ def _begin(
         asked=report.ask.kind,
         why=why(report),
         keys=len(report.differences) + report.unlooked,
-        digests=_key_digests(engine, report.keys),
+        digests=_key_digests(workspace, report.keys),
         before=_sides(report.ranges),
         after={},
         load_ids=(),
@@ -267,7 +264,7 @@ def _begin(
 
 
 def _end(
-    engine: Engine, journal: Repair | None, work: _Work, last: Report | None, outcome: str
+    workspace: Workspace, journal: Repair | None, work: _Work, last: Report | None, outcome: str
 ) -> None:
     if journal is None:
         return
@@ -280,7 +277,7 @@ def _end(
         outcome=outcome,
         evidence=tuple(str(path) for path in work.evidence),
     )
-    engine.ledger.write_repair(ended)
+    workspace.ledger.write_repair(ended)
 
 
 def _sides(ranges: Sequence[RangeProof], *, every: bool = False) -> dict[str, str]:
@@ -293,9 +290,9 @@ def _sides(ranges: Sequence[RangeProof], *, every: bool = False) -> dict[str, st
     return {side: f"{tally.rows}:{digest_text(tally)}" for side, tally in sums.items()}
 
 
-def _key_digests(engine: Engine, keys: Sequence[Differing]) -> tuple[str, ...]:
+def _key_digests(workspace: Workspace, keys: Sequence[Differing]) -> tuple[str, ...]:
     """Keyed digests of the first keys; none without a key to make them by."""
-    secret = engine.config.privacy.hash_key
+    secret = workspace.config.privacy.hash_key
     if secret is None:
         return ()
     key = secret.get_secret_value().encode()

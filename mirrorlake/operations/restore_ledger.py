@@ -1,4 +1,4 @@
-"""A lost or damaged ledger, made anew from what the lake says.
+"""A lost or damaged ledger, made again from what the lake says.
 
 The commits of raw tables carry each load's id, number, window and receipt; where a commit was
 expired, the live files still carry id and number. What is known of neither, windows that read no
@@ -23,10 +23,6 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import sqlalchemy as sa
-from pyiceberg.conversions import from_bytes
-from pyiceberg.table import Table
-from pyiceberg.table.snapshots import Snapshot
-from pyiceberg.types import LongType
 
 from mirrorlake.config import Config, TableContract
 from mirrorlake.destinations.iceberg.branches import drop_branch, history
@@ -41,6 +37,8 @@ from mirrorlake.destinations.iceberg.commit import (
     snapshot_property,
 )
 from mirrorlake.destinations.iceberg.integrity import layers_of
+from mirrorlake.destinations.iceberg.model import LakeSnapshot, LakeTable
+from mirrorlake.destinations.iceberg.statistics import least_number
 from mirrorlake.destinations.iceberg.tables import COLUMNS, OF, SEQ
 from mirrorlake.errors import LakeDamaged
 from mirrorlake.ledger import LOOKING_BACK, Ledger, Load, Receipt, Window
@@ -133,7 +131,7 @@ def rebuild_table(ledger: Ledger, lake: Lake, contract: TableContract, run_id: s
     )
 
 
-def _raw_tables(lake: Lake, contract: TableContract) -> Iterator[Table]:
+def _raw_tables(lake: Lake, contract: TableContract) -> Iterator[LakeTable]:
     named = re.compile(re.escape(contract.table) + "_v_[0-9a-f]{10}")
     namespace = contract.namespaces.raw
     with lake.translated(namespace):
@@ -146,7 +144,7 @@ def _raw_tables(lake: Lake, contract: TableContract) -> Iterator[Table]:
             yield table
 
 
-def _loads(table: Table, contract: TableContract) -> list[Load]:
+def _loads(table: LakeTable, contract: TableContract) -> list[Load]:
     """The loads in a raw table's history, and those that only its live files tell of."""
     found: dict[str, Load] = {}
     for snapshot in history(table):  # what only a branch holds was never published
@@ -158,7 +156,7 @@ def _loads(table: Table, contract: TableContract) -> list[Load]:
     return list(found.values())
 
 
-def _of_snapshot(table: Table, snapshot: Snapshot, contract: TableContract) -> Load | None:
+def _of_snapshot(table: LakeTable, snapshot: LakeSnapshot, contract: TableContract) -> Load | None:
     load_id, number, window, receipt = (
         snapshot_property(snapshot, name) for name in (LOAD_ID, NUMBER, WINDOW, RECEIPT)
     )
@@ -184,9 +182,8 @@ def _of_snapshot(table: Table, snapshot: Snapshot, contract: TableContract) -> L
     )
 
 
-def _of_files(table: Table, contract: TableContract) -> Iterator[Load]:
+def _of_files(table: LakeTable, contract: TableContract) -> Iterator[Load]:
     head = table.current_snapshot()
-    field = table.schema().find_field(SEQ).field_id
     for task in table.scan().plan_files() if head else ():
         named = _OURS.match(task.file.file_path.rsplit("/", 1)[-1])
         if named is None:
@@ -197,12 +194,12 @@ def _of_files(table: Table, contract: TableContract) -> Iterator[Load]:
             continue
         load_id, attempt = named.groups()
         # All rows of a file are of one load: its lowest number is its only one.
-        bound = (task.file.lower_bounds or {}).get(field)
-        if bound is None or head is None:
+        seq = least_number(table, task.file, SEQ)
+        if seq is None or head is None:
             continue
         at = datetime.fromtimestamp(head.timestamp_ms / 1000, UTC)
         yield Load(
-            seq=int(from_bytes(LongType(), bound)),
+            seq=seq,
             load_id=load_id,
             attempt=int(attempt),
             table=contract.name,
@@ -247,7 +244,7 @@ def _adopt_folds(ledger: Ledger, lake: Lake, contract: TableContract) -> int:
     return folded
 
 
-def _layers(lake: Lake, contract: TableContract) -> Iterator[tuple[str, Table | None]]:
+def _layers(lake: Lake, contract: TableContract) -> Iterator[tuple[str, LakeTable | None]]:
     """Deduped and clean; None where one is not there, or can't be read:
     `mirrorlake.operations.refold` makes it again."""
     for layer, identifier in layers_of(contract):
@@ -258,18 +255,18 @@ def _layers(lake: Lake, contract: TableContract) -> Iterator[tuple[str, Table | 
             yield layer, None
 
 
-def _all(lake: Lake, contract: TableContract) -> Iterator[Table]:
+def _all(lake: Lake, contract: TableContract) -> Iterator[LakeTable]:
     yield from _raw_tables(lake, contract)
     yield from (table for _, table in _layers(lake, contract) if table is not None)
 
 
-def _highest(table: Table) -> int:
+def _highest(table: LakeTable) -> int:
     """The highest number of a load that any commit of a table tells, visible or not."""
     told = (snapshot_property(s, name) for s in table.snapshots() for name in (NUMBER, FOLDED))
     return max((int(number) for number in told if number), default=0)
 
 
-def _drop_unknown(ledger: Ledger, lake: Lake, table: Table) -> int:
+def _drop_unknown(ledger: Ledger, lake: Lake, table: LakeTable) -> int:
     """Drop the branches of loads that the ledger does not know; how many there were."""
     identifier = Identifier(*table.name()[-2:])
     unknown = [

@@ -21,26 +21,29 @@ from mirrorlake.destinations.iceberg.spark import spark_errors
 from mirrorlake.destinations.iceberg.tables import KEY, ORIGINAL, SEQ
 from mirrorlake.errors import ConfigError
 from mirrorlake.ledger import Load, Window
+from mirrorlake.load.attempt import LoadTerms
 from mirrorlake.load.outcome import settle_loads
-from mirrorlake.load.protocol import Loading, load_window
+from mirrorlake.load.protocol import load_window
 from mirrorlake.load.reread import Reread, unplaced, written
-from mirrorlake.merge.current_rows import Folding
-from mirrorlake.operations.fold import fold_table
+from mirrorlake.operations.fold import fold_layers, fold_table
 from mirrorlake.operations.refold import refold_table, refuse_new_version
-from mirrorlake.operations.sync import Engine
+from mirrorlake.operations.resolve import resolve_table
+from mirrorlake.operations.sync import load_table, reload_days
 from mirrorlake.proof.differences import Difference, Differing
 from mirrorlake.proof.mysql_side import SourceSide
 from mirrorlake.proof.spark_side import LakeSide, key_view
-from mirrorlake.proof.target import Proving, Target, resolve_target
+from mirrorlake.proof.target import Target, resolve_target
 from mirrorlake.sources.mysql.connect import session
+from mirrorlake.table.holds import refuse_held
 from mirrorlake.table.resolve import TablePlan
+from mirrorlake.workspace import Workspace
 
 KEYS_AT_ONCE = 500
 """Keys that one statement reads again."""
 
 
 @dataclass(frozen=True)
-class Mended:
+class RepairRound:
     """What one round brought: load ids, rows that were read again, keys that are no more."""
 
     loads: tuple[str, ...] = ()
@@ -48,35 +51,34 @@ class Mended:
     gone: int = 0
 
 
-def mend_keys(engine: Engine, contract: TableContract, keys: Sequence[Differing]) -> Mended:
+def reread_keys(
+    workspace: Workspace, contract: TableContract, keys: Sequence[Differing]
+) -> RepairRound:
     """Read these keys again, by one load, and fold it.
 
     Raises:
         SchemaError: the table's columns changed since the load.
         MirrorlakeError: see loading, folding and `resolve_target`.
     """
-    engine.refuse_held(contract.source)
-    source = engine.config.sources[contract.source]
-    proving = Proving(engine.config, engine.lake, engine.ledger, engine.spark)
+    refuse_held(workspace.ledger, contract.source)
+    source = workspace.config.sources[contract.source]
     with session(source, contract.database) as connection:
-        plan = engine.plan(contract, connection)
-        with engine.lease(contract) as lease:
-            settle_loads(engine.ledger, engine.lake, plan.name, contract.namespaces.raw)
-            refuse_new_version(engine, plan)
-            target = resolve_target(proving, contract, connection)
+        plan = resolve_table(workspace, contract, connection)
+        with workspace.leased(contract) as leased:
+            settle_loads(leased.ledger, leased.lake, plan.name, contract.namespaces.raw)
+            refuse_new_version(workspace, plan)
+            target = resolve_target(workspace, contract, connection)
             window = Window("repair", None, None, target.position.clock.date())
-            loading = Loading(
-                *(engine.ledger, engine.lake, engine.spark, lease, engine.run_id),
-                server=target.position.server,
-            )
-            reread = Reread(_conditions(target, keys), lambda: _held(engine, plan, target, keys))
-            load = load_window(connection, plan, window, loading, reread)
-            hash_key = engine.config.privacy.hash_key
-            fold_table(plan, Folding(engine.ledger, engine.lake, engine.spark, hash_key, lease))
-    return _mended([load])
+            terms = LoadTerms(server=target.position.server)
+            reread = Reread(_conditions(target, keys), lambda: _held(workspace, plan, target, keys))
+            load = load_window(leased, connection, plan, window, terms, reread)
+            fold_layers(leased, plan)
+    return _round_of([load])
 
 
-def mend_days(engine: Engine, contract: TableContract, found: Sequence[Difference]) -> Mended:
+def reread_days(
+    workspace: Workspace, contract: TableContract, found: Sequence[Difference]
+) -> RepairRound:
     """Read the days of these rows again, whole, and fold: the way of tables without a key.
 
     Raises:
@@ -90,32 +92,32 @@ def mend_days(engine: Engine, contract: TableContract, found: Sequence[Differenc
             f"table {contract.name} has no key, and its rows that differ tell no day that could be "
             "read again",
             table=contract.name,
-            next_step="Name a key in its contract, or mirror it anew in mode full",
+            next_step="Name a key in its contract, or mirror it again in mode full",
         )
-    before = engine.ledger.highest_seq()
+    before = workspace.ledger.highest_seq()
     for first, last in _spans(days):
-        engine.reload(contract, first, last)
-    engine.fold(contract)
-    return _mended(engine.ledger.successful_loads(contract.name, before))
+        reload_days(workspace, contract, first, last)
+    fold_table(workspace, contract)
+    return _round_of(workspace.ledger.successful_loads(contract.name, before))
 
 
-def mend_copy(engine: Engine, contract: TableContract) -> Mended:
+def copy_again(workspace: Workspace, contract: TableContract) -> RepairRound:
     """A new full copy, and deduped made of it alone.
 
     Raises:
         MirrorlakeError: see loading and folding.
     """
-    before = engine.ledger.highest_seq()
-    engine.load(contract)
-    refold_table(engine, contract)
-    return _mended(engine.ledger.successful_loads(contract.name, before))
+    before = workspace.ledger.highest_seq()
+    load_table(workspace, contract)
+    refold_table(workspace, contract)
+    return _round_of(workspace.ledger.successful_loads(contract.name, before))
 
 
-def _mended(loads: Sequence[Load]) -> Mended:
+def _round_of(loads: Sequence[Load]) -> RepairRound:
     receipts = [load.receipt for load in loads if load.receipt]
     gone = sum(receipt.gone for receipt in receipts)
     rows = sum(receipt.rows for receipt in receipts) - gone
-    return Mended(tuple(load.load_id for load in loads), rows, gone)
+    return RepairRound(tuple(load.load_id for load in loads), rows, gone)
 
 
 # --- keys -----------------------------------------------------------------------------------------
@@ -131,7 +133,9 @@ def _conditions(target: Target, keys: Sequence[Differing]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _held(engine: Engine, plan: TablePlan, target: Target, keys: Sequence[Differing]) -> pa.Table:
+def _held(
+    workspace: Workspace, plan: TablePlan, target: Target, keys: Sequence[Differing]
+) -> pa.Table:
     """The keys that deduped holds under these texts, as they are stored, in `key_columns`.
 
     Where raw tells keys apart as the server does, raw is asked for that; a text that raw never
@@ -140,7 +144,7 @@ def _held(engine: Engine, plan: TablePlan, target: Target, keys: Sequence[Differ
     columns = [*plan.key, *([ORIGINAL] if unplaced(plan) else [])]
     forms = SourceSide(target.table, target.rows, target.key, "").key_forms
     mirror = target.mirror
-    spark = engine.spark.get()
+    spark = workspace.spark.get()
     texts = [text for key in keys for text in key.texts]
     with spark_errors(plan.name), key_view(spark, texts) as view:
         side = LakeSide(
@@ -150,10 +154,10 @@ def _held(engine: Engine, plan: TablePlan, target: Target, keys: Sequence[Differ
         if not plan.keeps_aliases:
             return held
         known: dict[Any, bytes] = {}
-        start = engine.ledger.history_start(plan.name)
-        for version in engine.ledger.schema_versions(plan.name):
+        start = workspace.ledger.history_start(plan.name)
+        for version in workspace.ledger.schema_versions(plan.name):
             raw = Identifier(plan.raw.namespace, version.raw_table)
-            table = engine.lake.load(raw)
+            table = workspace.lake.load(raw)
             there = {field.name for field in table.schema().fields} if table else set[str]()
             if {*columns, KEY} <= there and (ORIGINAL in there or not target.rows.originals):
                 # Of this history alone: an earlier one told keys apart in another way, perhaps.

@@ -83,7 +83,7 @@ def status_of(
         LakeError: the catalog or the storage can't be asked for a version not counted before.
         LedgerError: the ledger can't be read.
     """
-    names = [contract.name for contract in contracts if contract.mode != "snapshot"]
+    names = [contract.name for contract in contracts if not contract.landed]
     known = _Known(
         last=ledger.newest_attempts(names),
         good=ledger.newest_loads(names),
@@ -99,9 +99,7 @@ def status_of(
     )
     counts = _Counts(config, ledger)
     found = [
-        (_snapshot_status if contract.mode == "snapshot" else _status)(
-            ledger, contract, known, counts
-        )
+        (_snapshot_status if contract.landed else _status)(ledger, contract, known, counts)
         for contract in contracts
     ]
     ledger.record_counts(counts.counted)

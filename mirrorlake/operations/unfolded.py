@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 
 from mirrorlake.config import TableContract
@@ -26,20 +26,28 @@ RETRY_AFTER = timedelta(minutes=15)
 
 
 @dataclass(frozen=True)
-class Asked:
+class FoldRequest:
     """What a fold was requested for: the newest load, raw's snapshots then, and when (UTC, ISO)."""
 
     through: int
     heads: dict[str, int | None]
     at: str
 
+    def __post_init__(self) -> None:
+        """As of `mirrorlake.operations.detect.Mark`.
+
+        Raises:
+            ValueError: ``at`` is no time.
+        """
+        datetime.fromisoformat(self.at)
+
 
 @dataclass(frozen=True)
-class Marks:
+class FoldCursor:
     """What is remembered: no load up to ``floor`` waits for a fold; ``asked`` is by table name."""
 
     floor: int = 0
-    asked: dict[str, Asked] = field(default_factory=dict[str, Asked])
+    asked: dict[str, FoldRequest] = field(default_factory=dict[str, FoldRequest])
 
 
 @dataclass(frozen=True)
@@ -48,11 +56,11 @@ class Behind:
 
     contract: TableContract
     day: date
-    asked: Asked
+    asked: FoldRequest
 
 
 @dataclass(frozen=True)
-class Waiting:
+class Unfolded:
     """The tables to be folded, and up to which load no table waits."""
 
     behind: tuple[Behind, ...]
@@ -60,8 +68,8 @@ class Waiting:
 
 
 def find_unfolded(
-    lake: Lake, ledger: Ledger, contracts: Sequence[TableContract], marks: Marks
-) -> Waiting:
+    lake: Lake, ledger: Ledger, contracts: Sequence[TableContract], marks: FoldCursor
+) -> Unfolded:
     """The tables whose fold is due, against what was asked before. Nothing is written.
 
     A table that a live run holds is not due: that run, or the next look, will see to it.
@@ -83,14 +91,14 @@ def find_unfolded(
             continue
         names = dict.fromkeys(load.raw_table for load in landed)
         heads = {n: head_of(lake, Identifier(contract.namespaces.raw, n)) for n in names}
-        asked = Asked(landed[-1].seq, heads, now.isoformat())
+        asked = FoldRequest(landed[-1].seq, heads, now.isoformat())
         if not _is_pending(marks.asked.get(contract.name), asked, now):
             found.append(Behind(contract, landed[-1].window.day, asked))
     lowest = min((load.seq for waiting in loads.values() for load in waiting), default=None)
-    return Waiting(tuple(found), highest if lowest is None else lowest - 1)
+    return Unfolded(tuple(found), highest if lowest is None else lowest - 1)
 
 
-def run_key(source: str, behind: Sequence[Behind], marks: Marks) -> str:
+def run_key(source: str, behind: Sequence[Behind], marks: FoldCursor) -> str:
     """One text per set of loads and snapshots, and per time that they were asked for before."""
     said = [
         [b.contract.name, b.asked.through, sorted(b.asked.heads.items()), _before(b, marks)]
@@ -98,18 +106,6 @@ def run_key(source: str, behind: Sequence[Behind], marks: Marks) -> str:
     ]
     digest = hashlib.sha256(json.dumps([source, said]).encode()).hexdigest()
     return f"fold-{source}-{digest[:16]}"
-
-
-def marks_to_json(marks: Marks) -> str:
-    """The marks as text, in one order."""
-    return json.dumps(asdict(marks), sort_keys=True)
-
-
-def marks_from_json(text: str | None) -> Marks:
-    """What `marks_to_json` wrote; empty marks of None."""
-    said = json.loads(text or "{}")
-    asked = {name: Asked(**fields) for name, fields in said.get("asked", {}).items()}
-    return Marks(said.get("floor", 0), asked)
 
 
 def _loads(
@@ -139,14 +135,14 @@ def _landed(lake: Lake, contract: TableContract, load: Load) -> bool:
     return find_load(lake, raw, load.load_id) is not None
 
 
-def _is_pending(before: Asked | None, now: Asked, at: datetime) -> bool:
+def _is_pending(before: FoldRequest | None, now: FoldRequest, at: datetime) -> bool:
     """Whether the same fold was requested, and not long ago."""
     if before is None or (before.through, before.heads) != (now.through, now.heads):
         return False
     return at - datetime.fromisoformat(before.at) < RETRY_AFTER
 
 
-def _before(behind: Behind, marks: Marks) -> str:
+def _before(behind: Behind, marks: FoldCursor) -> str:
     """When the same fold was requested before: a request that is made again is another run."""
     before = marks.asked.get(behind.contract.name)
     same = before and (before.through, before.heads) == (behind.asked.through, behind.asked.heads)

@@ -16,29 +16,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as _compute
-from pyiceberg.expressions import (
-    AlwaysTrue,
-    And,
-    BooleanExpression,
-    GreaterThanOrEqual,
-    IsNull,
-    LessThanOrEqual,
-    Or,
-)
-from pyiceberg.io.pyarrow import ArrowScan, schema_to_pyarrow
-from pyiceberg.table import Table
 
 from mirrorlake.destinations.iceberg.catalog import Lake
-from mirrorlake.proof.beside import MOST_BESIDE, Found, named
+from mirrorlake.destinations.iceberg.conditions import EVERY_ROW, Condition, in_range
+from mirrorlake.destinations.iceberg.model import LakeTable
+from mirrorlake.destinations.iceberg.stream import read_rows
+from mirrorlake.proof.beside import MOST_BESIDE, RowDigest, named
 from mirrorlake.proof.canonical import DELETED_AT, NULL, ORIGINALS, Form
 from mirrorlake.proof.hashing import hash_bytes
 from mirrorlake.proof.mysql_side import Key
-from mirrorlake.proof.order import Cells, Part, Span
+from mirrorlake.proof.order import Part, Span
 from mirrorlake.proof.ranges import INTEGERS, NOTHING, Range, Tally
 from mirrorlake.proof.target import Target
 from mirrorlake.sources.mysql.introspect import Column
@@ -61,9 +53,9 @@ class Local:
     and the others one by one."""
 
     tally: Tally = NOTHING
-    beside: list[Found] = field(default_factory=list[Found])
+    beside: list[RowDigest] = field(default_factory=list[RowDigest])
 
-    def list_beside(self, rows: Sequence[Found]) -> None:
+    def list_beside(self, rows: Sequence[RowDigest]) -> None:
         """Take rows up one by one; too many of them are Spark's."""
         self.beside += rows
         if len(self.beside) > MOST_BESIDE:
@@ -98,7 +90,7 @@ def digest_locally(
     moved = _Moved(told, listed=bool(named(target, newer)))
     try:
         with lake.translated(".".join(table.name())):
-            for batch in _batches(table, target, _row_filter(parts, span)):
+            for batch in _batches(lake, table, target, _row_filter(parts, span)):
                 for start in range(0, batch.num_rows, AT_ONCE):
                     rows = _within(target, parts, span, batch.slice(start, AT_ONCE))
                     _take(target, rows, moved, found)
@@ -134,36 +126,21 @@ def _as_span(keys: Range) -> Span:
 # --- reading --------------------------------------------------------------------------------------
 
 
-def _row_filter(parts: Sequence[Part], span: Span) -> BooleanExpression:
+def _row_filter(parts: Sequence[Part], span: Span) -> Condition:
     """The rows of the span, and perhaps more: by the key's leading column alone."""
-    found: BooleanExpression = AlwaysTrue()
-    # Their constructors are made at import: type checkers see none of them.
-    both, no_value = cast(Any, And), cast(Any, IsNull)
-    ends: list[tuple[Any, Cells | None]]
-    ends = [(GreaterThanOrEqual, span.lo), (LessThanOrEqual, span.hi)]
-    for make, end in ends:
-        if end is not None:
-            name, value = parts[0].column.name, _value(parts[0].column, end[0])
-            literal = value.isoformat() if isinstance(value, (datetime, date)) else value
-            found = both(found, make(name, literal))
     if span == Span():
-        return found  # a key that both sides order differently has no parts to ask by
+        return EVERY_ROW  # a key that both sides order differently has no parts to ask by
+    leading = parts[0].column
+    lo, hi = (None if end is None else _value(leading, end[0]) for end in (span.lo, span.hi))
     # A key without a place in its type may be anywhere.
-    return Or(found, no_value(parts[0].column.name))
+    return in_range(leading.name, lo, hi)
 
 
-def _batches(table: Table, target: Target, rows: BooleanExpression) -> Any:
+def _batches(lake: Lake, table: LakeTable, target: Target, rows: Condition) -> Any:
     names = [cell.name for cell in target.rows.cells]
     names += [ORIGINALS] if target.rows.originals else []
     names += [DELETED_AT] if target.flags else []
-    scan = table.scan(rows, selected_fields=tuple(names), snapshot_id=target.mirror.snapshot)
-    projection = scan.projection()
-    schema = schema_to_pyarrow(projection)
-    reader = ArrowScan(table.metadata, table.io, projection, rows)
-    for task in scan.plan_files():
-        for batch in reader.to_record_batches([task]):
-            arrays = [batch.column(field.name).cast(field.type) for field in schema]
-            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+    return read_rows(lake, table, names, rows, target.mirror.snapshot)
 
 
 def _within(target: Target, parts: Sequence[Part], span: Span, batch: Any) -> Any:
@@ -209,7 +186,7 @@ def _value(column: Column, cell: str) -> Any:
     return at.replace(tzinfo=UTC) if column.data_type == "timestamp" else at
 
 
-def between(cells: Any, first: str, until: str) -> Any:
+def within_cursor(cells: Any, first: str, until: str) -> Any:
     """Which cells of a cursor lie from one bound to below the other ('' for none), as the scope's
     own conditions say in SQL: a cursor without a place in its type is a zero date, the oldest."""
     inside = pc.true_unless_null(cells)
@@ -253,14 +230,14 @@ def _take(target: Target, rows: Any, moved: _Moved, found: Local) -> None:
     scope = target.scope
     if scope.beside:
         cursor = rows.column(scope.cursor).combine_chunks()
-        inside = between(cursor, scope.first, scope.until)
+        inside = within_cursor(cursor, scope.first, scope.until)
         beside = pc.and_(chosen, pc.invert(inside))
         found.list_beside(_listed(told.filter(beside), [key.filter(beside) for key in keys]))
         chosen = pc.and_(chosen, inside)
     found.tally += _tally(told.filter(chosen))
 
 
-def _listed(told: Any, keys: Sequence[Any]) -> list[Found]:
+def _listed(told: Any, keys: Sequence[Any]) -> list[RowDigest]:
     """Key and digest of each row."""
     digests = [int.from_bytes(hash_bytes(form)[:8]) for form in told.to_pylist()]
     if not keys:

@@ -27,7 +27,7 @@ MOST_BESIDE = 100_000
 MOST_NEWER = 1_000
 """Up to so many rows that MySQL has moved past the bound are compared as they are: those that the
 lake has already are equal, and wait no longer."""
-Found = tuple[Key, int]
+RowDigest = tuple[Key, int]
 """A row's key and digest; without a key, the digest alone in both."""
 
 
@@ -55,14 +55,14 @@ def named(target: Target, newer: Sequence[Key]) -> Sequence[Key]:
 
 def read_beside(
     spark: Any, side: LakeSide, inside: LakeSide, newer: Sequence[Key]
-) -> tuple[list[Found], int]:
+) -> tuple[list[RowDigest], int]:
     """The lake's rows beside the bounds (``side``), and those under some keys (``inside``); and how
     many there are more than can be looked up.
 
     Raises:
         LakeError: Spark, the catalog or the storage failed.
     """
-    found: list[Found] = []
+    found: list[RowDigest] = []
     left = 0
     if side.where:
         found += side.read_digests(spark, f"{side.digests_sql()} LIMIT {MOST_BESIDE + 1}")
@@ -79,7 +79,7 @@ def compare_beside(
     connection: Connection[Any],
     target: Target,
     side: SourceSide,
-    rows: Sequence[Found],
+    rows: Sequence[RowDigest],
     newer: Collection[Key],
 ) -> Beside:
     """Look these rows of the lake up in MySQL.
@@ -102,7 +102,7 @@ def _by_key(
     connection: Connection[Any],
     target: Target,
     side: SourceSide,
-    rows: Counter[Found],
+    rows: Counter[RowDigest],
     newer: set[Key],
 ) -> Beside:
     found = Beside()
@@ -128,7 +128,7 @@ def _by_key(
 
 
 def _without_key(
-    connection: Connection[Any], target: Target, side: SourceSide, rows: Sequence[Found]
+    connection: Connection[Any], target: Target, side: SourceSide, rows: Sequence[RowDigest]
 ) -> Beside:
     """Rows are a multiset: those past the bound are looked for among MySQL's past the bound."""
     later = target.scope.later

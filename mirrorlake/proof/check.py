@@ -20,10 +20,10 @@ from mirrorlake.config import TableContract
 from mirrorlake.destinations.iceberg.spark import spark_errors
 from mirrorlake.errors import ConfigError
 from mirrorlake.proof.arrow_side import Local, digest_locally
-from mirrorlake.proof.beside import Beside, Found, compare_beside, named, read_beside
+from mirrorlake.proof.beside import Beside, RowDigest, compare_beside, named, read_beside
 from mirrorlake.proof.compare import (
-    Cut,
     Digests,
+    KeyCut,
     candidates,
     cut_for,
     proofs,
@@ -32,7 +32,7 @@ from mirrorlake.proof.compare import (
 )
 from mirrorlake.proof.days import Days, whole_days
 from mirrorlake.proof.keys import is_one_integer, ordered_of, parts_of, resolve_keys
-from mirrorlake.proof.mysql_side import Asked, Key, SourceSide, read_bounds
+from mirrorlake.proof.mysql_side import Key, SessionTraffic, SourceSide, read_bounds
 from mirrorlake.proof.named import conditions_of
 from mirrorlake.proof.order import (
     Cells,
@@ -54,11 +54,12 @@ from mirrorlake.proof.recheck import CHANGING, Judged, judge
 from mirrorlake.proof.report import Ask, Report
 from mirrorlake.proof.scope import Scope, both, day_condition, settled_scope
 from mirrorlake.proof.spark_side import LakeSide
-from mirrorlake.proof.target import Proving, Target, read_mirror, resolve_target
+from mirrorlake.proof.target import Target, read_mirror, resolve_target
 from mirrorlake.proof.verdict import settled_ranges, uncompared, verdict_of
 from mirrorlake.sources.mysql.connect import rows_of, session
 from mirrorlake.sources.mysql.introspect import read_sizes
 from mirrorlake.sources.mysql.limits import reading
+from mirrorlake.workspace import Workspace
 
 MOST = 1_000
 """Rows that differ are looked at one by one up to this number."""
@@ -85,7 +86,9 @@ class _Sides:
     later: SourceSide
 
 
-def check_table(proving: Proving, contract: TableContract, ask: Ask, most: int = MOST) -> Report:
+def check_table(
+    workspace: Workspace, contract: TableContract, ask: Ask, most: int = MOST
+) -> Report:
     """Compare the rows that are asked for, exactly.
 
     Args:
@@ -99,24 +102,24 @@ def check_table(proving: Proving, contract: TableContract, ask: Ask, most: int =
         ConfigError: these rows can't be chosen in this table.
     """
     started, clock = datetime.now(UTC), time.monotonic()
-    source = proving.config.sources[contract.source]
+    source = workspace.config.sources[contract.source]
     with session(source, contract.database) as connection:
-        asked = Asked(connection)
-        target = resolve_target(proving, contract, connection)
+        asked = SessionTraffic(connection)
+        target = resolve_target(workspace, contract, connection)
         if ask.named is not None:
             ask = replace(ask, keys=resolve_keys(target, ask.named), named=None)
         if ask.kind == "next":
-            ask = next_chunk(proving, connection, target)
+            ask = next_chunk(workspace, connection, target)
         sides = _sides(target, ask)
         cut = _plan(connection, sides, ask)
-        digests, listed = _read_both(proving, connection, sides, ask, cut)
-        beside = _look_beside(proving, connection, sides, digests, listed)
+        digests, listed = _read_both(workspace, connection, sides, ask, cut)
+        beside = _look_beside(workspace, connection, sides, digests, listed)
         with spark_errors(contract.name):
             judged, unlooked = Judged(), 0
             if digests.differing or beside.keys:
-                spark = proving.spark.get()
+                spark = workspace.spark.get()
                 judged, unlooked = _look(
-                    connection, spark, proving, sides, ask, cut, digests, beside, most
+                    connection, spark, workspace, sides, ask, cut, digests, beside, most
                 )
         later = _count_later(connection, sides)
         sent = asked.bytes
@@ -208,7 +211,7 @@ def _conditions(target: Target, ask: Ask) -> tuple[str, str]:
     return ask.keys.source(column), ask.keys.lake(column)
 
 
-def next_chunk(proving: Proving, connection: Connection[Any], target: Target) -> Ask:
+def next_chunk(workspace: Workspace, connection: Connection[Any], target: Target) -> Ask:
     """The next range of keys of a table, ``CHUNK_ROWS`` of MySQL's rows, from the ledger's offset.
 
     The last one of a table is open above, the first one below. A table whose key both sides do not
@@ -217,7 +220,7 @@ def next_chunk(proving: Proving, connection: Connection[Any], target: Target) ->
     parts = parts_of(target)
     if not parts:
         return Ask("next")
-    offset = proving.ledger.proof_offset(target.name)
+    offset = workspace.ledger.proof_offset(target.name)
     alone = is_one_integer(target)
     # The key may be another one than it was.
     first = bound_of(json.dumps([offset]) if alone else offset, parts)
@@ -243,21 +246,21 @@ def _read_bound(
     return bound_of(bound_text(found[0]), parts) if found else None
 
 
-def _plan(connection: Connection[Any], sides: _Sides, ask: Ask) -> Cut:
+def _plan(connection: Connection[Any], sides: _Sides, ask: Ask) -> KeyCut:
     target = sides.target
     rows = target.table.estimated_rows
     if ask.kind == "next":
         rows = min(rows, CHUNK_ROWS)
     if isinstance(ask.keys, Span):
         within, _ = conditions_of(parts_of(target), ask.keys)
-        return Cut(None, bucket_count(rows), ask.keys, within, rows)
+        return KeyCut(None, bucket_count(rows), ask.keys, within, rows)
     column = ordered_of(target)
     if column is None:
         return replace(cut_for(target, None), rows=rows)
     bounds = read_bounds(connection, sides.source, column, ask.keys.source(column))
     low = ask.keys.lo or 0
     low, high = bounds or (low, low)
-    return Cut(plan_grid(column, ask.keys, low, high, rows), rows=rows)
+    return KeyCut(plan_grid(column, ask.keys, low, high, rows), rows=rows)
 
 
 def _is_small(connection: Connection[Any], target: Target, ask: Ask) -> bool:
@@ -272,8 +275,8 @@ def _is_small(connection: Connection[Any], target: Target, ask: Ask) -> bool:
 
 
 def _read_both(
-    proving: Proving, connection: Connection[Any], sides: _Sides, ask: Ask, cut: Cut
-) -> tuple[Digests, list[Found] | None]:
+    workspace: Workspace, connection: Connection[Any], sides: _Sides, ask: Ask, cut: KeyCut
+) -> tuple[Digests, list[RowDigest] | None]:
     """The groups of both sides, and the lake's rows beside the bounds where they are known. The
     lake digests while MySQL does, as soon as MySQL has told the keys that it must leave out."""
     target, told = sides.target, Future[list[Key]]()
@@ -282,11 +285,11 @@ def _read_both(
     def read_meanwhile() -> dict[int, Tally] | Local:
         if local:
             parts = parts_of(target)
-            found = digest_locally(proving.lake, target, parts, ask.keys, told.result())
+            found = digest_locally(workspace.lake, target, parts, ask.keys, told.result())
             if found is not None:
                 return found
         with spark_errors(target.name):
-            return read_lake(proving.spark.get(), sides.lake, cut, told.result())
+            return read_lake(workspace.spark.get(), sides.lake, cut, told.result())
 
     with ThreadPoolExecutor(1) as beside:
         lake = beside.submit(read_meanwhile)
@@ -303,16 +306,16 @@ def _read_both(
         digests.source, digests.lake = {0: found.tally}, {0: found.tally}
     else:
         with spark_errors(target.name):
-            digests.lake = read_lake(proving.spark.get(), sides.lake, cut, digests.newer)
+            digests.lake = read_lake(workspace.spark.get(), sides.lake, cut, digests.newer)
     return digests, found.beside
 
 
 def _look_beside(
-    proving: Proving,
+    workspace: Workspace,
     connection: Connection[Any],
     sides: _Sides,
     digests: Digests,
-    listed: list[Found] | None,
+    listed: list[RowDigest] | None,
 ) -> Beside:
     """What became of the lake's rows beside the cursor's bounds.
 
@@ -329,7 +332,7 @@ def _look_beside(
     if not sides.beside.where and not among:
         return Beside()
     with spark_errors(target.name):
-        rows, left = read_beside(proving.spark.get(), sides.beside, sides.chosen, among)
+        rows, left = read_beside(workspace.spark.get(), sides.beside, sides.chosen, among)
     found = compare_beside(connection, target, sides.source, rows, newer)
     found.left += left
     return found
@@ -346,10 +349,10 @@ def _count_later(connection: Connection[Any], sides: _Sides) -> int:
 def _look(
     connection: Connection[Any],
     spark: Any,
-    proving: Proving,
+    workspace: Workspace,
     sides: _Sides,
     ask: Ask,
-    cut: Cut,
+    cut: KeyCut,
     digests: Digests,
     beside: Beside,
     most: int,
@@ -364,7 +367,7 @@ def _look(
     looked = 0
     while looked < len(keys) and len(judged.differences) < most and _open(judged) < MOST_OPEN:
         some: Sequence[Key] = keys[looked : looked + TOGETHER]
-        newest = _newest(proving, sides, ask)
+        newest = _newest(workspace, sides, ask)
         decided = judge(connection, spark, newest.target, newest.source, newest.lake, some)
         judged.differences += decided.differences
         judged.keys += decided.keys
@@ -381,10 +384,10 @@ def _open(judged: Judged) -> int:
     return judged.undecided.total() + judged.waiting
 
 
-def _newest(proving: Proving, sides: _Sides, ask: Ask) -> _Sides:
+def _newest(workspace: Workspace, sides: _Sides, ask: Ask) -> _Sides:
     """The sides over the mirror as it is now."""
     target = sides.target
-    mirror, _ = read_mirror(proving, target.contract)
+    mirror, _ = read_mirror(workspace, target.contract)
     if mirror == target.mirror:
         return sides
     parts = (target.table, target.contract, target.source, mirror.load)
@@ -392,7 +395,7 @@ def _newest(proving: Proving, sides: _Sides, ask: Ask) -> _Sides:
     return _sides(replace(target, mirror=mirror, scope=scope), ask)
 
 
-def _statements(sides: _Sides, cut: Cut) -> dict[str, str]:
+def _statements(sides: _Sides, cut: KeyCut) -> dict[str, str]:
     """The SQL that digested both sides, for anyone who wants to run it again."""
     source, lake = sides.source, sides.lake
     newer, beside = sides.target.scope.newer, sides.beside

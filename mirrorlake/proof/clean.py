@@ -11,23 +11,24 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyiceberg.table import Table
 
 from mirrorlake.config import ColumnRule, TableContract
 from mirrorlake.destinations.iceberg.branches import history
 from mirrorlake.destinations.iceberg.catalog import Identifier, Lake
 from mirrorlake.destinations.iceberg.commit import FOLDED, snapshot_property
+from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.destinations.iceberg.stream import read_batches
 from mirrorlake.errors import LakeError
 from mirrorlake.ledger import Ledger
 from mirrorlake.proof.canonical import ORIGINALS
 from mirrorlake.proof.cells import digests_of, sum_of, written_as
-from mirrorlake.proof.differences import Kind, Teller, Value
+from mirrorlake.proof.differences import DifferenceKind, Teller, Value
 from mirrorlake.proof.ranges import Tally
+from mirrorlake.proof.report import Verdict
 from mirrorlake.proof.rules import shown, shown_originals, shown_type
 from mirrorlake.sources.files.repeats import Spool
 
@@ -38,7 +39,6 @@ MOST = 1_000
 ROUNDS = 3
 """How often it begins again because a fold came in between."""
 _LIST = pa.list_(pa.struct([("column", pa.string()), ("text", pa.string())]))
-Verdict = Literal["equal", "different", "undecided"]
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class CleanDifference:
     """One row that clean lacks, has too often, or shows otherwise; ``columns`` are those that are
     not as the rules make them. The key may hold values that a teller hides."""
 
-    kind: Kind
+    kind: DifferenceKind
     key: tuple[Value, ...]
     columns: tuple[str, ...] = ()
 
@@ -134,7 +134,7 @@ def prove_clean(
 
 def _load(
     lake: Lake, ledger: Ledger, contract: TableContract
-) -> tuple[Table | None, Table | None, _State]:
+) -> tuple[LakeTable | None, LakeTable | None, _State]:
     deduped, clean = (lake.load(one) for one in _identifiers(contract))
     return deduped, clean, _state(ledger, contract, deduped, clean)
 
@@ -145,7 +145,7 @@ def _identifiers(contract: TableContract) -> tuple[Identifier, Identifier]:
 
 
 def _state(
-    ledger: Ledger, contract: TableContract, deduped: Table | None, clean: Table | None
+    ledger: Ledger, contract: TableContract, deduped: LakeTable | None, clean: LakeTable | None
 ) -> _State:
     names = [f"deletes {one}" for one in _identifiers(contract)]
     rules = [ledger.definition(name) or "remove" for name in names]
@@ -155,7 +155,7 @@ def _state(
     return _State((_head(deduped), _head(clean)), (folded[0], folded[1]), (rules[0], rules[1]))
 
 
-def _head(table: Table | None) -> int | None:
+def _head(table: LakeTable | None) -> int | None:
     snapshot = table.current_snapshot() if table is not None else None
     return snapshot.snapshot_id if snapshot is not None else None
 
@@ -191,7 +191,7 @@ class _Comparison:
         self._names: list[str] = []
         self._rules: dict[str, str] = {}
 
-    def run(self, deduped: Table, clean: Table | None) -> CleanLook:
+    def run(self, deduped: LakeTable, clean: LakeTable | None) -> CleanLook:
         contract, state = self._contract, self._state
         if not state.folded[0]:
             return _undecided(contract, state, "nothing is folded yet: sync first")
@@ -225,7 +225,7 @@ class _Comparison:
             verdict, words, expected, found, missing, extra, differences, named, through
         )
 
-    def _unfinished(self, deduped: Table, clean: Table) -> str | None:
+    def _unfinished(self, deduped: LakeTable, clean: LakeTable) -> str | None:
         """Why tables that differ may yet be what the ledger does not say of them."""
         contract = self._contract
         if self._ledger.is_held(contract.name):
@@ -241,7 +241,7 @@ class _Comparison:
 
     # --- columns ----------------------------------------------------------------------------------
 
-    def _columns(self, deduped: Table, clean: Table) -> tuple[str, ...]:
+    def _columns(self, deduped: LakeTable, clean: LakeTable) -> tuple[str, ...]:
         """What is wrong with clean's columns; and the names of those that both sides have."""
         there, wanted = _types(clean), dict[str, str]()
         for name, kind in _types(deduped).items():
@@ -272,7 +272,7 @@ class _Comparison:
 
     # --- rows -------------------------------------------------------------------------------------
 
-    def _expected(self, deduped: Table) -> Iterator[list[Any]]:
+    def _expected(self, deduped: LakeTable) -> Iterator[list[Any]]:
         """Deduped's rows as clean must show them, originals last."""
         has = ORIGINALS in {field.name for field in deduped.schema().fields}
         for batch in _batches(self._lake, deduped):
@@ -289,7 +289,7 @@ class _Comparison:
             ]
             yield [*columns, pa.array(shown_originals(entries, self._rules), _LIST)]
 
-    def _shown(self, clean: Table) -> Iterator[list[Any]]:
+    def _shown(self, clean: LakeTable) -> Iterator[list[Any]]:
         """Clean's rows as they are, in the same columns."""
         has = ORIGINALS in {field.name for field in clean.schema().fields}
         for batch in _batches(self._lake, clean):
@@ -307,7 +307,7 @@ class _Comparison:
     # --- differences ------------------------------------------------------------------------------
 
     def _differences(
-        self, deduped: Table, clean: Table
+        self, deduped: LakeTable, clean: LakeTable
     ) -> tuple[int, int, tuple[CleanDifference, ...]]:
         """How many rows each side has more often, and the first of them told apart."""
         missing = extra = 0
@@ -367,7 +367,7 @@ class _Comparison:
         return found
 
 
-def _types(table: Table) -> dict[str, str]:
+def _types(table: LakeTable) -> dict[str, str]:
     return {
         field.name: str(field.field_type).replace(" ", "")
         for field in table.schema().fields
@@ -375,7 +375,7 @@ def _types(table: Table) -> dict[str, str]:
     }
 
 
-def _batches(lake: Lake, table: Table) -> Iterator[pa.RecordBatch]:
+def _batches(lake: Lake, table: LakeTable) -> Iterator[pa.RecordBatch]:
     if table.current_snapshot() is None:
         return
     for batch in read_batches(lake, table):

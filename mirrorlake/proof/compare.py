@@ -13,7 +13,7 @@ from typing import Any
 from pymysql.connections import Connection
 
 from mirrorlake.errors import ProofError
-from mirrorlake.proof.mysql_side import Asked, Key, SourceSide, one_state
+from mirrorlake.proof.mysql_side import Key, SessionTraffic, SourceSide, one_state
 from mirrorlake.proof.order import Span
 from mirrorlake.proof.ranges import (
     GROUP_ROWS,
@@ -43,7 +43,7 @@ MOST_ROWS = 400_000
 
 
 @dataclass(frozen=True)
-class Cut:
+class KeyCut:
     """How the rows are cut: by a grid over the key, or into ``buckets``; these of a span of keys
     alone, where there is one (``within``: MySQL's condition of it). ``rows``: about how many they
     are; 0 for as many as the table has."""
@@ -79,7 +79,7 @@ def read_source(
     connection: Connection[Any],
     target: Target,
     side: SourceSide,
-    cut: Cut,
+    cut: KeyCut,
     tell: Callable[[list[Key]], None] | None = None,
 ) -> Digests:
     """MySQL's groups: statements are shared out among the connections that the source allows.
@@ -119,7 +119,7 @@ class _Shared:
         self,
         target: Target,
         side: SourceSide,
-        cut: Cut,
+        cut: KeyCut,
         spans: Sequence[range],
         tell: Callable[[list[Key]], None] | None,
     ) -> None:
@@ -133,7 +133,7 @@ class _Shared:
         """In a thread: on a connection of its own, whose bytes it counts."""
         try:
             with session(self._target.source, self._target.table.database) as connection:
-                asked = Asked(connection)
+                asked = SessionTraffic(connection)
                 self.work(connection)
                 with self._lock:
                     self.found.bytes += asked.bytes
@@ -178,12 +178,12 @@ class _Shared:
             self.found.source.update(tallies)
 
 
-def _spans(cut: Cut, target: Target) -> Iterable[range]:
+def _spans(cut: KeyCut, target: Target) -> Iterable[range]:
     rows = cut.rows or target.table.estimated_rows
     return cut.grid.queries(rows) if cut.grid else [range(cut.buckets)]
 
 
-def _within_source(cut: Cut, groups: range) -> str:
+def _within_source(cut: KeyCut, groups: range) -> str:
     return cut.grid.span_of(groups).source(cut.grid.column) if cut.grid else cut.within
 
 
@@ -196,7 +196,7 @@ def _too_far_behind(target: Target) -> ProofError:
     )
 
 
-def read_lake(spark: Any, side: LakeSide, cut: Cut, newer: Sequence[Key]) -> dict[int, Tally]:
+def read_lake(spark: Any, side: LakeSide, cut: KeyCut, newer: Sequence[Key]) -> dict[int, Tally]:
     """The lake's groups, without the rows that MySQL has moved past the bound."""
     whole = cut.grid.whole.lake(cut.grid.column) if cut.grid else ""
     with leaving_out(spark, newer) as without:
@@ -210,7 +210,7 @@ def leaving_out(spark: Any, keys: Sequence[Key]) -> Iterator[str]:
         yield stack.enter_context(key_view(spark, keys)) if keys else ""
 
 
-def proofs(target: Target, cut: Cut, digests: Digests) -> tuple[RangeProof, ...]:
+def proofs(target: Target, cut: KeyCut, digests: Digests) -> tuple[RangeProof, ...]:
     """Both sides per range of keys that one statement digested, and what the lake has beyond."""
     differing_groups = set(digests.differing)
     if cut.grid is None:
@@ -238,7 +238,7 @@ def _part(tallies: Tallies, groups: range) -> Tally:
 
 
 @dataclass
-class Found:
+class Candidates:
     """The keys of rows that are not alike, and how many groups that differ were not looked into."""
 
     keys: set[Key] = field(default_factory=set[Key])
@@ -251,15 +251,15 @@ def candidates(
     spark: Any,
     target: Target,
     sides: tuple[SourceSide, LakeSide],
-    cut: Cut,
+    cut: KeyCut,
     digests: Digests,
-    found: Found | None = None,
-) -> Found:
+    found: Candidates | None = None,
+) -> Candidates:
     """The keys of rows that are not alike in the groups that differ; large groups are cut again.
 
     About ``MOST_ROWS`` rows are fetched, at most: groups beyond are counted.
     """
-    found = found or Found()
+    found = found or Candidates()
     small: list[int] = []
     for group in digests.differing:
         again = _cut_again(cut, digests, group)
@@ -286,7 +286,7 @@ def _rows_of(digests: Digests, group: int) -> int:
     return max(side.rows for side in sides if side)
 
 
-def _cut_again(cut: Cut, digests: Digests, group: int) -> Cut | None:
+def _cut_again(cut: KeyCut, digests: Digests, group: int) -> KeyCut | None:
     """A finer cut of a group that is too large to fetch; None where it is not, or can't be cut."""
     rows = _rows_of(digests, group)
     if rows <= FETCHED:
@@ -299,14 +299,14 @@ def _cut_again(cut: Cut, digests: Digests, group: int) -> Cut | None:
         return None
     grid = plan_grid(cut.grid.column, keys, keys.lo, keys.hi - 1, rows)
     # One group again would be the same one, and be cut again, and again.
-    return Cut(grid) if grid.count > 1 else None
+    return KeyCut(grid) if grid.count > 1 else None
 
 
 def _unlike(
     connection: Connection[Any],
     spark: Any,
     sides: tuple[SourceSide, LakeSide],
-    cut: Cut,
+    cut: KeyCut,
     digests: Digests,
     groups: Sequence[int],
 ) -> set[Key]:
@@ -321,7 +321,7 @@ def _unlike(
     return {key for key, _ in (ours - theirs)} | {key for key, _ in (theirs - ours)}
 
 
-def _source_conditions(side: SourceSide, cut: Cut, groups: Sequence[int]) -> Iterator[str]:
+def _source_conditions(side: SourceSide, cut: KeyCut, groups: Sequence[int]) -> Iterator[str]:
     if cut.grid is None:
         listed = ", ".join(map(str, groups))
         yield f"{side.bucket(cut.buckets)} IN ({listed})"
@@ -331,7 +331,7 @@ def _source_conditions(side: SourceSide, cut: Cut, groups: Sequence[int]) -> Ite
             yield cut.grid.range_of(group).source(cut.grid.column)
 
 
-def _lake_condition(side: LakeSide, cut: Cut, groups: Sequence[int]) -> str:
+def _lake_condition(side: LakeSide, cut: KeyCut, groups: Sequence[int]) -> str:
     listed = ", ".join(map(str, groups))
     chosen = f"{cut.lake(side)} IN ({listed})"
     if cut.grid is None:
@@ -340,6 +340,6 @@ def _lake_condition(side: LakeSide, cut: Cut, groups: Sequence[int]) -> str:
     return both(whole.lake(cut.grid.column), chosen)
 
 
-def cut_for(target: Target, grid: Grid | None) -> Cut:
+def cut_for(target: Target, grid: Grid | None) -> KeyCut:
     """The cut of a table: its grid, or as many buckets as its rows need."""
-    return Cut(grid, 1 if grid else bucket_count(target.table.estimated_rows))
+    return KeyCut(grid, 1 if grid else bucket_count(target.table.estimated_rows))

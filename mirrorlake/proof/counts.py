@@ -26,7 +26,7 @@ from mirrorlake.destinations.iceberg.integrity import damage_errors
 from mirrorlake.destinations.iceberg.spark import spark_errors
 from mirrorlake.destinations.iceberg.stream import read_batches
 from mirrorlake.errors import ProofError
-from mirrorlake.proof.arrow_side import between
+from mirrorlake.proof.arrow_side import within_cursor
 from mirrorlake.proof.canonical import DELETED_AT
 from mirrorlake.proof.compare import leaving_out
 from mirrorlake.proof.mysql_side import Key, SourceSide, one_state, text_of
@@ -34,15 +34,16 @@ from mirrorlake.proof.ranges import INTEGERS
 from mirrorlake.proof.report import Verdict
 from mirrorlake.proof.scope import TIMES, both
 from mirrorlake.proof.spark_side import LakeSide
-from mirrorlake.proof.target import Proving, Target, read_mirror, resolve_target
+from mirrorlake.proof.target import Target, read_mirror, resolve_target
 from mirrorlake.sources.mysql.connect import quote, rows_of, session
 from mirrorlake.sources.mysql.introspect import Column
 from mirrorlake.sources.mysql.limits import reading
+from mirrorlake.workspace import Workspace
 
 pc: Any = _compute  # its functions are made at import: type checkers see none of them
 NO_DAY = "none"
 """The day of rows that have none: a zero date, or a table without a column that tells it."""
-Days = Mapping[str, tuple[int, int]]
+DayCounts = Mapping[str, tuple[int, int]]
 """By day, rows in MySQL and rows in the lake."""
 
 
@@ -73,11 +74,11 @@ class Counts:
     lost: int
     surplus: int
     waiting: int
-    days: Days
-    counted: Days
+    days: DayCounts
+    counted: DayCounts
 
 
-def count_rows(proving: Proving, contract: TableContract) -> Counts:
+def count_rows(workspace: Workspace, contract: TableContract) -> Counts:
     """Count both sides.
 
     With N the keys that MySQL holds at or past the bound, the rows that MySQL has before it are
@@ -87,23 +88,23 @@ def count_rows(proving: Proving, contract: TableContract) -> Counts:
     Raises:
         MirrorlakeError: see `resolve_target`, and what either side may raise.
     """
-    with damage_errors(proving.lake, proving.ledger, contract):
-        return _count_rows(proving, contract)
+    with damage_errors(workspace.lake, workspace.ledger, contract):
+        return _count_rows(workspace, contract)
 
 
-def _count_rows(proving: Proving, contract: TableContract) -> Counts:
-    if contract.mode == "full":
-        return _count_copy(proving, contract)
-    source = proving.config.sources[contract.source]
+def _count_rows(workspace: Workspace, contract: TableContract) -> Counts:
+    if contract.copies:
+        return _count_copy(workspace, contract)
+    source = workspace.config.sources[contract.source]
     with session(source, contract.database) as connection:
-        target = resolve_target(proving, contract, connection)
+        target = resolve_target(workspace, contract, connection)
         scope = target.scope
         known = scope.settled != "0" or bool(scope.cursor)
         ours = _count_source(connection, target)
-        theirs = _count_lake(proving, target, None)
+        theirs = _count_lake(workspace, target, None)
         before = _count_before(connection, target) if theirs.before else {}
     if ours.moved and (theirs.settled != ours.settled or _surplus_of(theirs.newer, ours.newer)):
-        theirs = _count_without(proving, target, ours.moved, theirs)
+        theirs = _count_without(workspace, target, ours.moved, theirs)
     sides = _Sides(dict(ours.settled), dict(theirs.settled))
     waiting = sides.add_newer(ours.newer, theirs.newer)
     sides.add_before(before, theirs.before)
@@ -180,16 +181,16 @@ def _counts(
     )
 
 
-def _count_copy(proving: Proving, contract: TableContract) -> Counts:
+def _count_copy(workspace: Workspace, contract: TableContract) -> Counts:
     """What the newest copy read, against deduped: MySQL may have changed every row since."""
-    mirror, table = read_mirror(proving, contract)
+    mirror, table = read_mirror(workspace, contract)
     if mirror.load.receipt is None:
         raise ProofError(
             f"table {contract.name}: what its newest copy read is not known: the ledger was lost",
             table=contract.name,
             next_step="Sync it: a new copy tells",
         )
-    with proving.lake.translated(contract.name):
+    with workspace.lake.translated(contract.name):
         held = table.scan().count() if table.current_snapshot() else 0
     read = {NO_DAY: mirror.load.receipt.rows}
     return _counts(contract, "the newest copy", read, {NO_DAY: held}, 0)
@@ -254,19 +255,19 @@ def _day(told: Any) -> str:
 # --- the lake -------------------------------------------------------------------------------------
 
 
-def _count_lake(proving: Proving, target: Target, without: tuple[int, ...] | None) -> _Side:
+def _count_lake(workspace: Workspace, target: Target, without: tuple[int, ...] | None) -> _Side:
     """Rows by day. Without those whose key, one whole number, is among some, the newer ones count
     as all others: MySQL has them no more."""
     day, scope = _day_column(target), target.scope
     key = "" if without is None else target.key[0].name
     flag = DELETED_AT if target.flags else ""
     wanted = dict.fromkeys(n for n in (day.name if day else "", scope.cursor, key, flag) if n)
-    table = proving.lake.load(target.mirror.identifier)
+    table = workspace.lake.load(target.mirror.identifier)
     found = (Counter[str](), Counter[str](), Counter[str]())
     if table is None or table.current_snapshot() is None:
         return _Side({}, {})
     columns = tuple(wanted) or (table.schema().fields[0].name,)
-    for batch in read_batches(proving.lake, table, columns):
+    for batch in read_batches(workspace.lake, table, columns):
         rows = pa.Table.from_batches([batch])
         if flag:
             rows = rows.filter(pc.is_null(rows.column(flag)))
@@ -286,13 +287,13 @@ def _parts(target: Target, rows: Any, *, gone: bool) -> tuple[Any, Any, Any]:
     if not scope.cursor:
         return rows, none, none
     cursor = rows.column(scope.cursor)
-    since = between(cursor, scope.first, "")
+    since = within_cursor(cursor, scope.first, "")
     before = rows.filter(pc.invert(since))
     if scope.still or gone:
         return rows.filter(since), none, before
     if not scope.below:
         return none, rows.filter(since), before
-    settled = between(cursor, scope.first, scope.below)
+    settled = within_cursor(cursor, scope.first, scope.below)
     return rows.filter(settled), rows.filter(pc.and_not(since, settled)), before
 
 
@@ -305,14 +306,14 @@ def _add_days(counts: Counter[str], rows: Any, day: Column | None) -> None:
         counts[NO_DAY if told is None else told.isoformat()] += int(one["counts"])
 
 
-def _count_without(proving: Proving, target: Target, moved: list[Key], all_: _Side) -> _Side:
+def _count_without(workspace: Workspace, target: Target, moved: list[Key], all_: _Side) -> _Side:
     """Rows by day without those that MySQL has moved past the bound, wherever the lake has them:
     MySQL has none of the others past the bound."""
     if len(target.key) == 1 and target.key[0].data_type in INTEGERS:
         keys = tuple(int(key[0]) for key in moved)
-        return replace(_count_lake(proving, target, keys), before=all_.before)
+        return replace(_count_lake(workspace, target, keys), before=all_.before)
     with spark_errors(target.name):
-        counted = _count_by_spark(proving.spark.get(), target, moved)
+        counted = _count_by_spark(workspace.spark.get(), target, moved)
         return _Side(counted, {}, before=all_.before)
 
 

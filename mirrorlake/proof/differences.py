@@ -12,7 +12,7 @@ from mirrorlake.proof.canonical import ORIGINALS, SHOWN
 from mirrorlake.proof.mysql_side import Key, Row
 from mirrorlake.proof.rows import RowForm
 
-Kind = Literal["missing", "extra", "changed"]
+DifferenceKind = Literal["missing", "extra", "changed"]
 _FORM_SHOWN = 32
 
 
@@ -37,7 +37,7 @@ class Field:
 class Difference:
     """One row that is missing in the lake, too much there, or changed. It holds values."""
 
-    kind: Kind
+    kind: DifferenceKind
     key: tuple[Value, ...]
     fields: tuple[Field, ...] = ()
     note: str = ""

@@ -18,14 +18,14 @@ from mirrorlake.ledger import Proof
 from mirrorlake.proof.check import MOST, check_table
 from mirrorlake.proof.differences import Teller
 from mirrorlake.proof.report import Ask, Report, digest_text
-from mirrorlake.proof.target import Proving
 from mirrorlake.table.new_columns import held_now
+from mirrorlake.workspace import Workspace
 
 CONDITION = "<the condition>"
 
 
 def prove_table(
-    proving: Proving,
+    workspace: Workspace,
     contract: TableContract,
     ask: Ask,
     evidence: Path | None = None,
@@ -42,21 +42,21 @@ def prove_table(
         ProofError: the folder can't be written; nothing was checked.
         MirrorlakeError: see `check_table`.
     """
-    folder = (evidence or evidence_folder(proving.config)) / folder_name(contract.name)
+    folder = (evidence or evidence_folder(workspace.config)) / folder_name(contract.name)
     _make_writable(folder)
-    with damage_errors(proving.lake, proving.ledger, contract):
-        report = check_table(proving, contract, ask, most)
+    with damage_errors(workspace.lake, workspace.ledger, contract):
+        report = check_table(workspace, contract, ask, most)
     check_id = uuid.uuid4().hex
     path = folder / f"{report.started:%Y%m%dT%H%M%SZ}-{check_id[:8]}.json"
-    held = held_now(proving.ledger, proving.lake, contract)
-    teller = teller_of(proving.config, contract, held=held)
+    held = held_now(workspace.ledger, workspace.lake, contract)
+    teller = teller_of(workspace.config, contract, held=held)
     path.write_text(
         json.dumps(evidence_of(report, teller, check_id), indent=2, ensure_ascii=False),
         encoding="utf-8",
     )
     keys = report.ask.keys
     offset = (keys.bounds[1],) if ask.kind == "next" else None
-    proving.ledger.record_proofs(_proofs(report, check_id, path), offset)
+    workspace.ledger.record_proofs(_proofs(report, check_id, path), offset)
     return report, path
 
 

@@ -19,7 +19,7 @@ from mirrorlake.destinations.iceberg.catalog import Identifier
 from mirrorlake.destinations.iceberg.spark import spark_errors
 from mirrorlake.errors import ProofError
 from mirrorlake.ledger import Load
-from mirrorlake.proof.compare import Cut, candidates, cut_for, read_lake, read_source
+from mirrorlake.proof.compare import KeyCut, candidates, cut_for, read_lake, read_source
 from mirrorlake.proof.differences import Difference, compare_counts, compare_rows
 from mirrorlake.proof.mysql_side import SourceSide, read_bounds, read_packet
 from mirrorlake.proof.ranges import NOTHING, Range, Tally, ordered_column, plan_grid
@@ -171,7 +171,7 @@ def _differences_of(
     ]
 
 
-def _cut(connection: Connection[Any], target: Target, side: SourceSide) -> Cut:
+def _cut(connection: Connection[Any], target: Target, side: SourceSide) -> KeyCut:
     column = ordered_column(target.key)
     rule = target.contract.column_rule(column.name) if column else None
     if column is None or (rule is not None and rule.pii is not None):

@@ -260,7 +260,7 @@ def _commas(forms: Sequence[str]) -> str:
 
 
 @dataclass
-class Asked:
+class SessionTraffic:
     """What one session was asked, and how many bytes it answered with."""
 
     connection: Connection[Any]

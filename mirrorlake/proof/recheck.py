@@ -126,7 +126,7 @@ def moved_since(connection: Connection[Any], target: Target) -> str:
     """Why a row's age can't be told: it has no cursor, and its table may have changed since the
     load; '' where it can."""
     load = target.mirror.load
-    if target.contract.mode != "full" or load.receipt is None:
+    if not target.contract.copies or load.receipt is None:
         return ""
     position = read_position(connection).position
     if position and position == load.receipt.position:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 import mirrorlake
+from mirrorlake.errors import ConfigError
 from mirrorlake.proof.days import Days
 from mirrorlake.proof.differences import Difference, Differing
 from mirrorlake.proof.hashing import ALGORITHM
@@ -32,6 +33,28 @@ class Ask:
     keys: Range | Span = EVERYWHERE
     where: str = ""
     named: Named | None = None
+
+    def __post_init__(self) -> None:
+        """What is asked for wrongly must not become a check of all rows.
+
+        Raises:
+            ConfigError: there is no such kind, or it lacks its day or its condition.
+        """
+        if self.kind not in ("full", "next", "partition", "keys", "where"):
+            raise ConfigError(
+                f"a check of {self.kind!r} is none",
+                next_step="Ask for full, next, partition, keys or where",
+            )
+        if self.kind == "partition" and not isinstance(self.day, date):
+            raise ConfigError(
+                f"a check of a partition needs its day, not {self.day!r}",
+                next_step="Give a datetime.date: Ask('partition', day=date(2026, 1, 31))",
+            )
+        if self.kind == "where" and not self.where.strip():
+            raise ConfigError(
+                "a check of chosen rows needs a condition",
+                next_step="Give one: Ask('where', where=\"country = 'DE'\")",
+            )
 
     def __str__(self) -> str:
         told = {"partition": self.day, "keys": self.keys, "where": self.where}.get(self.kind)

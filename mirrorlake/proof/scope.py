@@ -85,7 +85,7 @@ def settled_scope(
     Args:
         still: whether MySQL has surely not changed the table since that load began to read.
     """
-    if contract.mode == "full" or contract.cursor is None:
+    if contract.copies or contract.cursor is None:
         return ALL
     cursor, receipt = table.column(contract.cursor), load.receipt
     if receipt is None:
@@ -130,7 +130,7 @@ def _scope(
     cursor: Column, contract: TableContract, bounds: _Bounds, first: str, *, still: bool
 ) -> Scope:
     ours = quote(cursor.name)
-    moving = contract.mode == "incremental"
+    moving = contract.rereads
     until = bounds.settled
     if not moving and contract.key:
         # Rows of an append table stay as they are: what was read can be compared at once.

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from pyiceberg.table import Table
 from pymysql.connections import Connection
 
-from mirrorlake.config import Config, SourceConfig, TableContract
-from mirrorlake.destinations.iceberg.catalog import Identifier, Lake
-from mirrorlake.destinations.iceberg.spark import LazySpark
-from mirrorlake.errors import ProofError, SchemaError, SourceError, SourceHeld
+from mirrorlake.config import SourceConfig, TableContract
+from mirrorlake.destinations.iceberg.catalog import Identifier
+from mirrorlake.destinations.iceberg.model import LakeTable
+from mirrorlake.errors import ProofError, SchemaError, SourceError
 from mirrorlake.ledger import MOVING, Ledger, Load
 from mirrorlake.proof.canonical import DELETED_AT, ORIGINALS
 from mirrorlake.proof.mysql_side import read_packet
@@ -21,17 +20,9 @@ from mirrorlake.proof.still import is_still
 from mirrorlake.schema.versions import FIRST_CREATED, first_created_column, schema_version
 from mirrorlake.sources.mysql.connect import SourcePosition, read_position
 from mirrorlake.sources.mysql.introspect import Column, SourceTable, read_contracted
+from mirrorlake.table.holds import refuse_held
 from mirrorlake.table.meaning import refuse_changed
-
-
-@dataclass(frozen=True)
-class Proving:
-    """What a proof needs besides its table."""
-
-    config: Config
-    lake: Lake
-    ledger: Ledger
-    spark: LazySpark
+from mirrorlake.workspace import Workspace
 
 
 @dataclass(frozen=True)
@@ -71,7 +62,7 @@ class Target:
 
 
 def resolve_target(
-    proving: Proving, contract: TableContract, connection: Connection[Any]
+    workspace: Workspace, contract: TableContract, connection: Connection[Any]
 ) -> Target:
     """The table as MySQL, the ledger and the lake have it now.
 
@@ -83,9 +74,9 @@ def resolve_target(
         SourceHeld: a person asked us to leave the source alone.
         ProofError: nothing of the table is in the mirror yet.
     """
-    source = proving.config.sources[contract.source]
-    refuse_held(proving.ledger, contract.source)
-    table = read_contracted(proving.config, contract, connection)
+    source = workspace.config.sources[contract.source]
+    refuse_held(workspace.ledger, contract.source)
+    table = read_contracted(workspace.config, contract, connection)
     columns = _columns(table, contract)
     key = tuple(table.column(name) for name in contract.key)
     if key and not table.has_unique([c.name for c in key]):
@@ -96,27 +87,27 @@ def resolve_target(
             next_step="Name the columns of its primary key or of a unique index over NOT NULL "
             "columns",
         )
-    refuse_changed(proving.ledger.newest_receipt(contract.name), contract, source, table)
-    _refuse_drift(proving.ledger, contract, columns)
-    mirror, found = read_mirror(proving, contract)
+    refuse_changed(workspace.ledger.newest_receipt(contract.name), contract, source, table)
+    _refuse_drift(workspace.ledger, contract, columns)
+    mirror, found = read_mirror(workspace, contract)
     fields = {f.name: str(f.field_type).replace(" ", "") for f in found.schema().fields}
     rows = row_form(columns, ORIGINALS in fields, read_packet(connection))
     _check_columns(contract, key, rows, fields)
     position = read_position(connection)
     _refuse_other_server(contract, mirror.load, position)
-    moves = contract.mode != "full"
+    moves = not contract.copies
     still = moves and is_still(connection, source, table, mirror.load, position)
     scope = settled_scope(table, contract, source, mirror.load, still=still)
     return Target(contract, source, table, key, rows, mirror, scope, position)
 
 
-def read_mirror(proving: Proving, contract: TableContract) -> tuple[Mirror, Table]:
+def read_mirror(workspace: Workspace, contract: TableContract) -> tuple[Mirror, LakeTable]:
     """The newest version of deduped, and the newest load that it surely holds.
 
     Raises:
         ProofError: there is none.
     """
-    ledger = proving.ledger
+    ledger = workspace.ledger
     # First the ledger, then the lake: the snapshot holds at least these loads.
     folded = ledger.folded_loads(contract.name, "deduped")
     loads = [
@@ -125,7 +116,7 @@ def read_mirror(proving: Proving, contract: TableContract) -> tuple[Mirror, Tabl
         if load.seq in folded and load.window.kind in MOVING
     ]
     identifier = Identifier(contract.namespaces.deduped, contract.table)
-    table = proving.lake.load(identifier)
+    table = workspace.lake.load(identifier)
     if table is None or not loads:
         raise ProofError(
             f"table {contract.name} is not mirrored yet: no load of it was folded",
@@ -134,21 +125,6 @@ def read_mirror(proving: Proving, contract: TableContract) -> tuple[Mirror, Tabl
         )
     snapshot = table.current_snapshot()
     return Mirror(identifier, snapshot.snapshot_id if snapshot else None, loads[-1]), table
-
-
-def refuse_held(ledger: Ledger, source: str) -> None:
-    """See that nobody asked us to leave a source alone.
-
-    Raises:
-        SourceHeld: somebody did, and until when.
-    """
-    held = ledger.held(source)
-    if held is not None:
-        raise SourceHeld(
-            f"source {source} is held until {held.until:%Y-%m-%d %H:%M} UTC",
-            source=source,
-            next_step="Check it afterwards; `mirrorlake hold --release` ends the hold",
-        )
 
 
 def _columns(table: SourceTable, contract: TableContract) -> tuple[Column, ...]:
@@ -199,7 +175,7 @@ def _check_columns(
             f"table {contract.name}: deletes are to be flagged, and its mirror has no such column",
             table=contract.name,
             column=DELETED_AT,
-            next_step="Sync it first: it is folded anew by this rule",
+            next_step="Sync it first: it is folded again by this rule",
         )
     # MySQL may have deleted an entity's first row: the mirror's time is not its to judge.
     kept = {ORIGINALS, FIRST_CREATED} if contract.entity else {ORIGINALS}

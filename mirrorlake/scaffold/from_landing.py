@@ -9,13 +9,14 @@ from itertools import groupby
 from pathlib import Path
 from textwrap import wrap
 
+from pydantic import ValidationError
+
 from mirrorlake.config import load_config
 from mirrorlake.config.landing import LandingConfig
 from mirrorlake.errors import ConfigError, LandingError
 from mirrorlake.scaffold.landing_survey import LOOKED, Answers, Surveyed, survey_landing
 from mirrorlake.scaffold.render import WIDTH, lake_and_ledger, quoted
 from mirrorlake.sources.files.columns import parse_schema, schema_text, type_of
-from mirrorlake.sources.files.sinks import Sink, open_sink
 from mirrorlake.sources.files.store import Store, open_store
 
 
@@ -70,14 +71,21 @@ def write_landing_contract(
         )
     answers = Answers(dict(map(_type, types)), dict(map(_key, keys)))
     place = url if "://" in url else str(Path(url).absolute())
-    landing = LandingConfig.model_validate({"url": place, "endpoint": endpoint})
+    try:
+        landing = LandingConfig.model_validate({"url": place, "endpoint": endpoint})
+    except ValidationError as error:
+        words = error.errors()[0]["msg"].removeprefix("Value error, ")
+        raise ConfigError(
+            f"{url} is no landing: {words}",
+            next_step="Give a folder, gs://bucket/folder or s3://bucket/folder",
+        ) from None
     store = open_store(landing)
     _is_there(landing)
     tables = survey_landing(store, answers, looked=looked)
     sources = _sources(tables, name)
     schemas = _schemas(store, tables)
     text = render_landing(_url(place, output), endpoint, sources, tables)
-    made = _write(output, text, open_sink(place, endpoint), schemas)
+    made = _write(output, text, store, schemas)
     return LandingWritten(
         tables=sum(1 for one in tables if not one.questions),
         open={_name(sources, one): one.questions for one in tables if one.questions},
@@ -173,7 +181,7 @@ def _schemas(store: Store, tables: Sequence[Surveyed]) -> dict[str, bytes]:
 # --- written --------------------------------------------------------------------------------------
 
 
-def _write(output: Path, text: str, sink: Sink, schemas: Mapping[str, bytes]) -> tuple[str, ...]:
+def _write(output: Path, text: str, store: Store, schemas: Mapping[str, bytes]) -> tuple[str, ...]:
     """Write the schemas and the contract, or none of them; and only a contract that can be loaded.
 
     Returns:
@@ -186,20 +194,20 @@ def _write(output: Path, text: str, sink: Sink, schemas: Mapping[str, bytes]) ->
         partial.write_text(text, encoding="utf-8")
         load_config(partial, environ={})
         for path, schema in schemas.items():
-            with sink.create(path) as stream:
+            with store.create(path) as stream:
                 stream.write(schema)
             made.append(path)
         partial.replace(output)
     except BaseException as error:
         partial.unlink(missing_ok=True)
         for path in made:
-            sink.remove(path)
+            store.remove(path)
         if isinstance(error, OSError):
             raise ConfigError(
                 f"{output} can't be written: {error.strerror}", next_step="Give another --output"
             ) from error
         raise
-    return tuple(sink.describe(path) for path in made)
+    return tuple(store.describe(path) for path in made)
 
 
 def render_landing(

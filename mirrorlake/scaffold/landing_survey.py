@@ -14,7 +14,7 @@ from mirrorlake.scaffold.landing_uniqueness import Rows, by_name, check_key, fil
 from mirrorlake.scaffold.pii import Suggestion, suggest_rule
 from mirrorlake.sources.files.columns import LandedSchema, parse_schema
 from mirrorlake.sources.files.find import Landed, check_chunks, list_landed, read_manifest
-from mirrorlake.sources.files.infer import Found, Inferred, infer_columns, schema_of
+from mirrorlake.sources.files.infer import Inferred, InferredColumn, infer_columns, schema_of
 from mirrorlake.sources.files.layout import FORMATS, PARTS, TableFolder, unescape
 from mirrorlake.sources.files.limits import Limits, read_whole
 from mirrorlake.sources.files.records import Reading
@@ -60,7 +60,7 @@ class Surveyed:
     newest: int
     rows: int
     whole: bool
-    columns: tuple[Found, ...]
+    columns: tuple[InferredColumn, ...]
     has_schema: bool
     absent: tuple[str, ...] = ()
     key: tuple[str, ...] = ()
@@ -228,7 +228,7 @@ def _columns_of(
     if store.entry(folder.schema_path) is not None:
         place = store.describe(folder.schema_path)
         schema = parse_schema(read_whole(store, folder.schema_path, Limits()), place, None)
-        columns = tuple(Found(one.name, one.iceberg) for one in schema.columns)
+        columns = tuple(InferredColumn(one.name, one.iceberg) for one in schema.columns)
         return Inferred(columns), True, replace(reading, schema=schema)
     files = [file for one in landed for file in files_of(one)]
     inferred = infer_columns(reading, files, looked)
@@ -239,8 +239,12 @@ def _columns_of(
     return inferred, False, replace(reading, extra_columns="ignore") if open_ else reading
 
 
-def _answered(found: Found, answer: str | None) -> Found:
-    return found if answer is None else Found(found.name, answer, note=f"{answer}, as you said")
+def _answered(found: InferredColumn, answer: str | None) -> InferredColumn:
+    return (
+        found
+        if answer is None
+        else InferredColumn(found.name, answer, note=f"{answer}, as you said")
+    )
 
 
 def _decided(inferred: Inferred) -> list[tuple[str, str]]:
@@ -266,7 +270,7 @@ def _personal(
     return found
 
 
-def _as_of_mysql(one: Found, number: int) -> Column:
+def _as_of_mysql(one: InferredColumn, number: int) -> Column:
     kind = _MYSQL.get(one.iceberg, one.iceberg.partition("(")[0])
     nothing: dict[str, Any] = dict.fromkeys(
         ("charset", "collation", "precision", "scale", "length", "fraction")

@@ -24,18 +24,17 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from mirrorlake.config import ColumnRule
-from mirrorlake.schema.detectors import Kind, find_personal
+from mirrorlake.schema.detectors import RuleKind, find_personal
 from mirrorlake.sources.mysql.introspect import Column
+from mirrorlake.sources.mysql.registry import BYTES, TEXTS
 
 ENOUGH: Final = 0.5
 """The share of sampled values from which on what they hold decides; below, a person is asked."""
 ENOUGH_SAMPLES: Final = 20
 """Of fewer, a share says too little: where 10 of 20 texts hold an e-mail address, at least 29 % of
 all do, with 97.5 % certainty (Wilson's interval); where 1 of 2 does, at least 9 %."""
-_CHARS: Final = ("char", "varchar", "tinytext", "text", "mediumtext", "longtext")
-_BINARY: Final = ("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob")
 # Applications keep texts in columns of bytes, too.
-_TEXT: Final = (*_CHARS, *_BINARY)
+_TEXT: Final = (*TEXTS, *BYTES)
 _WHOLE: Final = ("bigint", "decimal")
 _KEYS: Final = ("smallint", "mediumint", "int", "bigint")
 
@@ -59,14 +58,14 @@ class Suggestion:
 
 @dataclass(frozen=True)
 class _NamePattern:
-    kind: Kind
+    kind: RuleKind
     what: str
     pattern: re.Pattern[str]
     types: tuple[str, ...] | None = None  # None: any
 
 
 def _name(
-    kind: Kind, what: str, pattern: str, types: tuple[str, ...] | None = _TEXT
+    kind: RuleKind, what: str, pattern: str, types: tuple[str, ...] | None = _TEXT
 ) -> _NamePattern:
     """A pattern over the end of a name's words joined by ``_`` (``customer_e_mail``)."""
     return _NamePattern(kind, what, re.compile(rf"(?:.*_)?(?:{pattern})"), types)
@@ -250,10 +249,10 @@ def _by_shape(column: Column, samples: Sequence[str], words: str) -> Suggestion 
     return replace(suggestion, asks=thin or found.share < ENOUGH)
 
 
-def _suggestion(column: Column, kind: Kind, reason: str) -> Suggestion:
+def _suggestion(column: Column, kind: RuleKind, reason: str) -> Suggestion:
     if kind == "never":
         return Suggestion(column.name, ColumnRule(pci="never"), reason)
-    if kind == "hash" and column.data_type not in _CHARS:
+    if kind == "hash" and column.data_type not in TEXTS:
         # A hash is text: it can't stand in a number's place.
         return Suggestion(column.name, ColumnRule(pii="drop"), f"{reason}; not text, so not hashed")
     return Suggestion(column.name, ColumnRule(pii=kind), reason)

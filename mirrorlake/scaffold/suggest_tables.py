@@ -23,10 +23,10 @@ from mirrorlake.scaffold.pii import Suggestion, split_words, suggest_rule
 from mirrorlake.schema.masking import HASHABLE
 from mirrorlake.sources.mysql.foreign_keys import ForeignKey
 from mirrorlake.sources.mysql.introspect import Column, SourceTable
+from mirrorlake.sources.mysql.registry import INTEGERS
 from mirrorlake.sources.mysql.types import exact_column
 
 _MOMENTS: Final = ("datetime", "timestamp")
-_WHOLE: Final = ("tinyint", "smallint", "mediumint", "int", "bigint")
 _MODIFIED: Final = re.compile(
     r"(?:.*_)?(?:modified|updated|changed|last_(?:modified|updated?|changed?|modification)"
     r"|modification|update|modify)(?:_(?:at|on|time|date|ts|timestamp|datetime|utc))*|mtime"
@@ -202,7 +202,7 @@ def _by_birth(
     born = next((c for c in columns if _is_created(c) and not c.nullable), None)
     if len(key) == 1:
         column = table.column(key[0])
-        if column.data_type in _WHOLE and "auto_increment" in column.extra.lower():
+        if column.data_type in INTEGERS and "auto_increment" in column.extra.lower():
             reason = f"append: named as a log, and {_shown(column.name)} only grows"
             return _Choice("append", reason, column.name, born.name if born else None)
     if born is not None and table.led_by(born.name):

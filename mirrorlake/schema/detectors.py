@@ -9,12 +9,12 @@ for chance.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address
-from typing import Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
-Kind: TypeAlias = Literal["hash", "drop", "never"]
+RuleKind: TypeAlias = Literal["hash", "drop", "never"]
 LEAST_SAMPLES: Final = 5
 LEAST_SHARE: Final = 0.9
 LOOKED_AT: Final = 4_000
@@ -22,7 +22,7 @@ LOOKED_AT: Final = 4_000
 
 
 @dataclass(frozen=True)
-class Found:
+class Detected:
     """What sampled values look like.
 
     Attributes:
@@ -31,7 +31,7 @@ class Found:
         words: what the hits are, or hold.
     """
 
-    kind: Kind
+    kind: RuleKind
     hits: int
     samples: int
     words: str
@@ -49,7 +49,7 @@ class Found:
         return self.samples >= LEAST_SAMPLES and self.share >= LEAST_SHARE
 
 
-def find_personal(samples: Sequence[str], *, numbers: bool = False) -> Found | None:
+def find_personal(samples: Sequence[str], *, numbers: bool = False) -> Detected | None:
     """What personal or card data these values hold, if any.
 
     Args:
@@ -62,7 +62,7 @@ def find_personal(samples: Sequence[str], *, numbers: bool = False) -> Found | N
     return _whole_column(texts, numbers=numbers) or _among_others(texts, numbers=numbers)
 
 
-def _whole_column(texts: Sequence[str], *, numbers: bool) -> Found | None:
+def _whole_column(texts: Sequence[str], *, numbers: bool) -> Detected | None:
     if len(texts) < LEAST_SAMPLES:
         return None
     for kind, what, fits in _SHAPES:
@@ -70,11 +70,11 @@ def _whole_column(texts: Sequence[str], *, numbers: bool) -> Found | None:
             continue
         hits = sum(map(fits, texts))
         if hits >= LEAST_SHARE * len(texts) and not (kind == "never" and _is_counted(texts)):
-            return Found(kind, hits, len(texts), f"are {what}")
+            return Detected(kind, hits, len(texts), f"are {what}")
     return None
 
 
-def _among_others(texts: Sequence[str], *, numbers: bool) -> Found | None:
+def _among_others(texts: Sequence[str], *, numbers: bool) -> Detected | None:
     for kind, what, like, fits in _CHECKED:
         candidates = [text for text in texts if like(text)]
         if numbers and kind != "never":
@@ -82,9 +82,9 @@ def _among_others(texts: Sequence[str], *, numbers: bool) -> Found | None:
         hits = [text for text in candidates if fits(text)]
         enough = len(hits) >= max(LEAST_SAMPLES, LEAST_SHARE * len(candidates))
         if enough and not (kind == "never" and _is_counted(candidates)):
-            return Found(kind, len(hits), len(texts), f"are {what}")
+            return Detected(kind, len(hits), len(texts), f"are {what}")
     holds = 0 if numbers else sum(1 for text in texts if _EMAIL_INSIDE.search(text))
-    return Found("drop", holds, len(texts), "hold an e-mail address") if holds else None
+    return Detected("drop", holds, len(texts), "hold an e-mail address") if holds else None
 
 
 # `logo@2x.png` is the name of a picture.
@@ -175,14 +175,28 @@ def _digits(samples: Sequence[str]) -> Iterator[str]:
 
 
 _CARDS: Final = "card numbers (length, first digit, Luhn)"
-_SHAPES: Final[tuple[tuple[Kind, str, Callable[[str], bool]], ...]] = (
+_SHAPES: Final[tuple[tuple[RuleKind, str, Callable[[str], bool]], ...]] = (
     ("never", _CARDS, is_card_number),
     ("hash", "e-mail addresses", is_email),
     ("hash", "IBANs (mod 97)", is_iban),
     ("hash", "phone numbers", is_phone),
     ("hash", "IP addresses", is_ip),
 )
-_CHECKED: Final[tuple[tuple[Kind, str, Callable[[str], bool], Callable[[str], bool]], ...]] = (
+_CHECKED: Final[tuple[tuple[RuleKind, str, Callable[[str], bool], Callable[[str], bool]], ...]] = (
     ("never", _CARDS, _looks_like_card, is_card_number),
     ("hash", "IBANs (mod 97)", _looks_like_iban, is_iban),
 )
+
+
+def texts_of(values: Iterable[Any]) -> list[str]:
+    """The texts among sampled values; NULLs, and bytes that are no text, are left out."""
+    texts: list[str] = []
+    for value in values:
+        if isinstance(value, bytes):
+            try:
+                texts.append(value.decode())
+            except UnicodeDecodeError:
+                continue  # no text
+        elif value is not None:
+            texts.append(str(value))
+    return texts

@@ -11,10 +11,10 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
-from pyiceberg.table import Table
 
 from mirrorlake.config import ColumnRule, TableContract
 from mirrorlake.destinations.iceberg.catalog import Lake, as_sql_identifier
+from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.destinations.iceberg.stream import read_batches
 from mirrorlake.destinations.iceberg.tables import ORIGINAL
 from mirrorlake.destinations.iceberg.views import LakeView, read_view
@@ -101,7 +101,9 @@ def _absent(contract: TableContract, name: str) -> str | None:
 # --- views ----------------------------------------------------------------------------------------
 
 
-def _in_view(lake: Lake, contract: TableContract, view: LakeView, deduped: Table) -> dict[str, str]:
+def _in_view(
+    lake: Lake, contract: TableContract, view: LakeView, deduped: LakeTable
+) -> dict[str, str]:
     """A view is its SQL: each column as the contract asks, of all rows of deduped."""
     columns = view_columns(view.sql)
     listed = ", ".join(f"{sql} AS {as_sql_identifier(name)}" for name, sql in columns.items())
@@ -126,7 +128,9 @@ def _in_view(lake: Lake, contract: TableContract, view: LakeView, deduped: Table
     return found
 
 
-def _originals_in_view(lake: Lake, contract: TableContract, sql: str, deduped: Table) -> str | None:
+def _originals_in_view(
+    lake: Lake, contract: TableContract, sql: str, deduped: LakeTable
+) -> str | None:
     kept = _ruled_originals(lake, contract, deduped)
     through = sorted(name for name in kept if text_literal(name) not in sql)
     return f"keeps originals of {', '.join(through)}" if through else None
@@ -135,7 +139,9 @@ def _originals_in_view(lake: Lake, contract: TableContract, sql: str, deduped: T
 # --- tables ---------------------------------------------------------------------------------------
 
 
-def _in_table(lake: Lake, contract: TableContract, clean: Table, deduped: Table) -> dict[str, str]:
+def _in_table(
+    lake: Lake, contract: TableContract, clean: LakeTable, deduped: LakeTable
+) -> dict[str, str]:
     found: dict[str, str] = {}
     held = {field.name for field in deduped.schema().fields}
     for field in clean.schema().fields:
@@ -164,7 +170,7 @@ def _shown(rule: str, clean: Read, deduped: Read) -> int:
     return len({v for v in both if rule != "mask" or v != "********" + v[-2:]})
 
 
-def _texts(lake: Lake, table: Table, column: str) -> Read:
+def _texts(lake: Lake, table: LakeTable, column: str) -> Read:
     def read() -> Iterator[pa.RecordBatch]:
         for batch in read_batches(lake, table, (column,)):
             cells = batch.column(0)
@@ -175,7 +181,7 @@ def _texts(lake: Lake, table: Table, column: str) -> Read:
     return read
 
 
-def _ruled_originals(lake: Lake, contract: TableContract, table: Table) -> set[str]:
+def _ruled_originals(lake: Lake, contract: TableContract, table: LakeTable) -> set[str]:
     """Columns with a rule whose originals stand in a table."""
     if ORIGINAL not in {field.name for field in table.schema().fields}:
         return set()

@@ -13,16 +13,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pyiceberg.schema import Schema
-from pyiceberg.table import Table
-from pyiceberg.types import BinaryType, DecimalType, LongType, StringType
-
 from mirrorlake.config import TableContract
 from mirrorlake.destinations.iceberg.catalog import Identifier, Lake
+from mirrorlake.destinations.iceberg.model import LakeSchema, LakeTable
 from mirrorlake.destinations.iceberg.stream import sample_batches
 from mirrorlake.destinations.iceberg.views import read_view
 from mirrorlake.ledger import Ledger
-from mirrorlake.schema.detectors import find_personal
+from mirrorlake.schema.detectors import find_personal, texts_of
 from mirrorlake.table.clean_columns import look_name, read_look, undecided
 
 SAMPLED: Final = 5_000
@@ -63,7 +60,7 @@ def find_suspects(
     for batch in sample_batches(lake, table, tuple(columns), since, most) if columns else ():
         rows += batch.num_rows
         for name in columns:
-            samples[name] += _texts(batch.column(name).to_pylist())
+            samples[name] += texts_of(batch.column(name).to_pylist())
     numbers = {name for name, kind in columns.items() if kind == "number"}
     now = {n: find_personal(texts, numbers=n in numbers) for n, texts in samples.items()}
     found = {**last["found"], **{name: str(one) for name, one in now.items() if one is not None}}
@@ -89,7 +86,7 @@ def suspect_words(found: dict[str, str]) -> Iterable[str]:
     return (f"{column}: {words}: {NEXT_STEP}" for column, words in found.items())
 
 
-def _shown_rows(lake: Lake, contract: TableContract) -> tuple[Table | None, Schema | None]:
+def _shown_rows(lake: Lake, contract: TableContract) -> tuple[LakeTable | None, LakeSchema | None]:
     """The lake table whose rows clean shows, and clean's columns."""
     clean = Identifier(contract.namespaces.clean, contract.table)
     table = lake.load(clean)
@@ -100,7 +97,7 @@ def _shown_rows(lake: Lake, contract: TableContract) -> tuple[Table | None, Sche
     return (lake.load(deduped), view.schema) if view is not None else (None, None)
 
 
-def _columns(schema: Schema, contract: TableContract) -> dict[str, str]:
+def _columns(schema: LakeSchema, contract: TableContract) -> dict[str, str]:
     """Clean's columns without a rule that can hold such data: name → text, bytes or number."""
     spoken = {name.casefold() for name in contract.columns}
     return {
@@ -111,22 +108,7 @@ def _columns(schema: Schema, contract: TableContract) -> dict[str, str]:
 
 
 def _kind(type_: Any) -> str | None:
-    if isinstance(type_, StringType):
-        return "text"
-    if isinstance(type_, BinaryType):
-        return "bytes"
-    whole = isinstance(type_, LongType) or (isinstance(type_, DecimalType) and not type_.scale)
-    return "number" if whole else None
-
-
-def _texts(values: Iterable[Any]) -> list[str]:
-    texts: list[str] = []
-    for value in values:
-        if isinstance(value, bytes):
-            try:
-                texts.append(value.decode())
-            except UnicodeDecodeError:
-                continue  # no text
-        elif value is not None:
-            texts.append(str(value))
-    return texts
+    words = str(type_).replace(" ", "")
+    if words.startswith("decimal("):
+        return "number" if words.endswith(",0)") else None
+    return {"string": "text", "binary": "bytes", "long": "number"}.get(words)

@@ -1,5 +1,5 @@
 """What is shown of layers: the view over raw's versions, clean as a view, and clean tables that
-are made anew when their rules change.
+are made again when their rules change.
 
 A view is compared with the one that the catalog has, not with what the ledger remembers: a view
 that somebody replaced is made again. What is there already with the same definition costs no Spark.
@@ -16,32 +16,33 @@ from mirrorlake.destinations.iceberg.tables import KEY, ORIGINAL, TOKEN, has_ori
 from mirrorlake.destinations.iceberg.views import LakeView, forget_view, read_view
 from mirrorlake.errors import LakeDamaged
 from mirrorlake.ledger import Ledger
-from mirrorlake.merge.current_rows import Folding, original_or_none
+from mirrorlake.merge.current_rows import original_or_none
 from mirrorlake.merge.statements import Layer, clean_layer, clean_view_sql, spark_type
 from mirrorlake.table.hash_key import forget_hash_key, has_hash_key, is_hashed, record_hash_key
 from mirrorlake.table.resolve import TablePlan
+from mirrorlake.workspace import Workspace
 
 logger = logging.getLogger(__name__)
 
 
-def renew_clean_table(plan: TablePlan, folding: Folding) -> Layer:
+def renew_clean_table(workspace: Workspace, plan: TablePlan) -> Layer:
     """The clean table's layer; a view in its place is dropped, and so is the table when its rules
     changed, so that nothing that they rule out stays."""
     layer = clean_layer(plan)
-    _drop_view(plan.clean, folding)
-    if not is_clean_as_ruled(plan, folding):
-        _purge_table(plan.clean, folding)
-        folding.ledger.record_definition(f"table {plan.clean}", _definition(layer))
+    _drop_view(workspace, plan.clean)
+    if not is_clean_as_ruled(workspace, plan):
+        _purge_table(workspace, plan.clean)
+        workspace.ledger.record_definition(f"table {plan.clean}", _definition(layer))
     # Before the first hash is written: a table may lag behind the record, never the other way.
-    key = folding.hash_key if is_hashed(plan) else None
-    if key is not None and not has_hash_key(folding.ledger, plan.clean):
-        record_hash_key(folding.ledger, plan.clean, key)
+    key = workspace.config.privacy.hash_key if is_hashed(plan) else None
+    if key is not None and not has_hash_key(workspace.ledger, plan.clean):
+        record_hash_key(workspace.ledger, plan.clean, key)
     return layer
 
 
-def is_clean_as_ruled(plan: TablePlan, folding: Folding) -> bool:
+def is_clean_as_ruled(workspace: Workspace, plan: TablePlan) -> bool:
     """Whether clean is to be a table, and was last made by the rules that it has now."""
-    made_by = folding.ledger.definition(f"table {plan.clean}")
+    made_by = workspace.ledger.definition(f"table {plan.clean}")
     return plan.contract.clean == "table" and made_by == _definition(clean_layer(plan))
 
 
@@ -49,27 +50,27 @@ def _definition(layer: Layer) -> str:
     return repr((layer.columns, layer.original))
 
 
-def make_clean_view(plan: TablePlan, folding: Folding) -> None:
+def make_clean_view(workspace: Workspace, plan: TablePlan) -> None:
     """The clean view; a table in its place is dropped."""
-    _purge_table(plan.clean, folding)
-    _make_view(plan.clean, clean_view(plan), folding)
+    _purge_table(workspace, plan.clean)
+    _make_view(workspace, plan.clean, clean_view(plan))
 
 
-def _purge_table(identifier: Identifier, folding: Folding) -> None:
+def _purge_table(workspace: Workspace, identifier: Identifier) -> None:
     """Drop a clean table with its files: its history may hold what a new rule takes away."""
-    if folding.lake.load(identifier) is not None:
-        forget_hash_key(folding.ledger, identifier)
-        with folding.lake.translated(identifier):
-            folding.lake.catalog.purge_table(identifier.path)
+    if workspace.lake.load(identifier) is not None:
+        forget_hash_key(workspace.ledger, identifier)
+        with workspace.lake.translated(identifier):
+            workspace.lake.catalog.purge_table(identifier.path)
 
 
-def _drop_view(identifier: Identifier, folding: Folding) -> None:
-    known = folding.ledger.definition(f"view {identifier}") is not None
+def _drop_view(workspace: Workspace, identifier: Identifier) -> None:
+    known = workspace.ledger.definition(f"view {identifier}") is not None
     # Another ledger may have known it, or none.
-    if not known and _there(identifier, folding.lake) is None:
+    if not known and _there(identifier, workspace.lake) is None:
         return
-    forget_view(folding.lake, identifier)
-    folding.ledger.forget_definition(f"view {identifier}")
+    forget_view(workspace.lake, identifier)
+    workspace.ledger.forget_definition(f"view {identifier}")
 
 
 @dataclass(frozen=True)
@@ -112,23 +113,23 @@ def _there(identifier: Identifier, lake: Lake) -> LakeView | None:
         return None
 
 
-def forget_broken_view(identifier: Identifier, folding: Folding) -> None:
+def forget_broken_view(workspace: Workspace, identifier: Identifier) -> None:
     """See that a view that is not there, or can't be read, will be made, whatever the ledger
     knows of it."""
     try:
-        there = read_view(folding.lake, identifier) is not None
+        there = read_view(workspace.lake, identifier) is not None
     except LakeDamaged:
         there = False
-        forget_view(folding.lake, identifier)
+        forget_view(workspace.lake, identifier)
     if not there:
-        folding.ledger.forget_definition(f"view {identifier}")
+        workspace.ledger.forget_definition(f"view {identifier}")
 
 
-def make_raw_view(plan: TablePlan, folding: Folding) -> None:
+def make_raw_view(workspace: Workspace, plan: TablePlan) -> None:
     """The view over the raw tables of all versions, in the newest version's columns."""
-    wanted = raw_view(plan, folding.ledger, folding.lake)
+    wanted = raw_view(plan, workspace.ledger, workspace.lake)
     if wanted is not None:
-        _make_view(plan.raw_view, wanted, folding)
+        _make_view(workspace, plan.raw_view, wanted)
 
 
 def raw_view(plan: TablePlan, ledger: Ledger, lake: Lake) -> ViewText | None:
@@ -158,24 +159,24 @@ def raw_view(plan: TablePlan, ledger: Ledger, lake: Lake) -> ViewText | None:
     return ViewText(" UNION ALL ".join(selects), tuple(names)) if selects else None
 
 
-def _make_view(identifier: Identifier, wanted: ViewText, folding: Folding) -> None:
+def _make_view(workspace: Workspace, identifier: Identifier, wanted: ViewText) -> None:
     name = f"view {identifier}"
-    wrong = find_replaced(folding.lake, identifier, wanted)
-    known = folding.ledger.definition(name)
+    wrong = find_replaced(workspace.lake, identifier, wanted)
+    known = workspace.ledger.definition(name)
     if wrong is None:
         if known != wanted.sql:
-            folding.ledger.record_definition(name, wanted.sql)
+            workspace.ledger.record_definition(name, wanted.sql)
         return
-    there = _there(identifier, folding.lake)
+    there = _there(identifier, workspace.lake)
     ours = there is not None and there.sql == known != wanted.sql
     if known == wanted.sql:
         logger.warning("view %s %s: somebody changed it; it is made again", identifier, wrong)
-    folding.lake.make_namespace(identifier.namespace)
+    workspace.lake.make_namespace(identifier.namespace)
     if not ours:
         # What somebody else put there shows nothing any more, and Spark need not be able to read
         # it: a file that was edited by hand fails Hadoop's checksums.
-        forget_view(folding.lake, identifier)
-    spark = folding.spark.get()
+        forget_view(workspace.lake, identifier)
+    spark = workspace.spark.get()
     with spark_errors(str(identifier)):
         spark.sql(f"CREATE OR REPLACE VIEW {identifier.sql} AS {wanted.sql}")
-    folding.ledger.record_definition(name, wanted.sql)
+    workspace.ledger.record_definition(name, wanted.sql)

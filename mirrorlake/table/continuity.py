@@ -1,4 +1,4 @@
-"""Whether the next load of a table continues its history, reads everything again, or begins anew.
+"""Whether the next load of a table continues its history, reads everything again, or begins again.
 
 Before anything is read, three things are compared with what the newest load's receipt says: what
 its contract and its key mean (`mirrorlake.table.meaning`), which table its name means
@@ -66,7 +66,7 @@ def plan_course(
         SourceError: the server could not be asked.
     """
     now = meaning_of(plan.contract, plan.source, plan.table)
-    identity = read_identity(connection, plan.table) if plan.contract.mode != "full" else None
+    identity = read_identity(connection, plan.table) if not plan.contract.copies else None
     last = ledger.last_load(plan.name, "success", moving=True)
     newest = ledger.last_load(plan.name, "success")
     if newest is None:
@@ -100,7 +100,7 @@ def stamp_receipt(
     whole = load.window.kind in ("initial", "full")
     meaning = carried(recorded_meaning(before), now, whole=whole)
     identity = course.identity.to_fields() if course and course.identity else None
-    if identity is None and before is not None and plan.contract.mode != "full":
+    if identity is None and before is not None and not plan.contract.copies:
         identity = before.identity
     begins = course is not None and course.begins
     return replace(
@@ -113,7 +113,7 @@ def stamp_receipt(
 
 def mark_silent_changes(plan: TablePlan, ledger: Ledger, server: str) -> None:
     """See whether a DDL changed values that no cursor tells of; the table is then unproved."""
-    if plan.contract.mode == "full":
+    if plan.contract.copies:
         return  # every copy is of all values
     name = f"definition {plan.name}"
     now = definition_of(plan.table, {exact.name for exact in plan.columns})
@@ -149,7 +149,7 @@ def _by_contract(plan: TablePlan, ledger: Ledger, course: Course) -> tuple[Cours
     for change in changes if effect == "none" else ():
         logger.info("table %s: its contract changed: %s", plan.name, change.words)
     words = words_of(changes)
-    if effect == "begin" and not elsewhere and before.mode != "full" and _kept(plan.contract):
+    if effect == "begin" and not elsewhere and not before.copies and _kept(plan.contract):
         raise ConfigError(
             f"table {plan.name}: since it was loaded, {words}. A new history would have to begin, "
             f"and rows that only the mirror holds ({_kept(plan.contract)}) would not be in it",
@@ -177,7 +177,7 @@ def _assumed(plan: TablePlan, ledger: Ledger, now: Meaning) -> Meaning:
         # It took any zone: where that was not the server's, changes were missed.
         now = replace(now, time_zone="not recorded")
     copied, hi = last.window.kind == "full", last.window.hi
-    if copied != (now.mode == "full"):
+    if copied != now.copies:
         return replace(now, mode="full" if copied else "append or incremental")
     by_time = hi is not None and "-" in hi[1:]
     if not copied and hi is not None and by_time != now.by_time:

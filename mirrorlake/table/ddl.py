@@ -3,7 +3,7 @@
 An added column has values in old rows (its default, an expression) that no window reads again. A
 converted charset or another expression of a generated column rewrites values. A foreign key that
 cascades lets the server change rows by itself. What a table's definition said of these is kept from
-load to load; where it says something else, the whole table is unproved and is read anew.
+load to load; where it says something else, the whole table is unproved and is read again.
 
 Source: MySQL 8.0 manual, 13.1.9 "ALTER TABLE Statement", 13.1.20.5 "FOREIGN KEY Constraints".
 """

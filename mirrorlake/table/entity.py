@@ -18,10 +18,10 @@ from mirrorlake.errors import ConfigError, SchemaError
 from mirrorlake.schema.versions import FIRST_CREATED, Exact
 from mirrorlake.sources.mysql.connect import quote
 from mirrorlake.sources.mysql.introspect import Column, SourceTable
+from mirrorlake.sources.mysql.registry import TIMES
 from mirrorlake.sources.mysql.types import exact_column
 
 _ALIAS: Final = "`_mirror_e`"
-_KINDS: Final = ("date", "datetime", "timestamp")
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def resolve_entity(name: str, table: SourceTable, token: str, created: str) -> E
             column=entity.token.name,
             next_step=f"Add an index on ({entity.token.name}, {entity.created.name}) in MySQL",
         )
-    if entity.created.data_type not in _KINDS:
+    if entity.created.data_type not in TIMES:
         raise SchemaError(
             f"table {name}: the entity's created {entity.created.name} is "
             f"{entity.created.column_type}, not a time",

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from pyiceberg.table import Table
-
 from mirrorlake.config import TableContract
 from mirrorlake.destinations.iceberg.catalog import Identifier, Lake
+from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.errors import LakeError
 from mirrorlake.ledger import Ledger
 
@@ -20,14 +19,14 @@ def clean_of(contract: TableContract) -> Identifier:
     return Identifier(contract.namespaces.clean, contract.table)
 
 
-def raw_tables(lake: Lake, ledger: Ledger, contract: TableContract) -> list[Table]:
+def raw_tables(lake: Lake, ledger: Ledger, contract: TableContract) -> list[LakeTable]:
     """The raw tables of all schema versions that exist, oldest first."""
     names = dict.fromkeys(v.raw_table for v in ledger.schema_versions(contract.name))
     found = (lake.load(Identifier(contract.namespaces.raw, name)) for name in names)
     return [table for table in found if table is not None]
 
 
-def deduped_table(lake: Lake, contract: TableContract) -> Table:
+def deduped_table(lake: Lake, contract: TableContract) -> LakeTable:
     """Deduped, as the catalog has it now.
 
     Raises:

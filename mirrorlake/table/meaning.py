@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from mirrorlake.config import SourceConfig, TableContract
 from mirrorlake.errors import SchemaError
 from mirrorlake.ledger import Receipt
+from mirrorlake.sources.mysql.registry import LABELS, TIMES
 
 if TYPE_CHECKING:
     from mirrorlake.sources.mysql.introspect import SourceTable
@@ -26,7 +27,6 @@ Effect = Literal["none", "read", "begin"]
 """What a change asks for: nothing; the whole table to be read again; and a new history too."""
 
 _SEVERAL = ("key", "collations")
-_TIMES = ("datetime", "timestamp", "date")
 _Said = str | tuple[str, ...] | None
 
 
@@ -57,6 +57,11 @@ class Meaning:
     created: str | None = None
     start: str | None = None
     time_zone: str | None = None
+
+    @property
+    def copies(self) -> bool:
+        """Whether these rows are a full copy."""
+        return self.mode == "full"
 
     def to_fields(self) -> dict[str, Any]:
         """What `from_fields` takes; what is None or empty is left out."""
@@ -90,12 +95,12 @@ def meaning_of(contract: TableContract, source: SourceConfig, table: SourceTable
         SchemaError: the table lacks a column that the contract names.
     """
     key = sorted(table.column(name).name for name in contract.key)
-    incremental = contract.mode == "incremental"
+    incremental = contract.rereads
     columns = [table.column(name) for name in key] if incremental else []
     # Two labels of one ENUM or SET are never equal to the server.
-    texts = [c for c in columns if c.collation and c.data_type not in ("enum", "set")]
+    texts = [c for c in columns if c.collation and c.data_type not in LABELS]
     cursor = table.column(contract.cursor) if contract.cursor else None
-    by_time = cursor is not None and cursor.data_type in _TIMES
+    by_time = cursor is not None and cursor.data_type in TIMES
     without_zone = cursor is not None and cursor.data_type in ("datetime", "date")
     start = contract.start if by_time else None
     return Meaning(
@@ -127,7 +132,7 @@ def changes_between(before: Meaning, now: Meaning) -> tuple[Change, ...]:
             found.append(Change(f"{name} was {_shown(old)}, is {_shown(new)}", effect))
 
     # A copy says what is gone by leaving it out; other modes' rows would come back beside it.
-    copies = "full" in (before.mode, now.mode)
+    copies = before.copies or now.copies
     compare("the raw namespace", before.raw, now.raw, "begin")
     compare("mode", before.mode, now.mode, "begin" if copies else "read")
     compare("key", before.key, now.key, "begin")

@@ -45,7 +45,7 @@ def known_columns(ledger: Ledger, lake: Lake, contract: TableContract) -> frozen
     A ledger that was rebuilt, or comes from an earlier release, has no record of them: then they
     are those that clean shows already, or, without a clean, those of the oldest schema version.
     """
-    landed = contract.mode == "snapshot"
+    landed = contract.landed
     if not landed and ledger.last_load(contract.name, "success") is None:
         return None
     recorded = ledger.known_columns(contract.name)

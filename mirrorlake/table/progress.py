@@ -63,7 +63,7 @@ class Progress:
         return ", ".join(parts)
 
 
-Report = Callable[[Progress], None]
+OnProgress = Callable[[Progress], None]
 """Called as rows are read, from the thread that reads them, and once with ``ended``."""
 
 
@@ -80,7 +80,7 @@ class Pace:
         table: str,
         load_id: str,
         expected: int | None,
-        report: Report | None,
+        report: OnProgress | None,
         there: int = 0,
     ) -> None:
         self._table, self._load_id = table, load_id

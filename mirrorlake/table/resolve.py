@@ -14,11 +14,9 @@ from mirrorlake.destinations.iceberg.catalog import Identifier
 from mirrorlake.errors import ConfigError, SchemaError
 from mirrorlake.schema.versions import Exact, SchemaVersion, first_created_column, schema_version
 from mirrorlake.sources.mysql.introspect import Column, SourceTable
+from mirrorlake.sources.mysql.registry import INTEGERS, LABELS, TIMES
 from mirrorlake.sources.mysql.types import exact_columns
 from mirrorlake.table.entity import Entity, first_created, resolve_entity
-
-INTEGERS = ("tinyint", "smallint", "mediumint", "int", "bigint")
-TIMES = ("datetime", "timestamp", "date")
 
 
 @dataclass(frozen=True)
@@ -78,7 +76,7 @@ class TablePlan:
     def keeps_aliases(self) -> bool:
         """Whether raw rows carry the server's own key beside its text: an UPDATE may change the
         text of a key and leave it the same key."""
-        return self.contract.mode == "incremental" and bool(self.collated_key)
+        return self.contract.rereads and bool(self.collated_key)
 
     @property
     def day_column(self) -> str | None:
@@ -158,7 +156,7 @@ def _check_names(plan: TablePlan) -> None:
 
 def _check_key(plan: TablePlan) -> None:
     contract, table = plan.contract, plan.table
-    if contract.mode == "incremental" and not plan.key:
+    if contract.rereads and not plan.key:
         raise ConfigError(
             f"table {plan.name} has no key, and mode incremental needs one",
             table=plan.name,
@@ -187,7 +185,7 @@ def _check_cursor(plan: TablePlan) -> None:
             table=name,
             column=cursor.name,
         )
-    if plan.contract.mode == "incremental" and cursor.data_type in INTEGERS:
+    if plan.contract.rereads and cursor.data_type in INTEGERS:
         raise SchemaError(
             f"table {name}: cursor {cursor.name} is {cursor.column_type}: mode incremental "
             "needs a time",
@@ -234,7 +232,7 @@ def _check_rules(plan: TablePlan) -> None:
                 column=column,
                 next_step="Use null, drop or hash",
             )
-    if plan.contract.mode == "append" and not plan.key and not by_time(plan):
+    if plan.contract.loads.by_windows and not plan.key and not by_time(plan):
         raise ConfigError(
             f"table {plan.name}: mode append without a key needs a time cursor, whose days "
             "can be replaced",
@@ -255,7 +253,7 @@ def no_pad(column: Column) -> bool:
 def is_collated(column: Column) -> bool:
     """Whether texts of a column that differ may be equal to the server."""
     # Two labels of one ENUM or SET are never equal to the server.
-    text = column.collation and column.data_type not in ("enum", "set")
+    text = column.collation and column.data_type not in LABELS
     return bool(text) and not by_bytes(column)
 
 

@@ -9,7 +9,8 @@ from mirrorlake.errors import ConfigError
 from mirrorlake.ledger import MOVING, Load, Window
 from mirrorlake.sources.mysql.connect import quote
 from mirrorlake.sources.mysql.introspect import Column
-from mirrorlake.table.resolve import INTEGERS, TablePlan, by_time
+from mirrorlake.sources.mysql.registry import INTEGERS
+from mirrorlake.table.resolve import TablePlan, by_time
 
 _MARGIN = timedelta(minutes=1)
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - a wall clock without a zone, like DATETIME
@@ -28,7 +29,7 @@ def plan_window(
         ahead: how far it is ahead of this machine's; None where that was not looked at.
     """
     day = clock.date()
-    if plan.contract.mode == "full" or plan.cursor is None:
+    if plan.contract.copies or plan.cursor is None:
         return Window("full", None, None, day)
     if last is None or last.window.hi is None:
         start = plan.contract.start if by_time(plan) else None
@@ -117,7 +118,7 @@ def plan_reload(
 def _check_reload(plan: TablePlan, first: date, last: date, clock: datetime) -> None:
     why = step = ""
     start = plan.contract.start
-    if plan.contract.mode == "full":
+    if plan.contract.copies:
         why = "mode full keeps copies of the whole table: MySQL has no older one"
         step = "Sync it: a new copy is a partition of the day that reads it"
     elif first > last:

@@ -9,7 +9,8 @@ from typing import Any
 
 from mirrorlake.config import load_config
 from mirrorlake.load import protocol, runner
-from mirrorlake.operations.sync import Engine
+from mirrorlake.operations.sync import load_table
+from mirrorlake.workspace import Workspace
 
 
 def main(config: Path, rows_per_chunk: int) -> None:
@@ -24,8 +25,8 @@ def main(config: Path, rows_per_chunk: int) -> None:
 
     runner._run_on_spark = counted
     loaded = load_config(config)
-    with Engine(loaded) as engine:
-        result = engine.load(loaded.tables[0])
+    with Workspace.open(loaded) as workspace:
+        result = load_table(workspace, loaded.tables[0])
     print(f"{result.rows} rows; chunks on Spark: {len(seen)}")
 
 

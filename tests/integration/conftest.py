@@ -26,7 +26,7 @@ from demo.mariadb import MariaDB
 from mirrorlake.config import Config, load_config
 from mirrorlake.destinations.iceberg.catalog import Identifier, Lake
 from mirrorlake.destinations.iceberg.spark import LazySpark
-from mirrorlake.operations.sync import Engine
+from mirrorlake.workspace import Workspace
 from tests.integration.removed_in_9 import refused_by_9
 from tests.soak.runs import Runner
 from tests.support.mysql8 import MySQL8
@@ -97,6 +97,16 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     spark.stop()
 
 
+def share_session(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have workspaces that commands open use the tests' session: a JVM each would cost a minute."""
+    first = Workspace.open
+
+    def opened(config: Config, run_id: str | None = None, spark: Any = None) -> Workspace:
+        return first(config, run_id, spark or place.spark)
+
+    monkeypatch.setattr(Workspace, "open", opened)
+
+
 @pytest.fixture(scope="session")
 def runner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runner]:
     """Runs in processes of their own, which a test may kill; its JVM starts with the first that
@@ -145,7 +155,7 @@ def sql(server: EmbeddedServer, database: str) -> Iterator[Callable[..., Any]]:
 @pytest.fixture
 def engine_for(
     server: EmbeddedServer, place: Place, database: str
-) -> Callable[[dict[str, Any]], Engine]:
+) -> Callable[[dict[str, Any]], Workspace]:
     """An engine over contracts of the test's own database: ``engine_for({"orders": {"mode":
     …}})``."""
 
@@ -153,10 +163,10 @@ def engine_for(
         tables: dict[str, Any],
         source: dict[str, Any] | None = None,
         namespaces: dict[str, str] | None = None,
-    ) -> Engine:
+    ) -> Workspace:
         section = {"tables": tables} | ({"namespaces": namespaces} if namespaces else {})
         config = write_config(place.folder, server, {database: section}, source)
-        return Engine(config, spark=place.spark)
+        return Workspace.open(config, spark=place.spark)
 
     return make
 
@@ -211,8 +221,8 @@ def connected(
         connection.close()
 
 
-def lake_rows(engine: Engine, namespace: str, table: str) -> list[dict[str, Any]]:
+def lake_rows(workspace: Workspace, namespace: str, table: str) -> list[dict[str, Any]]:
     """All rows of a lake table, read by PyIceberg."""
-    found = engine.lake.load(Identifier(namespace, table))
+    found = workspace.lake.load(Identifier(namespace, table))
     assert found is not None, f"{namespace}.{table} is missing"
     return found.scan().to_arrow().to_pylist()

@@ -21,8 +21,10 @@ from mirrorlake.config import load_config
 from mirrorlake.destinations.iceberg.catalog import Lake
 from mirrorlake.destinations.iceberg.spark import LazySpark
 from mirrorlake.load import protocol
+from mirrorlake.operations.fold import fold_table
 from mirrorlake.operations.refold import refold_table
-from mirrorlake.operations.sync import Engine
+from mirrorlake.operations.sync import reload_days, sync_table
+from mirrorlake.workspace import Workspace
 
 REFOLD = "refold"
 
@@ -31,15 +33,15 @@ def run(order: dict[str, Any], spark: LazySpark | None) -> None:
     os.environ["MIRRORLAKE_FAILPOINT"] = order["failpoint"]
     protocol.ROWS_PER_CHUNK = order.get("rows_per_chunk", protocol.ROWS_PER_CHUNK)
     config = load_config(Path(order["config"]))
-    engine, contract = Engine(config, spark=spark), config.table(order["table"])
+    workspace, contract = Workspace.open(config, spark=spark), config.table(order["table"])
     if order["reload"] == REFOLD:
-        refold_table(engine, contract)
+        refold_table(workspace, contract)
     elif order["reload"]:
         day = date.fromisoformat(order["reload"])
-        engine.reload(contract, day, day)
-        engine.fold(contract)
+        reload_days(workspace, contract, day, day)
+        fold_table(workspace, contract)
     else:
-        engine.sync(contract)
+        sync_table(workspace, contract)
 
 
 def main() -> None:

@@ -16,7 +16,7 @@ from mirrorlake.destinations.iceberg.spark import LazySpark
 from mirrorlake.operations import maintain
 from tests.integration.conftest import Place
 from tests.integration.test_snapshot_fold import Mirror
-from tests.integration.test_snapshot_publish import _engine, _rows
+from tests.integration.test_snapshot_publish import _rows, _workspace
 
 
 def main(folder: str, table: str, what: str, *rest: str) -> None:
@@ -29,9 +29,9 @@ def main(folder: str, table: str, what: str, *rest: str) -> None:
         mirror.fold(int(rest[0]), _rows(int(rest[1])))
     else:
         maintain.RETAIN = 1
-        engine, contract = _engine(place, mirror)
+        workspace, contract = _workspace(place, mirror)
         ages = maintain.Ages(timedelta(0), timedelta(0))
-        found = maintain.maintain_table(engine, contract, ages)
+        found = maintain.maintain_table(workspace, contract, ages)
         assert not [one.error for one in found if one.error]
     assert Identifier("snapshots", table) == mirror.table.identifier
     spark.stop()

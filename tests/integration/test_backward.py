@@ -9,10 +9,11 @@ import pyarrow as pa
 import pytest
 
 from mirrorlake.load import backward
-from mirrorlake.operations.sync import Engine
+from mirrorlake.operations.sync import load_table
+from mirrorlake.workspace import Workspace
 
 Sql = Callable[..., Any]
-EngineFor = Callable[..., Engine]
+EngineFor = Callable[..., Workspace]
 
 
 @pytest.mark.parametrize("key", ["VARCHAR(9)", pytest.param("INT", marks=pytest.mark.full)])
@@ -33,14 +34,14 @@ def test_a_window_larger_than_what_is_in_memory(
         f"CREATE TABLE t (id {key} PRIMARY KEY, at DATETIME(6) NOT NULL, KEY (at))",
         "INSERT INTO t SELECT seq, UTC_TIMESTAMP(6) FROM seq_1_to_300",
     )
-    engine = engine_for({"t": {"mode": "incremental", "key": ["id"], "cursor": "at"}})
-    contract = engine.config.tables[0]
-    engine.load(contract)
+    workspace = engine_for({"t": {"mode": "incremental", "key": ["id"], "cursor": "at"}})
+    contract = workspace.config.tables[0]
+    load_table(workspace, contract)
     sql("UPDATE t SET at = UTC_TIMESTAMP(6) + INTERVAL 2 DAY WHERE id <= 250")
-    assert engine.load(contract).backward == 0
+    assert load_table(workspace, contract).backward == 0
     parts.clear()
     # Of 250 of the future, 100 are set right; all rows are in the window.
     sql("UPDATE t SET at = UTC_TIMESTAMP(6) WHERE id <= 100 OR id > 280")
-    assert engine.load(contract).backward == 100
+    assert load_table(workspace, contract).backward == 100
     assert sum(parts) >= 250
     assert max(parts) <= 40

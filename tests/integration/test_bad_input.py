@@ -27,8 +27,11 @@ from mirrorlake.cli import main
 from mirrorlake.destinations.iceberg.catalog import Identifier
 from mirrorlake.errors import LakeError, SchemaError
 from mirrorlake.ledger import Ledger
-from mirrorlake.operations.sync import Engine
+from mirrorlake.operations.fold import fold_table
+from mirrorlake.operations.sync import load_table, sync_table
+from mirrorlake.runtime.permissions import held
 from mirrorlake.table.progress import Progress
+from mirrorlake.workspace import Workspace
 from tests.integration.conftest import HASH_KEY, PASSWORD, USER, Place, connected
 from tests.integration.contract_files import write_contract
 
@@ -42,7 +45,7 @@ GOOD_TABLE = (
 GOOD = {"mode": "incremental", "key": ["id"], "cursor": "modified_at"}
 
 Sql = Callable[..., Any]
-EngineFor = Callable[..., Engine]
+EngineFor = Callable[..., Workspace]
 
 
 @dataclass(frozen=True)
@@ -116,7 +119,8 @@ def command(
 ) -> CommandLine:
     monkeypatch.setenv("TEST_WRONG", WRONG_PASSWORD)
     # The session's own ledger exists, so that "unchanged" compares something.
-    Ledger(f"sqlite:///{place.folder / 'ledger.db'}")
+    with held("private"):  # as every command opens it
+        Ledger(f"sqlite:///{place.folder / 'ledger.db'}")
     return CommandLine(place, server, database, monkeypatch, capsys)
 
 
@@ -388,8 +392,8 @@ def test_a_catalog_locked_just_before_the_commit(
     command: CommandLine, engine_for: EngineFor, sql: Sql
 ) -> None:
     sql(GOOD_TABLE, "INSERT INTO t (id, name) VALUES (1, 'a')")
-    engine = impatient(command, engine_for)
-    contract = engine.config.table("t")
+    workspace = impatient(command, engine_for)
+    contract = workspace.config.table("t")
     lock = locked(command.place.folder / "lake" / "catalog.db")
 
     def report(seen: Progress) -> None:
@@ -397,23 +401,23 @@ def test_a_catalog_locked_just_before_the_commit(
             lock.__enter__()
 
     with pytest.raises(LakeError, match="locked by another writer") as caught:
-        engine.load(contract, report)
+        load_table(workspace, contract, report)
     lock.__exit__(None, None, None)
     assert caught.value.retryable
-    raw = engine.ledger.schema_versions(contract.name)[-1].raw_table
-    table = engine.lake.load(Identifier(contract.namespaces.raw, raw))
+    raw = workspace.ledger.schema_versions(contract.name)[-1].raw_table
+    table = workspace.lake.load(Identifier(contract.namespaces.raw, raw))
     assert table is not None
     assert table.snapshots() == []
-    assert engine.sync(contract).rows == 1
-    assert_equal(command, engine, "t")
+    assert sync_table(workspace, contract).rows == 1
+    assert_equal(command, workspace, "t")
 
 
-def impatient(command: CommandLine, engine_for: EngineFor) -> Engine:
+def impatient(command: CommandLine, engine_for: EngineFor) -> Workspace:
     """An engine over table t that waits a second for locks."""
     config = engine_for({"t": GOOD}).config
     catalog = config.lake.catalog.model_copy(update={"wait": timedelta(seconds=1)})
     lake = config.lake.model_copy(update={"catalog": catalog})
-    return Engine(config.model_copy(update={"lake": lake}), spark=command.place.spark)
+    return Workspace.open(config.model_copy(update={"lake": lake}), spark=command.place.spark)
 
 
 def test_another_run_holds_the_table(command: CommandLine, sql: Sql) -> None:
@@ -469,10 +473,10 @@ def test_the_demos_port_is_taken(
 # --- the source changes its mind ------------------------------------------------------------------
 
 
-def assert_equal(command: CommandLine, engine: Engine, table: str) -> None:
+def assert_equal(command: CommandLine, workspace: Workspace, table: str) -> None:
     """Deduped and clean are what MySQL has, says the oracle."""
-    contract = engine.config.table(table)
-    deduped = engine.lake.load(Identifier(contract.namespaces.deduped, table))
+    contract = workspace.config.table(table)
+    deduped = workspace.lake.load(Identifier(contract.namespaces.deduped, table))
     clean = Identifier(contract.namespaces.clean, table)
     assert deduped is not None
     with connected(command.server, command.database) as connection:
@@ -499,8 +503,8 @@ def test_a_schema_that_changed_between_syncs(
     command: CommandLine, engine_for: EngineFor, sql: Sql, statement: str, words: str
 ) -> None:
     sql(GOOD_TABLE, "INSERT INTO t (id, name, price) VALUES (1, 'a', 0.1)")
-    engine = engine_for({"t": GOOD})
-    engine.load(engine.config.table("t"))
+    workspace = engine_for({"t": GOOD})
+    load_table(workspace, workspace.config.table("t"))
     sql(statement)
     with command.unchanged():
         ran = command.sync({"t": GOOD})
@@ -509,15 +513,15 @@ def test_a_schema_that_changed_between_syncs(
         with pytest.raises(
             SchemaError, match=words.split(",")[0].replace("(", r"\(").replace(")", r"\)")
         ):
-            engine.fold(engine.config.table("t"))
+            fold_table(workspace, workspace.config.table("t"))
 
 
 def test_a_mirrored_column_that_is_never_to_be_read(
     command: CommandLine, engine_for: EngineFor, sql: Sql
 ) -> None:
     sql(GOOD_TABLE, "INSERT INTO t (id, name, price) VALUES (1, 'a', 0.1)")
-    engine = engine_for({"t": GOOD})
-    engine.load(engine.config.table("t"))
+    workspace = engine_for({"t": GOOD})
+    load_table(workspace, workspace.config.table("t"))
     with command.unchanged():
         ran = command.sync({"t": {**GOOD, "columns": {"NAME": {"pci": "never"}}}})
         assert_one_line(
@@ -545,29 +549,29 @@ def test_an_added_column_is_taken_up(
 ) -> None:
     sql(GOOD_TABLE, "INSERT INTO t (id, name) VALUES (1, 'anna'), (2, 'bernhard'), (3, 'c')")
     # Else clean holds them out until the contract names them (test_new_columns).
-    engine = engine_for({"t": {**contract, "new_columns": "show"}})
-    first = engine.sync(engine.config.table("t"))
+    workspace = engine_for({"t": {**contract, "new_columns": "show"}})
+    first = sync_table(workspace, workspace.config.table("t"))
     sql(
         "ALTER TABLE t ADD COLUMN grade INT NOT NULL DEFAULT 7 AFTER id, ADD COLUMN `a.b ``c` TEXT",
         "INSERT INTO t (id, name, grade) VALUES (4, 'd', 8)",
         "UPDATE t SET `a.b ``c` = 'x' WHERE id = 2",
     )
-    second = engine.sync(engine.config.table("t"))
+    second = sync_table(workspace, workspace.config.table("t"))
     # Values that a DDL gave to old rows move no cursor: the new version is read whole.
     assert (first.rows, second.rows) == (3, 4)
-    assert_equal(command, engine, "t")
-    assert_the_raw_view_shows_both_versions(command, engine)
-    engine.sync(engine.config.table("t"))
-    assert_equal(command, engine, "t")
+    assert_equal(command, workspace, "t")
+    assert_the_raw_view_shows_both_versions(command, workspace)
+    sync_table(workspace, workspace.config.table("t"))
+    assert_equal(command, workspace, "t")
 
 
-def assert_the_raw_view_shows_both_versions(command: CommandLine, engine: Engine) -> None:
-    table = engine.config.table("t")
-    old, new = (v.raw_table for v in engine.ledger.schema_versions(table.name))
+def assert_the_raw_view_shows_both_versions(command: CommandLine, workspace: Workspace) -> None:
+    table = workspace.config.table("t")
+    old, new = (v.raw_table for v in workspace.ledger.schema_versions(table.name))
     sizes = {
         name: found.scan().count()
         for name in (old, new)
-        if (found := engine.lake.load(Identifier(table.namespaces.raw, name)))
+        if (found := workspace.lake.load(Identifier(table.namespaces.raw, name)))
     }
     assert sizes == {old: 3, new: 4}
     view = Identifier(table.namespaces.raw, "t")
@@ -586,9 +590,9 @@ def test_a_path_with_spaces_and_other_letters(
         "INSERT INTO `größe & maß` VALUES (1, 'ß', 2)",
     )
     contract = {"mode": "full", "key": ["schlüssel 1"], "columns": {"a`b": {"pii": "mask"}}}
-    engine = engine_for({"größe & maß": contract})
-    engine.sync(engine.config.table("größe & maß"))
-    assert_equal(command, engine, "größe & maß")
+    workspace = engine_for({"größe & maß": contract})
+    sync_table(workspace, workspace.config.table("größe & maß"))
+    assert_equal(command, workspace, "größe & maß")
     folder = command.place.folder / "lake"
     assert " " in str(folder)
     assert not str(folder).isascii()

@@ -18,7 +18,8 @@ from demo.embedded import EmbeddedServer
 from mirrorlake.destinations.iceberg.catalog import Identifier
 from mirrorlake.errors import SourceError
 from mirrorlake.load import chunk_planner, chunk_statements, protocol, runner
-from mirrorlake.operations.sync import Engine
+from mirrorlake.operations.sync import load_table, sync_table
+from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place, lake_rows
 from tests.integration.contract_files import write_contract
 from tests.integration.cutting import CuttingProxy
@@ -26,7 +27,7 @@ from tests.integration.test_giving_way import assert_exact
 from tests.integration.test_limits import FULL, make_rows
 
 Sql = Callable[..., Any]
-EngineFor = Callable[..., Engine]
+EngineFor = Callable[..., Workspace]
 BY_KEY = {"mode": "append", "key": ["id"], "cursor": "id"}
 ROOT = Path(__file__).parents[2]
 
@@ -50,17 +51,17 @@ def test_a_connection_that_is_cut_in_a_row_costs_its_chunk_alone(
     sql("ANALYZE TABLE t")
     monkeypatch.setattr(protocol, "ROWS_PER_CHUNK", 2_000)
     with CuttingProxy(server.port, 300_000, 2) as proxy:
-        engine = engine_for({"t": BY_KEY}, {"port": proxy.port})
-        contract = engine.config.table("t")
-        result = engine.load(contract)
+        workspace = engine_for({"t": BY_KEY}, {"port": proxy.port})
+        contract = workspace.config.table("t")
+        result = load_table(workspace, contract)
     assert proxy.cut == 2
     chunks = proxy.large - proxy.cut
     assert 3 <= chunks <= 6  # each read once, and the two again
     assert result.rows == 8_000
-    raw = engine.ledger.schema_versions(contract.name)[-1].raw_table
-    rows = lake_rows(engine, contract.namespaces.raw, raw)
+    raw = workspace.ledger.schema_versions(contract.name)[-1].raw_table
+    rows = lake_rows(workspace, contract.namespaces.raw, raw)
     assert sorted(row["id"] for row in rows) == list(range(1, 8_001))
-    assert [load.state for load in engine.ledger.loads(contract.name)] == ["success"]
+    assert [load.state for load in workspace.ledger.loads(contract.name)] == ["success"]
 
 
 @pytest.mark.parametrize(
@@ -86,15 +87,15 @@ def test_a_connection_that_is_lost_before_a_question(
             cursor.execute(f"KILL {lost[-1]}")
         return ask(connection, *rest)
 
-    engine = engine_for({"t": BY_KEY})
-    contract = engine.config.table("t")
+    workspace = engine_for({"t": BY_KEY})
+    contract = workspace.config.table("t")
     with monkeypatch.context() as gone:
         gone.setattr(module, name, ask_when_it_is_gone)
         with pytest.raises(SourceError) as told:
-            engine.load(contract)
+            load_table(workspace, contract)
     assert lost, "it was never asked"
     assert told.value.retryable
-    assert engine.load(contract).rows == 3_000
+    assert load_table(workspace, contract).rows == 3_000
 
 
 @pytest.mark.parametrize("way", ["straight", "rate", "near"])
@@ -112,18 +113,18 @@ def test_a_connection_that_is_always_cut(
         monkeypatch.setattr(chunk_statements, "PILED_BYTES", 0)
     make_rows(sql, 4_000, width=300)
     with CuttingProxy(server.port, 300_000, None) as proxy:
-        engine = engine_for({"t": FULL}, {"port": proxy.port, **source})
-        contract = engine.config.table("t")
+        workspace = engine_for({"t": FULL}, {"port": proxy.port, **source})
+        contract = workspace.config.table("t")
         with pytest.raises(SourceError, match="reading database") as caught:
-            engine.load(contract)
+            load_table(workspace, contract)
         assert proxy.cut == runner.ATTEMPTS
     assert caught.value.retryable
     assert "sync again" in caught.value.next_step
-    failed = engine.ledger.last_load(contract.name)
+    failed = workspace.ledger.last_load(contract.name)
     assert failed is not None
     assert (failed.state, failed.snapshot_id) == ("errored", None)
     assert files_of(place, failed.load_id) == []
-    raw = engine.lake.load(Identifier(contract.namespaces.raw, failed.raw_table))
+    raw = workspace.lake.load(Identifier(contract.namespaces.raw, failed.raw_table))
     assert raw is not None
     assert raw.snapshots() == []
 
@@ -132,8 +133,8 @@ def test_a_read_that_somebody_kills_is_read_again(
     server: EmbeddedServer, database: str, sql: Sql, engine_for: EngineFor
 ) -> None:
     make_rows(sql, 1_000, width=10_000)
-    engine = engine_for({"t": FULL}, {"rows_per_second": 600})
-    contract = engine.config.table("t")
+    workspace = engine_for({"t": FULL}, {"rows_per_second": 600})
+    contract = workspace.config.table("t")
     killed: list[int] = []
 
     def kill() -> None:
@@ -151,28 +152,29 @@ def test_a_read_that_somebody_kills_is_read_again(
 
     thread = threading.Thread(target=kill)
     thread.start()
-    assert engine.load(contract).rows == 1_000
+    assert load_table(workspace, contract).rows == 1_000
     thread.join()
     assert killed
-    assert [load.state for load in engine.ledger.loads(contract.name)] == ["success"]
+    assert [load.state for load in workspace.ledger.loads(contract.name)] == ["success"]
 
 
 RUNNER = """
 import json, resource, sys
 from mirrorlake.config import load_config
 from mirrorlake.errors import MirrorlakeError
-from mirrorlake.operations.sync import Engine
-engine = Engine(load_config(__import__("pathlib").Path(sys.argv[1])))
-contract = engine.config.tables[0]
+from mirrorlake.operations.sync import load_table
+from mirrorlake.workspace import Workspace
+workspace = Workspace.open(load_config(__import__("pathlib").Path(sys.argv[1])))
+contract = workspace.config.tables[0]
 if len(sys.argv) > 2:
     # A real refusal of the kernel's, as of a full disk, for every file that grows so far.
     resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), int(sys.argv[2])))
 try:
-    print(json.dumps({"rows": engine.load(contract).rows}))
+    print(json.dumps({"rows": load_table(workspace, contract).rows}))
 except MirrorlakeError as error:
     told = {"kind": type(error).__name__, "text": str(error), "code": error.exit_code}
-    told["state"] = engine.ledger.last_load(contract.name).state
-    told["state"] = engine.ledger.last_load(contract.name).state
+    told["state"] = workspace.ledger.last_load(contract.name).state
+    told["state"] = workspace.ledger.last_load(contract.name).state
     print(json.dumps(told))
 """
 
@@ -223,8 +225,8 @@ def test_a_table_that_grows_while_it_is_read(
     )
     monkeypatch.setattr(protocol, "ROWS_PER_CHUNK", 500)
     contract = {"mode": "incremental", "key": ["id"], "cursor": "modified_at", "overlap": "0s"}
-    engine = engine_for({"t": contract}, {"rows_per_second": 1_000})
-    found = engine.config.table("t")
+    workspace = engine_for({"t": contract}, {"rows_per_second": 1_000})
+    found = workspace.config.table("t")
     ended = threading.Event()
 
     def write() -> None:
@@ -240,9 +242,9 @@ def test_a_table_that_grows_while_it_is_read(
     writer = threading.Thread(target=write)
     writer.start()
     try:
-        engine.load(found)
+        load_table(workspace, found)
     finally:
         ended.set()
         writer.join()
-    engine.sync(found)
-    assert_exact(engine, server, found)
+    sync_table(workspace, found)
+    assert_exact(workspace, server, found)

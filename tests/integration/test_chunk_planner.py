@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 
 from mirrorlake.ledger import Window
 from mirrorlake.load.chunk_planner import plan_chunks
-from mirrorlake.operations.sync import Engine
 from mirrorlake.sources.mysql.connect import session
 from mirrorlake.sources.mysql.introspect import read_table
 from mirrorlake.table.resolve import plan_table
+from mirrorlake.workspace import Workspace
 
 EXAMPLES = settings(
     max_examples=12,
@@ -33,15 +33,15 @@ letters = st.text("aAäÄbBßsSzZ eéE\u0301µπЖж中🙂'\\-_", max_size=6)
 
 @pytest.fixture
 def chunks_of(
-    engine_for: Callable[..., Engine], sql: Callable[..., Any], database: str
+    engine_for: Callable[..., Workspace], sql: Callable[..., Any], database: str
 ) -> Callable[..., tuple[str, ...]]:
     """The chunks of table ``t``, about ``step`` rows each, checked to be a partition of its rows."""
 
     def plan(key: list[str], step: int, cursor: str = "moved") -> tuple[str, ...]:
         sql("ANALYZE TABLE t")
         contract = {"mode": "incremental", "key": key, "cursor": cursor}
-        engine = engine_for({"t": contract})
-        source, table = engine.config.sources["s"], engine.config.tables[0]
+        workspace = engine_for({"t": contract})
+        source, table = workspace.config.sources["s"], workspace.config.tables[0]
         with session(source, database) as connection:
             found = plan_table(table, source, read_table(connection, database, "t"))
             window = Window("initial", None, None, date(2024, 1, 1))
@@ -55,7 +55,7 @@ def chunks_of(
 
 
 def fill(sql: Callable[..., Any], columns: str, key: str, rows: list[tuple[Any, ...]]) -> None:
-    """Table ``t`` anew; rows whose keys are equal to the server are one."""
+    """Table ``t`` again; rows whose keys are equal to the server are one."""
     sql(
         "DROP TABLE IF EXISTS t",
         f"CREATE TABLE t ({columns}, moved DATETIME NOT NULL DEFAULT '2024-01-01', "

@@ -22,8 +22,8 @@ import pytest
 
 from mirrorlake.config import load_config
 from mirrorlake.destinations.iceberg.catalog import Identifier
-from mirrorlake.operations.sync import Engine
 from mirrorlake.runtime.java import java_environment
+from mirrorlake.workspace import Workspace
 from tests.integration.contract_files import write_contract
 from tests.integration.lakes import open_to_others
 
@@ -43,10 +43,10 @@ def rows(sql: Callable[..., Any]) -> None:
 
 def assert_exact(config: Path, server: Any, database: str) -> None:
     """Raw holds every row once: what was read twice or not at all would be told."""
-    engine = Engine(load_config(config))
-    contract = engine.config.tables[0]
-    (path,) = engine.lake.catalog.list_tables(contract.namespaces.raw)
-    table = engine.lake.load(Identifier(*path))
+    workspace = Workspace.open(load_config(config))
+    contract = workspace.config.tables[0]
+    (path,) = workspace.lake.catalog.list_tables(contract.namespaces.raw)
+    table = workspace.lake.load(Identifier(*path))
     assert table is not None
     found = table.scan(selected_fields=("id", "name", "price", "d")).to_arrow()
     with server.admin(database) as admin, admin.cursor() as cursor:
@@ -59,8 +59,8 @@ def assert_exact(config: Path, server: Any, database: str) -> None:
 
 def job_of(config: Path) -> str:
     """The job that the ledger names for the load."""
-    engine = Engine(load_config(config))
-    (load,) = engine.ledger.successful_loads(engine.config.tables[0].name)
+    workspace = Workspace.open(load_config(config))
+    (load,) = workspace.ledger.successful_loads(workspace.config.tables[0].name)
     return str(load.job_id)
 
 

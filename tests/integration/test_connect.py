@@ -17,7 +17,7 @@ from demo.oracle import check_clean, compare_table
 from demo.oracle_text import read_source
 from mirrorlake.config import load_config
 from mirrorlake.destinations.iceberg.catalog import Identifier
-from mirrorlake.operations.sync import Engine
+from mirrorlake.workspace import Workspace
 from tests.integration.conftest import HASH_KEY, Place
 from tests.integration.contract_files import write_contract
 from tests.integration.lakes import open_to_others
@@ -68,11 +68,11 @@ def test_syncs_over_connect_are_exact(
         )
         run(config, "sync")
         run(config, "repair", "t", "--deletes", "--yes")
-    engine = Engine(load_config(config))
-    contract = engine.config.tables[0]
-    assert {c.scanned for c in engine.ledger.costs(contract.name, LONG_AGO)} == {None}
-    deduped = engine.lake.load(Identifier(contract.namespaces.deduped, "t"))
-    clean = engine.lake.load(Identifier(contract.namespaces.clean, "t"))
+    workspace = Workspace.open(load_config(config))
+    contract = workspace.config.tables[0]
+    assert {c.scanned for c in workspace.ledger.costs(contract.name, LONG_AGO)} == {None}
+    deduped = workspace.lake.load(Identifier(contract.namespaces.deduped, "t"))
+    clean = workspace.lake.load(Identifier(contract.namespaces.clean, "t"))
     assert deduped is not None
     assert clean is not None
     with server.admin() as admin:

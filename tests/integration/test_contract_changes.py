@@ -17,12 +17,14 @@ import pytest
 from mirrorlake.config import TableContract
 from mirrorlake.destinations.iceberg.catalog import Identifier
 from mirrorlake.errors import ConfigError, SchemaError, SourceError
+from mirrorlake.operations.fold import fold_table
 from mirrorlake.operations.refold import refold_table
 from mirrorlake.operations.rekey import rekey_table
 from mirrorlake.operations.repair import repair_table
 from mirrorlake.operations.status import status_of
-from mirrorlake.operations.sync import Engine
+from mirrorlake.operations.sync import load_table, sync_table
 from mirrorlake.proof.report import Ask
+from mirrorlake.workspace import Workspace
 from tests.integration.conftest import HASH_KEY, Place, lake_rows
 
 PEOPLE = "(id INT PRIMARY KEY, mail VARCHAR(40), m TIMESTAMP(6) NOT NULL, KEY (m))"
@@ -33,45 +35,45 @@ OTHER_KEY = "another key for the tests, sixteen or more"
 
 def test_another_hash_key_is_refused_until_the_clean_table_is_rewritten(
     sql: Callable[..., Any],
-    engine_for: Callable[..., Engine],
+    engine_for: Callable[..., Workspace],
     database: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     sql(f"CREATE TABLE p {PEOPLE}", "INSERT INTO p VALUES (1, 'a@b.c', NOW(6))")
-    engine = engine_for({"p": HASHED})
-    [contract] = engine.config.tables
-    engine.sync(contract)
+    workspace = engine_for({"p": HASHED})
+    [contract] = workspace.config.tables
+    sync_table(workspace, contract)
     sql("INSERT INTO p VALUES (2, 'a@b.c', NOW(6))")
 
     monkeypatch.setitem(os.environ, "TEST_HASH_KEY", OTHER_KEY)
-    engine = engine_for({"p": HASHED})
-    for run in (engine.sync, engine.fold, lambda c: refold_table(engine, c)):
+    workspace = engine_for({"p": HASHED})
+    for run in (sync_table, fold_table, refold_table):
         with pytest.raises(ConfigError, match="mirrorlake rekey") as caught:
-            run(contract)
+            run(workspace, contract)
         assert OTHER_KEY not in str(caught.value)
         assert HASH_KEY not in str(caught.value)
     clean = Identifier(f"s_{database}__clean", "p")
-    assert len(lake_rows(engine, clean.namespace, "p")) == 1
+    assert len(lake_rows(workspace, clean.namespace, "p")) == 1
 
-    assert rekey_table(engine, contract) is not None
-    assert rekey_table(engine, contract) is None
-    engine.sync(contract)
+    assert rekey_table(workspace, contract) is not None
+    assert rekey_table(workspace, contract) is None
+    sync_table(workspace, contract)
     wanted = hmac.new(OTHER_KEY.encode(), b"a@b.c", hashlib.sha256).hexdigest()
-    rows = lake_rows(engine, clean.namespace, "p")
+    rows = lake_rows(workspace, clean.namespace, "p")
     assert [row["mail"] for row in rows] == [wanted, wanted]
 
 
 def test_keys_under_another_collation_begin_a_new_history(
-    sql: Callable[..., Any], engine_for: Callable[..., Engine], database: str
+    sql: Callable[..., Any], engine_for: Callable[..., Workspace], database: str
 ) -> None:
     """B7, B8: key weights of two collations are no keys of one table."""
     columns = "(k VARCHAR(20) {}, v INT, m TIMESTAMP(6) NOT NULL, PRIMARY KEY (k), KEY (m))"
     sql(f"CREATE TABLE c {columns.format('COLLATE utf8mb4_bin')}")
     sql("INSERT INTO c VALUES ('a', 1, NOW(6)), ('b', 1, NOW(6)), ('gone', 1, NOW(6))")
     table = {"mode": "incremental", "key": ["k"], "cursor": "m", "clean": "table"}
-    engine = engine_for({"c": table})
-    [contract] = engine.config.tables
-    engine.sync(contract)
+    workspace = engine_for({"c": table})
+    [contract] = workspace.config.tables
+    sync_table(workspace, contract)
     for number, collation in enumerate(("utf8mb4_general_ci", "utf8mb4_unicode_ci")):
         sql(
             f"ALTER TABLE c MODIFY k VARCHAR(20) COLLATE {collation} NOT NULL",
@@ -80,15 +82,15 @@ def test_keys_under_another_collation_begin_a_new_history(
             "UPDATE c SET k = IF(k = 'a', 'A', 'a'), m = NOW(6) WHERE k = 'a'",
         )
         with pytest.raises(SchemaError, match="the key's collation was"):
-            refold_table(engine, contract)
-        engine.sync(contract)
-        _equal(engine, sql, database, "c")
-    assert len(refold_table(engine, contract).layers) == 2
-    _equal(engine, sql, database, "c")
+            refold_table(workspace, contract)
+        sync_table(workspace, contract)
+        _equal(workspace, sql, database, "c")
+    assert len(refold_table(workspace, contract).layers) == 2
+    _equal(workspace, sql, database, "c")
 
 
 def test_a_contract_that_changes_under_a_history_is_never_silent(
-    sql: Callable[..., Any], engine_for: Callable[..., Engine], database: str
+    sql: Callable[..., Any], engine_for: Callable[..., Workspace], database: str
 ) -> None:
     """B9: the fast part of the table of every pair of changes."""
     sql(
@@ -107,37 +109,37 @@ def test_a_contract_that_changes_under_a_history_is_never_silent(
         ({"mode": "incremental", "key": ["id"], "cursor": "m"}, "mode was append, is incremental"),
     ]
     for number, (table, words) in enumerate(steps):
-        engine = engine_for({"t": table})
-        [contract] = engine.config.tables
+        workspace = engine_for({"t": table})
+        [contract] = workspace.config.tables
         sql("DELETE FROM t WHERE id = 2 AND code = 12") if number == 1 else None
         sql(
             f"UPDATE t SET v = {number + 2}, code = code + 100 WHERE id = 3",
             f"INSERT INTO t VALUES ({number + 4}, {number + 4}, 1, NOW(6), NOW(6))",
         )
-        receipt = engine.ledger.newest_receipt(contract.name)
+        receipt = workspace.ledger.newest_receipt(contract.name)
         before = receipt.began if receipt else 0
-        engine.sync(contract)
-        mark = engine.ledger.newest_mark(contract.name)
+        sync_table(workspace, contract)
+        mark = workspace.ledger.newest_mark(contract.name)
         assert words in (mark[1] if mark else ""), words
-        assert engine.ledger.unproved(contract.name) is None
+        assert workspace.ledger.unproved(contract.name) is None
         start = contract.start
         where = f"WHERE m >= '{start}'" if start else ""
-        _equal(engine, sql, database, "t", where)
+        _equal(workspace, sql, database, "t", where)
         if number in (1, 4):
-            refold_table(engine, contract)
-            _equal(engine, sql, database, "t", where)
-        began = engine.ledger.history_start(contract.name)
+            refold_table(workspace, contract)
+            _equal(workspace, sql, database, "t", where)
+        began = workspace.ledger.history_start(contract.name)
         assert (began > before) == (number > 0 and "start" not in words), words
 
 
 def _equal(
-    engine: Engine, sql: Callable[..., Any], database: str, table: str, where: str = ""
+    workspace: Workspace, sql: Callable[..., Any], database: str, table: str, where: str = ""
 ) -> None:
     """MySQL's rows, each once, in deduped and in a clean table."""
     columns = [row[0] for row in sql(f"SHOW COLUMNS FROM {table}")]
     wanted = sorted(sql(f"SELECT * FROM {table} {where}"))
     for space in (f"s_{database}", f"s_{database}__clean"):
-        found = engine.lake.load(Identifier(space, table))
+        found = workspace.lake.load(Identifier(space, table))
         if found is None:
             continue
         rows = [tuple(row[name] for name in columns) for row in found.scan().to_arrow().to_pylist()]
@@ -150,7 +152,7 @@ def _naive(value: Any) -> Any:
 
 
 def test_a_table_that_is_truncated_or_made_again_is_noticed(
-    sql: Callable[..., Any], engine_for: Callable[..., Engine], database: str
+    sql: Callable[..., Any], engine_for: Callable[..., Workspace], database: str
 ) -> None:
     """B10: a name may come to mean another table."""
     sql(
@@ -159,18 +161,18 @@ def test_a_table_that_is_truncated_or_made_again_is_noticed(
         "CREATE TABLE d (id INT PRIMARY KEY, v INT, m DATETIME(6) NOT NULL, KEY (m))",
     )
     by_key = {"mode": "append", "key": ["id"], "cursor": "id", "overlap_keys": 2}
-    engine = engine_for({"a": by_key, "b": by_key, "d": {**INCREMENTAL}})
-    a, b, d = engine.config.tables
+    workspace = engine_for({"a": by_key, "b": by_key, "d": {**INCREMENTAL}})
+    a, b, d = workspace.config.tables
     for name in ("a", "b"):
         sql(f"INSERT INTO {name} SELECT seq, 1 FROM seq_1_to_30")
     sql("INSERT INTO d SELECT seq, 1, '2026-01-01' FROM seq_1_to_30")
     for contract in (a, b, d):
-        engine.sync(contract)
+        sync_table(workspace, contract)
 
     # What changes neither the table nor its keys is no reason to read it again.
     sql("DELETE FROM a WHERE id = 30", "ALTER TABLE a ADD KEY (v)", "ALTER TABLE d ADD KEY (v)")
     for contract in (a, d):
-        assert engine.load(contract).window == "live"
+        assert load_table(workspace, contract).window == "live"
 
     sql("TRUNCATE a", "INSERT INTO a (v) SELECT 2 FROM seq_1_to_20")
     sql("TRUNCATE b", "INSERT INTO b SELECT seq, 2 FROM seq_1_to_20")
@@ -179,54 +181,54 @@ def test_a_table_that_is_truncated_or_made_again_is_noticed(
     sql("CREATE TABLE made LIKE d", "INSERT INTO made SELECT * FROM again")
     sql("DROP TABLE d", "RENAME TABLE made TO d", "DROP TABLE again")
     for contract in (a, b, d):
-        assert engine.load(contract).window == "initial"
-        assert engine.load(contract).window == "live"
+        assert load_table(workspace, contract).window == "initial"
+        assert load_table(workspace, contract).window == "live"
     # As many rows as before: its counter and its highest key are what they were.
     sql("TRUNCATE a", "INSERT INTO a (v) SELECT 3 FROM seq_1_to_20")
-    assert engine.load(a).window == "initial"
+    assert load_table(workspace, a).window == "initial"
     for contract in (a, b, d):
-        engine.fold(contract)
-        _equal(engine, sql, database, contract.table)
+        fold_table(workspace, contract)
+        _equal(workspace, sql, database, contract.table)
 
     rows = sql("SELECT * FROM a")
     sql("TRUNCATE a")
     with pytest.raises(SourceError, match="--accept-smaller"):
-        engine.sync(a)
+        sync_table(workspace, a)
     assert (
         "since it was read, it was truncated"
-        in status_of(engine.config, engine.ledger, [a])[0].checks
+        in status_of(workspace.config, workspace.ledger, [a])[0].checks
     )
-    assert len(lake_rows(engine, a.namespaces.deduped, "a")) == len(rows)
-    engine.sync(a, accept_smaller=True)
-    assert lake_rows(engine, a.namespaces.deduped, "a") == []
+    assert len(lake_rows(workspace, a.namespaces.deduped, "a")) == len(rows)
+    sync_table(workspace, a, accept_smaller=True)
+    assert lake_rows(workspace, a.namespaces.deduped, "a") == []
 
 
 def test_what_only_the_mirror_holds_is_not_left_behind(
-    sql: Callable[..., Any], engine_for: Callable[..., Engine], database: str
+    sql: Callable[..., Any], engine_for: Callable[..., Workspace], database: str
 ) -> None:
     """A new history would lose rows that are kept; elsewhere it begins beside the old one."""
     sql(f"CREATE TABLE p {PEOPLE}", "INSERT INTO p VALUES (1, 'a', NOW(6))")
     sql("ALTER TABLE p ADD UNIQUE (mail), MODIFY mail VARCHAR(40) NOT NULL")
     kept = {**INCREMENTAL, "deletes": "flag"}
-    engine = engine_for({"p": kept})
-    [contract] = engine.config.tables
-    engine.load(contract)
-    engine = engine_for({"p": {**kept, "key": ["mail"]}})
+    workspace = engine_for({"p": kept})
+    [contract] = workspace.config.tables
+    load_table(workspace, contract)
+    workspace = engine_for({"p": {**kept, "key": ["mail"]}})
     with pytest.raises(ConfigError, match=r"key was \(id\), is \(mail\).*deletes: flag"):
-        engine.load(engine.config.tables[0])
-    assert engine.ledger.unproved(contract.name) is None
-    assert engine_for({"p": kept}).load(contract).window == "live"
+        load_table(workspace, workspace.config.tables[0])
+    assert workspace.ledger.unproved(contract.name) is None
+    assert load_table(engine_for({"p": kept}), contract).window == "live"
 
     # Its columns may be others there, too: what is refused here has this way out.
     sql("ALTER TABLE p MODIFY mail VARCHAR(60) NOT NULL")
     with pytest.raises(SchemaError, match="other namespaces"):
-        engine.load(contract)
+        load_table(workspace, contract)
     spaces = {"raw": f"{database}_raw2", "deduped": f"{database}2", "clean": f"{database}_clean2"}
-    engine = engine_for({"p": {**kept, "key": ["mail"]}}, namespaces=spaces)
-    [contract] = engine.config.tables
-    assert engine.load(contract).window == "initial"
-    assert engine.load(contract).window == "live"
-    assert engine.ledger.successful_loads(contract.name)[0].window.kind == "initial"
+    workspace = engine_for({"p": {**kept, "key": ["mail"]}}, namespaces=spaces)
+    [contract] = workspace.config.tables
+    assert load_table(workspace, contract).window == "initial"
+    assert load_table(workspace, contract).window == "live"
+    assert workspace.ledger.successful_loads(contract.name)[0].window.kind == "initial"
 
 
 TABLES: dict[str, dict[str, Any]] = {
@@ -246,7 +248,7 @@ TABLES: dict[str, dict[str, Any]] = {
 @pytest.mark.full
 @pytest.mark.parametrize("before", list(TABLES)[:-1])
 def test_every_pair_of_contracts_ends_exact(
-    sql: Callable[..., Any], engine_for: Callable[..., Engine], database: str, before: str
+    sql: Callable[..., Any], engine_for: Callable[..., Workspace], database: str, before: str
 ) -> None:
     """Deduped has MySQL's rows, and none twice, after each change, after the change back, and
     after a refold."""
@@ -262,12 +264,12 @@ def test_every_pair_of_contracts_ends_exact(
     for now in names[names.index(before) + 1 :]:
         course += [now, before]
     for number, name in enumerate(course, 101):
-        engine = engine_for({"t": TABLES[name]})
-        [contract] = engine.config.tables
-        engine.sync(contract)
-        _holds_mysqls_rows(engine, sql, database, contract)
-        refold_table(engine, contract)
-        _holds_mysqls_rows(engine, sql, database, contract)
+        workspace = engine_for({"t": TABLES[name]})
+        [contract] = workspace.config.tables
+        sync_table(workspace, contract)
+        _holds_mysqls_rows(workspace, sql, database, contract)
+        refold_table(workspace, contract)
+        _holds_mysqls_rows(workspace, sql, database, contract)
         following = TABLES[course[min(number - 100, len(course) - 1)]]["mode"]
         sql(
             f"INSERT INTO t VALUES ({number}, {number}, 1, 'n{number}', NOW(6), NOW(6))",
@@ -278,11 +280,11 @@ def test_every_pair_of_contracts_ends_exact(
 
 
 def _holds_mysqls_rows(
-    engine: Engine, sql: Callable[..., Any], database: str, contract: TableContract
+    workspace: Workspace, sql: Callable[..., Any], database: str, contract: TableContract
 ) -> None:
     """Every row of MySQL's once; beside them, but for a new history, deleted ones alone, and those
     from before a start."""
-    rows = lake_rows(engine, f"s_{database}", "t")
+    rows = lake_rows(workspace, f"s_{database}", "t")
     found = [(row["id"], row["code"], row["v"], row["name"]) for row in rows]
     assert len(found) == len({row[0] for row in found})
     every = set(sql("SELECT id, code, v, name FROM t"))
@@ -291,18 +293,18 @@ def _holds_mysqls_rows(
     assert wanted <= set(found)
     ids = {row[0] for row in every}
     assert {row for row in set(found) - wanted if row[0] in ids} <= every
-    if contract.mode == "full" or len(engine.ledger.successful_loads(contract.name)) == 1:
+    if contract.mode == "full" or len(workspace.ledger.successful_loads(contract.name)) == 1:
         assert set(found) == wanted
 
 
 def test_what_a_ledger_does_not_know_is_not_assumed(
-    sql: Callable[..., Any], engine_for: Callable[..., Engine], place: Place, database: str
+    sql: Callable[..., Any], engine_for: Callable[..., Workspace], place: Place, database: str
 ) -> None:
     """Receipts are what tells a meaning: of an older release, rebuilt from files, after a crash."""
     sql(f"CREATE TABLE p {PEOPLE}", "INSERT INTO p VALUES (1, 'a', NOW(6)), (2, 'b', NOW(6))")
-    engine = engine_for({"p": INCREMENTAL})
-    [contract] = engine.config.tables
-    engine.load(contract)
+    workspace = engine_for({"p": INCREMENTAL})
+    [contract] = workspace.config.tables
+    load_table(workspace, contract)
 
     def in_ledger(change: str) -> None:
         with sqlite3.connect(place.folder / "ledger.db") as ledger:
@@ -310,34 +312,34 @@ def test_what_a_ledger_does_not_know_is_not_assumed(
 
     older = "loads SET receipt = json_remove(receipt, '$.meaning', '$.identity', '$.began') WHERE 1"
     in_ledger(older)
-    assert engine.load(contract).window == "live"
-    assert engine.ledger.history_start(contract.name) == 0
+    assert load_table(workspace, contract).window == "live"
+    assert workspace.ledger.history_start(contract.name) == 0
     in_ledger(older)
     full = engine_for({"p": {"mode": "full", "key": ["id"]}})
     [contract] = full.config.tables
-    assert full.load(contract).window == "full"
-    began = engine.ledger.history_start(contract.name)
+    assert load_table(full, contract).window == "full"
+    began = workspace.ledger.history_start(contract.name)
     assert began > 0
 
     # Its run died between the commit and the ledger: the commit says with what a history begins.
     in_ledger(f"loads SET state = 'pending', receipt = NULL WHERE seq = {began}")
-    assert engine.ledger.history_start(contract.name) == 0
-    full.fold(contract)
-    assert engine.ledger.history_start(contract.name) == began
-    assert [load.seq for load in engine.ledger.successful_loads(contract.name)] == [began]
-    assert len(lake_rows(engine, f"s_{database}", "p")) == 2
+    assert workspace.ledger.history_start(contract.name) == 0
+    fold_table(full, contract)
+    assert workspace.ledger.history_start(contract.name) == began
+    assert [load.seq for load in workspace.ledger.successful_loads(contract.name)] == [began]
+    assert len(lake_rows(workspace, f"s_{database}", "p")) == 2
 
     in_ledger("loads SET receipt = NULL WHERE 1")
-    assert full.load(contract).window == "full"
-    mark = engine.ledger.newest_mark(contract.name)
+    assert load_table(full, contract).window == "full"
+    mark = workspace.ledger.newest_mark(contract.name)
     assert mark is not None
     assert "not known since the ledger was rebuilt" in mark[1]
-    assert engine.ledger.history_start(contract.name) > began
+    assert workspace.ledger.history_start(contract.name) > began
 
 
 @pytest.mark.full
 def test_a_repair_after_another_collation_looks_at_this_history_alone(
-    sql: Callable[..., Any], engine_for: Callable[..., Engine], database: str
+    sql: Callable[..., Any], engine_for: Callable[..., Workspace], database: str
 ) -> None:
     """Raw knows the keys' weights of both collations."""
     sql(
@@ -345,12 +347,12 @@ def test_a_repair_after_another_collation_looks_at_this_history_alone(
         " PRIMARY KEY (k), KEY (m))",
         "INSERT INTO c VALUES ('a', 1, '2020-01-01'), ('b', 1, '2020-01-01'), ('ß', 1, '2020-01-01')",
     )
-    engine = engine_for({"c": {"mode": "incremental", "key": ["k"], "cursor": "m"}})
-    [contract] = engine.config.tables
-    engine.sync(contract)
+    workspace = engine_for({"c": {"mode": "incremental", "key": ["k"], "cursor": "m"}})
+    [contract] = workspace.config.tables
+    sync_table(workspace, contract)
     sql("ALTER TABLE c MODIFY k VARCHAR(20) COLLATE utf8mb4_unicode_ci NOT NULL")
-    engine.sync(contract)
+    sync_table(workspace, contract)
     sql("UPDATE c SET v = 2, m = m WHERE k = 'b'", "DELETE FROM c WHERE k = 'a'")
-    done = repair_table(engine, contract, Ask("full"))
+    done = repair_table(workspace, contract, Ask("full"))
     assert (done.outcome, done.gone) == ("equal", 1)
-    _equal(engine, sql, database, "c")
+    _equal(workspace, sql, database, "c")

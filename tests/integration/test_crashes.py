@@ -32,11 +32,13 @@ from mirrorlake.errors import CommitConflict, LakeDamaged, LeaseHeld
 from mirrorlake.failpoints import FAILPOINTS, OF_LANDINGS, OF_REFOLDS, OF_SNAPSHOTS
 from mirrorlake.ledger import Ledger
 from mirrorlake.load.raw_files import prove_raw
+from mirrorlake.operations.fold import fold_table
 from mirrorlake.operations.recover import recover_table
 from mirrorlake.operations.refold import refold_table
 from mirrorlake.operations.restore_ledger import rebuild_table
-from mirrorlake.operations.sync import Engine
-from mirrorlake.table.progress import Progress, Report
+from mirrorlake.operations.sync import load_table, reload_days, sync_table
+from mirrorlake.table.progress import OnProgress, Progress
+from mirrorlake.workspace import Workspace
 from tests.integration import crash_runner, harming
 from tests.integration.conftest import HASH_KEY, Place
 from tests.integration.contract_files import write_contract
@@ -103,8 +105,8 @@ class World:
     def ledger_file(self) -> Path:
         return self.place.folder / "ledger.db"
 
-    def engine(self) -> Engine:
-        return Engine(load_config(self.config), spark=self.place.spark)
+    def workspace(self) -> Workspace:
+        return Workspace.open(load_config(self.config), spark=self.place.spark)
 
     def contract(self, table: str) -> TableContract:
         return load_config(self.config).table(table)
@@ -165,7 +167,7 @@ def world(server: MariaDB, place: Place, fork: Callable[..., int]) -> Iterator[W
         world = World(server, place, config, sql, fork)
         for table in TABLES:
             world.change(table)
-            world.engine().sync(world.contract(table))
+            sync_table(world.workspace(), world.contract(table))
         yield world
         sql(f"DROP DATABASE {DATABASE}")
 
@@ -201,7 +203,7 @@ def assert_exact(world: World, table: str) -> None:
     assert_nothing_open(world, contract)
     assert_each_load_once(world, contract)
     # Byte by byte what the loads wrote, whichever of them died, and whichever ledger is left.
-    raw = prove_raw(world.engine().lake, world.engine().ledger, contract)
+    raw = prove_raw(world.workspace().lake, world.workspace().ledger, contract)
     assert raw.verdict == "equal", raw
     assert set(raw_table(world, contract).refs()) == {"main"}
 
@@ -296,7 +298,7 @@ def test_killed_at_every_step(world: World, failpoint: str) -> None:
         code = killed_by_command_line(world, "orders", failpoint)
     assert code == -signal.SIGKILL
     world.change("orders")
-    world.engine().sync(world.contract("orders"))
+    sync_table(world.workspace(), world.contract("orders"))
     assert_exact(world, "orders")
 
 
@@ -319,7 +321,7 @@ def test_other_modes_killed(world: World, table: str, failpoint: str) -> None:
     world.change(table)
     assert world.fork(world.config, table, failpoint) == -signal.SIGKILL
     world.change(table)
-    world.engine().sync(world.contract(table))
+    sync_table(world.workspace(), world.contract(table))
     assert_exact(world, table)
 
 
@@ -363,11 +365,11 @@ def test_killed_and_its_ledger_lost(world: World, table: str, failpoint: str) ->
         assert rebuild(world)[table].loads == 0
         if again:
             world.change(table)
-        recover_table(world.engine(), world.contract(table))
-        world.engine().sync(world.contract(table))
+        recover_table(world.workspace(), world.contract(table))
+        sync_table(world.workspace(), world.contract(table))
         assert_exact(world, table)
     for name in TABLES:
-        world.engine().sync(world.contract(name))
+        sync_table(world.workspace(), world.contract(name))
         assert_exact(world, name)
 
 
@@ -377,8 +379,11 @@ def lose_the_ledger(world: World) -> None:
 
 
 def rebuild(world: World) -> dict[str, Any]:
-    engine = world.engine()
-    found = [rebuild_table(engine.ledger, engine.lake, c, "rebuild") for c in engine.config.tables]
+    workspace = world.workspace()
+    found = [
+        rebuild_table(workspace.ledger, workspace.lake, c, "rebuild")
+        for c in workspace.config.tables
+    ]
     return {one.table.rsplit(".", 1)[1]: one for one in found}
 
 
@@ -414,17 +419,17 @@ def test_a_reload_killed(world: World, failpoint: str) -> None:
         ledger={"url": "sqlite:///ledger.db", "wait": "1s"},
     )
     one = World(world.server, world.place, config, world.sql, world.fork)
-    one.engine().sync(one.contract(table))
+    sync_table(one.workspace(), one.contract(table))
     one.sql(f"INSERT INTO {table} VALUES (1,1,'{day}'), (2,1,'{day}'), (3,1,'{day}')")
-    one.engine().sync(one.contract(table))
+    sync_table(one.workspace(), one.contract(table))
     one.sql(
         f"UPDATE {table} SET v = 2, modified_at = UTC_TIMESTAMP(6) WHERE id = 2",
         f"DELETE FROM {table} WHERE id = 3",
         f"INSERT INTO {table} VALUES (4, 1, '{day}')",
     )
     assert one.fork(config, table, failpoint, str(day)) == -signal.SIGKILL
-    one.engine().reload(one.contract(table), day, day)
-    one.engine().fold(one.contract(table))
+    reload_days(one.workspace(), one.contract(table), day, day)
+    fold_table(one.workspace(), one.contract(table))
     deduped = load(one.place.lake, one.contract(table).namespaces.deduped, table)
     with one.server.admin() as admin:
         verdict = compare_table(admin, DATABASE, table, ("id",), deduped)
@@ -459,11 +464,11 @@ def test_a_refold_killed(world: World, failpoint: str, kind: str, after: str) ->
     assert code == -signal.SIGKILL
     if after == "sync":
         with suppress(LakeDamaged):  # of the layer that was not come to
-            world.engine().sync(contract)
-    refold_table(world.engine(), contract)
-    world.engine().sync(contract)
+            sync_table(world.workspace(), contract)
+    refold_table(world.workspace(), contract)
+    sync_table(world.workspace(), contract)
     assert_exact(world, "orders")
-    recover_table(world.engine(), contract)
+    recover_table(world.workspace(), contract)
     catalog = world.place.lake.catalog
     for space in spaces:
         names = [path[-1] for path in catalog.list_tables((space,))]
@@ -476,7 +481,7 @@ def test_killed_three_times_in_a_row(world: World) -> None:
     for failpoint in ("commit.after", "commit.before", "ledger.success"):
         world.change("orders")
         assert world.fork(world.config, "orders", failpoint) == -signal.SIGKILL
-    result = world.engine().sync(world.contract("orders"))
+    result = sync_table(world.workspace(), world.contract("orders"))
     assert result.folded == 3  # two that were killed after their commit, and its own
     assert_exact(world, "orders")
 
@@ -485,7 +490,7 @@ def test_a_commit_that_nobody_recorded_is_found_not_repeated(world: World) -> No
     world.change("clicks")
     assert world.fork(world.config, "clicks", "commit.after") == -signal.SIGKILL
     before = len(raw_table(world, world.contract("clicks")).snapshots())
-    assert world.engine().fold(world.contract("clicks")) == 1
+    assert fold_table(world.workspace(), world.contract("clicks")) == 1
     assert len(raw_table(world, world.contract("clicks")).snapshots()) == before
     assert_exact(world, "clicks")
 
@@ -510,7 +515,7 @@ def test_the_very_first_load_killed(world: World, failpoint: str) -> None:
     first = World(world.server, world.place, config, world.sql, world.fork)
     assert first.fork(config, table, failpoint) == -signal.SIGKILL
     first.sql(f"INSERT INTO {table} VALUES (2, 2)")
-    first.engine().sync(first.contract(table))
+    sync_table(first.workspace(), first.contract(table))
     assert_exact(first, table)
 
 
@@ -518,7 +523,7 @@ def test_files_of_killed_loads_are_orphans_by_the_ledgers_word(world: World) -> 
     """A data file that no snapshot names carries the id of a load that is not a success."""
     world.change("clicks")
     assert world.fork(world.config, "clicks", "chunk.written") == -signal.SIGKILL
-    world.engine().sync(world.contract("clicks"))
+    sync_table(world.workspace(), world.contract("clicks"))
     contract = world.contract("clicks")
     raw = raw_table(world, contract)
     named = {row["file_path"] for row in raw.inspect.all_files().to_pylist()}
@@ -542,7 +547,7 @@ def test_every_failpoint_of_the_engine_is_listed() -> None:
 # --- leases, conflicts, lost words ----------------------------------------------------------------
 
 
-def at_the_end(act: Callable[[], None]) -> Report:
+def at_the_end(act: Callable[[], None]) -> OnProgress:
     """A progress report that acts once all chunks are read, just before the commit."""
 
     def report(seen: Progress) -> None:
@@ -576,10 +581,10 @@ def test_a_stalled_owner_commits_nothing_after_its_lease_was_taken(world: World)
             pass
 
     with pytest.raises(LeaseHeld):
-        world.engine().load(contract, at_the_end(take_over))
+        load_table(world.workspace(), contract, at_the_end(take_over))
     assert raw_table(world, contract).current_snapshot() == head
     assert files_of(world, "clicks") == files
-    world.engine().sync(contract)
+    sync_table(world.workspace(), contract)
     assert_exact(world, "clicks")
 
 
@@ -593,7 +598,7 @@ def test_a_moved_parent_is_a_conflict_that_leaves_nothing(world: World) -> None:
         raw.append(raw.scan().to_arrow().slice(0, 0), {"moved-by": "the test"})
 
     with pytest.raises(CommitConflict) as caught:
-        world.engine().load(contract, at_the_end(move))
+        load_table(world.workspace(), contract, at_the_end(move))
     assert caught.value.retryable
     raw = raw_table(world, contract)
     assert raw.current_snapshot().summary.additional_properties["moved-by"] == "the test"
@@ -602,7 +607,7 @@ def test_a_moved_parent_is_a_conflict_that_leaves_nothing(world: World) -> None:
         "SELECT state FROM loads WHERE table_name = ? ORDER BY seq DESC LIMIT 1", contract.name
     )
     assert state == "errored"
-    world.engine().sync(contract)
+    sync_table(world.workspace(), contract)
     deduped = load(world.place.lake, contract.namespaces.deduped, "clicks")
     with world.server.admin() as admin:
         verdict = compare_table(admin, DATABASE, "clicks", contract.key, deduped)
@@ -613,13 +618,13 @@ def test_a_committed_load_that_was_written_down_as_failed(world: World) -> None:
     """The commit landed, its answer was lost: the table's history knows better than the ledger."""
     world.change("orders")
     contract = world.contract("orders")
-    lost = world.engine().load(contract)
+    lost = load_table(world.workspace(), contract)
     for kind in ("loads", "windows"):
         world.ask_ledger(f"UPDATE {kind} SET state = 'errored' WHERE load_id = ?", lost.load_id)
     world.ask_ledger(
         "UPDATE loads SET snapshot_id = NULL, receipt = NULL WHERE load_id = ?", lost.load_id
     )
-    result = world.engine().sync(contract)
+    result = sync_table(world.workspace(), contract)
     assert result.settled == 1
     assert result.rows == 0  # it began where the found one ended
     assert_exact(world, "orders")

@@ -1,4 +1,4 @@
-"""DDL that changes values without moving a cursor: the table is unproved, and read anew."""
+"""DDL that changes values without moving a cursor: the table is unproved, and read again."""
 
 from __future__ import annotations
 
@@ -15,20 +15,21 @@ from mirrorlake.destinations.iceberg.catalog import Identifier
 from mirrorlake.errors import SourceError
 from mirrorlake.operations import sync
 from mirrorlake.operations.gaps import find_stretches
-from mirrorlake.operations.sync import Engine
+from mirrorlake.operations.sync import load_table, sync_table
 from mirrorlake.scaffold.suggest_tables import suggest_contract
 from mirrorlake.sources.mysql.connect import session
 from mirrorlake.sources.mysql.introspect import read_table, read_tables
+from mirrorlake.workspace import Workspace
 from tests.integration.conftest import PASSWORD
 
 Sql = Callable[..., Any]
-EngineFor = Callable[..., Engine]
+EngineFor = Callable[..., Workspace]
 LONG_AGO = "2020-01-01 00:00:00"
 
 
-def assert_equal(server: MariaDB, engine: Engine) -> None:
-    contract = engine.config.table("t")
-    deduped = engine.lake.load(Identifier(contract.namespaces.deduped, "t"))
+def assert_equal(server: MariaDB, workspace: Workspace) -> None:
+    contract = workspace.config.table("t")
+    deduped = workspace.lake.load(Identifier(contract.namespaces.deduped, "t"))
     with server.admin() as admin:
         verdict = compare_table(admin, contract.database, "t", contract.key, deduped)
     assert verdict.equal, verdict.describe()
@@ -45,10 +46,10 @@ def test_what_ddl_changed_silently_is_read_anew(
         f"INSERT INTO t (id, parent, v, modified_at) VALUES (1, 1, 5, '{LONG_AGO}'), "
         f"(2, 2, 6, '{LONG_AGO}')",
     )
-    engine = engine_for({"t": {"mode": "incremental", "key": ["id"], "cursor": "modified_at"}})
-    contract = engine.config.table("t")
-    engine.sync(contract)
-    assert engine.sync(contract).window == "live"
+    workspace = engine_for({"t": {"mode": "incremental", "key": ["id"], "cursor": "modified_at"}})
+    contract = workspace.config.table("t")
+    sync_table(workspace, contract)
+    assert sync_table(workspace, contract).window == "live"
 
     changes = (
         ("ALTER TABLE t MODIFY g INT AS (v * 2) STORED", "column g was"),
@@ -65,17 +66,17 @@ def test_what_ddl_changed_silently_is_read_anew(
         with monkeypatch.context() as patched:
             patched.setattr(sync, "load_window", _fail)
             with pytest.raises(SourceError, match="gone"):
-                engine.sync(contract)
-        mark = engine.ledger.unproved(contract.name)
+                sync_table(workspace, contract)
+        mark = workspace.ledger.unproved(contract.name)
         assert mark is not None
         assert re.search(words, mark.reason)
         today = datetime.now(UTC).date()
-        states = {s.state for s in find_stretches(contract, engine.ledger, today)}
+        states = {s.state for s in find_stretches(contract, workspace.ledger, today)}
         assert states == {"unproved"}
-        assert engine.sync(contract).window == "initial"
-        assert engine.ledger.unproved(contract.name) is None
-        assert_equal(server, engine)
-        assert engine.sync(contract).window == "live"
+        assert sync_table(workspace, contract).window == "initial"
+        assert workspace.ledger.unproved(contract.name) is None
+        assert_equal(server, workspace)
+        assert sync_table(workspace, contract).window == "live"
 
 
 def test_an_account_that_may_only_read_sees_foreign_keys_too(
@@ -93,20 +94,20 @@ def test_an_account_that_may_only_read_sees_foreign_keys_too(
     grants = {f"{database}.*": "SELECT", "*.*": "REPLICATION CLIENT"}
     server.create_user("reader", PASSWORD, grants)
     contract = {"mode": "incremental", "key": ["id"], "cursor": "modified_at"}
-    engine = engine_for({"t": contract}, {"user": "reader"})
-    table = engine.config.table("t")
-    engine.load(table)
-    assert engine.load(table).window == "live"
+    workspace = engine_for({"t": contract}, {"user": "reader"})
+    table = workspace.config.table("t")
+    load_table(workspace, table)
+    assert load_table(workspace, table).window == "live"
     sql(
         f"ALTER TABLE t ADD CONSTRAINT f FOREIGN KEY (parent, {odd}) REFERENCES p (id, {odd}) "
         "ON UPDATE CASCADE",
         "UPDATE p SET id = id + 10",
     )
-    assert engine.load(table).window == "initial"
+    assert load_table(workspace, table).window == "initial"
     sql("ALTER TABLE t MODIFY g INT AS (id * 2) STORED")
-    assert engine.load(table).window == "initial"
-    assert engine.load(table).window == "live"
-    with session(engine.config.sources["s"]) as connection:
+    assert load_table(workspace, table).window == "initial"
+    assert load_table(workspace, table).window == "live"
+    with session(workspace.config.sources["s"]) as connection:
         tables = {t.name: t for t in read_tables(connection, database, foreign_keys=True)}
     warnings = suggest_contract(tables["t"], {}).warnings
     assert any(w.text.startswith("ON UPDATE CASCADE on parent, b`, (c)") for w in warnings), (

@@ -14,7 +14,8 @@ from pyiceberg.table import Table
 from mirrorlake.destinations.iceberg.catalog import Identifier
 from mirrorlake.destinations.iceberg.durable import local_path
 from mirrorlake.ledger import Ledger
-from mirrorlake.operations.sync import Engine
+from mirrorlake.operations.sync import sync_table
+from mirrorlake.workspace import Workspace
 
 Flushed = set[str]
 
@@ -49,7 +50,7 @@ def folders_of(paths: set[str]) -> set[str]:
 
 def test_files_are_on_the_disk_before_they_are_named(
     sql: Callable[..., Any],
-    engine_for: Callable[..., Engine],
+    engine_for: Callable[..., Workspace],
     flushed: Flushed,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -57,8 +58,8 @@ def test_files_are_on_the_disk_before_they_are_named(
         "CREATE TABLE t (id INT PRIMARY KEY, at DATETIME(6) NOT NULL, KEY (at))",
         "INSERT INTO t SELECT seq, UTC_TIMESTAMP(6) FROM seq_1_to_50",
     )
-    engine = engine_for({"t": {"mode": "incremental", "key": ["id"], "cursor": "at"}})
-    contract = engine.config.tables[0]
+    workspace = engine_for({"t": {"mode": "incremental", "key": ["id"], "cursor": "at"}})
+    contract = workspace.config.tables[0]
     named: list[str] = []
 
     def on_statement(_: Any, __: Any, statement: str, parameters: Any, *___: Any) -> None:
@@ -67,12 +68,12 @@ def test_files_are_on_the_disk_before_they_are_named(
             assert str(local_path(path)) in flushed
             named.append(path)
 
-    catalog: Any = engine.lake.catalog
+    catalog: Any = workspace.lake.catalog
     sa.event.listen(catalog.engine, "before_cursor_execute", on_statement)
     folded: list[int] = []
 
     def on_fold(ledger: Ledger, table: str, layer: str, seqs: Any) -> None:
-        deduped = engine.lake.load(Identifier(contract.namespaces.deduped, "t"))
+        deduped = workspace.lake.load(Identifier(contract.namespaces.deduped, "t"))
         assert deduped is not None
         wanted = files_of(deduped)
         assert wanted | folders_of(wanted) <= flushed
@@ -84,9 +85,9 @@ def test_files_are_on_the_disk_before_they_are_named(
     try:
         for statement in ("DO 0", "UPDATE t SET at = UTC_TIMESTAMP(6) WHERE id < 9"):
             sql(statement)
-            engine.sync(contract)
-            (raw, *_) = engine.ledger.successful_loads(contract.name)
-            table = engine.lake.load(Identifier(contract.namespaces.raw, raw.raw_table))
+            sync_table(workspace, contract)
+            (raw, *_) = workspace.ledger.successful_loads(contract.name)
+            table = workspace.lake.load(Identifier(contract.namespaces.raw, raw.raw_table))
             assert table is not None
             wanted = files_of(table)
             assert wanted | folders_of(wanted) <= flushed

@@ -14,14 +14,15 @@ from demo.embedded import EmbeddedServer
 from mirrorlake.config import TableContract
 from mirrorlake.destinations.iceberg.catalog import Identifier
 from mirrorlake.errors import SchemaError
-from mirrorlake.operations.sync import Engine
+from mirrorlake.operations.fold import fold_table
+from mirrorlake.operations.sync import reload_days, sync_table
 from mirrorlake.proof.evidence import prove_table
 from mirrorlake.proof.report import Ask
-from mirrorlake.proof.target import Proving
+from mirrorlake.workspace import Workspace
 from tests.integration.conftest import lake_rows
 
 Sql = Callable[..., Any]
-EngineFor = Callable[..., Engine]
+EngineFor = Callable[..., Workspace]
 
 TODAY = datetime.now(UTC).date()
 ENTITY = {
@@ -49,24 +50,24 @@ def when(days: int, clock: str = "12:00:00") -> datetime:
     return datetime.fromisoformat(at(days, clock).strip("'"))
 
 
-def synced(engine: Engine) -> TableContract:
-    contract = engine.config.table("t")
-    engine.sync(contract)
+def synced(workspace: Workspace) -> TableContract:
+    contract = workspace.config.table("t")
+    sync_table(workspace, contract)
     return contract
 
 
-def firsts(engine: Engine) -> dict[int, Any]:
-    contract = engine.config.table("t")
-    rows = lake_rows(engine, contract.namespaces.deduped, "t")
+def firsts(workspace: Workspace) -> dict[int, Any]:
+    contract = workspace.config.table("t")
+    rows = lake_rows(workspace, contract.namespaces.deduped, "t")
     return {row["id"]: row["original_created_at"] for row in rows}
 
 
-def rebuilt(engine: Engine) -> dict[int, Any]:
-    """The same from raw alone: deduped is made anew."""
-    contract = engine.config.table("t")
-    engine.lake.catalog.drop_table((contract.namespaces.deduped, "t"))
-    engine.sync(contract)
-    return firsts(engine)
+def rebuilt(workspace: Workspace) -> dict[int, Any]:
+    """The same from raw alone: deduped is made again."""
+    contract = workspace.config.table("t")
+    workspace.lake.catalog.drop_table((contract.namespaces.deduped, "t"))
+    sync_table(workspace, contract)
+    return firsts(workspace)
 
 
 def expected(rows: Sequence[tuple[int, str, datetime]]) -> dict[int, datetime]:
@@ -85,24 +86,24 @@ def test_the_first_time_is_kept_through_deletes_late_rows_and_rebuilds(
         CREATE.format(kind="DATETIME"),
         *(f"INSERT INTO t VALUES ({n}, '{token}', '{c}', 0)" for n, token, c in rows),
     )
-    engine = engine_for({"t": ENTITY})
-    contract = synced(engine)
-    assert firsts(engine) == expected(rows)
+    workspace = engine_for({"t": ENTITY})
+    contract = synced(workspace)
+    assert firsts(workspace) == expected(rows)
 
     # MySQL forgets the first row of `a`; what comes later still belongs to it.
     sql("DELETE FROM t WHERE id = 1", f"INSERT INTO t VALUES (5, 'A', {at(1)}, 0)")
-    engine.sync(contract)
+    sync_table(workspace, contract)
     rows.append((5, "A", when(1)))
-    assert firsts(engine) == expected(rows)
+    assert firsts(workspace) == expected(rows)
 
     # A row that was created before all others of its token comes last, alone in its window.
     sql(f"INSERT INTO t VALUES (6, 'b', {at(30)}, 0)")
-    engine.sync(contract)
+    sync_table(workspace, contract)
     rows.append((6, "b", when(30)))
-    assert firsts(engine) == expected(rows)
-    assert rebuilt(engine) == expected(rows)
+    assert firsts(workspace) == expected(rows)
+    assert rebuilt(workspace) == expected(rows)
 
-    table = engine.lake.load(Identifier(contract.namespaces.deduped, "t"))
+    table = workspace.lake.load(Identifier(contract.namespaces.deduped, "t"))
     assert table is not None
     [field] = table.spec().fields
     assert isinstance(field.transform, DayTransform)
@@ -126,9 +127,9 @@ def test_every_type_of_time(sql: Sql, engine_for: EngineFor, kind: str, first: A
         # No time at all is no first one; a token without another has none.
         "INSERT INTO t VALUES (3, 'a', 0, 0), (4, 'z', 0, 0)",
     )
-    engine = engine_for({"t": ENTITY})
-    synced(engine)
-    assert firsts(engine) == {1: first, 2: first, 3: first, 4: None}
+    workspace = engine_for({"t": ENTITY})
+    synced(workspace)
+    assert firsts(workspace) == {1: first, 2: first, 3: first, 4: None}
 
 
 @pytest.mark.full
@@ -140,26 +141,26 @@ def test_a_reload_keeps_what_only_a_small_window_was_told(sql: Sql, engine_for: 
     )
     incremental = {"mode": "incremental", "cursor": "modified_at", "overlap": "9d"}
     contract_of = {**{k: ENTITY[k] for k in ("key", "entity")}, **incremental}
-    engine = engine_for({"t": contract_of})
-    contract = synced(engine)
+    workspace = engine_for({"t": contract_of})
+    contract = synced(workspace)
     sql(f"INSERT INTO t VALUES (2, 'a', {at(2)}, 0, {at(2)}), (3, 'c', {at(2)}, 0, {at(2)})")
     sql(f"INSERT INTO t VALUES (5, 'd', {at(3)}, 0, {at(2)}), (6, 'd', {at(2)}, 0, {at(2)})")
-    engine.sync(contract)
+    sync_table(workspace, contract)
     # First rows go; the day is read again, where MySQL knows no earlier time than row 2's and 6's.
     sql("DELETE FROM t WHERE id IN (1, 5)")
     day = TODAY - timedelta(days=2)
-    engine.reload(contract, day, day)
-    engine.fold(contract)
+    reload_days(workspace, contract, day, day)
+    fold_table(workspace, contract)
     kept = {1: when(40), 2: when(40), 3: when(2), 6: when(3)}
-    assert firsts(engine) == kept
-    assert rebuilt(engine) == kept
+    assert firsts(workspace) == kept
+    assert rebuilt(workspace) == kept
     # A key that moves to another token takes that one's time, and leaves its own behind.
     sql(f"UPDATE t SET token = 'c', modified_at = {at(0, '00:00:00')} WHERE id = 2")
     sql(f"INSERT INTO t VALUES (4, 'a', {at(1)}, 0, {at(1)})")
-    engine.sync(contract)
+    sync_table(workspace, contract)
     kept |= {2: when(2), 4: when(40)}
-    assert firsts(engine) == kept
-    assert rebuilt(engine) == kept
+    assert firsts(workspace) == kept
+    assert rebuilt(workspace) == kept
 
 
 def test_a_loaded_table_that_becomes_one_of_entities_is_read_anew(
@@ -172,12 +173,11 @@ def test_a_loaded_table_that_becomes_one_of_entities_is_read_anew(
     )
     plain = {k: v for k, v in ENTITY.items() if k != "entity"}
     synced(engine_for({"t": plain}))
-    engine = engine_for({"t": ENTITY})
-    contract = synced(engine)
-    assert firsts(engine) == expected(rows)
+    workspace = engine_for({"t": ENTITY})
+    contract = synced(workspace)
+    assert firsts(workspace) == expected(rows)
     # The exact check judges the source's own columns, and the kept time is none of them.
-    proving = Proving(engine.config, engine.lake, engine.ledger, engine.spark)
-    report, _ = prove_table(proving, contract, Ask())
+    report, _ = prove_table(workspace, contract, Ask())
     assert report.verdict == "equal"
     with pytest.raises(SchemaError, match="original_created_at was dropped"):
         synced(engine_for({"t": plain}))

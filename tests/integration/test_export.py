@@ -16,14 +16,14 @@ from mirrorlake.destinations.iceberg.catalog import Identifier
 from mirrorlake.errors import ConfigError, LandingError
 from mirrorlake.operations.export import Exported, export_table
 from mirrorlake.operations.land import fold_snapshots, look_for, take_snapshots
-from mirrorlake.operations.sync import Engine
-from mirrorlake.sources.files.sinks import FolderSink
+from mirrorlake.sources.files.folder_store import FolderStore
+from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place
 from tests.integration.lakes import READERS
 from tests.integration.test_types import cases_of, make_wide_table, source_rows
 
 Sql = Callable[..., Any]
-EngineFor = Callable[..., Engine]
+EngineFor = Callable[..., Workspace]
 SMALL = (
     "CREATE TABLE t (id BIGINT UNSIGNED PRIMARY KEY, n BIGINT, tiny TINYINT UNSIGNED,"
     " price DECIMAL(38,10), huge DECIMAL(65,30), f FLOAT, x DOUBLE, txt VARCHAR(40),"
@@ -41,8 +41,8 @@ SMALL = (
 
 
 def land(
-    place: Place, folder: Path, database: str, table: str, most: int, engine: Engine
-) -> tuple[Exported, Engine]:
+    place: Place, folder: Path, database: str, table: str, most: int, workspace: Workspace
+) -> tuple[Exported, Workspace]:
     """The table exported, landed in another source's name, and folded."""
     config = folder / "landed.yaml"
     landed = f"l{database}"
@@ -56,9 +56,13 @@ def land(
     }  # fmt: skip
     config.write_text(json.dumps(text))
     done = export_table(
-        engine, engine.config.table(table), FolderSink(str(folder / "out")), packed=True, most=most
+        workspace,
+        workspace.config.table(table),
+        FolderStore(str(folder / "out")),
+        packed=True,
+        most=most,
     )
-    reader = Engine(load_config(config), spark=place.spark)
+    reader = Workspace.open(load_config(config), spark=place.spark)
     contract = reader.config.snapshot_table(table)
     (ready,) = look_for(reader, contract).ready
     take_snapshots(reader, contract, [ready.id])
@@ -69,7 +73,7 @@ def land(
     return done, reader
 
 
-def assert_exact(server: EmbeddedServer, reader: Engine, database: str, table: str) -> None:
+def assert_exact(server: EmbeddedServer, reader: Workspace, database: str, table: str) -> None:
     found = reader.lake.load(Identifier(f"l{database}_{database}", table))
     assert found is not None
     source = source_rows(server, database, table)
@@ -83,31 +87,33 @@ def test_what_is_exported_lands_and_is_folded_equal(
     server: EmbeddedServer, engine_for: EngineFor, sql: Sql, database: str, place: Place, tmp_path: Path
 ) -> None:  # fmt: skip
     sql(*SMALL)
-    engine = engine_for({"t": {"mode": "full", "key": ["id"]}})
-    done, reader = land(place, tmp_path, database, "t", 300, engine)
+    workspace = engine_for({"t": {"mode": "full", "key": ["id"]}})
+    done, reader = land(place, tmp_path, database, "t", 300, workspace)
     assert (done.rows, done.files) == (3, 3)
     assert_exact(server, reader, database, "t")
     contract = reader.config.snapshot_table("t")
     with pytest.raises(ConfigError, match="comes from a landing"):
-        export_table(reader, contract, FolderSink(str(tmp_path / "x")), packed=False)
+        export_table(reader, contract, FolderStore(str(tmp_path / "x")), packed=False)
 
 
 def test_what_fails_leaves_nothing(engine_for: EngineFor, sql: Sql, tmp_path: Path) -> None:
     """A disk that is full after the first chunk."""
     sql("CREATE TABLE t (id INT PRIMARY KEY)", "INSERT INTO t VALUES (1), (2), (3)")
-    engine = engine_for({"t": {"mode": "full", "key": ["id"]}})
+    workspace = engine_for({"t": {"mode": "full", "key": ["id"]}})
 
-    class Full(FolderSink):
-        def create(self, path: str, *, anew: bool = False) -> Any:
+    class Full(FolderStore):
+        def create(self, path: str, *, replace: bool = False) -> Any:
             if path.endswith("_2.json"):
                 raise LandingError("there is no room", next_step="Make some")
-            return super().create(path, anew=anew)
+            return super().create(path, replace=replace)
 
     with pytest.raises(LandingError, match="no room"):
-        export_table(engine, engine.config.table("t"), Full(str(tmp_path)), packed=False, most=9)
+        export_table(
+            workspace, workspace.config.table("t"), Full(str(tmp_path)), packed=False, most=9
+        )
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
     done = export_table(
-        engine, engine.config.table("t"), FolderSink(str(tmp_path)), packed=False, most=9
+        workspace, workspace.config.table("t"), FolderStore(str(tmp_path)), packed=False, most=9
     )
     assert done.files == 3
 
@@ -117,6 +123,6 @@ def test_every_type_is_exported_and_landed_equal(
     server: EmbeddedServer, engine_for: EngineFor, sql: Sql, database: str, place: Place, tmp_path: Path
 ) -> None:  # fmt: skip
     make_wide_table(sql, cases_of(server))
-    engine = engine_for({"wide": {"mode": "full", "key": ["id"]}})
-    _, reader = land(place, tmp_path, database, "wide", 10_000, engine)
+    workspace = engine_for({"wide": {"mode": "full", "key": ["id"]}})
+    _, reader = land(place, tmp_path, database, "wide", 10_000, workspace)
     assert_exact(server, reader, database, "wide")

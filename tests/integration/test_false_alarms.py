@@ -12,7 +12,7 @@ import pytest
 
 from demo.mariadb import MariaDB
 from mirrorlake.config import load_config
-from mirrorlake.operations.sync import Engine
+from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place
 from tests.soak import report
 from tests.soak.alarms import contract_for, replicated, result_of, watch
@@ -38,8 +38,8 @@ def test_no_false_alarm(
     seconds: int, servers: Servers, place: Place, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     config = load_config(contract_for(place.folder, *servers))
-    engine = Engine(config, spark=place.spark)
-    found = watch(engine, *servers, seconds, 500, seed=7)
+    workspace = Workspace.open(config, spark=place.spark)
+    found = watch(workspace, *servers, seconds, 500, seed=7)
     assert found.good, (found.false, found.missed)
     assert sum(found.changes.values()) > 200, "the source hardly moved"
     assert found.lag > 0

@@ -18,7 +18,8 @@ from demo.oracle_text import read_source
 from mirrorlake.cli import cli
 from mirrorlake.config import Config, TableContract, config_schema, load_config
 from mirrorlake.destinations.iceberg.catalog import Identifier
-from mirrorlake.operations.sync import Engine
+from mirrorlake.operations.sync import sync_table
+from mirrorlake.workspace import Workspace
 from tests.integration.conftest import HASH_KEY, PASSWORD, USER, Place
 from tests.integration.test_upkeep import shared_session  # noqa: F401 – one JVM for all commands
 
@@ -135,11 +136,11 @@ def test_a_key_that_looks_secret_is_kept_by_and_told_by_nobody(
         "sessions": ("view", {"session_id": "drop", "email": "drop"}),
         "tokens": ("table", {"api_key": "hash"}),
     }
-    with Engine(config, spark=place.spark) as engine:
+    with Workspace.open(config, spark=place.spark) as workspace:
         for _ in range(2):
             for contract in config.tables:
-                engine.sync(contract)
-                assert_clean(server, engine, contract)
+                sync_table(workspace, contract)
+                assert_clean(server, workspace, contract)
             sql(
                 "UPDATE tokens SET api_key = 'ABC', v = 2, updated_at = NOW() WHERE api_key = 'abc'",
                 "UPDATE cards SET v = v + 1",
@@ -159,16 +160,16 @@ def take(place: Place, database: str, folder: Path, monkeypatch: pytest.MonkeyPa
     return load_config(path)
 
 
-def assert_clean(server: MariaDB, engine: Engine, contract: TableContract) -> None:
+def assert_clean(server: MariaDB, workspace: Workspace, contract: TableContract) -> None:
     shown = Identifier(contract.namespaces.clean, contract.table)
     with server.admin() as admin:
         source = read_source(admin, contract.database, contract.table)
     if contract.clean == "table":
-        found = engine.lake.load(shown)
+        found = workspace.lake.load(shown)
         assert found is not None
         rows = found.scan().to_arrow()
     else:
-        rows = engine.spark.get().sql(f"SELECT * FROM {shown.sql}").toArrow()
+        rows = workspace.spark.get().sql(f"SELECT * FROM {shown.sql}").toArrow()
     verdict = check_clean(source, contract.key, rows, contract.rules, HASH_KEY.encode())
     assert verdict.equal, verdict.describe()
 

@@ -18,12 +18,13 @@ from mirrorlake.destinations.iceberg.catalog import Identifier
 from mirrorlake.errors import ReadGivenUp
 from mirrorlake.ledger import Load
 from mirrorlake.operations import sync
-from mirrorlake.operations.sync import Engine
+from mirrorlake.operations.sync import sync_table
+from mirrorlake.workspace import Workspace
 from tests.integration.conftest import PASSWORD, Place, connected
 from tests.integration.test_limits import FULL, make_rows
 
 Sql = Callable[..., Any]
-EngineFor = Callable[..., Engine]
+EngineFor = Callable[..., Workspace]
 ROWS = 1_000
 SLOW = {"rows_per_second": 125}
 """Eight seconds for the table: far longer than anybody should wait."""
@@ -60,9 +61,9 @@ def once_read(server: EmbeddedServer, database: str, act: Callable[[Any], None])
     thread.join()
 
 
-def assert_exact(engine: Engine, server: EmbeddedServer, contract: TableContract) -> None:
+def assert_exact(workspace: Workspace, server: EmbeddedServer, contract: TableContract) -> None:
     """The newest raw copy is what MySQL has, says the oracle."""
-    deduped = engine.lake.load(Identifier(contract.namespaces.deduped, contract.table))
+    deduped = workspace.lake.load(Identifier(contract.namespaces.deduped, contract.table))
     assert deduped is not None
     with connected(server, contract.database) as connection:
         verdict = compare_table(
@@ -71,8 +72,8 @@ def assert_exact(engine: Engine, server: EmbeddedServer, contract: TableContract
     assert verdict.equal, verdict.describe()
 
 
-def states(engine: Engine, contract: TableContract) -> list[str]:
-    return [load.state for load in engine.ledger.loads(contract.name)]
+def states(workspace: Workspace, contract: TableContract) -> list[str]:
+    return [load.state for load in workspace.ledger.loads(contract.name)]
 
 
 def test_an_alter_is_not_kept_waiting(
@@ -90,7 +91,7 @@ def test_an_alter_is_not_kept_waiting(
         slow.config.sources["s"] = source
 
     with once_read(server, database, alter):
-        result = slow.sync(contract)
+        result = sync_table(slow, contract)
     assert result.rows == ROWS
     first, *_, last = slow.ledger.loads(contract.name)
     assert (first.state, first.snapshot_id, last.state) == ("errored", None, "success")
@@ -111,8 +112,8 @@ def test_a_read_that_gives_way_each_time_fails_in_the_end(
     """The history list grows past its limit while it reads."""
     monkeypatch.setattr(sync, "ATTEMPTS", 1)
     make_rows(sql, ROWS, width=10_000)
-    engine = engine_for({"t": FULL}, {**SLOW, "back_off": {"history_list": 150}})
-    contract = engine.config.table("t")
+    workspace = engine_for({"t": FULL}, {**SLOW, "back_off": {"history_list": 150}})
+    contract = workspace.config.table("t")
 
     def change(cursor: Any) -> None:
         for _ in range(400):
@@ -123,12 +124,12 @@ def test_a_read_that_gives_way_each_time_fails_in_the_end(
         once_read(server, database, change),
         pytest.raises(ReadGivenUp, match="history list grew to") as caught,
     ):
-        engine.sync(contract)
+        sync_table(workspace, contract)
     assert caught.value.retryable
-    failed = engine.ledger.last_load(contract.name)
+    failed = workspace.ledger.last_load(contract.name)
     assert isinstance(failed, Load)
     assert (failed.state, failed.snapshot_id) == ("errored", None)
-    assert engine.lake.load(Identifier(contract.namespaces.deduped, "t")) is None
+    assert workspace.lake.load(Identifier(contract.namespaces.deduped, "t")) is None
 
 
 def test_without_the_privilege_a_read_goes_on(
@@ -138,10 +139,10 @@ def test_without_the_privilege_a_read_goes_on(
     grants = {f"{database}.*": "SELECT", "*.*": "REPLICATION CLIENT"}
     server.create_user("blind", PASSWORD, grants)
     make_rows(sql, 1_000, width=10_000)
-    engine = engine_for({"t": FULL}, {"user": "blind", "rows_per_second": 400})
-    contract = engine.config.table("t")
+    workspace = engine_for({"t": FULL}, {"user": "blind", "rows_per_second": 400})
+    contract = workspace.config.table("t")
     with once_read(server, database, lambda c: c.execute("ALTER TABLE t COMMENT 'x'")) as took:
-        assert engine.sync(contract).rows == 1_000
+        assert sync_table(workspace, contract).rows == 1_000
     assert took["seconds"] > 0.5
-    assert states(engine, contract) == ["success"]
-    assert_exact(engine, server, contract)
+    assert states(workspace, contract) == ["success"]
+    assert_exact(workspace, server, contract)

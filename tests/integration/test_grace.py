@@ -5,25 +5,25 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
 
 import pytest
 
 from mirrorlake.errors import ConfigError
 from mirrorlake.operations.maintain import Ages, maintain_table
 from mirrorlake.operations.recover import SHORTEST_REMOTE, recover_table
-from mirrorlake.operations.sync import Engine
+from mirrorlake.workspace import Workspace
 
 TABLE = {"mode": "full", "key": ["id"]}
 
 
-def test_no_short_grace_with_a_connect_server(engine_for: Callable[..., Engine]) -> None:
+def test_no_short_grace_with_a_connect_server(engine_for: Callable[..., Workspace]) -> None:
     here = engine_for({"t": TABLE})
     contract = here.config.tables[0]
     assert recover_table(here, contract, timedelta()).orphans == 0
-    remote: Any = engine_for({"t": TABLE})
+    remote = engine_for({"t": TABLE})
     spark = remote.config.spark.model_copy(update={"connect": "sc://127.0.0.1:1"})
-    remote.config = remote.config.model_copy(update={"spark": spark})
+    config = remote.config.model_copy(update={"spark": spark})
+    remote = dataclasses.replace(remote, config=config)
     short = SHORTEST_REMOTE - timedelta(seconds=1)
     with pytest.raises(ConfigError, match="Spark Connect"):
         recover_table(remote, contract, short)

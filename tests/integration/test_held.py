@@ -9,12 +9,13 @@ import pytest
 
 import mirrorlake.load.chunk_task
 from demo.embedded import EmbeddedServer
-from mirrorlake.operations.sync import Engine
+from mirrorlake.operations.sync import load_table, sync_table
 from mirrorlake.sources.mysql.reader import BATCH_ROWS, read_batches
+from mirrorlake.workspace import Workspace
 from tests.integration.test_types import assert_exact
 
 Sql = Callable[..., Any]
-EngineFor = Callable[..., Engine]
+EngineFor = Callable[..., Workspace]
 FULL = {"t": {"mode": "full", "key": ["id"]}}
 KEPT_OUT = {"t": {"mode": "full", "key": ["id"], "columns": {"b": {"pci": "never"}}}}
 ROWS = 16_384
@@ -57,20 +58,20 @@ def test_small_documents_are_read_as_other_rows_are(
     server: EmbeddedServer, database: str, sql: Sql, engine_for: EngineFor, held: list[Any]
 ) -> None:
     fill(sql, "'{\"a\": 1}'")
-    engine = engine_for(FULL)
-    result = engine.load(engine.config.table("t"))
+    workspace = engine_for(FULL)
+    result = load_table(workspace, workspace.config.table("t"))
     assert held == [(BATCH_ROWS, False)]
     assert result.originals == ROWS // 16 + ROWS
-    engine.sync(engine.config.table("t"))
-    assert_exact(server, engine, database, "t", ("id",))
+    sync_table(workspace, workspace.config.table("t"))
+    assert_exact(server, workspace, database, "t", ("id",))
 
 
 def test_one_large_row_makes_all_batches_small(
     sql: Sql, engine_for: EngineFor, held: list[Any]
 ) -> None:
     fill(sql, "'{}'", "UPDATE t SET b = REPEAT('x', 100000) WHERE id = 9000")
-    engine = engine_for(FULL)
-    assert engine.load(engine.config.table("t")).rows == ROWS
+    workspace = engine_for(FULL)
+    assert load_table(workspace, workspace.config.table("t")).rows == ROWS
     [(rows, near)] = held
     # 16 MB of the largest, and an average row beside it.
     assert 16 * 2**20 // 101_000 < rows <= 16 * 2**20 // 100_000
@@ -81,8 +82,8 @@ def test_a_row_too_large_leaves_the_fewest(
     sql: Sql, engine_for: EngineFor, held: list[Any]
 ) -> None:
     fill(sql, "'{}'", "UPDATE t SET b = REPEAT('x', 2000000) WHERE id = 9000")
-    engine = engine_for(FULL)
-    assert engine.load(engine.config.table("t")).rows == ROWS
+    workspace = engine_for(FULL)
+    assert load_table(workspace, workspace.config.table("t")).rows == ROWS
     assert held == [(64, False)]
 
 
@@ -90,8 +91,8 @@ def test_a_column_that_is_not_read_is_not_asked_for(
     sql: Sql, engine_for: EngineFor, held: list[Any]
 ) -> None:
     fill(sql, "'{}'", "UPDATE t SET b = REPEAT('x', 2000000) WHERE id = 9000")
-    engine = engine_for(KEPT_OUT)
-    assert engine.load(engine.config.table("t")).rows == ROWS
+    workspace = engine_for(KEPT_OUT)
+    assert load_table(workspace, workspace.config.table("t")).rows == ROWS
     assert held == [(BATCH_ROWS, False)]
 
 
@@ -100,6 +101,6 @@ def test_rows_large_on_average_are_not_scanned_twice(
 ) -> None:
     monkeypatch.setattr("mirrorlake.load.chunk_statements._SCANNED_ROW_BYTES", 1)
     fill(sql, "'{}'")
-    engine = engine_for(FULL)
-    assert engine.load(engine.config.table("t")).rows == ROWS
+    workspace = engine_for(FULL)
+    assert load_table(workspace, workspace.config.table("t")).rows == ROWS
     assert held == [(64, False)]

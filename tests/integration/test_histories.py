@@ -34,8 +34,10 @@ from demo.oracle import compare_table
 from mirrorlake.config import load_config
 from mirrorlake.destinations.iceberg.commit import LOAD_ID, snapshot_property
 from mirrorlake.errors import SchemaError
+from mirrorlake.operations.fold import fold_table
 from mirrorlake.operations.recover import recover_table
-from mirrorlake.operations.sync import Engine
+from mirrorlake.operations.sync import load_table, reload_days, sync_table
+from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place
 from tests.integration.contract_files import write_contract
 from tests.soak import judge
@@ -102,7 +104,7 @@ class Histories(RuleBasedStateMachine):
         )
         config = load_config(self.config)
         self.contract = config.table(f"s.{world.database}.{self.table}")
-        self.engine = Engine(config, spark=world.place.spark)
+        self.workspace = Workspace.open(config, spark=world.place.spark)
         self.watcher = Watcher(world.place.folder / "ledger.db", world.place.lake, self.contract)
         self.value = 0
         self.columns = 0
@@ -186,12 +188,12 @@ class Histories(RuleBasedStateMachine):
 
     @rule()
     def load(self) -> None:
-        self._expect_load(lambda: self.engine.load(self.contract))
+        self._expect_load(lambda: load_table(self.workspace, self.contract))
         self._went_on("load")
 
     @rule()
     def sync(self) -> None:
-        self._expect_load(lambda: self.engine.sync(self.contract))
+        self._expect_load(lambda: sync_table(self.workspace, self.contract))
         self._went_on("sync")
         self.folded = dict(self.seen)
 
@@ -199,9 +201,9 @@ class Histories(RuleBasedStateMachine):
     def fold(self) -> None:
         if self.is_new_version and self.loads:
             with pytest.raises(SchemaError):
-                self.engine.fold(self.contract)
+                fold_table(self.workspace, self.contract)
             return
-        self.engine.fold(self.contract)
+        fold_table(self.workspace, self.contract)
         self._take_committed()
         self.folded = dict(self.seen)
         self._went_on("fold")
@@ -210,7 +212,7 @@ class Histories(RuleBasedStateMachine):
     def reload(self, first: int, days: int) -> None:
         begin = self._today() - timedelta(days=first)
         end = min(begin + timedelta(days=days), self._today())
-        self._expect_load(lambda: self.engine.reload(self.contract, begin, end))
+        self._expect_load(lambda: reload_days(self.workspace, self.contract, begin, end))
         self._went_on("reload")
 
     @rule(point=st.sampled_from(BEFORE_THE_FOLD), back=st.none() | st.integers(0, DAYS))
@@ -240,7 +242,7 @@ class Histories(RuleBasedStateMachine):
 
     @rule()
     def recover(self) -> None:
-        recover_table(self.engine, self.contract, timedelta())
+        recover_table(self.workspace, self.contract, timedelta())
         self._take_committed()
         assert not judge.find_orphans(self.watcher)
         self.world.taken["recover"] += 1
@@ -278,7 +280,7 @@ class Histories(RuleBasedStateMachine):
         surplus = judge.surplus_of(self.watcher, {(str(key),) for key in self._current()})
         today = self._today()
         days = (today - timedelta(days=DAYS), today + timedelta(days=1))
-        self._expect_load(lambda: self.engine.reload(self.contract, *days))
+        self._expect_load(lambda: reload_days(self.workspace, self.contract, *days))
         self.fold()
         self.deduped_is_what_was_seen_when_it_was_folded()
         self.recover()

@@ -30,15 +30,16 @@ from mirrorlake.operations.check_snapshots import check_snapshots
 from mirrorlake.operations.land import fold_snapshots, take_snapshots
 from mirrorlake.operations.refold import refold_table
 from mirrorlake.operations.repair import repair_table
-from mirrorlake.operations.sync import Engine
+from mirrorlake.operations.sync import sync_table
 from mirrorlake.proof.report import Ask
 from mirrorlake.sources.files import look
 from mirrorlake.sources.mysql.connect import quote, quoted_text
 from mirrorlake.sources.mysql.introspect import read_samples, read_table
+from mirrorlake.workspace import Workspace
 from tests.integration.conftest import HASH_KEY, Place, connected, lake_rows
 
 Sql = Callable[..., Any]
-EngineFor = Callable[..., Engine]
+EngineFor = Callable[..., Workspace]
 HOSTILE = (
     "${env:TEST_HASH_KEY}",
     "${spark.app.name}${",
@@ -81,9 +82,9 @@ def insert(table: str, names: list[str], value: str, number: int = 0) -> str:
     return f"REPLACE INTO {quote(table)} VALUES ({', '.join(cells)}, '{OLD}')"
 
 
-def assert_exact(server: EmbeddedServer, engine: Engine, contract: Any) -> None:
+def assert_exact(server: EmbeddedServer, workspace: Workspace, contract: Any) -> None:
     """Deduped and clean hold what MySQL has, by the judge that shares no code."""
-    deduped = engine.lake.load(Identifier(contract.namespaces.deduped, contract.table))
+    deduped = workspace.lake.load(Identifier(contract.namespaces.deduped, contract.table))
     assert deduped is not None
     with server.admin() as admin:
         verdict = compare_table(admin, contract.database, contract.table, contract.key, deduped)
@@ -91,25 +92,25 @@ def assert_exact(server: EmbeddedServer, engine: Engine, contract: Any) -> None:
         source = read_source(admin, contract.database, contract.table)
     shown = Identifier(contract.namespaces.clean, contract.table)
     if contract.clean == "table":
-        found = engine.lake.load(shown)
+        found = workspace.lake.load(shown)
         assert found is not None
         rows = found.scan().to_arrow()
     else:
-        rows = engine.spark.get().sql(f"SELECT * FROM {shown.sql}").toArrow()
+        rows = workspace.spark.get().sql(f"SELECT * FROM {shown.sql}").toArrow()
     masked = check_clean(source, contract.key, rows, contract.rules, HASH_KEY.encode())
     assert masked.equal, masked.describe()
 
 
 def run_every_path(
-    server: EmbeddedServer, sql: Sql, engine: Engine, names: list[str], values: list[str]
+    server: EmbeddedServer, sql: Sql, workspace: Workspace, names: list[str], values: list[str]
 ) -> None:
     """Load, fold, prove, repair, load again and refold, exact after each."""
-    [contract] = engine.config.tables
+    [contract] = workspace.config.tables
     key, last = quote(names[0]), quote(names[-1])
-    engine.sync(contract)
-    assert_exact(server, engine, contract)
-    assert repair_table(engine, contract, Ask()).rounds == 0, "nothing differs"
-    spark = engine.spark.get()
+    sync_table(workspace, contract)
+    assert_exact(server, workspace, contract)
+    assert repair_table(workspace, contract, Ask()).rounds == 0, "nothing differs"
+    spark = workspace.spark.get()
     lake = Identifier(contract.namespaces.deduped, contract.table).sql
     from pyspark.sql import functions as f
 
@@ -118,20 +119,20 @@ def run_every_path(
     spark.table(lake).where(f.col(as_sql_identifier(names[0])) != doomed).writeTo(lake).overwrite(
         f.lit(True)
     )
-    done = repair_table(engine, contract, Ask())
+    done = repair_table(workspace, contract, Ask())
     assert (done.outcome, done.rows) == ("equal", 1)
-    assert_exact(server, engine, contract)
+    assert_exact(server, workspace, contract)
     one, other = (f"{key} = {quoted_text(value)}" for value in values[:2])
     sql(
         f"UPDATE {quote(contract.table)} SET {last} = {key}, {quote(AT)} = UTC_TIMESTAMP() "
         f"WHERE {one}",
         f"DELETE FROM {quote(contract.table)} WHERE {other}",
     )
-    engine.sync(contract)
-    assert repair_table(engine, contract, Ask()).outcome == "equal"
-    assert_exact(server, engine, contract)
-    refold_table(engine, contract)
-    assert_exact(server, engine, contract)
+    sync_table(workspace, contract)
+    assert repair_table(workspace, contract, Ask()).outcome == "equal"
+    assert_exact(server, workspace, contract)
+    refold_table(workspace, contract)
+    assert_exact(server, workspace, contract)
 
 
 def assert_no_secret(folder: Path, said: str) -> None:
@@ -163,19 +164,19 @@ def test_names_and_values_are_never_read_as_sql(
     caplog.set_level(logging.DEBUG, logger="mirrorlake")
     names = [name_of(n) for n in (HOSTILE[0], HOSTILE[3], HOSTILE[4] + HOSTILE[5], HOSTILE[9])]
     make(sql, TABLE, names, [HOSTILE[0], HOSTILE[4], HOSTILE[7]])
-    engine = engine_for({TABLE: contract_of(names, clean)})
-    [contract] = engine.config.tables
+    workspace = engine_for({TABLE: contract_of(names, clean)})
+    [contract] = workspace.config.tables
     with connected(server, database) as connection:
         samples = read_samples(connection, read_table(connection, database, TABLE))
     assert set(samples) == set(names), "`init` looks at the columns by their names"
-    engine.sync(contract)
-    assert_exact(server, engine, contract)
+    sync_table(workspace, contract)
+    assert_exact(server, workspace, contract)
     lake = Identifier(contract.namespaces.deduped, TABLE).sql
     lost = f"{as_sql_identifier(names[0])} LIKE '%TEST_HASH_KEY%'"
-    engine.spark.get().sql(f"DELETE FROM {lake} WHERE {lost}")
-    done = repair_table(engine, contract, Ask())
+    workspace.spark.get().sql(f"DELETE FROM {lake} WHERE {lost}")
+    done = repair_table(workspace, contract, Ask())
     assert (done.outcome, done.rows) == ("equal", 1)
-    assert_exact(server, engine, contract)
+    assert_exact(server, workspace, contract)
     assert_no_secret(place.folder, caplog.text)
 
 
@@ -211,8 +212,8 @@ def test_every_path_with_many_names(
     names = [name_of(n) for n in names]
     table = TABLE if seed is None else name_of(mixed(chance, "t")).replace("/", "").lower()
     make(sql, table, names, values)
-    engine = engine_for({table: contract_of(names, clean)})
-    run_every_path(server, sql, engine, names, values)
+    workspace = engine_for({table: contract_of(names, clean)})
+    run_every_path(server, sql, workspace, names, values)
 
 
 def mixed(chance: random.Random, end: str) -> str:
@@ -239,9 +240,9 @@ def test_snapshots_with_such_names(place: Place, missing: str) -> None:
             table: {**contract, "snapshot": settings}}}}}},
     }  # fmt: skip
     path.write_text(yaml.safe_dump(text, allow_unicode=True))
-    engine = Engine(load_config(path), spark=place.spark)
-    contract = engine.config.snapshot_table(f"{source}.d.{table}")
-    place_of_files = look.place_of(engine.config, contract)
+    workspace = Workspace.open(load_config(path), spark=place.spark)
+    contract = workspace.config.snapshot_table(f"{source}.d.{table}")
+    place_of_files = look.place_of(workspace.config, contract)
     columns = [{"name": name, "type": "string"} for name in names]
     write(folder / place_of_files.folder.schema_path, json.dumps(
         {"version": 1, "columns": [*columns, {"name": "day", "type": "date"}]}))  # fmt: skip
@@ -254,10 +255,10 @@ def test_snapshots_with_such_names(place: Place, missing: str) -> None:
         ]
         write(stem / f"{snapshot}_0.json", "\n".join(lines))
         write(stem / f"{snapshot}_SUCCESS", "")
-        found = look.look(place_of_files, engine.ledger)
+        found = look.look(place_of_files, workspace.ledger)
         ready = [one.id for one in found.ready]
-        take_snapshots(engine, contract, ready)
-        fold_snapshots(engine, contract, ready)
+        take_snapshots(workspace, contract, ready)
+        fold_snapshots(workspace, contract, ready)
 
     same = {value: value for value in HOSTILE}
     land(20260130000000, same)
@@ -266,13 +267,13 @@ def test_snapshots_with_such_names(place: Place, missing: str) -> None:
     land(20260131120000, {**without, HOSTILE[1]: HOSTILE[0]})
     land(20260131060000, {**same, HOSTILE[1]: HOSTILE[4]})
     expected = {**(same if missing == "kept" else without), HOSTILE[1]: HOSTILE[0]}
-    rows = lake_rows(engine, contract.namespaces.deduped, table)
+    rows = lake_rows(workspace, contract.namespaces.deduped, table)
     assert {row[names[0]]: row[names[3]] for row in rows} == expected
     shown = Identifier(contract.namespaces.clean, table).sql
-    clean = engine.spark.get().sql(f"SELECT * FROM {shown}").toArrow()
+    clean = workspace.spark.get().sql(f"SELECT * FROM {shown}").toArrow()
     assert set(clean[names[0]].to_pylist()) == set(expected)
     assert names[2] not in clean.column_names
-    assert check_snapshots(engine, contract).equal
+    assert check_snapshots(workspace, contract).equal
 
 
 def write(path: Path, text: str) -> None:

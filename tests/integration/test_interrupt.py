@@ -15,14 +15,14 @@ import sys
 from pathlib import Path
 import mirrorlake.cli as line
 from mirrorlake.config import load_config
-from mirrorlake.operations.sync import Engine
+from mirrorlake.workspace import Workspace
 
 path = Path(sys.argv.pop())
 
 @line.cli.command()
 def forever():
-    with Engine(load_config(path)) as engine:
-        spark = engine.spark.get()
+    with Workspace.open(load_config(path)) as workspace:
+        spark = workspace.spark.get()
         print("started", flush=True)
         spark.sql("SELECT COUNT(*) FROM RANGE(1000000) a, RANGE(1000000) b").collect()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import io
 import json
 import re
@@ -23,19 +22,19 @@ from mirrorlake.destinations.iceberg.spark import spark_errors
 from mirrorlake.errors import LandingError
 from mirrorlake.operations.land import (
     Arrived,
-    Refusal,
+    RefusedSnapshot,
     fold_snapshots,
     land_table,
     look_for,
     take_snapshots,
 )
-from mirrorlake.operations.sync import Engine
 from mirrorlake.serving.personal_audit import suspected_now
 from mirrorlake.sources.files.columns import LandedColumn, LandedSchema
+from mirrorlake.sources.files.folder_store import FolderStore
 from mirrorlake.sources.files.frame import count_landed, landed_frame, landing_errors
 from mirrorlake.sources.files.records import LandedFile, Reading
-from mirrorlake.sources.files.store import FolderStore
-from tests.integration.conftest import Place, lake_rows
+from mirrorlake.workspace import Workspace
+from tests.integration.conftest import Place, lake_rows, share_session
 
 IDS = [20260130000000, 20260131000000, 20260131120000, 20260131180000]
 SCHEMA = {"version": 1, "columns": [
@@ -78,7 +77,7 @@ class Feed:
         path = place.folder / f"{name}.yaml"
         path.write_text(yaml.safe_dump(text))
         self.name = name
-        self.engine = Engine(load_config(path), spark=place.spark)
+        self.workspace = Workspace.open(load_config(path), spark=place.spark)
         schema = self.folder / f"schemas/{name}/d/t.json"
         schema.parent.mkdir(parents=True)
         schema.write_text(json.dumps(SCHEMA))
@@ -93,21 +92,21 @@ class Feed:
 
     @property
     def contract(self) -> Any:
-        return self.engine.config.snapshot_table("t")
+        return self.workspace.config.snapshot_table("t")
 
     def arrive(self) -> list[Arrived]:
         """Take what is new; a snapshot that is refused fails the test."""
         done = self.land_all()
-        refused = [one for one in done if isinstance(one, Refusal)]
+        refused = [one for one in done if isinstance(one, RefusedSnapshot)]
         assert not refused
         return [one for one in done if isinstance(one, Arrived)]
 
-    def land_all(self) -> list[Arrived | Refusal]:
-        found = look_for(self.engine, self.contract)
-        return list(land_table(self.engine, self.contract, [one.id for one in found.ready]))
+    def land_all(self) -> list[Arrived | RefusedSnapshot]:
+        found = look_for(self.workspace, self.contract)
+        return list(land_table(self.workspace, self.contract, [one.id for one in found.ready]))
 
     def rows(self) -> dict[int, tuple[Any, ...]]:
-        found = lake_rows(self.engine, f"{self.name}_d", "t")
+        found = lake_rows(self.workspace, f"{self.name}_d", "t")
         return {
             int(r["id"]): (r["price"], r["_mirror_original"] or None, r["_mirror_snapshot"])
             for r in found
@@ -131,24 +130,24 @@ def test_snapshots_become_rows_in_the_order_of_their_ids(place: Place) -> None:
     clean = place.spark.get().sql("SELECT * FROM lake.f1_d__clean.t WHERE id = 1").collect()
     assert [(row.id, row.price) for row in clean] == [(1, Decimal("9.99"))]
     assert clean[0].mail != "m@x"
-    record = feed.engine.ledger.snapshot("f1.d.t", IDS[1])
+    record = feed.workspace.ledger.snapshot("f1.d.t", IDS[1])
     assert record is not None
     assert (record.state, record.files) == ("published", 1)
 
     # A malformed record: refused with its place, and the table is as it was.
     feed.land(IDS[2], [line(1), line(3)], [line(4), '{"id": 5, "price": 1.005}'])
     (refused,) = feed.land_all()
-    assert isinstance(refused, Refusal)
+    assert isinstance(refused, RefusedSnapshot)
     assert "_1.json, line 2: lacks the column" in refused.reason
     assert feed.rows() == expected
-    assert "line 2" in look_for(feed.engine, feed.contract).refused[IDS[2]]
+    assert "line 2" in look_for(feed.workspace, feed.contract).refused[IDS[2]]
 
     # A file that is gone between its landing and its fold.
     folder = feed.land(IDS[3], [line(1), line(3)])
-    take_snapshots(feed.engine, feed.contract, [IDS[3]])
+    take_snapshots(feed.workspace, feed.contract, [IDS[3]])
     (folder / f"{IDS[3]}_0.json").unlink()
     with pytest.raises(LandingError, match="is not there any more"):
-        fold_snapshots(feed.engine, feed.contract, [IDS[3]])
+        fold_snapshots(feed.workspace, feed.contract, [IDS[3]])
     assert feed.rows() == expected
 
 
@@ -158,8 +157,7 @@ def test_what_landed_is_sampled_for_personal_data(
     """In columns without a rule alone; the counts are said, a value never."""
     feed = Feed(place, "f_seen", {}, complete="marker")
     command = ["land", "--config", str(place.folder / "f_seen.yaml")]
-    opened = functools.partialmethod(Engine.__init__, spark=place.spark)
-    monkeypatch.setattr(Engine, "__init__", opened)
+    share_session(place, monkeypatch)
     feed.land(IDS[0], [line(1, mail="none"), line(2, mail="none")])
     quiet = CliRunner().invoke(cli, [*command, "--json"])
     assert (quiet.exit_code, json.loads(quiet.stdout)["suspected_pii"]) == (0, {})
@@ -172,7 +170,7 @@ def test_what_landed_is_sampled_for_personal_data(
     )
     assert re.search(words, loud.stderr), loud.output
     assert "secret.person" not in loud.output
-    assert suspected_now(feed.engine.ledger, feed.contract).keys() == {"mail"}
+    assert suspected_now(feed.workspace.ledger, feed.contract).keys() == {"mail"}
     for name in ("check", "status"):
         later = CliRunner().invoke(cli, [name, "f_seen.d.t", *command[1:], "--json"])
         told = json.loads(later.stdout)

@@ -13,7 +13,7 @@ import pytest
 from mirrorlake.destinations.iceberg.catalog import Identifier
 from mirrorlake.errors import LandingError, MirrorlakeError
 from mirrorlake.operations.land import fold_snapshots, look_for, take_snapshots
-from mirrorlake.sources.files.land import Taken
+from mirrorlake.sources.files.land import TakenSnapshot
 from tests.integration.conftest import Place
 from tests.integration.test_landing import IDS, Feed, line
 from tests.support import gcs
@@ -42,7 +42,7 @@ class Fed(Feed):
         self.before = self.published()
 
     def published(self) -> tuple[Any, ...]:
-        table = self.engine.lake.load(Identifier(f"{self.name}_d", "t"))
+        table = self.workspace.lake.load(Identifier(f"{self.name}_d", "t"))
         assert table is not None
         head = table.current_snapshot()
         return (head.snapshot_id if head else None, self.rows())
@@ -55,8 +55,8 @@ class Fed(Feed):
         return folder
 
     def take(self, snapshot: int) -> None:
-        take_snapshots(self.engine, self.contract, [snapshot])
-        fold_snapshots(self.engine, self.contract, [snapshot])
+        take_snapshots(self.workspace, self.contract, [snapshot])
+        fold_snapshots(self.workspace, self.contract, [snapshot])
 
     def refuses(self, words: str, snapshot: int = IDS[1]) -> MirrorlakeError:
         with pytest.raises(MirrorlakeError, match=words) as caught:
@@ -123,7 +123,7 @@ def test_a_manifest_that_names_a_missing_file_changes_nothing(place: Place) -> N
     manifest = json.dumps({"version": 1, "files": files})
     (folder / f"{IDS[1]}_manifest.json").write_text(manifest)
     fed.refuses(f"lacks {IDS[1]}_1.json, which its manifest names")
-    assert f"lacks {IDS[1]}_1.json" in look_for(fed.engine, fed.contract).refused[IDS[1]]
+    assert f"lacks {IDS[1]}_1.json" in look_for(fed.workspace, fed.contract).refused[IDS[1]]
 
 
 @pytest.mark.parametrize("happens", ["gone", "written again"])
@@ -134,16 +134,16 @@ def test_a_file_that_vanishes_while_it_is_read_changes_nothing(
     readings."""
     fed = Fed(place, f"b6{happens[0]}")
     file = fed.land(IDS[1], [line(1, "3.00")], [line(2)]) / f"{IDS[1]}_1.json"
-    looks: Callable[[Taken], None] = Taken.check_files
+    looks: Callable[[TakenSnapshot], None] = TakenSnapshot.check_files
 
-    def then(taken: Taken) -> None:
+    def then(taken: TakenSnapshot) -> None:
         looks(taken)
         if happens == "gone":
             file.unlink(missing_ok=True)
         else:
             file.write_text(line(2, "8.88"))
 
-    monkeypatch.setattr(Taken, "check_files", then)
+    monkeypatch.setattr(TakenSnapshot, "check_files", then)
     wanted = "is not there any more" if happens == "gone" else "was written again"
     fed.refuses(wanted)
 
@@ -151,9 +151,9 @@ def test_a_file_that_vanishes_while_it_is_read_changes_nothing(
 def test_a_bucket_without_permission_changes_nothing(place: Place) -> None:
     fed = Fed(place, "b7")
     with gcs.forbidding() as endpoint:
-        landing = fed.engine.config.landings["b7"]
+        landing = fed.workspace.config.landings["b7"]
         forbidden = landing.model_copy(update={"url": "gs://landed", "endpoint": endpoint})
-        fed.engine.config.landings["b7"] = forbidden  # pyright: ignore[reportIndexIssue]
+        fed.workspace.config.landings["b7"] = forbidden  # pyright: ignore[reportIndexIssue]
         with pytest.raises(LandingError, match=r"gs://landed/.* can't be read: Forbidden 403"):
-            look_for(fed.engine, fed.contract)
+            look_for(fed.workspace, fed.contract)
         fed.refuses("Forbidden 403")

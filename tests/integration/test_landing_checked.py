@@ -68,10 +68,10 @@ def test_a_snapshot_is_read_by_the_columns_that_it_was_folded_under(
     feed.arrive()
     wider = json.loads(json.dumps(NEW).replace("decimal(12,2)", "decimal(14,2)"))
     schema.write_text(json.dumps(wider))
-    assert check_snapshots(feed.engine, feed.contract).equal  # before the column was ever folded
+    assert check_snapshots(feed.workspace, feed.contract).equal  # before the column was ever folded
     rows = [{**json.loads(line(n)), "size": size} for n, size in ((1, None), (3, 7))]
     feed.land(IDS[1], [json.dumps(row) for row in rows])
     feed.arrive()
-    found = check_snapshots(feed.engine, feed.contract)
+    found = check_snapshots(feed.workspace, feed.contract)
     assert (found.verdict, found.rows, found.kept, found.unread) == ("equal", 3, 1, {})
     assert {key: row[2] for key, row in feed.rows().items()} == {1: IDS[0], 2: IDS[0], 3: IDS[1]}

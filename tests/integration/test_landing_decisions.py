@@ -13,9 +13,9 @@ from click.testing import CliRunner
 from mirrorlake.cli import cli
 from mirrorlake.config import load_config
 from mirrorlake.errors import LakeError, SnapshotRefused
-from mirrorlake.operations.land import Refusal, fold_snapshots, land_table, take_snapshots
-from mirrorlake.operations.sync import Engine
-from tests.integration.conftest import Place
+from mirrorlake.operations.land import RefusedSnapshot, fold_snapshots, land_table, take_snapshots
+from mirrorlake.workspace import Workspace
+from tests.integration.conftest import Place, share_session
 from tests.integration.test_landing import Feed, line
 
 IDS = [20260130000000 + hour * 10_000 for hour in range(8)]
@@ -28,22 +28,17 @@ class Commands(Feed):
 
     def __init__(self, place: Place, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         super().__init__(place, name, complete="marker", day="on", retention_days=3)
-        path = Path(str(self.engine.config.path))
+        path = Path(str(self.workspace.config.path))
         text = yaml.safe_load(path.read_text())
         broken = {"mode": "snapshot", "key": ["id"], "snapshot": {"complete": "marker"}}
         text["sources"][name]["databases"]["d"]["tables"]["broken"] = broken
         path.write_text(yaml.safe_dump(text))
-        self.engine = Engine(load_config(path), spark=place.spark)
+        self.workspace = Workspace.open(load_config(path), spark=place.spark)
         self.table = f"{name}.d.t"
-        opened: Any = Engine.__init__
-
-        def open_here(engine: Engine, config: Any, *more: Any, **named: Any) -> None:
-            opened(engine, config, *more, **{"spark": place.spark, **named})
-
-        monkeypatch.setattr(Engine, "__init__", open_here)
+        share_session(place, monkeypatch)
 
     def run(self, *command: str) -> Any:
-        return CliRunner().invoke(cli, [*command, "--config", str(self.engine.config.path)])
+        return CliRunner().invoke(cli, [*command, "--config", str(self.workspace.config.path)])
 
     def land_json(self, *command: str) -> dict[str, Any]:
         return json.loads(self.run("land", *command, "--json").stdout)
@@ -134,9 +129,9 @@ def test_a_rollback_leaves_a_gap_that_nothing_is_folded_over(
     feed.land(IDS[3], [line(1, "4.00", on="2026-02-01")])
     stopped = feed.run("land", feed.table)
     assert stopped.exit_code == LakeError.exit_code
-    take_snapshots(feed.engine, feed.contract, [IDS[3]])
+    take_snapshots(feed.workspace, feed.contract, [IDS[3]])
     with pytest.raises(LakeError, match="Nothing newer is folded over the gap"):
-        fold_snapshots(feed.engine, feed.contract, [IDS[3]])
+        fold_snapshots(feed.workspace, feed.contract, [IDS[3]])
     assert feed.rows() == before
     # Going forward again is one way out, folding again another; one of them may be left out.
     assert feed.run("publish", feed.table, "--rollback", str(IDS[2])).exit_code == 0
@@ -166,8 +161,8 @@ def test_a_failure_that_is_not_about_the_snapshot_is_not_overtaken(
     with monkeypatch.context() as patched:
         patched.setattr("mirrorlake.operations.land.fold_snapshot", fails)
         with pytest.raises(LakeError, match="the storage is away"):
-            list(land_table(feed.engine, feed.contract, IDS[:2]))
-    records = feed.engine.ledger.snapshots(feed.table)
+            list(land_table(feed.workspace, feed.contract, IDS[:2]))
+    records = feed.workspace.ledger.snapshots(feed.table)
     assert [(one.id, one.state) for one in records] == [(IDS[0], "landed")]
 
     def refuses(*_: Any, **__: Any) -> None:
@@ -175,5 +170,5 @@ def test_a_failure_that_is_not_about_the_snapshot_is_not_overtaken(
 
     with monkeypatch.context() as patched:
         patched.setattr("mirrorlake.operations.land.fold_snapshot", refuses)
-        done = list(land_table(feed.engine, feed.contract, IDS[:2]))
-    assert [type(one) for one in done] == [Refusal, Refusal]
+        done = list(land_table(feed.workspace, feed.contract, IDS[:2]))
+    assert [type(one) for one in done] == [RefusedSnapshot, RefusedSnapshot]

@@ -40,7 +40,7 @@ class Killed(Feed):
         return number
 
     def start(self, *command: str, failpoint: str = "") -> subprocess.Popen[bytes]:
-        config = str(self.engine.config.path)
+        config = str(self.workspace.config.path)
         return subprocess.Popen(
             [sys.executable, "-m", "mirrorlake.cli", *command, "--config", config],
             env={**os.environ, "MIRRORLAKE_FAILPOINT": failpoint},
@@ -62,8 +62,8 @@ class Killed(Feed):
         assert self.seen() == self.version
         assert self.arrive() == []
         identifier = Identifier(f"{self.name}_d", "t")
-        assert list(list_branches(self.engine.lake, identifier)) == ["main"]
-        record = self.engine.ledger.snapshots(f"{self.name}.d.t")[-1]
+        assert list(list_branches(self.workspace.lake, identifier)) == ["main"]
+        record = self.workspace.ledger.snapshots(f"{self.name}.d.t")[-1]
         assert record.state == "published"
 
 

@@ -10,12 +10,13 @@ import pytest
 
 from demo.embedded import EmbeddedServer
 from mirrorlake.destinations.iceberg.catalog import Identifier
-from mirrorlake.operations.sync import Engine
+from mirrorlake.operations.sync import sync_table
+from mirrorlake.workspace import Workspace
 from tests.integration.lakes import READERS
 from tests.integration.test_types import assert_exact
 
 Sql = Callable[..., Any]
-EngineFor = Callable[..., Engine]
+EngineFor = Callable[..., Workspace]
 FULL = {"t": {"mode": "full", "key": ["id"]}}
 # A row must fit into max_allowed_packet, 16 MB by default in MariaDB.
 LARGEST = 16 * 2**20 - 1_000
@@ -32,10 +33,10 @@ def test_one_value_of_16_mb(database: str, sql: Sql, engine_for: EngineFor) -> N
         f"INSERT INTO t VALUES (1, REPEAT(x'00ff', {LARGEST // 2}), 'ü')",
         f"INSERT INTO t VALUES (2, NULL, REPEAT('ü😀', {LARGEST // 6})), (3, '', '')",
     )
-    engine = engine_for(FULL)
-    engine.sync(engine.config.table("t"))
+    workspace = engine_for(FULL)
+    sync_table(workspace, workspace.config.table("t"))
     stored = sql("SELECT id, LENGTH(b), SHA2(b, 256), LENGTH(t), SHA2(t, 256) FROM t ORDER BY id")
-    table = engine.lake.load(Identifier(f"s_{database}", "t"))
+    table = workspace.lake.load(Identifier(f"s_{database}", "t"))
     assert table is not None
     for reader, rows in READERS.items():
         found = []
@@ -61,16 +62,16 @@ def test_400_columns(
         f"CREATE TABLE t (id INT PRIMARY KEY, {columns})",
         f"INSERT INTO t VALUES (1, {values}), (2, {nulls})",
     )
-    engine = engine_for(FULL)
-    result = engine.sync(engine.config.table("t"))
+    workspace = engine_for(FULL)
+    result = sync_table(workspace, workspace.config.table("t"))
     assert result.originals == 100
-    assert_exact(server, engine, database, "t", ("id",))
+    assert_exact(server, workspace, database, "t", ("id",))
 
 
 def test_an_empty_table(
     server: EmbeddedServer, database: str, sql: Sql, engine_for: EngineFor
 ) -> None:
     sql("CREATE TABLE t (id INT PRIMARY KEY, d DATE, g POINT, v VARCHAR(9) CHARACTER SET sjis)")
-    engine = engine_for(FULL)
-    result = engine.sync(engine.config.table("t"))
+    workspace = engine_for(FULL)
+    result = sync_table(workspace, workspace.config.table("t"))
     assert result.rows == 0

@@ -27,11 +27,13 @@ from mirrorlake.destinations.iceberg.durable import local_path
 from mirrorlake.destinations.iceberg.tables import ORIGINAL
 from mirrorlake.destinations.iceberg.views import read_view
 from mirrorlake.errors import LakeDamaged
+from mirrorlake.operations.fold import fold_table
 from mirrorlake.operations.refold import refold_table
-from mirrorlake.operations.sync import Engine
+from mirrorlake.operations.sync import reload_days, sync_table
+from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place, lake_rows
 
-EngineFor = Callable[..., Engine]
+EngineFor = Callable[..., Workspace]
 Sql = Callable[..., Any]
 PEOPLE = {
     "mode": "incremental",
@@ -48,7 +50,7 @@ PEOPLE = {
 VISITS = {"mode": "append", "cursor": "at", "columns": {"page": {"pii": "mask"}}}
 
 
-def make(sql: Sql, engine: Engine) -> None:
+def make(sql: Sql, workspace: Workspace) -> None:
     sql(
         "CREATE TABLE people (id INT PRIMARY KEY, mail VARCHAR(60), phone VARCHAR(20), born DATE, "
         "note VARCHAR(20), cash DECIMAL(12,2), seen DATETIME, at DATETIME(6) NOT NULL, KEY (at))",
@@ -58,19 +60,19 @@ def make(sql: Sql, engine: Engine) -> None:
         "CREATE TABLE visits (page VARCHAR(20), at DATETIME(6) NOT NULL, KEY (at))",
         "INSERT INTO visits SELECT 'a/page', NOW(6) - INTERVAL 3 HOUR FROM seq_1_to_5",
     )
-    for contract in engine.config.tables:
-        engine.sync(contract)
+    for contract in workspace.config.tables:
+        sync_table(workspace, contract)
 
 
 class World:
-    def __init__(self, engine: Engine, sql: Sql, server: MariaDB) -> None:
-        self.engine, self.sql, self.server = engine, sql, server
+    def __init__(self, workspace: Workspace, sql: Sql, server: MariaDB) -> None:
+        self.workspace, self.sql, self.server = workspace, sql, server
 
     def contract(self, table: str) -> TableContract:
-        return next(c for c in self.engine.config.tables if c.table == table)
+        return next(c for c in self.workspace.config.tables if c.table == table)
 
     def run(self, *command: str) -> Any:
-        return CliRunner().invoke(cli, [*command, "--config", str(self.engine.config.path)])
+        return CliRunner().invoke(cli, [*command, "--config", str(self.workspace.config.path)])
 
     def check(self, table: str) -> tuple[int, dict[str, Any]]:
         """The exit code, and each layer's verdict with what differs in it."""
@@ -82,25 +84,25 @@ class World:
     def of(self, layer: str, table: str) -> Identifier:
         contract = self.contract(table)
         if layer == "raw":
-            (version,) = self.engine.ledger.schema_versions(contract.name)
+            (version,) = self.workspace.ledger.schema_versions(contract.name)
             return Identifier(contract.namespaces.raw, version.raw_table)
         space = contract.namespaces.clean if layer == "clean" else contract.namespaces.deduped
         return Identifier(space, table)
 
     def plant(self, layer: str, table: str, *statements: str) -> None:
         for statement in statements:
-            self.engine.spark.run(statement.format(t=self.of(layer, table).sql))
+            self.workspace.spark.run(statement.format(t=self.of(layer, table).sql))
 
 
 @pytest.fixture
 def world(
     server: MariaDB, sql: Sql, engine_for: EngineFor, monkeypatch: pytest.MonkeyPatch
 ) -> World:
-    engine = engine_for({"people": PEOPLE, "visits": VISITS})
-    monkeypatch.setattr("mirrorlake.operations.sync.LazySpark", lambda *_: engine.spark)
-    monkeypatch.setattr("mirrorlake.operations.sync.Engine.close", lambda _: None)
-    make(sql, engine)
-    return World(engine, sql, server)
+    workspace = engine_for({"people": PEOPLE, "visits": VISITS})
+    monkeypatch.setattr("mirrorlake.workspace.LazySpark", lambda *_: workspace.spark)
+    monkeypatch.setattr("mirrorlake.workspace.Workspace.close", lambda _: None)
+    make(sql, workspace)
+    return World(workspace, sql, server)
 
 
 def test_a_check_of_the_whole_table_proves_every_layer(world: World) -> None:
@@ -115,8 +117,8 @@ def test_a_check_of_the_whole_table_proves_every_layer(world: World) -> None:
 
     # Under Dagster a table that has not changed is not read again.
     people = world.contract("people")
-    assert judge_raw(world.engine, people, whole=False)[0]
-    judged = [judge_clean(world.engine, people, whole=False) for _ in range(2)]
+    assert judge_raw(world.workspace, people, whole=False)[0]
+    judged = [judge_clean(world.workspace, people, whole=False) for _ in range(2)]
     assert [passed for passed, *_ in judged] == [True, True]
     assert "has changed since" in str(judged[1][2])
 
@@ -133,7 +135,7 @@ def test_a_check_of_the_whole_table_proves_every_layer(world: World) -> None:
     code, layers = world.check("people")
     assert (code, layers["deduped"]["verdict"], layers["raw"]["verdict"]) == (9, "equal", "equal")
     assert layers["clean"]["verdict"] == "different"
-    passed, metadata, words, _ = judge_clean(world.engine, people, whole=False)
+    passed, metadata, words, _ = judge_clean(world.workspace, people, whole=False)
     assert not passed
     assert "rows of deduped are not in clean" in str(words)
     assert "mirrorlake refold" in metadata["next step"]
@@ -149,44 +151,44 @@ def test_a_check_of_the_whole_table_proves_every_layer(world: World) -> None:
     assert "m5@example.com" not in said
     proofs = json.loads(world.run("proof", "people", "--layers", "--json").output)
     assert {p["layer"]: p["verdict"] for p in proofs} == {"raw": "equal", "clean": "different"}
-    refold_table(world.engine, world.contract("people"))
+    refold_table(world.workspace, world.contract("people"))
     assert world.check("people")[0] == 0
 
     # A view that somebody replaced: by another query, and by other names of its columns.
     clean, raw = (world.of("clean", "visits"), world.contract("visits").namespaces.raw)
-    own = read_view(world.engine.lake, clean)
+    own = read_view(world.workspace.lake, clean)
     assert own is not None
     for replaced in (
         f"CREATE OR REPLACE VIEW {clean.sql} AS SELECT * FROM {world.of('deduped', 'visits').sql}",
         f"CREATE OR REPLACE VIEW {clean.sql} (at, page, `{ORIGINAL}`) AS {own.sql}",
         f"DROP VIEW {clean.sql}",
     ):
-        world.engine.spark.run(replaced)
+        world.workspace.spark.run(replaced)
         code, layers = world.check("visits")
         assert (code, layers["clean"]["verdict"]) == (9, "different"), replaced
-        world.engine.sync(world.contract("visits"))  # nothing is new in MySQL
-        made = read_view(world.engine.lake, clean)
+        sync_table(world.workspace, world.contract("visits"))  # nothing is new in MySQL
+        made = read_view(world.workspace.lake, clean)
         assert made is not None
         assert (made.sql, made.schema.column_names) == (own.sql, own.schema.column_names)
         assert world.check("visits")[0] == 0
     edit_by_hand(world, clean)
     code, layers = world.check("visits")
     assert (code, layers["clean"]["verdict"]) == (9, "different")
-    world.engine.sync(world.contract("visits"))
+    sync_table(world.workspace, world.contract("visits"))
     assert world.check("visits")[0] == 0
     over_raw = Identifier(raw, "visits")
-    world.engine.spark.run(f"CREATE OR REPLACE VIEW {over_raw.sql} AS SELECT 1 AS page")
+    world.workspace.spark.run(f"CREATE OR REPLACE VIEW {over_raw.sql} AS SELECT 1 AS page")
     assert world.check("visits")[1]["raw"]["verdict"] == "different"
-    world.engine.sync(world.contract("visits"))
+    sync_table(world.workspace, world.contract("visits"))
     assert world.check("visits")[0] == 0
 
 
 def edit_by_hand(world: World, view: Identifier) -> None:
     """Let a view show its pages unmasked, in its metadata file: Hadoop's checksum beside it is then
     wrong, and Spark can't read it any more."""
-    assert isinstance(world.engine.lake.catalog, SqlCatalog)
+    assert isinstance(world.workspace.lake.catalog, SqlCatalog)
     find = "SELECT metadata_location FROM iceberg_tables WHERE table_namespace = :n AND table_name = :t"
-    with world.engine.lake.catalog.engine.connect() as connection:
+    with world.workspace.lake.catalog.engine.connect() as connection:
         at = connection.scalar(sa.text(find), {"n": view.namespace, "t": view.name})
     path = local_path(str(at))
     assert path is not None
@@ -197,7 +199,7 @@ def edit_by_hand(world: World, view: Identifier) -> None:
 
 
 def data_files(world: World, table: str) -> list[Path]:
-    raw = world.engine.lake.load(world.of("raw", table))
+    raw = world.workspace.lake.load(world.of("raw", table))
     assert raw is not None
     paths = [local_path(task.file.file_path) for task in raw.scan().plan_files()]
     return [path for path in paths if path is not None]
@@ -215,10 +217,10 @@ def test_what_rotted_in_raw_or_was_put_there_is_never_folded(world: World) -> No
     code, layers = world.check("people")
     assert (code, layers["raw"]["verdict"]) == (9, "different")
     assert str(path) in str(layers["raw"]["differences"])
-    before = lake_rows(world.engine, contract.namespaces.deduped, "people")
+    before = lake_rows(world.workspace, contract.namespaces.deduped, "people")
     with pytest.raises(LakeDamaged, match="its raw table"):
-        refold_table(world.engine, contract)
-    assert lake_rows(world.engine, contract.namespaces.deduped, "people") == before
+        refold_table(world.workspace, contract)
+    assert lake_rows(world.workspace, contract.namespaces.deduped, "people") == before
     path.write_bytes(sound)
     assert world.check("people")[0] == 0
 
@@ -228,14 +230,14 @@ def test_what_rotted_in_raw_or_was_put_there_is_never_folded(world: World) -> No
     assert (code, layers["raw"]["verdict"]) == (9, "different")
     world.sql("UPDATE people SET cash = 5, at = NOW(6) WHERE id = 1")
     with pytest.raises(LakeDamaged, match="no load wrote it"):
-        world.engine.sync(contract)
+        sync_table(world.workspace, contract)
     foreign = next(p for p in data_files(world, "people") if p.name.startswith("0000"))
     # As the error says: out with that file.
     world.plant("raw", "people", f"DELETE FROM {{t}} WHERE _file LIKE '%{foreign.name}'")
-    world.engine.sync(contract)
+    sync_table(world.workspace, contract)
     assert world.check("people")[0] == 0
-    refold_table(world.engine, contract)
-    deduped = world.engine.lake.load(world.of("deduped", "people"))
+    refold_table(world.workspace, contract)
+    deduped = world.workspace.lake.load(world.of("deduped", "people"))
     assert deduped is not None
     with world.server.admin() as admin:
         verdict = compare_table(admin, contract.database, "people", contract.key, deduped)
@@ -250,8 +252,8 @@ def test_the_repair_of_a_row_and_a_reload_leave_raw_proved(world: World, place: 
     world.sql(
         f"UPDATE people SET at = '{day} 01:00' WHERE id < 5", "DELETE FROM people WHERE id = 9"
     )
-    world.engine.reload(contract, day, day)
-    world.engine.fold(contract)
+    reload_days(world.workspace, contract, day, day)
+    fold_table(world.workspace, contract)
     assert world.run("repair", "people", "--deletes", "--yes").exit_code == 0
     code, layers = world.check("people")
     assert (code, layers["raw"]["verdict"], layers["clean"]["verdict"]) == (0, "equal", "equal")

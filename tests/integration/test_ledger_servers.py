@@ -25,6 +25,7 @@ from mirrorlake.destinations.iceberg.commit import LOAD_ID, snapshot_property
 from mirrorlake.errors import LeaseHeld, LedgerError
 from mirrorlake.ledger import (
     LEDGER_VERSION,
+    Alert,
     Lease,
     Ledger,
     Proof,
@@ -40,8 +41,8 @@ from tests.integration.conftest import PASSWORD, USER, Place
 from tests.integration.contract_files import write_contract
 from tests.soak.runs import Order, Runner
 from tests.support.postgres import Postgres, running_postgres
-from tests.unit import test_ledger, test_ledger_chunks
-from tests.unit.test_ledger import RECEIPT, TABLE, WINDOW, started
+from tests.unit.ledger import test_chunks, test_ledger
+from tests.unit.ledger.test_ledger import RECEIPT, TABLE, WINDOW, started
 
 # What is about SQLite's file, or about no database at all.
 ELSEWHERE = {
@@ -53,7 +54,7 @@ ELSEWHERE = {
 }
 SUITE = {
     name: test
-    for suite in (test_ledger, test_ledger_chunks)
+    for suite in (test_ledger, test_chunks)
     for name, test in vars(suite).items()
     if name.startswith("test_")
 }
@@ -480,6 +481,22 @@ def test_ends_of_chunks_are_texts_of_any_length(url: str, ask: Callable[..., Any
     ledger.record_proofs([proof], (end,))
     assert ledger.proof_offset(TABLE) == end
     assert ledger.proofs(TABLE) == [proof]
+
+
+def test_a_hook_has_a_name_of_any_length_that_a_contract_takes(
+    url: str, ask: Callable[..., Any]
+) -> None:
+    hook = "services." + "x" * 32
+    alert = Alert(TABLE, "late", datetime(2026, 1, 1, tzinfo=UTC))
+    Ledger(url)
+    # As a ledger of the version before had it.
+    change = "ALTER COLUMN hook TYPE" if url.startswith("postgres") else "MODIFY COLUMN hook"
+    ask(f"ALTER TABLE alerts {change} VARCHAR(16)")
+    ask("UPDATE mirrorlake_meta SET value = '6' WHERE name = 'version'")
+    ledger = Ledger(url)
+    assert ledger.claim_begun(hook, [alert]) == [alert]
+    ledger.delivered(hook, [alert], [])
+    assert ledger.told(hook) == {(TABLE, "late")}
 
 
 @pytest.mark.full

@@ -14,12 +14,13 @@ import pytest
 from demo.embedded import EmbeddedServer
 from mirrorlake.errors import SourceBusy, SourceError
 from mirrorlake.ledger import Load
-from mirrorlake.operations.sync import Engine
+from mirrorlake.operations.sync import load_table
 from mirrorlake.sources.mysql.reader import read_batches
+from mirrorlake.workspace import Workspace
 from tests.integration.conftest import lake_rows
 
 Sql = Callable[..., Any]
-EngineFor = Callable[..., Engine]
+EngineFor = Callable[..., Workspace]
 FULL = {"mode": "full", "key": ["id"]}
 
 
@@ -92,7 +93,7 @@ def test_connections_are_a_cap_over_all_tables(
     # Wide: what fits into the network's buffers is no open statement to the server.
     make_rows(sql, 1_000, *names, width=10_000)
     source = {"connections": 1, "rows_per_second": 3_000}
-    engine = engine_for(dict.fromkeys(names, FULL), source)
+    workspace = engine_for(dict.fromkeys(names, FULL), source)
     most, ended = 0, threading.Event()
 
     def look() -> None:
@@ -109,7 +110,9 @@ def test_connections_are_a_cap_over_all_tables(
     looking = threading.Thread(target=look)
     looking.start()
     with ThreadPoolExecutor(3) as pool:
-        done = list(pool.map(lambda name: engine.load(engine.config.table(name)), names))
+        done = list(
+            pool.map(lambda name: load_table(workspace, workspace.config.table(name)), names)
+        )
         ended.set()
         looking.join()
     assert [result.rows for result in done] == [1_000] * 3
@@ -119,10 +122,10 @@ def test_connections_are_a_cap_over_all_tables(
 def test_a_statement_that_takes_too_long(database: str, sql: Sql, engine_for: EngineFor) -> None:
     """The server stops it; the error names the table and the setting, and nothing is there."""
     make_rows(sql, 10_000)
-    engine = engine_for({"t": FULL}, {"statement_seconds": 1})
+    workspace = engine_for({"t": FULL}, {"statement_seconds": 1})
     # Rows that are sent already can't be called back: so the server takes its time over each.
     sql("RENAME TABLE t TO u", "CREATE VIEW v AS SELECT id, SLEEP(0.01) AS s FROM u")
-    source = engine.config.sources["s"]
+    source = workspace.config.sources["s"]
     batches = read_batches(source, database, "SELECT id FROM v WHERE s = 0", table="s.x.t")
     words = r"table s\.x\.t .*`statement_seconds`.*\(1 s\)"
     with pytest.raises(SourceError, match=words) as caught:
@@ -136,11 +139,11 @@ def test_a_busy_server_is_waited_for(
 ) -> None:
     """Two queries of others are at work for a second; the load begins after them, and says so."""
     make_rows(sql, 10)
-    engine = engine_for({"t": FULL}, {"back_off": {"threads_running": 2, "wait": "30s"}})
-    contract = engine.config.table("t")
+    workspace = engine_for({"t": FULL}, {"back_off": {"threads_running": 2, "wait": "30s"}})
+    contract = workspace.config.table("t")
     with others_at_work(server, 2, 2.0):
         began = time.monotonic()
-        result = engine.load(contract)
+        result = load_table(workspace, contract)
     assert result.rows == 10
     assert time.monotonic() - began > 1.0
     [waited] = [r.getMessage() for r in caplog.records if " waits: " in r.getMessage()]
@@ -152,47 +155,47 @@ def test_a_server_that_stays_busy_is_left_alone(
     server: EmbeddedServer, sql: Sql, engine_for: EngineFor
 ) -> None:
     make_rows(sql, 10)
-    engine = engine_for({"t": FULL}, {"back_off": {"threads_running": 2, "wait": "1s"}})
-    contract = engine.config.table("t")
+    workspace = engine_for({"t": FULL}, {"back_off": {"threads_running": 2, "wait": "1s"}})
+    contract = workspace.config.table("t")
     with (
         others_at_work(server, 3, 3.0),
         pytest.raises(SourceBusy, match=r"did not come to rest within 1s: .* threads") as caught,
     ):
-        engine.load(contract)
+        load_table(workspace, contract)
     assert caught.value.retryable
-    failed = engine.ledger.last_load(contract.name)
+    failed = workspace.ledger.last_load(contract.name)
     assert isinstance(failed, Load)
     assert (failed.state, failed.snapshot_id) == ("errored", None)
     assert "did not come to rest" in str(failed.error)
-    assert engine.load(contract).rows == 10
+    assert load_table(workspace, contract).rows == 10
 
 
 def test_the_history_list_is_looked_at(
     server: EmbeddedServer, database: str, sql: Sql, engine_for: EngineFor
 ) -> None:
     make_rows(sql, 10)
-    engine = engine_for({"t": FULL}, {"back_off": {"history_list": 20, "wait": "1s"}})
+    workspace = engine_for({"t": FULL}, {"back_off": {"history_list": 20, "wait": "1s"}})
     with server.admin(database) as reader, reader.cursor() as cursor:
         cursor.execute("START TRANSACTION WITH CONSISTENT SNAPSHOT")
         for _ in range(60):
             sql("UPDATE t SET v = CONCAT(v, 'x') WHERE id = 1", "UPDATE t SET v = 'y' WHERE id = 1")
         with pytest.raises(SourceBusy, match=r"history list is \d+ long"):
-            engine.load(engine.config.table("t"))
+            load_table(workspace, workspace.config.table("t"))
         cursor.execute("ROLLBACK")
 
 
 def test_the_longest_query_is_told(sql: Sql, engine_for: EngineFor) -> None:
     make_rows(sql, 500)
-    engine = engine_for({"t": FULL}, {"rows_per_second": 500})
-    contract = engine.config.table("t")
-    result = engine.load(contract)
+    workspace = engine_for({"t": FULL}, {"rows_per_second": 500})
+    contract = workspace.config.table("t")
+    result = load_table(workspace, contract)
     assert 0.5 < result.longest_query < 10
-    last = engine.ledger.last_load(contract.name)
+    last = workspace.ledger.last_load(contract.name)
     assert last is not None
     assert last.receipt is not None
     assert last.receipt.query_seconds == result.longest_query
-    raw = engine.ledger.schema_versions(contract.name)[-1].raw_table
-    assert len(lake_rows(engine, contract.namespaces.raw, raw)) == 500
+    raw = workspace.ledger.schema_versions(contract.name)[-1].raw_table
+    assert len(lake_rows(workspace, contract.namespaces.raw, raw)) == 500
 
 
 @contextmanager

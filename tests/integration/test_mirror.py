@@ -19,7 +19,10 @@ from demo.shop import create_shop, demo_contract
 from demo.writer import LiveWriter
 from mirrorlake.config import TableContract, load_config
 from mirrorlake.destinations.iceberg.catalog import Identifier
-from mirrorlake.operations.sync import Engine, SyncResult
+from mirrorlake.operations.results import SyncResult
+from mirrorlake.operations.status import status_of
+from mirrorlake.operations.sync import sync_table
+from mirrorlake.workspace import Workspace
 from tests.integration.conftest import HASH_KEY, PASSWORD, Place, connected
 
 CHANGES = 2_000
@@ -30,7 +33,7 @@ class Mirrored:
     """The demo after one sync, 2,000 live changes, and another sync."""
 
     server: MariaDB
-    engine: Engine
+    workspace: Workspace
     writer: LiveWriter
     first: dict[str, SyncResult]
     second: dict[str, SyncResult]
@@ -56,23 +59,23 @@ def mirrored(server: MariaDB, place: Place) -> Iterator[Mirrored]:
     where = "lake: {warehouse: lake}\nledger: {url: sqlite:///ledger.db}\n"
     contract = demo_contract(server.port).replace("defaults:", "defaults:\n  verify: false", 1)
     path.write_text(contract + where, encoding="utf-8")
-    engine = Engine(load_config(path), spark=place.spark)
-    first = {c.name: engine.sync(c) for c in engine.config.tables}
+    workspace = Workspace.open(load_config(path), spark=place.spark)
+    first = {c.name: sync_table(workspace, c) for c in workspace.config.tables}
     after_first = {
-        c.name: verdict(server, engine, c).describe()
-        for c in engine.config.tables
-        if not verdict(server, engine, c).equal
+        c.name: verdict(server, workspace, c).describe()
+        for c in workspace.config.tables
+        if not verdict(server, workspace, c).equal
     }
     writer = LiveWriter(server.admin)
     writer.journal.mark()
     writer.run(CHANGES)
-    second = {c.name: engine.sync(c) for c in engine.config.tables}
-    yield Mirrored(server, engine, writer, first, second, after_first)
+    second = {c.name: sync_table(workspace, c) for c in workspace.config.tables}
+    yield Mirrored(server, workspace, writer, first, second, after_first)
     patch.undo()
 
 
-def verdict(server: MariaDB, engine: Engine, contract: TableContract) -> Any:
-    table = engine.lake.load(Identifier(contract.namespaces.deduped, contract.table))
+def verdict(server: MariaDB, workspace: Workspace, contract: TableContract) -> Any:
+    table = workspace.lake.load(Identifier(contract.namespaces.deduped, contract.table))
     assert table is not None
     with server.admin() as admin:
         return compare_table(
@@ -91,15 +94,15 @@ def test_live_changes_arrive_and_deletes_alone_are_surplus(mirrored: Mirrored) -
     assert mirrored.writer.changes == CHANGES
     assert mirrored.writer.late_commits > 0
     assert any(mirrored.writer.journal.surplus.values())
-    for contract in mirrored.engine.config.tables:
+    for contract in mirrored.workspace.config.tables:
         if contract.source != "shop":
             continue  # nothing changed there since it was judged
-        found = verdict(mirrored.server, mirrored.engine, contract)
+        found = verdict(mirrored.server, mirrored.workspace, contract)
         assert found.equal_but_for(mirrored.surplus(contract)), found.describe()
 
 
 def test_every_clean_row_shows_its_masks(mirrored: Mirrored, place: Place) -> None:
-    for contract in mirrored.engine.config.tables:
+    for contract in mirrored.workspace.config.tables:
         if contract.table == "flights":
             continue  # a view without rules, of many rows
         clean = clean_rows(place, contract)
@@ -133,11 +136,11 @@ def without_keys(rows: pa.Table, key: tuple[str, ...], gone: list[tuple[str, ...
 def test_deduped_equals_a_rebuild_from_raw(mirrored: Mirrored) -> None:
     """The rebuild is plain Python over PyIceberg: the last observation of each key, in any
     order."""
-    for contract in mirrored.engine.config.tables:
+    for contract in mirrored.workspace.config.tables:
         if contract.mode == "full" or contract.source == "nyc":
             continue
-        version = mirrored.engine.ledger.schema_versions(contract.name)[-1]
-        lake = mirrored.engine.lake
+        version = mirrored.workspace.ledger.schema_versions(contract.name)[-1]
+        lake = mirrored.workspace.lake
         raw = lake.load(Identifier(contract.namespaces.raw, version.raw_table))
         deduped = lake.load(Identifier(contract.namespaces.deduped, contract.table))
         assert raw is not None
@@ -154,32 +157,32 @@ def test_deduped_equals_a_rebuild_from_raw(mirrored: Mirrored) -> None:
 
 
 def test_metadata_stays_in_raw(mirrored: Mirrored) -> None:
-    for contract in mirrored.engine.config.tables:
+    for contract in mirrored.workspace.config.tables:
         for namespace in (contract.namespaces.deduped, contract.namespaces.clean):
-            table = mirrored.engine.lake.load(Identifier(namespace, contract.table))
+            table = mirrored.workspace.lake.load(Identifier(namespace, contract.table))
             names = [f.name for f in table.schema().fields] if table else []
             meta = {n for n in names if n.startswith("_mirror_")}
             assert meta <= {"_mirror_original"}
 
 
 def test_card_data_is_nowhere_in_the_lake(mirrored: Mirrored) -> None:
-    contract = mirrored.engine.config.table("payments")
-    version = mirrored.engine.ledger.schema_versions(contract.name)[-1]
+    contract = mirrored.workspace.config.table("payments")
+    version = mirrored.workspace.ledger.schema_versions(contract.name)[-1]
     for namespace, name in (
         (contract.namespaces.raw, version.raw_table),
         (contract.namespaces.deduped, contract.table),
     ):
-        table = mirrored.engine.lake.load(Identifier(namespace, name))
+        table = mirrored.workspace.lake.load(Identifier(namespace, name))
         assert table is not None
         assert find_leaks(table, contract.excluded) == ()
 
 
 def test_a_second_sync_of_an_unchanged_table_changes_no_row(mirrored: Mirrored) -> None:
-    contract = mirrored.engine.config.table("orders")
+    contract = mirrored.workspace.config.table("orders")
     identifier = Identifier(contract.namespaces.deduped, contract.table)
-    before = mirrored.engine.lake.load(identifier)
-    mirrored.engine.sync(contract)
-    after = mirrored.engine.lake.load(identifier)
+    before = mirrored.workspace.lake.load(identifier)
+    sync_table(mirrored.workspace, contract)
+    after = mirrored.workspace.lake.load(identifier)
     assert before is not None
     assert after is not None
     old, new = before.scan().to_arrow(), after.scan().to_arrow()
@@ -192,9 +195,9 @@ def data_files(table: Any) -> set[str]:
 
 
 def test_raw_days_are_the_cursors_days(mirrored: Mirrored) -> None:
-    contract = mirrored.engine.config.table("flights")
-    version = mirrored.engine.ledger.schema_versions(contract.name)[-1]
-    raw = mirrored.engine.lake.load(Identifier(contract.namespaces.raw, version.raw_table))
+    contract = mirrored.workspace.config.table("flights")
+    version = mirrored.workspace.ledger.schema_versions(contract.name)[-1]
+    raw = mirrored.workspace.lake.load(Identifier(contract.namespaces.raw, version.raw_table))
     assert raw is not None
     rows = raw.scan(selected_fields=("time_hour", "_mirror_day")).to_arrow()
     assert pc.all(
@@ -204,8 +207,8 @@ def test_raw_days_are_the_cursors_days(mirrored: Mirrored) -> None:
 
 
 def test_the_raw_view_holds_every_version(mirrored: Mirrored, place: Place) -> None:
-    contract = mirrored.engine.config.table("orders")
-    version = mirrored.engine.ledger.schema_versions(contract.name)[-1]
+    contract = mirrored.workspace.config.table("orders")
+    version = mirrored.workspace.ledger.schema_versions(contract.name)[-1]
     raw = Identifier(contract.namespaces.raw, version.raw_table)
     view = Identifier(contract.namespaces.raw, contract.table)
     spark = place.spark.get()
@@ -213,7 +216,11 @@ def test_the_raw_view_holds_every_version(mirrored: Mirrored, place: Place) -> N
 
 
 def test_status_tells_rows_and_freshness(mirrored: Mirrored) -> None:
-    status = mirrored.engine.status(mirrored.engine.config.table("flights"))
+    status = status_of(
+        mirrored.workspace.config,
+        mirrored.workspace.ledger,
+        [mirrored.workspace.config.table("flights")],
+    )[0]
     assert (status.state, status.rows, status.mode) == (
         "success",
         mirrored.first["nyc.nyc.flights"].rows,

@@ -12,15 +12,16 @@ import pytest
 
 from demo.embedded import EmbeddedServer
 from mirrorlake.load import chunk_planner, chunk_statements
-from mirrorlake.operations.sync import Engine
+from mirrorlake.operations.sync import load_table
 from mirrorlake.runtime.memory import give_back
 from mirrorlake.sources.mysql import proxy
 from mirrorlake.sources.mysql.reader import read_batches
+from mirrorlake.workspace import Workspace
 from tests.integration.conftest import lake_rows
 from tests.integration.test_limits import FULL, make_rows
 
 Sql = Callable[..., Any]
-EngineFor = Callable[..., Engine]
+EngineFor = Callable[..., Workspace]
 ROWS, WIDTH, TIMES = 10_000, 12_000, 3
 WHOLE = ROWS * WIDTH * TIMES
 
@@ -87,8 +88,8 @@ def test_a_large_table_is_read_near(
     make_rows(sql, 5_000, width=2_000)
     sql("ANALYZE TABLE t")
     monkeypatch.setattr(chunk_planner, "_MANY_ROWS", 1_000)
-    engine = engine_for({"t": FULL})
-    contract = engine.config.table("t")
+    workspace = engine_for({"t": FULL})
+    contract = workspace.config.table("t")
     seen: list[bool] = []
 
     def noted(*arguments: Any, **named: Any) -> Any:
@@ -96,12 +97,12 @@ def test_a_large_table_is_read_near(
         return read_batches(*arguments, **named)
 
     monkeypatch.setattr("mirrorlake.load.chunk_task.read_batches", noted)
-    engine.load(contract)
+    load_table(workspace, contract)
     monkeypatch.setattr(chunk_statements, "PILED_BYTES", 2**20)
-    assert engine.load(contract).rows == 5_000
+    assert load_table(workspace, contract).rows == 5_000
     assert seen == [False, True]
-    raw = engine.ledger.schema_versions(contract.name)[-1].raw_table
-    ids = sorted(row["id"] for row in lake_rows(engine, contract.namespaces.raw, raw))
+    raw = workspace.ledger.schema_versions(contract.name)[-1].raw_table
+    ids = sorted(row["id"] for row in lake_rows(workspace, contract.namespaces.raw, raw))
     assert ids == list(range(1, 5_001))
 
 
@@ -122,8 +123,8 @@ def test_what_was_held_is_given_back(
         ends.append((held, held_bytes()))
 
     monkeypatch.setattr("mirrorlake.load.chunk_task.give_back", noted)
-    engine = engine_for({"t": {"mode": "append", "key": ["id"], "cursor": "id"}})
-    assert engine.load(engine.config.table("t")).rows == ROWS
+    workspace = engine_for({"t": {"mode": "append", "key": ["id"], "cursor": "id"}})
+    assert load_table(workspace, workspace.config.table("t")).rows == ROWS
     assert len(ends) > 3
     freed = sum(before - after for before, after in ends)
     assert freed > 20 * 2**20

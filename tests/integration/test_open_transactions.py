@@ -18,15 +18,16 @@ from demo.embedded import EmbeddedServer
 from demo.mariadb import MariaDB
 from mirrorlake.config import SourceConfig
 from mirrorlake.errors import SourceBusy
-from mirrorlake.operations.sync import Engine
+from mirrorlake.operations.sync import load_table
 from mirrorlake.sources.mysql import open_writes
 from mirrorlake.sources.mysql.connect import read_clock, session
 from mirrorlake.sources.mysql.open_writes import OpenWrites, read_open_writes
+from mirrorlake.workspace import Workspace
 from tests.integration.conftest import PASSWORD, USER, lake_rows
 from tests.support.mysql8 import MySQL8
 
 Sql = Callable[..., Any]
-EngineFor = Callable[..., Engine]
+EngineFor = Callable[..., Workspace]
 NO_OVERLAP = {"mode": "incremental", "key": ["id"], "cursor": "modified_at", "overlap": "0s"}
 TABLE = (
     "CREATE TABLE t (id INT PRIMARY KEY, "
@@ -70,23 +71,25 @@ def test_a_late_commit_is_not_missed_without_any_overlap(
     server: EmbeddedServer, database: str, sql: Sql, engine_for: EngineFor
 ) -> None:
     sql(TABLE, "INSERT INTO t (id) VALUES (1)")
-    engine = engine_for({"t": NO_OVERLAP})
-    contract = engine.config.table("t")
-    engine.load(contract)
+    workspace = engine_for({"t": NO_OVERLAP})
+    contract = workspace.config.table("t")
+    load_table(workspace, contract)
     with server.admin(database) as late, late.cursor() as cursor:
         cursor.execute("SET time_zone = '+00:00'")
         cursor.execute("BEGIN")
         cursor.execute("INSERT INTO t (id) VALUES (2)")
         sql("INSERT INTO t (id) VALUES (3)")
-        seen = engine.load(contract)  # the late row is open, and older than what this one reads
+        seen = load_table(
+            workspace, contract
+        )  # the late row is open, and older than what this one reads
         assert seen.rows >= 1
-        last = engine.ledger.last_load(contract.name, "success")
+        last = workspace.ledger.last_load(contract.name, "success")
         assert last is not None
         assert last.receipt is not None
         assert last.receipt.oldest_open is not None
         cursor.execute("COMMIT")
-    engine.load(contract)
-    assert raw_keys(engine) == {1, 2, 3}
+    load_table(workspace, contract)
+    assert raw_keys(workspace) == {1, 2, 3}
 
 
 def test_writes_that_wait_behind_a_tables_lock_are_not_missed(
@@ -100,9 +103,9 @@ def test_writes_that_wait_behind_a_tables_lock_are_not_missed(
     after its wait, and stays open over a load."""
     monkeypatch.setattr("mirrorlake.table.windows._MARGIN", timedelta(0))
     sql(TABLE, "INSERT INTO t (id) VALUES (1)")
-    engine = engine_for({"t": NO_OVERLAP})
-    contract = engine.config.table("t")
-    engine.load(contract)
+    workspace = engine_for({"t": NO_OVERLAP})
+    contract = workspace.config.table("t")
+    load_table(workspace, contract)
     done = threading.Event()
 
     def at_once() -> None:
@@ -122,30 +125,30 @@ def test_writes_that_wait_behind_a_tables_lock_are_not_missed(
         lock.execute("LOCK TABLES t READ")
         with in_background(at_once), in_background(held_open):
             time.sleep(1.1)
-            assert len(open_on(engine.config.sources["s"]).statements) == 2
-            engine.load(contract)  # sees them wait
+            assert len(open_on(workspace.config.sources["s"]).statements) == 2
+            load_table(workspace, contract)  # sees them wait
             time.sleep(1.1)
             lock.execute("UNLOCK TABLES")
             time.sleep(0.3)
-            engine.load(contract)
-            assert raw_keys(engine) == {1, 2}
+            load_table(workspace, contract)
+            assert raw_keys(workspace) == {1, 2}
             # It began after its first row was stamped.
-            [transaction] = open_on(engine.config.sources["s"]).transactions.values()
+            [transaction] = open_on(workspace.config.sources["s"]).transactions.values()
             done.set()
-    engine.load(contract)
-    assert raw_keys(engine) == {1, 2, 3}
-    [stamp] = {row["modified_at"] for row in raw_rows(engine) if row["id"] == 3}
+    load_table(workspace, contract)
+    assert raw_keys(workspace) == {1, 2, 3}
+    [stamp] = {row["modified_at"] for row in raw_rows(workspace) if row["id"] == 3}
     assert stamp < transaction
 
 
-def raw_rows(engine: Engine) -> list[dict[str, Any]]:
-    contract = engine.config.table("t")
-    names = {load.raw_table for load in engine.ledger.successful_loads(contract.name)}
-    return [row for name in names for row in lake_rows(engine, contract.namespaces.raw, name)]
+def raw_rows(workspace: Workspace) -> list[dict[str, Any]]:
+    contract = workspace.config.table("t")
+    names = {load.raw_table for load in workspace.ledger.successful_loads(contract.name)}
+    return [row for name in names for row in lake_rows(workspace, contract.namespaces.raw, name)]
 
 
-def raw_keys(engine: Engine) -> set[int]:
-    return {row["id"] for row in raw_rows(engine)}
+def raw_keys(workspace: Workspace) -> set[int]:
+    return {row["id"] for row in raw_rows(workspace)}
 
 
 def test_what_only_reads_holds_no_window_back(
@@ -210,7 +213,7 @@ def test_a_list_that_can_not_be_seen_as_it_is_now_fails_the_load(
     """As if the status were cut too."""
     monkeypatch.setattr(open_writes, "transactions_of_status", lambda *_: None)
     sql(TABLE)
-    engine = engine_for({"t": NO_OVERLAP})
+    workspace = engine_for({"t": NO_OVERLAP})
     stop = threading.Event()
 
     def poll() -> None:
@@ -223,11 +226,11 @@ def test_a_list_that_can_not_be_seen_as_it_is_now_fails_the_load(
         try:
             time.sleep(0.3)
             with pytest.raises(SourceBusy, match="less than ten times a second") as caught:
-                engine.load(engine.config.table("t"))
+                load_table(workspace, workspace.config.table("t"))
         finally:
             stop.set()
     assert caught.value.retryable
-    assert engine.ledger.last_load(engine.config.table("t").name) is None
+    assert workspace.ledger.last_load(workspace.config.table("t").name) is None
 
 
 def test_without_the_privilege_the_overlap_alone_holds(
@@ -235,10 +238,10 @@ def test_without_the_privilege_the_overlap_alone_holds(
 ) -> None:
     server.create_user("blind", PASSWORD, {f"{database}.*": "SELECT", "*.*": "REPLICATION CLIENT"})
     sql(TABLE, "INSERT INTO t (id) VALUES (1)")
-    engine = engine_for({"t": NO_OVERLAP}, {"user": "blind"})
-    result = engine.load(engine.config.table("t"))
+    workspace = engine_for({"t": NO_OVERLAP}, {"user": "blind"})
+    result = load_table(workspace, workspace.config.table("t"))
     assert result.rows == 1
-    last = engine.ledger.last_load("s." + database + ".t", "success")
+    last = workspace.ledger.last_load("s." + database + ".t", "success")
     assert last is not None
     assert last.receipt is not None
     assert last.receipt.oldest_open is None

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from mirrorlake.operations.check_layers import prove_layers
-from mirrorlake.operations.sync import Engine
+from mirrorlake.operations.sync import sync_table
 from mirrorlake.proof.evidence import evidence_folder, folder_name, prove_table
 from mirrorlake.proof.report import Ask
-from mirrorlake.proof.target import Proving
+from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place
 from tests.integration.contract_files import write_contract
 from tests.integration.lakes import modes, open_to_others
@@ -50,22 +50,21 @@ def change_rows(sql: Sql) -> None:
 
 
 def test_nothing_of_a_mirror_is_open_to_others(
-    sql: Sql, engine_for: Callable[..., Engine], place: Place, database: str
+    sql: Sql, engine_for: Callable[..., Workspace], place: Place, database: str
 ) -> None:
     """Files that PyIceberg, Spark and its workers wrote, with both databases and the evidence."""
     make_rows(sql)
-    engine = engine_for({"t": CONTRACT})
-    contract = engine.config.table("t")
-    engine.sync(contract)
+    workspace = engine_for({"t": CONTRACT})
+    contract = workspace.config.table("t")
+    sync_table(workspace, contract)
     change_rows(sql)
-    engine.sync(contract)
-    proving = Proving(engine.config, engine.lake, engine.ledger, engine.spark)
-    report, _ = prove_table(proving, contract, Ask())
+    sync_table(workspace, contract)
+    report, _ = prove_table(workspace, contract, Ask())
     assert report.verdict == "equal"
-    prove_layers(engine, contract)
+    prove_layers(workspace, contract)
     lake = place.folder / "lake"
     layers = [lake / name for name in vars(contract.namespaces).values()]
-    evidence = evidence_folder(engine.config) / folder_name(contract.name)
+    evidence = evidence_folder(workspace.config) / folder_name(contract.name)
     for layer in layers:
         kinds = {path.suffix for path in modes([layer]) if path.is_file()}
         assert {".parquet", ".avro", ".json"} <= kinds

@@ -10,7 +10,7 @@ import pytest
 
 from demo.embedded import EmbeddedServer
 from mirrorlake.operations.doctor import diagnose_contract
-from mirrorlake.runtime.doctor import Piece
+from mirrorlake.runtime.doctor import Diagnosis
 from tests.integration.conftest import PASSWORD, Place
 from tests.integration.contract_files import write_contract
 
@@ -23,8 +23,8 @@ def server(on_both_servers: EmbeddedServer) -> EmbeddedServer:
 @pytest.fixture
 def doctor(
     server: EmbeddedServer, database: str, place: Place, tmp_path: Path
-) -> Callable[..., list[Piece]]:
-    def look(grants: dict[str, str], **source: Any) -> list[Piece]:
+) -> Callable[..., list[Diagnosis]]:
+    def look(grants: dict[str, str], **source: Any) -> list[Diagnosis]:
         server.create_user("patient", PASSWORD, {f"{database}.*": "SELECT", **grants})
         source = {"user": "patient", **source}
         config = write_contract(
@@ -35,7 +35,7 @@ def doctor(
     return look
 
 
-def test_an_account_that_may_only_read(doctor: Callable[..., list[Piece]]) -> None:
+def test_an_account_that_may_only_read(doctor: Callable[..., list[Diagnosis]]) -> None:
     [source] = doctor({})
     assert source.state == "ok"
     assert "without PROCESS a DDL that waits" in source.detail
@@ -43,7 +43,7 @@ def test_an_account_that_may_only_read(doctor: Callable[..., list[Piece]]) -> No
 
 
 def test_an_account_that_sees_all_it_needs(
-    server: EmbeddedServer, doctor: Callable[..., list[Piece]]
+    server: EmbeddedServer, doctor: Callable[..., list[Diagnosis]]
 ) -> None:
     lag = "SLAVE MONITOR" if server.title == "MariaDB" else "REPLICATION CLIENT"
     [source] = doctor({"*.*": f"PROCESS, {lag}"})
@@ -51,7 +51,7 @@ def test_an_account_that_sees_all_it_needs(
 
 
 def test_the_primary_of_a_replica_is_a_piece_of_its_own(
-    server: EmbeddedServer, doctor: Callable[..., list[Piece]], monkeypatch: pytest.MonkeyPatch
+    server: EmbeddedServer, doctor: Callable[..., list[Diagnosis]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TEST_REPLICA", f"mysql://patient:wrong@localhost:{server.port}")
     replica, primary = doctor({}, replica="${env:TEST_REPLICA}")

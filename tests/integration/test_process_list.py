@@ -6,10 +6,10 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from mirrorlake.operations.sync import Engine
 from mirrorlake.runtime.cache import cache_folder
 from mirrorlake.sources.mysql.lock_watch import Guard
 from mirrorlake.sources.mysql.route import open_route
+from mirrorlake.workspace import Workspace
 from tests.integration.conftest import HASH_KEY, PASSWORD, STORE_SECRET, Place
 
 
@@ -38,7 +38,7 @@ def descendants(pid: int) -> dict[int, str]:
 
 
 def test_no_command_line_shows_a_secret(
-    place: Place, database: str, engine_for: Callable[..., Engine]
+    place: Place, database: str, engine_for: Callable[..., Workspace]
 ) -> None:
     """Spark's JVM with its Python workers, the process that carries rows, and the one that watches
     them. Their environment is the user's own to read, as is ours."""

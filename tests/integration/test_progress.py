@@ -5,24 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from mirrorlake.operations.sync import Engine
+from mirrorlake.operations.sync import load_table
 from mirrorlake.table.progress import Progress
+from mirrorlake.workspace import Workspace
 
 ROWS = 150_000
 
 
 def test_rows_are_told_batch_by_batch_of_one_chunk(
-    engine_for: Callable[..., Engine], sql: Callable[..., Any]
+    engine_for: Callable[..., Workspace], sql: Callable[..., Any]
 ) -> None:
     sql(
         "CREATE TABLE t (id INT PRIMARY KEY, v INT)",
         f"INSERT INTO t SELECT seq, seq FROM seq_1_to_{ROWS}",
         "ANALYZE TABLE t",
     )
-    engine = engine_for({"t": {"mode": "append", "key": ["id"], "cursor": "id"}})
-    contract = engine.config.tables[0]
+    workspace = engine_for({"t": {"mode": "append", "key": ["id"], "cursor": "id"}})
+    contract = workspace.config.tables[0]
     told: list[Progress] = []
-    result = engine.load(contract, told.append)
+    result = load_table(workspace, contract, told.append)
     between = [seen.rows for seen in told if 0 < seen.rows < ROWS]
     assert len(between) >= 2
     assert between == sorted(between)
@@ -33,11 +34,11 @@ def test_rows_are_told_batch_by_batch_of_one_chunk(
     assert result.read_bytes == told[-1].bytes > ROWS * 8
     assert result.mb_per_second > 0
     assert 0 < result.read_seconds < result.seconds
-    load = engine.ledger.last_load(contract.name)
+    load = workspace.ledger.last_load(contract.name)
     assert load is not None
     assert load.receipt is not None
     assert load.receipt.read_bytes == result.read_bytes
     # How many rows a later window brings, no statistics tell.
     told.clear()
-    engine.load(contract, told.append)
+    load_table(workspace, contract, told.append)
     assert {seen.expected for seen in told[:-1]} == {None}

@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from mirrorlake.operations.sync import Engine
+from mirrorlake.operations.sync import sync_table
 from mirrorlake.proof import check, compare, ranges
 from mirrorlake.proof.report import Ask
+from mirrorlake.workspace import Workspace
 from tests.integration.test_proof import INCREMENTAL, LONG_AGO, checked, mirrored, plant, told
 
 Sql = Callable[..., Any]
-EngineFor = Callable[..., Engine]
+EngineFor = Callable[..., Workspace]
 
 
 def test_other_bytes_that_the_server_calls_one_key(
@@ -26,17 +27,17 @@ def test_other_bytes_that_the_server_calls_one_key(
         f"INSERT INTO t VALUES ('ß', 1, '{LONG_AGO}'), ('Ä', 2, '{LONG_AGO}'), "
         f"('c', 3, '{LONG_AGO}')",
     )
-    engine = engine_for({"t": {**INCREMENTAL, "key": ["k"]}})
-    engine.sync(engine.config.table("t"))
-    assert checked(engine, "t", Ask("next")).verdict == "equal"
+    workspace = engine_for({"t": {**INCREMENTAL, "key": ["k"]}})
+    sync_table(workspace, workspace.config.table("t"))
+    assert checked(workspace, "t", Ask("next")).verdict == "equal"
     plant(
-        engine,
+        workspace,
         database,
         "UPDATE {t} SET k = 'ss' WHERE k = 'ß'",
         "INSERT INTO {t} SELECT 'a', 9, modified_at, _mirror_original FROM {t} WHERE k = 'Ä'",
     )
-    report = checked(engine, "t", Ask("next"))
-    assert told(engine, "t", report) == [
+    report = checked(workspace, "t", Ask("next"))
+    assert told(workspace, "t", report) == [
         "changed (k='ß'): `k` does not match between MySQL (val='ß') and the lake (val='ss')",
         "extra: a second row (k='a'): the lake has this row",
     ]
@@ -47,8 +48,8 @@ def test_a_chunk_that_is_larger_than_memory(
     database: str, sql: Sql, engine_for: EngineFor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its rows are digested where they are, and fetched a few at a time where they differ."""
-    engine = mirrored(engine_for, sql, rows=400)
-    plant(engine, database, "UPDATE {t} SET a = 'no' WHERE id IN (50, 390)")
+    workspace = mirrored(engine_for, sql, rows=400)
+    plant(workspace, database, "UPDATE {t} SET a = 'no' WHERE id IN (50, 390)")
 
     def refuse(*_: Any) -> Any:
         raise AssertionError("all rows of a chunk were brought here")
@@ -65,6 +66,6 @@ def test_a_chunk_that_is_larger_than_memory(
         return unlike(*args)
 
     monkeypatch.setattr(compare, "_unlike", counted)
-    report = checked(engine, "t", Ask("next"))
+    report = checked(workspace, "t", Ask("next"))
     assert {d.key[0].shown for d in report.differences} == {"50", "390"}
     assert sum(fetched) <= 2 * 10

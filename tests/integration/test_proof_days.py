@@ -11,19 +11,20 @@ import pytest
 
 from checks.exact import judge_exact
 from mirrorlake.operations.repair import repair_table
-from mirrorlake.operations.sync import Engine
+from mirrorlake.operations.sync import sync_table
 from mirrorlake.proof import check
 from mirrorlake.proof.report import Ask
+from mirrorlake.workspace import Workspace
 from tests.integration.test_proof import plant
 
 Sql = Callable[..., Any]
-EngineFor = Callable[..., Engine]
+EngineFor = Callable[..., Workspace]
 FIRST, LAST = date(2020, 1, 2), date(2020, 1, 5)
 
 
-def told(engine: Engine) -> dict[str, bool]:
+def told(workspace: Workspace) -> dict[str, bool]:
     """The days of 2020 that the next chunk's verdict tells."""
-    found = judge_exact(engine, engine.config.table("t"), (FIRST, LAST))[4]
+    found = judge_exact(workspace, workspace.config.table("t"), (FIRST, LAST))[4]
     return {day: one.passed for day, one in found.items() if day < "2021"}
 
 
@@ -37,28 +38,28 @@ def test_days_are_told_when_their_rows_were_compared(
         "FROM seq_1_to_40",
     )
     contract = {"mode": "incremental", "key": ["id"], "cursor": "modified_at"}
-    engine = engine_for({"t": {**contract, "start": "2020-01-01"}})
-    engine.sync(engine.config.table("t"))
+    workspace = engine_for({"t": {**contract, "start": "2020-01-01"}})
+    sync_table(workspace, workspace.config.table("t"))
     monkeypatch.setattr(check, "CHUNK_ROWS", 20)
     good = {str(date(2020, 1, day)): True for day in range(2, 6)}
     # Half of the keys: of no day every row.
-    assert told(engine) == {}
+    assert told(workspace) == {}
     # A live window between two chunks writes days of its own alone.
     sql("UPDATE t SET a = 2, modified_at = UTC_TIMESTAMP() WHERE id = 7")
-    engine.sync(engine.config.table("t"))
-    assert told(engine) == good
+    sync_table(workspace, workspace.config.table("t"))
+    assert told(workspace) == good
     # Whatever else was written meanwhile may be of any day.
-    plant(engine, database, "UPDATE {t} SET a = 3 WHERE id = 3")
+    plant(workspace, database, "UPDATE {t} SET a = 3 WHERE id = 3")
     bad = "2020-01-04"
-    assert told(engine) == {bad: False}
-    repair_table(engine, engine.config.table("t"), Ask())
+    assert told(workspace) == {bad: False}
+    repair_table(workspace, workspace.config.table("t"), Ask())
     # Another chunk, and the repair wrote rows since the last one: the day is compared by itself.
-    assert told(engine) == {bad: True}
-    assert engine.ledger.proofs(engine.config.table("t").name)[-1].day == date(2020, 1, 4)
+    assert told(workspace) == {bad: True}
+    assert workspace.ledger.proofs(workspace.config.table("t").name)[-1].day == date(2020, 1, 4)
     # All of one state again.
     monkeypatch.setattr(check, "CHUNK_ROWS", 1_000)
-    assert told(engine) == good
-    plant(engine, database, "UPDATE {t} SET a = 3 WHERE id = 3")
-    assert told(engine) == {bad: False}
+    assert told(workspace) == good
+    plant(workspace, database, "UPDATE {t} SET a = 3 WHERE id = 3")
+    assert told(workspace) == {bad: False}
     # It differs still, and is told again.
-    assert told(engine) == {bad: False}
+    assert told(workspace) == {bad: False}

@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 
 from mirrorlake.errors import ConfigError
-from mirrorlake.operations.sync import Engine
+from mirrorlake.operations.sync import sync_table
 from mirrorlake.proof.named import Closed, read_keys
 from mirrorlake.proof.report import Ask
+from mirrorlake.workspace import Workspace
 from tests.integration.test_proof import LONG_AGO, checked, plant, told
 
 Sql = Callable[..., Any]
-EngineFor = Callable[..., Engine]
+EngineFor = Callable[..., Workspace]
 
 # Per key: its column, its values as MySQL's literals in the server's order, what is asked for, and
 # which of them that is.
@@ -54,18 +55,20 @@ KEYS: dict[str, tuple[str, list[str], str, slice]] = {
 FEW = ("texts",)
 
 
-def mirrored(kind: str, values: list[str], sql: Sql, engine_for: EngineFor, **more: Any) -> Engine:
+def mirrored(
+    kind: str, values: list[str], sql: Sql, engine_for: EngineFor, **more: Any
+) -> Workspace:
     rows = ", ".join(f"({value}, {number}, '{LONG_AGO}')" for number, value in enumerate(values))
     sql(
         f"CREATE TABLE t (k {kind} PRIMARY KEY, v INT NOT NULL, modified_at DATETIME NOT NULL, "
         "KEY (modified_at))",
         f"INSERT INTO t VALUES {rows}",
     )
-    engine = engine_for(
+    workspace = engine_for(
         {"t": {"mode": "incremental", "key": ["k"], "cursor": "modified_at"} | more}
     )
-    engine.sync(engine.config.table("t"))
-    return engine
+    sync_table(workspace, workspace.config.table("t"))
+    return workspace
 
 
 def keys(text: str) -> Ask:
@@ -79,18 +82,20 @@ def test_a_range_holds_both_its_ends_and_nothing_else(
     name: str, database: str, sql: Sql, engine_for: EngineFor
 ) -> None:
     kind, values, asked, chosen = KEYS[name]
-    engine = mirrored(kind, values, sql, engine_for)
+    workspace = mirrored(kind, values, sql, engine_for)
     inside = list(range(len(values)))[chosen]
-    report = checked(engine, "t", keys(asked))
+    report = checked(workspace, "t", keys(asked))
     assert (report.verdict, report.source.rows) == ("equal", len(inside))
     assert isinstance(report.ask.keys, Closed)
     # Every row is changed, and one is doubled where it is not asked for.
-    plant(engine, database, "UPDATE {t} SET v = v + 100")
-    report = checked(engine, "t", keys(asked))
-    lines = told(engine, "t", report)
+    plant(workspace, database, "UPDATE {t} SET v = v + 100")
+    report = checked(workspace, "t", keys(asked))
+    lines = told(workspace, "t", report)
     found = [line.partition("MySQL (val=")[2].partition(")")[0] for line in lines]
     assert sorted(map(int, found)) == inside
-    [proof] = [p for p in engine.ledger.proofs("s." + database + ".t") if p.verdict == "different"]
+    [proof] = [
+        p for p in workspace.ledger.proofs("s." + database + ".t") if p.verdict == "different"
+    ]
     assert proof.hi is not None
     assert proof.hi.endswith(" included")
 
@@ -109,8 +114,8 @@ def test_keys_that_cannot_be_a_range_are_refused(sql: Sql, engine_for: EngineFor
         (["k"], {"columns": {"k": {"pii": "hash"}}, "clean": "table"}, "would stand in the ledger"),
         ([], {}, "it has none"),
     ):
-        engine = engine_for({"t": {**contract, "key": key, **more}})
-        engine.sync(engine.config.table("t"))
+        workspace = engine_for({"t": {**contract, "key": key, **more}})
+        sync_table(workspace, workspace.config.table("t"))
         with pytest.raises(ConfigError, match=why):
-            checked(engine, "t", keys("a..b"))
-        assert engine.ledger.proofs(engine.config.table("t").name) == []
+            checked(workspace, "t", keys("a..b"))
+        assert workspace.ledger.proofs(workspace.config.table("t").name) == []

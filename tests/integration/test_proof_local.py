@@ -9,7 +9,7 @@ import pytest
 
 from demo.faults import KEYED, LOOSE, OLD, ROWS, TYPES, altered, create_sql
 from mirrorlake.destinations.iceberg.catalog import Identifier
-from mirrorlake.operations.sync import Engine
+from mirrorlake.operations.sync import sync_table
 from mirrorlake.proof import check
 from mirrorlake.proof.arrow_side import digest_locally
 from mirrorlake.proof.keys import parts_of
@@ -17,10 +17,11 @@ from mirrorlake.proof.ranges import Range, Tally
 from mirrorlake.proof.report import Ask
 from mirrorlake.proof.target import resolve_target
 from mirrorlake.sources.mysql.connect import session
-from tests.integration.test_proof import INCREMENTAL, checked, proving, told
+from mirrorlake.workspace import Workspace
+from tests.integration.test_proof import INCREMENTAL, checked, told
 
 Sql = Callable[..., Any]
-EngineFor = Callable[..., Engine]
+EngineFor = Callable[..., Workspace]
 PLAIN = ("c_text",)
 ALL = tuple(column for column in TYPES if column != "c_long_decimal")
 
@@ -38,35 +39,35 @@ def without_spark(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     return monkeypatch
 
 
-def local_tally(engine: Engine) -> Tally | None:
-    contract = engine.config.table(KEYED)
-    with session(engine.config.sources["s"], contract.database) as connection:
-        target = resolve_target(proving(engine), contract, connection)
-    found = digest_locally(engine.lake, target, parts_of(target), Range(), ())
+def local_tally(workspace: Workspace) -> Tally | None:
+    contract = workspace.config.table(KEYED)
+    with session(workspace.config.sources["s"], contract.database) as connection:
+        target = resolve_target(workspace, contract, connection)
+    found = digest_locally(workspace.lake, target, parts_of(target), Range(), ())
     return found and found.tally
 
 
-def mirrored(table: str, sql: Sql, engine_for: EngineFor) -> Engine:
+def mirrored(table: str, sql: Sql, engine_for: EngineFor) -> Workspace:
     """One of the demo's tables, with a column of nearly every type; no decimal of a long scale."""
     sql(*create_sql(table), f"ALTER TABLE {table} DROP COLUMN c_long_decimal")
     contract = {"mode": "full"} if table == LOOSE else {**INCREMENTAL, "deletes": "flag"}
-    engine = engine_for({table: contract})
-    engine.sync(engine.config.table(table))
-    return engine
+    workspace = engine_for({table: contract})
+    sync_table(workspace, workspace.config.table(table))
+    return workspace
 
 
 @pytest.mark.parametrize("table", [KEYED, pytest.param(LOOSE, marks=pytest.mark.full)])
 def test_an_idle_table_needs_no_spark(
     table: str, sql: Sql, engine_for: EngineFor, without_spark: pytest.MonkeyPatch
 ) -> None:
-    engine = mirrored(table, sql, engine_for)
-    report = checked(engine, table, Ask("next"))
+    workspace = mirrored(table, sql, engine_for)
+    report = checked(workspace, table, Ask("next"))
     assert (report.verdict, report.source.rows) == ("equal", ROWS)
     assert report.source == report.lake
     if table == KEYED:
         sql(f"UPDATE {table} SET c_int = 5, modified_at = UTC_TIMESTAMP() WHERE id IN (3, 60)")
         without_spark.setattr(check, "CHUNK_ROWS", 50)
-        seen = [checked(engine, table, Ask("next")) for _ in range(4)]
+        seen = [checked(workspace, table, Ask("next")) for _ in range(4)]
         assert [r.verdict for r in seen] == ["equal"] * 4
         assert (sum(r.source.rows for r in seen), sum(r.waiting for r in seen)) == (ROWS - 2, 2)
 
@@ -76,17 +77,17 @@ def test_what_is_altered_is_left_to_spark(
     columns: tuple[str, ...], sql: Sql, engine_for: EngineFor, database: str
 ) -> None:
     """Each cell, in a row of its own, gives another digest; then one check names them all."""
-    engine = mirrored(KEYED, sql, engine_for)
+    workspace = mirrored(KEYED, sql, engine_for)
     deduped = Identifier(f"s_{database}", KEYED)
     rows = dict(enumerate(columns, 20))
-    tallies = [local_tally(engine)]
+    tallies = [local_tally(workspace)]
     for row, column in rows.items():
         for statement in altered(column).statements(deduped.sql, row, ""):
-            engine.spark.run(statement)
-        tallies.append(local_tally(engine))
+            workspace.spark.run(statement)
+        tallies.append(local_tally(workspace))
     assert None not in tallies
     assert len(set(tallies)) == len(columns) + 1
-    lines = told(engine, KEYED, checked(engine, KEYED, Ask("next")))
+    lines = told(workspace, KEYED, checked(workspace, KEYED, Ask("next")))
     assert [c for row, c in rows.items() if not altered(c).found(row, lines, keyed=True)] == []
     assert len(lines) == len(rows)
 
@@ -99,11 +100,11 @@ def test_originals_and_lost_keys_are_left_to_spark(
         "KEY (modified_at))",
         f"INSERT INTO t VALUES (1, '0000-00-00', '{OLD}'), (2, '2020-01-01', '{OLD}')",
     )
-    engine = engine_for({"t": INCREMENTAL})
-    engine.sync(engine.config.table("t"))
+    workspace = engine_for({"t": INCREMENTAL})
+    sync_table(workspace, workspace.config.table("t"))
     with pytest.raises(NoSpark):
-        checked(engine, "t", Ask("next"))
+        checked(workspace, "t", Ask("next"))
     sql(f"UPDATE t SET d = '2020-01-01', modified_at = '{OLD}' + INTERVAL 1 DAY")
-    engine.spark.run(f"UPDATE lake.s_{database}.t SET _mirror_original = array() WHERE id = 1")
+    workspace.spark.run(f"UPDATE lake.s_{database}.t SET _mirror_original = array() WHERE id = 1")
     with pytest.raises(NoSpark):
-        checked(engine, "t", Ask("next"))
+        checked(workspace, "t", Ask("next"))

@@ -9,14 +9,15 @@ from typing import Any
 import pytest
 
 from demo.embedded import EmbeddedServer
-from mirrorlake.operations.sync import Engine
+from mirrorlake.operations.sync import sync_table
 from mirrorlake.proof import check
 from mirrorlake.proof.order import Span
 from mirrorlake.proof.report import Ask, Report
+from mirrorlake.workspace import Workspace
 from tests.integration.test_proof import LONG_AGO, checked, plant, told
 
 Sql = Callable[..., Any]
-EngineFor = Callable[..., Engine]
+EngineFor = Callable[..., Workspace]
 
 # Per key: its columns, its rows (a row's number in `seq`, up to 60), and a key that MySQL never had.
 KEYS: dict[str, tuple[str, tuple[str, ...], str, str]] = {
@@ -66,7 +67,7 @@ def server(on_mysql8_too_in_full: EmbeddedServer) -> EmbeddedServer:
     return on_mysql8_too_in_full
 
 
-def mirrored(name: str, sql: Sql, engine_for: EngineFor, keys: tuple[str, ...] = ()) -> Engine:
+def mirrored(name: str, sql: Sql, engine_for: EngineFor, keys: tuple[str, ...] = ()) -> Workspace:
     columns, key, values, _ = KEYS[name]
     numbers = " UNION ALL ".join(f"SELECT {n} AS seq" for n in range(1, ROWS + 1))
     sql(
@@ -75,16 +76,16 @@ def mirrored(name: str, sql: Sql, engine_for: EngineFor, keys: tuple[str, ...] =
         f"INSERT INTO t SELECT {values}, seq, '{LONG_AGO}' FROM ({numbers}) s",
     )
     contract = {"mode": "incremental", "key": list(keys or key), "cursor": "modified_at"}
-    engine = engine_for({"t": contract})
-    engine.sync(engine.config.table("t"))
-    return engine
+    workspace = engine_for({"t": contract})
+    sync_table(workspace, workspace.config.table("t"))
+    return workspace
 
 
-def a_round(engine: Engine) -> list[Report]:
+def a_round(workspace: Workspace) -> list[Report]:
     """Chunks from the offset to the table's end."""
     found: list[Report] = []
     while not found or found[-1].ask.keys.hi is not None:
-        found.append(checked(engine, "t", Ask("next")))
+        found.append(checked(workspace, "t", Ask("next")))
         assert len(found) <= ROWS
     return found
 
@@ -100,28 +101,28 @@ def test_a_round_of_chunks_holds_every_row_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # The contract names the key's columns in another order than its index.
-    engine = mirrored(name, sql, engine_for, tuple(reversed(KEYS[name][1])))
+    workspace = mirrored(name, sql, engine_for, tuple(reversed(KEYS[name][1])))
     monkeypatch.setattr(check, "CHUNK_ROWS", CHUNK)
-    reports = a_round(engine)
+    reports = a_round(workspace)
     assert [r.verdict for r in reports] == ["equal"] * len(reports)
     assert sum(r.source.rows for r in reports) == sum(r.lake.rows for r in reports) == ROWS
     assert len(reports) >= ROWS // CHUNK
     assert isinstance(reports[0].ask.keys, Span)
     assert reports[0].ask.keys.lo is None
     assert all(b.ask.keys.lo == a.ask.keys.hi for a, b in pairwise(reports))
-    offsets = [p.hi for p in engine.ledger.proofs(engine.config.table("t").name)]
+    offsets = [p.hi for p in workspace.ledger.proofs(workspace.config.table("t").name)]
     assert offsets == [r.ask.keys.bounds[1] for r in reports]
 
     plant(
-        engine,
+        workspace,
         database,
         "UPDATE {t} SET v = -v WHERE v IN (1, 31)",
         "DELETE FROM {t} WHERE v IN (2, 32)",
         f"INSERT INTO {{t}} SELECT {KEYS[name][3]}, 1000, modified_at, _mirror_original FROM {{t}} "
         "WHERE v = 30",
     )
-    reports = a_round(engine)
-    lines = [line for r in reports for line in told(engine, "t", r)]
+    reports = a_round(workspace)
+    lines = [line for r in reports for line in told(workspace, "t", r)]
     assert [line.split(" (")[0] for line in sorted(lines)] == [
         "changed",
         "changed",
@@ -141,16 +142,18 @@ def test_a_key_of_nulls_is_found(
         f"INSERT INTO t SELECT {1}, '{LONG_AGO}' UNION ALL SELECT 9, '{LONG_AGO}'",
     )
     contract = {"mode": "incremental", "key": ["id"], "cursor": "modified_at"}
-    engine = engine_for({"t": contract})
-    engine.sync(engine.config.table("t"))
+    workspace = engine_for({"t": contract})
+    sync_table(workspace, workspace.config.table("t"))
     monkeypatch.setattr(check, "CHUNK_ROWS", 1)
-    plant(engine, database, "ALTER TABLE {t} ALTER COLUMN id DROP NOT NULL")
-    plant(engine, database, "INSERT INTO {t} SELECT NULL, modified_at, _mirror_original FROM {t}")
-    full = checked(engine, "t")
+    plant(workspace, database, "ALTER TABLE {t} ALTER COLUMN id DROP NOT NULL")
+    plant(
+        workspace, database, "INSERT INTO {t} SELECT NULL, modified_at, _mirror_original FROM {t}"
+    )
+    full = checked(workspace, "t")
     assert (full.verdict, full.source.rows, full.lake.rows) == ("different", 2, 4)
-    by_chunks = a_round(engine)
+    by_chunks = a_round(workspace)
     assert [r.verdict for r in by_chunks] == ["different", "equal"]
-    lines = told(engine, "t", by_chunks[0])
+    lines = told(workspace, "t", by_chunks[0])
     assert lines == ["extra: gone from MySQL (id=NULL): the lake has this row"] * 2
 
 
@@ -162,8 +165,8 @@ def test_keys_that_only_the_server_orders_are_one_range(
         "modified_at DATETIME NOT NULL, KEY (modified_at))",
         f"INSERT INTO t VALUES ('a', '{LONG_AGO}'), ('B', '{LONG_AGO}'), ('c', '{LONG_AGO}')",
     )
-    engine = engine_for({"t": {"mode": "incremental", "key": ["k"], "cursor": "modified_at"}})
-    engine.sync(engine.config.table("t"))
+    workspace = engine_for({"t": {"mode": "incremental", "key": ["k"], "cursor": "modified_at"}})
+    sync_table(workspace, workspace.config.table("t"))
     monkeypatch.setattr(check, "CHUNK_ROWS", 1)
-    report = checked(engine, "t", Ask("next"))
+    report = checked(workspace, "t", Ask("next"))
     assert (report.verdict, report.source.rows, report.ranges[0].range) == ("equal", 3, None)

@@ -9,14 +9,14 @@ import pytest
 
 from demo.embedded import EmbeddedServer
 from mirrorlake.destinations.iceberg.catalog import Identifier, as_sql_identifier
-from mirrorlake.operations.sync import Engine
+from mirrorlake.operations.sync import sync_table
 from mirrorlake.proof.check import check_table
 from mirrorlake.proof.report import Ask, Report
-from mirrorlake.proof.target import Proving
+from mirrorlake.workspace import Workspace
 from tests.integration.test_types import cases_of, make_wide_table
 
 Sql = Callable[..., Any]
-EngineFor = Callable[..., Engine]
+EngineFor = Callable[..., Workspace]
 
 
 @pytest.fixture(scope="session")
@@ -24,29 +24,25 @@ def server(on_mysql8_too_in_full: EmbeddedServer) -> EmbeddedServer:
     return on_mysql8_too_in_full
 
 
-def proving(engine: Engine) -> Proving:
-    return Proving(engine.config, engine.lake, engine.ledger, engine.spark)
-
-
-def checked(engine: Engine, table: str) -> Report:
-    return check_table(proving(engine), engine.config.table(table), Ask())
+def checked(workspace: Workspace, table: str) -> Report:
+    return check_table(workspace, workspace.config.table(table), Ask())
 
 
 def test_every_type_has_one_form_and_every_altered_cell_is_named(
     server: EmbeddedServer, database: str, sql: Sql, engine_for: EngineFor
 ) -> None:
     make_wide_table(sql, cases_of(server))
-    engine = engine_for({"wide": {"mode": "full", "key": ["id"]}})
-    engine.sync(engine.config.table("wide"))
-    report = checked(engine, "wide")
+    workspace = engine_for({"wide": {"mode": "full", "key": ["id"]}})
+    sync_table(workspace, workspace.config.table("wide"))
+    report = checked(workspace, "wide")
     assert report.verdict == "equal", [
         (f.source, f.lake) for d in report.differences for f in d.fields
     ]
     assert report.source.rows > 10
     assert report.source == report.lake
 
-    columns = alter_rows(engine, Identifier(f"s_{database}", "wide"))
-    report = checked(engine, "wide")
+    columns = alter_rows(workspace, Identifier(f"s_{database}", "wide"))
+    report = checked(workspace, "wide")
     assert report.verdict == "different"
     named = {
         int(str(d.key[0].shown)): {f.source.column for f in d.fields} for d in report.differences
@@ -54,9 +50,9 @@ def test_every_type_has_one_form_and_every_altered_cell_is_named(
     assert named == dict.fromkeys(range(report.source.rows), columns)
 
 
-def alter_rows(engine: Engine, table: Identifier) -> set[str]:
+def alter_rows(workspace: Workspace, table: Identifier) -> set[str]:
     """Give every cell of every row, but the key, another value of its type; the columns' names."""
-    found = engine.lake.load(table)
+    found = workspace.lake.load(table)
     assert found is not None
     changes = {
         f.name: altered(as_sql_identifier(f.name), str(f.field_type))
@@ -64,7 +60,7 @@ def alter_rows(engine: Engine, table: Identifier) -> set[str]:
         if f.name not in ("id", "_mirror_original")
     }
     sets = ", ".join(f"{as_sql_identifier(n)} = {sql}" for n, sql in changes.items())
-    engine.spark.get().sql(f"UPDATE {table.sql} SET {sets}")
+    workspace.spark.get().sql(f"UPDATE {table.sql} SET {sets}")
     return set(changes)
 
 

@@ -10,14 +10,16 @@ import pytest
 from checks.exact import judge_exact
 from demo.embedded import EmbeddedServer
 from mirrorlake.operations.repair import repair_table
-from mirrorlake.operations.sync import Engine
+from mirrorlake.operations.status import status_of
+from mirrorlake.operations.sync import sync_table
 from mirrorlake.proof.counts import count_rows
 from mirrorlake.proof.ranges import Range
 from mirrorlake.proof.report import Ask, Report
-from tests.integration.test_proof import INCREMENTAL, LONG_AGO, checked, plant, proving, told
+from mirrorlake.workspace import Workspace
+from tests.integration.test_proof import INCREMENTAL, LONG_AGO, checked, plant, told
 
 Sql = Callable[..., Any]
-EngineFor = Callable[..., Engine]
+EngineFor = Callable[..., Workspace]
 APPEND = {"mode": "append", "key": ["id"], "cursor": "id"}
 HARM = (
     "DELETE FROM {t} WHERE id = 3",
@@ -31,8 +33,8 @@ def server(on_mysql8_too_in_full: EmbeddedServer) -> EmbeddedServer:
     return on_mysql8_too_in_full
 
 
-def lines(engine: Engine, report: Report) -> list[str]:
-    found = told(engine, "t", report)
+def lines(workspace: Workspace, report: Report) -> list[str]:
+    found = told(workspace, "t", report)
     return [line.partition(": `")[0].removesuffix(": the lake has this row") for line in found]
 
 
@@ -43,36 +45,39 @@ def test_a_table_of_fewer_keys_than_the_overlap_is_compared(
         "CREATE TABLE t (id BIGINT PRIMARY KEY AUTO_INCREMENT, a VARCHAR(20))",
         "INSERT INTO t (a) VALUES " + ", ".join(f"('a{n}')" for n in range(1, 41)),
     )
-    engine = engine_for({"t": APPEND})
-    contract = engine.config.table("t")
-    engine.sync(contract)
-    report = checked(engine, "t", Ask("next"))
+    workspace = engine_for({"t": APPEND})
+    contract = workspace.config.table("t")
+    sync_table(workspace, contract)
+    report = checked(workspace, "t", Ask("next"))
     assert (report.verdict, report.source.rows, report.waiting) == ("equal", 40, 0)
-    plant(engine, database, *HARM)
+    plant(workspace, database, *HARM)
     missing = "missing (id=3): MySQL has this row, the lake has not"
     gone = "extra: gone from MySQL (id=999)"
-    report = checked(engine, "t", Ask("keys", keys=Range(1, 1_000)))
-    assert (report.verdict, lines(engine, report)) == (
+    report = checked(workspace, "t", Ask("keys", keys=Range(1, 1_000)))
+    assert (report.verdict, lines(workspace, report)) == (
         "different",
         ["changed (id=5)", gone, missing],
     )
-    counts = count_rows(proving(engine), contract)
+    counts = count_rows(workspace, contract)
     assert (counts.verdict, counts.source_rows, counts.lake_rows) == ("equal", 40, 40)
     # Once MySQL moves on, a row that the lake lacks may still be on its way: it waits. What both
     # sides have is compared all the same.
     sql("INSERT INTO t (a) VALUES ('new')")
-    report = checked(engine, "t", Ask("next"))
-    assert (report.verdict, lines(engine, report)) == ("different", [gone])
+    report = checked(workspace, "t", Ask("next"))
+    assert (report.verdict, lines(workspace, report)) == ("different", [gone])
     assert (report.waiting, sum(report.undecided.values())) == (2, 1)
     # The sweep takes away what MySQL has no more; the rest is not passed as equal.
-    passed, _, words, *_ = judge_exact(engine, contract)
+    passed, _, words, *_ = judge_exact(workspace, contract)
     assert (passed, "now undecided" in str(words)) == (False, True)
-    assert "newest check undecided: 1 rows" in engine.status(contract).checks
-    counts = count_rows(proving(engine), contract)
+    assert (
+        "newest check undecided: 1 rows"
+        in status_of(workspace.config, workspace.ledger, [contract])[0].checks
+    )
+    counts = count_rows(workspace, contract)
     assert (counts.verdict, counts.source_rows, counts.waiting) == ("equal", 39, 2)
-    engine.sync(contract)
-    assert repair_table(engine, contract, Ask()).outcome == "equal"
-    assert checked(engine, "t").source.rows == 41
+    sync_table(workspace, contract)
+    assert repair_table(workspace, contract, Ask()).outcome == "equal"
+    assert checked(workspace, "t").source.rows == 41
 
 
 @pytest.mark.parametrize("mode", ["incremental", pytest.param("append", marks=pytest.mark.full)])
@@ -86,36 +91,36 @@ def test_rows_beside_the_bounds_are_judged_by_their_key(
         f"INSERT INTO t VALUES (1, 'old', '2019-01-01'), (2, 'x', '{LONG_AGO}'), "
         "(3, 'future', '2099-01-01'), (4, 'future', '2099-01-01'), (5, 'y', '2020-01-02')",
     )
-    engine = engine_for({"t": {**INCREMENTAL, "mode": mode, "start": "2020-01-01"}})
-    contract = engine.config.table("t")
-    engine.sync(contract)
+    workspace = engine_for({"t": {**INCREMENTAL, "mode": mode, "start": "2020-01-01"}})
+    contract = workspace.config.table("t")
+    sync_table(workspace, contract)
     plant(
-        engine,
+        workspace,
         database,
         "INSERT INTO {t} SELECT explode(array(1, 6)), 'old', TIMESTAMP_NTZ'2019-01-01', "
         "_mirror_original FROM {t} WHERE id = 2",
     )
     sql("DELETE FROM t WHERE id = 4", "UPDATE t SET a = 'new', modified_at = NOW() WHERE id = 5")
-    counts = count_rows(proving(engine), contract)
+    counts = count_rows(workspace, contract)
     days = {"2099-01-01": (0, 1), "2019-01-01": (1, 2)}
     if mode == "append":  # rows never change, so one that left its day is counted
         days |= {"2099-01-01": (1, 2), "2020-01-02": (0, 1)}
     assert counts.days == days
     assert (counts.verdict, counts.lost, counts.surplus) == ("different", 0, len(days))
     for ask in (Ask(), Ask("keys", keys=Range(4, 5))):
-        report = checked(engine, "t", ask)
+        report = checked(workspace, "t", ask)
         extra = [f"extra: gone from MySQL (id={n})" for n in (4, 6) if ask.kind == "full" or n < 5]
-        assert [line for line in lines(engine, report) if line.startswith("extra")] == extra
+        assert [line for line in lines(workspace, report) if line.startswith("extra")] == extra
     # The row that both sides date in the future is equal, and waits no longer; so is the one from
     # before `start` that MySQL has just so.
-    done = repair_table(engine, contract, Ask(), only_deletes=True)
+    done = repair_table(workspace, contract, Ask(), only_deletes=True)
     assert done.gone == 2
     assert (done.after.waiting, done.after.beside >= 2) == (1, True)
     assert done.outcome == ("equal" if mode == "incremental" else "undecided")
     # One that is altered on the lake's side is not passed as equal, however new it looks.
-    engine.sync(contract)
-    plant(engine, database, "UPDATE {t} SET a = 'altered' WHERE id = 1")
-    assert "changed (id=1)" in lines(engine, checked(engine, "t"))
+    sync_table(workspace, contract)
+    plant(workspace, database, "UPDATE {t} SET a = 'altered' WHERE id = 1")
+    assert "changed (id=1)" in lines(workspace, checked(workspace, "t"))
 
 
 def test_nothing_compared_is_not_equal(database: str, sql: Sql, engine_for: EngineFor) -> None:
@@ -124,17 +129,17 @@ def test_nothing_compared_is_not_equal(database: str, sql: Sql, engine_for: Engi
         "modified_at DATETIME NOT NULL, KEY (modified_at))",
         "INSERT INTO t VALUES (1, 'x', NOW()), (2, 'y', NOW())",
     )
-    engine = engine_for({"t": INCREMENTAL})
-    contract = engine.config.table("t")
-    engine.sync(contract)
+    workspace = engine_for({"t": INCREMENTAL})
+    contract = workspace.config.table("t")
+    sync_table(workspace, contract)
     # As the newest load left it, everything is compared, however new.
-    assert (checked(engine, "t").verdict, checked(engine, "t").source.rows) == ("equal", 2)
+    assert (checked(workspace, "t").verdict, checked(workspace, "t").source.rows) == ("equal", 2)
     sql("UPDATE t SET a = 'z', modified_at = NOW() + INTERVAL 1 SECOND")
-    report = checked(engine, "t", Ask("next"))
+    report = checked(workspace, "t", Ask("next"))
     assert (report.verdict, report.waiting) == ("undecided", 2)
     assert sum(report.undecided.values()) == 2
-    assert count_rows(proving(engine), contract).source_rows in (0, 2)
-    assert judge_exact(engine, contract)[0] is False
+    assert count_rows(workspace, contract).source_rows in (0, 2)
+    assert judge_exact(workspace, contract)[0] is False
 
 
 KEYS = {
@@ -165,16 +170,16 @@ def test_a_key_that_the_column_cannot_hold_is_extra(
         "KEY (modified_at))",
         f"INSERT INTO t VALUES {rows}",
     )
-    engine = engine_for({"t": {**INCREMENTAL, "key": ["k"]}})
-    contract = engine.config.table("t")
-    engine.sync(contract)
+    workspace = engine_for({"t": {**INCREMENTAL, "key": ["k"]}})
+    contract = workspace.config.table("t")
+    sync_table(workspace, contract)
     plant(
-        engine,
+        workspace,
         database,
         "UPDATE {t} SET v = 9 WHERE v = 2",
         f"INSERT INTO {{t}} BY NAME (SELECT *  EXCEPT (k), {KEYS[kind]} AS k FROM {{t}} "
         "WHERE v = 1)",
     )
-    report = checked(engine, "t", Ask("next"))
-    assert [line.split(" ")[0] for line in lines(engine, report)] == ["changed", "extra:"]
-    assert repair_table(engine, contract, Ask()).outcome == "equal"
+    report = checked(workspace, "t", Ask("next"))
+    assert [line.split(" ")[0] for line in lines(workspace, report)] == ["changed", "extra:"]
+    assert repair_table(workspace, contract, Ask()).outcome == "equal"

@@ -18,9 +18,11 @@ from mirrorlake.cli import cli
 from mirrorlake.config import load_config
 from mirrorlake.destinations.iceberg.catalog import Identifier
 from mirrorlake.errors import LedgerError
+from mirrorlake.operations.fold import fold_table
 from mirrorlake.operations.gaps import find_stretches
 from mirrorlake.operations.restore_ledger import rebuild_table
-from mirrorlake.operations.sync import Engine
+from mirrorlake.operations.sync import reload_days, sync_table
+from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place
 from tests.integration.contract_files import write_contract
 
@@ -52,14 +54,14 @@ class World:
                 f"CREATE TABLE {table} (id INT {key}, v INT, at DATETIME(6) NOT NULL, KEY (at))",
                 f"INSERT INTO {table} VALUES (1, 1, '{DAY} 01:00'), (2, 1, '{DAY} 02:00')",
             )
-            self.engine().sync(self.contract(table))
+            sync_table(self.workspace(), self.contract(table))
         sql("ALTER TABLE orders ADD note VARCHAR(9) DEFAULT 'x'")
         self.change(3)
-        self.engine().reload(self.contract("orders"), DAY, DAY)
-        self.engine().fold(self.contract("orders"))
+        reload_days(self.workspace(), self.contract("orders"), DAY, DAY)
+        fold_table(self.workspace(), self.contract("orders"))
 
-    def engine(self) -> Engine:
-        return Engine(load_config(self.config), spark=self.place.spark)
+    def workspace(self) -> Workspace:
+        return Workspace.open(load_config(self.config), spark=self.place.spark)
 
     def contract(self, table: str) -> Any:
         return load_config(self.config).table(table)
@@ -69,12 +71,13 @@ class World:
             self.sql(f"INSERT INTO {table} (id, v, at) VALUES ({number}, 1, '{DAY} 03:00')")
         self.sql("UPDATE orders SET v = v + 1, at = UTC_TIMESTAMP(6) WHERE id = 1")
         for table in TABLES:
-            self.engine().sync(self.contract(table))
+            sync_table(self.workspace(), self.contract(table))
 
     def rebuild(self) -> dict[str, Any]:
-        engine = self.engine()
+        workspace = self.workspace()
         found = [
-            rebuild_table(engine.ledger, engine.lake, c, "rebuild") for c in engine.config.tables
+            rebuild_table(workspace.ledger, workspace.lake, c, "rebuild")
+            for c in workspace.config.tables
         ]
         return {one.table.rsplit(".", 1)[1]: one for one in found}
 
@@ -95,7 +98,7 @@ def world(server: MariaDB, place: Place, database: str, sql: Callable[..., Any])
 
 def told(world: World) -> dict[str, Any]:
     """What the ledger says of every table, past how it says it."""
-    ledger = world.engine().ledger
+    ledger = world.workspace().ledger
     return {
         table: (
             [
@@ -118,7 +121,7 @@ def test_a_lost_ledger_is_refused_and_rebuilt(world: World) -> None:
     world.file.rename(world.file.with_suffix(".lost"))
     for table in TABLES:
         with pytest.raises(LedgerError, match="run `mirrorlake ledger rebuild`"):
-            world.engine().sync(world.contract(table))
+            sync_table(world.workspace(), world.contract(table))
     world.file.unlink()
     found = world.rebuild()
     assert {t: len(loads) for t, (loads, _, _) in before.items()} == {
@@ -129,7 +132,7 @@ def test_a_lost_ledger_is_refused_and_rebuilt(world: World) -> None:
     assert all(one.loads == 0 for one in world.rebuild().values())
     world.change(4)
     world.assert_equal()
-    seqs = [load.seq for load in world.engine().ledger.loads(world.contract("orders").name)]
+    seqs = [load.seq for load in world.workspace().ledger.loads(world.contract("orders").name)]
     assert len(seqs) == len(set(seqs))
 
 
@@ -141,7 +144,7 @@ def test_an_old_copy_of_the_ledger_is_refused_and_completed(world: World) -> Non
     after = told(world)
     shutil.copy(old, world.file)
     with pytest.raises(LedgerError, match="which the ledger does not know"):
-        world.engine().sync(world.contract("orders"))
+        sync_table(world.workspace(), world.contract("orders"))
     world.rebuild()
     assert told(world) == after
     world.change(5)
@@ -165,7 +168,7 @@ def test_a_damaged_file_is_moved_aside(world: World, monkeypatch: pytest.MonkeyP
 @pytest.mark.full
 def test_what_was_expired_is_unknown_and_read_once_more(world: World) -> None:
     contract = world.contract("orders")
-    name = world.engine().ledger.schema_versions(contract.name)[-1].raw_table
+    name = world.workspace().ledger.schema_versions(contract.name)[-1].raw_table
     raw = Identifier(contract.namespaces.raw, name)
     world.place.spark.get().sql(
         "CALL lake.system.expire_snapshots(table => "

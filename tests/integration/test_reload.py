@@ -15,10 +15,12 @@ from mirrorlake.config import TableContract
 from mirrorlake.destinations.iceberg.catalog import Identifier
 from mirrorlake.errors import ConfigError, SourceError
 from mirrorlake.load import reload
-from mirrorlake.operations.sync import Engine
+from mirrorlake.operations.fold import fold_table
+from mirrorlake.operations.sync import load_table, reload_days, sync_table
+from mirrorlake.workspace import Workspace
 
 Sql = Callable[..., Any]
-EngineFor = Callable[..., Engine]
+EngineFor = Callable[..., Workspace]
 TODAY = datetime.now(UTC).date()
 DAY = TODAY - timedelta(days=2)
 """The day that is reloaded: live windows of these tests reach back over it."""
@@ -29,25 +31,25 @@ def at(clock: str, day: date = DAY) -> str:
     return f"'{day} {clock}'"
 
 
-def deduped_of(engine: Engine, contract: TableContract) -> Any:
-    table = engine.lake.load(Identifier(contract.namespaces.deduped, contract.table))
+def deduped_of(workspace: Workspace, contract: TableContract) -> Any:
+    table = workspace.lake.load(Identifier(contract.namespaces.deduped, contract.table))
     assert table is not None
     return table
 
 
-def assert_equal(server: MariaDB, engine: Engine, table: str) -> None:
-    contract = engine.config.table(table)
+def assert_equal(server: MariaDB, workspace: Workspace, table: str) -> None:
+    contract = workspace.config.table(table)
     with server.admin() as admin:
         verdict = compare_table(
-            admin, contract.database, table, contract.key, deduped_of(engine, contract)
+            admin, contract.database, table, contract.key, deduped_of(workspace, contract)
         )
     assert verdict.equal, verdict.describe()
 
 
-def raw_rows(engine: Engine, table: str, day: date | None = DAY) -> list[dict[str, Any]]:
-    contract = engine.config.table(table)
-    version = engine.ledger.schema_versions(contract.name)[-1]
-    raw = engine.lake.load(Identifier(contract.namespaces.raw, version.raw_table))
+def raw_rows(workspace: Workspace, table: str, day: date | None = DAY) -> list[dict[str, Any]]:
+    contract = workspace.config.table(table)
+    version = workspace.ledger.schema_versions(contract.name)[-1]
+    raw = workspace.lake.load(Identifier(contract.namespaces.raw, version.raw_table))
     assert raw is not None
     rows = raw.scan().to_arrow().to_pylist()
     return [r for r in rows if day is None or r["_mirror_day"] == day]
@@ -59,19 +61,19 @@ ORDERS_SQL = """CREATE TABLE orders (id INT PRIMARY KEY, v VARCHAR(20),
 
 
 @pytest.fixture
-def orders(sql: Sql, engine_for: EngineFor) -> tuple[Engine, TableContract]:
+def orders(sql: Sql, engine_for: EngineFor) -> tuple[Workspace, TableContract]:
     """Six rows of the day, read by two live windows: row 2 in two versions."""
     sql(
         ORDERS_SQL, f"INSERT INTO orders VALUES (0, 'old', {at('01:00', DAY - timedelta(days=30))})"
     )
-    engine = engine_for({"orders": ORDERS})
-    contract = engine.config.table("orders")
-    engine.sync(contract)
+    workspace = engine_for({"orders": ORDERS})
+    contract = workspace.config.table("orders")
+    sync_table(workspace, contract)
     sql(*(f"INSERT INTO orders VALUES ({n}, 'first', {at(f'0{n}:00')})" for n in range(1, 7)))
-    engine.sync(contract)
+    sync_table(workspace, contract)
     sql(f"UPDATE orders SET v = 'second', modified_at = {at('12:00')} WHERE id = 2")
-    engine.sync(contract)
-    return engine, contract
+    sync_table(workspace, contract)
+    return workspace, contract
 
 
 def move_on(sql: Sql) -> None:
@@ -85,15 +87,15 @@ def move_on(sql: Sql) -> None:
 
 
 def test_a_reload_replaces_small_windows_and_looks_up_what_moved_on(
-    orders: tuple[Engine, TableContract], sql: Sql, server: MariaDB
+    orders: tuple[Workspace, TableContract], sql: Sql, server: MariaDB
 ) -> None:
-    engine, contract = orders
-    assert len(raw_rows(engine, "orders")) == 6 + 6
+    workspace, contract = orders
+    assert len(raw_rows(workspace, "orders")) == 6 + 6
     move_on(sql)
-    result = engine.reload(contract, DAY, DAY)
+    result = reload_days(workspace, contract, DAY, DAY)
     assert (result.window, result.looked_up, result.gone) == ("reload", 2, 1)
     assert result.replaced == 2
-    kept = raw_rows(engine, "orders")
+    kept = raw_rows(workspace, "orders")
     assert sorted((r["id"], r["v"], r["_mirror_deleted"]) for r in kept) == [
         (1, "first", False),
         (2, "second", False),
@@ -101,8 +103,8 @@ def test_a_reload_replaces_small_windows_and_looks_up_what_moved_on(
         (6, "first", False),
         (7, "late", False),
     ]
-    assert engine.fold(contract) == 1
-    assert_equal(server, engine, "orders")
+    assert fold_table(workspace, contract) == 1
+    assert_equal(server, workspace, "orders")
 
 
 def test_a_reload_before_any_fold_of_what_it_replaces(
@@ -110,27 +112,27 @@ def test_a_reload_before_any_fold_of_what_it_replaces(
 ) -> None:
     """The replaced loads were never folded: what they alone held must not be missed."""
     sql(ORDERS_SQL)
-    engine = engine_for({"orders": ORDERS})
-    contract = engine.config.table("orders")
-    engine.sync(contract)
+    workspace = engine_for({"orders": ORDERS})
+    contract = workspace.config.table("orders")
+    sync_table(workspace, contract)
     sql(*(f"INSERT INTO orders VALUES ({n}, 'first', {at(f'0{n}:00')})" for n in range(1, 7)))
-    engine.load(contract)
+    load_table(workspace, contract)
     move_on(sql)
-    engine.reload(contract, DAY, DAY)
-    engine.fold(contract)
-    assert_equal(server, engine, "orders")
+    reload_days(workspace, contract, DAY, DAY)
+    fold_table(workspace, contract)
+    assert_equal(server, workspace, "orders")
 
 
 def test_a_second_reload_only_adds(
-    orders: tuple[Engine, TableContract], sql: Sql, server: MariaDB
+    orders: tuple[Workspace, TableContract], sql: Sql, server: MariaDB
 ) -> None:
-    engine, contract = orders
-    engine.reload(contract, DAY, DAY)
-    before = raw_rows(engine, "orders")
+    workspace, contract = orders
+    reload_days(workspace, contract, DAY, DAY)
+    before = raw_rows(workspace, "orders")
     sql("DELETE FROM orders WHERE id = 6", "UPDATE orders SET v = 'third' WHERE id = 1")
-    again = engine.reload(contract, DAY, DAY)
+    again = reload_days(workspace, contract, DAY, DAY)
     assert (again.replaced, again.gone) == (0, 0)
-    after = raw_rows(engine, "orders")
+    after = raw_rows(workspace, "orders")
     assert [r for r in before if r not in after] == []
     assert any(r["id"] == 6 for r in after)
 
@@ -139,48 +141,48 @@ def test_an_initial_load_of_an_ended_day_is_never_destroyed(
     sql: Sql, engine_for: EngineFor
 ) -> None:
     sql(ORDERS_SQL, f"INSERT INTO orders VALUES (1, 'kept', {at('01:00')})")
-    engine = engine_for({"orders": ORDERS})
-    contract = engine.config.table("orders")
-    engine.sync(contract)
+    workspace = engine_for({"orders": ORDERS})
+    contract = workspace.config.table("orders")
+    sync_table(workspace, contract)
     sql("DELETE FROM orders")
-    result = engine.reload(contract, DAY, DAY)
+    result = reload_days(workspace, contract, DAY, DAY)
     assert (result.rows, result.replaced) == (0, 0)
-    assert [r["v"] for r in raw_rows(engine, "orders")] == ["kept"]
+    assert [r["v"] for r in raw_rows(workspace, "orders")] == ["kept"]
 
 
-def test_many_days_are_one_commit(orders: tuple[Engine, TableContract], server: MariaDB) -> None:
-    engine, contract = orders
+def test_many_days_are_one_commit(orders: tuple[Workspace, TableContract], server: MariaDB) -> None:
+    workspace, contract = orders
     raw = Identifier(
-        contract.namespaces.raw, engine.ledger.schema_versions(contract.name)[-1].raw_table
+        contract.namespaces.raw, workspace.ledger.schema_versions(contract.name)[-1].raw_table
     )
-    before = len(engine.lake.load(raw).snapshots())  # type: ignore[union-attr]
-    engine.reload(contract, DAY - timedelta(days=40), TODAY)
-    assert len(engine.lake.load(raw).snapshots()) == before + 1  # type: ignore[union-attr]
-    engine.fold(contract)
-    assert_equal(server, engine, "orders")
+    before = len(workspace.lake.load(raw).snapshots())  # type: ignore[union-attr]
+    reload_days(workspace, contract, DAY - timedelta(days=40), TODAY)
+    assert len(workspace.lake.load(raw).snapshots()) == before + 1  # type: ignore[union-attr]
+    fold_table(workspace, contract)
+    assert_equal(server, workspace, "orders")
 
 
 def test_the_next_live_window_is_not_moved_by_a_reload(
-    orders: tuple[Engine, TableContract], sql: Sql, server: MariaDB
+    orders: tuple[Workspace, TableContract], sql: Sql, server: MariaDB
 ) -> None:
-    engine, contract = orders
-    last = engine.ledger.last_load(contract.name, "success", moving=True)
-    engine.reload(contract, DAY, DAY)
-    assert engine.ledger.last_load(contract.name, "success", moving=True) == last
+    workspace, contract = orders
+    last = workspace.ledger.last_load(contract.name, "success", moving=True)
+    reload_days(workspace, contract, DAY, DAY)
+    assert workspace.ledger.last_load(contract.name, "success", moving=True) == last
     sql("UPDATE orders SET v = 'x', modified_at = UTC_TIMESTAMP(6) WHERE id = 1")
-    engine.sync(contract)
-    assert_equal(server, engine, "orders")
+    sync_table(workspace, contract)
+    assert_equal(server, workspace, "orders")
 
 
 def test_a_table_that_was_never_loaded_is_loaded_first(
     sql: Sql, engine_for: EngineFor, server: MariaDB
 ) -> None:
     sql(ORDERS_SQL, f"INSERT INTO orders VALUES (1, 'a', {at('01:00')})")
-    engine = engine_for({"orders": ORDERS})
-    contract = engine.config.table("orders")
-    assert engine.reload(contract, DAY, DAY).window == "initial"
-    engine.fold(contract)
-    assert_equal(server, engine, "orders")
+    workspace = engine_for({"orders": ORDERS})
+    contract = workspace.config.table("orders")
+    assert reload_days(workspace, contract, DAY, DAY).window == "initial"
+    fold_table(workspace, contract)
+    assert_equal(server, workspace, "orders")
 
 
 @pytest.mark.parametrize(
@@ -233,22 +235,22 @@ def test_keys_of_every_kind_are_looked_up(
         f"CREATE TABLE t ({columns}, v INT, modified_at DATETIME(6) NOT NULL, "
         f"PRIMARY KEY ({', '.join(key)}), KEY (modified_at))"
     )
-    engine = engine_for({"t": {**ORDERS, "key": key}})
-    contract = engine.config.table("t")
-    engine.sync(contract)
+    workspace = engine_for({"t": {**ORDERS, "key": key}})
+    contract = workspace.config.table("t")
+    sync_table(workspace, contract)
     first, second, third = values
     sql(*(f"INSERT INTO t VALUES ({v}, 1, {at('01:00')})" for v in values))
-    engine.sync(contract)
+    sync_table(workspace, contract)
     names = ", ".join(key)
     sql(
         f"UPDATE t SET v = 2, {moved}, modified_at = {at('05:00', TODAY)} WHERE ({names}) = ({first})",
         f"DELETE FROM t WHERE ({names}) = ({second})",
         f"UPDATE t SET v = 3, {moved} WHERE ({names}) = ({third})",
     )
-    result = engine.reload(contract, DAY, DAY)
+    result = reload_days(workspace, contract, DAY, DAY)
     assert (result.looked_up, result.gone) == (1, 1)
-    engine.fold(contract)
-    assert_equal(server, engine, "t")
+    fold_table(workspace, contract)
+    assert_equal(server, workspace, "t")
 
 
 def test_a_key_that_has_no_place_keeps_its_small_window(
@@ -259,17 +261,17 @@ def test_a_key_that_has_no_place_keeps_its_small_window(
         "CREATE TABLE t (k INT, l DATE, v INT, modified_at DATETIME(6) NOT NULL, "
         "PRIMARY KEY (k, l), KEY (modified_at))"
     )
-    engine = engine_for({"t": {**ORDERS, "key": ["k", "l"]}})
-    contract = engine.config.table("t")
-    engine.sync(contract)
+    workspace = engine_for({"t": {**ORDERS, "key": ["k", "l"]}})
+    contract = workspace.config.table("t")
+    sync_table(workspace, contract)
     dates = ("0000-00-00", "2020-00-00", "2020-01-00", "2020-01-01")
     sql(*(f"INSERT INTO t VALUES (1, '{d}', 1, {at('01:00')})" for d in dates))
-    engine.sync(contract)
-    assert_equal(server, engine, "t")
+    sync_table(workspace, contract)
+    assert_equal(server, workspace, "t")
     sql(f"UPDATE t SET v = 2, modified_at = {at('05:00', TODAY)} WHERE l <> '2020-01-00'")
-    assert engine.reload(contract, DAY, DAY).replaced == 0
-    engine.sync(contract)
-    assert_equal(server, engine, "t")
+    assert reload_days(workspace, contract, DAY, DAY).replaced == 0
+    sync_table(workspace, contract)
+    assert_equal(server, workspace, "t")
 
 
 def test_a_collated_key_beside_a_zero_date(
@@ -281,12 +283,12 @@ def test_a_collated_key_beside_a_zero_date(
         "PRIMARY KEY (k, l), KEY (modified_at)) COLLATE utf8mb4_general_ci",
         f"INSERT INTO t VALUES ('a', '0000-00-00', {at('01:00')}), ('a', '2020-00-00', {at('01:00')})",
     )
-    engine = engine_for({"t": {**ORDERS, "key": ["k", "l"]}})
-    contract = engine.config.table("t")
-    engine.sync(contract)
+    workspace = engine_for({"t": {**ORDERS, "key": ["k", "l"]}})
+    contract = workspace.config.table("t")
+    sync_table(workspace, contract)
     sql(f"UPDATE t SET k = 'A', modified_at = {at('05:00', TODAY)} WHERE l = '2020-00-00'")
-    engine.sync(contract)
-    assert_equal(server, engine, "t")
+    sync_table(workspace, contract)
+    assert_equal(server, workspace, "t")
 
 
 def test_append_by_key_reloads_the_keys_that_the_day_was_given(
@@ -296,20 +298,20 @@ def test_append_by_key_reloads_the_keys_that_the_day_was_given(
         "CREATE TABLE clicks (id BIGINT PRIMARY KEY, v INT)",
         "INSERT INTO clicks VALUES (1,1),(2,1)",
     )
-    engine = engine_for(
+    workspace = engine_for(
         {"clicks": {"mode": "append", "key": ["id"], "cursor": "id", "overlap_keys": 0}}
     )
-    contract = engine.config.table("clicks")
-    engine.sync(contract)
+    contract = workspace.config.table("clicks")
+    sync_table(workspace, contract)
     sql("INSERT INTO clicks VALUES (3,1),(4,1)")
-    engine.sync(contract)
+    sync_table(workspace, contract)
     sql("UPDATE clicks SET v = 2 WHERE id IN (1, 4)", "DELETE FROM clicks WHERE id = 2")
-    result = engine.reload(contract, TODAY, TODAY)
+    result = reload_days(workspace, contract, TODAY, TODAY)
     assert (result.rows, result.gone) == (3 + 1, 1)
-    engine.fold(contract)
-    assert_equal(server, engine, "clicks")
+    fold_table(workspace, contract)
+    assert_equal(server, workspace, "clicks")
     with pytest.raises(ConfigError, match="no load gave"):
-        engine.reload(contract, DAY, DAY)
+        reload_days(workspace, contract, DAY, DAY)
 
 
 VISITS = {"mode": "append", "cursor": "created_at", **REACH}
@@ -322,18 +324,18 @@ def test_without_a_key_days_are_replaced_whole_and_never_shrink(
     sql(
         f"INSERT INTO visits VALUES ('/', {at('01:00')}), ('/', {at('01:00')}), ('/a', {at('02:00')})"
     )
-    engine = engine_for({"visits": VISITS})
-    contract = engine.config.table("visits")
-    engine.sync(contract)
+    workspace = engine_for({"visits": VISITS})
+    contract = workspace.config.table("visits")
+    sync_table(workspace, contract)
     sql(f"INSERT INTO visits VALUES ('/late', {at('03:00')})")
-    engine.reload(contract, DAY, DAY)
-    engine.fold(contract)
-    assert_equal(server, engine, "visits")
-    assert len(raw_rows(engine, "visits")) == 4
+    reload_days(workspace, contract, DAY, DAY)
+    fold_table(workspace, contract)
+    assert_equal(server, workspace, "visits")
+    assert len(raw_rows(workspace, "visits")) == 4
     sql("DELETE FROM visits WHERE page = '/late'")
     with pytest.raises(SourceError, match="came back with 3 rows, and the mirror holds 4"):
-        engine.reload(contract, DAY, DAY)
-    assert len(raw_rows(engine, "visits")) == 4
+        reload_days(workspace, contract, DAY, DAY)
+    assert len(raw_rows(workspace, "visits")) == 4
 
 
 @pytest.mark.parametrize(
@@ -354,31 +356,31 @@ def test_days_that_cannot_be_loaded_again(
     sql: Sql, engine_for: EngineFor, contract: dict[str, Any], days: tuple[date, date], words: str
 ) -> None:
     sql(ORDERS_SQL, "ALTER TABLE orders ADD born DATETIME NOT NULL DEFAULT '2020-01-01'")
-    engine = engine_for({"orders": contract})
-    found = engine.config.table("orders")
-    engine.load(found)
-    before = engine.ledger.loads(found.name)
+    workspace = engine_for({"orders": contract})
+    found = workspace.config.table("orders")
+    load_table(workspace, found)
+    before = workspace.ledger.loads(found.name)
     with pytest.raises(ConfigError, match=words):
-        engine.reload(found, *days)
-    assert engine.ledger.loads(found.name) == before
+        reload_days(workspace, found, *days)
+    assert workspace.ledger.loads(found.name) == before
 
 
 def test_a_failed_lookup_leaves_no_file_and_no_change(
-    orders: tuple[Engine, TableContract], sql: Sql, monkeypatch: pytest.MonkeyPatch
+    orders: tuple[Workspace, TableContract], sql: Sql, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    engine, contract = orders
+    workspace, contract = orders
     move_on(sql)
-    before = raw_rows(engine, "orders", None)
+    before = raw_rows(workspace, "orders", None)
     monkeypatch.setattr(reload, "key_condition", lambda *_: "no_such_column = 1")
     with pytest.raises(SourceError):
-        engine.reload(contract, DAY, DAY)
+        reload_days(workspace, contract, DAY, DAY)
     monkeypatch.undo()
-    assert raw_rows(engine, "orders", None) == before
-    version = engine.ledger.schema_versions(contract.name)[-1]
-    raw = engine.lake.load(Identifier(contract.namespaces.raw, version.raw_table))
+    assert raw_rows(workspace, "orders", None) == before
+    version = workspace.ledger.schema_versions(contract.name)[-1]
+    raw = workspace.lake.load(Identifier(contract.namespaces.raw, version.raw_table))
     assert raw is not None
     failed = [
-        load.load_id for load in engine.ledger.loads(contract.name) if load.state == "errored"
+        load.load_id for load in workspace.ledger.loads(contract.name) if load.state == "errored"
     ]
     assert len(failed) == 1
     folder = Path(raw.location().removeprefix("file://"))

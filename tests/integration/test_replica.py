@@ -16,15 +16,16 @@ from demo.mariadb import MariaDB, free_port
 from mirrorlake.config import SourceConfig
 from mirrorlake.errors import SourceBusy, SourceError
 from mirrorlake.ledger import Receipt
-from mirrorlake.operations.sync import Engine
+from mirrorlake.operations.sync import load_table, sync_table
 from mirrorlake.sources.mysql import replica as replicas
 from mirrorlake.sources.mysql.connect import read_clock, session
 from mirrorlake.sources.mysql.replica import Reach, read_lag, read_reach
+from mirrorlake.workspace import Workspace
 from tests.integration.conftest import PASSWORD, USER
 from tests.integration.test_giving_way import assert_exact
 
 Sql = Callable[..., Any]
-EngineFor = Callable[..., Engine]
+EngineFor = Callable[..., Workspace]
 MOVING = {"mode": "incremental", "key": ["id"], "cursor": "modified_at", "overlap": "0s"}
 TABLE = (
     "CREATE TABLE t (id INT PRIMARY KEY, n INT NOT NULL DEFAULT 0, modified_at DATETIME(6) NOT NULL "
@@ -83,13 +84,13 @@ def replica(mariadb: MariaDB, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 
 @pytest.fixture
-def engine(
+def workspace(
     replica: Replica,
     database: str,
     sql: Sql,
     engine_for: EngineFor,
     monkeypatch: pytest.MonkeyPatch,
-) -> Iterator[Engine]:
+) -> Iterator[Workspace]:
     """Over table t of the primary, which the replica has, read from the replica."""
     monkeypatch.setenv("TEST_REPLICA", url_of(replica))
     sql(TABLE, "INSERT INTO t (id) VALUES (1)")
@@ -102,19 +103,19 @@ def url_of(replica: Replica) -> str:
     return f"mysql://{USER}:p%40ss%20w%2F%C3%B6rd%25@127.0.0.1:{replica.server.port}"
 
 
-def source_of(engine: Engine) -> SourceConfig:
-    return engine.config.sources["s"]
+def source_of(workspace: Workspace) -> SourceConfig:
+    return workspace.config.sources["s"]
 
 
-def reach_of(engine: Engine) -> tuple[Reach, timedelta]:
+def reach_of(workspace: Workspace) -> tuple[Reach, timedelta]:
     """What the replica shows, and how far its clock is past that."""
-    with session(source_of(engine)) as connection:
-        reach = read_reach(connection, source_of(engine))
+    with session(source_of(workspace)) as connection:
+        reach = read_reach(connection, source_of(workspace))
         return reach, read_clock(connection) - reach.shown
 
 
-def receipt_of(engine: Engine) -> Receipt:
-    last = engine.ledger.last_load(engine.config.table("t").name, "success")
+def receipt_of(workspace: Workspace) -> Receipt:
+    last = workspace.ledger.last_load(workspace.config.table("t").name, "success")
     assert last is not None
     assert last.receipt is not None
     return last.receipt
@@ -122,33 +123,37 @@ def receipt_of(engine: Engine) -> Receipt:
 
 @pytest.mark.full
 def test_rows_that_the_replica_had_not_yet_are_there_once(
-    replica: Replica, mariadb: MariaDB, sql: Sql, engine: Engine, monkeypatch: pytest.MonkeyPatch
+    replica: Replica,
+    mariadb: MariaDB,
+    sql: Sql,
+    workspace: Workspace,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Written on the primary before each load, and shown by the replica after it."""
     # No load waits until the replica has caught up: its end is told by the lag alone.
     monkeypatch.setattr(replicas, "CATCH_UP_SECONDS", 1)
-    contract = engine.config.table("t")
-    engine.load(contract)
+    contract = workspace.config.table("t")
+    load_table(workspace, contract)
     replica.follow(delay=20)
     for number in range(2, 6):
         sql(f"INSERT INTO t (id) VALUES ({number})", f"UPDATE t SET n = {number} WHERE id = 1")
-        engine.load(contract)
+        load_table(workspace, contract)
         time.sleep(0.4)
     shown = replica.run(f"SELECT COUNT(*) FROM {contract.database}.t")
     assert shown[0][0] < 5  # else the replica was never behind, and this showed nothing
     replica.catch_up()
-    engine.sync(contract)
-    assert_exact(engine, mariadb, contract)
+    sync_table(workspace, contract)
+    assert_exact(workspace, mariadb, contract)
 
 
 def test_a_replica_that_is_up_to_date_is_proved_by_position(
-    replica: Replica, mariadb: MariaDB, engine: Engine
+    replica: Replica, mariadb: MariaDB, workspace: Workspace
 ) -> None:
-    reach, behind = reach_of(engine)
+    reach, behind = reach_of(workspace)
     assert timedelta() <= behind < timedelta(seconds=30)
     assert reach.oldest_open is None
-    engine.load(engine.config.table("t"))
-    receipt = receipt_of(engine)
+    load_table(workspace, workspace.config.table("t"))
+    receipt = receipt_of(workspace)
     ((uid,),) = replica.run("SELECT @@server_uid")
     assert receipt.server == uid
     with mariadb.admin() as admin, admin.cursor() as cursor:
@@ -158,35 +163,37 @@ def test_a_replica_that_is_up_to_date_is_proved_by_position(
 
 
 def test_what_is_open_on_the_primary_is_read_when_it_is_committed(
-    replica: Replica, mariadb: MariaDB, database: str, engine: Engine
+    replica: Replica, mariadb: MariaDB, database: str, workspace: Workspace
 ) -> None:
-    contract = engine.config.table("t")
-    engine.load(contract)
+    contract = workspace.config.table("t")
+    load_table(workspace, contract)
     with mariadb.admin(database) as late, late.cursor() as cursor:
         cursor.execute("SET time_zone = '+00:00'")
         cursor.execute("BEGIN")
         cursor.execute("INSERT INTO t (id) VALUES (2)")
         time.sleep(0.1)
-        engine.load(contract)
-        assert receipt_of(engine).oldest_open is not None
+        load_table(workspace, contract)
+        assert receipt_of(workspace).oldest_open is not None
         cursor.execute("COMMIT")
     replica.catch_up()
-    engine.sync(contract)
-    assert_exact(engine, mariadb, contract)
+    sync_table(workspace, contract)
+    assert_exact(workspace, mariadb, contract)
 
 
 def test_a_replica_that_stands_still_is_not_read(
-    replica: Replica, sql: Sql, engine: Engine
+    replica: Replica, sql: Sql, workspace: Workspace
 ) -> None:
     replica.run("STOP SLAVE")
     sql("INSERT INTO t (id) VALUES (2)")
     with pytest.raises(SourceBusy, match="does not replicate at the moment") as caught:
-        engine.load(engine.config.table("t"))
+        load_table(workspace, workspace.config.table("t"))
     assert caught.value.retryable
-    assert engine.ledger.last_load(engine.config.table("t").name) is None
+    assert workspace.ledger.last_load(workspace.config.table("t").name) is None
 
 
-def test_a_primary_that_is_away(replica: Replica, engine: Engine, engine_for: EngineFor) -> None:
+def test_a_primary_that_is_away(
+    replica: Replica, workspace: Workspace, engine_for: EngineFor
+) -> None:
     """The lag alone tells, and less than with the primary: a silent link looks like none."""
     gone = engine_for({"t": MOVING}, {"replica": "${env:TEST_REPLICA}", "port": free_port()})
     with session(source_of(gone)) as connection:
@@ -194,24 +201,24 @@ def test_a_primary_that_is_away(replica: Replica, engine: Engine, engine_for: En
     assert lag is not None
     _, behind = reach_of(gone)
     assert behind >= lag.silence >= timedelta(seconds=1)
-    gone.load(gone.config.table("t"))
+    load_table(gone, gone.config.table("t"))
 
 
 def test_a_replica_that_tells_nothing_is_refused(
-    replica: Replica, database: str, engine: Engine, engine_for: EngineFor, monkeypatch: Any
+    replica: Replica, database: str, workspace: Workspace, engine_for: EngineFor, monkeypatch: Any
 ) -> None:
     replica.server.create_user("blind", "b", {f"{database}.*": "SELECT"})
     url = f"mysql://blind:b@127.0.0.1:{replica.server.port}"
     monkeypatch.setenv("TEST_REPLICA", url)
     blind = engine_for({"t": MOVING}, {"replica": "${env:TEST_REPLICA}", "port": free_port()})
     with pytest.raises(SourceError, match="does not say how far it is behind") as caught:
-        blind.load(blind.config.table("t"))
+        load_table(blind, blind.config.table("t"))
     assert "SLAVE MONITOR" in str(caught.value)
     assert "blind:b" not in str(caught.value)
 
 
 def test_a_replica_that_lags_is_left_alone(
-    replica: Replica, sql: Sql, engine: Engine, engine_for: EngineFor, monkeypatch: Any
+    replica: Replica, sql: Sql, workspace: Workspace, engine_for: EngineFor, monkeypatch: Any
 ) -> None:
     monkeypatch.setattr(replicas, "CATCH_UP_SECONDS", 1)
     limits = {"replica_lag": "1s", "wait": "1s"}
@@ -222,4 +229,4 @@ def test_a_replica_that_lags_is_left_alone(
         sql("INSERT INTO t (id) VALUES (2)")
         time.sleep(2.5)
         with pytest.raises(SourceBusy, match=words):
-            strict.load(strict.config.table("t"))
+            load_table(strict, strict.config.table("t"))

@@ -28,8 +28,11 @@ from mirrorlake.errors import LeaseHeld, SchemaError
 from mirrorlake.ledger import Receipt
 from mirrorlake.load import protocol
 from mirrorlake.operations.recover import recover_table
-from mirrorlake.operations.sync import Engine, SyncResult
-from mirrorlake.table.progress import Progress, Report
+from mirrorlake.operations.results import SyncResult
+from mirrorlake.operations.status import status_of
+from mirrorlake.operations.sync import load_table, reload_days, sync_table
+from mirrorlake.table.progress import OnProgress, Progress
+from mirrorlake.workspace import Workspace
 from tests.integration import crash_runner
 from tests.integration.conftest import Place
 from tests.integration.contract_files import write_contract
@@ -88,20 +91,20 @@ class World:
             ledger={"url": f"sqlite:///{self.database}.db", "wait": "1s"},
         )
 
-    def engine(self) -> Engine:
-        return Engine(load_config(self.config), spark=self.place.spark)
+    def workspace(self) -> Workspace:
+        return Workspace.open(load_config(self.config), spark=self.place.spark)
 
-    def load(self, progress: Report | None = None) -> SyncResult:
-        engine = self.engine()
-        return engine.load(engine.config.table("big"), progress)
+    def load(self, progress: OnProgress | None = None) -> SyncResult:
+        workspace = self.workspace()
+        return load_table(workspace, workspace.config.table("big"), progress)
 
     def kill(self, failpoint: str, reload: str = "") -> None:
         assert self.fork(self.config, failpoint, reload) == -signal.SIGKILL
 
     def ask(self, query: str, **values: Any) -> list[Any]:
         """The ledger's rows, past the engine."""
-        engine = sa.create_engine(f"sqlite:///{self.place.folder / self.database}.db")
-        with engine.begin() as ledger:
+        workspace = sa.create_engine(f"sqlite:///{self.place.folder / self.database}.db")
+        with workspace.begin() as ledger:
             found = ledger.execute(sa.text(query), values)
             return [tuple(row) for row in found] if found.returns_rows else []
 
@@ -112,10 +115,10 @@ class World:
             return int(cursor.fetchone()[1])  # type: ignore[index]
 
     def raw(self) -> Any:
-        engine = self.engine()
-        spaces = engine.config.table("big").namespaces
+        workspace = self.workspace()
+        spaces = workspace.config.table("big").namespaces
         (name,) = self.ask("SELECT raw_table FROM loads ORDER BY seq DESC LIMIT 1")[0]
-        table = engine.lake.load(Identifier(spaces.raw, name))
+        table = workspace.lake.load(Identifier(spaces.raw, name))
         assert table is not None
         return table
 
@@ -172,7 +175,7 @@ def change(world: World) -> None:
     )
 
 
-# --- killed, and gone on with ---------------------------------------------------------------------
+# --- killed, and resumed ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -186,7 +189,8 @@ def change(world: World) -> None:
 def test_only_the_rest_is_read(world: World, failpoint: str, read: int | None) -> None:
     world.kill(failpoint)
     chunks_there = world.ask("SELECT COUNT(*) FROM chunks WHERE receipt IS NOT NULL")[0][0]
-    status = world.engine().status(world.engine().config.table("big"))
+    workspace = world.workspace()
+    (status,) = status_of(workspace.config, workspace.ledger, [workspace.config.table("big")])
     assert status.checks.startswith(f"{chunks_there} of ")
     change(world)
     before = world.sent()
@@ -225,12 +229,12 @@ def test_the_result_is_mysqls_by_the_oracle(world: World) -> None:
     change(world)
     world.kill("chunk.written:2")
     world.sql("UPDATE big SET v = -4 WHERE id = 30")
-    engine = world.engine()
-    contract = engine.config.table("big")
-    assert engine.sync(contract).rows == ROWS
+    workspace = world.workspace()
+    contract = workspace.config.table("big")
+    assert sync_table(workspace, contract).rows == ROWS
     assert world.readings().keys() == {1, 2, 3}
-    engine.sync(contract)
-    deduped = engine.lake.load(Identifier(contract.namespaces.deduped, "big"))
+    sync_table(workspace, contract)
+    deduped = workspace.lake.load(Identifier(contract.namespaces.deduped, "big"))
     assert deduped is not None
     with world.server.admin() as admin:
         verdict = compare_table(admin, world.database, "big", ("id",), deduped)
@@ -264,9 +268,9 @@ def test_a_reload_goes_on_too(world: World) -> None:
         "DELETE FROM big WHERE id = 40",
     )
     world.kill("chunk.written:5", str(day))
-    engine = world.engine()
+    workspace = world.workspace()
     before = world.sent()
-    engine.reload(engine.config.table("big"), day, day)
+    reload_days(workspace, workspace.config.table("big"), day, day)
     assert world.sent() - before < ROWS - 4 * CHUNK + 1_000
     assert world.ask("SELECT kind, attempt, l.state FROM loads l JOIN windows USING (load_id)") == [
         ("initial", 1, "success"),
@@ -294,7 +298,7 @@ def test_an_interrupted_run_keeps_what_it_read(world: World, small: None) -> Non
     assert world.mirrored() == world.source()
 
 
-# --- read anew ------------------------------------------------------------------------------------
+# --- read again ------------------------------------------------------------------------------------
 
 
 def test_a_load_in_between_ends_it(world: World) -> None:
@@ -303,16 +307,16 @@ def test_a_load_in_between_ends_it(world: World) -> None:
     world.kill("chunk.written:5", str(day))
     world.sql("UPDATE big SET v = -1 WHERE id IN (10, 20)")
     world.load()
-    engine = world.engine()
-    contract = engine.config.table("big")
+    workspace = world.workspace()
+    contract = workspace.config.table("big")
     read = {path for path in world.files() if "-1-" in path.name}
-    result = engine.reload(contract, day, day)
+    result = reload_days(workspace, contract, day, day)
     attempts = world.ask("SELECT attempt, state FROM loads ORDER BY seq")
     assert attempts == [(1, "success"), (1, "errored"), (1, "success"), (1, "success")]
     assert result.rows >= ROWS - 2
     assert world.mirrored() == world.source()
     # What the killed one left belongs to nobody now.
-    recovered = recover_table(engine, contract, timedelta())
+    recovered = recover_table(workspace, contract, timedelta())
     assert recovered.orphans >= 4
     assert len(read - world.files()) == recovered.orphans
     assert world.mirrored() == world.source()
@@ -329,7 +333,7 @@ CHANGES: dict[str, Callable[[World], Any]] = {
         "UPDATE chunked_loads SET basis = replace(basis, '\"hash of digests\": \"', '\"hash of digests\": \"x')"
     ),
     "an added column": lambda w: w.sql("ALTER TABLE big ADD COLUMN w INT NOT NULL DEFAULT 3"),
-    "a table made anew": lambda w: w.sql(
+    "a table made again": lambda w: w.sql(
         "DO SLEEP(1)", "CREATE TABLE other LIKE big", "INSERT INTO other SELECT * FROM big",
         "DROP TABLE big", "RENAME TABLE other TO big",
     ),
@@ -338,7 +342,7 @@ CHANGES: dict[str, Callable[[World], Any]] = {
 }  # fmt: skip
 
 
-OFTEN = ("another server", "a table made anew", "another contract")
+OFTEN = ("another server", "a table made again", "another contract")
 
 
 @pytest.mark.parametrize(
@@ -409,15 +413,15 @@ def test_a_schema_that_changed_meanwhile_keeps_nothing(world: World, small: None
 
 def test_finished_chunks_are_no_orphans_while_they_may_be_used(world: World) -> None:
     world.kill("chunk.written:5")
-    engine = world.engine()
-    contract = engine.config.table("big")
+    workspace = world.workspace()
+    contract = workspace.config.table("big")
     assert len(world.files()) == 5
-    recovered = recover_table(engine, contract, timedelta())
+    recovered = recover_table(workspace, contract, timedelta())
     # The fifth was written, and its writer died before it said so.
     assert (recovered.errored, recovered.orphans) == (1, 1)
     world.load()
     assert world.readings()[1] == 4
-    assert recover_table(engine, contract, timedelta()).orphans == 0
+    assert recover_table(workspace, contract, timedelta()).orphans == 0
     assert world.mirrored() == world.source()
 
 

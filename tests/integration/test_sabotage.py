@@ -38,7 +38,7 @@ from demo.oracle import compare_table
 from demo.run import MARKER, sabotage_command
 from demo.sabotage import NAMES, Sabotaged, Victim, contract_of, sabotage
 from mirrorlake.errors import ConfigError
-from mirrorlake.operations.sync import Engine
+from mirrorlake.workspace import Workspace
 from tests.integration.conftest import PASSWORD, USER
 
 FEW = (altered("c_decimal"), altered("c_timestamp"), *ROW_FAULTS)
@@ -47,12 +47,12 @@ EVERY = (*(altered(column) for column in TYPES), *ROW_FAULTS)
 
 @pytest.fixture
 def victim_of(
-    engine_for: Callable[..., Engine], sql: Callable[..., Any], database: str, tmp_path: Path
+    engine_for: Callable[..., Workspace], sql: Callable[..., Any], database: str, tmp_path: Path
 ) -> Callable[[str], Victim]:
     def make(table: str) -> Victim:
         tables = contract_of(1, database)["sources"]["demo"]["databases"][database]["tables"]
-        engine = engine_for({table: tables[table]})
-        victim = Victim(engine, engine.config.table(table), tmp_path, sql)
+        workspace = engine_for({table: tables[table]})
+        victim = Victim(workspace, workspace.config.table(table), tmp_path, sql)
         victim.prepare()
         return victim
 
@@ -79,7 +79,7 @@ def assert_caught(victim: Victim, at: dict[int, Fault]) -> None:
 
 def assert_mended(victim: Victim, server: EmbeddedServer, database: str) -> None:
     assert victim.repair()
-    deduped = victim.engine.lake.load(victim.deduped)
+    deduped = victim.workspace.lake.load(victim.deduped)
     with server.admin() as admin:
         contract = victim.contract
         verdict = compare_table(admin, database, contract.table, contract.key, deduped)

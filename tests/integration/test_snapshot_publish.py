@@ -28,7 +28,7 @@ from mirrorlake.merge.snapshot.publish import (
 )
 from mirrorlake.operations import maintain
 from mirrorlake.operations.maintain import Ages, maintain_table
-from mirrorlake.operations.sync import Engine
+from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place, write_config
 from tests.integration.lakes import by_duckdb
 from tests.integration.test_snapshot_fold import NUMBERS, Mirror, _row
@@ -39,9 +39,9 @@ def _rows(version: int, count: int = 40) -> list[Any]:
     return [_row(n, 5 + n % 3, f"v{version}") for n in range(count)]
 
 
-def _engine(place: Place, mirror: Mirror) -> tuple[Engine, TableContract]:
+def _workspace(place: Place, mirror: Mirror) -> tuple[Workspace, TableContract]:
     """The engine and a contract whose tables are the mirror's."""
-    engine = Engine(write_config(place.folder, None, {}), spark=place.spark)
+    workspace = Workspace.open(write_config(place.folder, None, {}), spark=place.spark)
     contract = TableContract(
         source="s",
         database="d",
@@ -51,7 +51,7 @@ def _engine(place: Place, mirror: Mirror) -> tuple[Engine, TableContract]:
         snapshot=SnapshotConfig(),
         namespaces=Namespaces(raw="r", deduped="snapshots", clean="c"),
     )
-    return engine, contract
+    return workspace, contract
 
 
 def _seen(mirror: Mirror) -> set[str]:
@@ -97,10 +97,10 @@ def test_readers_see_whole_versions_and_can_be_taken_back(place: Place) -> None:
 
 
 def _check_maintained(place: Place, mirror: Mirror, clone: Identifier) -> None:
-    engine, contract = _engine(place, mirror)
+    workspace, contract = _workspace(place, mirror)
     retain, maintain.RETAIN = maintain.RETAIN, 1
     try:
-        found = maintain_table(engine, contract, Ages(timedelta(0), timedelta(0)))
+        found = maintain_table(workspace, contract, Ages(timedelta(0), timedelta(0)))
     finally:
         maintain.RETAIN = retain
     assert [one.error for one in found] == [None] * len(found)

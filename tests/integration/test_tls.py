@@ -11,16 +11,17 @@ import pytest
 from demo.embedded import EmbeddedServer
 from demo.mariadb import MariaDB
 from mirrorlake.errors import SourceError
-from mirrorlake.operations.sync import Engine
+from mirrorlake.operations.sync import sync_table
 from mirrorlake.sources.mysql.connect import session
 from mirrorlake.sources.mysql.reader import read_batches
+from mirrorlake.workspace import Workspace
 from tests.integration.certificates import write_certificates
 from tests.integration.conftest import PASSWORD, USER
 from tests.integration.test_types import assert_exact
 from tests.support.mysql8 import MySQL8
 
 Sql = Callable[..., Any]
-EngineFor = Callable[..., Engine]
+EngineFor = Callable[..., Workspace]
 FULL = {"t": {"mode": "full", "key": ["id"]}}
 
 
@@ -57,10 +58,10 @@ def test_rows_come_encrypted(
         "CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(100) CHARACTER SET utf8mb4, b LONGBLOB)",
         "INSERT INTO t VALUES (1, 'ü 😀', x'00ff'), (2, NULL, REPEAT('x', 3000000)), (3, '', '')",
     )
-    engine = engine_for(FULL, {"tls": {"ca": str(ca)} if checked else "required"})
-    engine.sync(engine.config.table("t"))
-    assert_exact(server, engine, database, "t", ("id",))
-    source = engine.config.sources["s"]
+    workspace = engine_for(FULL, {"tls": {"ca": str(ca)} if checked else "required"})
+    sync_table(workspace, workspace.config.table("t"))
+    assert_exact(server, workspace, database, "t", ("id",))
+    source = workspace.config.sources["s"]
     [batch] = read_batches(source, database, "SELECT CONNECTION_ID() AS c, VERSION() AS v")
     assert batch.num_rows == 1
 
@@ -82,11 +83,11 @@ def test_a_certificate_of_another_authority(
 ) -> None:
     sql("CREATE TABLE t (id INT PRIMARY KEY)")
     write_certificates(tmp_path / "other", "127.0.0.1")
-    engine = engine_for(FULL, {"tls": {"ca": str(tmp_path / "other" / "ca.pem")}})
+    workspace = engine_for(FULL, {"tls": {"ca": str(tmp_path / "other" / "ca.pem")}})
     with pytest.raises(SourceError, match="certificate") as caught:
-        engine.sync(engine.config.table("t"))
+        sync_table(workspace, workspace.config.table("t"))
     assert "tls.ca" in str(caught.value)
-    source = engine.config.sources["s"]
+    source = workspace.config.sources["s"]
     with pytest.raises(SourceError, match="certificate"):
         list(read_batches(source, database, "SELECT 1 AS a"))
 

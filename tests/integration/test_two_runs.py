@@ -22,8 +22,10 @@ from demo.oracle import compare_table
 from mirrorlake.config import load_config
 from mirrorlake.destinations.iceberg.commit import FOLDED, LOAD_ID, snapshot_property, was_overtaken
 from mirrorlake.errors import CommitConflict, LeaseHeld
+from mirrorlake.operations.fold import fold_table
 from mirrorlake.operations.recover import recover_table
-from mirrorlake.operations.sync import Engine
+from mirrorlake.operations.sync import load_table, sync_table
+from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place
 from tests.integration.contract_files import write_contract
 from tests.soak import judge
@@ -39,7 +41,7 @@ class World:
 
     server: MariaDB
     config: Path
-    engine: Engine
+    workspace: Workspace
     runner: Runner
     watcher: Watcher
     sql: Callable[..., Any]
@@ -115,9 +117,9 @@ def world(
     )
     loaded = load_config(config)
     watcher = Watcher(place.folder / "ledger.db", place.lake, loaded.table(f"s.{database}.t"))
-    engine = Engine(loaded, spark=place.spark)
-    engine.load(watcher.contract)
-    return World(mariadb, config, engine, runner, watcher, sql)
+    workspace = Workspace.open(loaded, spark=place.spark)
+    load_table(workspace, watcher.contract)
+    return World(mariadb, config, workspace, runner, watcher, sql)
 
 
 def test_two_runs_at_once_load_one_after_the_other(world: World) -> None:
@@ -132,7 +134,7 @@ def test_two_runs_at_once_load_one_after_the_other(world: World) -> None:
     states = world.watcher.ask(query)
     assert [state for state, _ in states] == ["success"] * 4
     assert len({token for _, token in states}) == 4
-    world.engine.fold(world.watcher.contract)
+    fold_table(world.workspace, world.watcher.contract)
     world.assert_exact()
 
 
@@ -156,7 +158,7 @@ def test_a_run_beside_a_live_one_is_refused_by_name(world: World) -> None:
     assert f"(process {first.pid})" in second.error
     assert "Try again when it is done" in second.error
     assert world.wake(first).code == 0, first.error
-    world.engine.fold(world.watcher.contract)
+    fold_table(world.workspace, world.watcher.contract)
     world.assert_exact()
 
 
@@ -166,11 +168,11 @@ def test_a_stalled_load_commits_nothing(world: World) -> None:
     world.change()
     before = world.loads()
     stalled = world.stall("load", "chunk.written")
-    recover_table(world.engine, world.watcher.contract, timedelta())
+    recover_table(world.workspace, world.watcher.contract, timedelta())
     assert world.wake(stalled).code == LeaseHeld.exit_code, stalled.error
     assert world.loads() == before
-    world.engine.sync(world.watcher.contract)
-    recover_table(world.engine, world.watcher.contract, timedelta())
+    sync_table(world.workspace, world.watcher.contract)
+    recover_table(world.workspace, world.watcher.contract, timedelta())
     assert not judge.find_orphans(world.watcher)
     world.assert_exact()
 
@@ -180,7 +182,7 @@ def test_a_load_that_stalls_in_its_commit_does_not_commit_over_another(world: Wo
     world.change()
     stalled = world.stall("load", "commit.before")
     world.change()
-    world.engine.sync(world.watcher.contract)
+    sync_table(world.workspace, world.watcher.contract)
     after = world.loads()
     assert world.wake(stalled).code == CommitConflict.exit_code, stalled.error
     assert "CommitConflict" in stalled.error
@@ -191,12 +193,12 @@ def test_a_load_that_stalls_in_its_commit_does_not_commit_over_another(world: Wo
 @pytest.mark.full
 def test_a_stalled_fold_writes_nothing(world: World) -> None:
     """Rows that another run has folded since would become old again."""
-    world.engine.fold(world.watcher.contract)
+    fold_table(world.workspace, world.watcher.contract)
     world.change()
-    world.engine.load(world.watcher.contract)
+    load_table(world.workspace, world.watcher.contract)
     stalled = world.stall("fold", "fold.before", spark=True)
     world.change()
-    world.engine.sync(world.watcher.contract)
+    sync_table(world.workspace, world.watcher.contract)
     world.assert_exact()
     assert world.wake(stalled).code == LeaseHeld.exit_code, stalled.error
     world.assert_exact()
@@ -205,19 +207,19 @@ def test_a_stalled_fold_writes_nothing(world: World) -> None:
 def test_a_fold_that_stalled_after_its_last_look_is_put_right(world: World, place: Place) -> None:
     """Between the look at the lease and the MERGE there is a moment: what it did then is found."""
     contract = world.watcher.contract
-    world.engine.fold(contract)
+    fold_table(world.workspace, contract)
     world.change()
-    world.engine.sync(contract)
+    sync_table(world.workspace, contract)
     spark = place.spark.get()
     setting = f"spark.sql.iceberg.snapshot-property.{FOLDED}"
     deduped = f"lake.`{contract.namespaces.deduped}`.`t`"
     for statement in ("UPDATE {} SET v = 0 WHERE id < 4", "DELETE FROM {} WHERE id > 500"):
-        world.engine.sync(contract)
+        sync_table(world.workspace, contract)
         spark.conf.set(setting, "1")
         try:
             spark.sql(statement.format(deduped))
         finally:
             spark.conf.unset(setting)
-        world.engine.fold(contract)
+        fold_table(world.workspace, contract)
         world.assert_exact()
         assert not was_overtaken(world.watcher.layer("deduped"))

@@ -14,12 +14,13 @@ import pytest
 
 from demo.embedded import EmbeddedServer
 from demo.mariadb import MariaDB
-from mirrorlake.operations.sync import Engine
+from mirrorlake.operations.sync import sync_table
+from mirrorlake.workspace import Workspace
 from tests.integration.test_types import MODES, assert_exact
 from tests.integration.type_cases import MARIADB, MYSQL8
 
 Sql = Callable[..., Any]
-EngineFor = Callable[..., Engine]
+EngineFor = Callable[..., Workspace]
 
 
 @pytest.fixture(scope="session")
@@ -81,13 +82,13 @@ def sync_while_it_changes(
         "DEFAULT CURRENT_TIMESTAMP(6) ON UPDATE CURRENT_TIMESTAMP(6), PRIMARY KEY (k, n), KEY (at))"
     )
     contract = {"mode": "incremental", "key": ["k", "n"], "cursor": "at"}
-    engine = engine_for({"t": contract}, {"time_zone": "UTC"})
-    table = engine.config.table("t")
+    workspace = engine_for({"t": contract}, {"time_zone": "UTC"})
+    table = workspace.config.table("t")
 
     def check() -> None:
-        engine.sync(table)
+        sync_table(workspace, table)
         # Rows are compared as a multiset: texts of a key may be equal where keys are not.
-        assert_exact(server, engine, database, "t", ())
+        assert_exact(server, workspace, database, "t", ())
 
     for value in key.values:
         sql(MODES, f"INSERT IGNORE INTO t (k, n, v) VALUES ({value}, 1, 0)")

@@ -15,13 +15,14 @@ from demo.mariadb import MariaDB
 from mirrorlake.destinations.iceberg.catalog import Identifier
 from mirrorlake.errors import MirrorlakeError, SchemaError, SourceError
 from mirrorlake.load import protocol
-from mirrorlake.operations.sync import Engine
+from mirrorlake.operations.sync import sync_table
 from mirrorlake.sources.mysql import reader
+from mirrorlake.workspace import Workspace
 from tests.integration.conftest import PASSWORD, USER
 from tests.integration.test_types import assert_exact
 
 Sql = Callable[..., Any]
-EngineFor = Callable[..., Engine]
+EngineFor = Callable[..., Workspace]
 FULL = {"t": {"mode": "full", "key": ["id"]}}
 
 
@@ -30,20 +31,20 @@ def server(on_mysql8_too_in_full: EmbeddedServer) -> EmbeddedServer:
     return on_mysql8_too_in_full
 
 
-def refused(engine: Engine, kind: type[MirrorlakeError], *words: str) -> MirrorlakeError:
+def refused(workspace: Workspace, kind: type[MirrorlakeError], *words: str) -> MirrorlakeError:
     """Sync once, which must fail with these words and leave no row in any layer."""
     with pytest.raises(kind) as caught:
-        engine.sync(engine.config.table("t"))
+        sync_table(workspace, workspace.config.table("t"))
     for word in words:
         assert word in str(caught.value)
     for layer in ("__raw", ""):
-        database = engine.config.table("t").database
+        database = workspace.config.table("t").database
         for identifier in (
-            engine.lake.catalog.list_tables(f"s_{database}{layer}")
-            if engine.lake.catalog.namespace_exists(f"s_{database}{layer}")
+            workspace.lake.catalog.list_tables(f"s_{database}{layer}")
+            if workspace.lake.catalog.namespace_exists(f"s_{database}{layer}")
             else ()
         ):
-            table = engine.lake.load(Identifier(*identifier))
+            table = workspace.lake.load(Identifier(*identifier))
             assert table is None or table.current_snapshot() is None
     return caught.value
 
@@ -131,25 +132,25 @@ def test_another_charset_between_plan_and_read(
         )
         return before(*arguments)
 
-    engine = engine_for(FULL)
+    workspace = engine_for(FULL)
     with monkeypatch.context() as patched:
         patched.setattr(protocol, "run_chunks", alter_and_run)
-        assert refused(engine, SchemaError, f"{database}.t", "changed").retryable
-    engine.sync(engine.config.table("t"))
-    assert_exact(server, engine, database, "t", ("id",))
+        assert refused(workspace, SchemaError, f"{database}.t", "changed").retryable
+    sync_table(workspace, workspace.config.table("t"))
+    assert_exact(server, workspace, database, "t", ("id",))
 
 
 def test_a_charset_that_comes_to_need_originals(
     server: EmbeddedServer, database: str, sql: Sql, engine_for: EngineFor
 ) -> None:
     """It is no new schema version: the raw table gets the column for originals, and loses nothing."""
-    engine = engine_for(FULL)
-    table = engine.config.table("t")
+    workspace = engine_for(FULL)
+    table = workspace.config.table("t")
     sql(
         "CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(9) CHARACTER SET latin1)",
         "INSERT INTO t VALUES (1, 'a')",
     )
-    engine.sync(table)
+    sync_table(workspace, table)
     for change in (
         "ALTER TABLE t MODIFY v VARCHAR(9) CHARACTER SET gbk",
         "UPDATE t SET v = CAST(x'a2ab' AS CHAR CHARACTER SET gbk)",
@@ -157,8 +158,8 @@ def test_a_charset_that_comes_to_need_originals(
         "ALTER TABLE t MODIFY v VARCHAR(9) CHARACTER SET utf8mb4",
     ):
         sql(change)
-        engine.sync(table)
-        assert_exact(server, engine, database, "t", ("id",))
+        sync_table(workspace, table)
+        assert_exact(server, workspace, database, "t", ("id",))
 
 
 def test_a_value_that_is_too_large_for_the_servers_packet(
@@ -195,12 +196,12 @@ def test_the_servers_own_settings_change_nothing(
     try:
         for name, value in wanted.items():
             sql(f"SET GLOBAL {name} = '{value}'")
-        engine = engine_for(FULL)
-        engine.sync(engine.config.table("t"))
+        workspace = engine_for(FULL)
+        sync_table(workspace, workspace.config.table("t"))
     finally:
         for name, value in zip(wanted, kept, strict=True):
             sql(f"SET GLOBAL {name} = '{value}'")
-    assert_exact(server, engine, database, "t", ("id",))
+    assert_exact(server, workspace, database, "t", ("id",))
 
 
 def test_a_session_that_is_not_ours_is_noticed(

@@ -17,12 +17,13 @@ from hypothesis import strategies as st
 from demo.embedded import EmbeddedServer
 from demo.oracle import compare_rows
 from mirrorlake.destinations.iceberg.catalog import Identifier
-from mirrorlake.operations.sync import Engine
+from mirrorlake.operations.sync import sync_table
+from mirrorlake.workspace import Workspace
 from tests.integration.lakes import by_pyiceberg
 from tests.integration.test_types import MODES, cases_of, quoted, source_rows
 
 Sql = Callable[..., Any]
-EngineFor = Callable[..., Engine]
+EngineFor = Callable[..., Workspace]
 
 # What MySQL allows in a name: the Basic Multilingual Plane without NUL; no space at its end.
 NAMES = st.one_of(
@@ -85,14 +86,14 @@ def assert_raw_is_exact(
 ) -> None:
     from mirrorlake.operations import sync
 
-    engine = engine_for({name: {"mode": "full", "key": ["id"]}})
-    contract = engine.config.table(name)
+    workspace = engine_for({name: {"mode": "full", "key": ["id"]}})
+    contract = workspace.config.table(name)
     with pytest.MonkeyPatch.context() as patched:
         # The fold is Spark's, takes seconds, and is looked at elsewhere.
-        patched.setattr(sync, "fold_table", lambda *_: ())
-        engine.sync(contract)
-    version = engine.ledger.schema_versions(contract.name)[-1]
-    raw = engine.lake.load(Identifier(f"s_{database}__raw", version.raw_table))
+        patched.setattr(sync, "fold_layers", lambda *_: ())
+        sync_table(workspace, contract)
+    version = workspace.ledger.schema_versions(contract.name)[-1]
+    raw = workspace.lake.load(Identifier(f"s_{database}__raw", version.raw_table))
     assert raw is not None
     rows = by_pyiceberg(raw)
     own = [n for n in rows.column_names if n.startswith("_mirror_") and n != "_mirror_original"]

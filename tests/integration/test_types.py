@@ -18,13 +18,15 @@ from demo.oracle import compare_rows
 from demo.oracle_text import SourceRows, read_source
 from mirrorlake.destinations.iceberg.catalog import Identifier
 from mirrorlake.destinations.iceberg.stream import read_batches
-from mirrorlake.operations.sync import Engine
+from mirrorlake.operations.resolve import resolve_table
+from mirrorlake.operations.sync import sync_table
 from mirrorlake.sources.mysql.connect import session
+from mirrorlake.workspace import Workspace
 from tests.integration.lakes import READERS
 from tests.integration.type_cases import CASES, MARIADB, MYSQL8, Case
 
 Sql = Callable[..., Any]
-EngineFor = Callable[..., Engine]
+EngineFor = Callable[..., Workspace]
 MODES = "SET sql_mode = 'ALLOW_INVALID_DATES', time_zone = '+00:00'"
 
 
@@ -70,26 +72,26 @@ def source_rows(server: EmbeddedServer, database: str, table: str) -> SourceRows
 
 
 def assert_exact(
-    server: EmbeddedServer, engine: Engine, database: str, table: str, key: tuple[str, ...]
+    server: EmbeddedServer, workspace: Workspace, database: str, table: str, key: tuple[str, ...]
 ) -> None:
     """Deduped holds every row and cell of the server, whoever reads it."""
     source = source_rows(server, database, table)
-    found = engine.lake.load(Identifier(f"s_{database}", table))
+    found = workspace.lake.load(Identifier(f"s_{database}", table))
     assert found is not None
     for reader, rows in READERS.items():
         verdict = compare_rows(source, key, rows(found))
         assert verdict.equal, f"{reader}: {verdict.describe(40)}"
 
 
-def assert_contract_holds(engine: Engine, table: str) -> None:
+def assert_contract_holds(workspace: Workspace, table: str) -> None:
     """Dagster's check `contract` finds nothing in deduped: every value is one that it allows."""
-    contract = engine.config.table(table)
-    with session(engine.config.sources["s"], contract.database) as connection:
-        plan = engine.plan(contract, connection)
+    contract = workspace.config.table(table)
+    with session(workspace.config.sources["s"], contract.database) as connection:
+        plan = resolve_table(workspace, contract, connection)
     layer = layer_of(plan, "deduped")
-    found = engine.lake.load(layer.identifier)
+    found = workspace.lake.load(layer.identifier)
     assert found is not None
-    rows = read_batches(engine.lake, found)
+    rows = read_batches(workspace.lake, found)
     broken, seen = find_broken(build_schema(plan, layer), found.schema(), rows)
     assert (broken, seen > 5) == ([], True)
 
@@ -99,11 +101,11 @@ def test_every_type_as_a_column(
 ) -> None:
     cases = cases_of(server)
     make_wide_table(sql, cases)
-    engine = engine_for({"wide": {"mode": "full", "key": ["id"]}})
-    result = engine.sync(engine.config.table("wide"))
-    assert_exact(server, engine, database, "wide", ("id",))
+    workspace = engine_for({"wide": {"mode": "full", "key": ["id"]}})
+    result = sync_table(workspace, workspace.config.table("wide"))
+    assert_exact(server, workspace, database, "wide", ("id",))
     assert result.originals > 60
-    assert_contract_holds(engine, "wide")
+    assert_contract_holds(workspace, "wide")
 
 
 def test_the_values_are_what_the_cases_say(server: EmbeddedServer, database: str, sql: Sql) -> None:

@@ -23,8 +23,10 @@ from mirrorlake.errors import SourceError, SourceHeld
 from mirrorlake.ledger import Ledger
 from mirrorlake.load.protocol import load_window
 from mirrorlake.operations.recover import recover_table
-from mirrorlake.operations.sync import Engine
-from tests.integration.conftest import Place
+from mirrorlake.operations.status import status_of
+from mirrorlake.operations.sync import load_table, reload_days, sync_table
+from mirrorlake.workspace import Workspace
+from tests.integration.conftest import Place, share_session
 from tests.integration.contract_files import write_contract
 
 Sql = Callable[..., Any]
@@ -67,13 +69,7 @@ def run_json(config: Path, *arguments: str) -> Any:
 
 @pytest.fixture(autouse=True)
 def shared_session(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The command line's engines use the tests' session: a JVM each would cost a minute."""
-    first = Engine.__init__
-
-    def opened(self: Engine, config: Any, run_id: Any = None, spark: Any = None) -> None:
-        first(self, config, run_id, spark or place.spark)
-
-    monkeypatch.setattr(Engine, "__init__", opened)
+    share_session(place, monkeypatch)
 
 
 def assert_equal(server: MariaDB, place: Place, config: Path, table: str) -> None:
@@ -123,7 +119,7 @@ def test_a_bad_table_and_a_bad_window_stop_no_other(
     )
     tried: list[str] = []
 
-    def flaky(connection: Any, plan: Any, window: Any, loading: Any) -> Any:
+    def flaky(workspace: Any, connection: Any, plan: Any, window: Any, terms: Any) -> Any:
         """The window of one day is lost once; another one for good."""
         if window.kind == "reload" and plan.contract.table == "orders":
             tried.append(window.lo)
@@ -131,7 +127,7 @@ def test_a_bad_table_and_a_bad_window_stop_no_other(
                 raise SourceError("lost", retryable=True)
             if window.lo == str(DAY - timedelta(days=1)):
                 raise SourceError("for good")
-        return load_window(connection, plan, window, loading)
+        return load_window(workspace, connection, plan, window, terms)
 
     monkeypatch.setattr(sync, "load_window", flaky)
     monkeypatch.setattr(backfill, "WAIT_SECONDS", 0.0)
@@ -186,9 +182,9 @@ def test_a_held_source_is_left_alone_and_its_backlog_is_read_afterwards(
     answer = json.loads(result.stdout)
     assert answer["tables"] == answer["errors"] == []
     assert "new disks" in answer["held"][0]["reason"]
-    engine = Engine(load_config(config), spark=place.spark)
+    workspace = Workspace.open(load_config(config), spark=place.spark)
     with pytest.raises(SourceHeld):
-        engine.reload(engine.config.table("orders"), DAY, DAY)
+        reload_days(workspace, workspace.config.table("orders"), DAY, DAY)
     assert run(config, "hold", "s", "--release").exit_code == 0
     assert run(config, "sync", "orders").exit_code == 0
     assert_equal(server, place, config, "orders")
@@ -217,10 +213,10 @@ def test_recovery_settles_and_removes_orphans_alone(
 ) -> None:
     config = world(orders=ORDERS)
     run(config, "sync", "orders")
-    engine = Engine(load_config(config), spark=place.spark)
-    contract = engine.config.table("orders")
-    version = engine.ledger.schema_versions(contract.name)[-1]
-    raw = engine.lake.load(Identifier(contract.namespaces.raw, version.raw_table))
+    workspace = Workspace.open(load_config(config), spark=place.spark)
+    contract = workspace.config.table("orders")
+    version = workspace.ledger.schema_versions(contract.name)[-1]
+    raw = workspace.lake.load(Identifier(contract.namespaces.raw, version.raw_table))
     assert raw is not None
     data = Path(raw.location().removeprefix("file://")) / "data" / f"_mirror_day={DAY}"
     old, young = data / "0123-1-00000.parquet", data / "4567-1-00000.parquet"
@@ -230,11 +226,11 @@ def test_recovery_settles_and_removes_orphans_alone(
     manifest.write_bytes(b"left by a dead run")
     for orphan in (old, manifest):
         os.utime(orphan, (time.time() - 7_200,) * 2)
-    with engine.ledger.lease(contract.name, "dead") as lease:
-        window = engine.ledger.last_load(contract.name).window  # type: ignore[union-attr]
-        load_id = engine.ledger.create_load(contract.name, window)
-        engine.ledger.start_load(load_id, lease, "dead", version.raw_table, None)
-    done = recover_table(engine, contract, timedelta(hours=1))
+    with workspace.ledger.lease(contract.name, "dead") as lease:
+        window = workspace.ledger.last_load(contract.name).window  # type: ignore[union-attr]
+        load_id = workspace.ledger.create_load(contract.name, window)
+        workspace.ledger.start_load(load_id, lease, "dead", version.raw_table, None)
+    done = recover_table(workspace, contract, timedelta(hours=1))
     assert (done.committed, done.errored, done.orphans, done.bytes) == (0, 1, 2, 36)
     assert not old.exists()
     assert not manifest.exists()
@@ -252,14 +248,14 @@ def test_a_backfill_of_a_table_that_another_run_loads_changes_nothing(
 
     monkeypatch.setattr(backfill, "WAIT_SECONDS", 0.0)
     config = world(orders=ORDERS)
-    engine = Engine(load_config(config), spark=place.spark)
-    (name,) = [c.name for c in engine.config.tables]
-    with engine.ledger.lease(name, "the-other-run"):
+    workspace = Workspace.open(load_config(config), spark=place.spark)
+    (name,) = [c.name for c in workspace.config.tables]
+    with workspace.ledger.lease(name, "the-other-run"):
         result = run(config, "backfill", "orders", "--from", str(DAY), "--json")
     (filled,) = json.loads(result.stdout)
     assert (result.exit_code, filled["code"], filled["attempts"]) == (7, 7, 3)
     assert "is being written by run the-other-run" in filled["error"]
-    assert engine.ledger.loads(name) == []
+    assert workspace.ledger.loads(name) == []
     (filled,) = run_json(config, "backfill", "orders", "--from", str(DAY))
     assert (filled["code"], filled["rows"]) == (0, 1)
 
@@ -290,18 +286,18 @@ def test_another_server_than_last_time_is_refused_until_it_is_accepted(
 ) -> None:
     """Its answers and the first server's are not one history."""
     config = world(orders={k: v for k, v in ORDERS.items() if k != "start"})
-    engine = Engine(load_config(config), spark=place.spark)
-    (contract,) = engine.config.tables
-    engine.load(contract)
+    workspace = Workspace.open(load_config(config), spark=place.spark)
+    (contract,) = workspace.config.tables
+    load_table(workspace, contract)
     with sqlite3.connect(place.folder / "ledger.db") as database:
         change = "UPDATE loads SET receipt = json_set(receipt, '$.server', 'before') WHERE table_name = ?"
         assert database.execute(change, (contract.name,)).rowcount == 1
-    before = engine.ledger.loads(contract.name)
+    before = workspace.ledger.loads(contract.name)
     with pytest.raises(SourceError, match=r"is now server .* was read from before"):
-        engine.load(contract)
+        load_table(workspace, contract)
     with pytest.raises(SourceError, match="Two servers' answers are not one history"):
-        engine.reload(contract, DAY, DAY)
-    assert engine.ledger.loads(contract.name) == before
+        reload_days(workspace, contract, DAY, DAY)
+    assert workspace.ledger.loads(contract.name) == before
     # A failover: the new server has other rows, and no cursor tells. Somebody says that it is so.
     sql(
         f"UPDATE orders SET v = 7, at = '{DAY} 01:00'",
@@ -311,8 +307,10 @@ def test_another_server_than_last_time_is_refused_until_it_is_accepted(
     assert (accepted["table"], accepted["was"]) == (contract.name, "before")
     assert run_json(config, "accept", "s") == []
     assert {g["state"] for g in run_json(config, "gaps")} == {"unproved"}
-    assert engine.status(contract).checks.startswith("unproved: read from server before")
-    assert engine.reload(contract, DAY, DAY).window == "initial"
+    assert status_of(workspace.config, workspace.ledger, [contract])[0].checks.startswith(
+        "unproved: read from server before"
+    )
+    assert reload_days(workspace, contract, DAY, DAY).window == "initial"
     assert run_json(config, "gaps") == []
-    assert engine.sync(contract).window == "live"
+    assert sync_table(workspace, contract).window == "live"
     assert_equal(server, place, config, "orders")

@@ -22,9 +22,11 @@ from mirrorlake.destinations.iceberg.commit import LOAD_ID
 from mirrorlake.errors import CommitConflict, NotProved
 from mirrorlake.load import chunk_task, protocol, verify
 from mirrorlake.operations.recover import recover_table
-from mirrorlake.operations.sync import Engine
+from mirrorlake.operations.resolve import resolve_table
+from mirrorlake.operations.sync import load_table, sync_table
 from mirrorlake.sources.mysql import reader
 from mirrorlake.sources.mysql.connect import session
+from mirrorlake.workspace import Workspace
 from tests.integration.conftest import lake_rows
 
 TABLES: dict[str, dict[str, Any]] = {
@@ -37,7 +39,7 @@ ROWS = "(NULL, -0e0, '0000-00-00', NULL, ''), ('', 0, '2024-05-01', 1.5, x'00ff'
 
 
 @pytest.fixture
-def engine(engine_for: Callable[..., Engine], sql: Callable[..., Any]) -> Engine:
+def workspace(engine_for: Callable[..., Workspace], sql: Callable[..., Any]) -> Workspace:
     for table in ("copies", "firsts"):
         sql(f"CREATE TABLE {table} (id INT AUTO_INCREMENT PRIMARY KEY, {COLUMNS})")
     sql(f"CREATE TABLE plain ({COLUMNS})")
@@ -46,56 +48,58 @@ def engine(engine_for: Callable[..., Engine], sql: Callable[..., Any]) -> Engine
     return engine_for(TABLES)
 
 
-def raw(engine: Engine, table: str) -> Identifier:
-    contract = engine.config.table(table)
-    with session(engine.config.sources["s"], contract.database) as connection:
-        return engine.plan(contract, connection).raw
+def raw(workspace: Workspace, table: str) -> Identifier:
+    contract = workspace.config.table(table)
+    with session(workspace.config.sources["s"], contract.database) as connection:
+        return resolve_table(workspace, contract, connection).raw
 
 
-def assert_exact(engine: Engine, server: EmbeddedServer, database: str, table: str) -> None:
-    contract = engine.config.table(table)
-    deduped = engine.lake.load(Identifier(contract.namespaces.deduped, table))
+def assert_exact(workspace: Workspace, server: EmbeddedServer, database: str, table: str) -> None:
+    contract = workspace.config.table(table)
+    deduped = workspace.lake.load(Identifier(contract.namespaces.deduped, table))
     with server.admin() as admin:
         verdict = compare_table(admin, database, table, contract.key, deduped)
     assert verdict.equal, verdict.describe()
 
 
 def test_copies_and_first_loads_are_proved_and_published(
-    engine: Engine, sql: Callable[..., Any], server: EmbeddedServer, database: str
+    workspace: Workspace, sql: Callable[..., Any], server: EmbeddedServer, database: str
 ) -> None:
     for table in TABLES:
-        engine.sync(engine.config.table(table))
+        sync_table(workspace, workspace.config.table(table))
         sql(f"INSERT INTO {table} (v) VALUES ('late'), (NULL)", f"DELETE FROM {table} WHERE v = ''")
         if table != "firsts":
-            engine.sync(engine.config.table(table))
-            assert_exact(engine, server, database, table)
-        name = engine.config.table(table).name
-        for load in engine.ledger.successful_loads(name):
+            sync_table(workspace, workspace.config.table(table))
+            assert_exact(workspace, server, database, table)
+        name = workspace.config.table(table).name
+        for load in workspace.ledger.successful_loads(name):
             assert load.receipt is not None
             assert load.receipt.source_digest is not None
-        assert set(list_branches(engine.lake, raw(engine, table))) == {"main"}
-    engine.sync(engine.config.table("firsts"))  # a live window: visible at once, not yet proved
-    live = engine.ledger.successful_loads(engine.config.table("firsts").name)[-1]
+        assert set(list_branches(workspace.lake, raw(workspace, table))) == {"main"}
+    sync_table(
+        workspace, workspace.config.table("firsts")
+    )  # a live window: visible at once, not yet proved
+    live = workspace.ledger.successful_loads(workspace.config.table("firsts").name)[-1]
     assert live.receipt is not None
     assert (live.window.kind, live.receipt.source_digest) == ("live", None)
 
 
 def test_an_empty_table_and_one_that_became_empty(
-    engine_for: Callable[..., Engine],
+    engine_for: Callable[..., Workspace],
     sql: Callable[..., Any],
     server: EmbeddedServer,
     database: str,
 ) -> None:
     sql("CREATE TABLE e (id INT PRIMARY KEY, v TEXT)")
-    engine = engine_for({"e": {"mode": "full", "key": ["id"], "verify": True}})
-    contract = engine.config.table("e")
-    engine.sync(contract)
+    workspace = engine_for({"e": {"mode": "full", "key": ["id"], "verify": True}})
+    contract = workspace.config.table("e")
+    sync_table(workspace, contract)
     sql("INSERT INTO e VALUES (1, 'a')")
-    engine.sync(contract)
-    assert_exact(engine, server, database, "e")
+    sync_table(workspace, contract)
+    assert_exact(workspace, server, database, "e")
     sql("DELETE FROM e")
-    engine.sync(contract, accept_smaller=True)
-    assert_exact(engine, server, database, "e")
+    sync_table(workspace, contract, accept_smaller=True)
+    assert_exact(workspace, server, database, "e")
 
 
 def lose(rows: pa.Table) -> pa.Table:
@@ -129,67 +133,67 @@ FAULTS: dict[str, tuple[Callable[[pa.Table], pa.Table], str]] = {
 )
 def test_what_is_not_as_mysql_said_is_never_shown(
     faults: list[str],
-    engine: Engine,
+    workspace: Workspace,
     server: EmbeddedServer,
     database: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    contract, name = engine.config.table("copies"), raw(engine, "copies")
-    engine.sync(contract)
-    before = lake_rows(engine, name.namespace, name.name)
+    contract, name = workspace.config.table("copies"), raw(workspace, "copies")
+    sync_table(workspace, contract)
+    before = lake_rows(workspace, name.namespace, name.name)
     honest, branches = chunk_task.exact_rows, set[str]()
     for plant, words in (FAULTS[fault] for fault in faults):
         with monkeypatch.context() as patch:
             patch.setattr(chunk_task, "exact_rows", lambda *told, plant=plant: plant(honest(*told)))
             with pytest.raises(NotProved) as caught:
-                engine.load(contract)
+                load_table(workspace, contract)
         error = caught.value
         branches.add(error.branch)
         assert any(words in line for line in error.differences), error.differences
         assert error.branch in str(error)
         assert "'a '" not in str(error)  # no values where they are logged
         assert not error.retryable
-        failed = engine.ledger.last_load(contract.name)
+        failed = workspace.ledger.last_load(contract.name)
         assert failed is not None
         assert failed.state == "errored"
-        assert lake_rows(engine, name.namespace, name.name) == before
-    heads = list_branches(engine.lake, name)
+        assert lake_rows(workspace, name.namespace, name.name) == before
+    heads = list_branches(workspace.lake, name)
     assert set(heads) == {"main", *branches}
     assert len(branches) == len(faults)
     # The next copy is as it must be; the branches can still be looked at, with their files.
-    engine.sync(contract)
-    assert_exact(engine, server, database, "copies")
-    recover_table(engine, contract, timedelta(hours=1))
-    table = engine.lake.load(name)
+    sync_table(workspace, contract)
+    assert_exact(workspace, server, database, "copies")
+    recover_table(workspace, contract, timedelta(hours=1))
+    table = workspace.lake.load(name)
     assert table is not None
     kept = table.scan(snapshot_id=heads[error.branch]).to_arrow()
     assert failed.load_id in kept["_mirror_load"].to_pylist()
-    recover_table(engine, contract, timedelta(0))
-    assert set(list_branches(engine.lake, name)) == {"main"}
-    assert_exact(engine, server, database, "copies")
+    recover_table(workspace, contract, timedelta(0))
+    assert set(list_branches(workspace.lake, name)) == {"main"}
+    assert_exact(workspace, server, database, "copies")
 
 
 def test_a_first_load_of_which_every_row_is_lost(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    contract = engine.config.table("firsts")
+    contract = workspace.config.table("firsts")
     monkeypatch.setattr(chunk_task, "_gathered", lambda batches: iter(list(batches)[:0]))
     with pytest.raises(NotProved, match="3 rows in MySQL and 0 in the lake"):
-        engine.sync(contract)
-    table = engine.lake.load(raw(engine, "firsts"))
+        sync_table(workspace, contract)
+    table = workspace.lake.load(raw(workspace, "firsts"))
     assert table is not None
     assert table.current_snapshot() is None
 
 
 def test_the_digest_is_of_the_very_state_that_is_read(
-    engine: Engine,
+    workspace: Workspace,
     sql: Callable[..., Any],
     database: str,
     server: EmbeddedServer,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Rows change after the digest and before the read: neither may see it, or both must."""
-    contract = engine.config.table("copies")
+    contract = workspace.config.table("copies")
     honest = reader.open_route
 
     @contextmanager
@@ -201,58 +205,58 @@ def test_the_digest_is_of_the_very_state_that_is_read(
 
     with monkeypatch.context() as patch:
         patch.setattr(reader, "open_route", disturbed)
-        engine.sync(contract)
-    assert len(lake_rows(engine, contract.namespaces.deduped, "copies")) == 3
-    engine.sync(contract)
-    assert_exact(engine, server, database, "copies")
+        sync_table(workspace, contract)
+    assert len(lake_rows(workspace, contract.namespaces.deduped, "copies")) == 3
+    sync_table(workspace, contract)
+    assert_exact(workspace, server, database, "copies")
 
 
 @pytest.mark.full
 def test_main_that_moved_without_a_load_is_built_upon_anew(
-    engine: Engine, server: EmbeddedServer, database: str, monkeypatch: pytest.MonkeyPatch
+    workspace: Workspace, server: EmbeddedServer, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    contract = engine.config.table("copies")
-    engine.sync(contract)
+    contract = workspace.config.table("copies")
+    sync_table(workspace, contract)
     honest, proved = verify._prove, list[int]()
 
-    def moving(verifying: Any, branch: str, snapshot: int, chunks: Any) -> None:
-        honest(verifying, branch, snapshot, chunks)
+    def moving(attempt: Any, rows: Any, branch: str, snapshot: int, chunks: Any) -> None:
+        honest(attempt, rows, branch, snapshot, chunks)
         proved.append(snapshot)
-        table = engine.lake.load(raw(engine, "copies"))
+        table = workspace.lake.load(raw(workspace, "copies"))
         assert table is not None
         if len(proved) == 1:
             table.append(table.scan().to_arrow().slice(0, 0), {"moved-by": "maintenance"})
 
     monkeypatch.setattr(verify, "_prove", moving)
-    engine.sync(contract)
+    sync_table(workspace, contract)
     assert len(proved) == 2
-    assert set(list_branches(engine.lake, raw(engine, "copies"))) == {"main"}
-    assert_exact(engine, server, database, "copies")
+    assert set(list_branches(workspace.lake, raw(workspace, "copies"))) == {"main"}
+    assert_exact(workspace, server, database, "copies")
 
 
 def test_main_that_another_load_moved_is_a_conflict(
-    engine: Engine, server: EmbeddedServer, database: str, monkeypatch: pytest.MonkeyPatch
+    workspace: Workspace, server: EmbeddedServer, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    contract = engine.config.table("copies")
-    engine.sync(contract)
+    contract = workspace.config.table("copies")
+    sync_table(workspace, contract)
     honest = verify._prove
 
     def moving(*told: Any) -> None:
         honest(*told)
-        table = engine.lake.load(raw(engine, "copies"))
+        table = workspace.lake.load(raw(workspace, "copies"))
         assert table is not None
         table.append(table.scan().to_arrow().slice(0, 0), {LOAD_ID: "of another run"})
 
     with monkeypatch.context() as patch:
         patch.setattr(verify, "_prove", moving)
         with pytest.raises(CommitConflict):
-            engine.load(contract)
-    assert set(list_branches(engine.lake, raw(engine, "copies"))) == {"main"}
+            load_table(workspace, contract)
+    assert set(list_branches(workspace.lake, raw(workspace, "copies"))) == {"main"}
 
 
 @pytest.mark.full
 def test_a_load_of_several_chunks_names_the_one_that_differs(
-    engine: Engine, sql: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    workspace: Workspace, sql: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sql("INSERT INTO firsts (v) SELECT seq FROM seq_1_to_400")
     monkeypatch.setattr(protocol, "ROWS_PER_CHUNK", 100)
@@ -262,14 +266,14 @@ def test_a_load_of_several_chunks_names_the_one_that_differs(
         rows = honest(plan, *rest)
         return lose(rows) if plan.number == 1 else rows
 
-    contract = engine.config.table("firsts")
+    contract = workspace.config.table("firsts")
     with monkeypatch.context() as patch:
         patch.setattr(chunk_task, "exact_rows", plant)
         with pytest.raises(NotProved, match="1 of its chunks differ") as caught:
-            engine.sync(contract)
+            sync_table(workspace, contract)
     assert len(caught.value.differences) == 1
-    engine.sync(contract)
-    [load] = engine.ledger.successful_loads(contract.name)
+    sync_table(workspace, contract)
+    [load] = workspace.ledger.successful_loads(contract.name)
     assert load.receipt is not None
     assert load.receipt.rows == 403
     assert load.receipt.moments is not None

@@ -17,16 +17,17 @@ from mirrorlake.cli import cli
 from mirrorlake.config import load_config
 from mirrorlake.errors import ConfigError
 from mirrorlake.operations.doctor import diagnose_contract
-from mirrorlake.operations.sync import Engine
+from mirrorlake.operations.sync import load_table
 from mirrorlake.sources.mysql.connect import session
 from mirrorlake.sources.mysql.zones import name_of_zone, read_server_zone, refuse_other_zone
+from mirrorlake.workspace import Workspace
 from tests.integration.conftest import PASSWORD, USER, Place, connected
 from tests.integration.contract_files import write_contract
 from tests.integration.test_open_transactions import source_at
 from tests.support.mysql8 import MySQL8
 
 Sql = Callable[..., Any]
-EngineFor = Callable[..., Engine]
+EngineFor = Callable[..., Workspace]
 MOVING = {"mode": "incremental", "key": ["id"], "cursor": "modified_at"}
 TABLE = (
     "CREATE TABLE t (id INT PRIMARY KEY, n INT NOT NULL DEFAULT 0, modified_at DATETIME(6) NOT NULL "
@@ -66,19 +67,19 @@ def test_a_server_behind_utc(
         (source,) = found.sources.values()
         assert source.time_zone == "-05:00"
 
-        engine = engine_for({"t": MOVING})
-        contract = engine.config.table("t")
+        workspace = engine_for({"t": MOVING})
+        contract = workspace.config.table("t")
         with pytest.raises(ConfigError, match="changes would be missed") as caught:
-            engine.load(contract)
+            load_table(workspace, contract)
         assert "Write `time_zone: -05:00` in source s" in str(caught.value)
-        assert engine.ledger.last_load(contract.name) is None
+        assert workspace.ledger.last_load(contract.name) is None
 
-        engine = engine_for({"t": MOVING}, {"time_zone": source.time_zone})
-        contract = engine.config.table("t")
-        engine.load(contract)
+        workspace = engine_for({"t": MOVING}, {"time_zone": source.time_zone})
+        contract = workspace.config.table("t")
+        load_table(workspace, contract)
         with connected(server, database) as application, application.cursor() as cursor:
             cursor.execute("UPDATE t SET n = 1 WHERE id = 2")
-        assert engine.load(contract).rows == 2
+        assert load_table(workspace, contract).rows == 2
 
 
 @pytest.mark.parametrize("recorded", [True, False])
@@ -87,9 +88,9 @@ def test_what_was_read_in_another_zone_is_read_again(
 ) -> None:
     """Also where the load was an older release's, which let any zone pass and did not keep it."""
     sql(TABLE, "INSERT INTO t (id) VALUES (1)")
-    engine = engine_for({"t": MOVING})
-    contract = engine.config.table("t")
-    engine.load(contract)
+    workspace = engine_for({"t": MOVING})
+    contract = workspace.config.table("t")
+    load_table(workspace, contract)
     if not recorded:
         with closing(sqlite3.connect(place.folder / "ledger.db")) as ledger, ledger:
             forget = (
@@ -97,9 +98,9 @@ def test_what_was_read_in_another_zone_is_read_again(
             )
             assert ledger.execute(forget, (contract.name,)).rowcount == 1
     with server_setting(sql, "time_zone", "-05:00"):
-        engine = engine_for({"t": MOVING}, {"time_zone": "-05:00"})
-        assert engine.load(contract).window == "initial"
-        assert engine.load(contract).window == "live"
+        workspace = engine_for({"t": MOVING}, {"time_zone": "-05:00"})
+        assert load_table(workspace, contract).window == "initial"
+        assert load_table(workspace, contract).window == "live"
 
 
 def test_an_application_with_a_clock_of_its_own_is_taken_at_its_word(
@@ -107,18 +108,18 @@ def test_an_application_with_a_clock_of_its_own_is_taken_at_its_word(
 ) -> None:
     sql(TABLE, "INSERT INTO t (id) VALUES (1)")
     with server_setting(sql, "time_zone", "+09:00"):
-        engine = engine_for({"t": MOVING}, {"time_zone_of": "application"})
-        contract = engine.config.table("t")
-        engine.load(contract)
+        workspace = engine_for({"t": MOVING}, {"time_zone_of": "application"})
+        contract = workspace.config.table("t")
+        load_table(workspace, contract)
         sql("UPDATE t SET n = 1")
-        assert engine.load(contract).rows == 1
+        assert load_table(workspace, contract).rows == 1
 
 
 def test_a_timestamp_needs_no_zone(sql: Sql, engine_for: EngineFor) -> None:
     sql(TABLE.replace("DATETIME", "TIMESTAMP"), "INSERT INTO t (id) VALUES (1)")
     with server_setting(sql, "time_zone", "+09:00"):
-        engine = engine_for({"t": MOVING})
-        engine.load(engine.config.table("t"))
+        workspace = engine_for({"t": MOVING})
+        load_table(workspace, workspace.config.table("t"))
 
 
 def test_a_zone_that_each_connection_is_given(
@@ -128,12 +129,12 @@ def test_a_zone_that_each_connection_is_given(
     # `init_connect` is not for accounts that may do everything.
     grants = {f"{database}.*": "ALL", "*.*": "PROCESS, REPLICATION CLIENT"}
     server.create_user("plain", PASSWORD, grants)
-    engine = engine_for({"t": MOVING}, {"user": "plain"})
+    workspace = engine_for({"t": MOVING}, {"user": "plain"})
     with (
         server_setting(sql, "init_connect", "SET time_zone = '-08:00'"),
         pytest.raises(ConfigError, match=r"\(-08:00\)"),
     ):
-        engine.load(engine.config.table("t"))
+        load_table(workspace, workspace.config.table("t"))
 
 
 ZONES = (

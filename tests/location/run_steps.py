@@ -177,12 +177,12 @@ def _model(defs: dg.Definitions, config: Config, table: str) -> dict[str, Any]:
     def idle(context) -> None:
         rows.append(len(_starts))
 
-    @dg.asset(deps=[idle], required_resource_keys={"spark", "engine"})
+    @dg.asset(deps=[idle], required_resource_keys={"spark", "mirrorlake"})
     def counted(context) -> None:
         spark = context.resources.spark
         rows.append(spark.spark_session.table(deduped_of(config.table(table)).sql).count())
         rows.append(spark.spark_context.defaultParallelism)
-        rows.append(context.resources.engine.engine.spark.get() is spark.spark_session)
+        rows.append(context.resources.mirrorlake.workspace.spark.get() is spark.spark_session)
 
     _starts.clear()
     models = dg.Definitions(assets=[idle, counted], resources=defs.resources)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from definitions import load_definitions
 from mirrorlake.config import load_config
 from mirrorlake.ledger import Ledger
 from tests.location.contracts import SMALL
-from tests.unit.test_alerts import Hook, hook, loaded
+from tests.unit.operations.test_alerts import SECRET, Hook, hook, loaded
 
 __all__ = ["hook"]
 
@@ -35,6 +36,24 @@ def test_the_sensor_tells_once(
     assert looks(defs) == ["1 told, 0 not delivered", "0 told, 0 not delivered"]
     (body,) = hook.bodies
     assert [(a["table"], a["kind"]) for a in body["alerts"]] == [("s.shop.orders", "late")]
+
+
+def test_a_url_that_apprise_does_not_understand_fails_the_tick_and_is_not_shown(
+    contract_file: Any, hook: Hook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path: Path = contract_file(SMALL)
+    monkeypatch.setenv("HOOK", hook.url)
+    monkeypatch.setenv("PAGER", f"nosuch://{SECRET}/x")
+    alerts = {"webhook": "${env:HOOK}", "services": {"pager": "${env:PAGER}"}}
+    path.write_text(yaml.safe_dump({**yaml.safe_load(path.read_text()), "alerts": alerts}))
+    defs = load_definitions(path)
+    loaded(Ledger(load_config(path).ledger.url), datetime.now(UTC) - timedelta(hours=3), "orders")
+    with pytest.raises(Exception) as raised:
+        looks(defs)
+    shown = "".join(traceback.format_exception(raised.value))
+    assert "alerts.services.pager: Apprise does not understand the URL in PAGER" in shown
+    assert SECRET not in shown
+    assert len(hook.bodies) == 1
 
 
 def looks(defs: dg.Definitions) -> list[str | None]:

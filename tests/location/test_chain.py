@@ -15,12 +15,11 @@ from demo.nyc import load_nyc
 from demo.oracle import compare_rows, compare_table
 from demo.oracle_text import SourceColumn, SourceRows, read_source
 from mirrorlake.destinations.iceberg.catalog import Lake
-from mirrorlake.destinations.iceberg.spark import LazySpark
 from mirrorlake.destinations.iceberg.tables import DAY, SEQ
 from mirrorlake.ledger import Ledger
 from mirrorlake.proof.counts import count_rows
-from mirrorlake.proof.target import Proving
 from mirrorlake.table.lake_tables import deduped_of, raw_tables
+from mirrorlake.workspace import Workspace
 from tests.location.conftest import Location
 
 TODAY = datetime.now(UTC).date()
@@ -371,7 +370,7 @@ def test_a_row_that_breaks_the_contract_blocks_what_is_downstream(
 
 def test_a_view_that_shows_what_is_hidden_is_made_again(runs: list[dict[str, Any]]) -> None:
     """By the fold of the next run: the ledger's memory of the view is not believed. That `no_pii`
-    sees such a view is in `tests/unit/test_exposure.py`."""
+    sees such a view is in `tests/unit/serving/test_exposure.py`."""
     verdict = runs[9]["checks"]["clean/s/shop/orders:no_pii"]
     assert verdict["passed"], verdict["words"]
 
@@ -429,11 +428,10 @@ def test_rows_updated_since_the_load_are_told_from_lost_ones(
     assert runs[2]["success"]
     config = place.config
     contract = config.table("orders")
-    ledger, lake = Ledger(config.ledger.url), Lake(config.lake)
     with server.admin("shop") as admin, admin.cursor() as cursor:
         cursor.execute("UPDATE orders SET email = 'later@example.com' WHERE id BETWEEN 100 AND 104")
         cursor.execute("DELETE FROM orders WHERE id = 200")
-    proving = Proving(config, lake, ledger, LazySpark(config.spark, lake))
-    counts = count_rows(proving, contract)
+    with Workspace.open(config) as workspace:
+        counts = count_rows(workspace, contract)
     assert (counts.source_rows, counts.lake_rows) == (287, 293 - 5)
     assert (counts.lost, counts.surplus) == (0, 1)

@@ -16,8 +16,9 @@ from definitions import load_definitions
 from demo.mariadb import MariaDB
 from mirrorlake.destinations.iceberg.spark import LazySpark
 from mirrorlake.ledger import Ledger
-from mirrorlake.operations.sync import Engine
+from mirrorlake.operations.sync import load_table
 from mirrorlake.table.lake_tables import raw_tables
+from mirrorlake.workspace import Workspace
 from tests.location.conftest import Location
 from tests.location.test_sensors import die
 
@@ -70,15 +71,15 @@ def test_the_cleanup_puts_right_what_died_and_leaves_what_lives(
     checks = {e.asset_key.path[-1]: e for e in result.get_asset_check_evaluations()}
     assert (checks["b"].passed, checks["busy"].passed) == (True, False)
     assert "1 were never asked for" in str(checks["busy"].description)
-    with Engine(location.config) as engine:
-        (raw,) = raw_tables(engine.lake, engine.ledger, location.config.table("b"))
+    with Workspace.open(location.config) as workspace:
+        (raw,) = raw_tables(workspace.lake, workspace.ledger, location.config.table("b"))
         assert raw.scan().count() == 1
 
 
 def test_a_table_that_can_not_be_read_stops_no_other(location: Location) -> None:
-    with Engine(location.config) as engine:
-        engine.load(location.config.table("busy"))
-        (raw,) = raw_tables(engine.lake, engine.ledger, location.config.table("busy"))
+    with Workspace.open(location.config) as workspace:
+        load_table(workspace, location.config.table("busy"))
+        (raw,) = raw_tables(workspace.lake, workspace.ledger, location.config.table("busy"))
         (file,) = raw.scan().plan_files()
     path = Path(file.file.file_path.removeprefix("file://"))
     path.rename(path.with_suffix(".away"))

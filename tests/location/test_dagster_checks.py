@@ -66,7 +66,7 @@ def test_an_exception_inside_a_check_fails_its_step_and_is_no_verdict(
 ) -> None:
     """Of any kind; the layer's other checks are still recorded."""
 
-    def bug(_: verdicts.Look) -> verdicts.Verdict:
+    def bug(_: verdicts.Look) -> verdicts.CheckVerdict:
         raise ZeroDivisionError
 
     monkeypatch.setitem(verdicts._JUDGES, "gaps", bug)

@@ -17,7 +17,8 @@ from definitions import load_definitions
 from demo.mariadb import MariaDB
 from mirrorlake.errors import SourceError
 from mirrorlake.ledger import Ledger
-from mirrorlake.operations.sync import Engine
+from mirrorlake.operations.sync import load_table
+from mirrorlake.workspace import Workspace
 from tests.location.conftest import Location
 from tests.location.test_sensors import Ticks
 
@@ -51,9 +52,9 @@ def ledger(location: Location) -> Iterator[Ledger]:
 
 
 @pytest.fixture
-def engine(location: Location) -> Iterator[Engine]:
-    with Engine(location.config) as engine:
-        yield engine
+def workspace(location: Location) -> Iterator[Workspace]:
+    with Workspace.open(location.config) as workspace:
+        yield workspace
 
 
 @pytest.fixture
@@ -82,13 +83,13 @@ def asked_daily(location: Location, instance: dg.DagsterInstance, hour: int) -> 
 
 
 def test_sensors_ask_nothing_of_a_held_source_and_everything_afterwards(
-    location: Location, ledger: Ledger, engine: Engine, sql: Callable[[str], None]
+    location: Location, ledger: Ledger, workspace: Workspace, sql: Callable[[str], None]
 ) -> None:
     defs = load_definitions(location.path)
     with dg.DagsterInstance.ephemeral() as instance:
         moved, unfolded = (Ticks(defs, instance, name) for name in ("moved_s", "unfolded"))
         moved.tick()
-        engine.load(location.config.table("b"))
+        load_table(workspace, location.config.table("b"))
         hold(ledger)
         sql("INSERT INTO b VALUES (2)")
         # No session is opened either: the server may be gone.
@@ -118,14 +119,14 @@ def test_the_daily_run_is_asked_for_in_the_first_hour_after_the_hold(
 
 
 def test_the_backlog_drains_in_order_after_the_hold(
-    location: Location, ledger: Ledger, engine: Engine, sql: Callable[[str], None]
+    location: Location, ledger: Ledger, workspace: Workspace, sql: Callable[[str], None]
 ) -> None:
     """Three days in which nothing could be read: the days that were open come first, then now."""
     contract = location.config.table("a")
-    engine.load(contract)
+    load_table(workspace, contract)
     days_ago(location, contract.name, 4)
     sql(f"INSERT INTO a VALUES (2, '{TODAY - 3 * DAY} 23:59:59')")
-    engine.load(contract)
+    load_table(workspace, contract)
     days_ago(location, contract.name, 2)
     hold(ledger)
     # Too old for the next window's overlap, and on the day that was read last while it was open.
@@ -133,12 +134,12 @@ def test_the_backlog_drains_in_order_after_the_hold(
     sql("INSERT INTO a VALUES (4, UTC_TIMESTAMP())")
     asked = TODAY - DAY
     with pytest.raises(SourceError, match=r"source s is held until .* \(new disks\)"):
-        _load_days(engine, contract, [asked], set(), "daily", accept_smaller=False)
+        _load_days(workspace, contract, [asked], set(), "daily", accept_smaller=False)
     ledger.release("s")
-    before = engine.ledger.highest_seq()
-    done = _load_days(engine, contract, [asked], set(), "daily", accept_smaller=False)
+    before = workspace.ledger.highest_seq()
+    done = _load_days(workspace, contract, [asked], set(), "daily", accept_smaller=False)
     assert (done.refused, done.owed) == ({}, {})
-    windows = [x.window for x in engine.ledger.successful_loads(contract.name, before)]
+    windows = [x.window for x in workspace.ledger.successful_loads(contract.name, before)]
     read = [(w.kind, w.lo and w.lo[:10], w.hi and w.hi[:10]) for w in windows]
     assert read[:2] == [
         ("reload", str(TODAY - 6 * DAY), str(TODAY - DAY)),
@@ -146,7 +147,7 @@ def test_the_backlog_drains_in_order_after_the_hold(
     ]
     assert [w.kind for w in windows[2:]] == ["live"]
     assert sum(r.rows for r in done.results[:2]) == 2
-    again = _load_days(engine, contract, [asked], set(), "daily", accept_smaller=False)
+    again = _load_days(workspace, contract, [asked], set(), "daily", accept_smaller=False)
     assert [r.window for r in again.results] == ["reload", "live"]
 
 
@@ -167,19 +168,19 @@ def days_ago(location: Location, table: str, days: int) -> None:
 
 
 def test_the_gaps_check_lists_what_failed_and_what_was_never_asked(
-    location: Location, engine: Engine, ledger: Ledger
+    location: Location, workspace: Workspace, ledger: Ledger
 ) -> None:
     contract = location.config.table("k")
-    look = Look(engine, contract, "raw", whole=True)
+    look = Look(workspace, contract, "raw", whole=True)
     never = judge_gaps(look)
     assert (never.passed, never.severity) == (False, dg.AssetCheckSeverity.WARN)
     assert never.words == "0 stretches of days failed, 1 were never asked for"
-    engine.load(contract)
+    load_table(workspace, contract)
     assert judge_gaps(look).passed
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("mirrorlake.load.protocol.run_chunks", _lost)
         with pytest.raises(SourceError):
-            engine.load(contract)
+            load_table(workspace, contract)
     failed = judge_gaps(look)
     assert (failed.passed, failed.severity) == (False, dg.AssetCheckSeverity.ERROR)
     (record,) = failed.metadata["days"].records

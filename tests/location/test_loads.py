@@ -146,6 +146,7 @@ def test_loading_imports_no_part_of_the_engine_that_reads(contract_file: Write) 
         "pandera",
         "connectorx",
         "mirrorlake.operations.sync",
+        "mirrorlake.workspace",
     ]
     ended = subprocess.run(
         [sys.executable, "-c", script, *heavy],
@@ -204,8 +205,8 @@ def validate(path: Path, home: Path) -> str:
 def test_resources_can_be_replaced(contract_file: Write) -> None:
     path = contract_file(SMALL)
     mine = dg.ResourceDefinition.hardcoded_resource("mine")
-    defs = build_definitions(load_config(path), {"engine": mine})
-    assert (defs.resources or {})["engine"] is mine
+    defs = build_definitions(load_config(path), {"mirrorlake": mine})
+    assert (defs.resources or {})["mirrorlake"] is mine
     dg.Definitions.validate_loadable(defs)
 
 

@@ -21,8 +21,10 @@ from definitions import load_definitions
 from demo.mariadb import MariaDB
 from mirrorlake.destinations.iceberg.spark import LazySpark
 from mirrorlake.ledger import Ledger
-from mirrorlake.operations.sync import Engine
-from mirrorlake.operations.unfolded import marks_from_json, marks_to_json
+from mirrorlake.operations.cursors import cursor_text, read_cursor
+from mirrorlake.operations.sync import load_table
+from mirrorlake.operations.unfolded import FoldCursor
+from mirrorlake.workspace import Workspace
 from sensors.moved import interval_of
 from tests.location.conftest import Location
 
@@ -258,9 +260,9 @@ def test_a_failed_run_is_told_in_one_line(
 def load(location: Location, table: str) -> int:
     """One load of a table by another process than any run, not folded; its sequence number."""
     config = location.config
-    with Engine(config) as engine:
-        engine.load(config.table(table))
-        last = engine.ledger.last_load(config.table(table).name)
+    with Workspace.open(config) as workspace:
+        load_table(workspace, config.table(table))
+        last = workspace.ledger.last_load(config.table(table).name)
     assert last is not None
     return last.seq
 
@@ -316,12 +318,12 @@ def test_the_tick_after_a_lost_one_asks_for_the_same_run(
 def test_a_fold_that_does_not_come_is_asked_for_again(unfolded: Ticks, location: Location) -> None:
     load(location, "b")
     ((first, _),) = unfolded.tick()
-    marks = marks_from_json(unfolded.cursor)
+    marks = read_cursor(FoldCursor, unfolded.cursor, FoldCursor())
     old = {
         name: replace(a, at=(datetime.fromisoformat(a.at) - timedelta(minutes=16)).isoformat())
         for name, a in marks.asked.items()
     }
-    unfolded.cursor = marks_to_json(replace(marks, asked=old))
+    unfolded.cursor = cursor_text(replace(marks, asked=old))
     ((again, tables),) = unfolded.tick()
     assert tables == {"b"}
     assert again != first

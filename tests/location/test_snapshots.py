@@ -161,8 +161,8 @@ def test_a_snapshot_that_waits_for_too_long_fails_its_check_once(feed: Feed) -> 
         asked = feed.tick(instance)
         assert not asked.asset_events
         ledger = load_config(feed.folder / "mirrorlake.yaml").ledger.url
-        engine = sa.create_engine(ledger)
-        with engine.begin() as connection:  # an hour and a half ago
+        workspace = sa.create_engine(ledger)
+        with workspace.begin() as connection:  # an hour and a half ago
             early = sa.text(
                 "UPDATE landed_snapshots SET seen_at = datetime(seen_at, '-90 minutes')"
             )

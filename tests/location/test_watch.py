@@ -11,7 +11,8 @@ import pytest
 
 from demo.mariadb import MariaDB
 from mirrorlake.ledger import Ledger
-from mirrorlake.operations.detect import Mark, find_moved, marks_from_json, marks_to_json, run_key
+from mirrorlake.operations.cursors import cursor_text, read_cursor
+from mirrorlake.operations.detect import Mark, find_moved, run_key
 from mirrorlake.sources.mysql.connect import session
 from tests.location.conftest import Location
 
@@ -124,8 +125,8 @@ def test_another_contract_is_due_whatever_its_mark_says(location: Location, look
 
 def test_marks_survive_as_text(look: Look) -> None:
     marks = named(look({}))
-    assert marks_from_json(marks_to_json(marks)) == marks
-    assert marks_from_json(None) == {}
+    assert read_cursor(dict[str, Mark], cursor_text(marks), {}) == marks
+    assert read_cursor(dict[str, Mark], None, {}) == {}
 
 
 @pytest.mark.parametrize(("minutes", "due"), [(0, False), (14, False), (15, True), (-1, True)])

@@ -62,7 +62,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="make soak", description=__doc__)
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--record", action="store_true", help="write docs/reliability.md anew")
+    parser.add_argument("--record", action="store_true", help="write docs/reliability.md again")
     options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="ml-soak-"))
     result = soak_result(options.rounds, options.seed, folder)

@@ -27,11 +27,11 @@ from typing import Any
 
 from demo.mariadb import MariaDB
 from mirrorlake.config import load_config
-from mirrorlake.operations.sync import Engine
+from mirrorlake.operations.sync import sync_table
 from mirrorlake.proof.check import check_table
 from mirrorlake.proof.counts import count_rows
 from mirrorlake.proof.report import Ask
-from mirrorlake.proof.target import Proving
+from mirrorlake.workspace import Workspace
 from tests.integration.conftest import HASH_KEY, PASSWORD, USER
 from tests.integration.contract_files import write_contract
 from tests.soak import report
@@ -200,32 +200,32 @@ def contract_for(folder: Path, primary: MariaDB, replica: MariaDB) -> Path:
 
 
 def watch(
-    engine: Engine, primary: MariaDB, replica: MariaDB, seconds: float, rate: int, seed: int
+    workspace: Workspace, primary: MariaDB, replica: MariaDB, seconds: float, rate: int, seed: int
 ) -> Alarms:
     """Mirror and compare for so long while the application writes."""
-    found, proving = Alarms(), Proving(engine.config, engine.lake, engine.ledger, engine.spark)
-    contract = engine.config.table("orders")
-    engine.sync(contract)
+    found = Alarms()
+    contract = workspace.config.table("orders")
+    sync_table(workspace, contract)
     started, turn = time.monotonic(), 0
     with Application(primary, rate, seed) as application:
         while time.monotonic() - started < seconds:
             if turn % 3 == 0:
-                engine.sync(contract)
-            _check(proving, found, application, Ask() if turn % 2 else Ask("next"))
-            counts = count_rows(proving, contract)
+                sync_table(workspace, contract)
+            _check(workspace, found, application, Ask() if turn % 2 else Ask("next"))
+            counts = count_rows(workspace, contract)
             found.verdicts[f"counts {counts.verdict}"] += 1
             if counts.lost:
                 found.false.append(f"{counts.lost} rows counted as lost")
             found.lag = max(found.lag, _lag(replica))
             turn += 1
     found.seconds, found.changes = application.seconds, application.changes
-    _alter_and_check(engine, proving, found)
+    _alter_and_check(workspace, found)
     return found
 
 
-def _check(proving: Proving, found: Alarms, application: Application, ask: Ask) -> None:
-    contract = proving.config.table("orders")
-    told = check_table(proving, contract, ask)
+def _check(workspace: Workspace, found: Alarms, application: Application, ask: Ask) -> None:
+    contract = workspace.config.table("orders")
+    told = check_table(workspace, contract, ask)
     found.verdicts[f"{ask.kind} {told.verdict}"] += 1
     found.compared += told.source.rows
     found.waiting += told.waiting
@@ -237,13 +237,13 @@ def _check(proving: Proving, found: Alarms, application: Application, ask: Ask) 
             found.false.append(f"{told.started}: {difference}")
 
 
-def _alter_and_check(engine: Engine, proving: Proving, found: Alarms) -> None:
+def _alter_and_check(workspace: Workspace, found: Alarms) -> None:
     """The proof is awake: rows that nobody wrote to are altered, and must be named."""
-    contract = engine.config.table("orders")
+    contract = workspace.config.table("orders")
     table, some = f"lake.`{contract.namespaces.deduped}`.orders", ["1", "7", str(QUIET)]
-    engine.spark.run(f"UPDATE {table} SET name = 'altered' WHERE id IN ({', '.join(some)})")
+    workspace.spark.run(f"UPDATE {table} SET name = 'altered' WHERE id IN ({', '.join(some)})")
     # Of so many deleted rows, too: a check names the first thousand by itself.
-    after = check_table(proving, contract, Ask(), most=1_000_000)
+    after = check_table(workspace, contract, Ask(), most=1_000_000)
     named = {str(d.key[0].shown) for d in after.differences if d.kind == "changed"}
     found.missed += [f"row {key} was altered" for key in some if key not in named]
     found.false += [f"row {key}: not altered" for key in named - set(some)]
@@ -291,15 +291,15 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=2)
     parser.add_argument("--rate", type=int, default=500, help="changes a second")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--record", action="store_true", help="write docs/reliability.md anew")
+    parser.add_argument("--record", action="store_true", help="write docs/reliability.md again")
     options = parser.parse_args()
     os.environ["TEST_PASSWORD"], os.environ["TEST_HASH_KEY"] = PASSWORD, HASH_KEY
     folder = Path(tempfile.mkdtemp(prefix="ml-alarms-"))
     with replicated(folder) as (primary, replica):
         config = load_config(contract_for(folder, primary, replica))
-        with Engine(config) as engine:
+        with Workspace.open(config) as workspace:
             found = watch(
-                engine, primary, replica, options.minutes * 60, options.rate, options.seed
+                workspace, primary, replica, options.minutes * 60, options.rate, options.seed
             )
     result = result_of(found, options.minutes, options.rate, options.seed)
     print(json.dumps(result, indent=2, ensure_ascii=False))

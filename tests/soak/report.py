@@ -107,7 +107,7 @@ def text_of(result: Mapping[str, Any]) -> str:
 
 
 def record(result: Mapping[str, Any]) -> None:
-    """Keep the result, and write the page anew."""
+    """Keep the result, and write the page again."""
     RESULTS.mkdir(exist_ok=True)
     text = json.dumps(result, indent=2, ensure_ascii=False)
     (RESULTS / "soak.json").write_text(text + "\n", "utf-8")
@@ -115,7 +115,7 @@ def record(result: Mapping[str, Any]) -> None:
 
 
 def record_alarms(result: Mapping[str, Any]) -> None:
-    """Keep what `tests.soak.alarms` came to, and write the page anew."""
+    """Keep what `tests.soak.alarms` came to, and write the page again."""
     RESULTS.mkdir(exist_ok=True)
     text = json.dumps(result, indent=2, ensure_ascii=False)
     (RESULTS / "alarms.json").write_text(text + "\n", "utf-8")
@@ -123,7 +123,7 @@ def record_alarms(result: Mapping[str, Any]) -> None:
 
 
 def record_tests(junit: Path) -> None:
-    """Keep what `make test-full` came to, from pytest's own XML, and write the page anew."""
+    """Keep what `make test-full` came to, from pytest's own XML, and write the page again."""
     suite = ElementTree.parse(junit).getroot().find("testsuite")  # noqa: S314 - pytest wrote it
     assert suite is not None
     failed = int(suite.get("failures", 0)) + int(suite.get("errors", 0))
@@ -144,7 +144,7 @@ def record_tests(junit: Path) -> None:
 
 
 def record_mutants(found: Mapping[str, Any]) -> None:
-    """Keep what `tools/mutate.py` came to, by module, and write the page anew."""
+    """Keep what `tools/mutate.py` came to, by module, and write the page again."""
     RESULTS.mkdir(exist_ok=True)
     kept = RESULTS / "mutants.json"
     before: dict[str, Any] = json.loads(kept.read_text("utf-8")) if kept.exists() else {}

@@ -26,8 +26,10 @@ from mirrorlake.destinations.iceberg.spark import LazySpark
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.ledger import leases
 from mirrorlake.load import protocol
+from mirrorlake.operations.fold import fold_table
 from mirrorlake.operations.recover import recover_table
-from mirrorlake.operations.sync import Engine
+from mirrorlake.operations.sync import load_table, reload_days, sync_table
+from mirrorlake.workspace import Workspace
 
 UNEXPECTED = 70
 _kept: list[Any] = []
@@ -39,21 +41,21 @@ def act(order: dict[str, Any], spark: LazySpark | None) -> None:
     if spark is not None and spark.started:
         _take_own_session(spark)
     config = load_config(Path(order["config"]))
-    engine, contract = Engine(config, spark=spark), config.table(order["table"])
+    workspace, contract = Workspace.open(config, spark=spark), config.table(order["table"])
     match order["act"]:
         case "sync":
-            engine.sync(contract, accept_smaller=order["accept_smaller"])
+            sync_table(workspace, contract, accept_smaller=order["accept_smaller"])
         case "load":
-            engine.load(contract)
+            load_table(workspace, contract)
         case "fold":
-            engine.fold(contract)
+            fold_table(workspace, contract)
         case "reload":
             first, last = (date.fromisoformat(day) for day in order["days"])
-            engine.reload(contract, first, last)
+            reload_days(workspace, contract, first, last)
             if order["spark"]:
-                engine.fold(contract)
+                fold_table(workspace, contract)
         case "recover":
-            recover_table(engine, contract, timedelta())
+            recover_table(workspace, contract, timedelta())
         case other:
             raise ValueError(other)
 

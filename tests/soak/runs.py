@@ -63,7 +63,7 @@ class Run:
 
 
 class Runner:
-    """A `runner` process; made anew when it, or its JVM, was killed.
+    """A `runner` process; made again when it, or its JVM, was killed.
 
     ``folder`` is its own: the children's answers and what they print.
     """

@@ -229,7 +229,7 @@ class Episode:
         if table in BY_WALL_CLOCK and self.rng.random() < OTHER_ZONE:
             self._refuse_other_zone(table)
         kill = replace(kill, table=table)
-        if kill.failpoint == "chunks.resumed":  # only what was begun can be gone on with
+        if kill.failpoint == "chunks.resumed":  # only what was begun can be resumed
             self.soak.runner.run(self.order(table, failpoint="chunks.recorded:2"))
         if kill.move:
             self._move(kill.move)

@@ -13,7 +13,7 @@ from typing import Any
 from gcp_storage_emulator.server import create_server
 from google.cloud import storage
 
-from mirrorlake.sources.files.buckets import gcs_client
+from mirrorlake.sources.files.gcs_store import gcs_client
 
 
 @contextmanager

@@ -48,3 +48,10 @@ def load_that_ended(hi: datetime | int | None) -> Load:
     now = datetime(2026, 1, 1, tzinfo=UTC)
     window = Window("initial", None, text, now.date())
     return Load(1, "id", 1, "s.shop.t", "success", "raw", window, None, 1, now, now, None, None)
+
+
+def contract(**fields: Any) -> TableContract:
+    """A contract of table ``s.d.t``, incremental and with a key where nothing else is said."""
+    spaces = default_namespaces("s", "d")
+    named = {"source": "s", "database": "d", "table": "t", "namespaces": spaces}
+    return TableContract(**{**named, "mode": "incremental", "key": ("id",), **fields})

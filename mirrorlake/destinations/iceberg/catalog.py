@@ -134,6 +134,33 @@ class Lake:
             except (NoSuchTableError, NoSuchNamespaceError):
                 return None
 
+    def count_rows(self, identifier: Identifier) -> int | None:
+        """The rows of a table as its main shows them, from metadata and delete files; None if it
+        is not there.
+
+        Raises:
+            LakeError: the catalog or the storage failed.
+        """
+        table = self.load(identifier)
+        if table is None:
+            return None
+        with self.translated(identifier):
+            return table.scan().count()
+
+    def drop(self, identifier: Identifier) -> bool:
+        """Take a table out of the catalog; whether it was there. Its files stay."""
+        with self.translated(identifier):
+            try:
+                self.catalog.drop_table(identifier.path)
+            except NoSuchTableError:
+                return False
+        return True
+
+    def rename(self, old: Identifier, new: Identifier) -> None:
+        """Give a table another name; its files stay where they are."""
+        with self.translated(old):
+            self.catalog.rename_table(old.path, new.path)
+
     def make_namespace(self, namespace: str) -> None:
         with self.translated(namespace):
             try:
@@ -174,7 +201,7 @@ def _damaged(identifier: Identifier, reason: str) -> LakeDamaged:
         f"lake table {identifier} can't be read: the metadata that the catalog names {reason}",
         table=str(identifier),
         reason=reason,
-        next_step="`mirrorlake refold` makes deduped and clean anew from raw; raw itself comes "
+        next_step="`mirrorlake refold` makes deduped and clean again from raw; raw itself comes "
         "from a backup alone",
     )
 

@@ -119,7 +119,7 @@ class DayFiles:
         self._io: FileIO = load_file_io(storage, location)
         self._location, self._stem = location, stem
         self._arrow = arrow
-        self._told = Told.of(Schema.model_validate_json(schema)) if schema else None
+        self._told = MetricsPlan.of(Schema.model_validate_json(schema)) if schema else None
         self._days: dict[date, _Day] = {}
         self._open: dict[date, _OpenFile] = {}
         self._counts: dict[date, int] = {}
@@ -210,18 +210,18 @@ class DayFiles:
 
 
 @dataclass(frozen=True)
-class Told:
+class MetricsPlan:
     """What is told of the files of a schema: made once, it takes as long as a file's own part."""
 
     statistics: dict[int, StatisticsCollector]
     fields: dict[str, int]
 
     @classmethod
-    def of(cls, schema: Schema) -> Told:
+    def of(cls, schema: Schema) -> MetricsPlan:
         return cls(compute_statistics_plan(schema, {}), parquet_path_to_id_mapping(schema))
 
 
-def metrics_of(footer: Any, told: Told, day: date, size: int) -> FileMetrics:
+def metrics_of(footer: Any, told: MetricsPlan, day: date, size: int) -> FileMetrics:
     """What a commit says of a file with this footer (Parquet's metadata)."""
     try:
         found = data_file_statistics_from_parquet_metadata(footer, told.statistics, told.fields)
@@ -242,7 +242,7 @@ def holds(io: FileIO, path: str, metrics: str, schema: Schema) -> bool:
             return False
         with file.open(seekable=True) as stream:
             footer = pq.read_metadata(stream)
-        return metrics_of(footer, Told.of(schema), told.day, told.size) == told
+        return metrics_of(footer, MetricsPlan.of(schema), told.day, told.size) == told
     except (OSError, pa.ArrowInvalid, KeyError):  # KeyError: a column that the table lacks
         return False
 

@@ -2,7 +2,7 @@
 
 After a power cut, or when somebody removed a file, what a reader gets is an error of Java's or of
 PyArrow's that names neither the table nor a way out. Here the file is looked for, only once
-something failed, and the error is told in our words: deduped and clean are made anew from raw.
+something failed, and the error is told in our words: deduped and clean are made again from raw.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ LOOKED = 60.0
 _END = 8
 """Bytes that every Parquet file ends with: the footer's length, and PAR1."""
 RAW_STEP = (
-    "Nothing else has its rows: put the file back from a backup, or mirror the table anew under "
+    "Nothing else has its rows: put the file back from a backup, or mirror the table again under "
     "other namespaces"
 )
 
@@ -89,9 +89,9 @@ def _told(
 
 
 def _step(contract: TableContract) -> str:
-    if contract.mode == "snapshot":
+    if contract.landed:
         return "Put the file back from a backup, or drop the lake table and fold a snapshot again"
-    return f"Raw has every row: `mirrorlake refold {contract.name}` makes it anew"
+    return f"Raw has every row: `mirrorlake refold {contract.name}` makes it again"
 
 
 def _error(contract: TableContract, layer: str, damage: Damage, step: str) -> LakeDamaged:

@@ -9,10 +9,10 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as _compute
-from pyiceberg.expressions import And, BooleanExpression, GreaterThanOrEqual, LessThanOrEqual
 from pyiceberg.table import Table
 
 from mirrorlake.destinations.iceberg.catalog import Lake
+from mirrorlake.destinations.iceberg.conditions import raw_days
 from mirrorlake.destinations.iceberg.stream import read_batches
 from mirrorlake.destinations.iceberg.tables import DAY, ORIGINAL
 
@@ -40,7 +40,8 @@ def originals_by_day(
     there = {field.name for field in table.schema().fields}
     if ORIGINAL not in there or table.current_snapshot() is None:
         return found
-    for batch in read_batches(lake, table, (DAY, ORIGINAL), days=_between(first, last)):
+    days = None if first is None or last is None else raw_days(first, last)
+    for batch in read_batches(lake, table, (DAY, ORIGINAL), days=days):
         entries = batch.column(ORIGINAL)
         rows = pa.table(
             {
@@ -56,10 +57,3 @@ def originals_by_day(
 
 def _columns(entries: Any) -> Any:
     return pc.struct_field(pc.list_flatten(entries), "column")
-
-
-def _between(first: date | None, last: date | None) -> BooleanExpression | None:
-    if first is None or last is None:
-        return None
-    begin = GreaterThanOrEqual(DAY, first.isoformat())  # pyright: ignore[reportCallIssue]
-    return And(begin, LessThanOrEqual(DAY, last.isoformat()))  # pyright: ignore[reportCallIssue]

@@ -248,7 +248,7 @@ _LOCAL = {
     "spark.sql.shuffle.partitions": "4",
     "spark.sql.adaptive.enabled": "true",
     # Of 100, Spark's own number, a fold has put out what the next one needs before it ends: each
-    # then compiled 30 classes anew, which the JVM had to warm to again.
+    # then compiled 30 classes again, which the JVM then had to warm up to.
     "spark.sql.codegen.cache.maxEntries": "1000",
     "spark.sql.extensions": ("org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"),
 }

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 from pyiceberg.expressions import AlwaysTrue, BooleanExpression
 from pyiceberg.io.pyarrow import ArrowScan, schema_to_pyarrow
-from pyiceberg.table import Table
+from pyiceberg.table import FileScanTask, Table
 
 from mirrorlake.destinations.iceberg.catalog import Lake
 
@@ -44,9 +44,32 @@ def read_batches(
         for task in scan.plan_files():
             if task.file.file_path in seen:
                 continue
-            for batch in reader.to_record_batches([task]):
-                arrays = [batch.column(field.name).cast(field.type) for field in schema]
-                yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+            yield from _typed(reader, task, schema)
+
+
+def read_rows(
+    lake: Lake,
+    table: Table,
+    columns: Sequence[str],
+    rows: BooleanExpression,
+    snapshot: int | None,
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a snapshot that a condition selects, in no order, typed as its schema says.
+
+    Args:
+        columns: those that are read.
+        snapshot: None for the one that ``table`` was loaded at.
+
+    Raises:
+        LakeError: the catalog or the storage failed.
+    """
+    scan = table.scan(rows, selected_fields=tuple(columns), snapshot_id=snapshot)
+    projection = scan.projection()
+    schema = schema_to_pyarrow(projection)
+    reader = ArrowScan(table.metadata, table.io, projection, rows)
+    with lake.translated(".".join(table.name())):
+        for task in scan.plan_files():
+            yield from _typed(reader, task, schema)
 
 
 def sample_batches(
@@ -76,6 +99,13 @@ def sample_batches(
             for batch in reader.to_record_batches([task]):
                 most -= batch.num_rows
                 yield batch
+
+
+def _typed(reader: ArrowScan, task: FileScanTask, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The rows of one data file, each column cast to its declared type."""
+    for batch in reader.to_record_batches([task]):
+        arrays = [batch.column(field.name).cast(field.type) for field in schema]
+        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def _paths(table: Table, snapshot: int | None) -> set[str]:

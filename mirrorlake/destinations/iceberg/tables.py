@@ -220,6 +220,28 @@ def ensure_current_table(
     return table
 
 
+def partitioned_by_day(schema: Schema, column: str | None) -> PartitionSpec:
+    """The layout of a table by the days of a date or a time; None: in one part."""
+    if column is None:
+        return UNPARTITIONED_PARTITION_SPEC
+    field = schema.find_field(column)
+    if isinstance(field.field_type, DateType):
+        return PartitionSpec(PartitionField(field.field_id, 1000, IdentityTransform(), column))
+    return PartitionSpec(PartitionField(field.field_id, 1000, DayTransform(), f"{column}_day"))
+
+
+def can_widen(old: IcebergType, new: IcebergType) -> bool:
+    """Whether every value of a type has a place in another, by Iceberg's rules.
+
+    >>> can_widen(IntegerType(), LongType()), can_widen(LongType(), IntegerType())
+    (True, False)
+    """
+    if isinstance(old, DecimalType) and isinstance(new, DecimalType):
+        return old.scale == new.scale and old.precision <= new.precision
+    pairs = ((IntegerType, LongType), (FloatType, DoubleType))
+    return any(isinstance(old, a) and isinstance(new, b) for a, b in pairs)
+
+
 def drop_column(lake: Lake, identifier: Identifier, name: str) -> Table:
     """Take a column away from a table, if it is there; the table."""
     with lake.translated(identifier):

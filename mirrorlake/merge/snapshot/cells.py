@@ -30,7 +30,7 @@ _SUMS = ("n", "a", "b", "c", "d")
 
 
 @dataclass(frozen=True)
-class Difference:
+class CellDifference:
     """Where a snapshot differs from the one before.
 
     Attributes:
@@ -85,12 +85,12 @@ def cells_of(rows: DataFrame, table: SnapshotTable, slots: int) -> DataFrame:
 
 def compare_cells(
     spark: SparkSession, rows: DataFrame, table: SnapshotTable, state: State
-) -> Difference:
+) -> CellDifference:
     """Compare a snapshot's digests with those that are kept of the newest one."""
     known = state.trusted and state.cells is not None and state.columns == columns_of(table)
     cells = cells_of(rows, table, state.slots).persist()
     deltas = _deltas(cells, _kept(spark, table, state)) if known else cells
-    # Not a cache: Spark would make that anew once the kept digests are written to.
+    # Not a cache: Spark would make that again once the kept digests are written to.
     deltas = deltas.localCheckpoint() if known else deltas
     keys = deltas.where("cell >= 0 OR cell = -2")
     totals, there = _totals(cells)
@@ -109,7 +109,7 @@ def compare_cells(
             else _days(deltas, table, state.slots)
         )
         listed = listed if differing <= max(SHARE * there, 64) else None
-    return Difference(cells, deltas, listed, days, (differing, there), totals, known)
+    return CellDifference(cells, deltas, listed, days, (differing, there), totals, known)
 
 
 def _totals(cells: DataFrame) -> tuple[Totals, int]:
@@ -131,7 +131,7 @@ def _days(deltas: DataFrame, table: SnapshotTable, slots: int) -> tuple[date | N
 
 
 def read_lost_days(
-    difference: Difference, table: SnapshotTable, slots: int
+    difference: CellDifference, table: SnapshotTable, slots: int
 ) -> tuple[date | None, ...]:
     """Days that the snapshot before had rows of, and this one has none of."""
     if table.day is None or not difference.known:

@@ -34,7 +34,7 @@ _DIFFERS, _TAKEN = "_mirror_differs", "_mirror_taken"
 
 
 @dataclass(frozen=True)
-class Asked:
+class ComparedSnapshot:
     """Which rows are compared.
 
     Attributes:
@@ -96,7 +96,7 @@ def compare_rows(
     target: DataFrame,
     missing: DataFrame | None,
     table: SnapshotTable,
-    asked: Asked,
+    asked: ComparedSnapshot,
 ) -> DataFrame:
     """Every key whose row, or whose being missing, changes.
 
@@ -125,7 +125,7 @@ def folded_rows(
     target: DataFrame,
     missing: DataFrame | None,
     table: SnapshotTable,
-    asked: Asked,
+    asked: ComparedSnapshot,
 ) -> DataFrame:
     """The rows as they are afterwards, unchanged ones too: what replaces the target's."""
     return (
@@ -140,7 +140,7 @@ def _judged(
     target: DataFrame,
     missing: DataFrame | None,
     table: SnapshotTable,
-    asked: Asked,
+    asked: ComparedSnapshot,
 ) -> DataFrame:
     """Both sides of every key (`_NEW`, `_OLD`), and what becomes of it: `KIND`, `SNAPSHOT`,
     `SINCE`, and `_TAKEN`, whether the new row is the one that stays."""
@@ -183,7 +183,7 @@ def _packed(table: SnapshotTable) -> str:
     return f"struct({', '.join(table.others)})" if table.others else "struct(1 AS `1`)"
 
 
-def _judge(table: SnapshotTable, asked: Asked) -> tuple[str, str, str, str]:
+def _judge(table: SnapshotTable, asked: ComparedSnapshot) -> tuple[str, str, str, str]:
     """SQL of `KIND`, of the snapshot in which the row changed last, of `SINCE` (which may use
     `KIND`), and of whether the row becomes the snapshot's."""
     if asked.next is None:
@@ -203,7 +203,7 @@ def _judge_newest(table: SnapshotTable, number: int) -> tuple[str, str, str, str
     return kind, snapshot, since, f"{KIND} IN ('{ADDED}', '{CHANGED}')"
 
 
-def _judge_late(table: SnapshotTable, asked: Asked) -> tuple[str, str, str, str]:
+def _judge_late(table: SnapshotTable, asked: ComparedSnapshot) -> tuple[str, str, str, str]:
     k, n = asked.number, f"{asked.next}L"
     # A row of a day that has left the window since is not taken; it takes the key's row along.
     inside = "TRUE"

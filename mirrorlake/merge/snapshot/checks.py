@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from mirrorlake.errors import LakeError, SchemaError, SnapshotRefused
 from mirrorlake.load.shrink_guard import is_too_small
-from mirrorlake.merge.snapshot.cells import Difference, cells_of, cells_sql
+from mirrorlake.merge.snapshot.cells import CellDifference, cells_of, cells_sql
 from mirrorlake.merge.snapshot.shape import SnapshotTable, days_sql
 from mirrorlake.merge.snapshot.stage import BROADCAST, Stage, missing_count, read_missing
 from mirrorlake.merge.snapshot.state import State
@@ -119,7 +119,7 @@ def count_wrong(
     stage: Stage,
     state: State,
     after: State,
-    difference: Difference,
+    difference: CellDifference,
     days: tuple[date | None, ...] | None,
     *,
     several: bool,

@@ -19,7 +19,7 @@ from mirrorlake.destinations.iceberg.catalog import Lake
 from mirrorlake.destinations.iceberg.spark import spark_errors
 from mirrorlake.ledger import Lease, Ledger
 from mirrorlake.merge.snapshot.checks import check_columns
-from mirrorlake.merge.snapshot.folding import Folding
+from mirrorlake.merge.snapshot.folding import SnapshotFold
 from mirrorlake.merge.snapshot.results import Folded
 from mirrorlake.merge.snapshot.shape import SnapshotTable
 from mirrorlake.merge.snapshot.stage import drop_stale
@@ -74,7 +74,7 @@ def fold_snapshot(
     rows = ensure_rows(lake, table)
     drop_stale(lake, table)
     with spark_errors(table.name):
-        fold = Folding(
+        fold = SnapshotFold(
             lake, ledger, table, rows, snapshot_id, lease, load_id, accept_smaller, before_publish
         )
         folded = fold.run(frame, as_of)

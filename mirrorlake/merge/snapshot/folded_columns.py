@@ -9,11 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pyiceberg.schema import Schema
-from pyiceberg.table import Table
-from pyiceberg.types import DecimalType
-
 from mirrorlake.destinations.iceberg.catalog import as_sql_identifier
+from mirrorlake.destinations.iceberg.model import LakeSchema, LakeTable
 from mirrorlake.destinations.iceberg.tables import ORIGINAL, iceberg_type
 from mirrorlake.merge.snapshot.shape import SnapshotTable
 from mirrorlake.merge.snapshot.state import columns_hash
@@ -23,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def tables_as_folded(rows: Table, table: SnapshotTable) -> dict[str, SnapshotTable]:
+def tables_as_folded(rows: LakeTable, table: SnapshotTable) -> dict[str, SnapshotTable]:
     """The table as the contract has it now and as it can have been before, by the hash that a
     version remembers. The key and the compared columns that are left have to be the same."""
     found = {columns_hash(table): table}
@@ -34,7 +31,7 @@ def tables_as_folded(rows: Table, table: SnapshotTable) -> dict[str, SnapshotTab
     return found
 
 
-def _before(schema: Schema, table: SnapshotTable) -> SnapshotTable | None:
+def _before(schema: LakeSchema, table: SnapshotTable) -> SnapshotTable | None:
     types = {field.name: field.field_type for field in schema.fields}
     columns: list[tuple[str, str]] = []
     for name, kind in table.columns:
@@ -43,10 +40,8 @@ def _before(schema: Schema, table: SnapshotTable) -> SnapshotTable | None:
         there = types[name]
         if name == ORIGINAL or there == iceberg_type(kind):
             columns.append((name, kind))
-        elif isinstance(there, DecimalType):
-            columns.append((name, f"decimal({there.precision},{there.scale})"))
         else:
-            columns.append((name, str(there)))
+            columns.append((name, str(there).replace(" ", "")))
     names = {name for name, _ in columns}
     if not {*table.key, *([table.day] if table.day else [])} <= names:
         return None

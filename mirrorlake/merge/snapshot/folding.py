@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
-from pyiceberg.table import Table
-
+from mirrorlake.config.landing import Strategy
 from mirrorlake.destinations.iceberg.branches import (
     create_branch,
     drop_branch,
@@ -20,10 +19,11 @@ from mirrorlake.destinations.iceberg.branches import (
 )
 from mirrorlake.destinations.iceberg.catalog import Lake, as_sql_identifier
 from mirrorlake.destinations.iceberg.commit import LOAD_ID, head_of
+from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger import Lease, Ledger
 from mirrorlake.merge.snapshot.cells import (
-    Difference,
+    CellDifference,
     cells_sql,
     compare_cells,
     read_lost_days,
@@ -32,7 +32,7 @@ from mirrorlake.merge.snapshot.cells import (
 from mirrorlake.merge.snapshot.changes import (
     COPIES,
     ROW,
-    Asked,
+    ComparedSnapshot,
     compare_rows,
     folded_rows,
     plain_rows,
@@ -48,9 +48,9 @@ from mirrorlake.merge.snapshot.checks import (
     refused,
 )
 from mirrorlake.merge.snapshot.late import without_gone
-from mirrorlake.merge.snapshot.results import Counts, Folded, count_changes
+from mirrorlake.merge.snapshot.results import ChangeCounts, Folded, count_changes
 from mirrorlake.merge.snapshot.retention import floor_of, inside, passes, window_day
-from mirrorlake.merge.snapshot.shape import MISSED_DAY, SnapshotTable, Strategy, days_sql
+from mirrorlake.merge.snapshot.shape import MISSED_DAY, SnapshotTable, days_sql
 from mirrorlake.merge.snapshot.stage import (
     Stage,
     append_rows,
@@ -66,8 +66,8 @@ from mirrorlake.merge.snapshot.stage import (
 from mirrorlake.merge.snapshot.state import (
     NUMBER,
     STATE,
+    FoldedSnapshot,
     State,
-    Taken,
     Totals,
     columns_hash,
     columns_of,
@@ -82,15 +82,17 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 REWRITE = 0.4
-"""From this share of changed rows on, days are written anew rather than merged into."""
+"""From this share of changed rows on, days are written again rather than merged into."""
 
 
 @dataclass(frozen=True)
-class Folding:
+class SnapshotFold:
+    """One fold of one snapshot."""
+
     lake: Lake
     ledger: Ledger
     table: SnapshotTable
-    rows: Table
+    rows: LakeTable
     number: int
     lease: Lease
     load_id: str
@@ -128,7 +130,7 @@ class Folding:
 
     # --- the three kinds of folds -----------------------------------------------------------------
 
-    def _again(self, frame: DataFrame, known: Taken, head: int | None) -> Folded:
+    def _again(self, frame: DataFrame, known: FoldedSnapshot, head: int | None) -> Folded:
         totals = read_totals(frame, self.table)
         same = totals == known.totals
         if known.columns != columns_hash(self.table):
@@ -155,7 +157,7 @@ class Folding:
         state: State,
         day: date | None,
         head: int | None,
-        difference: Difference,
+        difference: CellDifference,
     ) -> Folded:
         table, floor = self.table, floor_of(self.table, day)
         totals = difference.totals
@@ -168,13 +170,13 @@ class Folding:
             columns=columns_of(table),
             floor=floor,
         )
-        asked = Asked(self.number, state, floor)
+        asked = ComparedSnapshot(self.number, state, floor)
         with self._staged(frame, head) as stage:
             strategy = self._strategy(difference, head)
             if strategy == "first":
                 counts = self._first(stage, frame)
             elif strategy == "same":
-                counts = Counts()
+                counts = ChangeCounts()
             else:
                 counts, after = self._change(
                     stage, frame, state, after, asked, strategy, difference
@@ -205,7 +207,7 @@ class Folding:
 
     def _late(self, frame: DataFrame, state: State, day: date | None, head: int | None) -> Folded:
         totals = read_totals(frame, self.table)
-        asked = Asked(self.number, state, state.floor)
+        asked = ComparedSnapshot(self.number, state, state.floor)
         after = state.with_taken(self._taken(state, day, totals))
         with self._staged(frame, head) as stage:
             strategy: Strategy = "rewrite" if self.table.strategy == "rewrite" else "merge"
@@ -218,7 +220,7 @@ class Folding:
 
     # --- rows -------------------------------------------------------------------------------------
 
-    def _strategy(self, difference: Difference, head: int | None) -> str:
+    def _strategy(self, difference: CellDifference, head: int | None) -> str:
         if head is None:
             return "first"
         if difference.known and difference.empty:
@@ -229,7 +231,7 @@ class Folding:
             return "diff"
         return "rewrite" if difference.known and difference.changed >= REWRITE else "merge"
 
-    def _first(self, stage: Stage, frame: DataFrame) -> Counts:
+    def _first(self, stage: Stage, frame: DataFrame) -> ChangeCounts:
         """Write the first snapshot; its keys are looked at as they were written."""
         table, several = self.table, 0
         if table.duplicates == "resolved":
@@ -250,7 +252,7 @@ class Folding:
             .first()
         )
         check_keys(table, self.number, found.without, max(several, found.several))
-        return Counts(added=found.n or 0, several=several)
+        return ChangeCounts(added=found.n or 0, several=several)
 
     def _change(
         self,
@@ -258,10 +260,10 @@ class Folding:
         frame: DataFrame,
         state: State,
         after: State,
-        asked: Asked,
+        asked: ComparedSnapshot,
         strategy: str,
-        difference: Difference | None,
-    ) -> tuple[Counts, State]:
+        difference: CellDifference | None,
+    ) -> tuple[ChangeCounts, State]:
         """Write what the snapshot changes on the branch, and which keys are missing."""
         table = self.table
         listed = difference.listed if difference is not None and strategy == "diff" else None
@@ -273,7 +275,7 @@ class Folding:
         changes = compare_rows(source, target, missing, table, asked)
         if asked.next is not None:
             changes = without_gone(stage.spark, self.lake, table, state, self.number, changes)
-        # Not a cache: Spark would make that anew from the rows as soon as they are written to.
+        # Not a cache: Spark would make that again from the rows as soon as they are written to.
         changes = changes.localCheckpoint()
         counts = count_changes(changes, table)
         if told:
@@ -322,12 +324,12 @@ class Folding:
             source = source.where(f"{COPIES} > 1 OR {days_sql(table, days, f'{ROW}.')}")
         return source, target.where(days_sql(table, days)), days
 
-    def _tells_repeated(self, strategy: str, difference: Difference | None) -> bool:
+    def _tells_repeated(self, strategy: str, difference: CellDifference | None) -> bool:
         """Whether a key that comes twice shows without every key being looked at.
 
         Two of its rows that change are among the changes. Of others the branch takes one, and has
         fewer rows than the snapshot in that cell: seen before it is published, where cells are of
-        keys, and where rows that stay are not written anew.
+        keys, and where rows that stay are not written again.
         """
         of_keys = self.table.day is None or self.table.in_days
         refused = self.table.duplicates == "refused"
@@ -338,7 +340,9 @@ class Folding:
         if self.table.duplicates == "refused":
             check_keys(self.table, self.number, 0, repeated_keys(frame, self.table))
 
-    def _days(self, difference: Difference, floor: date | None) -> tuple[date | None, ...] | None:
+    def _days(
+        self, difference: CellDifference, floor: date | None
+    ) -> tuple[date | None, ...] | None:
         """The days that differ and stay; None where that is not known."""
         if not difference.known or difference.days is None:
             return None
@@ -372,7 +376,7 @@ class Folding:
         failpoint("snapshot.published")
         return version
 
-    def _check_days(self, frame: DataFrame, state: State, difference: Difference) -> None:
+    def _check_days(self, frame: DataFrame, state: State, difference: CellDifference) -> None:
         if self.table.missing == "kept" or not difference.known:
             return
         lost = read_lost_days(difference, self.table, state.slots)
@@ -380,9 +384,9 @@ class Folding:
             first: Any = frame.selectExpr(f"min({self.table.day_sql()}) AS day").first()
             check_days(self.table, self.number, lost, first.day)
 
-    def _taken(self, state: State, day: date | None, totals: Totals) -> Taken:
+    def _taken(self, state: State, day: date | None, totals: Totals) -> FoldedSnapshot:
         order = max((t.order for t in state.taken), default=0) + 1
-        return Taken(self.number, day, totals, order, columns_hash(self.table))
+        return FoldedSnapshot(self.number, day, totals, order, columns_hash(self.table))
 
     def _told(
         self,
@@ -392,10 +396,10 @@ class Folding:
         strategy: str,
         late: bool,
         rows: int,
-        counts: Counts | None = None,
+        counts: ChangeCounts | None = None,
         dropped_before: date | None = None,
     ) -> Folded:
         return Folded(
             self.table.name, self.number, version, published, strategy, late, rows,
-            dropped_before=dropped_before, **(counts or Counts()).told(),
+            dropped_before=dropped_before, **(counts or ChangeCounts()).told(),
         )  # fmt: skip

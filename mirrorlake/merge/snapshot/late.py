@@ -9,14 +9,13 @@ from __future__ import annotations
 from datetime import date
 from typing import TYPE_CHECKING
 
-from pyiceberg.table import Table
-
 from mirrorlake.destinations.iceberg.catalog import Lake, as_sql_identifier
+from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.errors import SnapshotRefused
 from mirrorlake.merge.snapshot.changes import ADDED, KIND, WAS
 from mirrorlake.merge.snapshot.shape import SnapshotTable, before_sql
 from mirrorlake.merge.snapshot.stage import read_missing
-from mirrorlake.merge.snapshot.state import State, Taken
+from mirrorlake.merge.snapshot.state import FoldedSnapshot, State
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -53,7 +52,7 @@ def without_gone(
 
 
 def _gone(
-    spark: SparkSession, table: SnapshotTable, drop: Taken, floor: date, first: int
+    spark: SparkSession, table: SnapshotTable, drop: FoldedSnapshot, floor: date, first: int
 ) -> DataFrame:
     """The keys that left in a drop, and were seen in ``first`` or later before."""
     keys = ", ".join(table.key_sql)
@@ -68,7 +67,9 @@ def _gone(
     return both.where(f"{WAS} IS NULL OR {WAS} > {first}L").select(*table.key_sql)
 
 
-def _check_there(table: SnapshotTable, rows: Table | None, drop: Taken, number: int) -> None:
+def _check_there(
+    table: SnapshotTable, rows: LakeTable | None, drop: FoldedSnapshot, number: int
+) -> None:
     if rows is None or rows.snapshot_by_id(drop.before or 0) is None:
         raise SnapshotRefused(
             f"table {table.name}: snapshot {number} comes too late: days left the window with "

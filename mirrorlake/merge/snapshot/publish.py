@@ -3,39 +3,25 @@
 Every version that a fold published is a snapshot of the lake's table that names its state. Going
 back sets main to it, with what it knows of the source's snapshots: the fold goes on from there.
 
-A clone is another table over the same files: its metadata is a copy that knows one snapshot alone.
-What it adds goes into a folder of its own; what it shares stays the original's. A tag on the
-original keeps that snapshot from expiring, and ``gc.enabled = false`` keeps Iceberg from deleting
-files by way of the clone.
-
-Source: the Iceberg specification, "Table Metadata", "Snapshot References", "Table Properties".
+A clone is another table over the same files; see `mirrorlake.destinations.iceberg.clones`.
 """
 
 from __future__ import annotations
 
 import logging
-import uuid
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from pyiceberg.exceptions import TableAlreadyExistsError
-from pyiceberg.serializers import ToOutputFile
-from pyiceberg.table import Table
-from pyiceberg.table.refs import MAIN_BRANCH
-
 from mirrorlake.destinations.iceberg.branches import history, roll_back, set_forward
 from mirrorlake.destinations.iceberg.catalog import Identifier, Lake
+from mirrorlake.destinations.iceberg.clones import OF, register_clone, remove_tag
 from mirrorlake.destinations.iceberg.commit import snapshot_property
+from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.errors import LakeError
 from mirrorlake.ledger import Lease, Ledger
 from mirrorlake.merge.snapshot.state import NUMBER, STATE
 
 logger = logging.getLogger(__name__)
-
-CLONE = "mirror_clone_"
-"""What the tags begin with that keep a clone's files."""
-OF = "mirrorlake.clone-of"
-"""A property of a clone: ``namespace.table`` and the tag there."""
 
 
 @dataclass(frozen=True)
@@ -150,50 +136,9 @@ def clone_table(
         raise _refused(name, "is there already")
     ledger.check_lease(lease)
     lake.make_namespace(name.namespace)
-    tag = f"{CLONE}{uuid.uuid4().hex[:12]}"
-    with lake.translated(identifier):
-        table.manage_snapshots().create_tag(shown.snapshot_id, tag).commit()
-    try:
-        with lake.translated(name):
-            lake.catalog.register_table(name.path, _copied(lake, table.refresh(), name, tag))
-    except TableAlreadyExistsError as error:
-        _untag(lake, identifier, tag)
-        raise _refused(name, "is there already") from error
-    except BaseException:
-        _untag(lake, identifier, tag)
-        raise
+    if not register_clone(lake, identifier, table, shown.snapshot_id, name):
+        raise _refused(name, "is there already")
     return shown.snapshot_id
-
-
-def _copied(lake: Lake, table: Table, name: Identifier, tag: str) -> str:
-    """Write a copy of a table's metadata that knows its current snapshot alone; where."""
-    location = f"{lake.location(name)}-{uuid.uuid4().hex[:8]}"
-    shown = table.metadata.current_snapshot_id
-    original = table.metadata
-    changed = {
-        "table_uuid": uuid.uuid4(),
-        "location": location,
-        "snapshots": [
-            s.model_copy(update={"parent_snapshot_id": None})
-            for s in original.snapshots
-            if s.snapshot_id == shown
-        ],
-        "snapshot_log": [e for e in original.snapshot_log if e.snapshot_id == shown][-1:],
-        "metadata_log": [],
-        "statistics": [],
-        "partition_statistics": [],
-        "refs": {MAIN_BRANCH: original.refs[MAIN_BRANCH]},
-        "properties": {
-            **original.properties,
-            "gc.enabled": "false",
-            OF: f"{'.'.join(table.name())} {tag}",
-        },
-    }
-    path = f"{location}/metadata/00000-{uuid.uuid4()}.metadata.json"
-    ToOutputFile.table_metadata(
-        original.model_copy(update=changed), table.io.new_output(path), overwrite=False
-    )
-    return path
 
 
 def drop_clone(lake: Lake, name: Identifier) -> None:
@@ -211,8 +156,7 @@ def drop_clone(lake: Lake, name: Identifier) -> None:
     with lake.translated(name):
         lake.catalog.drop_table(name.path)
     for namespace, original in _splits(of):
-        if lake.load(Identifier(namespace, original)) is not None:
-            _untag(lake, Identifier(namespace, original), tag)
+        remove_tag(lake, Identifier(namespace, original), tag)
 
 
 def _splits(name: str) -> list[tuple[str, str]]:
@@ -221,14 +165,7 @@ def _splits(name: str) -> list[tuple[str, str]]:
     return [(".".join(parts[:i]), ".".join(parts[i:])) for i in range(1, len(parts))]
 
 
-def _untag(lake: Lake, identifier: Identifier, tag: str) -> None:
-    table = _load(lake, identifier)
-    if tag in table.metadata.refs:
-        with lake.translated(identifier):
-            table.manage_snapshots().remove_tag(tag).commit()
-
-
-def _load(lake: Lake, identifier: Identifier) -> Table:
+def _load(lake: Lake, identifier: Identifier) -> LakeTable:
     table = lake.load(identifier)
     if table is None:
         raise _refused(identifier, "is not there")

@@ -56,7 +56,7 @@ class Folded:
 
 
 @dataclass(frozen=True)
-class Counts:
+class ChangeCounts:
     """What a set of changes holds: rows by kind, keys by what becomes of their being missing."""
 
     added: int = 0
@@ -81,7 +81,7 @@ class Counts:
         }  # fmt: skip
 
 
-def count_changes(changes: DataFrame, table: SnapshotTable) -> Counts:
+def count_changes(changes: DataFrame, table: SnapshotTable) -> ChangeCounts:
     null = " OR ".join(f"{name} IS NULL" for name in table.key_sql)
     found: Any = changes.selectExpr(
         *(f"count_if({KIND} = '{kind}') AS {kind}" for kind in ("added", "changed", "removed")),
@@ -91,4 +91,4 @@ def count_changes(changes: DataFrame, table: SnapshotTable) -> Counts:
         f"count_if({COPIES} = 2) AS several",
         f"count_if({null}) AS without",
     ).first()
-    return Counts(**found.asDict())
+    return ChangeCounts(**found.asDict())

@@ -12,14 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import cached_property
-from typing import Literal, TypeAlias
 
+from mirrorlake.config.landing import Duplicates, Missing, Strategy
 from mirrorlake.destinations.iceberg.catalog import Identifier, as_sql_identifier
 from mirrorlake.errors import ConfigError
-
-Missing: TypeAlias = Literal["kept", "removed"]
-Strategy: TypeAlias = Literal["auto", "diff", "rewrite", "merge"]
-Duplicates: TypeAlias = Literal["refused", "resolved"]
 
 SNAPSHOT = "_mirror_snapshot"
 """The snapshot in which a row changed last."""

@@ -13,14 +13,13 @@ from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
-from pyiceberg.table import Table
-
 from mirrorlake.destinations.iceberg.branches import drop_branch, list_branches
 from mirrorlake.destinations.iceberg.catalog import Identifier, Lake, as_sql_identifier
 from mirrorlake.destinations.iceberg.commit import head_of, snapshot_property
-from mirrorlake.merge.snapshot.cells import Difference
+from mirrorlake.destinations.iceberg.model import LakeTable
+from mirrorlake.merge.snapshot.cells import CellDifference
 from mirrorlake.merge.snapshot.changes import ADDED, CHANGED, KIND, REMOVED, SINCE, WAS
-from mirrorlake.merge.snapshot.results import Counts
+from mirrorlake.merge.snapshot.results import ChangeCounts
 from mirrorlake.merge.snapshot.shape import (
     MISSED_DAY,
     MISSED_FIRST,
@@ -35,9 +34,9 @@ from mirrorlake.merge.snapshot.tables import align, ensure_cells, ensure_missing
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-Days = Sequence[date | None] | None
+ChosenDays = Sequence[date | None] | None
 ADDITIONS = 16
-"""So many folds add to the kept digests; the next writes them anew."""
+"""So many folds add to the kept digests; the next writes them again."""
 BROADCAST = 2_000_000
 """The keys of up to so many rows are brought to every worker; of more, they are shuffled."""
 BRANCH = "mirror_fold_"
@@ -80,7 +79,7 @@ def append_rows(stage: Stage, rows: DataFrame, number: int) -> None:
     written.writeTo(stage.sql).append()
 
 
-def put_rows(stage: Stage, changes: DataFrame, counts: Counts, days: Days) -> None:
+def put_rows(stage: Stage, changes: DataFrame, counts: ChangeCounts, days: ChosenDays) -> None:
     """The rows that change, merge-on-read: what they replace is deleted, then they are appended.
 
     Not by a MERGE, for which Spark would shuffle the keys of every row of these days: a delete
@@ -107,7 +106,7 @@ def put_rows(stage: Stage, changes: DataFrame, counts: Counts, days: Days) -> No
         put.writeTo(stage.sql).append()
 
 
-def replace_rows(stage: Stage, rows: DataFrame, days: Days) -> None:
+def replace_rows(stage: Stage, rows: DataFrame, days: ChosenDays) -> None:
     """All rows of some days (of the table for None), in one commit."""
     from pyspark.sql import functions as f
 
@@ -177,7 +176,7 @@ def write_missing(stage: Stage, state: State, changes: DataFrame, *, only_new: b
     return head_of(lake, table.missing_rows)
 
 
-def write_cells(stage: Stage, state: State, difference: Difference) -> tuple[int | None, int]:
+def write_cells(stage: Stage, state: State, difference: CellDifference) -> tuple[int | None, int]:
     """Keep a snapshot's digests; the side table's version, and how many additions it is made of."""
     from pyspark.sql import functions as f
 
@@ -213,5 +212,5 @@ def seal(lake: Lake, identifier: Identifier, branch: str, properties: dict[str, 
     return _head_of_branch(table.refresh(), branch)
 
 
-def _head_of_branch(table: Table, branch: str) -> int:
+def _head_of_branch(table: LakeTable, branch: str) -> int:
     return table.metadata.refs[branch].snapshot_id

@@ -18,12 +18,9 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import date
 from typing import Any
 
-from pyiceberg.io import FileIO
-from pyiceberg.table import Table
-from pyiceberg.table.snapshots import Operation, Snapshot
-
 from mirrorlake.destinations.iceberg.branches import history
 from mirrorlake.destinations.iceberg.commit import snapshot_property
+from mirrorlake.destinations.iceberg.model import LakeSnapshot, LakeTable, Storage, is_rewrite
 from mirrorlake.errors import LakeError
 from mirrorlake.merge.snapshot.shape import SnapshotTable
 
@@ -56,7 +53,7 @@ class Totals:
 
 
 @dataclass(frozen=True)
-class Taken:
+class FoldedSnapshot:
     """One snapshot that was folded.
 
     Attributes:
@@ -94,7 +91,7 @@ class State:
         trusted: whether the version is still as the fold left it.
     """
 
-    taken: tuple[Taken, ...] = ()
+    taken: tuple[FoldedSnapshot, ...] = ()
     slots: int = 16
     columns: tuple[tuple[str, str], ...] = ()
     cells: int | None = None
@@ -104,22 +101,22 @@ class State:
     trusted: bool = field(default=True, compare=False)
 
     @property
-    def newest(self) -> Taken | None:
+    def newest(self) -> FoldedSnapshot | None:
         return self.taken[-1] if self.taken else None
 
-    def find(self, number: int) -> Taken | None:
+    def find(self, number: int) -> FoldedSnapshot | None:
         return next((one for one in self.taken if one.id == number), None)
 
     def after(self, number: int) -> int | None:
         """The next snapshot's number, None if it is the newest."""
         return next((one.id for one in self.taken if one.id > number), None)
 
-    def with_taken(self, one: Taken) -> State:
+    def with_taken(self, one: FoldedSnapshot) -> State:
         listed = sorted((*self.taken, one), key=lambda t: t.id)
         return replace(self, taken=tuple(listed[-MOST:]))
 
 
-def read_state(table: Table) -> State:
+def read_state(table: LakeTable) -> State:
     """The state of the version that main shows; an empty one where nothing was folded yet.
 
     Where others have committed since, what they changed is not known: the state is not trusted.
@@ -132,17 +129,17 @@ def read_state(table: Table) -> State:
         path = snapshot_property(snapshot, STATE)
         if path is not None:
             return replace(_read(table, path), trusted=trusted)
-        trusted = trusted and _keeps_rows(snapshot)
+        trusted = trusted and is_rewrite(snapshot)
     return State(trusted=table.current_snapshot() is None)
 
 
-def version_state(table: Table, snapshot: Snapshot) -> State | None:
+def version_state(table: LakeTable, snapshot: LakeSnapshot) -> State | None:
     """The state that one snapshot of a table names itself, or None."""
     path = snapshot_property(snapshot, STATE)
     return None if path is None else _read(table, path)
 
 
-def write_state(table: Table, state: State) -> str:
+def write_state(table: LakeTable, state: State) -> str:
     """Keep a state beside the table; where."""
     path = f"{table.location()}/fold/{uuid.uuid4().hex}.json"
     with table.io.new_output(path).create() as stream:
@@ -150,15 +147,11 @@ def write_state(table: Table, state: State) -> str:
     return path
 
 
-def state_folder(table: Table) -> str:
+def state_folder(table: LakeTable) -> str:
     return f"{table.location()}/fold"
 
 
-def _keeps_rows(snapshot: Snapshot) -> bool:
-    return snapshot.summary is not None and snapshot.summary.operation is Operation.REPLACE
-
-
-def _read(table: Table, path: str) -> State:
+def _read(table: LakeTable, path: str) -> State:
     try:
         return _parse(_content(table.io, path))
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -170,7 +163,7 @@ def _read(table: Table, path: str) -> State:
         ) from error
 
 
-def _content(io: FileIO, path: str) -> bytes:
+def _content(io: Storage, path: str) -> bytes:
     with io.new_input(path).open() as stream:
         return stream.read()
 
@@ -188,8 +181,8 @@ def _parse(text: bytes) -> State:
     )
 
 
-def _taken(found: dict[str, Any]) -> Taken:
-    return Taken(
+def _taken(found: dict[str, Any]) -> FoldedSnapshot:
+    return FoldedSnapshot(
         id=found["id"],
         day=_day(found["day"]),
         totals=Totals(**found["totals"]),

@@ -6,28 +6,18 @@ not opened. Beside: the keys that the newest snapshots lack, and digests.
 
 from __future__ import annotations
 
-from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionField, PartitionSpec
-from pyiceberg.schema import Schema
-from pyiceberg.table import Table
-from pyiceberg.table.snapshots import Operation
-from pyiceberg.transforms import DayTransform, IdentityTransform
-from pyiceberg.types import (
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IcebergType,
-    IntegerType,
-    LongType,
-    StringType,
-)
+from typing import Any
 
 from mirrorlake.destinations.iceberg.branches import history
 from mirrorlake.destinations.iceberg.catalog import Identifier, Lake
+from mirrorlake.destinations.iceberg.model import LakeSchema, LakeTable, is_rewrite
 from mirrorlake.destinations.iceberg.tables import (
     ORIGINAL,
+    can_widen,
     create_table,
     current_schema,
     iceberg_type,
+    partitioned_by_day,
 )
 from mirrorlake.errors import SchemaError
 from mirrorlake.merge.snapshot.shape import MISSED_DAY, MISSED_FIRST, SNAPSHOT, SnapshotTable
@@ -46,7 +36,7 @@ _ROWS = {
 _SIDE = {**_MERGE_ON_READ, "write.delete.granularity": "file", "write.distribution-mode": "none"}
 
 
-def ensure_rows(lake: Lake, table: SnapshotTable) -> Table:
+def ensure_rows(lake: Lake, table: SnapshotTable) -> LakeTable:
     """The table of rows, made if it isn't there; columns that it lacks are added, and types are
     widened where Iceberg can.
 
@@ -57,9 +47,11 @@ def ensure_rows(lake: Lake, table: SnapshotTable) -> Table:
     plain = [(name, kind) for name, kind in table.columns if name != ORIGINAL]
     with_original = len(plain) < len(table.columns)
     schema = current_schema((*plain, (SNAPSHOT, "long")), with_original=with_original)
-    made = create_table(lake, table.identifier, schema, _spec(table, schema), _ROWS)
+    made = create_table(
+        lake, table.identifier, schema, partitioned_by_day(schema, table.day), _ROWS
+    )
     # Originals have one type for good; in another table its fields have other numbers.
-    same = {ORIGINAL: StringType()}
+    same = {ORIGINAL: iceberg_type("string")}
     there = {f.name: same.get(f.name, f.field_type) for f in made.schema().fields}
     wanted = {f.name: same.get(f.name, f.field_type) for f in schema.fields}
     _refuse_other(table, there, wanted)
@@ -75,9 +67,7 @@ def ensure_rows(lake: Lake, table: SnapshotTable) -> Table:
     return made
 
 
-def _refuse_other(
-    table: SnapshotTable, there: dict[str, IcebergType], wanted: dict[str, IcebergType]
-) -> None:
+def _refuse_other(table: SnapshotTable, there: dict[str, Any], wanted: dict[str, Any]) -> None:
     gone = [name for name in there if name not in wanted]
     if gone:
         raise _refused(table, gone[0], "is not in the contract any more", "Name it again")
@@ -96,28 +86,7 @@ def _refused(table: SnapshotTable, column: str, words: str, step: str) -> Schema
     )
 
 
-def can_widen(old: IcebergType, new: IcebergType) -> bool:
-    """Whether every value of a type has a place in another, by Iceberg's rules.
-
-    >>> can_widen(IntegerType(), LongType()), can_widen(LongType(), IntegerType())
-    (True, False)
-    """
-    if isinstance(old, DecimalType) and isinstance(new, DecimalType):
-        return old.scale == new.scale and old.precision <= new.precision
-    pairs = ((IntegerType, LongType), (FloatType, DoubleType))
-    return any(isinstance(old, a) and isinstance(new, b) for a, b in pairs)
-
-
-def _spec(table: SnapshotTable, schema: Schema) -> PartitionSpec:
-    if table.day is None:
-        return UNPARTITIONED_PARTITION_SPEC
-    column = schema.find_field(table.day)
-    if dict(table.columns)[table.day] == "date":
-        return PartitionSpec(PartitionField(column.field_id, 1000, IdentityTransform(), table.day))
-    return PartitionSpec(PartitionField(column.field_id, 1000, DayTransform(), f"{table.day}_day"))
-
-
-def ensure_missing(lake: Lake, table: SnapshotTable) -> Table:
+def ensure_missing(lake: Lake, table: SnapshotTable) -> LakeTable:
     """The side table of missing keys: the key, the row's day, and the first snapshot without it."""
     types = dict(table.columns)
     columns = [(name, types[name]) for name in table.key]
@@ -136,23 +105,23 @@ def ensure_missing(lake: Lake, table: SnapshotTable) -> Table:
     return made
 
 
-def ensure_cells(lake: Lake, table: SnapshotTable) -> Table:
+def ensure_cells(lake: Lake, table: SnapshotTable) -> LakeTable:
     """The side table of digests by cell: what to add up."""
     fields = [(name, "long") for name in ("cell", "n", "a", "b", "c", "d")]
     return _ensure_side(lake, table.cells, current_schema(fields, with_original=False))
 
 
-def _ensure_side(lake: Lake, identifier: Identifier, schema: Schema) -> Table:
-    return create_table(lake, identifier, schema, UNPARTITIONED_PARTITION_SPEC, _SIDE)
+def _ensure_side(lake: Lake, identifier: Identifier, schema: LakeSchema) -> LakeTable:
+    return create_table(lake, identifier, schema, partitioned_by_day(schema, None), _SIDE)
 
 
-def same_rows(table: Table) -> list[int]:
+def same_rows(table: LakeTable) -> list[int]:
     """Main's head, and the snapshots before it that hold the same rows: files alone were written
-    anew since."""
+    again since."""
     found: list[int] = []
     for snapshot in history(table):
         found.append(snapshot.snapshot_id)
-        if snapshot.summary is None or snapshot.summary.operation is not Operation.REPLACE:
+        if not is_rewrite(snapshot):
             break
     return found
 

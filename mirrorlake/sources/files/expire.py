@@ -8,12 +8,10 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 
-from mirrorlake.config import LandingConfig
 from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger import Ledger, SnapshotRecord
 from mirrorlake.sources.files.layout import time_of
 from mirrorlake.sources.files.look import Place
-from mirrorlake.sources.files.sinks import Sink, open_sink
 
 logger = logging.getLogger(__name__)
 
@@ -30,10 +28,10 @@ class Expired:
     kept: int
 
 
-def expire_landed(place: Place, landing: LandingConfig, ledger: Ledger) -> Expired:
+def expire_landed(place: Place, ledger: Ledger) -> Expired:
     """Remove the files of snapshots that were published longer ago than ``keep_landed``.
 
-    The caller holds the table's lease. Killed, it goes on with the next call.
+    The caller holds the table's lease. Killed, it continues with the next call.
 
     Raises:
         LandingError: a file can't be looked at or removed.
@@ -50,25 +48,24 @@ def expire_landed(place: Place, landing: LandingConfig, ledger: Ledger) -> Expir
         for record in there
         if record.id != newest and record.published_at and now - record.published_at > keep
     ]
-    sink = open_sink(landing.url, landing.endpoint)
     for record in old:
-        _remove(place, sink, ledger, record)
+        _remove(place, ledger, record)
     gone = {record.id for record in old}
     return _told(old, [record for record in there if record.id not in gone])
 
 
-def _remove(place: Place, sink: Sink, ledger: Ledger, record: SnapshotRecord) -> None:
+def _remove(place: Place, ledger: Ledger, record: SnapshotRecord) -> None:
     when = time_of(record.id)
     if when is None:
         return
     folder, names = place.folder.day_path(when.date()), place.folder
     # What says that it is complete goes first: the rest is then never taken for a whole one.
     for name in (names.manifest_name(record.id), names.marker_name(record.id)):
-        sink.remove(f"{folder}/{name}")
+        place.store.remove(f"{folder}/{name}")
     for file in ledger.landed_files(place.contract.name, record.id):
         found = place.store.entry(file.path)
         if found is not None and found.version == file.version:
-            sink.remove(file.path)
+            place.store.remove(file.path)
             failpoint("landing.removed")
     ledger.forget_files(place.contract.name, record.id)
     words = "table %s snapshot %014d: its files left the landing"

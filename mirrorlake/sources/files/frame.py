@@ -18,9 +18,9 @@ import pyarrow as pa
 from mirrorlake.destinations.iceberg.spark import spark_errors
 from mirrorlake.destinations.iceberg.tables import ORIGINAL
 from mirrorlake.errors import LandingError, MirrorlakeError
+from mirrorlake.sources.files.folder_store import FolderStore
 from mirrorlake.sources.files.parquet import check_parquet, read_parquet
 from mirrorlake.sources.files.records import Bad, LandedFile, Reading, read_records
-from mirrorlake.sources.files.store import FolderStore
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

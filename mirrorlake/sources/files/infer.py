@@ -33,7 +33,7 @@ _FRACTION = re.compile(r"(?!-[0.]+$)-?(?:0|[1-9]\d*)\.\d+", re.ASCII)
 
 
 @dataclass(frozen=True)
-class Found:
+class InferredColumn:
     """What the files show of one column.
 
     Attributes:
@@ -55,7 +55,7 @@ class Inferred:
     ``absent``: columns that some records lack; ``rows``: how many records were looked at.
     """
 
-    columns: tuple[Found, ...] = ()
+    columns: tuple[InferredColumn, ...] = ()
     absent: tuple[str, ...] = ()
     rows: int = 0
 
@@ -176,49 +176,53 @@ def _is_day(text: str) -> bool:
 _TIMES = {"date": "date", "moment": "timestamp", "zoned": "timestamptz"}
 
 
-def _decide_json(name: str, seen: _Seen) -> Found:
+def _decide_json(name: str, seen: _Seen) -> InferredColumn:
     forms = set(seen.forms)
     if not forms:
-        return Found(name, "", "it is NULL in every record: nothing shows its type")
+        return InferredColumn(name, "", "it is NULL in every record: nothing shows its type")
     if forms <= {"text", *_TIMES}:
         return _decide_text(name, seen)
     if forms == {"boolean"}:
-        return Found(name, "boolean")
+        return InferredColumn(name, "boolean")
     if forms == {"whole"}:
         return _decide_whole(name, seen)
     if forms <= {"whole", "fraction", "exponent"}:
         return _decide_fraction(name, seen)
     if "nested" in forms:
         words = "it holds objects or lists, which no column can be"
-        return Found(name, "", f"{words}: let the exporter write them as text")
+        return InferredColumn(name, "", f"{words}: let the exporter write them as text")
     kinds = {"boolean": "true and false", "text": "texts"}
     told = sorted({kinds.get(f, "texts" if f in _TIMES else "numbers") for f in forms})
     counts = " and ".join(told)
-    return Found(name, "", f"it mixes {counts}: a column has one type. Let the exporter write one")
+    return InferredColumn(
+        name, "", f"it mixes {counts}: a column has one type. Let the exporter write one"
+    )
 
 
-def _decide_text(name: str, seen: _Seen) -> Found:
+def _decide_text(name: str, seen: _Seen) -> InferredColumn:
     (form, *more) = seen.forms
     if not more and form in _TIMES:
         kind = _TIMES[form]
-        return Found(name, kind, note=f"{kind}: every one of its {seen.count:,} texts is one")
-    return Found(name, "string")
+        return InferredColumn(
+            name, kind, note=f"{kind}: every one of its {seen.count:,} texts is one"
+        )
+    return InferredColumn(name, "string")
 
 
-def _decide_whole(name: str, seen: _Seen) -> Found:
+def _decide_whole(name: str, seen: _Seen) -> InferredColumn:
     if seen.least >= -(2**63) and seen.most < 2**63:
-        return Found(name, "long")
+        return InferredColumn(name, "long")
     digits = max(len(str(abs(seen.most))), len(str(abs(seen.least))))
     if digits > 38:
         words = f"whole numbers of {digits} digits, and a decimal has up to 38: let them be texts"
-        return Found(name, "", f"it holds {words}")
+        return InferredColumn(name, "", f"it holds {words}")
     could = f"decimal({max(digits, 20)},0)"
     if seen.least >= 0 and seen.most < 2**64:
         could += " (MySQL's bigint unsigned), or decimal(38,0)"
-    return Found(name, "", f"it holds whole numbers beyond 64 bits. It could be {could}")
+    return InferredColumn(name, "", f"it holds whole numbers beyond 64 bits. It could be {could}")
 
 
-def _decide_fraction(name: str, seen: _Seen) -> Found:
+def _decide_fraction(name: str, seen: _Seen) -> InferredColumn:
     forms = set(seen.forms)
     places = max(seen.scales, default=0)
     kind = f"decimal(38,{places})"
@@ -226,19 +230,21 @@ def _decide_fraction(name: str, seen: _Seen) -> Found:
     # No double is printed with a zero at its end, but for one place: 12.50 is a decimal's.
     if fits and places > 1 and seen.padded:
         note = f"{kind}: each of its {seen.count:,} numbers is written with {places} places"
-        return Found(name, kind, note=note)
+        return InferredColumn(name, kind, note=note)
     words = "it holds numbers with decimal places, and does not show whether they are exact"
     could = f"decimal(38,{min(places, 38)}) if they are, double if they are measured"
-    return Found(name, "", f"{words}: {could}")
+    return InferredColumn(name, "", f"{words}: {could}")
 
 
-def _decide_csv(name: str, seen: _Seen) -> Found:
+def _decide_csv(name: str, seen: _Seen) -> InferredColumn:
     forms = set(seen.forms)
     if not forms:
-        return Found(name, "string", note="string: it is NULL in every record")
+        return InferredColumn(name, "string", note="string: it is NULL in every record")
     if forms == {"number"}:
         words = f"string: every one of its {seen.count:,} texts is a number. If none ever begins"
-        return Found(name, "string", note=f"{words} with a zero that counts, name its type")
+        return InferredColumn(
+            name, "string", note=f"{words} with a zero that counts, name its type"
+        )
     return _decide_text(name, seen)
 
 
@@ -277,18 +283,20 @@ def _of_parquet(reading: Reading, files: Sequence[LandedFile]) -> Inferred:
     return Inferred(columns, absent, rows)
 
 
-def _decide_arrow(name: str, kinds: set[Any]) -> Found:
+def _decide_arrow(name: str, kinds: set[Any]) -> InferredColumn:
     told = {_iceberg_of(kind) for kind in kinds}
     for narrow, wide in _WIDER:
         if told == {narrow, wide}:
-            return Found(name, wide)
+            return InferredColumn(name, wide)
     shown = " and ".join(sorted(map(str, kinds)))
     if len(told) > 1:
-        return Found(name, "", f"it is {shown} in different files: let the exporter write one")
+        return InferredColumn(
+            name, "", f"it is {shown} in different files: let the exporter write one"
+        )
     (kind,) = told
     if kind is None:
-        return Found(name, "", f"it is {shown} in the files, which no column can be")
-    return Found(name, kind)
+        return InferredColumn(name, "", f"it is {shown} in the files, which no column can be")
+    return InferredColumn(name, kind)
 
 
 def _iceberg_of(kind: Any) -> str | None:

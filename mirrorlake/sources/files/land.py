@@ -34,7 +34,7 @@ _READERS = 4
 
 
 @dataclass(frozen=True)
-class Taken:
+class TakenSnapshot:
     """A snapshot that is written down as landed, and how it is read."""
 
     record: SnapshotRecord
@@ -63,7 +63,7 @@ class Taken:
                     raise changed(store.describe(file.path))
 
 
-def take(place: Place, ledger: Ledger, session: Any, number: int) -> Taken:
+def take(place: Place, ledger: Ledger, session: Any, number: int) -> TakenSnapshot:
     """Write a complete snapshot down as landed: its files, their sizes and digests.
 
     ``session`` gives Spark when it is called: only where records must be counted (malformed ones
@@ -93,7 +93,7 @@ def is_verdict(error: LandingError) -> bool:
 
 def _take(
     place: Place, ledger: Ledger, session: Any, landed: Landed, known: SnapshotRecord
-) -> Taken:
+) -> TakenSnapshot:
     table = place.contract.name
     manifest = manifest_of(place, landed)
     untaken = known.state in ("arriving", "refused", "skipped")
@@ -127,7 +127,7 @@ def _take(
     failpoint("land.taken")
     record = ledger.land_snapshot(table, landed.id, number, whole, records)
     logger.info("table %s snapshot %014d: landed, %d files", table, landed.id, len(files))
-    return Taken(record, reading, files, tuple(bad))
+    return TakenSnapshot(record, reading, files, tuple(bad))
 
 
 def _find(place: Place, number: int) -> Landed:
@@ -226,10 +226,10 @@ def _refuse_same_number(ledger: Ledger, table: str, id: int, number: int, digest
             )
 
 
-def open_taken(place: Place, ledger: Ledger, numbers: Iterable[int]) -> list[Taken]:
+def open_taken(place: Place, ledger: Ledger, numbers: Iterable[int]) -> list[TakenSnapshot]:
     """Snapshots that were written down before, to be read again as they landed."""
     reading = place.reading()
-    found: list[Taken] = []
+    found: list[TakenSnapshot] = []
     for number in sorted(numbers):
         record = ledger.snapshot(place.contract.name, number)
         if record is None or record.state not in ("landed", "published"):
@@ -247,5 +247,5 @@ def open_taken(place: Place, ledger: Ledger, numbers: Iterable[int]) -> list[Tak
                 next_step="What it held is in the table's versions; it can't be folded again",
             )
         files = tuple(LandedFile(file.path, file.bytes, file.version) for file in listed)
-        found.append(Taken(record, reading, files))
+        found.append(TakenSnapshot(record, reading, files))
     return found

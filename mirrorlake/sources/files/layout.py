@@ -23,7 +23,7 @@ from typing import Final, Literal, TypeAlias, cast
 from mirrorlake.config import TableContract
 from mirrorlake.config.landing import LandingConfig, SnapshotFormat, SnapshotPart
 
-Kind: TypeAlias = Literal["chunk", "manifest", "marker"]
+FileKind: TypeAlias = Literal["chunk", "manifest", "marker"]
 Compression: TypeAlias = Literal["", "gz", "zst"]
 
 MANIFEST: Final = "_manifest.json"
@@ -54,7 +54,7 @@ class Name:
     """
 
     snapshot: int
-    kind: Kind
+    kind: FileKind
     number: int = 0
     compression: Compression = ""
 

@@ -24,7 +24,7 @@ from mirrorlake.sources.files.layout import TableFolder, folder_of
 from mirrorlake.sources.files.limits import limits_of, read_whole
 from mirrorlake.sources.files.records import Reading
 from mirrorlake.sources.files.store import Store, open_store
-from mirrorlake.sources.files.waiting import Waiting, waiting_of
+from mirrorlake.sources.files.waiting import ArrivingSnapshot, waiting_of
 
 MOST_READY: Final = 100
 """So many snapshots of a table are looked into at once."""
@@ -56,7 +56,7 @@ class Looked:
     """
 
     ready: tuple[Ready, ...]
-    waiting: tuple[Waiting, ...]
+    waiting: tuple[ArrivingSnapshot, ...]
     refused: dict[int, str]
     withdrawn: tuple[int, ...]
     strange: tuple[str, ...]
@@ -169,7 +169,7 @@ class _Found:
     place: Place
     ledger: Ledger
     ready: list[Ready] = field(default_factory=list[Ready])
-    waiting: list[Waiting] = field(default_factory=list[Waiting])
+    waiting: list[ArrivingSnapshot] = field(default_factory=list[ArrivingSnapshot])
     refused: dict[int, tuple[str, str]] = field(default_factory=dict[int, tuple[str, str]])
 
     def judge(self, landed: Landed, seen: SnapshotRecord) -> None:

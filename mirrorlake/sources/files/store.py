@@ -1,17 +1,16 @@
-"""Where files land: a local folder, ``gs://`` or ``s3://``, behind four questions.
+"""Where files land: a local folder, ``gs://`` or ``s3://``, behind one protocol.
 
-A store is small and can be pickled: workers open it anew, with the login of their own machine.
-It never writes; `mirrorlake.sources.files.sinks` writes.
+What belongs here: the protocol, and what a store says in our words. Each kind of store is one class
+that reads and writes, in `folder_store`, `gcs_store` and `s3_store`. A store is small and can be
+pickled: workers open it again, with the login of their own machine.
 """
 
 from __future__ import annotations
 
-import errno
-import os
-import stat as modes
+import importlib
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
 from mirrorlake.config import LandingConfig
@@ -39,7 +38,11 @@ Wanted = Callable[[str], bool]
 
 
 class Store(Protocol):
-    """What is asked of a landing. Paths are relative to it, with ``/`` between names."""
+    """One landing, read and written. Paths are relative to it, with ``/`` between names.
+
+    What only reads (every load) uses the first five; `mirrorlake export`, `init` and `keep_landed`
+    write.
+    """
 
     def describe(self, path: str) -> str:
         """The path as a person would look for it."""
@@ -65,126 +68,64 @@ class Store(Protocol):
         """
         ...
 
+    def names(self, folder: str) -> list[str]:
+        """The names of a folder's files, in no order."""
+        ...
+
+    @contextmanager
+    def create(self, path: str, *, replace: bool = False) -> Iterator[BinaryIO]:
+        """A file that is there when the block has ended well, and then only.
+
+        Args:
+            replace: whether one of this name may be there.
+
+        Raises:
+            LandingError: it is there already, or can't be written.
+        """
+        ...
+
+    def remove(self, path: str) -> None:
+        """Remove a file, if it is there."""
+        ...
+
 
 def open_store(landing: LandingConfig) -> Store:
     """The store of a landing; nothing is connected yet.
 
     Raises:
-        LandingError: the folder is not there, or the store's library is not installed.
+        LandingError: the store's library is not installed.
     """
-    if landing.url.startswith("gs://"):
-        from mirrorlake.sources.files.buckets import GcsStore
-
-        return GcsStore(landing.url, landing.endpoint)
-    if landing.url.startswith("s3://"):
-        from mirrorlake.sources.files.buckets import S3Store
-
-        return S3Store(landing.url, landing.endpoint)
-    return FolderStore(landing.url)
+    return store_of(landing.url, landing.endpoint)
 
 
-@dataclass(frozen=True)
-class FolderStore:
-    """A folder of this machine, or one that every worker sees under the same path."""
+def store_of(url: str, endpoint: str | None = None) -> Store:
+    """The store of a URL or a folder; nothing is connected yet, and a folder need not be there.
 
-    root: str
+    Raises:
+        LandingError: the store's library is not installed.
+    """
+    if url.startswith("gs://"):
+        from mirrorlake.sources.files.gcs_store import GcsStore
 
-    def describe(self, path: str) -> str:
-        return str(Path(self.root, path))
+        return GcsStore(url.rstrip("/"), endpoint)
+    if url.startswith("s3://"):
+        from mirrorlake.sources.files.s3_store import S3Store
 
-    def folders(self, path: str, first: str) -> list[str]:
-        with self._translated(path):
-            try:
-                with os.scandir(self._at(path)) as found:
-                    return sorted(e.name for e in found if e.name >= first and e.is_dir())
-            except FileNotFoundError:
-                self._root_is_there()
-                return []
+        return S3Store(url.rstrip("/"), endpoint)
+    from mirrorlake.sources.files.folder_store import FolderStore
 
-    def files(self, path: str, wanted: Wanted) -> Iterator[Entry]:
-        with self._translated(path):
-            try:
-                with os.scandir(self._at(path)) as found:
-                    entries = [e for e in found if wanted(e.name)]
-            except FileNotFoundError:
-                self._root_is_there()
-                return
-        for entry in entries:
-            with self._translated(f"{path}/{entry.name}"):
-                try:
-                    told = entry.stat()
-                except FileNotFoundError:
-                    continue  # renamed or removed since it was listed
-            if modes.S_ISREG(told.st_mode):
-                yield Entry(entry.name, told.st_size, _version(told))
-
-    def entry(self, path: str) -> Entry | None:
-        with self._translated(path):
-            try:
-                told = self._at(path).stat()
-            except FileNotFoundError:
-                return None
-        return Entry(Path(path).name, told.st_size, _version(told))
-
-    def open(self, path: str, version: str | None = None) -> BinaryIO:
-        with self._translated(path):
-            try:
-                stream = self._open(path)
-            except FileNotFoundError as error:
-                raise gone(self.describe(path)) from error
-        if version is not None and _version(os.fstat(stream.fileno())) != version:
-            stream.close()
-            raise changed(self.describe(path))
-        return stream
-
-    def _open(self, path: str) -> BinaryIO:
-        """A regular file inside the landing: a link may lead to another file of it, never out of
-        it, whoever can write there."""
-        place = Path(os.path.realpath(self._at(path), strict=True))
-        if not place.is_relative_to(os.path.realpath(self.root)):
-            raise not_read(self.describe(path), "it is a link that leads out of the landing")
-        # What is not there to be read, like a pipe, would be waited for.
-        number = os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        if not modes.S_ISREG(os.fstat(number).st_mode):
-            os.close(number)
-            raise not_read(self.describe(path), "it is no file")
-        return os.fdopen(number, "rb")
-
-    def _at(self, path: str) -> Path:
-        return Path(self.root, path)
-
-    def _root_is_there(self) -> None:
-        """A landing that isn't there (a disk that is not mounted) is not an empty one."""
-        if not Path(self.root).is_dir():
-            raise LandingError(
-                f"there is no landing folder {self.root}",
-                next_step="Make it, mount it, or correct landing.url",
-                retryable=True,
-            )
-
-    def _translated(self, path: str) -> _Translated:
-        return _Translated(self, path)
+    return FolderStore(url)
 
 
-def _version(told: os.stat_result) -> str:
-    return f"{told.st_size}-{told.st_mtime_ns}-{told.st_ino}"
+class TranslatingStream:
+    """A stream to write by, whose errors are ours."""
 
+    def __init__(self, stream: Any, translated: Callable[[str], Any], path: str) -> None:
+        self._stream, self._translated, self._path = stream, translated, path
 
-class _Translated:
-    """What the file system says, in our words; those are found only where they are needed, for
-    100,000 files are asked for one by one."""
-
-    def __init__(self, store: FolderStore, path: str) -> None:
-        self._store, self._path = store, path
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        if isinstance(error, OSError) and not isinstance(error, FileNotFoundError):
-            denied = error.errno in (errno.EACCES, errno.EPERM)
-            place = self._store.describe(self._path)
-            raise refused(place, error.strerror or str(error), denied=denied) from error
+    def write(self, block: bytes) -> int:
+        with self._translated(self._path):
+            return self._stream.write(block)
 
 
 def gone(place: str) -> LandingError:
@@ -221,3 +162,34 @@ def refused(place: str, words: str, *, denied: bool) -> LandingError:
         next_step="See that the store can be reached, then try again",
         retryable=True,
     )
+
+
+def already_there(place: str) -> LandingError:
+    return LandingError(
+        f"{place} is there already",
+        next_step="A snapshot is written once. Export again: in the next second it has another id",
+    )
+
+
+def unwritten(place: str, words: str) -> LandingError:
+    error = refused(place, words, denied=False)
+    return LandingError(
+        f"{place} can't be written: {words}",
+        next_step="See that it can be written and has room, then export again",
+        retryable=error.retryable,
+    )
+
+
+def library(name: str, extra: str) -> Any:
+    """A library that only one kind of store needs.
+
+    Raises:
+        LandingError: it is not installed.
+    """
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise LandingError(
+            f"the library {name} is not installed",
+            next_step=f"Install it: pip install 'mirrorlake[{extra}]'",
+        ) from error

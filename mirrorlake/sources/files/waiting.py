@@ -14,7 +14,7 @@ from mirrorlake.sources.files.layout import TableFolder
 
 
 @dataclass(frozen=True)
-class Waiting:
+class ArrivingSnapshot:
     """A snapshot that is not complete yet.
 
     Attributes:
@@ -32,7 +32,7 @@ class Waiting:
 
 def waiting_of(
     folder: TableFolder, settings: SnapshotConfig, landed: Landed, seen: SnapshotRecord
-) -> Waiting:
+) -> ArrivingSnapshot:
     """What a snapshot that is not complete waits for."""
     if settings.complete == "manifest":
         reason = f"its manifest {folder.manifest_name(landed.id)}"
@@ -46,7 +46,7 @@ def waiting_of(
         reason = f"its files to stay unchanged for {format_duration(settings.settle)}"
     if landed.unfinished:
         reason += "; a file with a name like .tmp or .part says that somebody still writes"
-    return Waiting(landed.id, reason, len(landed.chunks), landed.bytes, seen.seen_at)
+    return ArrivingSnapshot(landed.id, reason, len(landed.chunks), landed.bytes, seen.seen_at)
 
 
 def find_overdue(

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, Final
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.failpoints import failpoint
 from mirrorlake.sources.files.layout import Compression, TableFolder
-from mirrorlake.sources.files.sinks import Sink, already_there
+from mirrorlake.sources.files.store import Store, already_there
 
 MOST_BYTES: Final = 2_000_000_000
 
@@ -26,9 +26,16 @@ class SnapshotWriter:
     """
 
     def __init__(
-        self, sink: Sink, folder: TableFolder, snapshot: int, day: date, *, packed: bool, most: int
+        self,
+        store: Store,
+        folder: TableFolder,
+        snapshot: int,
+        day: date,
+        *,
+        packed: bool,
+        most: int,
     ) -> None:
-        self._sink, self._folder, self._snapshot = sink, folder, snapshot
+        self._store, self._folder, self._snapshot = store, folder, snapshot
         self._place = folder.day_path(day)
         self._compression: Compression = "gz" if packed else ""
         self._most = most
@@ -38,7 +45,7 @@ class SnapshotWriter:
 
     @property
     def place(self) -> str:
-        return self._sink.describe(self._place)
+        return self._store.describe(self._place)
 
     @property
     def bytes(self) -> int:
@@ -51,14 +58,14 @@ class SnapshotWriter:
         Raises:
             LandingError: it is there, another writer is at it, or the place can't be written.
         """
-        with self._sink.create(self._part):
+        with self._store.create(self._part):
             pass
         self._made.append(self._part)
         own = f"{self._snapshot:014d}_"
         part = self._part.rpartition("/")[2]
-        for name in self._sink.names(self._place):
+        for name in self._store.names(self._place):
             if name.startswith(own) and name != part:
-                raise already_there(self._sink.describe(f"{self._place}/{name}"))
+                raise already_there(self._store.describe(f"{self._place}/{name}"))
         self._next()
 
     @property
@@ -67,7 +74,7 @@ class SnapshotWriter:
 
     def _next(self) -> None:
         name = self._folder.chunk_name(self._snapshot, len(self.files), self._compression)
-        self._open = _Chunk(self._sink, f"{self._place}/{name}", packed=bool(self._compression))
+        self._open = _Chunk(self._store, f"{self._place}/{name}", packed=bool(self._compression))
 
     def add(self, line: bytes) -> None:
         """One record, with its line end."""
@@ -91,11 +98,11 @@ class SnapshotWriter:
         self._end_chunk()
         manifest = f"{self._place}/{self._folder.manifest_name(self._snapshot)}"
         text = json.dumps({"version": 1, "rows": rows, "files": self.files}, indent=1)
-        with self._sink.create(manifest) as stream:
+        with self._store.create(manifest) as stream:
             stream.write(text.encode())
         self._made.append(manifest)
         failpoint("export.manifest")
-        self._sink.remove(self._part)
+        self._store.remove(self._part)
 
     def discard(self) -> None:
         """Remove what was written, the manifest first; never raises."""
@@ -104,16 +111,16 @@ class SnapshotWriter:
                 self._open.cancel()
         for path in reversed(self._made):
             with suppress(MirrorlakeError, OSError):
-                self._sink.remove(path)
+                self._store.remove(path)
 
 
 class _Chunk:
     """One file: its records' bytes, and the digests of what is stored."""
 
-    def __init__(self, sink: Sink, path: str, *, packed: bool) -> None:
+    def __init__(self, store: Store, path: str, *, packed: bool) -> None:
         self.path, self.size = path, 0
         self._stack = ExitStack()
-        inner: AbstractContextManager[BinaryIO] = sink.create(path)
+        inner: AbstractContextManager[BinaryIO] = store.create(path)
         self._stored = _Digested(self._stack.enter_context(inner))
         self._stream: Any = self._stored
         if packed:

@@ -6,7 +6,7 @@ Source: MySQL 8.0 manual, 28.3 "INFORMATION_SCHEMA General Tables"; MariaDB know
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ from mirrorlake.config import Config, TableContract
 from mirrorlake.config.fields import nearest
 from mirrorlake.config.places import place_of
 from mirrorlake.errors import SchemaError, SourceError
+from mirrorlake.schema.detectors import texts_of
 from mirrorlake.sources.mysql.columns import Column
 from mirrorlake.sources.mysql.connect import is_mariadb, quote, rows_of
 from mirrorlake.sources.mysql.foreign_keys import (
@@ -25,6 +26,7 @@ from mirrorlake.sources.mysql.foreign_keys import (
     read_foreign_keys,
 )
 from mirrorlake.sources.mysql.indexes import Index, enforced, read_indexes
+from mirrorlake.sources.mysql.registry import BYTES
 
 SYSTEM_DATABASES = ("information_schema", "mysql", "performance_schema", "sys")
 
@@ -263,30 +265,16 @@ def read_samples(
         return {}
     # Bytes come as they are: servers differ in what they make of bytes that are no text.
     columns = ", ".join(
-        f"LEFT({quote(n)}, 4000)" if kind in _BYTES else f"CAST({quote(n)} AS CHAR)"
+        f"LEFT({quote(n)}, 4000)" if kind in BYTES else f"CAST({quote(n)} AS CHAR)"
         for n, kind in kinds.items()
     )
     # Not bound by the driver: a % in a name would be taken for a place to fill in.
     sql = f"SELECT {columns} FROM {quote(table.database)}.{quote(table.name)} LIMIT {int(limit)}"  # noqa: S608
     found = rows_of(connection, sql)
-    return {n: _texts(row[i] for row in found) for i, n in enumerate(kinds)}
+    return {n: texts_of(row[i] for row in found) for i, n in enumerate(kinds)}
 
 
-def _texts(values: Iterable[Any]) -> list[str]:
-    texts: list[str] = []
-    for value in values:
-        if isinstance(value, bytes):
-            try:
-                texts.append(value.decode())
-            except UnicodeDecodeError:
-                continue  # no text
-        elif value is not None:
-            texts.append(str(value))
-    return texts
-
-
-_BYTES = ("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob")
-_SAMPLED = ("bigint", "decimal", "json", *_BYTES)
+_SAMPLED = ("bigint", "decimal", "json", *BYTES)
 
 
 def _columns_by_table(found: Sequence[Sequence[Any]]) -> Mapping[str, list[Column]]:

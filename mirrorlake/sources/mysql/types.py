@@ -34,21 +34,14 @@ MariaDB knowledge base, "Data Types"; Iceberg specification, "Primitive Types".
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable, Mapping
 
 from mirrorlake.errors import TypeRefused
 from mirrorlake.schema.versions import Exact
 from mirrorlake.sources.mysql.connect import quote
 from mirrorlake.sources.mysql.introspect import Column, SourceTable
+from mirrorlake.sources.mysql.registry import TYPES, Family
 
-_SMALL_INTEGERS = ("tinyint", "smallint", "mediumint")
-_TEXTS = ("char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set")
-_BINARIES = ("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob")
-_SHAPES = (
-    *("geometry", "point", "linestring", "polygon", "geometrycollection", "geomcollection"),
-    *("multipoint", "multilinestring", "multipolygon"),
-)
-# Types of MariaDB that have one text.
-_PRINTED = ("uuid", "inet4", "inet6")
 # Charsets whose stored bytes are UTF-8 as they are. Arrow checks that: wrong bytes are an error.
 _UTF8 = ("utf8mb4", "utf8mb3", "utf8")
 # Every byte of it is one character, and comes back as the same byte (a test tries all 256).
@@ -94,26 +87,46 @@ def exact_column(column: Column) -> Exact | None:
 
 
 def _exact_column(column: Column) -> Exact | None:
-    name, kind = quote(column.name), column.data_type
-    if kind in (*_SMALL_INTEGERS, "year") or (kind == "int" and not column.unsigned):
-        return Exact(column.name, "int", name)
-    if kind in ("int", "bigint"):
-        wide = kind == "bigint" and column.unsigned
-        return Exact(column.name, "decimal(20,0)" if wide else "long", name)
-    if kind in ("float", "double"):
-        return Exact(column.name, kind, name)
-    if kind == "decimal":
-        return _decimal(column)
-    if kind == "bit":
-        wide = (column.precision or 1) > 63
-        return Exact(column.name, "decimal(20,0)" if wide else "long", f"CAST({name} AS UNSIGNED)")
-    if kind in _BINARIES:
-        return Exact(column.name, "binary", name)
-    if kind in _SHAPES:
-        return Exact(column.name, "binary", f"CAST({name} AS BINARY)")
-    if kind in ("date", "datetime", "timestamp"):
-        return _temporal(column)
-    return _text(column)
+    kind = TYPES.get(column.data_type)
+    return None if kind is None else _FAMILIES[kind.family](column)
+
+
+def _integer(column: Column) -> Exact:
+    bits, unsigned = TYPES[column.data_type].bits, column.unsigned
+    if bits == 64 and unsigned:
+        iceberg = "decimal(20,0)"
+    else:
+        iceberg = "int" if bits + unsigned <= 32 else "long"
+    return Exact(column.name, iceberg, quote(column.name))
+
+
+def _year(column: Column) -> Exact:
+    return Exact(column.name, "int", quote(column.name))
+
+
+def _float(column: Column) -> Exact:
+    return Exact(column.name, column.data_type, quote(column.name))
+
+
+def _bit(column: Column) -> Exact:
+    iceberg = "decimal(20,0)" if (column.precision or 1) > 63 else "long"
+    return Exact(column.name, iceberg, f"CAST({quote(column.name)} AS UNSIGNED)")
+
+
+def _binary(column: Column) -> Exact:
+    return Exact(column.name, "binary", quote(column.name))
+
+
+def _shape(column: Column) -> Exact:
+    return Exact(column.name, "binary", f"CAST({quote(column.name)} AS BINARY)")
+
+
+def _printed(column: Column) -> Exact:
+    return Exact(column.name, "string", f"CAST({quote(column.name)} AS CHAR)")
+
+
+def _json(column: Column) -> Exact:
+    return Exact(column.name, "string", _as_utf8(quote(column.name)))
 
 
 def _decimal(column: Column) -> Exact:
@@ -168,11 +181,7 @@ def _temporal(column: Column) -> Exact:
 
 def _text(column: Column) -> Exact | None:
     name, kind = quote(column.name), column.data_type
-    if kind == "time" or kind in _PRINTED:
-        return Exact(column.name, "string", f"CAST({name} AS CHAR)")
-    if kind == "json":
-        return Exact(column.name, "string", _as_utf8(name))
-    if kind not in _TEXTS or column.charset is None:
+    if column.charset is None:
         return None
     # As bytes: no session's charset and no reader then changes a letter, and it is faster.
     if column.charset in _UTF8:
@@ -209,3 +218,20 @@ def _checked(name: str, charset: str) -> tuple[str, str]:
 
 def _charset(column: Column) -> str:
     return f" (charset {column.charset})" if column.charset else ""
+
+
+_FAMILIES: Mapping[Family, Callable[[Column], Exact | None]] = {
+    "integer": _integer,
+    "year": _year,
+    "decimal": _decimal,
+    "float": _float,
+    "bit": _bit,
+    "moment": _temporal,
+    "time": _printed,
+    "text": _text,
+    "label": _text,
+    "json": _json,
+    "bytes": _binary,
+    "shape": _shape,
+    "printed": _printed,
+}

@@ -1,0 +1,75 @@
+"""What a lake table is made of: names for the rest of the engine, and questions that it asks.
+
+Nobody outside this package imports PyIceberg: what is read of a table, its snapshots and its files
+goes by these names, and by the other modules here.
+
+Source: Iceberg specification, "Table Metadata", "Manifests", "Snapshots".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TypeAlias
+
+import pyarrow as pa
+from pyiceberg.io import FileIO, load_file_io
+from pyiceberg.io.pyarrow import schema_to_pyarrow
+from pyiceberg.manifest import DataFile, ManifestEntryStatus
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Operation, Snapshot
+
+LakeTable: TypeAlias = Table
+LakeSchema: TypeAlias = Schema
+LakeSnapshot: TypeAlias = Snapshot
+LakeFile: TypeAlias = DataFile
+Storage: TypeAlias = FileIO
+
+__all__ = [
+    "LakeFile",
+    "LakeSchema",
+    "LakeSnapshot",
+    "LakeTable",
+    "Storage",
+    "added_files",
+    "arrow_schema",
+    "is_rewrite",
+    "open_storage",
+    "removed_files",
+]
+
+
+def open_storage(properties: Mapping[str, str], location: str) -> Storage:
+    """The storage at a location, by the properties that a table's own storage has."""
+    return load_file_io(dict(properties), location)
+
+
+def arrow_schema(schema: LakeSchema, *, field_ids: bool = True) -> pa.Schema:
+    """The Arrow types of a table's columns; with the table's field ids as metadata, as a data file
+    is written."""
+    return schema_to_pyarrow(schema, include_field_ids=field_ids)
+
+
+def is_rewrite(snapshot: LakeSnapshot) -> bool:
+    """Whether a snapshot wrote files again and changed no row, as a compaction does."""
+    return snapshot.summary is not None and snapshot.summary.operation is Operation.REPLACE
+
+
+def added_files(table: LakeTable, snapshot: LakeSnapshot) -> Iterator[str]:
+    """The paths of the files that a snapshot added."""
+    return _entries(table, snapshot, ManifestEntryStatus.ADDED)
+
+
+def removed_files(table: LakeTable, snapshot: LakeSnapshot) -> Iterator[str]:
+    """The paths of the files that a snapshot took out."""
+    return _entries(table, snapshot, ManifestEntryStatus.DELETED)
+
+
+def _entries(
+    table: LakeTable, snapshot: LakeSnapshot, status: ManifestEntryStatus
+) -> Iterator[str]:
+    for manifest in snapshot.manifests(table.io):
+        if manifest.added_snapshot_id == snapshot.snapshot_id:
+            for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=False):
+                if entry.status == status:
+                    yield entry.data_file.file_path

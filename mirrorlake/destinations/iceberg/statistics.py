@@ -1,0 +1,65 @@
+"""What a lake table's manifests say of the values in its files.
+
+Bounds may be cut (of a text, its first characters): they order and divide, and prove nothing.
+
+Source: Iceberg specification, "Manifests", lower_bounds.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyiceberg.conversions import from_bytes
+from pyiceberg.manifest import ManifestContent
+from pyiceberg.types import DateType, IcebergType, LongType, TimestampType, TimestamptzType
+from pyiceberg.utils.datetime import days_to_date, micros_to_timestamp, micros_to_timestamptz
+
+from mirrorlake.destinations.iceberg.commit import snapshot_property
+from mirrorlake.destinations.iceberg.model import LakeFile, LakeTable
+
+
+def file_starts(
+    table: LakeTable, column: str, *, at_least: int, most: int
+) -> tuple[set[Any], int, int] | None:
+    """The least values of a column in a table's files, as Arrow gives them.
+
+    Args:
+        at_least: bytes that a file has for its start to count.
+        most: how many files are looked at.
+
+    Returns:
+        The starts, the bytes of the files that counted, and the bytes of the others; None where
+        the table is empty or has more than ``most`` files.
+    """
+    snapshot, field = table.current_snapshot(), table.schema().find_field(column, False)
+    if snapshot is None or int(snapshot_property(snapshot, "total-data-files") or 0) > most:
+        return None
+    found: set[Any] = set()
+    counted = others = 0
+    for manifest in snapshot.manifests(table.io):
+        if manifest.content == ManifestContent.DATA:
+            for entry in manifest.fetch_manifest_entry(table.io):
+                file = entry.data_file
+                raw = (file.lower_bounds or {}).get(field.field_id)
+                if raw is not None and file.file_size_in_bytes >= at_least:
+                    found.add(_value(field.field_type, raw))
+                    counted += file.file_size_in_bytes
+                else:
+                    others += file.file_size_in_bytes
+    return found, counted, others
+
+
+def least_number(table: LakeTable, file: LakeFile, column: str) -> int | None:
+    """The least value of a ``long`` column in a file; None where its manifest does not say."""
+    bound = (file.lower_bounds or {}).get(table.schema().find_field(column).field_id)
+    return None if bound is None else int(from_bytes(LongType(), bound))
+
+
+def _value(kind: IcebergType, raw: bytes) -> Any:
+    """A bound as Arrow gives a value of its column."""
+    value: Any = from_bytes(kind, raw)  # pyright: ignore[reportArgumentType]
+    if isinstance(kind, DateType):
+        return days_to_date(value)
+    if isinstance(kind, TimestampType):
+        return micros_to_timestamp(value)
+    return micros_to_timestamptz(value) if isinstance(kind, TimestamptzType) else value

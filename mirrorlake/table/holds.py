@@ -1,0 +1,23 @@
+"""Holds: sources that a person asked us to leave alone."""
+
+from __future__ import annotations
+
+from mirrorlake.errors import SourceHeld
+from mirrorlake.ledger import Ledger
+
+
+def refuse_held(ledger: Ledger, source: str) -> None:
+    """See that nobody asked us to leave a source alone.
+
+    Raises:
+        SourceHeld: somebody did, and until when.
+    """
+    held = ledger.held(source)
+    if held is not None:
+        why = f" ({held.reason})" if held.reason else ""
+        raise SourceHeld(
+            f"source {source} is held until {held.until:%Y-%m-%d %H:%M} UTC{why}",
+            source=source,
+            next_step="What it changes is read afterwards; "
+            f"`mirrorlake hold {source} --release` ends it",
+        )

@@ -1,0 +1,130 @@
+"""The workspace: what one run works with.
+
+What belongs here: opening the ledger, the lake and Spark over one contract file, a table's lease,
+closing. What doesn't: anything that reads or writes a table; that is a function of
+`mirrorlake.operations`, which takes a workspace and a contract.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+
+from mirrorlake.config import Config, TableContract
+from mirrorlake.destinations.iceberg.catalog import Lake
+from mirrorlake.destinations.iceberg.spark import LazySpark
+from mirrorlake.errors import LeaseHeld
+from mirrorlake.ledger import Lease, Ledger
+from mirrorlake.runtime.permissions import hold
+
+_PAUSE = 0.25
+"""Seconds between two looks at a lease that another run holds."""
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """Config, ledger, lake and Spark of one run, and the lease of the table that it works on.
+
+    Made by `open`; ``with Workspace.open(config) as workspace`` closes it. Files that are written
+    meanwhile have the contract's permissions.
+
+    Attributes:
+        spark: started when a step first needs it.
+        run_id: under which the ledger records what this run does.
+        lease: None until `leased` took a table's.
+    """
+
+    config: Config
+    ledger: Ledger
+    lake: Lake
+    spark: LazySpark
+    run_id: str
+    lease: Lease | None = None
+    _closing: ExitStack = field(default_factory=ExitStack, repr=False, compare=False)
+    _closed: threading.Event = field(default_factory=threading.Event, repr=False, compare=False)
+
+    @classmethod
+    def open(
+        cls, config: Config, run_id: str | None = None, spark: LazySpark | None = None
+    ) -> Workspace:
+        """Open ledger and lake.
+
+        Args:
+            spark: a session over the same lake, which stays its giver's to stop; by default the
+                workspace has its own.
+
+        Raises:
+            LakeError: the lake can't be opened.
+            LedgerError: the ledger can't be opened.
+        """
+        with ExitStack() as closing:
+            closing.callback(hold(config.lake.permissions))
+            lake = Lake(config.lake)
+            ledger = Ledger(config.ledger.url, config.ledger.wait)
+            if spark is None:
+                spark = LazySpark(config.spark, lake)
+                closing.callback(spark.stop)
+            name = run_id or uuid.uuid4().hex[:12]
+            return cls(config, ledger, lake, spark, name, _closing=closing.pop_all())
+
+    def __enter__(self) -> Workspace:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop the Spark session, if it is this workspace's own, and give the process its umask
+        back."""
+        self._closed.set()
+        self._closing.close()
+
+    @contextmanager
+    def leased(self, contract: TableContract, *, wait: bool = True) -> Iterator[Workspace]:
+        """This workspace with the table's lease.
+
+        Args:
+            wait: whether a holder that is about to finish is waited for, as long as for a lock.
+
+        Raises:
+            LeaseHeld: another run has it.
+            RuntimeError: the workspace is closed.
+        """
+        if self._closed.is_set():
+            raise RuntimeError("the workspace is closed: open another one")
+        patience = self.config.ledger.wait.total_seconds() if wait else 0
+        deadline = time.monotonic() + patience
+        with ExitStack() as holding:
+            while True:
+                try:
+                    taken = self.ledger.lease(contract.name, self.run_id)
+                    lease = holding.enter_context(taken)
+                    break
+                except LeaseHeld:
+                    if time.monotonic() >= deadline:
+                        raise
+                time.sleep(_PAUSE)
+            yield replace(self, lease=lease)
+
+    def check_lease(self) -> None:
+        """See that the table is still this run's, right before something is written to it.
+
+        Raises:
+            LeaseHeld: another run took it over.
+        """
+        lease = self.held_lease()
+        self.ledger.check_lease(lease)
+
+    def held_lease(self) -> Lease:
+        """The lease that is held; a write without one is a fault of the caller's.
+
+        Raises:
+            RuntimeError: there is none.
+        """
+        if self.lease is None:
+            raise RuntimeError("a table is written to under its lease: see Workspace.leased")
+        return self.lease

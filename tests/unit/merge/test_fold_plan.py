@@ -1,0 +1,129 @@
+"""Which loads a fold of a layer applies: only newer ones where that is enough, else all again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from mirrorlake.ledger import Load
+from mirrorlake.merge.fold import KNOWN_LOADS, KNOWN_ROWS, LISTED, Todo, plan_fold
+from tests.unit.plans import load_that_ended, planned, time_column
+
+MOVING = {"mode": "incremental", "cursor": "at"}
+
+
+def load(seq: int, kind: str = "live", rows: int | None = 10, *, wrote: bool = True) -> Load:
+    """A successful load; ``rows``: None where nothing is known of it; ``wrote``: any row."""
+    found = load_that_ended(None)
+    receipt: Any = None if rows is None else SimpleNamespace(rows=rows)
+    window = replace(found.window, kind=kind)
+    snapshot = 100 + seq if wrote else None
+    return replace(found, seq=seq, window=window, receipt=receipt, snapshot_id=snapshot)
+
+
+def todo(loads: list[Load], *folded: int, empty: bool = False, **contract: Any) -> Todo:
+    plan: Any = planned(time_column(), **(contract or MOVING))
+    ledger: Any = SimpleNamespace(successful_loads=lambda name: loads if name == plan.name else [])
+    return plan_fold(plan, set(folded), empty, ledger)
+
+
+def numbers(loads: tuple[Load, ...]) -> list[int]:
+    return [one.seq for one in loads]
+
+
+FIRST = load(1, "initial")
+
+
+def test_a_layer_that_holds_all_loads_needs_nothing() -> None:
+    assert todo([]) == Todo()
+    assert todo([FIRST, load(2)], 1, 2) == Todo()
+    # A table that never had a row has no snapshot, and needs none.
+    assert todo([load(1, wrote=False)], 1, empty=True) == Todo()
+
+
+def test_a_layer_that_was_lost_is_made_of_all_loads() -> None:
+    loads = [FIRST, load(2, wrote=False)]
+    assert todo(loads, 1, 2, empty=True) == Todo(tuple(loads), (1, 2), again=True)
+    # And one of which nobody knows what it holds.
+    assert todo(loads) == Todo(tuple(loads), (1, 2), again=True)
+
+
+def test_newer_loads_are_applied_alone() -> None:
+    """Those without a row have nothing to apply, and are held all the same."""
+    loads = [FIRST, load(2, "reload"), load(3, "reload", wrote=False)]
+    found = todo(loads, 1)
+    assert (numbers(found.loads), found.held, found.known) == ([2], (1, 2, 3), ())
+    assert (found.windows, found.again, found.repairs) == (False, False, False)
+
+
+def test_a_load_that_comes_late_has_all_folded_again() -> None:
+    """A later one may hold newer rows of its keys."""
+    loads = [FIRST, load(2), load(3)]
+    found = todo(loads, 1, 3)
+    assert (numbers(found.loads), found.held, found.again) == ([1, 2, 3], (1, 2, 3), True)
+    assert not found.windows
+
+
+def test_without_a_key_all_is_folded_again() -> None:
+    loads = [FIRST, load(2)]
+    found = todo(loads, 1, mode="append", cursor="at", key=())
+    assert (numbers(found.loads), found.again) == ([1, 2], True)
+
+
+def test_of_full_copies_the_newest_one_is_the_table() -> None:
+    loads = [load(n, "full") for n in (1, 2, 3)]
+    found = todo([*loads, load(4, "repair")], 1, mode="full")
+    assert (numbers(found.loads), found.held) == ([3], (1, 2, 3, 4))
+    assert (found.again, found.repairs) == (False, False)
+    assert todo([load(4, "repair")], mode="full").loads == ()
+
+
+def test_a_repair_has_the_layer_trusted_in_nothing() -> None:
+    assert todo([FIRST, load(2, "repair")], 1).repairs
+    assert todo([FIRST, load(2, "repair"), load(3)], 3).repairs, "all again, and still a repair"
+    assert not todo([FIRST, load(2, "repair"), load(3)], 1, 2).repairs, "it was folded before"
+
+
+def test_of_small_windows_the_loads_before_tell_what_the_layer_holds() -> None:
+    """Back to a small window, which read again what the one after it read."""
+    loads = [FIRST, load(2), load(3), load(4, "reload"), load(5, wrote=False), load(6), load(7)]
+    found = todo(loads, 1, 2, 3, 4, 5)
+    assert (numbers(found.loads), numbers(found.known), found.windows) == ([6, 7], [3, 4], True)
+    # Anything else among them takes rows out of raw.
+    other = todo([*loads, load(8, "reload")], 1, 2, 3, 4, 5)
+    assert (other.known, other.windows) == ((), False)
+
+
+@pytest.mark.parametrize(
+    ("before", "known"),
+    [
+        # As many rows as are cheap beside the ten of the new load, to the very last one.
+        ([load(1, "reload", KNOWN_ROWS + 40)], [1]),
+        ([load(1, "reload", KNOWN_ROWS + 41)], []),
+        ([load(1, "reload", KNOWN_ROWS), load(2, "reload", 41)], [2]),
+        # No gap: what lies before one that is too large is of no use.
+        ([load(1, "reload", 1), load(2, "reload", 10**6), load(3, "reload", 1)], [3]),
+        ([load(1, "reload", 1), load(2, "reload", None)], []),
+        ([load(n, "reload", 1) for n in range(1, KNOWN_LOADS + 1)], [*range(1, KNOWN_LOADS + 1)]),
+        (
+            [load(n, "reload", 1) for n in range(1, KNOWN_LOADS + 2)],
+            [*range(2, KNOWN_LOADS + 2)],
+        ),
+    ],
+)
+def test_how_far_back_loads_are_asked(before: list[Load], known: list[int]) -> None:
+    assert numbers(todo([*before, load(20)], *numbers(tuple(before))).known) == known
+
+
+def test_a_new_load_of_which_nothing_is_known_makes_nothing_cheap() -> None:
+    before = [load(1, "reload", KNOWN_ROWS), load(2, "reload", 1)]
+    assert numbers(todo([*before, load(3, rows=None)], 1, 2).known) == [2]
+
+
+def test_how_many_rows_are_applied() -> None:
+    """Where it is not known, more than would be listed."""
+    assert Todo((load(1), load(2, rows=5))).rows == 15
+    assert Todo((load(1), load(2, rows=None))).rows == 10 + LISTED

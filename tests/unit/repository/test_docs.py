@@ -1,0 +1,293 @@
+"""The documents say what is there: commands, options, JSON shapes, exit codes, variables, links."""
+
+from __future__ import annotations
+
+import ast
+import doctest
+import re
+from collections.abc import Iterator
+from dataclasses import fields
+from importlib import import_module
+from pathlib import Path
+
+import click
+import pytest
+
+from demo.__main__ import demo
+from demo.sabotage import Sabotaged
+from mirrorlake import errors
+from mirrorlake.cli import cli
+from mirrorlake.cli.proof import DIFFERENT, UNDECIDED
+from mirrorlake.config import load_config
+from mirrorlake.ledger import LayerProof
+from mirrorlake.operations.accept import Accepted
+from mirrorlake.operations.alerts import Told
+from mirrorlake.operations.backfill import Filled
+from mirrorlake.operations.export import Exported
+from mirrorlake.operations.gaps import Stretch
+from mirrorlake.operations.history import History
+from mirrorlake.operations.land import Arrived
+from mirrorlake.operations.recover import Recovered
+from mirrorlake.operations.refold import Refolded, Remade
+from mirrorlake.operations.restore_ledger import Rebuilt
+from mirrorlake.operations.results import SyncResult
+from mirrorlake.operations.status import TableStatus
+from mirrorlake.proof.stale import AgedProof
+from mirrorlake.runtime.doctor import Diagnosis
+from mirrorlake.scaffold.from_landing import LandingWritten
+from mirrorlake.scaffold.from_server import Written
+
+ROOT = Path(__file__).parents[3]
+CLI = ROOT / "docs" / "cli.md"
+EXAMPLES = sorted(
+    ".".join(path.relative_to(ROOT).with_suffix("").parts)
+    for path in ROOT.glob("mirrorlake/**/*.py")
+    if "    >>> " in path.read_text("utf-8")
+)
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+SHAPES = {
+    "init": Written,
+    "doctor": Diagnosis,
+    "sync": SyncResult,
+    "status": TableStatus,
+    "gaps": Stretch,
+    "accept": Accepted,
+    "alert": Told,
+    "backfill": Filled,
+    "export": Exported,
+    "land": Arrived,
+    "proof": AgedProof,
+    "recover": Recovered,
+    "refold": Refolded,
+    "python -m demo sabotage": Sabotaged,
+    "ledger rebuild": Rebuilt,
+    "status --history": History,
+    "proof --layers": LayerProof,
+    "init --from-landing": LandingWritten,
+}
+# Roots of paths in this repository, as prose writes them.
+PATH = re.compile(
+    r"`((?:mirrorlake|demo|docs|tests|tools|assets|checks|resources|sensors|benchmarks|\.ci)/[\w./-]*)`"
+)
+
+
+def commands(group: click.Group, name: str = "mirrorlake") -> Iterator[tuple[str, click.Command]]:
+    """Every command's full name; groups as well."""
+    for sub, command in sorted(group.commands.items()):
+        yield f"{name} {sub}", command
+        if isinstance(command, click.Group):
+            yield from commands(command, f"{name} {sub}")
+
+
+COMMANDS = {
+    **dict(commands(cli)),
+    "python -m demo": demo,
+    **dict(commands(demo, "python -m demo")),
+}
+
+
+def sections(page: Path) -> dict[str, str]:
+    """Second-level headings and what stands under them."""
+    parts = re.split(r"^## (.+)$", page.read_text("utf-8"), flags=re.MULTILINE)
+    return {"": parts[0], **dict(zip(parts[1::2], parts[2::2], strict=True))}
+
+
+def first_column(text: str, head: str) -> list[str]:
+    """The code words in the first column of the table under ``head``, a line's beginning."""
+    _, found, rest = text.partition(f"\n| {head}")
+    assert found, f"no table {head!r}"
+    lines = rest.partition("\n\n")[0].splitlines()[2:]
+    return [word for line in lines for word in re.findall(r"`([^`]+)`", line.split("|")[1])]
+
+
+def options(command: click.Command) -> set[str]:
+    return {
+        name
+        for parameter in command.params
+        if isinstance(parameter, click.Option)
+        for name in (*parameter.opts, *parameter.secondary_opts)
+    }
+
+
+def test_every_command_has_a_section_and_no_other_is_there() -> None:
+    documented = [heading for heading in sections(CLI) if re.match(r"mirrorlake |python ", heading)]
+    assert sorted(documented) == sorted(COMMANDS)
+
+
+@pytest.mark.parametrize("name", [n for n, c in COMMANDS.items() if options(c)])
+def test_every_option_is_documented_and_no_other(name: str) -> None:
+    assert set(first_column(sections(CLI)[name], "option |")) == options(COMMANDS[name])
+
+
+def test_the_options_of_all_commands_are_documented() -> None:
+    help_names = {"-h", "--help"}
+    assert set(first_column(sections(CLI)[""], "option |")) == options(cli) | help_names
+
+
+def test_the_defaults_are_documented() -> None:
+    seen: list[str] = []
+    for name, command in COMMANDS.items():
+        for parameter in command.params:
+            if not isinstance(parameter, click.Option) or parameter.is_flag:
+                continue
+            if isinstance(parameter.default, int | Path):
+                row = rf"^\| `{parameter.opts[0]}` \| `?{re.escape(str(parameter.default))}`? \|"
+                assert re.search(row, sections(CLI)[name], re.MULTILINE), (name, parameter.opts)
+                seen.append(parameter.opts[0])
+    assert {"--config", "--output", "--folder", "--changes"} <= set(seen)
+
+
+@pytest.mark.parametrize("name", ["mirrorlake sync", "mirrorlake status"])
+def test_arguments_are_documented(name: str) -> None:
+    arguments = [p for p in COMMANDS[name].params if isinstance(p, click.Argument)]
+    assert arguments
+    for argument in arguments:
+        assert f"`{str(argument.name).upper()}`" in sections(CLI)[name]
+
+
+@pytest.mark.parametrize("command", SHAPES)
+def test_the_json_shapes_are_documented(command: str) -> None:
+    head = (
+        "an object of `tables`"
+        if command in ("sync", "recover", "refold", "ledger rebuild")
+        else "`--json`: an"
+    )
+    if command == "land":
+        head = "an object of `snapshots`"
+    if " --" in command:
+        head = f"with `--{command.partition(' --')[2]}`: an"
+    name = command if command in COMMANDS else f"mirrorlake {command.split(' --')[0]}"
+    found = first_column(sections(CLI)[name], head)
+    assert found == [field.name for field in fields(SHAPES[command])]
+
+
+def test_the_layers_of_a_refold_are_documented() -> None:
+    found = first_column(sections(CLI)["mirrorlake refold"], "an object of `layers`")
+    assert found == [field.name for field in fields(Remade)]
+
+
+def test_every_exit_code_is_documented() -> None:
+    classes = [c for c in vars(errors).values() if isinstance(c, type)]
+    codes = {c.exit_code for c in classes if issubclass(c, errors.MirrorlakeError)}
+    documented = set(re.findall(r"^\| (\d+) \|", sections(CLI)["Exit codes"], flags=re.MULTILINE))
+    verdicts = {str(DIFFERENT), str(UNDECIDED)}
+    assert documented == {str(code) for code in codes} | {"0", "130"} | verdicts
+
+
+def test_every_environment_variable_is_documented() -> None:
+    named: set[str] = set()
+    for folder in ("mirrorlake", "demo", "assets", "checks", "resources", "sensors", "tools"):
+        for path in ROOT.joinpath(folder).rglob("*.py"):
+            named |= variables_in(path)
+    named |= variables_in(ROOT / "definitions.py")
+    assert set(first_column(sections(CLI)["Environment"], "variable |")) == named
+
+
+def variables_in(path: Path) -> set[str]:
+    """Names of Mirrorlake's variables in a module's texts, comments and examples left out."""
+    tree = ast.parse(path.read_text("utf-8"))
+    texts = [n.value for n in ast.walk(tree) if isinstance(n, ast.Constant)]
+    return {t for t in texts if isinstance(t, str) and re.fullmatch(r"MIRRORLAKE_[A-Z_]+", t)}
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors that a page's headings get, by GitHub's rule."""
+    text = re.sub(r"^```.*?^```", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+    headings = re.findall(r"^#+ (.+)$", text, flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in headings}
+
+
+def prose(page: Path) -> str:
+    return re.sub(r"^```.*?^```", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_every_link_leads_somewhere(page: Path) -> None:
+    links = re.findall(r"\]\(([^)\s]+)\)", prose(page))
+    links += re.findall(r"^\[[^\]]+\]: (\S+)$", prose(page), flags=re.MULTILINE)
+    for link in links:
+        if link.startswith(("http://", "https://")):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        assert target.exists(), link
+        assert not anchor or anchor in anchors(target), link
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_every_file_that_is_named_is_there(page: Path) -> None:
+    for path in PATH.findall(prose(page)):
+        assert ROOT.joinpath(path).exists(), path
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_every_make_target_that_is_named_is_there(page: Path) -> None:
+    makefile = ROOT.joinpath("Makefile").read_text("utf-8")
+    targets = set(re.findall(r"^([a-z-]+):", makefile, flags=re.MULTILINE))
+    for target in re.findall(r"(?:`|^)make ([a-z-]+)", page.read_text("utf-8"), flags=re.MULTILINE):
+        assert target in targets, target
+
+
+def test_the_two_commands_are_in_the_readme() -> None:
+    assert "```sh\nmake demo\nmake test\n```" in ROOT.joinpath("README.md").read_text("utf-8")
+
+
+def test_every_command_line_that_is_shown_can_be_parsed() -> None:
+    for page in PAGES:
+        blocks = re.findall(r"^```sh\n(.*?)^```", page.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+        for line in (part for block in blocks for part in re.split(r"\n|&&", block)):
+            words = line.split()
+            if words and words[0] == "mirrorlake":
+                command: click.Command = cli
+                context = click.Context(cli)
+                rest = words[1:]
+                while isinstance(command, click.Group) and rest:
+                    found = command.get_command(context, rest[0])
+                    assert found is not None, line
+                    command, rest = found, rest[1:]
+                command.make_context(words[-1], rest)
+
+
+def test_the_licence_is_apaches_own_text() -> None:
+    text = ROOT.joinpath("LICENSE").read_text("utf-8")
+    assert "Version 2.0, January 2004" in text
+    assert text.rstrip().endswith("limitations under the License.")
+
+
+@pytest.mark.parametrize("module", EXAMPLES)
+def test_the_examples_of_docstrings_are_true(module: str) -> None:
+    found = doctest.testmod(import_module(module.removesuffix(".__init__")))
+    assert found.attempted
+    assert not found.failed
+
+
+def test_the_config_of_the_readme_is_accepted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = ROOT.joinpath("README.md").read_text("utf-8")
+    [example] = re.findall(r"```yaml\n(.*?)```", text, flags=re.DOTALL)
+    path = tmp_path / "mirrorlake.yaml"
+    path.write_text(example)
+    monkeypatch.setenv("SHOP_PASSWORD", "a-password")
+    monkeypatch.setenv("MIRRORLAKE_HASH_KEY", "0123456789abcdef" * 4)
+    [table] = load_config(path).tables
+    named = set(re.findall(r"^\| `(shop_shop[\w]*)\.", text, flags=re.MULTILINE))
+    spaces = table.namespaces
+    assert named == {spaces.raw, spaces.deduped, spaces.clean}
+
+
+def test_every_decision_is_in_the_index() -> None:
+    folder = ROOT / "docs" / "adr"
+    index = folder.joinpath("README.md").read_text("utf-8")
+    for page in sorted(folder.glob("0*.md")):
+        title = page.read_text("utf-8").splitlines()[0].partition(". ")[2]
+        assert f"| {int(page.name[:4])} | [{title}]({page.name}) |" in index, page.name
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").glob("*.md")), ids=lambda page: page.name)
+def test_a_catalogs_address_is_in_the_pages_own_warehouse(page: Path) -> None:
+    """By default the catalog is a file in the warehouse."""
+    text = page.read_text("utf-8")
+    for folder in re.findall(r"sqlite:/+([^\s?\"]+)/catalog\.db", text):
+        named = re.findall(r"(?:in|warehouse[:=]) ?`?(?:file:/+)?/?([\w./]+)", text)
+        assert folder in named, f"{page.name}: no warehouse {folder}"

@@ -1,0 +1,88 @@
+"""What `make check` says of a tree that is not laid out as ours is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tools import check_layout
+
+LAYERS = """
+[[tool.importlinter.contracts]]
+name = "layers of the engine"
+layers = ["mirrorlake.cli | mirrorlake.load", "mirrorlake.errors"]
+"""
+
+
+@pytest.fixture
+def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(check_layout, "ROOT", tmp_path)
+    monkeypatch.setattr(check_layout, "ENGINE", tmp_path / "mirrorlake")
+    words = '"""Loads. What belongs\nhere: loading. What doesn\'t: folding."""'
+    for file, text in {
+        "pyproject.toml": LAYERS,
+        "mirrorlake/__init__.py": "",
+        "mirrorlake/errors.py": "",
+        "mirrorlake/load/__init__.py": words,
+        "mirrorlake/load/protocol.py": "",
+        "checks/__init__.py": words,
+    }.items():
+        path = tmp_path / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return tmp_path
+
+
+def test_a_tree_as_ours_is_fine(tree: Path) -> None:
+    assert check_layout.main() == 0
+
+
+@pytest.mark.parametrize(
+    ("file", "words"),
+    [
+        ("mirrorlake/more.py", "no module belongs here"),
+        ("mirrorlake/load/deeper/__init__.py", "says not What belongs here"),
+        ("checks/more/__init__.py", "says not What belongs here"),
+        ("mirrorlake/other/one.py", "is in no layer"),
+    ],
+)
+def test_what_is_not_is_named(
+    tree: Path, capsys: pytest.CaptureFixture[str], file: str, words: str
+) -> None:
+    (tree / file).parent.mkdir(parents=True, exist_ok=True)
+    (tree / file).write_text("")
+    assert check_layout.main() == 1
+    assert f"{file}: {words}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("mirrorlake/load/protocol.py", "from pyiceberg.table import Table"),
+        ("checks/counts.py", "def look():\n    import pyiceberg.io"),
+        ("definitions.py", "import pyiceberg"),
+    ],
+)
+def test_a_library_stays_in_its_room(
+    tree: Path, capsys: pytest.CaptureFixture[str], file: str, text: str
+) -> None:
+    (tree / file).write_text(text)
+    assert check_layout.main() == 1
+    assert f"{file}: imports pyiceberg; only mirrorlake/destinations" in capsys.readouterr().err
+
+
+def test_its_room_may_use_it(tree: Path) -> None:
+    room = tree / "mirrorlake" / "destinations" / "iceberg"
+    room.mkdir(parents=True)
+    (room / "model.py").write_text("from pyiceberg.table import Table")
+    (tree / "pyproject.toml").write_text(LAYERS.replace("cli", "destinations.iceberg"))
+    assert check_layout.main() == 0
+
+
+def test_a_name_is_one_class(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, text in (("errors.py", "class Found: ..."), ("load/protocol.py", "class Found: ...")):
+        (tree / "mirrorlake" / name).write_text(text)
+    assert check_layout.main() == 1
+    words = "mirrorlake/load/protocol.py: class Found is in mirrorlake/errors.py already"
+    assert words in capsys.readouterr().err
