@@ -70,7 +70,7 @@ def _escaped(text: str) -> str:
 
 def _written(folder: Path, text: str) -> Path:
     try:
-        number, name = tempfile.mkstemp(dir=folder, prefix=_PREFIX)  # for this user alone: 0600
+        number, name = tempfile.mkstemp(dir=folder, prefix=f"{_PREFIX}{os.getpid()}-")  # mode 0600
         with os.fdopen(number, "w", encoding="ascii") as stream:
             stream.write(text)
     except OSError as error:

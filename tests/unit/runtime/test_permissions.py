@@ -130,7 +130,7 @@ def test_settings_with_secrets_are_their_owners_alone_in_every_setting(
     monkeypatch.setenv("MIRRORLAKE_CACHE", str(tmp_path))
     release = Umask().hold("open")
     with hidden_settings({"a.password": "secret"}):
-        (file,) = (tmp_path / "tmp").glob("spark-settings-*")
+        (file,) = (tmp_path / "tmp").glob(f"spark-settings-{os.getpid()}-*")
         assert mode(file) == 0o600
     release()
 
