@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import click
 
-from benchmarks import extract, fold, location, memory, proof, tick
+from benchmarks import extract, fold, location, many, memory, proof, tick
 from benchmarks.report import Figures, keep, show, write_page
 
 PARTS: dict[str, Callable[[int, float], Figures]] = {
@@ -24,6 +24,7 @@ PARTS: dict[str, Callable[[int, float], Figures]] = {
     "tick": tick.run,
     "fold": fold.run,
     "proof": proof.run,
+    "many": many.run,
 }
 
 
@@ -41,8 +42,8 @@ def main(runs: int, scale: float, part: tuple[str, ...], dry: bool) -> None:
         figures = PARTS[name](runs, scale)
         show(figures)
         if not dry:
-            # The same table in two sizes is two results.
-            smaller = name == "fold" and scale != 1
+            # The same tables in two sizes are two results.
+            smaller = name in ("fold", "many") and scale != 1
             keep(f"{name}-{scale:g}" if smaller else name, command, figures)
     if not dry:
         write_page()

@@ -62,7 +62,7 @@ class Side:
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None
         assert stdout is not None
-        with _Watched(self._process.pid) as watched:
+        with Watched(self._process.pid) as watched:
             stdin.write(as_line(job))
             stdin.flush()
             line = stdout.readline()
@@ -89,7 +89,7 @@ def python_side(name: str, module: str, folder: Path) -> Side:
     return Side(name, [sys.executable, "-m", module], folder)
 
 
-class _Watched:
+class Watched:
     """Samples a process tree's memory until the block ends."""
 
     def __init__(self, pid: int) -> None:
@@ -99,7 +99,7 @@ class _Watched:
         self.peak = 0.0
         self.peak_without_jvm = 0.0
 
-    def __enter__(self) -> _Watched:
+    def __enter__(self) -> Watched:
         self._thread.start()
         return self
 

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from mirrorlake.operations.results import SyncResult
     from mirrorlake.operations.status import TableStatus, status_of
     from mirrorlake.operations.sync import load_table, reload_days, sync_table
+    from mirrorlake.operations.unchanged import Look, look_at
     from mirrorlake.proof.counts import Counts, count_rows
     from mirrorlake.proof.evidence import prove_table
     from mirrorlake.proof.report import Ask, Report
@@ -57,6 +58,7 @@ _PLACES = {
     "mirrorlake.operations.results": ("SyncResult",),
     "mirrorlake.operations.status": ("TableStatus", "status_of"),
     "mirrorlake.operations.sync": ("load_table", "reload_days", "sync_table"),
+    "mirrorlake.operations.unchanged": ("Look", "look_at"),
     "mirrorlake.proof.counts": ("Counts", "count_rows"),
     "mirrorlake.proof.evidence": ("prove_table",),
     "mirrorlake.proof.report": ("Ask", "Report"),
@@ -75,6 +77,7 @@ __all__ = [
     "LandingError",
     "LayerReport",
     "LedgerError",
+    "Look",
     "MachineError",
     "Maintained",
     "MirrorlakeError",
@@ -95,6 +98,7 @@ __all__ = [
     "land_table",
     "load_config",
     "load_table",
+    "look_at",
     "look_for",
     "maintain_table",
     "prove_layers",

@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -31,6 +33,7 @@ from mirrorlake.cli.proof import check, proof
 from mirrorlake.cli.refold import refold, rekey
 from mirrorlake.cli.repair import repair
 from mirrorlake.cli.snapshots import clone, maintain, publish
+from mirrorlake.cli.sync import sync
 from mirrorlake.cli.upkeep import accept, alert, backfill, gaps, hold, ledger, recover
 from mirrorlake.config import Config, TableContract, config_schema
 from mirrorlake.errors import ConfigError, MirrorlakeError, SourceHeld
@@ -38,6 +41,7 @@ from mirrorlake.errors import ConfigError, MirrorlakeError, SourceHeld
 if TYPE_CHECKING:
     from mirrorlake.ledger import Ledger
     from mirrorlake.operations.status import TableStatus
+    from mirrorlake.table.progress import OnProgress
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -106,82 +110,6 @@ def warm(quiet: bool, as_json: bool) -> None:
 @click.argument("tables", nargs=-1)
 @show.config_option
 @show.json_option
-@click.option(
-    "--accept-smaller",
-    is_flag=True,
-    help="Take full copies of TABLES that are far smaller than their last.",
-)
-def sync(tables: Sequence[str], config_path: Path, as_json: bool, accept_smaller: bool) -> None:
-    """Mirror TABLES (all by default): load the next window, fold it, refresh clean.
-
-    A table that fails does not stop the others.
-    """
-    config = open_contract(config_path)
-    if accept_smaller and not tables:
-        raise ConfigError(
-            "--accept-smaller is for tables that somebody has looked at",
-            next_step="Name them: mirrorlake sync TABLE --accept-smaller",
-        )
-    chosen = config.chosen(tables)
-    config.require_secrets(chosen)
-    results, stopped = sync_tables(config, chosen, quiet=as_json, accept_smaller=accept_smaller)
-    held = [(t, e) for t, e in stopped if isinstance(e, SourceHeld)]
-    failures = [(t, e) for t, e in stopped if not isinstance(e, SourceHeld)]
-    if as_json:
-        done = [asdict(r) for r in results]
-        errors = [{"table": t, "error": str(e), "code": e.exit_code} for t, e in failures]
-        waiting = [{"table": t, "reason": str(e)} for t, e in held]
-        show.print_json({"tables": done, "errors": errors, "held": waiting})
-    else:
-        _print_results(results)
-        for reason in sorted({str(e) for _, e in held}):
-            show.errors.print(f"[yellow]held[/]: {escape(reason)}", highlight=False, soft_wrap=True)
-        show.print_errors(failures)
-    if failures:
-        sys.exit(failures[0][1].exit_code)
-
-
-def sync_tables(
-    config: Config,
-    chosen: Sequence[TableContract],
-    *,
-    quiet: bool = False,
-    accept_smaller: bool = False,
-) -> tuple[list[Any], list[tuple[str, MirrorlakeError]]]:
-    """Sync tables one after the other with progress bars, or a line for each where there is no
-    terminal; their results, and the failures by table."""
-    from mirrorlake.cli.bars import Bars
-    from mirrorlake.operations.sync import sync_table
-    from mirrorlake.workspace import Workspace
-
-    results: list[Any] = []
-    failures: list[tuple[str, MirrorlakeError]] = []
-    with Workspace.open(config) as workspace, Bars(show.errors, quiet=quiet) as bars:
-        done = bars.count("all tables", len(chosen))
-        for number, contract in enumerate(chosen, 1):
-            try:
-                with bars.table(contract.name) as report:
-                    result = sync_table(workspace, contract, report, accept_smaller=accept_smaller)
-                results.append(result)
-                words = f"{result.rows:,} rows, {result.seconds} s"
-            except MirrorlakeError as error:
-                failures.append((contract.name, error))
-                words = "held" if isinstance(error, SourceHeld) else "failed"
-            except KeyboardInterrupt:
-                before = f"{number - 1:,} of {len(chosen):,} tables were done"
-                words = f"In table {contract.name}; {before}."
-                show.errors.print(escape(words), highlight=False, soft_wrap=True)
-                raise
-            done(number)
-            if len(chosen) > 1:
-                bars.line(f"{number:,} of {len(chosen):,}: {contract.name}: {words}")
-    return results, failures
-
-
-@cli.command()
-@click.argument("tables", nargs=-1)
-@show.config_option
-@show.json_option
 @click.option("--history", is_flag=True, help="Show what the loads of the last days cost instead.")
 @click.option("--days", type=int, default=7, show_default=True, help="How far --history looks.")
 def status(
@@ -232,8 +160,13 @@ def _show_history(
     from mirrorlake.operations.history import history_of
 
     since = datetime.now(UTC) - timedelta(days=days)
+    stamps = ledger.stamps([c.name for c in chosen])
     found = [
-        history_of(c.name, ledger.loads(c.name), since, costs=ledger.costs(c.name, since))
+        history_of(
+            *(c.name, ledger.loads(c.name), since),
+            costs=ledger.costs(c.name, since),
+            stamp=stamps.get(c.name),
+        )
         for c in chosen
     ]
     if as_json:
@@ -265,26 +198,8 @@ def schema() -> None:
     show.print_json(config_schema())
 
 
-def _print_results(results: Sequence[Any]) -> None:
-    columns = ("table", "window", "rows", "MB", "MB/s", "originals", "future", "seconds")
-    table = show.table(*columns, "longest query")
-    for r in results:
-        cells = (
-            f"{r.rows:,}",
-            f"{r.bytes / 1e6:.2f}",
-            f"{r.mb_per_second:.1f}",
-            str(r.originals),
-            str(r.future),
-            str(r.seconds),
-            str(r.longest_query),
-        )
-        table.add_row(escape(r.table), r.window, *cells)
-    if results:
-        show.console.print(table)
-
-
 _ALL = (init, accept, alert, backfill, check, clone, export, gaps, hold, land, ledger)
-for _command in (*_ALL, maintain, proof, publish, recover, refold, rekey, repair):
+for _command in (*_ALL, maintain, proof, publish, recover, refold, rekey, repair, sync):
     cli.add_command(_command)
 
 

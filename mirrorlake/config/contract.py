@@ -56,6 +56,7 @@ class SourceConfig(Section):
     rows_per_second: int | None = None
     statement_seconds: int | None = 3600
     every: timedelta = timedelta(minutes=15)
+    skip_unchanged: timedelta | None = timedelta(days=1)
     back_off: BackOff = BackOff()
     primary: SourceConfig | None = None
 

@@ -362,6 +362,7 @@ def _source(name: str, section: SourceSection, folder: Path) -> SourceConfig:
         rows_per_second=section.rows_per_second,
         statement_seconds=section.statement_seconds,
         every=section.every,
+        skip_unchanged=section.skip_unchanged,
         back_off=section.back_off,
     )
     if section.replica is None:

@@ -351,6 +351,10 @@ class SourceSection(Section):
     every: Duration = timedelta(minutes=15)
     """How long after its last request the sensor asks for loads of what moved again. A source that
     was quiet for longer is asked for within a minute."""
+    skip_unchanged: Duration | None = timedelta(days=1)
+    """`mirrorlake sync` does not read a table again of which the server shows that it has not
+    changed since its last load; for at most so long: then it is read whatever the server shows.
+    ``null``: it is always read."""
     back_off: BackOff = BackOff()
     """When this server is left in peace for a while."""
     databases: dict[MysqlName, DatabaseSection] = {}

@@ -25,6 +25,7 @@ from mirrorlake.ledger.records import (
     Receipt,
     Refusal,
     Repair,
+    Stamp,
     Window,
     age_of,
 )
@@ -54,6 +55,7 @@ __all__ = [
     "Repair",
     "SeenSnapshot",
     "SnapshotRecord",
+    "Stamp",
     "Window",
     "age_of",
 ]

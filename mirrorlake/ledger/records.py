@@ -211,7 +211,7 @@ class Cost:
 
     Attributes:
         step: ``deduped`` or ``clean``, a fold of that layer and its compaction; ``verify``, the
-            proof of a load before it was visible.
+            proof of a load before it was visible, where it was Spark's.
         seq: the newest load's that it was for.
         scanned: None where other processes read for Spark.
     """
@@ -343,6 +343,35 @@ class Alert:
 
 
 @dataclass(frozen=True)
+class Stamp:
+    """What a source showed of a table, written down when the sync that read it ended.
+
+    Attributes:
+        table: its name.
+        seq: the number of the load that it is of.
+        shown: what the source showed before that load read (`ChangeStamp`), as it gives itself.
+        terms: a digest of all else on which the load and what was made of it depend.
+        lake: a digest of which versions of its lake tables the catalog named then.
+        form: a digest of the form of its rows' digests; None where they were not digested.
+        read_at: the source's clock (UTC) before the newest read of the whole table, or of the
+            window, that this rests on.
+        seen_at: the source's moment (UTC) up to which the mirror is known to be the source: of
+            that read, or of a later look that found the table unchanged.
+        evidence: by what it was found unchanged; None where it was not looked at since.
+    """
+
+    table: str
+    seq: int
+    shown: str
+    terms: str
+    lake: str
+    form: str | None
+    read_at: datetime
+    seen_at: datetime
+    evidence: str | None = None
+
+
+@dataclass(frozen=True)
 class Unproved:
     """A table whose rows must be read again, from which server, and why."""
 
@@ -351,9 +380,17 @@ class Unproved:
     reason: str
 
 
-def age_of(load: Load | None, now: datetime | None = None) -> timedelta | None:
-    """How long ago the source stood where the mirror stands now; None before the first load."""
+def age_of(
+    load: Load | None, now: datetime | None = None, stamp: Stamp | None = None
+) -> timedelta | None:
+    """How long ago the source stood where the mirror stands now; None before the first load.
+
+    Args:
+        stamp: the table's: it may have been seen unchanged since that load.
+    """
     if load is None or load.receipt is None:
         return None
     moment = datetime.fromisoformat(load.receipt.moment).replace(tzinfo=UTC)
+    if stamp is not None and stamp.seq == load.seq:
+        moment = max(moment, stamp.seen_at)
     return (now or datetime.now(UTC)) - moment

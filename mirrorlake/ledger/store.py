@@ -26,6 +26,7 @@ from mirrorlake.ledger.records import Lease
 from mirrorlake.ledger.repairs import Repairs
 from mirrorlake.ledger.reports import Reports
 from mirrorlake.ledger.snapshots import Snapshots
+from mirrorlake.ledger.stamps import Stamps
 
 
 class Ledger(
@@ -45,6 +46,7 @@ class Ledger(
     SnapshotDecisions,
     Costs,
     Files,
+    Stamps,
 ):
     """One row per window, one per attempt of its load, one lease per table.
 

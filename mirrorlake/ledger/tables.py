@@ -151,6 +151,19 @@ UNPROVED = sa.Table(
     sa.Column("seq", sa.BigInteger, nullable=False),
     sa.Column("marked_at", sa.DateTime, nullable=False),
 )
+CHANGE_STAMPS = sa.Table(
+    "change_stamps",
+    METADATA,
+    sa.Column("table_name", sa.String(255), primary_key=True),
+    sa.Column("seq", sa.BigInteger, nullable=False),
+    sa.Column("shown", sa.Text, nullable=False),
+    sa.Column("terms", sa.String(64), nullable=False),
+    sa.Column("lake", sa.String(64), nullable=False),
+    sa.Column("form", sa.String(64)),
+    sa.Column("read_at", sa.DateTime, nullable=False),
+    sa.Column("seen_at", sa.DateTime, nullable=False),
+    sa.Column("evidence", sa.String(16)),
+)
 ALERTS = sa.Table(
     "alerts",
     METADATA,

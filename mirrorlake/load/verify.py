@@ -41,7 +41,13 @@ from mirrorlake.ledger import Load, Window
 from mirrorlake.load.attempt import Attempt
 from mirrorlake.load.chunk_task import ChunkReceipt
 from mirrorlake.proof.differences import Teller
-from mirrorlake.proof.loaded import Unseen, find_differences, load_form, prove_loaded
+from mirrorlake.proof.loaded import (
+    Unseen,
+    equals_locally,
+    find_differences,
+    load_form,
+    prove_loaded,
+)
 from mirrorlake.proof.ranges import Tally
 from mirrorlake.proof.rows import RowForm
 from mirrorlake.table.resolve import TablePlan
@@ -194,6 +200,8 @@ def _prove(
         rows=rows,
         chunks=chunks,
     )
+    if equals_locally(attempt.workspace.lake, unseen):
+        return
     spark = attempt.workspace.spark.get()
     with counted(spark) as scan:
         differing = prove_loaded(spark, unseen)

@@ -16,14 +16,14 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from http.client import HTTPException
 from typing import Any
 
 from mirrorlake.config import AlertsConfig, Config, TableContract
 from mirrorlake.errors import ConfigError
-from mirrorlake.ledger import Alert, Ledger, Load, age_of
+from mirrorlake.ledger import Alert, Ledger, age_of
 
 logger = logging.getLogger(__name__)
 
@@ -69,7 +69,9 @@ def find_breaches(config: Config, ledger: Ledger, now: datetime | None = None) -
     names = [c.name for c in config.tables]
     newest = ledger.newest_loads(names)
     failed = ledger.failures_since(newest, names)
-    late = [a for c in config.tables if (a := _late(c, newest.get(c.name), moment))]
+    stamps = ledger.stamps(names)
+    ages = {n: age_of(newest.get(n), moment, stamps.get(n)) for n in names}
+    late = [a for c in config.tables if (a := _late(c, ages[c.name], moment))]
     refused = {name: refusal.times for name, refusal in ledger.refusals().items()}
     failing = [
         Alert(n, "failing", moment)
@@ -79,8 +81,7 @@ def find_breaches(config: Config, ledger: Ledger, now: datetime | None = None) -
     return [*late, *failing]
 
 
-def _late(contract: TableContract, newest: Load | None, now: datetime) -> Alert | None:
-    age = age_of(newest, now)
+def _late(contract: TableContract, age: timedelta | None, now: datetime) -> Alert | None:
     if contract.freshness is None or age is None or age <= contract.freshness.fail_after:
         return None
     return Alert(contract.name, "late", now - age + contract.freshness.fail_after)

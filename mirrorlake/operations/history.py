@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from statistics import mean
 
 from mirrorlake.destinations.iceberg.cost import scanned
-from mirrorlake.ledger import MOVING, Cost, Load, age_of
+from mirrorlake.ledger import MOVING, Cost, Load, Stamp, age_of
 
 
 @dataclass(frozen=True)
@@ -65,9 +65,14 @@ def history_of(
     since: datetime,
     now: datetime | None = None,
     costs: Sequence[Cost] = (),
+    stamp: Stamp | None = None,
 ) -> History:
     """The figures of the loads that began at or after ``since`` (UTC), and of the ``costs`` since;
-    pure."""
+    pure.
+
+    Args:
+        stamp: the table's: until when it was seen unchanged.
+    """
     moving = [x for x in loads if x.state == "success" and x.window.kind in MOVING]
     ended = [load for load in loads if load.started_at >= since and load.finished_at is not None]
     good = [load for load in ended if load.state == "success"]
@@ -95,7 +100,7 @@ def history_of(
         originals=sum(r.originals for r in receipts),
         future=sum(r.future for r in receipts),
         backward=sum(r.backward or 0 for r in receipts),
-        freshness=age_of(moving[-1] if moving else None, now),
+        freshness=age_of(moving[-1] if moving else None, now, stamp),
         reloads=sum(load.window.kind == "reload" for load in good),
         gone=sum(r.gone for r in receipts),
         last_error=bad[-1].error if bad else None,

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from mirrorlake.config import TableContract
 from mirrorlake.errors import CommitConflict
 from mirrorlake.ledger import Load
+from mirrorlake.operations.unchanged import Unchanged
 
 
 @dataclass(frozen=True)
@@ -16,7 +17,10 @@ class SyncResult:
     """What one sync of one table did.
 
     Attributes:
-        window: the kind of its window: initial, live, full or reload.
+        window: the kind of its window: initial, live, full or reload; ``unchanged`` where nothing
+            was loaded, because the table is as its newest load read it. Then ``load_id`` is that
+            load's, ``moment`` and ``until`` say up to when that is known, and all figures are 0.
+        unchanged: by what that was found: ``server``, ``table`` or ``digest``; else None.
         rows, bytes: of this load's data files.
         seconds: from its lease to its fold.
         read_bytes, read_seconds, mb_per_second: of the rows in memory as they came from MySQL.
@@ -56,6 +60,7 @@ class SyncResult:
     chunks: int
     moment: str
     until: str
+    unchanged: str | None = None
 
 
 def result_of(
@@ -100,6 +105,34 @@ def result_of(
         moment=min(moments).isoformat(sep=" "),
         until=max(moments).isoformat(sep=" "),
     )
+
+
+def unchanged_result(found: Unchanged, settled: int, folded: int, seconds: float) -> SyncResult:
+    """The result of a sync that found its table unchanged."""
+    at = found.as_of.replace(tzinfo=None).isoformat(sep=" ")
+    figures = dict.fromkeys(_FIGURES, 0)
+    return SyncResult(
+        **figures,
+        table=found.contract.name,
+        window="unchanged",
+        load_id=found.load.load_id,
+        folded=folded,
+        settled=settled,
+        seconds=round(seconds, 2),
+        longest_query=0.0,
+        read_seconds=0.0,
+        mb_per_second=0.0,
+        original_columns={},
+        moment=at,
+        until=at,
+        unchanged=found.evidence,
+    )
+
+
+_FIGURES = (
+    *("rows", "bytes", "files", "originals", "future", "backward", "looked_up", "gone"),
+    *("replaced", "read_bytes", "chunks"),
+)
 
 
 def speed(size: int, seconds: float) -> float:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from mirrorlake.config import Config, TableContract
 from mirrorlake.destinations.iceberg.locations import metadata_locations
-from mirrorlake.ledger import Hold, Ledger, Load, Receipt, Refusal, age_of
+from mirrorlake.ledger import Hold, Ledger, Load, Receipt, Refusal, Stamp, age_of
 from mirrorlake.ledger.records import Unproved
 from mirrorlake.table.clean_columns import LOOKS, look_name, read_look, undecided, unnamed_columns
 from mirrorlake.table.meaning import edits_of
@@ -32,7 +32,10 @@ class TableStatus:
             of mode ``snapshot`` its newest snapshot's.
         last_load: when the newest load began (UTC, ISO), or when a snapshot was last published.
         rows: of the version of deduped that the catalog names; a version is counted once.
-        freshness: how long ago MySQL stood where the newest good load read it.
+        freshness: how long ago MySQL was known to stand where the mirror stands: when the newest
+            good load read it, or a later sync found it unchanged since.
+        unchanged: by what a sync found it unchanged since that load (``server``, ``table`` or
+            ``digest``); None where none did.
         checks: what is known of folds, proofs and original texts, in words.
         error: why the newest load failed, or the sync was refused.
         originals: values kept as original text by the newest good load, by column.
@@ -55,6 +58,7 @@ class TableStatus:
     held_for: str | None = None
     held_columns: tuple[str, ...] = ()
     suspected_pii: dict[str, str] = field(default_factory=dict[str, str])
+    unchanged: str | None = None
 
 
 @dataclass(frozen=True)
@@ -72,6 +76,7 @@ class _Known:
     known_columns: Mapping[str, frozenset[str]]
     looks: Mapping[str, str]
     open_checks: Mapping[str, tuple[str, int]]
+    stamps: Mapping[str, Stamp]
 
 
 def status_of(
@@ -96,6 +101,7 @@ def status_of(
         known_columns=ledger.all_known_columns(),
         looks=ledger.definitions(LOOKS),
         open_checks=ledger.open_checks(),
+        stamps=ledger.stamps(names),
     )
     counts = _Counts(config, ledger)
     found = [
@@ -111,6 +117,8 @@ def _status(ledger: Ledger, contract: TableContract, known: _Known, counts: _Cou
     last, good = known.last.get(name), known.good.get(name)
     refusal, hold = known.refusals.get(name), known.holds.get(contract.source)
     rows, damage = counts.rows_of(contract) if good else (None, None)
+    stamp = known.stamps.get(name)
+    found = stamp.evidence if stamp and good and stamp.seq == good.seq else None
     state = last.state if last else "never loaded"
     error = last.error if last and last.state == "errored" else None
     return TableStatus(
@@ -119,8 +127,9 @@ def _status(ledger: Ledger, contract: TableContract, known: _Known, counts: _Cou
         state="refused" if refusal else state,
         last_load=last.started_at.isoformat(timespec="seconds") if last else None,
         rows=rows,
-        freshness=age_of(good),
+        freshness=age_of(good, stamp=stamp),
         checks=damage or _checks(ledger, contract, good, known),
+        unchanged=found,
         error=refusal.error if refusal else error,
         originals=good.receipt.original_columns if good and good.receipt else {},
         held_until=_iso(hold.until) if hold else None,

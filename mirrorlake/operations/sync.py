@@ -23,9 +23,14 @@ from mirrorlake.load.attempt import LoadTerms
 from mirrorlake.load.outcome import settle_loads
 from mirrorlake.load.protocol import load_window
 from mirrorlake.load.receipts import with_waited
+from mirrorlake.load.verify import form_of_rows
 from mirrorlake.operations.fold import fold_layers
 from mirrorlake.operations.resolve import needs_first_load, resolve_table
-from mirrorlake.operations.results import SyncResult, result_of
+from mirrorlake.operations.results import SyncResult, result_of, unchanged_result
+from mirrorlake.operations.unchanged import Look, Unchanged, form_digest, stamp_of
+from mirrorlake.proof.mysql_side import SourceSide
+from mirrorlake.proof.ranges import NOTHING
+from mirrorlake.proof.report import digest_text
 from mirrorlake.sources.mysql.connect import read_position, session
 from mirrorlake.sources.mysql.open_writes import NOTHING_OPEN
 from mirrorlake.sources.mysql.replica import read_reach
@@ -40,6 +45,8 @@ from mirrorlake.workspace import Workspace
 logger = logging.getLogger(__name__)
 
 ATTEMPTS = 4
+DIGESTED_ROWS = 200_000
+"""A larger table is not digested before it is read: where it changed, that was in vain."""
 GIVEN_UP_SECONDS = 2.0
 """How long a load that gave way waits before it tries again; twice as long each time."""
 
@@ -50,6 +57,7 @@ def sync_table(
     progress: OnProgress | None = None,
     *,
     accept_smaller: bool = False,
+    look: Look | None = None,
 ) -> SyncResult:
     """Load the next window of a table and fold it: raw, then deduped, then clean.
 
@@ -59,12 +67,15 @@ def sync_table(
     Args:
         progress: called with what has been read so far.
         accept_smaller: whether a full copy is taken that is far smaller than the last one.
+        look: what `look_at` saw just before. A table that it found unchanged is not read; of a
+            full copy MySQL is then asked for the digest of its rows first. Without it the table is
+            read, whatever its source shows.
 
     Raises:
         MirrorlakeError: see the errors of planning, loading and folding.
     """
     terms = LoadTerms(progress=progress, accept_smaller=accept_smaller)
-    return _chain(workspace, contract, terms, fold=True)
+    return _chain(workspace, contract, terms, fold=True, look=look)
 
 
 def load_table(
@@ -108,11 +119,14 @@ def _chain(
     *,
     fold: bool,
     days: tuple[date, date] | None = None,
+    look: Look | None = None,
 ) -> SyncResult:
     refuse_held(workspace.ledger, contract.source)
+    if look is not None and contract.name in look.unchanged:
+        return unchanged_result(look.unchanged[contract.name], 0, 0, 0.0)
     began = datetime.now(UTC)
     try:
-        return _run_chain(workspace, contract, terms, days, fold=fold)
+        return _run_chain(workspace, contract, terms, days, look, fold=fold)
     except LedgerError:
         raise  # held by another run, or nowhere to write it down
     except MirrorlakeError as error:
@@ -128,6 +142,7 @@ def _run_chain(
     contract: TableContract,
     terms: LoadTerms,
     days: tuple[date, date] | None,
+    look: Look | None,
     *,
     fold: bool,
 ) -> SyncResult:
@@ -138,9 +153,79 @@ def _run_chain(
         with workspace.leased(contract) as leased:
             parts = (leased.ledger, leased.lake, contract.name, contract.namespaces.raw)
             settled = len(settle_loads(*parts))
-            plan, loads = _load_again(leased, connection, plan, terms, days)
+            unchanged = _find_equal(leased, connection, plan, look) if look else None
+            loads: list[Load] = []
+            if unchanged is None:
+                plan, loads = _load_again(leased, connection, plan, terms, days)
             folded = fold_layers(leased, plan) if fold else ()
-    return result_of(contract, loads, settled, len(folded), time.monotonic() - started)
+            if look is not None:
+                _stamp(leased, connection, plan, look, unchanged)
+    seconds = time.monotonic() - started
+    if unchanged is not None:
+        return unchanged_result(unchanged, settled, len(folded), seconds)
+    return result_of(contract, loads, settled, len(folded), seconds)
+
+
+def _find_equal(
+    workspace: Workspace, connection: Connection[Any], plan: TablePlan, look: Look
+) -> Unchanged | None:
+    """The newest copy of a table, if MySQL has the very rows that it read; None where that is not
+    known without reading them.
+
+    The digests are those by which the copy was proved before anybody saw it, over the rows that
+    are there now, in one statement.
+    """
+    stamp, ledger = look.known.get(plan.name), workspace.ledger
+    newest = ledger.newest_attempts([plan.name]).get(plan.name)
+    if stamp is None or newest is None or newest.seq != stamp.seq or stamp.form is None:
+        return None
+    receipt = newest.receipt
+    if not plan.contract.copies or receipt is None or newest.raw_table != plan.raw.name:
+        return None
+    if plan.table.estimated_rows > DIGESTED_ROWS:
+        return None
+    table = workspace.lake.load(plan.raw)
+    if table is None or receipt.source_digest is None:
+        return None
+    rows = form_of_rows(connection, plan, table)
+    if form_digest(rows.source_digest) != stamp.form:
+        return None
+    clock = look.shown[plan.name].clock
+    limit = plan.source.skip_unchanged
+    if limit is None or datetime.fromisoformat(clock).replace(tzinfo=UTC) - stamp.read_at >= limit:
+        return None
+    side = SourceSide(plan.table, rows, (), "")
+    told = side.read_groups(connection, side.groups_sql("0")).get(0, NOTHING)
+    if (told.rows, digest_text(told)) != (receipt.rows, receipt.source_digest):
+        return None
+    return Unchanged(plan.contract, newest, "digest", look.as_of[plan.name])
+
+
+def _stamp(
+    workspace: Workspace,
+    connection: Connection[Any],
+    plan: TablePlan,
+    look: Look,
+    unchanged: Unchanged | None,
+) -> None:
+    """Write down what the next look needs to know this table unchanged."""
+    shown, ledger = look.shown.get(plan.name), workspace.ledger
+    newest = ledger.newest_attempts([plan.name]).get(plan.name)
+    if shown is None or newest is None:
+        return
+    form = None
+    table = (
+        workspace.lake.load(plan.raw) if newest.receipt and newest.receipt.source_digest else None
+    )
+    if table is not None:
+        form = form_of_rows(connection, plan, table).source_digest
+    workspace.check_lease()
+    stamp = stamp_of(workspace.config, plan.contract, newest, shown, form)
+    if stamp is None:
+        return
+    if unchanged is not None:
+        stamp = replace(stamp, seen_at=unchanged.as_of, evidence=unchanged.evidence)
+    ledger.record_stamp(stamp)
 
 
 def _load_again(

@@ -1,18 +1,18 @@
 """The lake's side of a small range without Spark: enough to say that it is equal.
 
-A query of Spark costs a second or more before its first row. For the next chunk of a table the rows
-are read by PyIceberg, and their forms are made by Arrow's kernels: a third writing of the forms of
-`mirrorlake.proof.canonical`, which may say less than the two others. It says nothing (None) where a
-row keeps an original, a value has no plain form here, or a key is NULL; then, and where what it
-says is not what MySQL says, Spark is asked as ever. So a mistake here costs time, and hides nothing
-as long as two values have two forms.
+A query of Spark costs a second or more before its first row. For the next chunk of a table, and for
+a small load before it is visible, the rows are read by PyIceberg, and their forms are made by
+Arrow's kernels: a third writing of the forms of `mirrorlake.proof.canonical`, which may say less
+than the two others. It says nothing (None) where a row keeps an original, a value has no plain form
+here, or a key is NULL; then, and where what it says is not what MySQL says, Spark is asked as ever.
+So a mistake here costs time, and hides nothing as long as two values have two forms.
 
 Source: Arrow C++ documentation, "Compute Functions"; Iceberg specification, "Scan Planning".
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -32,8 +32,9 @@ from mirrorlake.proof.hashing import hash_bytes
 from mirrorlake.proof.mysql_side import Key
 from mirrorlake.proof.order import Part, Span
 from mirrorlake.proof.ranges import INTEGERS, NOTHING, Range, Tally
+from mirrorlake.proof.rows import RowForm
 from mirrorlake.proof.target import Target
-from mirrorlake.sources.mysql.introspect import Column
+from mirrorlake.sources.mysql.introspect import Column, SourceTable
 
 pc: Any = _compute  # its functions are made at import: type checkers see none of them
 AT_ONCE = 20_000
@@ -99,6 +100,33 @@ def digest_locally(
     return found
 
 
+def tally_rows(table: SourceTable, form: RowForm, batches: Iterable[Any]) -> Tally | None:
+    """Number and digest of rows of a lake table, by the columns of a form; None where only Spark
+    can say it.
+
+    Raises:
+        LakeError: the storage failed.
+    """
+    if not _is_plain(table):
+        return None
+    columns = {column.name: column for column in table.columns}
+    found = NOTHING
+    try:
+        for batch in batches:
+            for start in range(0, batch.num_rows, AT_ONCE):
+                rows = pa.Table.from_batches([batch.slice(start, AT_ONCE)])
+                if form.originals:
+                    _refuse_originals(rows)
+                forms = [
+                    _form(columns[cell.name], cell, rows.column(cell.name).combine_chunks())
+                    for cell in form.cells
+                ]
+                found += _tally(_joined(forms))
+    except _Unsaid:
+        return None
+    return found
+
+
 @dataclass(frozen=True)
 class _Moved:
     """Forms of keys that MySQL has moved past the bound; ``listed``: their rows are told one by
@@ -111,11 +139,15 @@ class _Moved:
 def _is_sayable(target: Target, parts: Sequence[Part], keys: Range | Span) -> bool:
     ends = keys != Range() and keys != Span()
     ordered = all(p.column.data_type in (*INTEGERS, "decimal", *_TIMES) for p in parts)
-    plain = all(
+    return _is_plain(target.table) and (ordered or not ends)
+
+
+def _is_plain(table: SourceTable) -> bool:
+    """Whether Arrow writes the numbers of every column as MySQL does."""
+    return all(
         column.data_type != "decimal" or (column.scale or 0) <= _PLAIN_SCALE
-        for column in target.table.columns
+        for column in table.columns
     )
-    return plain and (ordered or not ends)
 
 
 def _as_span(keys: Range) -> Span:
@@ -147,9 +179,7 @@ def _within(target: Target, parts: Sequence[Part], span: Span, batch: Any) -> An
     """The rows of a batch that are compared."""
     rows = pa.Table.from_batches([batch])
     if target.rows.originals:
-        kept = pc.fill_null(pc.list_value_length(rows.column(ORIGINALS)), 0)
-        if pc.any(pc.greater(kept, 0)).as_py():
-            raise _Unsaid
+        _refuse_originals(rows)
     if any(rows.column(part.column.name).null_count for part in parts):
         raise _Unsaid
     if target.flags:
@@ -159,6 +189,12 @@ def _within(target: Target, parts: Sequence[Part], span: Span, batch: Any) -> An
     if span.hi is not None:
         rows = rows.filter(pc.invert(_from(parts, span.hi, rows)))
     return rows
+
+
+def _refuse_originals(rows: Any) -> None:
+    kept = pc.fill_null(pc.list_value_length(rows.column(ORIGINALS)), 0)
+    if pc.any(pc.greater(kept, 0)).as_py():
+        raise _Unsaid
 
 
 def _from(parts: Sequence[Part], cells: Sequence[str], rows: Any) -> Any:

@@ -4,32 +4,18 @@ One value has one hash as long as the key stays. Under another key, new rows of 
 be hashed differently from those that it holds already, and joins over them would lose rows without
 a word. So a changed key is refused until the clean tables are rewritten under it.
 
-What belongs here: the fingerprint, where it is kept, and the refusal. Rewriting is `rekey`'s.
+What belongs here: where the key's fingerprint is kept, and the refusal. Rewriting is `rekey`'s.
 """
 
 from __future__ import annotations
-
-import hashlib
-import hmac
 
 from pydantic import SecretStr
 
 from mirrorlake.destinations.iceberg.catalog import Identifier
 from mirrorlake.errors import ConfigError
 from mirrorlake.ledger import Ledger
+from mirrorlake.schema.masking import fingerprint_of
 from mirrorlake.table.resolve import TablePlan
-
-_CONSTANT = b"mirrorlake: the fingerprint of a hash key"
-
-
-def fingerprint_of(hash_key: SecretStr) -> str:
-    """A keyed digest of a constant: equal for equal keys, and it does not tell the key.
-
-    >>> fingerprint_of(SecretStr("k" * 16))
-    '4da17a5286d13bf3'
-    """
-    key = hash_key.get_secret_value().encode()
-    return hmac.new(key, _CONSTANT, hashlib.sha256).hexdigest()[:16]
 
 
 def is_hashed(plan: TablePlan) -> bool:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import itertools
 import signal
+import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -37,6 +38,8 @@ from mirrorlake.errors import SchemaError
 from mirrorlake.operations.fold import fold_table
 from mirrorlake.operations.recover import recover_table
 from mirrorlake.operations.sync import load_table, reload_days, sync_table
+from mirrorlake.operations.unchanged import look_at
+from mirrorlake.sources.mysql.change_stamps import BLUR
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place
 from tests.integration.contract_files import write_contract
@@ -59,7 +62,7 @@ BEFORE_THE_FOLD = (
 IN_THE_FOLD = ("fold.before", "fold.committed", "fold.recorded", "clean.committed")
 RULES = {
     *("insert", "update", "delete", "late commit", "clock back", "clock ahead", "add column"),
-    *("load", "sync", "reload", "fold", "retry", "recover"),
+    *("load", "sync", "unchanged", "reload", "fold", "retry", "recover"),
     *("crash while loading", "crash while folding"),
 }
 """What `make test-full` must have done at least once, with an effect."""
@@ -196,6 +199,18 @@ class Histories(RuleBasedStateMachine):
         self._expect_load(lambda: sync_table(self.workspace, self.contract))
         self._went_on("sync")
         self.folded = dict(self.seen)
+
+    @rule(waits=st.booleans())
+    def sync_what_moved(self, waits: bool) -> None:
+        """What the server shows to be unchanged is not read."""
+        if waits:
+            time.sleep(BLUR.total_seconds() + 0.3)
+        look = look_at(self.workspace.config, self.workspace.ledger, [self.contract])
+        self._expect_load(lambda: sync_table(self.workspace, self.contract, look=look))
+        self._went_on("unchanged" if look.unchanged else "sync")
+        self.folded = dict(self.seen)
+        if look.unchanged and not self.is_late_open:
+            assert not self.due, "what was committed since the last window was left"
 
     @rule()
     def fold(self) -> None:

@@ -29,6 +29,7 @@ from mirrorlake.load import protocol
 from mirrorlake.operations.fold import fold_table
 from mirrorlake.operations.recover import recover_table
 from mirrorlake.operations.sync import load_table, reload_days, sync_table
+from mirrorlake.operations.unchanged import look_at
 from mirrorlake.workspace import Workspace
 
 UNEXPECTED = 70
@@ -44,7 +45,10 @@ def act(order: dict[str, Any], spark: LazySpark | None) -> None:
     workspace, contract = Workspace.open(config, spark=spark), config.table(order["table"])
     match order["act"]:
         case "sync":
-            sync_table(workspace, contract, accept_smaller=order["accept_smaller"])
+            # As the command does: what the server shows to be unchanged is not read.
+            looked = not order["accept_smaller"]
+            look = look_at(config, workspace.ledger, [contract]) if looked else None
+            sync_table(workspace, contract, accept_smaller=order["accept_smaller"], look=look)
         case "load":
             load_table(workspace, contract)
         case "fold":

@@ -19,7 +19,7 @@ from pyiceberg.expressions import (
     Or,
 )
 
-from mirrorlake.destinations.iceberg.tables import DAY
+from mirrorlake.destinations.iceberg.tables import DAY, LOAD
 
 Condition: TypeAlias = BooleanExpression
 
@@ -43,6 +43,11 @@ def raw_days(first: date, last: date | None = None) -> Condition:
 def raw_day(day: date) -> Condition:
     """The rows of one raw day."""
     return _equal(DAY, day.isoformat())
+
+
+def rows_of_load(load_id: str) -> Condition:
+    """The rows that one load brought."""
+    return _equal(LOAD, load_id)
 
 
 def in_range(column: str, lo: Any, hi: Any) -> Condition:

@@ -8,7 +8,7 @@ Source: Apache Iceberg, "JDBC catalog", schema version V1.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -29,8 +29,11 @@ _TABLES = sa.table(
 )
 
 
-def metadata_locations(config: LakeConfig) -> Mapping[tuple[str, str], str] | None:
-    """The current metadata file of every table, by namespace and name.
+def metadata_locations(
+    config: LakeConfig, names: Collection[str] | None = None
+) -> Mapping[tuple[str, str], str] | None:
+    """The current metadata file of every table and view, or of those with some names, by namespace
+    and name.
 
     None where only the catalog itself can say: it is no SQL database, or could not be asked. Who
     opens it then gets the error in words.
@@ -43,6 +46,8 @@ def metadata_locations(config: LakeConfig) -> Mapping[tuple[str, str], str] | No
         engine = sa.create_engine(with_driver(uri))
         with engine.connect() as connection:
             query = sa.select(_TABLES).where(_TABLES.c.catalog_name == CATALOG)
+            if names is not None:
+                query = query.where(_TABLES.c.table_name.in_(names))
             rows = connection.execute(query).all()
         engine.dispose()
     except SQLAlchemyError:

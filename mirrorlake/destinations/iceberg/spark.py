@@ -16,7 +16,7 @@ import tempfile
 import threading
 import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +26,7 @@ from mirrorlake.config import SparkConfig
 from mirrorlake.config.spark_settings import EXACT_SETTINGS, changed_settings
 from mirrorlake.destinations.iceberg.catalog import Lake
 from mirrorlake.destinations.iceberg.locations import CATALOG
-from mirrorlake.errors import LakeError
+from mirrorlake.errors import LakeError, MirrorlakeError
 from mirrorlake.runtime.cache import cache_folder
 from mirrorlake.runtime.jars import ensure_jars
 from mirrorlake.runtime.java import java_environment
@@ -47,6 +47,7 @@ class LazySpark:
         self._lake = lake
         self._session: SparkSession | None = None
         self._lock = threading.Lock()
+        self._own = threading.local()
 
     @property
     def started(self) -> bool:
@@ -66,7 +67,7 @@ class LazySpark:
         return cores is None or cores > _CORES_OF_ONE_STREAM
 
     def get(self) -> SparkSession:
-        """The session, started or attached on the first call.
+        """The session, started or attached on the first call; within `own_session`, the thread's.
 
         Raises:
             MachineError: there is no usable Java, or a jar can't be brought.
@@ -76,7 +77,43 @@ class LazySpark:
                 self._session = self._attach() if self._config.connect else self._start()
                 if self._config.connect or cores_of(self._config.master) is None:
                     _ship(self._session)
-            return self._session
+            if not getattr(self._own, "wanted", False):
+                return self._session
+            if self._own.session is None:
+                self._own.session = self._another(self._session)
+            return self._own.session
+
+    @contextmanager
+    def own_session(self) -> Iterator[None]:
+        """While the block runs, this thread has a session of its own in the same JVM: settings and
+        temporary views are a session's, and two folds set the same ones."""
+        self._own.wanted, self._own.session = True, None
+        try:
+            yield
+        finally:
+            if self._own.session is not None and self._config.connect:
+                self._own.session.stop()
+            self._own.wanted, self._own.session = False, None
+
+    def start_early(self) -> None:
+        """Start the session beside what this thread does next. An error is for who needs it."""
+
+        def start() -> None:
+            with suppress(MirrorlakeError):
+                self.get()
+
+        if not self.started:
+            threading.Thread(target=start, name="spark-start", daemon=True).start()
+
+    def cancel(self) -> None:
+        """End what the session is doing for other threads, if it was started."""
+        session = self._session
+        if session is None:
+            return
+        if self._config.connect:
+            session.interruptAll()
+        else:
+            session.sparkContext.cancelAllJobs()
 
     def run(self, statement: str) -> None:
         """Run a statement that answers nothing.
@@ -113,6 +150,21 @@ class LazySpark:
         session = _checked(session, server)
         self._warn_of_open_files(session, server)
         return session
+
+    def _another(self, session: SparkSession) -> SparkSession:
+        """A session beside the first one, set alike."""
+        if not self._config.connect:
+            other = session.newSession()
+            check_exact(other, "Spark")
+            return other
+        from pyspark.sql import SparkSession
+
+        other = SparkSession.builder.remote(str(self._config.connect)).create()
+        for name, value in _ANYWHERE.items():
+            other.conf.set(name, value)
+        other = _checked(other, f"the Spark Connect server {_shown(str(self._config.connect))}")
+        _ship(other)
+        return other
 
     def _warn_of_open_files(self, session: SparkSession, server: str) -> None:
         """The modes of files that a server writes are its own settings'."""

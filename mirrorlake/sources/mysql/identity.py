@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
@@ -89,20 +90,38 @@ def _definition(connection: Connection[Any], table: SourceTable) -> str:
 
 
 def _innodb_id(connection: Connection[Any], table: SourceTable) -> int | None:
-    names = (table.database, table.name)
-    if table.engine.lower() != "innodb" or not all(_PLAIN.fullmatch(name) for name in names):
+    if table.engine.lower() != "innodb":
         return None
+    return read_innodb_ids(connection, table.database, [table.name]).get(table.name)
+
+
+def read_innodb_ids(
+    connection: Connection[Any], database: str, names: Sequence[str]
+) -> dict[str, int]:
+    """InnoDB's own number of each of these tables; none of a table with partitions, or with a name
+    of which InnoDB keeps another spelling, and none at all without PROCESS."""
+    if not _PLAIN.fullmatch(database):
+        return {}
+    asked = {f"{database}/{name}": name for name in names if _PLAIN.fullmatch(name)}
     maria = "mariadb" in connection.get_server_info().lower()
     view = "INNODB_SYS_TABLES" if maria else "INNODB_TABLES"
-    sql = f"SELECT NAME, TABLE_ID FROM information_schema.{view} WHERE NAME = %s"  # noqa: S608
+    marks = ", ".join(["%s"] * len(asked))
+    sql = f"SELECT NAME, TABLE_ID FROM information_schema.{view} WHERE NAME IN ({marks})"  # noqa: S608
     try:
-        found = rows_of(connection, sql, ("/".join(names),))
+        rows = rows_of(connection, sql, tuple(asked)) if asked else []
     except SourceError:
-        return None  # without PROCESS, or in a server that does not have this view
+        return {}  # without PROCESS, or in a server that does not have this view
     # The server may compare without regard to case: there may be two.
-    ids = {str(name): int(number) for name, number in found}
-    exact = ids.get("/".join(names))
-    return exact if exact is not None or len(ids) != 1 else next(iter(ids.values()))
+    there: dict[str, dict[str, int]] = {}
+    for name, number in rows:
+        there.setdefault(str(name).lower(), {})[str(name)] = int(number)
+    found: dict[str, int] = {}
+    for path, name in asked.items():
+        ids = there.get(path.lower(), {})
+        exact = ids.get(path)
+        if exact is not None or len(ids) == 1:
+            found[name] = exact if exact is not None else next(iter(ids.values()))
+    return found
 
 
 def why_another(before: Identity, now: Identity) -> str | None:

@@ -98,11 +98,14 @@ class OpenWrites:
         statements: that run or wait, and may write.
         transactions: that have written, or run a statement.
         waited: statements of earlier looks whose transaction, begun after the wait, is open still.
+        readers_since: when the oldest transaction began that has not written yet; None where there
+            is none.
     """
 
     statements: Began = field(default_factory=dict[int, datetime])
     transactions: Began = field(default_factory=dict[int, datetime])
     waited: tuple[Waited, ...] = ()
+    readers_since: datetime | None = field(default=None, compare=False)
 
     @property
     def oldest(self) -> datetime | None:
@@ -146,13 +149,13 @@ def read_open_writes(connection: Connection[Any]) -> OpenWrites | None:
     """
     try:
         statements = _read_statements(connection)
-        transactions = _read_transactions(connection)
+        transactions, readers = _read_transactions(connection)
     except SourceError as error:
         if error.retryable:
             raise
         logger.info("open transactions can't be seen, so the overlap alone holds: %s", error)
         return None
-    return OpenWrites(statements, transactions)
+    return OpenWrites(statements, transactions, readers_since=min(readers, default=None))
 
 
 def may_write(text: str | None, state: str | None = None) -> bool:
@@ -197,8 +200,12 @@ def _read_statements(connection: Connection[Any]) -> dict[int, datetime]:
     }
 
 
-def _read_transactions(connection: Connection[Any]) -> dict[int, datetime]:
-    """Those that have written or run a statement: another one will write with later clocks."""
+_Transactions = tuple[dict[int, datetime], list[datetime]]
+"""When those began that have written or run a statement, by connection; and the others, which will
+write with later clocks."""
+
+
+def _read_transactions(connection: Connection[Any]) -> _Transactions:
     rows_of(connection, "START TRANSACTION WITH CONSISTENT SNAPSHOT")
     try:
         found = _listed(connection)
@@ -236,7 +243,7 @@ SELECT %s, trx_mysql_thread_id,
 FROM information_schema.innodb_trx"""
 
 
-def _listed(connection: Connection[Any]) -> dict[int, datetime] | None:
+def _listed(connection: Connection[Any]) -> _Transactions | None:
     """The list of transactions; None where it is not of this moment."""
     look = f"mirrorlake looks {uuid.uuid4().hex}"
     rows = rows_of(connection, _LISTED, (look,))
@@ -244,10 +251,15 @@ def _listed(connection: Connection[Any]) -> dict[int, datetime] | None:
     if not any(int(thread) == own and look in str(text) for _, thread, _, _, text in rows):
         return None
     found: dict[int, datetime] = {}
+    readers: list[datetime] = []
     for _, thread, began, writes, _ in rows:
-        if int(thread) != own and writes:
+        if int(thread) == own:
+            continue
+        if writes:
             found[int(thread)] = min(began, found.get(int(thread), began))
-    return found
+        else:
+            readers.append(began)
+    return found, readers
 
 
 _ENTRY: Final = re.compile(r"[^,\n]*, ACTIVE(?: \([A-Z ]+\))? (\d+) sec")
@@ -255,14 +267,14 @@ _THREAD: Final = re.compile(r"^(?:MySQL|MariaDB) thread id (\d+),[^\n]*\n?([^\n]
 _NO_STATEMENT: Final = ("---", "Trx ", "TABLE ", "RECORD ")
 
 
-def _of_status(connection: Connection[Any]) -> dict[int, datetime] | None:
+def _of_status(connection: Connection[Any]) -> _Transactions | None:
     clock = read_clock(connection)
     ((*_, text),) = rows_of(connection, "SHOW ENGINE INNODB STATUS")
     return transactions_of_status(str(text), clock, connection.thread_id())
 
 
-def transactions_of_status(text: str, clock: datetime, own: int) -> dict[int, datetime] | None:
-    """The transactions in InnoDB's status, by connection, but for ``own``; None where it is cut, so
+def transactions_of_status(text: str, clock: datetime, own: int) -> _Transactions | None:
+    """The transactions in InnoDB's status, but for the connection ``own``; None where it is cut, so
     that some may be missing."""
     _, head, rest = text.partition("LIST OF TRANSACTIONS FOR EACH SESSION:")
     # The last one: a statement's text, which may hold anything, comes before it.
@@ -270,6 +282,7 @@ def transactions_of_status(text: str, clock: datetime, own: int) -> dict[int, da
     if not head or not end or "... truncated..." in section:
         return None
     found: dict[int, datetime] = {}
+    readers: list[datetime] = []
     for entry in section.split("\n---TRANSACTION ")[1:]:
         active, thread = _ENTRY.match(entry), _THREAD.search(entry)
         number = int(thread[1]) if thread else NO_CONNECTION
@@ -277,7 +290,9 @@ def transactions_of_status(text: str, clock: datetime, own: int) -> dict[int, da
             continue
         statement = thread[2] if thread and not thread[2].startswith(_NO_STATEMENT) else ""
         writes = bool(statement) and may_write(statement)
+        began = clock - timedelta(seconds=int(active[1])) - _SECOND
         if "undo log entries" in entry or writes or thread is None:
-            began = clock - timedelta(seconds=int(active[1])) - _SECOND
             found[number] = min(began, found.get(number, began))
-    return found
+        else:
+            readers.append(began)
+    return found, readers

@@ -1,0 +1,178 @@
+"""`sync`: what moved is loaded and folded, many tables at once.
+
+What belongs here: options, bars, and what is printed. What doesn't: which tables need it, and how
+they are synced side by side (`mirrorlake.operations`).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.markup import escape
+
+from mirrorlake.cli import show
+from mirrorlake.cli.contract import open_contract
+from mirrorlake.config import Config, TableContract
+from mirrorlake.errors import ConfigError, MirrorlakeError, SourceHeld
+
+if TYPE_CHECKING:
+    from mirrorlake.table.progress import OnProgress
+
+
+@click.command()
+@click.argument("tables", nargs=-1)
+@show.config_option
+@show.json_option
+@click.option(
+    "--accept-smaller",
+    is_flag=True,
+    help="Take full copies of TABLES that are far smaller than their last.",
+)
+@click.option(
+    "--jobs",
+    type=click.IntRange(1, 64),
+    help="How many tables at once; by default what sources and this machine allow.",
+)
+def sync(
+    tables: Sequence[str],
+    config_path: Path,
+    as_json: bool,
+    accept_smaller: bool,
+    jobs: int | None,
+) -> None:
+    """Mirror TABLES (all by default): load the next window, fold it, refresh clean.
+
+    A table that fails does not stop the others.
+    """
+    config = open_contract(config_path)
+    if accept_smaller and not tables:
+        raise ConfigError(
+            "--accept-smaller is for tables that somebody has looked at",
+            next_step="Name them: mirrorlake sync TABLE --accept-smaller",
+        )
+    chosen = config.chosen(tables)
+    config.require_secrets(chosen)
+    results, stopped = _sync(
+        config, chosen, quiet=as_json, accept_smaller=accept_smaller, jobs=jobs
+    )
+    held = [(t, e) for t, e in stopped if isinstance(e, SourceHeld)]
+    failures = [(t, e) for t, e in stopped if not isinstance(e, SourceHeld)]
+    if as_json:
+        done = [asdict(r) for r in results]
+        errors = [{"table": t, "error": str(e), "code": e.exit_code} for t, e in failures]
+        waiting = [{"table": t, "reason": str(e)} for t, e in held]
+        show.print_json({"tables": done, "errors": errors, "held": waiting})
+    else:
+        _print_results(results)
+        for reason in sorted({str(e) for _, e in held}):
+            show.errors.print(f"[yellow]held[/]: {escape(reason)}", highlight=False, soft_wrap=True)
+        show.print_errors(failures)
+    if failures:
+        sys.exit(failures[0][1].exit_code)
+
+
+def _sync(
+    config: Config,
+    chosen: Sequence[TableContract],
+    *,
+    quiet: bool = False,
+    accept_smaller: bool = False,
+    jobs: int | None = None,
+) -> tuple[list[Any], list[tuple[str, MirrorlakeError]]]:
+    """Sync tables with progress bars, or a line for each where there is no terminal; their results,
+    and the failures by table, each in the tables' order. Tables that are unchanged come first: they
+    cost neither PyIceberg's import nor a Spark session."""
+    from mirrorlake.ledger import Ledger
+    from mirrorlake.operations.results import unchanged_result
+    from mirrorlake.operations.unchanged import Look, look_at
+
+    look = Look()
+    if not accept_smaller:
+        look = look_at(config, Ledger(config.ledger.url, config.ledger.wait), chosen)
+    results: list[Any] = [unchanged_result(found, 0, 0, 0.0) for found in look.unchanged.values()]
+    failures: list[tuple[str, MirrorlakeError]] = []
+    chosen = [contract for contract in chosen if contract.name not in look.unchanged]
+    if not chosen:
+        return results, failures
+
+    from mirrorlake.cli.bars import Bars
+    from mirrorlake.operations.sync_tables import default_jobs, sync_tables
+    from mirrorlake.workspace import Workspace
+
+    jobs = jobs or default_jobs(config, chosen)
+    with Workspace.open(config) as workspace, Bars(show.errors, quiet=quiet) as bars:
+        done, running = bars.count("all tables", len(chosen)), set[str]()
+
+        @contextmanager
+        def watch(contract: TableContract) -> Iterator[OnProgress]:
+            with bars.table(contract.name) as report:
+                running.add(contract.name)
+                yield report
+                running.discard(contract.name)
+
+        number = 0
+        try:
+            for synced in sync_tables(
+                *(workspace, chosen),
+                jobs=jobs,
+                accept_smaller=accept_smaller,
+                look=look,
+                watch=watch,
+            ):
+                number, words = number + 1, "failed"
+                if synced.result is not None:
+                    results.append(synced.result)
+                    words = f"{synced.result.rows:,} rows, {synced.result.seconds} s"
+                elif synced.error is not None:
+                    failures.append((synced.contract.name, synced.error))
+                    words = "held" if isinstance(synced.error, SourceHeld) else words
+                running.discard(synced.contract.name)
+                done(number)
+                if len(chosen) > 1:
+                    bars.line(f"{number:,} of {len(chosen):,}: {synced.contract.name}: {words}")
+        except KeyboardInterrupt:
+            before = f"{number:,} of {len(chosen):,} tables were done"
+            words = f"In table {', '.join(sorted(running))}; {before}."
+            show.errors.print(escape(words), highlight=False, soft_wrap=True)
+            raise
+    order = [contract.name for contract in chosen]
+    failures.sort(key=lambda failure: order.index(failure[0]))
+    results.sort(key=lambda result: order.index(result.table) if result.table in order else -1)
+    return results, failures
+
+
+_EVIDENCE = {
+    "server": "their server's log",
+    "table": "the time of their last change",
+    "digest": "a digest of their rows",
+}
+"""What a table was found unchanged by."""
+
+
+def _print_results(results: Sequence[Any]) -> None:
+    columns = ("table", "window", "rows", "MB", "MB/s", "originals", "future", "seconds")
+    table = show.table(*columns, "longest query")
+    loaded = [r for r in results if r.unchanged is None]
+    for r in loaded:
+        cells = (
+            f"{r.rows:,}",
+            f"{r.bytes / 1e6:.2f}",
+            f"{r.mb_per_second:.1f}",
+            str(r.originals),
+            str(r.future),
+            str(r.seconds),
+            str(r.longest_query),
+        )
+        table.add_row(escape(r.table), r.window, *cells)
+    if loaded:
+        show.console.print(table)
+    if found := Counter(_EVIDENCE[r.unchanged] for r in results if r.unchanged is not None):
+        by = ", ".join(f"{count:,} by {words}" for words, count in sorted(found.items()))
+        show.console.print(f"{found.total():,} of {len(results):,} unchanged: {by}")
