@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from mirrorlake.operations.results import SyncResult
     from mirrorlake.operations.status import TableStatus, status_of
     from mirrorlake.operations.sync import load_table, reload_days, sync_table
+    from mirrorlake.operations.sync_tables import Synced, sync_tables
     from mirrorlake.operations.unchanged import Look, look_at
     from mirrorlake.proof.counts import Counts, count_rows
     from mirrorlake.proof.evidence import prove_table
@@ -58,6 +59,7 @@ _PLACES = {
     "mirrorlake.operations.results": ("SyncResult",),
     "mirrorlake.operations.status": ("TableStatus", "status_of"),
     "mirrorlake.operations.sync": ("load_table", "reload_days", "sync_table"),
+    "mirrorlake.operations.sync_tables": ("Synced", "sync_tables"),
     "mirrorlake.operations.unchanged": ("Look", "look_at"),
     "mirrorlake.proof.counts": ("Counts", "count_rows"),
     "mirrorlake.proof.evidence": ("prove_table",),
@@ -90,6 +92,7 @@ __all__ = [
     "SchemaError",
     "SourceError",
     "SyncResult",
+    "Synced",
     "TableContract",
     "TableStatus",
     "Workspace",
@@ -109,6 +112,7 @@ __all__ = [
     "repair_table",
     "status_of",
     "sync_table",
+    "sync_tables",
 ]
 
 

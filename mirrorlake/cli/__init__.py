@@ -13,13 +13,11 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 from rich.markup import escape
@@ -35,13 +33,12 @@ from mirrorlake.cli.repair import repair
 from mirrorlake.cli.snapshots import clone, maintain, publish
 from mirrorlake.cli.sync import sync
 from mirrorlake.cli.upkeep import accept, alert, backfill, gaps, hold, ledger, recover
-from mirrorlake.config import Config, TableContract, config_schema
-from mirrorlake.errors import ConfigError, MirrorlakeError, SourceHeld
+from mirrorlake.config import TableContract, config_schema
+from mirrorlake.errors import MirrorlakeError
 
 if TYPE_CHECKING:
     from mirrorlake.ledger import Ledger
     from mirrorlake.operations.status import TableStatus
-    from mirrorlake.table.progress import OnProgress
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
