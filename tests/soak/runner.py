@@ -16,6 +16,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Iterator
+from concurrent.futures import Future
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
@@ -83,7 +84,9 @@ def _take_own_session(spark: LazySpark) -> None:
     _kept.extend([list(client.deque), client.thread_connection, spark.get()])
     client.deque.clear()
     client.thread_connection = threading.local()
-    spark._session = spark.get().newSession()
+    own = spark.get().newSession()
+    spark._starting = Future()
+    spark._starting.set_result(own)
 
 
 def child(order: dict[str, Any], spark: LazySpark | None) -> int:

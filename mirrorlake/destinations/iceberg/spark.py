@@ -16,7 +16,8 @@ import tempfile
 import threading
 import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from concurrent.futures import Future, wait
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +27,7 @@ from mirrorlake.config import SparkConfig
 from mirrorlake.config.spark_settings import EXACT_SETTINGS, changed_settings
 from mirrorlake.destinations.iceberg.catalog import Lake
 from mirrorlake.destinations.iceberg.locations import CATALOG
-from mirrorlake.errors import LakeError, MirrorlakeError
+from mirrorlake.errors import LakeError
 from mirrorlake.runtime.cache import cache_folder
 from mirrorlake.runtime.jars import ensure_jars
 from mirrorlake.runtime.java import java_environment
@@ -45,13 +46,20 @@ class LazySpark:
     def __init__(self, config: SparkConfig, lake: Lake) -> None:
         self._config = config
         self._lake = lake
-        self._session: SparkSession | None = None
+        self._starting: Future[SparkSession] | None = None
         self._lock = threading.Lock()
         self._own = threading.local()
 
     @property
     def started(self) -> bool:
-        return self._session is not None
+        return self._there() is not None
+
+    def _there(self) -> SparkSession | None:
+        """The session, if it has started."""
+        starting = self._starting
+        if starting is None or not starting.done() or starting.exception():
+            return None
+        return starting.result()
 
     @property
     def permissions(self) -> Permissions:
@@ -72,16 +80,42 @@ class LazySpark:
         Raises:
             MachineError: there is no usable Java, or a jar can't be brought.
         """
+        session = self._first()
+        if not getattr(self._own, "wanted", False):
+            return session
+        if self._own.session is None:
+            self._own.session = self._another(session)
+        return self._own.session
+
+    def start_early(self) -> None:
+        """Start the session beside what this thread does next. An error is for who needs it."""
         with self._lock:
-            if self._session is None:
-                self._session = self._attach() if self._config.connect else self._start()
-                if self._config.connect or cores_of(self._config.master) is None:
-                    _ship(self._session)
-            if not getattr(self._own, "wanted", False):
-                return self._session
-            if self._own.session is None:
-                self._own.session = self._another(self._session)
-            return self._own.session
+            self._begin()
+
+    def _first(self) -> SparkSession:
+        """The session that all threads share."""
+        with self._lock:
+            starting = self._begin()
+        # In a thread of its own: Ctrl-C while a JVM starts leaves nothing half started.
+        return starting.result()
+
+    def _begin(self) -> Future[SparkSession]:
+        """The session that is there or starts now; one that could not start is tried again."""
+        if self._starting is None or (self._starting.done() and self._starting.exception()):
+            self._starting = Future()
+            start = threading.Thread(target=self._make, args=(self._starting,), daemon=True)
+            start.start()
+        return self._starting
+
+    def _make(self, made: Future[SparkSession]) -> None:
+        try:
+            session = self._attach() if self._config.connect else self._start()
+            if self._config.connect or cores_of(self._config.master) is None:
+                _ship(session)
+        except BaseException as error:  # noqa: BLE001 - raised where the session is asked for
+            made.set_exception(error)
+        else:
+            made.set_result(session)
 
     @contextmanager
     def own_session(self) -> Iterator[None]:
@@ -95,19 +129,9 @@ class LazySpark:
                 self._own.session.stop()
             self._own.wanted, self._own.session = False, None
 
-    def start_early(self) -> None:
-        """Start the session beside what this thread does next. An error is for who needs it."""
-
-        def start() -> None:
-            with suppress(MirrorlakeError):
-                self.get()
-
-        if not self.started:
-            threading.Thread(target=start, name="spark-start", daemon=True).start()
-
     def cancel(self) -> None:
         """End what the session is doing for other threads, if it was started."""
-        session = self._session
+        session = self._there()
         if session is None:
             return
         if self._config.connect:
@@ -132,10 +156,13 @@ class LazySpark:
     def stop(self, seconds: float = 30) -> None:
         """Stop the session and its JVM, if one was started; wait so long for the JVM's end."""
         with self._lock:
-            if self._session is None:
+            if self._starting is None:
                 return
-            self._session.stop()
-            self._session = None
+            wait([self._starting])
+            session, self._starting = self._there(), None
+            if session is None:
+                return
+            session.stop()
             if not self._config.connect:
                 _stop_gateway(seconds)
 
