@@ -108,7 +108,7 @@ def commit_proved(
     for _ in range(REBUILDS):
         if head_of(lake, raw) != parent:
             raise _moved(raw, parent)
-        at = create_branch(lake, raw, branch, parent, workspace.spark.run)
+        at = create_branch(lake, raw, branch, parent)
         failpoint("branch.made")
         snapshot = commit_load(lake, dataclasses.replace(commit, parent=at, branch=branch))
         failpoint("branch.committed")

@@ -11,9 +11,16 @@ import logging
 from dataclasses import dataclass
 
 from mirrorlake.destinations.iceberg.catalog import Identifier, Lake, as_sql_identifier
+from mirrorlake.destinations.iceberg.model import LakeSchema, chosen_columns
 from mirrorlake.destinations.iceberg.spark import spark_errors
-from mirrorlake.destinations.iceberg.tables import KEY, ORIGINAL, TOKEN, has_original
-from mirrorlake.destinations.iceberg.views import LakeView, forget_view, read_view
+from mirrorlake.destinations.iceberg.tables import (
+    KEY,
+    ORIGINAL,
+    TOKEN,
+    current_schema,
+    has_original,
+)
+from mirrorlake.destinations.iceberg.views import LakeView, forget_view, read_view, write_view
 from mirrorlake.errors import LakeDamaged
 from mirrorlake.ledger import Ledger
 from mirrorlake.merge.current_rows import original_or_none
@@ -75,15 +82,22 @@ def _drop_view(workspace: Workspace, identifier: Identifier) -> None:
 
 @dataclass(frozen=True)
 class ViewText:
-    """What a view must be: the SQL that a query of it runs, and the columns that it gives out."""
+    """What a view must be: the SQL that a query of it runs, and the columns that it gives out.
+
+    Attributes:
+        schema: their types; None where only Spark can tell them.
+    """
 
     sql: str
     columns: tuple[str, ...]
+    schema: LakeSchema | None = None
 
 
 def clean_view(plan: TablePlan) -> ViewText:
     """The clean view, as the contract's rules make it."""
-    return ViewText(clean_view_sql(plan), tuple(clean_layer(plan).names))
+    layer = clean_layer(plan)
+    schema = current_schema(layer.stored, layer.original is not None)
+    return ViewText(clean_view_sql(plan), tuple(layer.names), schema)
 
 
 def find_replaced(lake: Lake, identifier: Identifier, wanted: ViewText) -> str | None:
@@ -136,6 +150,7 @@ def raw_view(plan: TablePlan, ledger: Ledger, lake: Lake) -> ViewText | None:
     """The view over the raw tables of all versions; None before there is any."""
     selects: list[str] = []
     names: list[str] = []
+    schema: LakeSchema | None = None
     for version in ledger.schema_versions(plan.name):
         raw = Identifier(plan.raw.namespace, version.raw_table)
         table = lake.load(raw)
@@ -156,7 +171,10 @@ def raw_view(plan: TablePlan, ledger: Ledger, lake: Lake) -> ViewText | None:
         # Of a union, the first part names the columns.
         shown = [*(e.name for e in plan.columns), *([ORIGINAL] if original else []), *meta]
         names = names or shown
-    return ViewText(" UNION ALL ".join(selects), tuple(names)) if selects else None
+        # The types of a union of several versions are Spark's to say.
+        known = not selects[1:] and set(shown) <= there
+        schema = chosen_columns(table.schema(), shown) if known else None
+    return ViewText(" UNION ALL ".join(selects), tuple(names), schema) if selects else None
 
 
 def _make_view(workspace: Workspace, identifier: Identifier, wanted: ViewText) -> None:
@@ -176,7 +194,9 @@ def _make_view(workspace: Workspace, identifier: Identifier, wanted: ViewText) -
         # What somebody else put there shows nothing any more, and Spark need not be able to read
         # it: a file that was edited by hand fails Hadoop's checksums.
         forget_view(workspace.lake, identifier)
-    spark = workspace.spark.get()
-    with spark_errors(str(identifier)):
-        spark.sql(f"CREATE OR REPLACE VIEW {identifier.sql} AS {wanted.sql}")
+    view = LakeView(wanted.sql, wanted.schema) if wanted.schema is not None else None
+    if view is None or not write_view(workspace.lake, identifier, view):
+        spark = workspace.spark.get()
+        with spark_errors(str(identifier)):
+            spark.sql(f"CREATE OR REPLACE VIEW {identifier.sql} AS {wanted.sql}")
     workspace.ledger.record_definition(name, wanted.sql)

@@ -33,10 +33,6 @@ from tests.integration.conftest import Place
 ROWS = Schema(NestedField(1, "id", LongType(), required=False))
 
 
-def never(statement: str) -> None:
-    raise AssertionError(f"Spark was asked: {statement}")
-
-
 @pytest.fixture
 def name(place: Place) -> Identifier:
     """An empty table of the test's own; its namespace has a space."""
@@ -72,7 +68,7 @@ def shown(place: Place, name: Identifier) -> list[int]:
 
 
 def test_an_empty_table_is_branched_by_spark_and_published(place: Place, name: Identifier) -> None:
-    head = create_branch(place.lake, name, "first", None, place.spark.run)
+    head = create_branch(place.lake, name, "first", None)
     assert list_branches(place.lake, name) == {"first": head}
     assert head_of(place.lake, name) is None
     written = append(place, name, 1, 2, branch="first")
@@ -86,7 +82,7 @@ def test_an_empty_table_is_branched_by_spark_and_published(place: Place, name: I
 
 def test_a_branch_is_seen_by_nobody_until_it_is_published(place: Place, name: Identifier) -> None:
     main = append(place, name, 1)
-    assert create_branch(place.lake, name, "b", main, never) == main
+    assert create_branch(place.lake, name, "b", main) == main
     append(place, name, 2, branch="b")
     place.spark.run(f"INSERT INTO {name.sql}.branch_b VALUES (3)")
     head = read_branch(place.lake, name, "b")
@@ -100,7 +96,7 @@ def test_a_branch_is_seen_by_nobody_until_it_is_published(place: Place, name: Id
 
 def test_main_that_moved_is_never_forced(place: Place, name: Identifier) -> None:
     main = append(place, name, 1)
-    create_branch(place.lake, name, "b", main, never)
+    create_branch(place.lake, name, "b", main)
     append(place, name, 2, branch="b")
     moved = append(place, name, 9)
     # Whatever the caller takes for main's head: what main holds would be lost.
@@ -116,7 +112,7 @@ def test_a_writer_between_the_look_and_the_commit(
     place: Place, name: Identifier, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     main = append(place, name, 1)
-    create_branch(place.lake, name, "b", main, never)
+    create_branch(place.lake, name, "b", main)
     append(place, name, 2, branch="b")
     stale = load(place, name)
     append(place, name, 9)
@@ -129,7 +125,7 @@ def test_a_writer_between_the_look_and_the_commit(
 
 def test_names_that_nobody_made_are_refused(place: Place, name: Identifier) -> None:
     main = append(place, name, 1)
-    create_branch(place.lake, name, "b", main, never)
+    create_branch(place.lake, name, "b", main)
     with pytest.raises(LakeError, match=r"no branch 'c'.*Its branches: b, main"):
         publish_branch(place.lake, name, "c", main)
     with pytest.raises(LakeError, match="no branch 'c'"):
@@ -137,14 +133,14 @@ def test_names_that_nobody_made_are_refused(place: Place, name: Identifier) -> N
     with pytest.raises(LakeError, match="no branch 'c'"):
         read_branch(place.lake, name, "c")
     with pytest.raises(LakeError, match="has a branch or tag 'b' already"):
-        create_branch(place.lake, name, "b", main, never)
+        create_branch(place.lake, name, "b", main)
     for wrong in ("main", "", "a b", "`"):
         with pytest.raises(LakeError, match="can't have a branch"):
-            create_branch(place.lake, name, wrong, main, never)
+            create_branch(place.lake, name, wrong, main)
     with pytest.raises(LakeError, match="no snapshot 7"):
-        create_branch(place.lake, name, "d", 7, never)
+        create_branch(place.lake, name, "d", 7)
     with pytest.raises(CommitConflict, match="is not empty any more"):
-        create_branch(place.lake, name, "d", None, never)
+        create_branch(place.lake, name, "d", None)
     with pytest.raises(LakeError, match="no lake table"):
         list_branches(place.lake, Identifier(name.namespace, "none"))
     drop_branch(place.lake, name, "b")
@@ -155,7 +151,7 @@ def test_names_that_nobody_made_are_refused(place: Place, name: Identifier) -> N
 
 def test_main_is_set_back_and_forward_again(place: Place, name: Identifier) -> None:
     first, second = append(place, name, 1), append(place, name, 2)
-    create_branch(place.lake, name, "b", first, never)
+    create_branch(place.lake, name, "b", first)
     aside = append(place, name, 3, branch="b")
     with pytest.raises(LakeError, match=f"never showed snapshot {aside}"):
         roll_back(place.lake, name, aside, second)
@@ -174,7 +170,7 @@ def test_main_is_set_back_and_forward_again(place: Place, name: Identifier) -> N
 def test_a_load_on_a_branch_is_not_found_on_main(place: Place, name: Identifier) -> None:
     """An unpublished load must never be taken for a visible one."""
     main = append(place, name, 1)
-    create_branch(place.lake, name, "b", main, never)
+    create_branch(place.lake, name, "b", main)
     table = load(place, name)
     path = f"{table.location()}/data/x.parquet"
     pq.write_table(rows(5), path.removeprefix("file://"))

@@ -14,14 +14,13 @@ Source: the Iceberg specification, "Snapshot References"; "Point in Time Reads".
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
 from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
 from pyiceberg.table import Table
 from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
 from pyiceberg.table.snapshots import Snapshot, ancestors_of
 
-from mirrorlake.destinations.iceberg.catalog import Identifier, Lake, as_sql_identifier
+from mirrorlake.destinations.iceberg.catalog import Identifier, Lake
 from mirrorlake.errors import CommitConflict, LakeError
 
 MAIN = MAIN_BRANCH
@@ -46,16 +45,12 @@ def read_branch(lake: Lake, identifier: Identifier, name: str) -> int:
     return _head(_load(lake, identifier), identifier, name)
 
 
-def create_branch(
-    lake: Lake, identifier: Identifier, name: str, at: int | None, run: Callable[[str], object]
-) -> int:
+def create_branch(lake: Lake, identifier: Identifier, name: str, at: int | None) -> int:
     """Make a branch that shows what the table showed at a snapshot; its head.
 
     Args:
         at: the snapshot, which may be any that the table still has; None for an empty table. Its
             branch begins with an empty snapshot, and main stays without any.
-        run: runs a statement of Spark's SQL (`LazySpark.run`); called only for the branch of an
-            empty table, which PyIceberg can't make.
 
     Raises:
         LakeError: the branch is there already, its name can't be one, the table has no such
@@ -77,8 +72,7 @@ def create_branch(
                 next_step="Try again",
                 retryable=True,
             )
-        run(f"ALTER TABLE {identifier.sql} CREATE BRANCH {as_sql_identifier(name)}")
-        return read_branch(lake, identifier, name)
+        return begin_branch(lake, identifier, name)
     if table.snapshot_by_id(at) is None:
         raise _no_snapshot(identifier, at)
     try:

@@ -8,7 +8,7 @@ Source: Iceberg specification, "Table Metadata", "Manifests", "Snapshots".
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -33,6 +33,7 @@ __all__ = [
     "Storage",
     "added_files",
     "arrow_schema",
+    "chosen_columns",
     "is_rewrite",
     "open_storage",
     "removed_files",
@@ -48,6 +49,12 @@ def arrow_schema(schema: LakeSchema, *, field_ids: bool = True) -> pa.Schema:
     """The Arrow types of a table's columns; with the table's field ids as metadata, as a data file
     is written."""
     return schema_to_pyarrow(schema, include_field_ids=field_ids)
+
+
+def chosen_columns(schema: LakeSchema, names: Sequence[str]) -> LakeSchema:
+    """Some columns of a table, in the order of their names."""
+    fields = {field.name: field for field in schema.fields}
+    return Schema(*(fields[name] for name in names))
 
 
 def is_rewrite(snapshot: LakeSnapshot) -> bool:

@@ -354,7 +354,7 @@ class SnapshotFold:
     def _staged(self, frame: DataFrame, head: int | None) -> Iterator[Stage]:
         spark, identifier = frame.sparkSession, self.table.identifier
         branch = new_branch()
-        create_branch(self.lake, identifier, branch, head, spark.sql)
+        create_branch(self.lake, identifier, branch, head)
         try:
             yield Stage(spark, self.lake, self.table, branch)
         finally:
