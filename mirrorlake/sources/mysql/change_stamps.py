@@ -112,7 +112,7 @@ def read_stamps(
     lsn = _lsn(connection)
     if not is_mariadb(connection):
         # MySQL 8 keeps the times of tables for a day otherwise.
-        rows_of(connection, "SET SESSION /*!80000 information_schema_stats_expiry = 0, */ @a = 0")
+        rows_of(connection, _FRESH_TIMES)
     found: dict[tuple[str, str], ChangeStamp] = {}
     for database in dict.fromkeys(database for database, _ in tables):
         names = [name for of, name in tables if of == database]
@@ -187,6 +187,7 @@ def _server(connection: Connection[Any]) -> tuple[str, datetime, datetime]:
     return str(server), clock, clock - timedelta(seconds=uptime)
 
 
+_FRESH_TIMES = "SET @a = 0 /*!80000 , SESSION information_schema_stats_expiry = 0 */"
 _LOG_STATUS = ("innodb_lsn_current", "innodb_redo_log_current_lsn", "innodb_redo_log_enabled")
 
 
