@@ -30,6 +30,7 @@ from mirrorlake.merge.snapshot.state import STATE, names_of, state_folder, versi
 from mirrorlake.merge.snapshot.tables import TARGET_BYTES
 from mirrorlake.merge.statements import text_literal
 from mirrorlake.operations.recover import GRACE, refuse_short_grace, remove_orphans
+from mirrorlake.operations.unchanged import stamp_kept
 from mirrorlake.sources.files.expire import expire_landed
 from mirrorlake.sources.files.look import place_of
 from mirrorlake.workspace import Workspace
@@ -113,10 +114,12 @@ def maintain_table(
             settle_loads(workspace.ledger, workspace.lake, contract.name, contract.namespaces.raw)
             kept = files_of(workspace.ledger.chunked_load(contract.name))
         found: list[Maintained] = []
-        for identifier, layer in list_tables(workspace, contract):
-            if workspace.lake.load(identifier) is not None:
-                leased.check_lease()
-                found.append(_maintain(workspace, identifier, layer, ages, kept))
+        # Other versions of the same rows: an unchanged table stays one.
+        with stamp_kept(workspace.config, workspace.ledger, contract):
+            for identifier, layer in list_tables(workspace, contract):
+                if workspace.lake.load(identifier) is not None:
+                    leased.check_lease()
+                    found.append(_maintain(workspace, identifier, layer, ages, kept))
         if contract.source in workspace.config.landings:
             found.append(_expire_landed(workspace, contract))
         return found

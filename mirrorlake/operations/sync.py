@@ -158,6 +158,9 @@ def _run_chain(
             if unchanged is None:
                 plan, loads = _load_again(leased, connection, plan, terms, days)
             folded = fold_layers(leased, plan) if fold else ()
+            if folded and (counted := leased.lake.counted(plan.deduped)):
+                # While the table is at hand: `status` would have to open it.
+                leased.ledger.record_counts({plan.name: counted})
             if look is not None:
                 _stamp(leased, connection, plan, look, unchanged)
     seconds = time.monotonic() - started

@@ -13,8 +13,9 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 import mirrorlake
@@ -119,20 +120,39 @@ def stamp_of(
     """
     if shown is None or load.receipt is None or load.receipt.server != shown.server:
         return None
-    names = {contract.table, load.raw_table}
-    locations = metadata_locations(config.lake, names)
-    if locations is None:
+    lake = _state_now(config, contract, load)
+    if lake is None:
         return None
     return Stamp(
         table=contract.name,
         seq=load.seq,
         shown=shown.to_json(),
         terms=_terms(config, contract),
-        lake=_lake_state(locations, contract, load.raw_table),
+        lake=lake,
         form=form_digest(form),
         read_at=datetime.fromisoformat(shown.clock).replace(tzinfo=UTC),
         seen_at=datetime.fromisoformat(load.receipt.moment).replace(tzinfo=UTC),
     )
+
+
+@contextmanager
+def stamp_kept(config: Config, ledger: Ledger, contract: TableContract) -> Iterator[None]:
+    """A table whose lake tables are as its last sync left them is so after the block too, which
+    writes the same rows in other versions. The caller has the table's lease."""
+    stamp = ledger.stamps([contract.name]).get(contract.name)
+    load = ledger.newest_attempts([contract.name]).get(contract.name)
+    if stamp is None or load is None or _state_now(config, contract, load) != stamp.lake:
+        yield
+        return
+    yield
+    state = _state_now(config, contract, load)
+    if state is not None:
+        ledger.record_stamp(replace(stamp, lake=state))
+
+
+def _state_now(config: Config, contract: TableContract, load: Load) -> str | None:
+    locations = metadata_locations(config.lake, {contract.table, load.raw_table})
+    return None if locations is None else _lake_state(locations, contract, load.raw_table)
 
 
 def form_digest(form: str | None) -> str | None:

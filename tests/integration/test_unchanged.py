@@ -21,6 +21,7 @@ from mirrorlake.destinations.iceberg.catalog import Identifier
 from mirrorlake.destinations.iceberg.views import forget_view
 from mirrorlake.ledger.tables import CHANGE_STAMPS
 from mirrorlake.operations.alerts import find_breaches
+from mirrorlake.operations.maintain import Ages, maintain_table
 from mirrorlake.operations.results import SyncResult
 from mirrorlake.operations.status import status_of
 from mirrorlake.operations.sync import load_table, reload_days, sync_table
@@ -177,6 +178,23 @@ def test_what_somebody_did_to_the_lake_is_put_right(workspace: Workspace, what: 
     sync_all(workspace)
     if what.endswith("view"):
         assert "f" in unchanged(workspace) or sync_all(workspace)["f"].unchanged
+
+
+def test_maintenance_writes_the_same_rows_and_leaves_a_table_unchanged(
+    workspace: Workspace,
+) -> None:
+    contract = _f(workspace)[0]
+    before = workspace.lake.load(Identifier(contract.namespaces.deduped, "f"))
+    maintain_table(workspace, contract, Ages(keep=timedelta()))
+    after = workspace.lake.load(Identifier(contract.namespaces.deduped, "f"))
+    assert before is not None
+    assert after is not None
+    assert before.metadata_location != after.metadata_location
+    assert "f" in unchanged(workspace)
+    # What was not as the sync left it before is not taken for it afterwards.
+    after.delete("id = 1")
+    maintain_table(workspace, contract, Ages(keep=timedelta()))
+    assert "f" not in unchanged(workspace)
 
 
 @pytest.mark.parametrize(

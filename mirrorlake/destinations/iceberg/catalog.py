@@ -147,6 +147,19 @@ class Lake:
         with self.translated(identifier):
             return table.scan().count()
 
+    def counted(self, identifier: Identifier) -> tuple[str, int] | None:
+        """Which version of a table the catalog names, by its metadata file, and the rows of it, as
+        `count_rows`.
+
+        Raises:
+            LakeError: the catalog or the storage failed.
+        """
+        table = self.load(identifier)
+        if table is None:
+            return None
+        with self.translated(identifier):
+            return table.metadata_location, table.scan().count()
+
     def drop(self, identifier: Identifier) -> bool:
         """Take a table out of the catalog; whether it was there. Its files stay."""
         with self.translated(identifier):
