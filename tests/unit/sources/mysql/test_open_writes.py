@@ -119,8 +119,12 @@ Pending flushes (fsync): 0
 
 
 def test_transactions_by_the_status() -> None:
-    found = transactions_of_status(STATUS, NOON, own=99)
+    told = transactions_of_status(STATUS, NOON, own=99)
+    assert told is not None
+    found, readers = told
     second = timedelta(seconds=1)
+    # They have not written yet.
+    assert readers == [minutes(10) - second, minutes(15) - second]
     assert found == {
         10: minutes(1) - second,
         12: minutes(2) - second,
