@@ -67,7 +67,7 @@ def shown(place: Place, name: Identifier) -> list[int]:
     return found
 
 
-def test_an_empty_table_is_branched_by_spark_and_published(place: Place, name: Identifier) -> None:
+def test_an_empty_table_is_branched_and_published(place: Place, name: Identifier) -> None:
     head = create_branch(place.lake, name, "first", None)
     assert list_branches(place.lake, name) == {"first": head}
     assert head_of(place.lake, name) is None

@@ -73,12 +73,13 @@ def _import(doors: Doors, table: str) -> None:
         shutil.copy(kept / f"other.{suffix}", doors.folder() / f"{table}.{suffix}")
         (doors.folder() / f"{table}.{suffix}").chmod(0o666)
     doors.run(f"ALTER TABLE `{table}` IMPORT TABLESPACE", "DROP TABLE other")
+    shutil.rmtree(kept)
 
 
 def _swap(doors: Doors, table: str) -> None:
     doors.run(
-        f"RENAME TABLE `{table}` TO aside, twin TO `{table}`",
-        "RENAME TABLE aside TO twin",
+        f"RENAME TABLE `{table}` TO aside, other_twin TO `{table}`",
+        "RENAME TABLE aside TO other_twin",
     )
 
 
@@ -152,21 +153,22 @@ def doors(server: EmbeddedServer) -> Iterator[Doors]:
     connection.autocommit(True)
     found = Doors(server, name, source, connection)
     columns = "(id INT PRIMARY KEY, v INT, t VARCHAR(20))"
-    for table in (*DOORS, *SPECIAL, "twin", "parent"):
+    for table in (*DOORS, *SPECIAL, "twin", "other_twin", "parent", "grandparent"):
         engine = "MyISAM" if table == "bare" else "InnoDB"
         parts = " PARTITION BY HASH (id) PARTITIONS 2" if table == "parts" else ""
         found.run(f"CREATE TABLE `{table}` {columns} ENGINE={engine}{parts}")
     found.run(
         "ALTER TABLE child ADD FOREIGN KEY (v) REFERENCES parent (id) "
         "ON UPDATE CASCADE ON DELETE CASCADE",
-        "ALTER TABLE child_null ADD FOREIGN KEY (v) REFERENCES parent (id) ON DELETE SET NULL",
+        "ALTER TABLE child_null ADD FOREIGN KEY (v) REFERENCES grandparent (id) ON DELETE SET NULL",
         "CREATE TRIGGER tell AFTER INSERT ON twin FOR EACH ROW UPDATE told SET v = NEW.id",
         "CREATE PROCEDURE work(IN name VARCHAR(64)) BEGIN "
         "SET @s = CONCAT('UPDATE `', name, '` SET v = 55'); "
         "PREPARE p FROM @s; EXECUTE p; DEALLOCATE PREPARE p; END",
     )
-    for table in ("parent", *DOORS, *SPECIAL, "twin"):
+    for table in ("parent", "grandparent", *DOORS, *SPECIAL, "twin", "other_twin"):
         found.run(f"INSERT INTO `{table}` VALUES (1, 1, 'one'), (2, 2, 'two')")
+    found.run("INSERT INTO other_twin VALUES (3, 3, 'three')")
     time.sleep(BLUR.total_seconds() + 1.2)
     yield found
     connection.close()
@@ -193,7 +195,7 @@ def test_what_other_tables_doors_change_is_seen(doors: Doors) -> None:
     before = {name: (doors.stamp(name), doors.content(name)) for name in names}
     doors.run(
         "UPDATE parent SET id = 11 WHERE id = 1",
-        "DELETE FROM parent WHERE id = 2",
+        "DELETE FROM grandparent WHERE id = 2",
         "INSERT INTO twin VALUES (30, 30, '')",
     )
     for name, (stamp, content) in before.items():

@@ -14,11 +14,13 @@ Source: the Iceberg specification, "Snapshot References"; "Point in Time Reads".
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
 from pyiceberg.table import Table
 from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
 from pyiceberg.table.snapshots import Snapshot, ancestors_of
+from pyiceberg.table.update import AssertRefSnapshotId, AssertTableUUID
 
 from mirrorlake.destinations.iceberg.catalog import Identifier, Lake
 from mirrorlake.errors import CommitConflict, LakeError
@@ -96,14 +98,29 @@ def begin_branch(lake: Lake, identifier: Identifier, name: str) -> int:
     if name in table.metadata.refs:
         raise _refused(identifier, f"has a branch or tag {name!r} already", "Drop that one first")
     try:
-        with lake.translated(identifier), table.transaction() as transaction:
-            update = transaction.update_snapshot(branch=name)
-            with update.fast_append():
-                pass
+        with lake.translated(identifier):
+            if not table.snapshots():
+                _begin_first(lake, table, name)
+            else:
+                with table.transaction() as transaction:
+                    update = transaction.update_snapshot(branch=name)
+                    with update.fast_append():
+                        pass
     except (CommitFailedException, CommitStateUnknownException) as error:
         if name not in list_branches(lake, identifier):
             raise _moved(identifier, f"branch {name} was not made") from error
     return read_branch(lake, identifier, name)
+
+
+def _begin_first(lake: Lake, table: Table, name: str) -> None:
+    """Give a table without any snapshot its first one, on a branch. A transaction of PyIceberg's
+    would refuse it, for the branch is not main; so main is what must not be there."""
+    append = table.transaction().update_snapshot(branch=name).fast_append()
+    updates, _ = append._commit()  # pyright: ignore[reportPrivateUsage]
+    main: Any = AssertRefSnapshotId(ref=MAIN, snapshot_id=None)  # type: ignore[call-arg]
+    lake.catalog.commit_table(
+        table, (AssertTableUUID(uuid=table.metadata.table_uuid), main), updates
+    )
 
 
 def replace_main(lake: Lake, identifier: Identifier, name: str, expected: int | None) -> int:
