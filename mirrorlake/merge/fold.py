@@ -53,6 +53,8 @@ LISTED = 200_000
 KNOWN_LOADS, KNOWN_ROWS = 8, 20_000
 """How far back loads are asked what the layer holds: so many at most, and so many rows, or four
 times those that are folded."""
+SMALL_COPY = 20_000
+"""A full copy of so many rows takes the place of the layer's rows; a larger one is merged."""
 ROWS_A_TASK = 50_000
 """So many changed rows are written by one task: each makes a file of rows, and one of deletes per
 file that it meets."""
@@ -174,7 +176,11 @@ def _apply(
     workspace: Workspace, plan: TablePlan, layer: Layer, todo: Todo, at: int | None, *, anew: bool
 ) -> Scan:
     """Write what these loads observed; what was read for it."""
-    if anew or not plan.key or (todo.again and todo.repairs):
+    whole = anew or not plan.key or (todo.again and todo.repairs)
+    # A MERGE compares every row with a copy's, to write only what changed: of few rows, writing
+    # them all is a third of its work.
+    copied = plan.contract.copies and plan.contract.deletes == "remove"
+    if whole or (copied and todo.rows <= SMALL_COPY):
         return overwrite(workspace, plan, layer, todo, OverwriteTarget(layer.identifier.sql, at))
     spark = workspace.spark.get()
     with spark_errors(plan.name), counted(spark) as scan:

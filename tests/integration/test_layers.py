@@ -3,7 +3,6 @@ of them, with its exit code, and the next step that it gives helps."""
 
 from __future__ import annotations
 
-import gzip
 import json
 import re
 from collections.abc import Callable
@@ -192,10 +191,10 @@ def edit_by_hand(world: World, view: Identifier) -> None:
         at = connection.scalar(sa.text(find), {"n": view.namespace, "t": view.name})
     path = local_path(str(at))
     assert path is not None
-    text = gzip.decompress(path.read_bytes()).decode()
+    text = path.read_text()
     edited = re.sub(r"CASE WHEN `page` IS NULL .*? END\) END AS", "`page` AS", text)
     assert edited != text
-    path.write_bytes(gzip.compress(edited.encode()))
+    path.write_text(edited)
 
 
 def data_files(world: World, table: str) -> list[Path]:
