@@ -29,7 +29,7 @@ from mirrorlake.errors import LakeError
 from mirrorlake.merge.statements import Layer, clean_layer, deduped_layer
 from mirrorlake.schema.versions import Exact
 from mirrorlake.sources.mysql.introspect import Column
-from mirrorlake.table.resolve import TablePlan
+from mirrorlake.table.resolve import ResolvedTable
 
 pc: Any = _compute  # its functions are made at import: type checkers see none of them
 _VERSION = 2
@@ -56,7 +56,7 @@ class Broken:
     cells: int
 
 
-def build_schema(plan: TablePlan, layer: Layer) -> pa_checks.DataFrameSchema:
+def build_schema(plan: ResolvedTable, layer: Layer) -> pa_checks.DataFrameSchema:
     """The schema of deduped or clean, as `deduped_layer` and `clean_layer` name its columns."""
     types = arrow_types(current_schema(layer.stored, layer.original is not None))
     exact = {e.name: e for e in plan.columns}
@@ -75,12 +75,12 @@ def build_schema(plan: TablePlan, layer: Layer) -> pa_checks.DataFrameSchema:
     return pa_checks.DataFrameSchema(columns, checks=whole, strict=True, name=str(layer.identifier))
 
 
-def layer_of(plan: TablePlan, name: str) -> Layer:
+def layer_of(plan: ResolvedTable, name: str) -> Layer:
     """`deduped` or `clean` of a table."""
     return deduped_layer(plan) if name == "deduped" else clean_layer(plan)
 
 
-def fingerprint(plan: TablePlan, layer: Layer) -> str:
+def fingerprint(plan: ResolvedTable, layer: Layer) -> str:
     """A text that changes with whatever `build_schema` reads: rows that passed need no second
     look while it stays."""
     said = (plan.table.columns, sorted(plan.clean_rules.items()), plan.key, layer, _VERSION)
@@ -185,12 +185,12 @@ def _not_carried_out(
 # --- columns --------------------------------------------------------------------------------------
 
 
-def _rule(plan: TablePlan, layer: Layer, exact: Exact) -> str | None:
+def _rule(plan: ResolvedTable, layer: Layer, exact: Exact) -> str | None:
     return plan.clean_rules.get(exact.name) if layer.name == "clean" else None
 
 
 def _column(
-    plan: TablePlan, layer: Layer, exact: Exact, kind: pa.DataType, with_originals: bool
+    plan: ResolvedTable, layer: Layer, exact: Exact, kind: pa.DataType, with_originals: bool
 ) -> pa_checks.Column:
     rule, source = _rule(plan, layer, exact), plan.table.column(exact.name)
     # A NULL with an original beside it is looked for in the whole row (`_paired`).
@@ -216,7 +216,7 @@ def _range(source: Column) -> Iterator[pa_checks.Check]:
         yield _check(promise.broken, by_arrow(promise.holds))
 
 
-def _paired(plan: TablePlan, exact: Exact) -> Iterator[pa_checks.Check]:
+def _paired(plan: ResolvedTable, exact: Exact) -> Iterator[pa_checks.Check]:
     """Originals and values of one column: none beside a value, one beside a NULL that MySQL can't
     have."""
     name = exact.name

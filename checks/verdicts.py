@@ -30,7 +30,7 @@ from mirrorlake.serving.personal_audit import find_suspects, suspect_words
 from mirrorlake.sources.mysql.connect import session
 from mirrorlake.table.lake_tables import clean_of, deduped_of, deduped_table, raw_tables
 from mirrorlake.table.new_columns import held_now, held_words
-from mirrorlake.table.resolve import TablePlan
+from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.workspace import Workspace
 from resources.failures import dagster_errors
 
@@ -341,7 +341,7 @@ def judge_suspects(look: Look) -> CheckVerdict:
     return CheckVerdict(not seen.found, metadata, words, dg.AssetCheckSeverity.WARN)
 
 
-def _drift(workspace: Workspace, plan: TablePlan) -> str | None:
+def _drift(workspace: Workspace, plan: ResolvedTable) -> str | None:
     """What changed in MySQL since the table was loaded, if anything."""
     versions = workspace.ledger.schema_versions(plan.name)
     if not versions or versions[-1] == plan.version:

@@ -12,7 +12,7 @@ from mirrorlake.ledger import Load
 from mirrorlake.sources.mysql.open_writes import NOTHING_OPEN, OpenWrites
 from mirrorlake.table.continuity import Course
 from mirrorlake.table.progress import OnProgress
-from mirrorlake.table.resolve import TablePlan
+from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.workspace import Workspace
 
 
@@ -53,6 +53,6 @@ class Attempt:
     """
 
     workspace: Workspace
-    plan: TablePlan
+    plan: ResolvedTable
     load: Load
     connection: Connection[Any]

@@ -28,7 +28,7 @@ from mirrorlake.errors import LakeError
 from mirrorlake.ledger import Ledger, Load
 from mirrorlake.load.chunk_statements import ChunkPlan
 from mirrorlake.load.chunk_task import ChunkReceipt
-from mirrorlake.table.resolve import TablePlan, by_time
+from mirrorlake.table.resolve import ResolvedTable, by_time
 
 pc: Any = _compute  # its functions are made at import: type checkers see none of them
 ds: Any = _dataset
@@ -43,7 +43,7 @@ Batches = Callable[[Any], Iterable[pa.Table]]
 
 
 def count_backward(
-    plan: TablePlan,
+    plan: ResolvedTable,
     load: Load,
     chunk: ChunkPlan,
     receipts: Sequence[ChunkReceipt],

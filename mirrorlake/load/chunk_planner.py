@@ -26,7 +26,7 @@ from mirrorlake.sources.mysql.connect import quote, rows_of
 from mirrorlake.sources.mysql.introspect import Column
 from mirrorlake.sources.mysql.reader import BATCH_ROWS
 from mirrorlake.sources.mysql.registry import HUGE, INTEGERS, LABELS, LARGE, PRINTED, TEXTS
-from mirrorlake.table.resolve import TablePlan, is_collated, no_pad
+from mirrorlake.table.resolve import ResolvedTable, is_collated, no_pad
 from mirrorlake.table.windows import condition_of
 
 logger = logging.getLogger(__name__)
@@ -53,7 +53,7 @@ class _Cut:
 
 
 def plan_chunks(
-    connection: Connection[Any], plan: TablePlan, window: Window, rows_per_chunk: int
+    connection: Connection[Any], plan: ResolvedTable, window: Window, rows_per_chunk: int
 ) -> tuple[str, ...]:
     """The window cut into conditions that cover it exactly once, under the server's comparison.
 
@@ -84,12 +84,12 @@ def plan_chunks(
     return tuple(_joined(base, condition) for condition in _conditions(cut.columns, bounds))
 
 
-def _one_stream(plan: TablePlan, base: str, reason: str) -> tuple[str, ...]:
+def _one_stream(plan: ResolvedTable, base: str, reason: str) -> tuple[str, ...]:
     logger.info("table %s is read in one stream: %s", plan.name, reason)
     return (base,)
 
 
-def _cut_of(plan: TablePlan) -> _Cut | None:
+def _cut_of(plan: ResolvedTable) -> _Cut | None:
     """The index of the key that is cut by: one that begins with the cursor, else the primary one.
 
     Only columns of the key: an update moves no row from one chunk into another.
@@ -307,7 +307,7 @@ def _joined(*conditions: str) -> str:
     return " AND ".join(f"({c})" for c in conditions if c)
 
 
-def told_columns(plan: TablePlan) -> tuple[tuple[str, str], ...]:
+def told_columns(plan: ResolvedTable) -> tuple[tuple[str, str], ...]:
     """Columns of raw that hold the server's own word on equality, and the SQL of their bytes."""
     found: list[tuple[str, str]] = []
     if (key := key_expression(plan)) is not None:
@@ -317,7 +317,7 @@ def told_columns(plan: TablePlan) -> tuple[tuple[str, str], ...]:
     return tuple(found)
 
 
-def key_expression(plan: TablePlan) -> str | None:
+def key_expression(plan: ResolvedTable) -> str | None:
     """SQL of one binary value per key under the server's collation, or None where texts tell keys
     apart.
 
@@ -362,7 +362,7 @@ def _expansion(column: Column) -> int:
 _MANY_ROWS = 10_000
 
 
-def batch_rows(plan: TablePlan) -> int:
+def batch_rows(plan: ResolvedTable) -> int:
     """How many rows the reader may hold at once, by their types alone: few where one may have
     megabytes."""
     kinds = {column.data_type for column in plan.table.columns}
@@ -371,7 +371,7 @@ def batch_rows(plan: TablePlan) -> int:
     return 1_024 if kinds & LARGE else BATCH_ROWS
 
 
-def widest_columns(plan: TablePlan, window: Window | None) -> tuple[str, ...]:
+def widest_columns(plan: ResolvedTable, window: Window | None) -> tuple[str, ...]:
     """The columns that may make a row large, where it is worth to ask how large rows are: the
     window (or without one, the table) has many."""
     if not brings_many(plan, window):
@@ -381,7 +381,7 @@ def widest_columns(plan: TablePlan, window: Window | None) -> tuple[str, ...]:
     return tuple(c.name for c in plan.table.columns if c.data_type in large and c.name in read)
 
 
-def brings_many(plan: TablePlan, window: Window | None) -> bool:
+def brings_many(plan: ResolvedTable, window: Window | None) -> bool:
     """Whether a window (without one, the table) has so many rows that it is worth to ask first how
     they are best held."""
     return (window is None or window.kind != "live") and plan.table.estimated_rows > _MANY_ROWS

@@ -22,7 +22,7 @@ from mirrorlake.load.chunk_task import ChunkReceipt
 from mirrorlake.load.raw_files import forget_replaced
 from mirrorlake.load.resume import files_of
 from mirrorlake.load.verify import drop_unpublished, is_named
-from mirrorlake.table.resolve import TablePlan
+from mirrorlake.table.resolve import ResolvedTable
 
 logger = logging.getLogger(__name__)
 
@@ -54,7 +54,7 @@ def settle_loads(ledger: Ledger, lake: Lake, table: str, namespace: str) -> list
 def give_up(
     ledger: Ledger,
     lake: Lake,
-    plan: TablePlan,
+    plan: ResolvedTable,
     load: Load,
     receipts: Sequence[ChunkReceipt],
     error: BaseException,
@@ -86,7 +86,7 @@ def give_up(
     delete_files(lake, plan.raw, [p for p in paths if mine in p and p not in kept])
 
 
-def _leave_branch(lake: Lake, plan: TablePlan, load: Load, error: BaseException) -> bool:
+def _leave_branch(lake: Lake, plan: ResolvedTable, load: Load, error: BaseException) -> bool:
     """Drop an unpublished load's branch, unless it is to be looked at; whether a snapshot names its
     files."""
     if not isinstance(error, NotProved):

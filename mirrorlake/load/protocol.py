@@ -66,7 +66,7 @@ from mirrorlake.sources.mysql.lock_watch import Guard
 from mirrorlake.sources.mysql.reader import BATCH_ROWS
 from mirrorlake.table.continuity import stamp_receipt
 from mirrorlake.table.progress import OnProgress, Pace, Progress
-from mirrorlake.table.resolve import TablePlan, plan_table
+from mirrorlake.table.resolve import ResolvedTable, plan_table
 from mirrorlake.workspace import Workspace
 
 logger = logging.getLogger(__name__)
@@ -79,7 +79,7 @@ ROWS_PER_CHUNK = 2_000_000
 def load_window(
     workspace: Workspace,
     connection: Connection[Any],
-    plan: TablePlan,
+    plan: ResolvedTable,
     window: Window,
     terms: LoadTerms,
     reread: Reread | None = None,
@@ -156,7 +156,7 @@ def load_window(
 
 def _start(
     workspace: Workspace,
-    plan: TablePlan,
+    plan: ResolvedTable,
     window: Window,
     found: tuple[ChunkedLoad, ChunkCut] | None,
 ) -> tuple[Load, ChunkCut | None]:
@@ -220,14 +220,14 @@ def _read_chunks(
     return pace.finish()
 
 
-def _expected(plan: TablePlan, cut: ChunkCut) -> int | None:
+def _expected(plan: ResolvedTable, cut: ChunkCut) -> int | None:
     """How many rows a load may bring; None for a window of which nothing is known before."""
     if cut.can_be_resumed:
         return min(plan.table.estimated_rows, len(cut.bounds) * ROWS_PER_CHUNK)
     return None if any(cut.bounds) else plan.table.estimated_rows
 
 
-def _refuse_unknown(ledger: Ledger, plan: TablePlan, table: LakeTable) -> None:
+def _refuse_unknown(ledger: Ledger, plan: ResolvedTable, table: LakeTable) -> None:
     """See that the ledger is the one that this raw table was loaded with.
 
     Another one would give out numbers that the table's rows carry already, and what is newer could
@@ -265,7 +265,7 @@ def _replacement(
 
 
 def _chunk_plans(
-    plan: TablePlan,
+    plan: ResolvedTable,
     load: Load,
     table: LakeTable,
     server: str,
@@ -303,12 +303,12 @@ def _chunk_plans(
     ]
 
 
-def _chunk_rows(plan: TablePlan, spark: LazySpark) -> int:
+def _chunk_rows(plan: ResolvedTable, spark: LazySpark) -> int:
     small = spark.is_worth_tasks() or batch_rows(plan) < BATCH_ROWS
     return ROWS_PER_CHUNK // 4 if small else ROWS_PER_CHUNK
 
 
-def _check_schema_held(connection: Connection[Any], plan: TablePlan) -> None:
+def _check_schema_held(connection: Connection[Any], plan: ResolvedTable) -> None:
     now = read_table(connection, plan.table.database, plan.table.name)
     planned = plan_table(plan.contract, plan.source, now)
     # A charset is no part of a version, and decides what of a text is checked on its way.
@@ -322,7 +322,7 @@ def _check_schema_held(connection: Connection[Any], plan: TablePlan) -> None:
 
 
 def _commit_of(
-    plan: TablePlan,
+    plan: ResolvedTable,
     load: Load,
     receipt: Receipt,
     chunks: Sequence[ChunkReceipt],

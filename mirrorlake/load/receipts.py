@@ -18,11 +18,11 @@ from mirrorlake.proof.report import digest_text
 from mirrorlake.sources.mysql.open_writes import OpenWrites, Waited
 from mirrorlake.sources.mysql.registry import TIMES
 from mirrorlake.table.progress import Progress
-from mirrorlake.table.resolve import TablePlan
+from mirrorlake.table.resolve import ResolvedTable
 
 
 def receipt_of(
-    plan: TablePlan,
+    plan: ResolvedTable,
     load: Load,
     cut: ChunkCut,
     chunks: Sequence[ChunkReceipt],
@@ -103,7 +103,7 @@ def _moments(chunks: Sequence[ChunkReceipt], first: datetime) -> dict[str, Any]:
 
 
 def _end(
-    plan: TablePlan,
+    plan: ResolvedTable,
     window: Window,
     moment: datetime,
     chunks: Sequence[ChunkReceipt],

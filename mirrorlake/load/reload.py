@@ -37,7 +37,7 @@ from mirrorlake.load.chunk_task import ChunkReceipt, load_chunk
 from mirrorlake.schema.versions import FIRST_CREATED
 from mirrorlake.sources.mysql.keys import key_condition
 from mirrorlake.sources.mysql.limits import reading
-from mirrorlake.table.resolve import TablePlan
+from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.table.windows import days_of, end_of_day, replaced_from
 
 pc: Any = _compute  # its functions are made at import: type checkers see none of them
@@ -142,7 +142,7 @@ def refuse_fewer_rows(attempt: Attempt, receipts: Sequence[ChunkReceipt]) -> Non
         )
 
 
-def replaced_by(plan: TablePlan, window: Window) -> Condition | None:
+def replaced_by(plan: ResolvedTable, window: Window) -> Condition | None:
     """What of the raw table a load stands in for.
 
     A full copy: the copy of the same day. A table without a key: the days that it read again,
@@ -159,12 +159,12 @@ def replaced_by(plan: TablePlan, window: Window) -> Condition | None:
     return raw_days(replaced_from(plan, window))
 
 
-def _names(plan: TablePlan) -> list[str]:
+def _names(plan: ResolvedTable) -> list[str]:
     """The columns that tell keys apart as the server does."""
     return [KEY] if plan.keeps_aliases else list(plan.key)
 
 
-def _columns(plan: TablePlan) -> list[str]:
+def _columns(plan: ResolvedTable) -> list[str]:
     # Of an entity's first time too: a file goes only when another one holds what it was told.
     told = [TOKEN, FIRST_CREATED] if plan.entity else []
     return [*plan.key, *([KEY] if plan.keeps_aliases else []), *told]
@@ -205,7 +205,7 @@ def _load_id(path: str) -> str:
     return path.rsplit("/", 1)[-1].split("-", 1)[0]
 
 
-def _is_small(plan: TablePlan, load: Load | None, day: date) -> bool:
+def _is_small(plan: ResolvedTable, load: Load | None, day: date) -> bool:
     """Whether a load read a day while it was open; a load that the ledger doesn't know did not."""
     if load is None or load.receipt is None or load.window.kind not in ("live", "initial"):
         return False
@@ -259,7 +259,7 @@ def _moved_back(
 # --- what moved on --------------------------------------------------------------------------------
 
 
-def _latest(held: pa.Table, plan: TablePlan) -> pa.Table:
+def _latest(held: pa.Table, plan: ResolvedTable) -> pa.Table:
     """One row a key: its columns and its day as the newest of these loads saw them.
 
     A key with a part that has no place in its column (a zero date) can't be looked up: it is left
@@ -322,7 +322,7 @@ def write_tombstones(
 
 
 def _removable(
-    plan: TablePlan, chunk: ChunkPlan, held: pa.Table, files: Sequence[str], covered: pa.Table
+    plan: ResolvedTable, chunk: ChunkPlan, held: pa.Table, files: Sequence[str], covered: pa.Table
 ) -> frozenset[str]:
     """The files of the load's own raw table in which every key, as it is written, is covered.
 

@@ -18,7 +18,7 @@ from mirrorlake.load.attempt import Attempt
 from mirrorlake.load.chunk_statements import ChunkPlan
 from mirrorlake.load.chunk_task import ChunkReceipt
 from mirrorlake.load.reload import Replacement, read_columns, write_tombstones
-from mirrorlake.table.resolve import TablePlan
+from mirrorlake.table.resolve import ResolvedTable
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Reread:
     held: Callable[[], pa.Table]
 
 
-def key_columns(plan: TablePlan) -> list[str]:
+def key_columns(plan: ResolvedTable) -> list[str]:
     """The columns that tell a key: its own, the server's view of it, and the originals of parts
     that have no place in their type."""
     columns = list(plan.key)
@@ -46,7 +46,7 @@ def key_columns(plan: TablePlan) -> list[str]:
     return columns
 
 
-def unplaced(plan: TablePlan) -> frozenset[str]:
+def unplaced(plan: ResolvedTable) -> frozenset[str]:
     """Key columns whose values may have no place in their type."""
     originals = {exact.name for exact in plan.columns if exact.has_original}
     return frozenset(name for name in plan.key if name in originals)
@@ -88,7 +88,7 @@ def tombstones_of(
     return Replacement(receipts=(written,), looked_up=len(there), gone=len(gone))
 
 
-def identities(plan: TablePlan, keys: pa.Table) -> Iterator[Any]:
+def identities(plan: ResolvedTable, keys: pa.Table) -> Iterator[Any]:
     """Each row's key, equal where two rows are of one key; None where it can't be told."""
     if plan.keeps_aliases:
         yield from keys[KEY].to_pylist()
@@ -96,7 +96,7 @@ def identities(plan: TablePlan, keys: pa.Table) -> Iterator[Any]:
         yield from written(plan, keys)
 
 
-def written(plan: TablePlan, keys: pa.Table) -> Iterator[Any]:
+def written(plan: ResolvedTable, keys: pa.Table) -> Iterator[Any]:
     """Each row's key as it is written: 'a' and 'A' are two, whatever the server says of them."""
     parts = unplaced(plan)
     columns = [_numbered(keys[name]).to_pylist() for name in plan.key]
@@ -113,7 +113,7 @@ def _numbered(cells: pa.ChunkedArray) -> pa.ChunkedArray:
     return cells.cast(pa.int64()) if pa.types.is_timestamp(cells.type) else cells
 
 
-def _only_key_originals(plan: TablePlan, keys: pa.Table) -> pa.Table:
+def _only_key_originals(plan: ResolvedTable, keys: pa.Table) -> pa.Table:
     """A tombstone keeps the originals of its key, which tell it from others, and no other."""
     if ORIGINAL not in keys.column_names:
         return keys

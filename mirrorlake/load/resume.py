@@ -30,7 +30,7 @@ from mirrorlake.load.runner import receipt_from_json
 from mirrorlake.proof.hashing import ALGORITHM
 from mirrorlake.sources.mysql.connect import quote, rows_of
 from mirrorlake.sources.mysql.open_writes import NO_CONNECTION, NOTHING_OPEN, OpenWrites, Waited
-from mirrorlake.table.resolve import TablePlan, by_time
+from mirrorlake.table.resolve import ResolvedTable, by_time
 
 logger = logging.getLogger(__name__)
 
@@ -65,7 +65,7 @@ class ChunkCut:
 
 def plan_cut(
     connection: Connection[Any],
-    plan: TablePlan,
+    plan: ResolvedTable,
     window: Window,
     rows_per_chunk: int,
 ) -> ChunkCut:
@@ -91,7 +91,7 @@ def start_of(cut: ChunkCut) -> dict[str, str | None]:
 
 
 def basis_of(
-    connection: Connection[Any], plan: TablePlan, window: Window, table: LakeTable, server: str
+    connection: Connection[Any], plan: ResolvedTable, window: Window, table: LakeTable, server: str
 ) -> dict[str, str]:
     """What must be the same for chunks to be used by another run, by its name in words."""
     sql = (
@@ -119,7 +119,7 @@ def basis_of(
 
 
 def find_cut(
-    ledger: Ledger, lake: Lake, plan: TablePlan, basis: dict[str, str], table: LakeTable
+    ledger: Ledger, lake: Lake, plan: ResolvedTable, basis: dict[str, str], table: LakeTable
 ) -> tuple[ChunkedLoad, ChunkCut] | None:
     """The load of a table that can be resumed, and its chunks; None if there is none.
 

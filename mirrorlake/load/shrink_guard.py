@@ -13,11 +13,11 @@ from mirrorlake.destinations.iceberg.catalog import Lake
 from mirrorlake.errors import SourceError
 from mirrorlake.ledger import Ledger, Load
 from mirrorlake.load.chunk_task import ChunkReceipt
-from mirrorlake.table.resolve import TablePlan
+from mirrorlake.table.resolve import ResolvedTable
 
 
 def refuse_smaller(
-    plan: TablePlan, load: Load, ledger: Ledger, chunks: Sequence[ChunkReceipt]
+    plan: ResolvedTable, load: Load, ledger: Ledger, chunks: Sequence[ChunkReceipt]
 ) -> None:
     """See that a full copy is no smaller than the last one, by the contract's ``shrink_limit``.
 
@@ -43,7 +43,7 @@ def refuse_smaller(
     )
 
 
-def refuse_smaller_history(plan: TablePlan, lake: Lake, chunks: Sequence[ChunkReceipt]) -> None:
+def refuse_smaller_history(plan: ResolvedTable, lake: Lake, chunks: Sequence[ChunkReceipt]) -> None:
     """See that the first load of a new history is no smaller than the mirror that it takes the
     place of, by the contract's ``shrink_limit``: a table that was truncated by mistake would empty
     it.
@@ -81,7 +81,7 @@ def is_too_small(before: int, now: int, limit: float) -> bool:
     return now < before and (now == 0 or before - now >= limit * before)
 
 
-def _last_copy(ledger: Ledger, plan: TablePlan) -> Load | None:
+def _last_copy(ledger: Ledger, plan: ResolvedTable) -> Load | None:
     copies = (
         x
         for x in reversed(ledger.successful_loads(plan.name, ever=True))

@@ -50,7 +50,7 @@ from mirrorlake.proof.loaded import (
 )
 from mirrorlake.proof.ranges import Tally
 from mirrorlake.proof.rows import RowForm
-from mirrorlake.table.resolve import TablePlan
+from mirrorlake.table.resolve import ResolvedTable
 
 logger = logging.getLogger(__name__)
 
@@ -59,12 +59,12 @@ REBUILDS = 3
 _PREFIX = "load-"
 
 
-def is_verified(plan: TablePlan, window: Window) -> bool:
+def is_verified(plan: ResolvedTable, window: Window) -> bool:
     """Whether a window's load is proved before it is visible."""
     return plan.contract.verify and window.kind in ("full", "initial")
 
 
-def form_of_rows(connection: Connection[Any], plan: TablePlan, table: LakeTable) -> RowForm:
+def form_of_rows(connection: Connection[Any], plan: ResolvedTable, table: LakeTable) -> RowForm:
     """The form by which the rows of a raw table are digested.
 
     Raises:
@@ -242,7 +242,7 @@ def _not_proved(
     )
 
 
-def _no_snapshots(plan: TablePlan) -> str:
+def _no_snapshots(plan: ResolvedTable) -> str:
     return f" ({plan.table.engine} has no snapshots: rows may have changed before they were read)"
 
 

@@ -32,7 +32,7 @@ from mirrorlake.merge.statements import (
 )
 from mirrorlake.schema.masking import keyed_hash
 from mirrorlake.schema.versions import FIRST_CREATED
-from mirrorlake.table.resolve import TablePlan
+from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ FEW = 200_000
 
 def read_changes(
     workspace: Workspace,
-    plan: TablePlan,
+    plan: ResolvedTable,
     layer: Layer,
     loads: Sequence[Load],
     known: Sequence[Load] = (),
@@ -68,7 +68,7 @@ def read_changes(
 
 
 def _current(
-    rows: DataFrame, plan: TablePlan, *, several: bool = True, apart: Sequence[str] = ()
+    rows: DataFrame, plan: ResolvedTable, *, several: bool = True, apart: Sequence[str] = ()
 ) -> DataFrame:
     """What these versions leave of each key, as the contract has deleted rows.
 
@@ -83,7 +83,7 @@ def _current(
     return _latest(rows, plan, apart) if several and plan.key else rows
 
 
-def _unknown(rows: DataFrame, known: Sequence[Load], plan: TablePlan) -> DataFrame:
+def _unknown(rows: DataFrame, known: Sequence[Load], plan: ResolvedTable) -> DataFrame:
     """What the loads that are not ``known`` leave of each key, where it differs from what the known
     ones leave of it, or they have none. All are read at once, and shuffled once."""
     from pyspark.sql import Window
@@ -110,7 +110,9 @@ def _unknown(rows: DataFrame, known: Sequence[Load], plan: TablePlan) -> DataFra
 _KNOWN, _BEFORE = "_mirror_known", "_mirror_before"
 
 
-def _observed(spark: SparkSession, plan: TablePlan, loads: Sequence[Load], lake: Lake) -> DataFrame:
+def _observed(
+    spark: SparkSession, plan: ResolvedTable, loads: Sequence[Load], lake: Lake
+) -> DataFrame:
     """The raw rows of these loads, in the plan's columns, from every schema version's table."""
     tables = dict.fromkeys(load.raw_table for load in loads)
     if not plan.key:
@@ -126,7 +128,7 @@ def _observed(spark: SparkSession, plan: TablePlan, loads: Sequence[Load], lake:
 
 
 def _raw_rows(
-    spark: SparkSession, plan: TablePlan, raw: Identifier, loads: Sequence[Load], lake: Lake
+    spark: SparkSession, plan: ResolvedTable, raw: Identifier, loads: Sequence[Load], lake: Lake
 ) -> DataFrame:
     table = lake.load(raw)
     there = {field.name for field in table.schema().fields} if table else set()
@@ -157,14 +159,14 @@ def original_or_none(there: set[str]) -> str:
     return ORIGINAL if ORIGINAL in there else none
 
 
-def _latest(rows: DataFrame, plan: TablePlan, apart: Sequence[str]) -> DataFrame:
+def _latest(rows: DataFrame, plan: ResolvedTable, apart: Sequence[str]) -> DataFrame:
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
     return _first(rows, Window.partitionBy(*_key_parts(plan), *apart).orderBy(f.desc(SEQ)))
 
 
-def _key_parts(plan: TablePlan) -> list[Column]:
+def _key_parts(plan: ResolvedTable) -> list[Column]:
     """What rows of one key share."""
     from pyspark.sql import functions as f
 
@@ -180,7 +182,7 @@ def _first(rows: DataFrame, order: WindowSpec) -> DataFrame:
     return ranked.where("_mirror_rank = 1").drop("_mirror_rank")
 
 
-def _flagged(rows: DataFrame, plan: TablePlan, apart: Sequence[str]) -> DataFrame:
+def _flagged(rows: DataFrame, plan: ResolvedTable, apart: Sequence[str]) -> DataFrame:
     """One row a key: its latest row, flagged with the first tombstone after it; of a key that has
     none among these, its latest tombstone, which flags the row that the layer holds."""
     from pyspark.sql import Window
@@ -195,7 +197,7 @@ def _flagged(rows: DataFrame, plan: TablePlan, apart: Sequence[str]) -> DataFram
 
 
 def _with_first_created(
-    workspace: Workspace, plan: TablePlan, rows: DataFrame, *, few: bool
+    workspace: Workspace, plan: ResolvedTable, rows: DataFrame, *, few: bool
 ) -> DataFrame:
     """All current rows of the entities that these rows belong to, each with its entity's earliest
     time: of all that raw was ever told, so that no order of loads makes a difference.
@@ -221,12 +223,12 @@ def _with_first_created(
     return timed.unionByName(rows.where(f"{TOKEN} IS NULL"))
 
 
-def _of_all_loads(workspace: Workspace, plan: TablePlan) -> DataFrame:
+def _of_all_loads(workspace: Workspace, plan: ResolvedTable) -> DataFrame:
     loads = workspace.ledger.successful_loads(plan.name)
     return _observed(workspace.spark.get(), plan, loads, workspace.lake)
 
 
-def _where_keys_are(plan: TablePlan, rows: DataFrame, key: list[str]) -> str:
+def _where_keys_are(plan: ResolvedTable, rows: DataFrame, key: list[str]) -> str:
     """A condition that every version of these rows' keys fulfils, by which files are left out."""
     types = {e.name: e.iceberg for e in plan.columns} | {KEY: "binary"}
     if not may_prune([types[name] for name in key]):
@@ -235,7 +237,7 @@ def _where_keys_are(plan: TablePlan, rows: DataFrame, key: list[str]) -> str:
     return bounds_sql(bounds, [(name, spark_type(types[name])) for name in key])
 
 
-def _aliases(workspace: Workspace, plan: TablePlan, rows: DataFrame) -> DataFrame:
+def _aliases(workspace: Workspace, plan: ResolvedTable, rows: DataFrame) -> DataFrame:
     """Other texts under which raw holds these keys: an UPDATE from 'a' to 'A' leaves no 'a'
     behind."""
     from pyspark.sql import functions as f
@@ -258,7 +260,7 @@ def _aliases(workspace: Workspace, plan: TablePlan, rows: DataFrame) -> DataFram
     return gone.select(*(as_sql_identifier(c) for c in rows.columns))
 
 
-def _key_originals(plan: TablePlan) -> str:
+def _key_originals(plan: ResolvedTable) -> str:
     """SQL of the originals of the key's columns alone, NULL where there are none."""
     names = ", ".join(text_literal(name) for name in unplaced_key(plan))
     of_key = f"filter({ORIGINAL}, x -> x.column IN ({names}))"
@@ -266,7 +268,11 @@ def _key_originals(plan: TablePlan) -> str:
 
 
 def _projected(
-    spark: SparkSession, rows: DataFrame, plan: TablePlan, layer: Layer, hash_key: SecretStr | None
+    spark: SparkSession,
+    rows: DataFrame,
+    plan: ResolvedTable,
+    layer: Layer,
+    hash_key: SecretStr | None,
 ) -> DataFrame:
     if "hash" in plan.rules.values() and layer.name == "clean" and hash_key is not None:
         function = keyed_hash(hash_key.get_secret_value().encode())

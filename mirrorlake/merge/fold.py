@@ -40,7 +40,7 @@ from mirrorlake.merge.statements import (
     spark_type,
 )
 from mirrorlake.schema.versions import FIRST_CREATED
-from mirrorlake.table.resolve import TablePlan
+from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class Todo:
 
 
 def fold_layer(
-    workspace: Workspace, plan: TablePlan, layer: Layer, compared: set[str]
+    workspace: Workspace, plan: ResolvedTable, layer: Layer, compared: set[str]
 ) -> tuple[int, ...]:
     """Bring one layer up to every successful load; the sequence numbers of the loads that it did
     not hold before. Nothing to do costs no Spark.
@@ -143,14 +143,16 @@ def fold_layer(
     return tuple(seq for seq in todo.held if seq not in before)
 
 
-def _refuse_damaged(workspace: Workspace, plan: TablePlan, todo: Todo, compared: set[str]) -> None:
+def _refuse_damaged(
+    workspace: Workspace, plan: ResolvedTable, todo: Todo, compared: set[str]
+) -> None:
     """See that what is folded is what was loaded: nothing that rotted gets into a layer."""
     parts = (workspace.lake, workspace.ledger, plan.contract)
     refuse_damaged(*parts, (*todo.loads, *todo.known), compared)
 
 
 def ensure_layer(
-    workspace: Workspace, plan: TablePlan, layer: Layer, location: str | None = None
+    workspace: Workspace, plan: ResolvedTable, layer: Layer, location: str | None = None
 ) -> LakeTable:
     """The layer's table, made if it isn't there, with what it lacks added.
 
@@ -173,7 +175,13 @@ def deletes_setting(layer: Layer) -> str:
 
 
 def _apply(
-    workspace: Workspace, plan: TablePlan, layer: Layer, todo: Todo, at: int | None, *, anew: bool
+    workspace: Workspace,
+    plan: ResolvedTable,
+    layer: Layer,
+    todo: Todo,
+    at: int | None,
+    *,
+    anew: bool,
 ) -> Scan:
     """Write what these loads observed; what was read for it."""
     whole = anew or not plan.key or (todo.again and todo.repairs)
@@ -189,7 +197,7 @@ def _apply(
     return scan
 
 
-def plan_fold(plan: TablePlan, folded: set[int], empty: bool, ledger: Ledger) -> Todo:
+def plan_fold(plan: ResolvedTable, folded: set[int], empty: bool, ledger: Ledger) -> Todo:
     """What a layer that holds these loads (and has a snapshot, or none) needs."""
     loads = ledger.successful_loads(plan.name)
     missing = [load for load in loads if load.seq not in folded]
@@ -242,7 +250,7 @@ class OverwriteTarget:
 
 
 def overwrite(
-    workspace: Workspace, plan: TablePlan, layer: Layer, todo: Todo, target: OverwriteTarget
+    workspace: Workspace, plan: ResolvedTable, layer: Layer, todo: Todo, target: OverwriteTarget
 ) -> Scan:
     """Write a layer from these loads alone, whatever it holds, in one commit; what was read.
 
@@ -275,7 +283,7 @@ def overwrite(
 
 def _merge(
     workspace: Workspace,
-    plan: TablePlan,
+    plan: ResolvedTable,
     layer: Layer,
     changes: DataFrame,
     todo: Todo,
@@ -314,7 +322,7 @@ def _merge(
 
 
 def _merge_statement(
-    plan: TablePlan, layer: Layer, bounds: Bounds | None, key: list[tuple[str, str]], todo: Todo
+    plan: ResolvedTable, layer: Layer, bounds: Bounds | None, key: list[tuple[str, str]], todo: Todo
 ) -> str:
     condition = bounds_sql(bounds, key) if bounds else ""
     if todo.repairs:

@@ -10,7 +10,7 @@ from mirrorlake.destinations.iceberg.catalog import Identifier, as_sql_identifie
 from mirrorlake.destinations.iceberg.tables import DELETED_AT, ORIGINAL, has_original
 from mirrorlake.errors import ConfigError
 from mirrorlake.schema.masking import HASHABLE, mask_sql
-from mirrorlake.table.resolve import TablePlan
+from mirrorlake.table.resolve import ResolvedTable
 
 GONE = "_mirror_gone"
 """In a set of changes: the key is no more."""
@@ -42,7 +42,7 @@ class Layer:
         return [name for name, _ in self.stored] + ([ORIGINAL] if self.original else [])
 
 
-def check_rules(plan: TablePlan, hash_key: SecretStr | None) -> None:
+def check_rules(plan: ResolvedTable, hash_key: SecretStr | None) -> None:
     """Refuse rules that can't be kept for their column's type, before anything is read."""
     types = {e.name: e.iceberg for e in plan.columns}
     for column, rule in plan.rules.items():
@@ -65,14 +65,14 @@ def check_rules(plan: TablePlan, hash_key: SecretStr | None) -> None:
             )
 
 
-def deduped_layer(plan: TablePlan) -> Layer:
+def deduped_layer(plan: ResolvedTable) -> Layer:
     """All columns that were read, as they are."""
     columns = tuple((e.name, e.iceberg, as_sql_identifier(e.name)) for e in plan.columns)
     original = as_sql_identifier(ORIGINAL) if has_original(plan.columns) else None
     return Layer("deduped", plan.deduped, columns, original, flags(plan))
 
 
-def clean_layer(plan: TablePlan) -> Layer:
+def clean_layer(plan: ResolvedTable) -> Layer:
     """The columns that people may see, by the contract's rules."""
     rules = plan.clean_rules
     columns = (clean_column(e.name, e.iceberg, rules.get(e.name)) for e in plan.columns)
@@ -80,7 +80,7 @@ def clean_layer(plan: TablePlan) -> Layer:
     return Layer("clean", plan.clean, shown, _shown_originals(plan), flags(plan))
 
 
-def flags(plan: TablePlan) -> bool:
+def flags(plan: ResolvedTable) -> bool:
     """Whether rows that MySQL deleted stay, with a flag."""
     return plan.contract.deletes == "flag"
 
@@ -113,7 +113,7 @@ def _as_text(name: str, iceberg: str) -> str:
     return f"{value}, \0{name}\0"
 
 
-def _shown_originals(plan: TablePlan) -> str | None:
+def _shown_originals(plan: ResolvedTable) -> str | None:
     """The originals without the entries of ruled columns, NULL where none is left."""
     rules = plan.clean_rules
     if not has_original([e for e in plan.columns if e.name not in rules]):
@@ -127,7 +127,7 @@ def _shown_originals(plan: TablePlan) -> str | None:
     return f"CASE WHEN size({kept}) > 0 THEN {kept} END"
 
 
-def clean_view_sql(plan: TablePlan) -> str:
+def clean_view_sql(plan: ResolvedTable) -> str:
     """The clean view's text over deduped."""
     layer = clean_layer(plan)
     columns = [f"{sql} AS {as_sql_identifier(name)}" for name, _, sql in layer.columns]
@@ -152,7 +152,7 @@ def text_literal(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
-def merge_sql(plan: TablePlan, layer: Layer, bounds: str = "", *, compares: bool = True) -> str:
+def merge_sql(plan: ResolvedTable, layer: Layer, bounds: str = "", *, compares: bool = True) -> str:
     """The MERGE of ``mirror_changes`` into a layer.
 
     Args:
@@ -187,7 +187,7 @@ def merge_sql(plan: TablePlan, layer: Layer, bounds: str = "", *, compares: bool
     )
 
 
-def replace_sql(plan: TablePlan, layer: Layer, bounds: str = "") -> str:
+def replace_sql(plan: ResolvedTable, layer: Layer, bounds: str = "") -> str:
     """The MERGE of ``mirror_changes`` that believes nothing of what a layer holds of their keys:
     every row of a key goes, however many there are, and its row among the changes comes.
 
@@ -222,13 +222,13 @@ def _flagging(layer: Layer) -> list[str]:
     return [f"WHEN MATCHED AND {found} THEN UPDATE SET t.{DELETED_AT} = {since}"]
 
 
-def _same_key(plan: TablePlan, layer: Layer, bounds: str) -> str:
+def _same_key(plan: ResolvedTable, layer: Layer, bounds: str) -> str:
     """SQL of whether ``t`` and ``s`` are of one key, within the bounds."""
     on = " AND ".join(_same_key_part(plan, layer, name) for name in plan.key)
     return f"{on} AND {bounds}" if bounds else on
 
 
-def unplaced_key(plan: TablePlan) -> tuple[str, ...]:
+def unplaced_key(plan: ResolvedTable) -> tuple[str, ...]:
     """Key columns whose values may have no place in their type (a zero date, a text that UTF-8
     can't hold): several keys then share one value, and their original texts tell them apart."""
     originals = {e.name for e in plan.columns if e.has_original}
@@ -241,7 +241,7 @@ def original_of(name: str, table: str = "") -> str:
     return f"try_element_at(filter({of}{ORIGINAL}, x -> x.column = {text_literal(name)}), 1).text"
 
 
-def _same_key_part(plan: TablePlan, layer: Layer, name: str) -> str:
+def _same_key_part(plan: ResolvedTable, layer: Layer, name: str) -> str:
     column = as_sql_identifier(name)
     if name not in unplaced_key(plan):
         return f"t.{column} = s.{column}"

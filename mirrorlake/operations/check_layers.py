@@ -26,7 +26,7 @@ from mirrorlake.proof.report import code_version
 from mirrorlake.serving.views import clean_view, find_replaced, raw_view
 from mirrorlake.sources.mysql.connect import session
 from mirrorlake.table.new_columns import held_now
-from mirrorlake.table.resolve import TablePlan
+from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.workspace import Workspace
 
 SHOWN = 20
@@ -225,12 +225,12 @@ def _with_wrong_view(
     )
 
 
-def _plan(workspace: Workspace, contract: TableContract) -> TablePlan:
+def _plan(workspace: Workspace, contract: TableContract) -> ResolvedTable:
     with session(workspace.config.sources[contract.source], contract.database) as connection:
         return resolve_table(workspace, contract, connection)
 
 
-def _is_current(workspace: Workspace, plan: TablePlan) -> bool:
+def _is_current(workspace: Workspace, plan: ResolvedTable) -> bool:
     """Whether the lake was made by the columns that MySQL has now."""
     versions = workspace.ledger.schema_versions(plan.name)
     return bool(versions) and versions[-1] == plan.version

@@ -29,7 +29,7 @@ from mirrorlake.sources.mysql.connect import read_position, session
 from mirrorlake.sources.mysql.limits import reading
 from mirrorlake.sources.mysql.lock_watch import Guard
 from mirrorlake.table.holds import refuse_held
-from mirrorlake.table.resolve import TablePlan
+from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.workspace import Workspace
 
 _TIMES = ("date", "timestamp", "timestamptz")
@@ -106,7 +106,7 @@ def _guard(chunk: ChunkPlan) -> Guard:
     return Guard(chunk.source, chunk.database, chunk.table, chunk.load_id)
 
 
-def _chunk_plan(plan: TablePlan, server: str, day: date) -> ChunkPlan:
+def _chunk_plan(plan: ResolvedTable, server: str, day: date) -> ChunkPlan:
     return ChunkPlan(
         source=plan.source,
         database=plan.table.database,
@@ -130,7 +130,7 @@ def _chunk_plan(plan: TablePlan, server: str, day: date) -> ChunkPlan:
     )
 
 
-def _lines(plan: TablePlan, batch: pa.Table) -> Iterator[bytes]:
+def _lines(plan: ResolvedTable, batch: pa.Table) -> Iterator[bytes]:
     types = {column.name: column.iceberg for column in plan.columns}
     names = list(types)
     columns = [batch.column(name).to_pylist() for name in names]
@@ -163,7 +163,7 @@ def _written(value: Any, kind: str) -> Any:
     return value.isoformat()
 
 
-def _schema(plan: TablePlan) -> bytes:
+def _schema(plan: ResolvedTable) -> bytes:
     def told() -> Iterator[tuple[str, str, bool, str, bool]]:
         for exact in plan.columns:
             column = plan.table.column(exact.name)

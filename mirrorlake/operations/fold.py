@@ -15,7 +15,7 @@ from mirrorlake.merge.statements import check_rules, deduped_layer
 from mirrorlake.operations.resolve import refuse_unloaded, resolve_table
 from mirrorlake.serving.views import make_clean_view, make_raw_view, renew_clean_table
 from mirrorlake.sources.mysql.connect import session
-from mirrorlake.table.resolve import TablePlan
+from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.workspace import Workspace
 
 
@@ -34,7 +34,7 @@ def fold_table(workspace: Workspace, contract: TableContract) -> int:
             return len(fold_layers(leased, plan))
 
 
-def fold_layers(workspace: Workspace, plan: TablePlan) -> tuple[int, ...]:
+def fold_layers(workspace: Workspace, plan: ResolvedTable) -> tuple[int, ...]:
     """Bring deduped and clean up to every successful load; the sequence numbers of the loads that
     deduped did not hold before.
 

@@ -62,7 +62,7 @@ from mirrorlake.serving.views import (
 )
 from mirrorlake.sources.mysql.connect import session
 from mirrorlake.table.meaning import refuse_changed
-from mirrorlake.table.resolve import TablePlan
+from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.workspace import Workspace
 
 logger = logging.getLogger(__name__)
@@ -154,7 +154,7 @@ def refuse_refold(contract: TableContract) -> None:
         )
 
 
-def refuse_new_version(workspace: Workspace, plan: TablePlan) -> None:
+def refuse_new_version(workspace: Workspace, plan: ResolvedTable) -> None:
     """See that what was loaded has the columns that MySQL has now, and means what the contract
     says now.
 
@@ -189,7 +189,7 @@ def drop_beside(lake: Lake, identifier: Identifier) -> int:
 class _Refold:
     """One refold of a table, under its lease."""
 
-    def __init__(self, workspace: Workspace, plan: TablePlan, todo: Todo) -> None:
+    def __init__(self, workspace: Workspace, plan: ResolvedTable, todo: Todo) -> None:
         self._workspace, self._plan, self._todo = workspace, plan, todo
         self._lake, self._load_id = workspace.lake, uuid.uuid4().hex
 

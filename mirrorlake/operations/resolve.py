@@ -20,7 +20,7 @@ from mirrorlake.sources.mysql.zones import WALL_TIMES, refuse_other_zone
 from mirrorlake.table.hash_key import refuse_other_hash_key
 from mirrorlake.table.meaning import refuse_changed
 from mirrorlake.table.new_columns import held_columns
-from mirrorlake.table.resolve import TablePlan, resolve_contract
+from mirrorlake.table.resolve import ResolvedTable, resolve_contract
 from mirrorlake.workspace import Workspace
 
 
@@ -30,7 +30,7 @@ def resolve_table(
     connection: Connection[Any],
     *,
     any_hash_key: bool = False,
-) -> TablePlan:
+) -> ResolvedTable:
     """The contract resolved against the server, refused if it can't be kept; nothing is written.
 
     Args:
@@ -54,7 +54,7 @@ def resolve_table(
     return replace(plan, held=held_columns(workspace.ledger, workspace.lake, contract, names))
 
 
-def needs_first_load(workspace: Workspace, plan: TablePlan, *, elsewhere: bool = False) -> bool:
+def needs_first_load(workspace: Workspace, plan: ResolvedTable, *, elsewhere: bool = False) -> bool:
     """Whether the plan's schema version needs a first load of its own.
 
     Args:
@@ -75,7 +75,7 @@ def needs_first_load(workspace: Workspace, plan: TablePlan, *, elsewhere: bool =
     return True
 
 
-def refuse_unloaded(workspace: Workspace, plan: TablePlan) -> None:
+def refuse_unloaded(workspace: Workspace, plan: ResolvedTable) -> None:
     """See that no column came or went since the load: it would be folded as NULL. Where no load
     ever succeeded, there is nothing to fold.
 
@@ -94,7 +94,7 @@ def refuse_unloaded(workspace: Workspace, plan: TablePlan) -> None:
         )
 
 
-def _refuse_changes(plan: TablePlan, newest: SchemaVersion) -> None:
+def _refuse_changes(plan: ResolvedTable, newest: SchemaVersion) -> None:
     _, other = plan.version.changes_from(newest)
     hidden = {name.casefold() for name in plan.contract.excluded}
     never = [name for name, _ in newest.columns if name.casefold() in hidden]

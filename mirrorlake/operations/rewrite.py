@@ -35,7 +35,7 @@ from mirrorlake.proof.spark_side import LakeSide, key_view
 from mirrorlake.proof.target import Target, resolve_target
 from mirrorlake.sources.mysql.connect import session
 from mirrorlake.table.holds import refuse_held
-from mirrorlake.table.resolve import TablePlan
+from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.workspace import Workspace
 
 KEYS_AT_ONCE = 500
@@ -134,7 +134,7 @@ def _conditions(target: Target, keys: Sequence[Differing]) -> tuple[str, ...]:
 
 
 def _held(
-    workspace: Workspace, plan: TablePlan, target: Target, keys: Sequence[Differing]
+    workspace: Workspace, plan: ResolvedTable, target: Target, keys: Sequence[Differing]
 ) -> pa.Table:
     """The keys that deduped holds under these texts, as they are stored, in `key_columns`.
 

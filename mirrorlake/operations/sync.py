@@ -38,7 +38,7 @@ from mirrorlake.table.continuity import mark_silent_changes, plan_course
 from mirrorlake.table.holds import refuse_held
 from mirrorlake.table.new_columns import held_words, remember_columns
 from mirrorlake.table.progress import OnProgress
-from mirrorlake.table.resolve import TablePlan, by_time
+from mirrorlake.table.resolve import ResolvedTable, by_time
 from mirrorlake.table.windows import plan_reload, plan_window, set_back
 from mirrorlake.workspace import Workspace
 
@@ -170,7 +170,7 @@ def _run_chain(
 
 
 def _find_equal(
-    workspace: Workspace, connection: Connection[Any], plan: TablePlan, look: Look
+    workspace: Workspace, connection: Connection[Any], plan: ResolvedTable, look: Look
 ) -> Unchanged | None:
     """The newest copy of a table, if MySQL has the very rows that it read; None where that is not
     known without reading them.
@@ -207,7 +207,7 @@ def _find_equal(
 def _stamp(
     workspace: Workspace,
     connection: Connection[Any],
-    plan: TablePlan,
+    plan: ResolvedTable,
     look: Look,
     unchanged: Unchanged | None,
 ) -> None:
@@ -234,10 +234,10 @@ def _stamp(
 def _load_again(
     workspace: Workspace,
     connection: Connection[Any],
-    plan: TablePlan,
+    plan: ResolvedTable,
     terms: LoadTerms,
     days: tuple[date, date] | None,
-) -> tuple[TablePlan, list[Load]]:
+) -> tuple[ResolvedTable, list[Load]]:
     """`_load`, tried again where it gave way to a change of its table: resolved again then."""
     for number in range(ATTEMPTS):
         try:
@@ -257,7 +257,7 @@ def _load_again(
 def _load(
     workspace: Workspace,
     connection: Connection[Any],
-    plan: TablePlan,
+    plan: ResolvedTable,
     terms: LoadTerms,
     days: tuple[date, date] | None,
 ) -> list[Load]:
@@ -292,7 +292,7 @@ def _load(
     return [load_window(workspace, connection, plan, window, terms) for window in windows]
 
 
-def _refuse_other_server(workspace: Workspace, plan: TablePlan, server: str) -> None:
+def _refuse_other_server(workspace: Workspace, plan: ResolvedTable, server: str) -> None:
     newest = workspace.ledger.last_load(plan.name, "success")
     mark = workspace.ledger.unproved(plan.name)
     if mark is not None and mark.server == server:
@@ -309,7 +309,7 @@ def _refuse_other_server(workspace: Workspace, plan: TablePlan, server: str) -> 
         )
 
 
-def _tell_of_set_back(plan: TablePlan, by: timedelta) -> None:
+def _tell_of_set_back(plan: ResolvedTable, by: timedelta) -> None:
     if by > timedelta(minutes=1) and by_time(plan):
         logger.warning(
             "table %s: the clock of source %s was set back by %s since the last load: the window "

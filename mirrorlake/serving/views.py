@@ -26,13 +26,13 @@ from mirrorlake.ledger import Ledger
 from mirrorlake.merge.current_rows import original_or_none
 from mirrorlake.merge.statements import Layer, clean_layer, clean_view_sql, spark_type
 from mirrorlake.table.hash_key import forget_hash_key, has_hash_key, is_hashed, record_hash_key
-from mirrorlake.table.resolve import TablePlan
+from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.workspace import Workspace
 
 logger = logging.getLogger(__name__)
 
 
-def renew_clean_table(workspace: Workspace, plan: TablePlan) -> Layer:
+def renew_clean_table(workspace: Workspace, plan: ResolvedTable) -> Layer:
     """The clean table's layer; a view in its place is dropped, and so is the table when its rules
     changed, so that nothing that they rule out stays."""
     layer = clean_layer(plan)
@@ -47,7 +47,7 @@ def renew_clean_table(workspace: Workspace, plan: TablePlan) -> Layer:
     return layer
 
 
-def is_clean_as_ruled(workspace: Workspace, plan: TablePlan) -> bool:
+def is_clean_as_ruled(workspace: Workspace, plan: ResolvedTable) -> bool:
     """Whether clean is to be a table, and was last made by the rules that it has now."""
     made_by = workspace.ledger.definition(f"table {plan.clean}")
     return plan.contract.clean == "table" and made_by == _definition(clean_layer(plan))
@@ -57,7 +57,7 @@ def _definition(layer: Layer) -> str:
     return repr((layer.columns, layer.original))
 
 
-def make_clean_view(workspace: Workspace, plan: TablePlan) -> None:
+def make_clean_view(workspace: Workspace, plan: ResolvedTable) -> None:
     """The clean view; a table in its place is dropped."""
     _purge_table(workspace, plan.clean)
     _make_view(workspace, plan.clean, clean_view(plan))
@@ -93,7 +93,7 @@ class ViewText:
     schema: LakeSchema | None = None
 
 
-def clean_view(plan: TablePlan) -> ViewText:
+def clean_view(plan: ResolvedTable) -> ViewText:
     """The clean view, as the contract's rules make it."""
     layer = clean_layer(plan)
     schema = current_schema(layer.stored, layer.original is not None)
@@ -139,14 +139,14 @@ def forget_broken_view(workspace: Workspace, identifier: Identifier) -> None:
         workspace.ledger.forget_definition(f"view {identifier}")
 
 
-def make_raw_view(workspace: Workspace, plan: TablePlan) -> None:
+def make_raw_view(workspace: Workspace, plan: ResolvedTable) -> None:
     """The view over the raw tables of all versions, in the newest version's columns."""
     wanted = raw_view(plan, workspace.ledger, workspace.lake)
     if wanted is not None:
         _make_view(workspace, plan.raw_view, wanted)
 
 
-def raw_view(plan: TablePlan, ledger: Ledger, lake: Lake) -> ViewText | None:
+def raw_view(plan: ResolvedTable, ledger: Ledger, lake: Lake) -> ViewText | None:
     """The view over the raw tables of all versions; None before there is any."""
     selects: list[str] = []
     names: list[str] = []

@@ -29,7 +29,7 @@ from mirrorlake.table.meaning import (
     strongest,
     words_of,
 )
-from mirrorlake.table.resolve import TablePlan, by_time
+from mirrorlake.table.resolve import ResolvedTable, by_time
 
 logger = logging.getLogger(__name__)
 
@@ -55,7 +55,7 @@ class Course:
 
 
 def plan_course(
-    connection: Connection[Any], plan: TablePlan, ledger: Ledger, server: str
+    connection: Connection[Any], plan: ResolvedTable, ledger: Ledger, server: str
 ) -> Course:
     """What the next load is to the table's history; a table that must be read again is marked as
     unproved, with the reason.
@@ -88,7 +88,7 @@ def plan_course(
 
 
 def stamp_receipt(
-    receipt: Receipt, load: Load, plan: TablePlan, ledger: Ledger, course: Course | None
+    receipt: Receipt, load: Load, plan: ResolvedTable, ledger: Ledger, course: Course | None
 ) -> Receipt:
     """A load's receipt with what its rows mean and with which load its history began.
 
@@ -111,7 +111,7 @@ def stamp_receipt(
     )
 
 
-def mark_silent_changes(plan: TablePlan, ledger: Ledger, server: str) -> None:
+def mark_silent_changes(plan: ResolvedTable, ledger: Ledger, server: str) -> None:
     """See whether a DDL changed values that no cursor tells of; the table is then unproved."""
     if plan.contract.copies:
         return  # every copy is of all values
@@ -134,7 +134,7 @@ def mark_silent_changes(plan: TablePlan, ledger: Ledger, server: str) -> None:
     ledger.record_definition(name, now)
 
 
-def _by_contract(plan: TablePlan, ledger: Ledger, course: Course) -> tuple[Course, str]:
+def _by_contract(plan: ResolvedTable, ledger: Ledger, course: Course) -> tuple[Course, str]:
     """The course as far as the contract decides it, and why."""
     receipt = ledger.newest_receipt(plan.name)
     if receipt is None:
@@ -162,7 +162,7 @@ def _by_contract(plan: TablePlan, ledger: Ledger, course: Course) -> tuple[Cours
     ), f"since it was loaded, {words}"
 
 
-def _assumed(plan: TablePlan, ledger: Ledger, now: Meaning) -> Meaning:
+def _assumed(plan: ResolvedTable, ledger: Ledger, now: Meaning) -> Meaning:
     """What loads of a release mean that did not record it: what the contract says now, but for
     what the windows contradict."""
     logger.warning(
@@ -193,7 +193,7 @@ def _kept(contract: TableContract) -> str:
 
 
 def _why_other_rows(
-    connection: Connection[Any], plan: TablePlan, last: Load, server: str, now: Identity
+    connection: Connection[Any], plan: ResolvedTable, last: Load, server: str, now: Identity
 ) -> str | None:
     """Why the table's rows are not those that were read, in words; None where they are."""
     if last.receipt is not None and last.receipt.server != server:
@@ -205,7 +205,7 @@ def _why_other_rows(
 
 
 def _why_keys_fell(
-    connection: Connection[Any], plan: TablePlan, window: Window, now: Identity
+    connection: Connection[Any], plan: ResolvedTable, window: Window, now: Identity
 ) -> str | None:
     """Why a window that goes on from its last key would miss rows; None where it would not."""
     cursor = plan.cursor

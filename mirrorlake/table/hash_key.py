@@ -15,15 +15,15 @@ from mirrorlake.destinations.iceberg.catalog import Identifier
 from mirrorlake.errors import ConfigError
 from mirrorlake.ledger import Ledger
 from mirrorlake.schema.masking import fingerprint_of
-from mirrorlake.table.resolve import TablePlan
+from mirrorlake.table.resolve import ResolvedTable
 
 
-def is_hashed(plan: TablePlan) -> bool:
+def is_hashed(plan: ResolvedTable) -> bool:
     """Whether the contract keeps a clean table with hashed columns."""
     return plan.contract.clean == "table" and "hash" in plan.rules.values()
 
 
-def refuse_other_hash_key(plan: TablePlan, ledger: Ledger, hash_key: SecretStr | None) -> None:
+def refuse_other_hash_key(plan: ResolvedTable, ledger: Ledger, hash_key: SecretStr | None) -> None:
     """See that a clean table with hashed columns was made under the key that is set now.
 
     Raises:

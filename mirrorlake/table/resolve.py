@@ -20,7 +20,7 @@ from mirrorlake.table.entity import Entity, first_created, resolve_entity
 
 
 @dataclass(frozen=True)
-class TablePlan:
+class ResolvedTable:
     """One table, its contract and its columns resolved against the server, every name as the server
     spells it."""
 
@@ -90,7 +90,7 @@ class TablePlan:
         return None
 
 
-def plan_table(contract: TableContract, source: SourceConfig, table: SourceTable) -> TablePlan:
+def plan_table(contract: TableContract, source: SourceConfig, table: SourceTable) -> ResolvedTable:
     """Resolve a contract against the table that the server has.
 
     Raises:
@@ -110,7 +110,7 @@ def plan_table(contract: TableContract, source: SourceConfig, table: SourceTable
     if entity is not None:
         columns = (*columns, first_created(table, entity))
         of_version.append(first_created_column(entity.token.name, entity.created.name))
-    plan = TablePlan(
+    plan = ResolvedTable(
         contract=contract,
         source=source,
         table=table,
@@ -129,7 +129,7 @@ def plan_table(contract: TableContract, source: SourceConfig, table: SourceTable
     return plan
 
 
-def resolve_contract(config: Config, contract: TableContract, table: SourceTable) -> TablePlan:
+def resolve_contract(config: Config, contract: TableContract, table: SourceTable) -> ResolvedTable:
     """`plan_table`, whose errors name the line of the contract file that writes the column.
 
     Raises:
@@ -142,7 +142,7 @@ def resolve_contract(config: Config, contract: TableContract, table: SourceTable
         raise error.located(place_of(config.path, name, error.column or "")) from None
 
 
-def _check_names(plan: TablePlan) -> None:
+def _check_names(plan: ResolvedTable) -> None:
     """Names of ours mean something else in raw; to Spark any case of them is one name."""
     for exact in plan.columns:
         if exact.name.casefold().startswith("_mirror_"):
@@ -154,7 +154,7 @@ def _check_names(plan: TablePlan) -> None:
             )
 
 
-def _check_key(plan: TablePlan) -> None:
+def _check_key(plan: ResolvedTable) -> None:
     contract, table = plan.contract, plan.table
     if contract.rereads and not plan.key:
         raise ConfigError(
@@ -173,7 +173,7 @@ def _check_key(plan: TablePlan) -> None:
         )
 
 
-def _check_cursor(plan: TablePlan) -> None:
+def _check_cursor(plan: ResolvedTable) -> None:
     cursor, name = plan.cursor, plan.name
     if cursor is None:
         return
@@ -221,7 +221,7 @@ def _check_cursor(plan: TablePlan) -> None:
         )
 
 
-def _check_rules(plan: TablePlan) -> None:
+def _check_rules(plan: ResolvedTable) -> None:
     kept = {e.name: e for e in plan.columns}
     for column, rule in plan.rules.items():
         if rule == "mask" and kept[column].iceberg != "string":
@@ -241,7 +241,7 @@ def _check_rules(plan: TablePlan) -> None:
         )
 
 
-def by_time(plan: TablePlan) -> bool:
+def by_time(plan: ResolvedTable) -> bool:
     return plan.cursor is not None and plan.cursor.data_type in TIMES
 
 

@@ -10,14 +10,14 @@ from mirrorlake.ledger import MOVING, Load, Window
 from mirrorlake.sources.mysql.connect import quote
 from mirrorlake.sources.mysql.introspect import Column
 from mirrorlake.sources.mysql.registry import INTEGERS
-from mirrorlake.table.resolve import TablePlan, by_time
+from mirrorlake.table.resolve import ResolvedTable, by_time
 
 _MARGIN = timedelta(minutes=1)
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - a wall clock without a zone, like DATETIME
 
 
 def plan_window(
-    plan: TablePlan, last: Load | None, clock: datetime, ahead: timedelta | None = None
+    plan: ResolvedTable, last: Load | None, clock: datetime, ahead: timedelta | None = None
 ) -> Window:
     """The window that comes next: from the last success's end, less the overlap; open above.
 
@@ -73,7 +73,7 @@ def _oldest_open(last: Load) -> datetime:
     return datetime.fromisoformat(oldest).replace(tzinfo=UTC) - _MARGIN
 
 
-def _first_moment(plan: TablePlan, start: date) -> datetime:
+def _first_moment(plan: ResolvedTable, start: date) -> datetime:
     """When (UTC) the contract's first day begins in the calendar of the cursor."""
     first = datetime.combine(start, time(), UTC)
     if plan.cursor is None or plan.cursor.data_type == "timestamp":
@@ -88,7 +88,7 @@ def _start_text(start: date | None) -> str | None:
 
 
 def plan_reload(
-    plan: TablePlan, first: date, last: date, clock: datetime, loads: Sequence[Load]
+    plan: ResolvedTable, first: date, last: date, clock: datetime, loads: Sequence[Load]
 ) -> tuple[Window, ...]:
     """The windows that read the raw days ``first`` to ``last`` again, both included.
 
@@ -115,7 +115,7 @@ def plan_reload(
     return windows
 
 
-def _check_reload(plan: TablePlan, first: date, last: date, clock: datetime) -> None:
+def _check_reload(plan: ResolvedTable, first: date, last: date, clock: datetime) -> None:
     why = step = ""
     start = plan.contract.start
     if plan.contract.copies:
@@ -163,7 +163,7 @@ def days_of(window: Window) -> tuple[date, date]:
     return date.fromisoformat(window.lo), date.fromisoformat(window.hi) - timedelta(days=1)
 
 
-def condition_of(plan: TablePlan, window: Window) -> str:
+def condition_of(plan: ResolvedTable, window: Window) -> str:
     """The window as a condition in SQL, '' for the whole table."""
     if window.kind != "reload":
         return lower_bound(plan, window)
@@ -177,7 +177,7 @@ def condition_of(plan: TablePlan, window: Window) -> str:
     return f"{_day_bound(column, first)} AND {upper}"
 
 
-def lower_bound(plan: TablePlan, window: Window) -> str:
+def lower_bound(plan: ResolvedTable, window: Window) -> str:
     """The lower bound of a moving window as a condition in SQL, '' without one.
 
     The bound is UTC; a DATETIME cursor is compared in the zone in which the application writes it.
@@ -202,7 +202,7 @@ def lower_bound(plan: TablePlan, window: Window) -> str:
     return time_bound(cursor, at, plan.source.zone)
 
 
-def replaced_from(plan: TablePlan, window: Window) -> date:
+def replaced_from(plan: ResolvedTable, window: Window) -> date:
     """The first raw day that a window of a table without a key reads again, and replaces, whole:
     there a repeated row can't be told from a second one."""
     at = datetime.fromisoformat(str(window.lo))
@@ -218,7 +218,7 @@ def _day_bound(column: Column, day: date, operator: str = ">=") -> str:
     return f"{quote(column.name)} {operator} '{day.isoformat()}'"
 
 
-def end_of_day(plan: TablePlan, day: date) -> datetime:
+def end_of_day(plan: ResolvedTable, day: date) -> datetime:
     """When (UTC) a raw day ends for the rows of a table."""
     column = plan.table.column(plan.day_column) if plan.day_column else None
     zone = UTC if column is None or column.data_type == "timestamp" else plan.source.zone

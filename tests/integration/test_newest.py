@@ -13,7 +13,7 @@ import pytest
 from mirrorlake.destinations.iceberg.tables import DELETED_AT, KEY, ORIGINAL, SEQ
 from mirrorlake.merge import current_rows
 from mirrorlake.merge.statements import GONE
-from mirrorlake.table.resolve import TablePlan
+from mirrorlake.table.resolve import ResolvedTable
 from tests.integration.conftest import Place
 from tests.unit.plans import planned, time_column
 from tests.unit.tables import column
@@ -28,7 +28,7 @@ Now = dict[int, tuple[str, Any]]
 """By key: the row, or ``gone``, and since when it is flagged as deleted."""
 
 
-def plan_of(deletes: str) -> TablePlan:
+def plan_of(deletes: str) -> ResolvedTable:
     return planned(column("v"), mode="append", cursor="id", deletes=deletes)
 
 

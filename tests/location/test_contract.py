@@ -15,7 +15,7 @@ from mirrorlake.config import ColumnRule, Namespaces, SourceConfig, TableContrac
 from mirrorlake.destinations.iceberg.tables import ORIGINAL, current_schema
 from mirrorlake.merge.statements import Layer
 from mirrorlake.sources.mysql.introspect import Column, Index, SourceTable
-from mirrorlake.table.resolve import TablePlan, plan_table
+from mirrorlake.table.resolve import ResolvedTable, plan_table
 
 RULES = {
     "mail": ColumnRule(pii="hash"),
@@ -58,7 +58,7 @@ CLEAN: dict[str, Any] = {
 }  # fmt: skip
 
 
-def planned(columns: tuple[Column, ...] = PEOPLE) -> TablePlan:
+def planned(columns: tuple[Column, ...] = PEOPLE) -> ResolvedTable:
     table = SourceTable("d", "t", "InnoDB", columns, (Index("PRIMARY", True, ("id",)),), 1, ())
     contract = TableContract(
         source="s",

@@ -20,7 +20,7 @@ from mirrorlake.config import Namespaces, SourceConfig, TableContract
 from mirrorlake.destinations.iceberg.tables import ORIGINAL, current_schema
 from mirrorlake.errors import LakeError
 from mirrorlake.sources.mysql.introspect import Column, Index, SourceTable
-from mirrorlake.table.resolve import TablePlan, plan_table
+from mirrorlake.table.resolve import ResolvedTable, plan_table
 
 PLAIN = Column("c", 2, "", "", True, None, None, None, None, None, None, "", "")
 TEXT = replace(PLAIN, charset="utf8mb4", collation="utf8mb4_bin")
@@ -112,7 +112,7 @@ def _others() -> list[tuple[Column, list[Any], list[Any]]]:
 CASES = [*_integers(), *_numbers(), *_others()]
 
 
-def planned(column: Column) -> TablePlan:
+def planned(column: Column) -> ResolvedTable:
     key = replace(of("int"), name="id", ordinal=1, nullable=False)
     table = SourceTable(
         "d", "t", "InnoDB", (key, column), (Index("PRIMARY", True, ("id",)),), 1, ()

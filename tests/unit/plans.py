@@ -9,7 +9,7 @@ from typing import Any
 from mirrorlake.config import SourceConfig, TableContract, default_namespaces
 from mirrorlake.ledger import Load, Window
 from mirrorlake.sources.mysql.introspect import Column, Index
-from mirrorlake.table.resolve import TablePlan, plan_table
+from mirrorlake.table.resolve import ResolvedTable, plan_table
 from tests.unit.tables import ID, PRIMARY, column, source_table
 
 
@@ -19,7 +19,7 @@ def planned(
     key: tuple[str, ...] = ("id",),
     columns_rules: dict[str, Any] | None = None,
     **contract: Any,
-) -> TablePlan:
+) -> ResolvedTable:
     """The plan of table ``shop.t`` with ``id`` and these columns, each led by an index; what is the
     key is unique."""
     indexes = (PRIMARY, *(Index(c.name, key == (c.name,), (c.name,)) for c in columns))

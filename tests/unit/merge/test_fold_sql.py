@@ -11,7 +11,7 @@ from mirrorlake.config import ColumnRule
 from mirrorlake.destinations.iceberg.tables import ORIGINAL
 from mirrorlake.merge.current_rows import with_originals
 from mirrorlake.merge.statements import clean_layer, clean_view_sql, deduped_layer, merge_sql
-from mirrorlake.table.resolve import TablePlan
+from mirrorlake.table.resolve import ResolvedTable
 from tests.unit.plans import planned, time_column
 from tests.unit.tables import column
 
@@ -40,7 +40,7 @@ def parts_of(sql: str) -> tuple[str, list[str], list[str]]:
     return TOKEN.sub(taken, sql), names, texts
 
 
-def plan_of(text: str, when: str, number: str, *, mode: str = "full") -> TablePlan:
+def plan_of(text: str, when: str, number: str, *, mode: str = "full") -> ResolvedTable:
     """A keyed table of three more columns with these names, the first with a rule."""
     columns = [column(text), time_column(name=when), column(number, "double")]
     rules = {text: ColumnRule(pii="mask"), when: ColumnRule(pii="null")}
@@ -62,11 +62,11 @@ def test_hostile_names_change_nothing_of_a_statement_but_its_names(names: list[s
         assert texts == [renamed.get(t, t) for t in plain_texts]
 
 
-def merge_of_deduped(plan: TablePlan) -> str:
+def merge_of_deduped(plan: ResolvedTable) -> str:
     return merge_sql(plan, deduped_layer(plan))
 
 
-def merge_of_clean(plan: TablePlan) -> str:
+def merge_of_clean(plan: ResolvedTable) -> str:
     return merge_sql(plan, clean_layer(plan))
 
 
