@@ -157,6 +157,9 @@ def test_whoever_reads_a_damaged_table_is_told_the_way_out(sql: Sql, engine_for:
         lambda: fold_table(workspace, contract),
     ):
         assert "is cut, or is no metadata" in refuses(workspace, contract, act)
+    # A version that was not counted yet: its sync counted this one while it was whole.
+    assert status_of(workspace.config, workspace.ledger, [contract])[0].rows is not None
+    workspace.ledger.record_counts({contract.name: ("another", 0)})
     status = status_of(workspace.config, workspace.ledger, [contract])[0]
     assert status.rows is None
     assert f"`mirrorlake refold {contract.name}`" in status.checks

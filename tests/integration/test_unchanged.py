@@ -22,6 +22,7 @@ from mirrorlake.cli import cli
 from mirrorlake.destinations.iceberg.catalog import Identifier
 from mirrorlake.destinations.iceberg.views import forget_view
 from mirrorlake.ledger.tables import CHANGE_STAMPS
+from mirrorlake.operations import maintain
 from mirrorlake.operations.alerts import find_breaches
 from mirrorlake.operations.maintain import Ages, maintain_table
 from mirrorlake.operations.results import SyncResult
@@ -215,8 +216,9 @@ def test_what_somebody_did_to_the_lake_is_put_right(workspace: Workspace, what: 
 
 
 def test_maintenance_writes_the_same_rows_and_leaves_a_table_unchanged(
-    workspace: Workspace, sql: Sql
+    workspace: Workspace, sql: Sql, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(maintain, "RETAIN", 1)
     contract = _f(workspace)[0]
     sql("UPDATE f SET v = 'new' WHERE id = 1")
     time.sleep(BLUR.total_seconds() + 1.2)
