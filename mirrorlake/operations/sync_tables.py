@@ -39,7 +39,9 @@ class Synced:
 
 def default_jobs(config: Config, contracts: Sequence[TableContract]) -> int:
     """How many tables to sync at once: no more than their sources may be read by at once, nor than
-    this machine has cores."""
+    this machine has cores. Over Spark Connect one: what its server bears is not known here."""
+    if config.spark.connect:
+        return 1
     sources = {c.source for c in contracts if not c.landed}
     reads = sum(config.sources[name].connections for name in sources)
     return max(1, min(reads, os.cpu_count() or 1, len(contracts)))

@@ -175,6 +175,8 @@ def test_how_many_at_once(
     config = engine_for(CONTRACTS, {"connections": connections}).config
     monkeypatch.setattr("os.cpu_count", lambda: cores)
     assert default_jobs(config, config.tables[:tables]) == jobs
+    spark = config.spark.model_copy(update={"connect": "sc://nowhere"})
+    assert default_jobs(config.model_copy(update={"spark": spark}), config.tables[:tables]) == 1
 
 
 def test_what_became_of_a_table_is_told_with_it(workspace: Workspace) -> None:
