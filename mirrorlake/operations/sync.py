@@ -37,7 +37,7 @@ from mirrorlake.sources.mysql.replica import read_reach
 from mirrorlake.table.continuity import mark_silent_changes, plan_course
 from mirrorlake.table.holds import refuse_held
 from mirrorlake.table.new_columns import held_words, remember_columns
-from mirrorlake.table.progress import OnProgress
+from mirrorlake.table.progress import OnProgress, Progress
 from mirrorlake.table.resolve import ResolvedTable, by_time
 from mirrorlake.table.windows import plan_reload, plan_window, set_back
 from mirrorlake.workspace import Workspace
@@ -154,6 +154,8 @@ def _run_chain(
             parts = (leased.ledger, leased.lake, contract.name, contract.namespaces.raw)
             settled = len(settle_loads(*parts))
             unchanged = _find_equal(leased, connection, plan, look) if look else None
+            if fold:
+                terms = replace(terms, progress=_starting_spark(leased, terms.progress))
             loads: list[Load] = []
             if unchanged is None:
                 plan, loads = _load_again(leased, connection, plan, terms, days)
@@ -167,6 +169,18 @@ def _run_chain(
     if unchanged is not None:
         return unchanged_result(unchanged, settled, len(folded), seconds)
     return result_of(contract, loads, settled, len(folded), seconds)
+
+
+def _starting_spark(workspace: Workspace, progress: OnProgress | None) -> OnProgress:
+    """A report that starts Spark, beside what is left of a load, once there are rows to fold."""
+
+    def report(seen: Progress) -> None:
+        if seen.rows:
+            workspace.spark.start_early()
+        if progress is not None:
+            progress(seen)
+
+    return report
 
 
 def _find_equal(

@@ -66,8 +66,6 @@ def sync_tables(
         watch: called in the thread that syncs the table.
     """
     work = _Work(workspace, accept_smaller, look, watch or _unwatched)
-    if len(contracts) > 1:
-        workspace.spark.start_early()
     if jobs == 1:
         for contract in contracts:
             yield work.sync(contract)

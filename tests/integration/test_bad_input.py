@@ -32,7 +32,14 @@ from mirrorlake.operations.sync import load_table, sync_table
 from mirrorlake.runtime.permissions import held
 from mirrorlake.table.progress import Progress
 from mirrorlake.workspace import Workspace
-from tests.integration.conftest import HASH_KEY, PASSWORD, USER, Place, connected
+from tests.integration.conftest import (
+    HASH_KEY,
+    PASSWORD,
+    USER,
+    Place,
+    connected,
+    share_session,
+)
 from tests.integration.contract_files import write_contract
 
 WRONG_PASSWORD = "n0t-the-p@ss/w%rd"
@@ -59,8 +66,7 @@ class Ran:
 
 @dataclass
 class CommandLine:
-    """The command line in this process. Only for runs that must not come to a fold: it would share
-    the session's Spark and stop it."""
+    """The command line in this process, with the tests' Spark."""
 
     place: Place
     server: MariaDB
@@ -121,6 +127,7 @@ def command(
     # The session's own ledger exists, so that "unchanged" compares something.
     with held("private"):  # as every command opens it
         Ledger(f"sqlite:///{place.folder / 'ledger.db'}")
+    share_session(place, monkeypatch)
     return CommandLine(place, server, database, monkeypatch, capsys)
 
 

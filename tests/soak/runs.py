@@ -137,9 +137,8 @@ class Runner:
             self._process.stdin.close()
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(60)
-            if self._process.returncode is None:
-                self.kill()
-        self._close()
+        # A child that a failed test left stopped would hold the pipe open for ever.
+        self.kill()
 
     def _close(self) -> None:
         process, self._process = self._process, None
