@@ -5,11 +5,13 @@
 - Each package of the engine is in the layers that import-linter holds.
 - Only its own package knows a library that `ROOMS` names.
 - No two classes of the engine have one name, but for private ones.
+- Git holds nothing that .gitignore names: no virtual environment, no file made by running.
 """
 
 from __future__ import annotations
 
 import ast
+import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -90,8 +92,17 @@ def _imported(path: Path) -> set[str]:
     return found
 
 
+def tracked() -> Iterator[str]:
+    """Files that git holds although .gitignore names them, a symbolic link to .venv included."""
+    if not (ROOT / ".git").exists():
+        return
+    command = ["git", "ls-files", "--cached", "--ignored", "--exclude-standard"]
+    for name in subprocess.check_output(command, cwd=ROOT, text=True).splitlines():
+        yield f"{name}: .gitignore names it, git holds it; git rm --cached {name}"
+
+
 def main() -> int:
-    found = [*strays(), *wordless(), *layerless(), *outsiders(), *doubles()]
+    found = [*strays(), *wordless(), *layerless(), *outsiders(), *doubles(), *tracked()]
     for line in found:
         print(line, file=sys.stderr)
     return 1 if found else 0

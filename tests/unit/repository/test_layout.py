@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from tools import check_layout
+
+ROOT = Path(__file__).resolve().parents[3]
 
 LAYERS = """
 [[tool.importlinter.contracts]]
@@ -86,3 +90,14 @@ def test_a_name_is_one_class(tree: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert check_layout.main() == 1
     words = "mirrorlake/load/protocol.py: class Found is in mirrorlake/errors.py already"
     assert words in capsys.readouterr().err
+
+
+def test_an_environment_that_git_holds_is_named(
+    tree: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    subprocess.run(["git", "init", "-q"], cwd=tree, check=True)
+    shutil.copy(ROOT / ".gitignore", tree)
+    (tree / ".venv").symlink_to(tree)
+    subprocess.run(["git", "add", "--force", "."], cwd=tree, check=True)
+    assert check_layout.main() == 1
+    assert ".venv: .gitignore names it, git holds it" in capsys.readouterr().err
