@@ -17,6 +17,7 @@ from pymysql.connections import Connection
 from mirrorlake.config import SourceConfig, TableContract
 from mirrorlake.destinations.iceberg.catalog import Identifier, Lake
 from mirrorlake.destinations.iceberg.conditions import rows_of_load
+from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.destinations.iceberg.spark import spark_errors
 from mirrorlake.destinations.iceberg.stream import read_rows
 from mirrorlake.errors import ProofError
@@ -43,10 +44,10 @@ _CHUNK = "mirror_chunk_"
 
 @dataclass(frozen=True)
 class Unseen:
-    """A load as it stands on a branch.
+    """A load as it stands in a snapshot that main does not show.
 
     Attributes:
-        identifier, snapshot: the raw table, and the branch's head.
+        identifier, snapshot: the raw table, and that snapshot.
         fields: the raw table's columns with their Iceberg types.
         chunks: of each chunk by number, its condition in MySQL, and its rows and digest there.
     """
@@ -113,17 +114,24 @@ def load_form(
     return rows
 
 
-def equals_locally(lake: Lake, unseen: Unseen) -> bool:
+def is_small(unseen: Unseen) -> bool:
+    """Whether a load is looked at without Spark first."""
+    return sum(tally.rows for _, tally in unseen.chunks.values()) <= LOCAL_ROWS
+
+
+def equals_locally(lake: Lake, unseen: Unseen, table: LakeTable | None) -> bool:
     """Whether a small load is known to be equal without Spark: all its rows together are what MySQL
     said of all its chunks. False says nothing: then `prove_loaded` has the verdict.
+
+    Args:
+        table: the raw table, which has the load's snapshot.
 
     Raises:
         LakeError: the catalog or the storage failed.
     """
-    expected = sum((tally for _, tally in unseen.chunks.values()), NOTHING)
-    table = lake.load(unseen.identifier)
-    if expected.rows > LOCAL_ROWS or table is None:
+    if table is None or not is_small(unseen):
         return False
+    expected = sum((tally for _, tally in unseen.chunks.values()), NOTHING)
     names = [cell.name for cell in unseen.rows.cells]
     names += [ORIGINALS] if unseen.rows.originals else []
     rows = rows_of_load(unseen.load.load_id)
