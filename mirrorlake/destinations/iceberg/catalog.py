@@ -65,6 +65,7 @@ class Lake:
 
     def __init__(self, config: LakeConfig) -> None:
         self.config = config
+        self._namespaces: set[str] = set()
         self.warehouse = _location(config.warehouse)
         with held(config.permissions), self.translated("catalog"):
             if self.warehouse.startswith("file://"):
@@ -176,15 +177,19 @@ class Lake:
             self.catalog.rename_table(old.path, new.path)
 
     def make_namespace(self, namespace: str) -> None:
+        """See that a namespace is there; a lake takes none away."""
+        if namespace in self._namespaces:
+            return
         with self.translated(namespace):
             try:
                 self.catalog.create_namespace((namespace,))
             except NamespaceAlreadyExistsError:
-                return
+                pass
             except IntegrityError:
                 # PyIceberg looks, then inserts: another table's first load was between the two.
                 if not self.catalog.namespace_exists((namespace,)):
                     raise
+        self._namespaces.add(namespace)
 
     def location(self, identifier: Identifier) -> str:
         """Where a table's files live: names are escaped where a file system would take them
