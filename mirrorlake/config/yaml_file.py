@@ -89,7 +89,7 @@ _FastLoader: Final[Any] = (
 # libyaml takes some texts that PyYAML refuses: tabs, byte order marks, tags and question marks in
 # places, a comment right behind | or >. In lines that are only a comment they mean nothing.
 _DISPUTED: Final = re.compile(
-    r"^(?! *#[^\r\x85\u2028\u2029]*$).*(?:[\t?!\ufeff]|[|>][-+0-9]*#)", re.MULTILINE
+    r"^(?! *#[^\n\r\x85\u2028\u2029]*$).*(?:[\t?!\ufeff]|[|>][-+0-9]*#)", re.MULTILINE
 )
 
 
