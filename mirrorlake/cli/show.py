@@ -66,8 +66,11 @@ class _Rows(Table):
     def _plain(self, width: int) -> list[str]:
         """The lines that Rich would make of words that fit on one line each, at a twentieth of its
         time; none where a cell is styled or a row is too long: those are Rich's."""
-        rows = [[str(column.header), *column.cells] for column in self.columns]
-        if any(not isinstance(cell, str) or _STYLED.search(cell) for row in rows for cell in row):
+        rows = [
+            [str(column.header), *(cell for cell in column.cells if isinstance(cell, str))]
+            for column in self.columns
+        ]
+        if any(len(row) != 1 + self.row_count or any(map(_STYLED.search, row)) for row in rows):
             return []
         sizes = [[cell_len(cell) for cell in row] for row in rows]
         widths = [
