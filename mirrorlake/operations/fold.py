@@ -7,7 +7,7 @@ What belongs here: the order of the layers. What doesn't: how one layer is folde
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 from pymysql.connections import Connection
 
@@ -23,7 +23,7 @@ from mirrorlake.sources.mysql.connect import session
 from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.workspace import Workspace
 
-Then = Callable[[Workspace, Connection[Any], ResolvedTable], None]
+Then: TypeAlias = "Callable[[Workspace, Connection[Any], ResolvedTable], None]"
 """What is done with a folded table while its lease is held."""
 
 
