@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
     initialize,
+    invariant,
     precondition,
     rule,
     run_state_machine_as_test,
@@ -210,8 +211,11 @@ class Writes(RuleBasedStateMachine):
         self.rests += 1
         time.sleep(REST)
 
-    @rule()
+    @invariant()
     def look(self) -> None:
+        """After every step, against every look before."""
+        if not hasattr(self, "main"):
+            return
         places = {(self.name, table): table for table in TABLES}
         with session(self.source) as connection:
             stamps = read_stamps(connection, [*places])
@@ -242,7 +246,6 @@ class Writes(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         if hasattr(self, "main"):
-            self.look()
             self.other.close()
             self.main.close()
             with self.server.admin() as admin, admin.cursor() as cursor:
