@@ -1,9 +1,9 @@
-"""Parts ``many-connect``, ``many-400`` and ``many-1000``: the tables of part ``many`` over a warm Spark
-Connect server, beside one large table, and ten times as many.
+"""Parts ``many-connect``, ``many-400`` and ``many-1000``: the tables of part ``many`` over a warm
+Spark Connect server, beside one large table, and ten times as many.
 
 ``many-connect``  two tables changed, synced by a cold client over a warm server
-``many-400``      400 small tables and lineitem without a cursor, of which 0.1 % changed, beside what
-                  it takes to read that one table; `status` and `init` of all of them
+``many-400``      400 small tables and lineitem without a cursor, of which 0.1 % changed, beside
+                  what it takes to read that one table; `status` and `init` of all of them
 ``many-1000``     what each command costs with 100 and with 1,000 tables, and its memory
 """
 
