@@ -181,11 +181,13 @@ def _beside(source: Source, tables: int, runs: int) -> Section:
     return beside(source, path, tables, runs)
 
 
-def beside(source: Source, path: Path, tables: int, runs: int) -> Section:
+def beside(
+    source: Source, path: Path, tables: int, runs: int, database: str | None = "many"
+) -> Section:
     """`status` and `init` of tables that were synced."""
     commands: dict[str, Callable[[], Sequence[str]]] = {
         "status": lambda: ours("status", path),
-        "init": lambda: init_again(source, path),
+        "init": lambda: init_again(source, path, database),
     }
     rows: list[tuple[str, ...]] = []
     for name, command in commands.items():
@@ -202,8 +204,8 @@ def beside(source: Source, path: Path, tables: int, runs: int) -> Section:
     )
 
 
-def init_again(source: Source, path: Path) -> list[str]:
+def init_again(source: Source, path: Path, database: str | None = "many") -> list[str]:
     """The command that writes another contract beside."""
     again = path.with_name("again.yaml")
     again.unlink(missing_ok=True)
-    return init(source, again)
+    return init(source, again, database)

@@ -89,7 +89,7 @@ def run_beside_a_large_one(runs: int, scale: float) -> Figures:
             dlt.close()
         rows = source.count("tpch.lineitem")
         large = _large((limit[1:], times, theirs[1:]), (tables, rows, changed, runs))
-        return [large, beside(source, path, tables + 1, runs)]
+        return [large, beside(source, path, tables + 1, runs, None)]
 
 
 def _change_lineitem(source: Source, number: int) -> int:
@@ -136,7 +136,8 @@ def run_growth(runs: int, scale: float) -> Figures:
         os.environ["MIRRORLAKE_INIT_PASSWORD"] = source.password
         found: dict[tuple[str, int], Times] = {}
         for tables in sizes:
-            database, home = f"many{tables}", source.folder / f"of{tables}"
+            database = f"many{tables}"
+            home = source.folder / database
             home.mkdir()
             make_tables(source, tables, database)
             path = write_contract(source, home, database)
@@ -151,7 +152,7 @@ def _round(source: Source, path: Path, tables: int, found: dict[tuple[str, int],
     commands = {
         "sync, nothing moved": ours("sync", path),
         "status": ours("status", path),
-        "init": init_again(source, path),
+        "init": init_again(source, path, path.parent.name),
     }
     for name, command in commands.items():
         timed(command, found.setdefault((name, tables), Times()))

@@ -47,7 +47,6 @@ DML = (
     "DELETE FROM {t} WHERE id > 1000",
 )
 DDL = (
-    "TRUNCATE {t}",
     "ALTER TABLE {t} ADD COLUMN w{n} INT NOT NULL DEFAULT {n}",
     "ALTER TABLE {t} MODIFY t VARCHAR(2{n}) COMMENT '{n}'",
     "ALTER TABLE {t} COMMENT = '{n}'",
@@ -121,7 +120,16 @@ class Walk:
     def walk(self, rounds: int, moves: int = 12) -> None:
         """So many rounds of moves, each after a rest, after which every change is old."""
         doors = (self.write, self.write, self.define, self.define, self.cascade, self.swap)
-        doors = (*doors, self.exchange, self.load_file, self.begin, self.begin, self.end, self.end)
+        doors = (
+            *doors,
+            self.truncate,
+            self.exchange,
+            self.load_file,
+            self.begin,
+            self.begin,
+            self.end,
+            self.end,
+        )
         for _ in range(rounds):
             time.sleep(REST)
             self.look()
@@ -149,6 +157,10 @@ class Walk:
         if table == "one" and "DROP" in statement:
             return  # its trigger would go with it
         self.perhaps_unlogged(*statement.format(t=table, n=self.number()).split("; "))
+
+    def truncate(self) -> None:
+        if not self.open:
+            self.perhaps_unlogged(f"TRUNCATE {self.table(PLAIN)}")
 
     def perhaps_unlogged(self, *statements: str) -> None:
         logged = self.random.random() < 0.6
