@@ -141,6 +141,7 @@ def run_growth(runs: int, scale: float) -> Figures:
             home.mkdir()
             make_tables(source, tables, database)
             path = write_contract(source, home, database)
+            time.sleep(_REST)
             timed(ours("sync", path), found.setdefault(("first sync", tables), Times()))
             time.sleep(_REST)
             for _ in range(runs):
