@@ -68,7 +68,9 @@ def _layer(
         metadata={"dagster/table_name": _table_name(contract, layer), **facts},
     )
     pool = keys.pool_of(contract.source) if layer == "raw" else None
-    return layer_asset(contract, spec, "assets.steps", layer, pool=pool)
+    # A copy that a run finds unchanged is not made again: there is nothing to fold either.
+    required = not (layer == "raw" and contract.copies)
+    return layer_asset(contract, spec, "assets.steps", layer, pool=pool, required=required)
 
 
 def _freshness(contract: TableContract) -> dg.FreshnessPolicy | None:

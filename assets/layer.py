@@ -12,7 +12,7 @@ import dagster as dg
 
 from mirrorlake.config import TableContract
 
-_IN, _OUT = {"upstream": dg.In(dg.Nothing)}, {"result": dg.Out(dg.Nothing)}
+_IN = {"upstream": dg.In(dg.Nothing)}
 
 
 def layer_asset(
@@ -23,6 +23,7 @@ def layer_asset(
     *,
     needs: frozenset[str] = frozenset(),
     pool: str | None = None,
+    required: bool = True,
 ) -> dg.AssetsDefinition:
     """The asset of a spec with one upstream asset.
 
@@ -30,13 +31,15 @@ def layer_asset(
         steps: the module whose ``STEPS`` says what each layer does.
         needs: resources that it takes, beside the engine.
         pool: where it waits for its turn.
+        required: whether its step always makes what it was asked for: else what is downstream is
+            skipped where it did not.
     """
     (upstream,) = (dep.asset_key for dep in spec.deps)
     step = dg.OpDefinition(
         compute_fn=_step(contract, steps, layer),
         name=spec.key.to_python_identifier(),
         ins=_IN,
-        outs=_OUT,
+        outs={"result": dg.Out(dg.Nothing, is_required=required)},
         required_resource_keys={"mirrorlake", *needs},
         pool=pool,
     )

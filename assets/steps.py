@@ -11,6 +11,7 @@ import dagster as dg
 
 from assets.days import refused_days, spans, today
 from assets.keys import ACCEPT_TAG, LOAD_TAG, asset_key, cleanup_key
+from assets.unchanged import unchanged_layers
 from mirrorlake.config import TableContract
 from mirrorlake.destinations.iceberg.cost import scanned
 from mirrorlake.destinations.iceberg.model import LakeSchema, LakeTable
@@ -22,7 +23,8 @@ from mirrorlake.operations.fold import fold_table
 from mirrorlake.operations.observe import raw_days
 from mirrorlake.operations.recover import GRACE, Recovered, recover_table
 from mirrorlake.operations.results import SyncResult, speed
-from mirrorlake.operations.sync import load_table, reload_days
+from mirrorlake.operations.sync import fold_looked, load_table, reload_days
+from mirrorlake.operations.unchanged import Look
 from mirrorlake.table.lake_tables import clean_of, deduped_of, raw_tables
 from mirrorlake.workspace import Workspace
 from resources.failures import dagster_errors
@@ -44,7 +46,8 @@ def load_raw(context: dg.AssetExecutionContext, contract: TableContract) -> Even
     """Load a table's days into raw: past days again, range by range, the open day by its next
     window.
 
-    Days that can't be loaded fail the step with their reason, after the others were loaded.
+    Days that can't be loaded fail the step with their reason, after the others were loaded. A full
+    copy that the daily run finds unchanged is not read: see `assets.unchanged`.
     """
     asked = context.run.tags.get(LOAD_TAG)
     accept = context.run.tags.get(ACCEPT_TAG) == "true"
@@ -52,20 +55,20 @@ def load_raw(context: dg.AssetExecutionContext, contract: TableContract) -> Even
     with dagster_errors(context.retry_number):
         workspace: Workspace = context.resources.mirrorlake.workspace
         days = [date.fromisoformat(key) for key in context.partition_keys]
-        held = raw_days(workspace.lake, workspace.ledger, contract)
-        done = _load_days(workspace, contract, days, set(held), asked, accept_smaller=accept)
+        daily_copy = asked == "daily" and contract.copies and not accept
+        look = context.resources.mirrorlake.look(contract.source) if daily_copy else None
+        done = _load_days(workspace, contract, days, asked, accept_smaller=accept, look=look)
+        if look is not None and (found := done.results[-1]).unchanged:
+            yield from unchanged_layers(workspace.ledger, contract, found)
+            return
         if len(done.refused) == len(days) and not done.results:
             raise _refusal(contract, done.refused)
         held = raw_days(workspace.lake, workspace.ledger, contract)
-        newest = raw_tables(workspace.lake, workspace.ledger, contract)[-1]
-        costs = workspace.ledger.costs(contract.name, since)
-    metadata = {
-        **_load_metadata(done.results),
-        "retries": context.retry_number,
-        **_lake_cost(costs, sum(r.bytes for r in done.results)),
-        "dagster/row_count": sum(held.values()),
-        **_schema_metadata(newest, contract),
-    }
+        metadata = {
+            "retries": context.retry_number,
+            **_raw_metadata(workspace, contract, done.results, since),
+            "dagster/row_count": sum(held.values()),
+        }
     if (done.refused or done.owed) and asked:
         # What nobody asked for by hand is no failure: it is told, and what is new was loaded.
         metadata["not loaded again"] = _words({**done.owed, **done.refused})
@@ -81,16 +84,31 @@ def load_raw(context: dg.AssetExecutionContext, contract: TableContract) -> Even
     yield dg.MaterializeResult(metadata=metadata)
 
 
+def _raw_metadata(
+    workspace: Workspace, contract: TableContract, done: Sequence[SyncResult], since: datetime
+) -> dict[str, Any]:
+    """What was loaded since, what that cost, and raw's columns."""
+    costs = workspace.ledger.costs(contract.name, since)
+    return {
+        **_load_metadata(done),
+        **_lake_cost(costs, sum(r.bytes for r in done)),
+        **_schema_metadata(raw_tables(workspace.lake, workspace.ledger, contract)[-1], contract),
+    }
+
+
 def _load_days(
     workspace: Workspace,
     contract: TableContract,
     days: Sequence[date],
-    held: set[date],
     asked: str | None,
     *,
     accept_smaller: bool,
+    look: Look | None,
 ) -> Loaded:
     """The loads that these days take, as few as there can be."""
+    if look is not None and contract.name in look.unchanged:
+        return Loaded([load_table(workspace, contract, look=look)])
+    held = set(raw_days(workspace.lake, workspace.ledger, contract))
     open_day = today()
     if asked == "live":
         return Loaded([load_table(workspace, contract, accept_smaller=accept_smaller)])
@@ -105,7 +123,9 @@ def _load_days(
             except ConfigError as error:
                 done.refused.update({d: str(error) for d in wanted if first <= d <= last})
     if open_day in wanted or asked == "daily":
-        done.results.append(load_table(workspace, contract, accept_smaller=accept_smaller))
+        done.results.append(
+            load_table(workspace, contract, accept_smaller=accept_smaller, look=look)
+        )
     return done
 
 
@@ -137,7 +157,11 @@ def fold_deduped(context: dg.AssetExecutionContext, contract: TableContract) -> 
     started, since = time.monotonic(), datetime.now(UTC)
     with dagster_errors(context.retry_number):
         workspace: Workspace = context.resources.mirrorlake.workspace
-        folded = fold_table(workspace, contract)
+        look = context.resources.mirrorlake.looked(contract.source)
+        if look is None:
+            folded = fold_table(workspace, contract)
+        else:
+            folded = fold_looked(workspace, contract, look)
         costs = workspace.ledger.costs(contract.name, since)
         seconds = round(time.monotonic() - started, 2)
         identifier = deduped_of(contract)

@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import click
 
-from benchmarks import extract, fold, location, many, memory, proof, tick
+from benchmarks import extract, fold, location, many, many_larger, memory, proof, tick
 from benchmarks.report import Figures, keep, show, write_page
 
 PARTS: dict[str, Callable[[int, float], Figures]] = {
@@ -25,6 +25,9 @@ PARTS: dict[str, Callable[[int, float], Figures]] = {
     "fold": fold.run,
     "proof": proof.run,
     "many": many.run,
+    "many-connect": many_larger.run_connect,
+    "many-400": many_larger.run_beside_a_large_one,
+    "many-1000": many_larger.run_growth,
 }
 
 
@@ -43,7 +46,7 @@ def main(runs: int, scale: float, part: tuple[str, ...], dry: bool) -> None:
         show(figures)
         if not dry:
             # The same tables in two sizes are two results.
-            smaller = name in ("fold", "many") and scale != 1
+            smaller = (name == "fold" or name.startswith("many")) and scale != 1
             keep(f"{name}-{scale:g}" if smaller else name, command, figures)
     if not dry:
         write_page()

@@ -43,8 +43,8 @@ FIRST, AGAIN, MOVED = "first", "nothing moved", f"{CHANGED} tables changed"
 
 
 @dataclass
-class _Times:
-    """What one side took for one kind of run."""
+class Times:
+    """What one side took for one kind of run: seconds, and the most memory in MB."""
 
     wall: list[float] = field(default_factory=list[float])
     cpu: list[float] = field(default_factory=list[float])
@@ -57,19 +57,20 @@ def run(runs: int, scale: float) -> Figures:
     tables."""
     tables = max(2, round(TABLES * scale))
     with started() as source:
-        _make(source, tables)
+        make_tables(source, tables)
         os.environ["MIRRORLAKE_INIT_PASSWORD"] = source.password
-        found: dict[tuple[str, str], _Times] = {}
+        found: dict[tuple[str, str], Times] = {}
         for number in range(runs + 1):
             # One of each side uncounted, to warm files and caches.
             _round(source, tables, number, found if number else {})
         return [_section(found, tables, runs), _beside(source, tables, runs)]
 
 
-def _make(source: Source, tables: int) -> None:
+def make_tables(source: Source, tables: int, database: str = "many") -> None:
+    """So many tables of a thousand rows, in a database of their own."""
     with source.server.admin() as admin, admin.cursor() as cursor:
-        cursor.execute("CREATE DATABASE many")
-        cursor.execute("USE many")
+        cursor.execute(f"CREATE DATABASE {database}")
+        cursor.execute(f"USE {database}")
         for number in range(tables):
             index = ", KEY (modified_at)" if number % 2 else ""
             cursor.execute(
@@ -83,47 +84,51 @@ def _make(source: Source, tables: int) -> None:
             )
 
 
-def _round(source: Source, tables: int, number: int, found: dict[tuple[str, str], _Times]) -> None:
+def _round(source: Source, tables: int, number: int, found: dict[tuple[str, str], Times]) -> None:
     home = source.folder / f"round{number}"
     home.mkdir()
-    path = _contract(source, home)
+    path = write_contract(source, home)
     dlt = [*environment("dlt", PINS), str(_DLT), source.url, "many", str(home / "dlt")]
-    sides: dict[str, Sequence[str]] = {"mirrorlake sync": _ours("sync", path), "dlt": dlt}
+    sides: dict[str, Sequence[str]] = {"mirrorlake sync": ours("sync", path), "dlt": dlt}
     for kind in (FIRST, AGAIN, MOVED):
         if kind == MOVED:
-            _change(source, number)
+            change(source, number)
         for name, command in sides.items():
-            said = _timed(command, found.setdefault((kind, name), _Times()))
+            said = timed(command, found.setdefault((kind, name), Times()))
             if name == "dlt" and int(said.split()[-1]) != tables * ROWS:
                 raise click.ClickException(f"dlt brought {said.split()[-1]} rows")
         time.sleep(3)  # the server's clock shows whole seconds of changes
     shutil.rmtree(home / "dlt")
 
 
-def _change(source: Source, number: int) -> None:
+def change(source: Source, number: int) -> None:
+    """One row of each of the tables that move."""
     with source.server.admin("many") as admin, admin.cursor() as cursor:
         for table in range(CHANGED):
             cursor.execute(f"UPDATE t{table} SET price = price + 1 WHERE id = {number + 1}")
 
 
-def _contract(source: Source, home: Path) -> Path:
+def write_contract(source: Source, home: Path, database: str | None = "many") -> Path:
+    """The contract that `init` writes of a database, or of all."""
     path = home / "mirrorlake.yaml"
-    said = _timed(_init(source, path), _Times())
+    said = timed(init(source, path, database), Times())
     for name in json.loads(said)["variables"]:
         os.environ[name] = source.password
     return path
 
 
-def _init(source: Source, path: Path) -> list[str]:
-    url = f"mysql://{USER}@127.0.0.1:{source.server.port}/many"
-    return _ours("init", path, "--json", "--from", url, option="--output")
+def init(source: Source, path: Path, database: str | None = "many") -> list[str]:
+    """The command that writes a contract there."""
+    url = f"mysql://{USER}@127.0.0.1:{source.server.port}/{database or ''}"
+    return ours("init", path, "--json", "--from", url, option="--output")
 
 
-def _ours(command: str, path: Path, *more: str, option: str = "--config") -> list[str]:
+def ours(command: str, path: Path, *more: str, option: str = "--config") -> list[str]:
+    """A command of ours over a contract."""
     return [sys.executable, "-m", "mirrorlake.cli", command, *more, option, str(path)]
 
 
-def _timed(command: Sequence[str], times: _Times) -> str:
+def timed(command: Sequence[str], times: Times) -> str:
     """Run a command to its end; its output.
 
     Raises:
@@ -149,7 +154,7 @@ def _timed(command: Sequence[str], times: _Times) -> str:
     return said
 
 
-def _section(found: dict[tuple[str, str], _Times], tables: int, runs: int) -> Section:
+def _section(found: dict[tuple[str, str], Times], tables: int, runs: int) -> Section:
     rows: list[tuple[str, ...]] = []
     for (kind, name), times in found.items():
         theirs = statistics.median(found[kind, "dlt"].wall)
@@ -171,26 +176,36 @@ def _section(found: dict[tuple[str, str], _Times], tables: int, runs: int) -> Se
 def _beside(source: Source, tables: int, runs: int) -> Section:
     home = source.folder / "beside"
     home.mkdir()
-    path = _contract(source, home)
-    _timed(_ours("sync", path), _Times())
+    path = write_contract(source, home)
+    timed(ours("sync", path), Times())
+    return beside(source, path, tables, runs)
+
+
+def beside(
+    source: Source, path: Path, tables: int, runs: int, database: str | None = "many"
+) -> Section:
+    """`status` and `init` of tables that were synced."""
     commands: dict[str, Callable[[], Sequence[str]]] = {
-        "status": lambda: _ours("status", path),
-        "init": lambda: _init_again(source, path),
+        "status": lambda: ours("status", path),
+        "init": lambda: init_again(source, path, database),
     }
     rows: list[tuple[str, ...]] = []
     for name, command in commands.items():
-        times = _Times()
-        _timed(command(), _Times())
+        times = Times()
+        timed(command(), Times())
         for _ in range(runs):
-            _timed(command(), times)
+            timed(command(), times)
         rows.append((name, *spread(times.wall), f"{statistics.median(times.cpu):.2f}"))
-    about = f"The same {tables} tables; whole processes."
+    about = (
+        f"The same {tables} tables; whole processes. To reach with 400 tables: 1 s and 5 s of CPU."
+    )
     return Section(
         "Beside them", about, ("command", "median s", "min", "max", "median CPU s"), tuple(rows)
     )
 
 
-def _init_again(source: Source, path: Path) -> list[str]:
+def init_again(source: Source, path: Path, database: str | None = "many") -> list[str]:
+    """The command that writes another contract beside."""
     again = path.with_name("again.yaml")
     again.unlink(missing_ok=True)
-    return _init(source, again)
+    return init(source, again, database)

@@ -1,6 +1,6 @@
 """The engine, for one run."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
@@ -9,6 +9,7 @@ from pydantic import PrivateAttr
 from resources.contracts import read_config
 
 if TYPE_CHECKING:
+    from mirrorlake.operations.unchanged import Look
     from mirrorlake.workspace import Workspace
 
 
@@ -18,6 +19,7 @@ class _Shared:
 
     users: int = 0
     workspace: "Workspace | None" = None
+    looks: "dict[str, Look]" = field(default_factory=dict)
 
 
 # Dagster makes a second resource of one that another depends on: both are given the same engine.
@@ -64,3 +66,18 @@ class WorkspaceResource(dg.ConfigurableResource[Any]):
 
             shared.workspace = Workspace.open(read_config(self.config_path), self._run_id)
         return shared.workspace
+
+    def look(self, source: str) -> "Look":
+        """What a source shows of its full copies: asked once in a run, before any is read."""
+        looks = _SHARED.setdefault(self._key, _Shared()).looks
+        if source not in looks:
+            from mirrorlake.operations.unchanged import look_at
+
+            workspace = self.workspace
+            copies = [c for c in workspace.config.tables if c.source == source and c.copies]
+            looks[source] = look_at(workspace.config, workspace.ledger, copies)
+        return looks[source]
+
+    def looked(self, source: str) -> "Look | None":
+        """The run's look at a source; None where it made none."""
+        return _SHARED.setdefault(self._key, _Shared()).looks.get(source)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, date, datetime, timedelta
-from typing import Any
+from typing import Any, Final
 
 
 @dataclass(frozen=True)
@@ -105,8 +105,10 @@ class Receipt:
     @staticmethod
     def from_json(text: str) -> Receipt:
         """Fields that a newer Mirrorlake wrote and this one does not know are left out."""
-        known = {f.name for f in fields(Receipt)}
-        return Receipt(**{k: v for k, v in json.loads(text).items() if k in known})
+        return Receipt(**{k: v for k, v in json.loads(text).items() if k in _OF_RECEIPTS})
+
+
+_OF_RECEIPTS: Final = frozenset(f.name for f in fields(Receipt))
 
 
 @dataclass(frozen=True)

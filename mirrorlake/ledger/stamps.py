@@ -43,11 +43,15 @@ class Stamps:
         """Write down until when (UTC, by the source) tables are known to be unchanged, and by what:
         by table and the number of the load whose stamp it is. A stamp that was replaced meanwhile
         stays as it is."""
-        with self._database.begin() as connection:
-            for (table, seq), (seen_at, evidence) in found.items():
-                mine = sa.and_(CHANGE_STAMPS.c.table_name == table, CHANGE_STAMPS.c.seq == seq)
-                values = {"seen_at": _plain(seen_at), "evidence": evidence}
-                connection.execute(CHANGE_STAMPS.update().where(mine).values(**values))
+        of_table = CHANGE_STAMPS.c.table_name == sa.bindparam("of_table")
+        update = CHANGE_STAMPS.update().where(of_table, CHANGE_STAMPS.c.seq == sa.bindparam("of"))
+        rows = [
+            {"of_table": table, "of": seq, "seen_at": _plain(seen_at), "evidence": evidence}
+            for (table, seq), (seen_at, evidence) in found.items()
+        ]
+        if rows:
+            with self._database.begin() as connection:
+                connection.execute(update, rows)
 
     def stamps(self, tables: Sequence[str]) -> dict[str, Stamp]:
         """The stamps of these tables; none of a table that has none."""

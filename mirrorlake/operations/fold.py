@@ -6,6 +6,11 @@ What belongs here: the order of the layers. What doesn't: how one layer is folde
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from pymysql.connections import Connection
+
 from mirrorlake.config import TableContract
 from mirrorlake.destinations.iceberg.integrity import damage_errors
 from mirrorlake.failpoints import failpoint
@@ -18,8 +23,11 @@ from mirrorlake.sources.mysql.connect import session
 from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.workspace import Workspace
 
+Then: TypeAlias = "Callable[[Workspace, Connection[Any], ResolvedTable], None]"
+"""What is done with a folded table while its lease is held."""
 
-def fold_table(workspace: Workspace, contract: TableContract) -> int:
+
+def fold_table(workspace: Workspace, contract: TableContract, then: Then | None = None) -> int:
     """Fold every load that deduped and clean don't hold yet; how many there were.
 
     Raises:
@@ -31,7 +39,10 @@ def fold_table(workspace: Workspace, contract: TableContract) -> int:
         with workspace.leased(contract) as leased:
             settle_loads(leased.ledger, leased.lake, contract.name, contract.namespaces.raw)
             refuse_unloaded(leased, plan)
-            return len(fold_layers(leased, plan))
+            folded = len(fold_layers(leased, plan))
+            if then is not None:
+                then(leased, connection, plan)
+            return folded
 
 
 def fold_layers(workspace: Workspace, plan: ResolvedTable) -> tuple[int, ...]:

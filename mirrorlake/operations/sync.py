@@ -24,10 +24,16 @@ from mirrorlake.load.outcome import settle_loads
 from mirrorlake.load.protocol import load_window
 from mirrorlake.load.receipts import with_waited
 from mirrorlake.load.verify import form_of_rows
-from mirrorlake.operations.fold import fold_layers
+from mirrorlake.operations.fold import fold_layers, fold_table
 from mirrorlake.operations.resolve import needs_first_load, resolve_table
 from mirrorlake.operations.results import SyncResult, result_of, unchanged_result
-from mirrorlake.operations.unchanged import Look, Unchanged, form_digest, stamp_of
+from mirrorlake.operations.unchanged import (
+    Look,
+    Unchanged,
+    form_digest,
+    note_unchanged,
+    stamp_of,
+)
 from mirrorlake.proof.mysql_side import SourceSide
 from mirrorlake.proof.ranges import NOTHING
 from mirrorlake.proof.report import digest_text
@@ -84,10 +90,26 @@ def load_table(
     progress: OnProgress | None = None,
     *,
     accept_smaller: bool = False,
+    look: Look | None = None,
 ) -> SyncResult:
-    """`sync_table` without its fold: only raw moves."""
+    """`sync_table` without its fold: only raw moves. What was loaded after a look is to be folded
+    by `fold_looked`."""
     terms = LoadTerms(progress=progress, accept_smaller=accept_smaller)
-    return _chain(workspace, contract, terms, fold=False)
+    return _chain(workspace, contract, terms, fold=False, look=look)
+
+
+def fold_looked(workspace: Workspace, contract: TableContract, look: Look) -> int:
+    """`fold_table` after `load_table` and a look before it: so the next look knows the table.
+
+    A load that the look may have seen, or came after, is no part of it: its table is read again.
+    """
+
+    def stamp(leased: Workspace, connection: Connection[Any], plan: ResolvedTable) -> None:
+        newest = leased.ledger.newest_attempts([plan.name]).get(plan.name)
+        if newest is not None and newest.seq > look.through.get(plan.name, 0):
+            _stamp(leased, connection, plan, look, None)
+
+    return fold_table(workspace, contract, stamp)
 
 
 def reload_days(
@@ -163,8 +185,10 @@ def _run_chain(
             if folded and (counted := leased.lake.counted(plan.deduped)):
                 # While the table is at hand: `status` would have to open it.
                 leased.ledger.record_counts({plan.name: counted})
-            if look is not None:
+            if look is not None and fold:
                 _stamp(leased, connection, plan, look, unchanged)
+            elif unchanged is not None:
+                note_unchanged(leased.ledger, [unchanged])
     seconds = time.monotonic() - started
     if unchanged is not None:
         return unchanged_result(unchanged, settled, len(folded), seconds)

@@ -60,6 +60,7 @@ class Look:
         known: stamps of tables that are in the lake as their newest load's sync left them, by the
             contract of then: if their rows are the same, nothing is to be done.
         unchanged: those of which the sources showed that they are.
+        through: the number of each one's newest load then: only a higher one read after the look.
         estimates: about how many rows the tables have, by their servers' statistics.
     """
 
@@ -67,6 +68,7 @@ class Look:
     as_of: Mapping[str, datetime] = field(default_factory=dict[str, datetime])
     known: Mapping[str, Stamp] = field(default_factory=dict[str, Stamp])
     unchanged: Mapping[str, Unchanged] = field(default_factory=dict[str, Unchanged])
+    through: Mapping[str, int] = field(default_factory=dict[str, int])
     estimates: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
@@ -99,7 +101,8 @@ def look_at(config: Config, ledger: Ledger, contracts: Sequence[TableContract]) 
             name = contract.name
             unchanged[name] = Unchanged(contract, loads[name], evidence, as_of[name])
     note_unchanged(ledger, [*unchanged.values()])
-    return Look(shown, as_of, known, unchanged, estimates)
+    through = {name: load.seq for name, load in loads.items()}
+    return Look(shown, as_of, known, unchanged, through, estimates)
 
 
 def note_unchanged(ledger: Ledger, found: Sequence[Unchanged]) -> None:

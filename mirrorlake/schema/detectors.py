@@ -154,6 +154,8 @@ def _looks_like_card(text: str) -> bool:
 
 def is_ip(text: str) -> bool:
     """Whether the text is an IPv4 or IPv6 address."""
+    if "." not in text and ":" not in text:
+        return False  # most texts: an exception for each costs more than all else here
     try:
         ip_address(text)
     except ValueError:

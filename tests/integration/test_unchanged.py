@@ -24,10 +24,11 @@ from mirrorlake.destinations.iceberg.views import forget_view
 from mirrorlake.ledger.tables import CHANGE_STAMPS
 from mirrorlake.operations import maintain
 from mirrorlake.operations.alerts import find_breaches
+from mirrorlake.operations.fold import fold_table
 from mirrorlake.operations.maintain import Ages, maintain_table
 from mirrorlake.operations.results import SyncResult
 from mirrorlake.operations.status import status_of
-from mirrorlake.operations.sync import load_table, reload_days, sync_table
+from mirrorlake.operations.sync import fold_looked, load_table, reload_days, sync_table
 from mirrorlake.operations.unchanged import Look, look_at
 from mirrorlake.sources.mysql.change_stamps import BLUR
 from mirrorlake.workspace import Workspace
@@ -45,7 +46,7 @@ TABLES: dict[str, Any] = {
 
 
 COPY_AND_WINDOWS = {name: TABLES[name] for name in "fi"}
-TESTS = 24
+TESTS = 25
 """Not fewer than there are tests with a database of their own."""
 
 
@@ -149,6 +150,25 @@ def test_a_look_is_of_before_the_load(workspace: Workspace, sql: Sql) -> None:
     contract = _f(workspace)[0]
     sync_table(workspace, contract, look=Look(look.shown, look.as_of))
     assert "f" not in unchanged(workspace)
+
+
+def test_a_load_is_known_once_it_is_folded_and_by_a_look_before_it(
+    workspace: Workspace, sql: Sql
+) -> None:
+    """As Dagster's steps do it: until its fold a table is not what MySQL is."""
+    sql("UPDATE f SET v = 'new' WHERE id = 1")
+    time.sleep(BLUR.total_seconds() + 1.2)
+    contract, look = _f(workspace)[0], looked(workspace)
+    assert load_table(workspace, contract, look=look).window == "full"
+    assert "f" not in unchanged(workspace)
+    after = looked(workspace)
+    # A look after the load says nothing of what it read, nor does a fold without one.
+    assert fold_looked(workspace, contract, after) == 1
+    assert fold_table(workspace, contract) == 0
+    assert "f" not in unchanged(workspace)
+    assert fold_looked(workspace, contract, look) == 0
+    assert "f" in unchanged(workspace)
+    assert load_table(workspace, contract, look=looked(workspace)).window == "unchanged"
 
 
 def test_a_copy_of_the_same_rows_is_known_by_its_digest(five: Workspace, sql: Sql) -> None:

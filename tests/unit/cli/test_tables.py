@@ -1,0 +1,61 @@
+"""Tables for people: plain ones are printed as Rich prints them, only sooner."""
+
+from __future__ import annotations
+
+import io
+
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+from rich.table import Table
+
+from mirrorlake.cli import show
+
+CELLS = st.one_of(
+    st.text("ab 1,-_.é漢🙂:[]\\\t\n", max_size=12),
+    st.sampled_from(["", "-", "[red]x[/]", ":smile:", "12:00:01", "a\u0301b", "👩‍🔬", "x" * 40]),
+)
+COLUMNS = st.lists(st.sampled_from(["table", "state", "checks…", "", "as of"]), min_size=1, max_size=4)  # fmt: skip
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> tuple[list[str], list[list[str]]]:
+    columns = draw(COLUMNS)
+    row = st.lists(CELLS, min_size=len(columns), max_size=len(columns))
+    return columns, draw(st.lists(row, max_size=4))
+
+
+def printed(table: Table, width: int) -> str:
+    text = io.StringIO()
+    Console(file=text, width=width).print(table)
+    return text.getvalue()
+
+
+def made(columns: list[str], rows: list[list[str]]) -> Table:
+    table = show.table(*columns)
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+@given(given_table=tables(), width=st.integers(20, 160))
+def test_a_plain_table_is_as_rich_prints_it(
+    given_table: tuple[list[str], list[list[str]]], width: int
+) -> None:
+    table = made(*given_table)
+    fast = table._plain(width)  # type: ignore[attr-defined]
+    if not fast:
+        return
+    slow = made(*given_table)
+    slow._plain = lambda _: []  # type: ignore[attr-defined]
+    assert printed(table, width) == printed(slow, width)
+
+
+def test_what_is_printed_sooner() -> None:
+    rows = [["shop.orders", "success", "folded, loaded, proved before it was visible"]]
+    table = made(["table", "state", "checks…"], rows)
+    assert table._plain(80)  # type: ignore[attr-defined]
+    assert not table._plain(60)  # type: ignore[attr-defined]
+    assert "shop.orders   success   folded, loaded" in printed(table, 80)
+    for styled in ("[red]x[/]", "\\[x]", ":smile:", "a\tb", "a\nb", "\x07"):
+        assert not made(["table"], [[styled]])._plain(80)  # type: ignore[attr-defined]
