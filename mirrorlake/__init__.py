@@ -13,7 +13,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from mirrorlake.config import Config, TableContract, load_config
-    from mirrorlake.destinations.iceberg.catalog import Identifier
+    from mirrorlake.destinations.base import Identifier
     from mirrorlake.errors import (
         ConfigError,
         LakeError,

@@ -5,6 +5,8 @@
 - Each package of the engine is in the layers that import-linter holds.
 - Only its own package knows a library that `ROOMS` names.
 - No two classes of the engine have one name, but for private ones.
+- Each kind of lake is in the contract that keeps destinations apart.
+- No chain of imports is longer than `LONGEST_CHAIN`.
 - Git holds nothing that .gitignore names: no virtual environment, no file made by running.
 """
 
@@ -17,6 +19,8 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
+import grimp
+
 ROOT = Path(__file__).resolve().parent.parent
 ENGINE = ROOT / "mirrorlake"
 PACKAGES = ("mirrorlake", "assets", "checks", "resources", "sensors", "demo")
@@ -26,6 +30,9 @@ ROOMS = {
     "apprise": ("mirrorlake/operations/alert_services.py",),
 }
 """Libraries, and who may import them: the oracle reads the lake by itself, as it judges us."""
+LONGEST_CHAIN = 33
+CIRCLES = {("mirrorlake.config.table_findings", "mirrorlake.config.sections")}
+"""For annotations alone; import-linter knows of it, too."""
 WORDS = ("What belongs here", "What doesn't")
 
 
@@ -81,6 +88,48 @@ def doubles() -> Iterator[str]:
                 known[node.name] = place
 
 
+def unheld() -> Iterator[str]:
+    """Kinds of lakes that the contract for destinations doesn't name."""
+    contracts = tomllib.loads(ROOT.joinpath("pyproject.toml").read_text("utf-8"))
+    contracts = contracts["tool"]["importlinter"]["contracts"]
+    named = {m for c in contracts if c["type"] == "independence" for m in c["modules"]}
+    for path in sorted((ENGINE / "destinations").glob("*/__init__.py")):
+        module = ".".join(path.parent.relative_to(ROOT).parts)
+        if module not in named:
+            yield f"{path.relative_to(ROOT)}: no contract of independence names it"
+
+
+def chains() -> Iterator[str]:
+    """The longest chain of imports, if it is too long: each module imports the next.
+
+    Imports inside functions and for annotations count: they are dependencies, too. What the
+    engine's own name gives on demand does not, nor does one of `CIRCLES`.
+    """
+    chain = longest_chain(ENGINE.name)
+    if len(chain) > LONGEST_CHAIN:
+        yield f"{' > '.join(chain)}: a chain of {len(chain)}; {LONGEST_CHAIN} is the most"
+
+
+def longest_chain(package: str) -> list[str]:
+    """The longest chain of imports within a package."""
+    sys.path.insert(0, str(ROOT))
+    try:
+        graph = grimp.build_graph(package, cache_dir=None)
+    finally:
+        sys.path.remove(str(ROOT))
+    found: dict[str, list[str]] = {}
+
+    def from_(module: str) -> list[str]:
+        if module not in found:
+            found[module] = []  # what comes back to it is no longer
+            below = graph.find_modules_directly_imported_by(module) - {package}
+            ways = [from_(other) for other in sorted(below) if (module, other) not in CIRCLES]
+            found[module] = [module, *max(ways, key=len, default=[])]
+        return found[module]
+
+    return max((from_(m) for m in sorted(graph.modules - {package})), key=len, default=[])
+
+
 def _imported(path: Path) -> set[str]:
     """The packages that a module imports, wherever in it."""
     found: set[str] = set()
@@ -102,7 +151,16 @@ def tracked() -> Iterator[str]:
 
 
 def main() -> int:
-    found = [*strays(), *wordless(), *layerless(), *outsiders(), *doubles(), *tracked()]
+    found = [
+        *strays(),
+        *wordless(),
+        *layerless(),
+        *outsiders(),
+        *doubles(),
+        *unheld(),
+        *chains(),
+        *tracked(),
+    ]
     for line in found:
         print(line, file=sys.stderr)
     return 1 if found else 0

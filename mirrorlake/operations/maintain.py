@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 from pyarrow import fs
 
 from mirrorlake.config import TableContract
-from mirrorlake.destinations.iceberg.catalog import Identifier, Lake
-from mirrorlake.destinations.iceberg.commit import snapshot_property
+from mirrorlake.destinations.base import Destination, Identifier
+from mirrorlake.destinations.iceberg.catalog import Lake
+from mirrorlake.destinations.iceberg.commit import snapshot_property, statistics_of
 from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.destinations.iceberg.spark import spark_errors
 from mirrorlake.errors import LakeError, LandingError
@@ -248,7 +249,7 @@ def _named(lake: Lake, side: Identifier) -> set[int]:
     return cells if which == "cells" else missing
 
 
-def _remove_states(lake: Lake, table: LakeTable, before: datetime) -> list[int]:
+def _remove_states(lake: Destination, table: LakeTable, before: datetime) -> list[int]:
     """Remove the states of versions that are gone; their sizes."""
     named = {snapshot_property(snapshot, STATE) for snapshot in table.snapshots()}
     names = {path.rpartition("/")[2] for path in named if path}
@@ -277,9 +278,9 @@ def _size(lake: Lake, identifier: Identifier) -> Size:
     snapshot = table.current_snapshot() if table else None
     if table is None or snapshot is None:
         return Size(0, 0, 0, 0)
-    totals = ("total-data-files", "total-delete-files", "total-files-size")
-    data, deletes, size = (int(snapshot_property(snapshot, name) or 0) for name in totals)
-    return Size(data, deletes, size, len(table.snapshots()))
+    counted = statistics_of(snapshot)
+    versions = len(table.snapshots())
+    return Size(counted.data_files, counted.delete_files, counted.bytes, versions)
 
 
 def _shared(identifier: Identifier) -> LakeError:

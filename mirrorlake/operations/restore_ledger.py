@@ -25,8 +25,9 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from mirrorlake.config import Config, TableContract
+from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.branches import drop_branch, history
-from mirrorlake.destinations.iceberg.catalog import Identifier, Lake
+from mirrorlake.destinations.iceberg.catalog import Lake
 from mirrorlake.destinations.iceberg.commit import (
     ATTEMPT,
     FOLDED,

@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from mirrorlake.config import TableContract
-from mirrorlake.destinations.iceberg.catalog import Identifier
+from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.spark import spark_errors
 from mirrorlake.destinations.iceberg.tables import KEY, ORIGINAL, SEQ
 from mirrorlake.errors import ConfigError

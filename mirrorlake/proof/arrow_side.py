@@ -12,7 +12,7 @@ Source: Arrow C++ documentation, "Compute Functions"; Iceberg specification, "Sc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -22,10 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as _compute
 
-from mirrorlake.destinations.iceberg.catalog import Lake
-from mirrorlake.destinations.iceberg.conditions import EVERY_ROW, Condition, in_range
-from mirrorlake.destinations.iceberg.model import LakeTable
-from mirrorlake.destinations.iceberg.stream import read_rows
+from mirrorlake.destinations.base import EVERY_ROW, Condition, Destination
 from mirrorlake.proof.beside import MOST_BESIDE, RowDigest, named
 from mirrorlake.proof.canonical import DELETED_AT, NULL, ORIGINALS, Form
 from mirrorlake.proof.hashing import hash_bytes
@@ -64,7 +61,7 @@ class Local:
 
 
 def digest_locally(
-    lake: Lake,
+    lake: Destination,
     target: Target,
     parts: Sequence[Part],
     keys: Range | Span,
@@ -80,21 +77,20 @@ def digest_locally(
     """
     if not _is_sayable(target, parts, keys):
         return None
-    table = lake.load(target.mirror.identifier)
-    if table is None:
+    span = keys if isinstance(keys, Span) else _as_span(keys)
+    batches = _batches(lake, target, _row_filter(parts, span))
+    if batches is None:
         return None
     found = Local()
     if target.mirror.snapshot is None:
         return found
-    span = keys if isinstance(keys, Span) else _as_span(keys)
     told = {",".join(key).encode("utf-8", "replace") for key in newer}
     moved = _Moved(told, listed=bool(named(target, newer)))
     try:
-        with lake.translated(".".join(table.name())):
-            for batch in _batches(lake, table, target, _row_filter(parts, span)):
-                for start in range(0, batch.num_rows, AT_ONCE):
-                    rows = _within(target, parts, span, batch.slice(start, AT_ONCE))
-                    _take(target, rows, moved, found)
+        for batch in batches:
+            for start in range(0, batch.num_rows, AT_ONCE):
+                rows = _within(target, parts, span, batch.slice(start, AT_ONCE))
+                _take(target, rows, moved, found)
     except _Unsaid:
         return None
     return found
@@ -165,14 +161,14 @@ def _row_filter(parts: Sequence[Part], span: Span) -> Condition:
     leading = parts[0].column
     lo, hi = (None if end is None else _value(leading, end[0]) for end in (span.lo, span.hi))
     # A key without a place in its type may be anywhere.
-    return in_range(leading.name, lo, hi)
+    return Condition(leading.name, lo, hi, or_null=True)
 
 
-def _batches(lake: Lake, table: LakeTable, target: Target, rows: Condition) -> Any:
+def _batches(lake: Destination, target: Target, rows: Condition) -> Iterator[Any] | None:
     names = [cell.name for cell in target.rows.cells]
     names += [ORIGINALS] if target.rows.originals else []
     names += [DELETED_AT] if target.flags else []
-    return read_rows(lake, table, names, rows, target.mirror.snapshot)
+    return lake.scan(target.mirror.identifier, names, rows, target.mirror.snapshot)
 
 
 def _within(target: Target, parts: Sequence[Part], span: Span, batch: Any) -> Any:

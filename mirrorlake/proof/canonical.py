@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from mirrorlake.destinations.iceberg.catalog import as_sql_identifier
+from mirrorlake.destinations.base import as_sql_identifier
 from mirrorlake.errors import TypeRefused
 from mirrorlake.proof.hashing import lake_hash, source_hash
 from mirrorlake.sources.mysql.connect import quote

@@ -17,8 +17,9 @@ import numpy as np
 import pyarrow as pa
 
 from mirrorlake.config import ColumnRule, TableContract
+from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.branches import history
-from mirrorlake.destinations.iceberg.catalog import Identifier, Lake
+from mirrorlake.destinations.iceberg.catalog import Lake
 from mirrorlake.destinations.iceberg.commit import FOLDED, snapshot_property
 from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.destinations.iceberg.stream import read_batches

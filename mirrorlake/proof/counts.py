@@ -21,7 +21,7 @@ import pyarrow.compute as _compute
 from pymysql.connections import Connection
 
 from mirrorlake.config import TableContract
-from mirrorlake.destinations.iceberg.catalog import as_sql_identifier
+from mirrorlake.destinations.base import as_sql_identifier
 from mirrorlake.destinations.iceberg.integrity import damage_errors
 from mirrorlake.destinations.iceberg.spark import spark_errors
 from mirrorlake.destinations.iceberg.stream import read_batches

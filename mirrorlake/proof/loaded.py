@@ -15,10 +15,9 @@ from typing import Any
 from pymysql.connections import Connection
 
 from mirrorlake.config import SourceConfig, TableContract
-from mirrorlake.destinations.iceberg.catalog import Identifier, Lake
+from mirrorlake.destinations.base import Destination, Identifier
 from mirrorlake.destinations.iceberg.conditions import rows_of_load
 from mirrorlake.destinations.iceberg.spark import spark_errors
-from mirrorlake.destinations.iceberg.stream import read_rows
 from mirrorlake.errors import ProofError
 from mirrorlake.ledger import Load
 from mirrorlake.proof.arrow_side import tally_rows
@@ -113,7 +112,7 @@ def load_form(
     return rows
 
 
-def equals_locally(lake: Lake, unseen: Unseen) -> bool:
+def equals_locally(lake: Destination, unseen: Unseen) -> bool:
     """Whether a small load is known to be equal without Spark: all its rows together are what MySQL
     said of all its chunks. False says nothing: then `prove_loaded` has the verdict.
 
@@ -121,14 +120,13 @@ def equals_locally(lake: Lake, unseen: Unseen) -> bool:
         LakeError: the catalog or the storage failed.
     """
     expected = sum((tally for _, tally in unseen.chunks.values()), NOTHING)
-    table = lake.load(unseen.identifier)
-    if expected.rows > LOCAL_ROWS or table is None:
+    if expected.rows > LOCAL_ROWS:
         return False
     names = [cell.name for cell in unseen.rows.cells]
     names += [ORIGINALS] if unseen.rows.originals else []
     rows = rows_of_load(unseen.load.load_id)
-    batches = read_rows(lake, table, names, rows, unseen.snapshot)
-    return tally_rows(unseen.table, unseen.rows, batches) == expected
+    batches = lake.scan(unseen.identifier, names, rows, unseen.snapshot)
+    return batches is not None and tally_rows(unseen.table, unseen.rows, batches) == expected
 
 
 def prove_loaded(spark: Any, unseen: Unseen) -> dict[int, tuple[Tally, Tally]]:

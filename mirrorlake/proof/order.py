@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from mirrorlake.destinations.iceberg.catalog import as_sql_identifier
+from mirrorlake.destinations.base import as_sql_identifier
 from mirrorlake.proof.canonical import SHORT, Form, lake_literal
 from mirrorlake.proof.ranges import INTEGERS
 from mirrorlake.sources.mysql.connect import quote, quoted_text

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from mirrorlake.destinations.iceberg.catalog import as_sql_identifier
+from mirrorlake.destinations.base import as_sql_identifier
 from mirrorlake.errors import ProofError
 from mirrorlake.proof.canonical import ORIGINALS, SHORT, Form, form_of
 from mirrorlake.proof.hashing import lake_hash, source_hash

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 
 from mirrorlake.config import SourceConfig, TableContract
-from mirrorlake.destinations.iceberg.catalog import as_sql_identifier
+from mirrorlake.destinations.base import as_sql_identifier
 from mirrorlake.errors import ConfigError
 from mirrorlake.ledger import Load, Receipt
 from mirrorlake.proof.ranges import INTEGERS

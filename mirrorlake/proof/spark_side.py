@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import pyarrow as pa
 
-from mirrorlake.destinations.iceberg.catalog import Identifier, as_sql_identifier
+from mirrorlake.destinations.base import Identifier, as_sql_identifier
 from mirrorlake.proof.canonical import DELETED_AT, Form
 from mirrorlake.proof.mysql_side import Key, Row
 from mirrorlake.proof.order import Part, among_condition

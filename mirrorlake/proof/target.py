@@ -8,7 +8,7 @@ from typing import Any
 from pymysql.connections import Connection
 
 from mirrorlake.config import SourceConfig, TableContract
-from mirrorlake.destinations.iceberg.catalog import Identifier
+from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.errors import ProofError, SchemaError, SourceError
 from mirrorlake.ledger import MOVING, Ledger, Load

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from mirrorlake.config import ColumnRule, TableContract
-from mirrorlake.destinations.iceberg.catalog import Lake, as_sql_identifier
+from mirrorlake.destinations.base import as_sql_identifier
+from mirrorlake.destinations.iceberg.catalog import Lake
 from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.destinations.iceberg.stream import read_batches
 from mirrorlake.destinations.iceberg.tables import ORIGINAL

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from mirrorlake.config import TableContract
-from mirrorlake.destinations.iceberg.catalog import Identifier, Lake
+from mirrorlake.destinations.base import Identifier
+from mirrorlake.destinations.iceberg.catalog import Lake
 from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.errors import LakeError
 from mirrorlake.ledger import Ledger

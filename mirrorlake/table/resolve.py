@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from mirrorlake.config import Config, SourceConfig, TableContract
 from mirrorlake.config.places import place_of
-from mirrorlake.destinations.iceberg.catalog import Identifier
+from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import ConfigError, SchemaError
 from mirrorlake.schema.versions import Exact, SchemaVersion, first_created_column, schema_version
 from mirrorlake.sources.mysql.introspect import Column, SourceTable

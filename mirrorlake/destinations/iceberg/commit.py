@@ -7,18 +7,18 @@ history is asked for the load id: it is there, or it is not.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 
 from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
-from pyiceberg.expressions import BooleanExpression
 from pyiceberg.io.pyarrow import parquet_files_to_data_files
 from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot, ancestors_of
 
-from mirrorlake.destinations.iceberg.branches import MAIN, history
-from mirrorlake.destinations.iceberg.catalog import Identifier, Lake
+from mirrorlake.destinations.base import MAIN, Commit, Identifier, TableStatistics
+from mirrorlake.destinations.iceberg.branches import history
+from mirrorlake.destinations.iceberg.connection import Connection
+from mirrorlake.destinations.iceberg.expressions import expression
 from mirrorlake.destinations.iceberg.metrics import FileMetrics
 from mirrorlake.errors import CommitConflict
 
@@ -31,28 +31,10 @@ WINDOW = "mirrorlake.window"
 NUMBER = "mirrorlake.seq"
 FOLDED = "mirrorlake.folded-through"
 """On commits of deduped and clean: the highest number of a load that they hold."""
+_TOTALS = ("records", "data-files", "delete-files", "files-size")
 
 
-@dataclass(frozen=True)
-class Commit:
-    """What one load adds to a raw table and what that replaces: the files that a condition on the
-    partition selects, and the files named in ``removes``.
-
-    ``branch`` is where: main, or a branch that was made, whose head is ``parent``. ``metrics`` are
-    the files' `FileMetrics` as JSON, by path; the footer of a file without is read.
-    """
-
-    identifier: Identifier
-    parent: int | None
-    paths: Sequence[str]
-    properties: dict[str, str]
-    replaces: BooleanExpression | None = None
-    removes: frozenset[str] = frozenset()
-    metrics: Mapping[str, str] = field(default_factory=dict)
-    branch: str = MAIN
-
-
-def commit_load(lake: Lake, commit: Commit) -> int | None:
+def commit_load(lake: Connection, commit: Commit) -> int | None:
     """Add a load's files, and remove what it replaces, in one snapshot; the snapshot's id.
 
     None if there is nothing to add and nothing to remove.
@@ -105,7 +87,7 @@ def _added(table: Table, commit: Commit) -> list[DataFile]:
 def _removed(table: Table, commit: Commit) -> list[DataFile]:
     scan = table.scan(snapshot_id=commit.parent)
     if commit.replaces is not None:
-        return [task.file for task in scan.filter(commit.replaces).plan_files()]
+        return [task.file for task in scan.filter(expression(commit.replaces)).plan_files()]
     if not commit.removes:
         return []
     found = [t.file for t in scan.plan_files() if t.file.file_path in commit.removes]
@@ -125,7 +107,7 @@ def newest_load(table: Table) -> str | None:
 
 
 def find_load(
-    lake: Lake, identifier: Identifier, load_id: str, branch: str = MAIN
+    lake: Connection, identifier: Identifier, load_id: str, branch: str = MAIN
 ) -> Snapshot | None:
     """The snapshot in main's history (or a branch's) that a load made, or None.
 
@@ -144,6 +126,12 @@ def snapshot_property(snapshot: Snapshot, name: str) -> str | None:
     return snapshot.summary.additional_properties.get(name) if snapshot.summary else None
 
 
+def statistics_of(snapshot: Snapshot) -> TableStatistics:
+    """What a snapshot's summary counts of the table's version that it made."""
+    counted = (int(snapshot_property(snapshot, f"total-{name}") or 0) for name in _TOTALS)
+    return TableStatistics(*counted)
+
+
 def was_overtaken(table: Table) -> bool:
     """Whether the newest fold of a layer holds less than one before it did: its run had stalled,
     and another had folded meanwhile."""
@@ -152,13 +140,13 @@ def was_overtaken(table: Table) -> bool:
     return bool(numbers) and numbers[-1] < max(numbers)
 
 
-def head_of(lake: Lake, identifier: Identifier) -> int | None:
+def head_of(lake: Connection, identifier: Identifier) -> int | None:
     """The snapshot id that main shows, None for an empty table."""
     table = lake.load(identifier)
     return _head(table) if table else None
 
 
-def delete_files(lake: Lake, identifier: Identifier, paths: Sequence[str]) -> None:
+def delete_files(lake: Connection, identifier: Identifier, paths: Sequence[str]) -> None:
     """Remove files that no commit names; best effort, what stays is an orphan for maintenance."""
     table = lake.load(identifier)
     for path in paths if table else ():

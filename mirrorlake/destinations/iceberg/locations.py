@@ -16,9 +16,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from mirrorlake.config import LakeConfig
 from mirrorlake.config.database_url import with_driver
-
-CATALOG = "lake"
-"""The catalog's name: part of every row of a SQL catalog, so Spark and PyIceberg use one."""
+from mirrorlake.destinations.base import CATALOG
 
 _TABLES = sa.table(
     "iceberg_tables",

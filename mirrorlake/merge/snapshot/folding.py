@@ -11,14 +11,9 @@ from datetime import date
 from typing import TYPE_CHECKING, Any
 
 from mirrorlake.config.landing import Strategy
-from mirrorlake.destinations.iceberg.branches import (
-    create_branch,
-    drop_branch,
-    list_branches,
-    publish_branch,
-)
-from mirrorlake.destinations.iceberg.catalog import Lake, as_sql_identifier
-from mirrorlake.destinations.iceberg.commit import LOAD_ID, head_of
+from mirrorlake.destinations.base import as_sql_identifier
+from mirrorlake.destinations.iceberg.catalog import Lake
+from mirrorlake.destinations.iceberg.commit import LOAD_ID
 from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger import Lease, Ledger
@@ -101,7 +96,7 @@ class SnapshotFold:
 
     def run(self, frame: DataFrame, as_of: date | None) -> Folded:
         state = read_state(self.rows)
-        head = head_of(self.lake, self.table.identifier)
+        head = self.lake.head(self.table.identifier)
         day = window_day(self.table, self.number, frame, as_of, state)
         frame = inside(self.table, frame, day)
         known = state.find(self.number)
@@ -354,12 +349,12 @@ class SnapshotFold:
     def _staged(self, frame: DataFrame, head: int | None) -> Iterator[Stage]:
         spark, identifier = frame.sparkSession, self.table.identifier
         branch = new_branch()
-        create_branch(self.lake, identifier, branch, head)
+        self.lake.create_branch(identifier, branch, head)
         try:
             yield Stage(spark, self.lake, self.table, branch)
         finally:
-            if branch in list_branches(self.lake, identifier):
-                drop_branch(self.lake, identifier, branch)
+            if branch in self.lake.branches(identifier):
+                self.lake.drop_branch(identifier, branch)
 
     def _publish(self, stage: Stage, after: State, head: int | None) -> int:
         identifier = self.table.identifier
@@ -372,7 +367,7 @@ class SnapshotFold:
         failpoint("snapshot.sealed")
         self.before_publish()
         self.ledger.check_lease(self.lease)
-        version = publish_branch(self.lake, identifier, stage.branch, head)
+        version = self.lake.publish_branch(identifier, stage.branch, head)
         failpoint("snapshot.published")
         return version
 

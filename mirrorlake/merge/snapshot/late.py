@@ -9,7 +9,8 @@ from __future__ import annotations
 from datetime import date
 from typing import TYPE_CHECKING
 
-from mirrorlake.destinations.iceberg.catalog import Lake, as_sql_identifier
+from mirrorlake.destinations.base import as_sql_identifier
+from mirrorlake.destinations.iceberg.catalog import Lake
 from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.errors import SnapshotRefused
 from mirrorlake.merge.snapshot.changes import ADDED, KIND, WAS

@@ -12,8 +12,9 @@ import logging
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from mirrorlake.destinations.iceberg.branches import history, roll_back, set_forward
-from mirrorlake.destinations.iceberg.catalog import Identifier, Lake
+from mirrorlake.destinations.base import Identifier
+from mirrorlake.destinations.iceberg.branches import history
+from mirrorlake.destinations.iceberg.catalog import Lake
 from mirrorlake.destinations.iceberg.clones import OF, register_clone, remove_tag
 from mirrorlake.destinations.iceberg.commit import snapshot_property
 from mirrorlake.destinations.iceberg.model import LakeTable
@@ -94,9 +95,9 @@ def roll_table_back(
     ledger.check_lease(lease)
     if head is not None and head.snapshot_id != chosen.version:
         if chosen.version in {s.snapshot_id for s in history(table)}:
-            roll_back(lake, identifier, chosen.version, head.snapshot_id)
+            lake.roll_back(identifier, chosen.version, head.snapshot_id)
         else:
-            set_forward(lake, identifier, chosen.version, head.snapshot_id)
+            lake.set_forward(identifier, chosen.version, head.snapshot_id)
     return Version(chosen.snapshot, chosen.version, chosen.published_at, True)
 
 

@@ -14,7 +14,7 @@ from datetime import date
 from functools import cached_property
 
 from mirrorlake.config.landing import Duplicates, Missing, Strategy
-from mirrorlake.destinations.iceberg.catalog import Identifier, as_sql_identifier
+from mirrorlake.destinations.base import Identifier, as_sql_identifier
 from mirrorlake.errors import ConfigError
 
 SNAPSHOT = "_mirror_snapshot"

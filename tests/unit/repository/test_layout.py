@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ ROOT = Path(__file__).resolve().parents[3]
 LAYERS = """
 [[tool.importlinter.contracts]]
 name = "layers of the engine"
+type = "layers"
 layers = ["mirrorlake.cli | mirrorlake.load", "mirrorlake.errors"]
 """
 
@@ -23,6 +25,7 @@ layers = ["mirrorlake.cli | mirrorlake.load", "mirrorlake.errors"]
 def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(check_layout, "ROOT", tmp_path)
     monkeypatch.setattr(check_layout, "ENGINE", tmp_path / "mirrorlake")
+    monkeypatch.delitem(sys.modules, "mirrorlake", raising=False)  # it would be found first
     words = '"""Loads. What belongs\nhere: loading. What doesn\'t: folding."""'
     for file, text in {
         "pyproject.toml": LAYERS,
@@ -81,6 +84,36 @@ def test_its_room_may_use_it(tree: Path) -> None:
     room.mkdir(parents=True)
     (room / "model.py").write_text("from pyiceberg.table import Table")
     (tree / "pyproject.toml").write_text(LAYERS.replace("cli", "destinations.iceberg"))
+    assert check_layout.main() == 0
+
+
+def test_a_second_destination_is_kept_apart(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    room = tree / "mirrorlake" / "destinations" / "heap"
+    room.mkdir(parents=True)
+    shutil.copy(tree / "mirrorlake" / "load" / "__init__.py", room)
+    assert check_layout.main() == 1
+    assert "heap/__init__.py: no contract of independence" in capsys.readouterr().err
+    contract = """
+[[tool.importlinter.contracts]]
+name = "apart"
+type = "independence"
+modules = ["mirrorlake.destinations.heap"]
+"""
+    (tree / "pyproject.toml").write_text(LAYERS + contract)
+    assert check_layout.main() == 0
+
+
+def test_a_chain_of_imports_has_an_end(
+    tree: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(check_layout, "LONGEST_CHAIN", 2)
+    load = tree / "mirrorlake" / "load"
+    (load / "protocol.py").write_text("import mirrorlake.load.one")
+    (load / "one.py").write_text("from mirrorlake import errors")
+    assert check_layout.main() == 1
+    words = "mirrorlake.load.protocol > mirrorlake.load.one > mirrorlake.errors: a chain of 3"
+    assert words in capsys.readouterr().err
+    (load / "one.py").write_text("")
     assert check_layout.main() == 0
 
 
