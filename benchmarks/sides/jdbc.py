@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from benchmarks.sides.job import Job, serve
-from mirrorlake.config.sections import LakeConfig, SparkConfig
+from mirrorlake.config.settings import LakeConfig, SparkConfig
 from mirrorlake.destinations.iceberg.catalog import CATALOG, Lake
 from mirrorlake.destinations.iceberg.spark import LazySpark
 from mirrorlake.runtime.jars import ensure_jars

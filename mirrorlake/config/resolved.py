@@ -8,7 +8,8 @@ from datetime import date
 
 from mirrorlake.config.contract import TableContract
 from mirrorlake.config.modes import MODES
-from mirrorlake.config.sections import ConfigSections, Namespaces, default_namespaces
+from mirrorlake.config.sections import ConfigSections
+from mirrorlake.config.settings import Namespaces, default_namespaces
 from mirrorlake.config.source_url import parse_source_url
 from mirrorlake.errors import ConfigError
 

@@ -15,7 +15,7 @@ import pytest
 
 from mirrorlake.config import TableContract
 from mirrorlake.config.landing import SnapshotConfig
-from mirrorlake.config.sections import Namespaces
+from mirrorlake.config.settings import Namespaces
 from mirrorlake.destinations.iceberg.branches import list_branches
 from mirrorlake.destinations.iceberg.catalog import Identifier
 from mirrorlake.errors import LakeError

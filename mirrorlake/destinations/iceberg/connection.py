@@ -23,8 +23,8 @@ from pyiceberg.table import Table
 from sqlalchemy import make_url
 from sqlalchemy.exc import IntegrityError, OperationalError
 
-from mirrorlake.config import LakeConfig
 from mirrorlake.config.database_url import with_driver
+from mirrorlake.config.settings import LakeConfig
 from mirrorlake.destinations.base import CATALOG, Identifier
 from mirrorlake.destinations.iceberg.durable import IMPLEMENTATION
 from mirrorlake.errors import LakeDamaged, LakeError

@@ -14,8 +14,8 @@ from pathlib import Path
 import sqlalchemy as sa
 from sqlalchemy.exc import SQLAlchemyError
 
-from mirrorlake.config import LakeConfig
 from mirrorlake.config.database_url import with_driver
+from mirrorlake.config.settings import LakeConfig
 from mirrorlake.destinations.base import CATALOG
 
 _TABLES = sa.table(

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 
-from mirrorlake.config import Config, SnapshotConfig, TableContract
+from mirrorlake.config.contract import Config, TableContract
+from mirrorlake.config.landing import SnapshotConfig
 from mirrorlake.errors import LandingError
 from mirrorlake.ledger import Ledger, SeenSnapshot, SnapshotRecord
 from mirrorlake.sources.files.altered import find_altered

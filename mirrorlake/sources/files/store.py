@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, BinaryIO, Protocol
 
-from mirrorlake.config import LandingConfig
+from mirrorlake.config.landing import LandingConfig
 from mirrorlake.errors import LandingClosed, LandingError
 
 

@@ -19,7 +19,7 @@ from urllib.parse import quote as percent
 import pymysql
 from pymysql.connections import Connection
 
-from mirrorlake.config import SourceConfig
+from mirrorlake.config.server import SourceConfig
 from mirrorlake.errors import SourceError
 
 logger = logging.getLogger(__name__)

@@ -12,7 +12,7 @@ from typing import Any
 
 from pymysql.connections import Connection
 
-from mirrorlake.config import Config, TableContract
+from mirrorlake.config.contract import Config, TableContract
 from mirrorlake.config.fields import nearest
 from mirrorlake.config.places import place_of
 from mirrorlake.errors import SchemaError, SourceError

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from mirrorlake.config import SourceConfig
+from mirrorlake.config.server import SourceConfig
 
 # So many seconds' rows may come at once after a rest: less would cost more turns than it smooths.
 BURST_SECONDS = 0.25

@@ -16,7 +16,7 @@ import sys
 from types import TracebackType
 from typing import Self
 
-from mirrorlake.config import SourceConfig
+from mirrorlake.config.server import SourceConfig
 from mirrorlake.errors import ReadGivenUp
 from mirrorlake.sources.mysql import lock_watcher
 from mirrorlake.sources.mysql.route import told_of

@@ -20,7 +20,7 @@ from typing import Any
 import connectorx
 import pyarrow as pa
 
-from mirrorlake.config import SourceConfig
+from mirrorlake.config.server import SourceConfig
 from mirrorlake.errors import MirrorlakeError, SourceError
 from mirrorlake.sources.mysql.connect import (
     SESSION,

@@ -23,7 +23,7 @@ from typing import Any
 
 from pymysql.connections import Connection
 
-from mirrorlake.config import SourceConfig
+from mirrorlake.config.server import SourceConfig
 from mirrorlake.errors import SourceBusy, SourceError
 from mirrorlake.sources.mysql.connect import (
     is_mariadb,

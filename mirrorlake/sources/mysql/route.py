@@ -28,7 +28,7 @@ from urllib.parse import quote as percent
 
 import pymysql
 
-from mirrorlake.config import SourceConfig
+from mirrorlake.config.server import SourceConfig
 from mirrorlake.sources.mysql import proxy
 from mirrorlake.sources.mysql.connect import refused_plugins, source_error
 from mirrorlake.sources.mysql.limits import BURST_SECONDS, reserve_rows

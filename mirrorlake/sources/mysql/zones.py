@@ -22,7 +22,8 @@ from zoneinfo import available_timezones
 
 from pymysql.connections import Connection
 
-from mirrorlake.config import SourceConfig, zone_of
+from mirrorlake.config.fields import zone_of
+from mirrorlake.config.server import SourceConfig
 from mirrorlake.errors import ConfigError, SourceError
 from mirrorlake.sources.mysql.connect import read_first_zone, rows_of, session
 
