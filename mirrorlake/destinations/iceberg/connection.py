@@ -12,7 +12,7 @@ from pathlib import Path
 from urllib.parse import quote, urlparse
 
 import pydantic
-from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.catalog import PY_CATALOG_IMPL, Catalog, load_catalog
 from pyiceberg.exceptions import (
     NamespaceAlreadyExistsError,
     NoSuchNamespaceError,
@@ -27,6 +27,7 @@ from mirrorlake.config.database_url import with_driver
 from mirrorlake.config.settings import LakeConfig
 from mirrorlake.destinations.base import CATALOG, Identifier
 from mirrorlake.destinations.iceberg.durable import IMPLEMENTATION
+from mirrorlake.destinations.iceberg.sql_catalog import LakeCatalog
 from mirrorlake.errors import LakeDamaged, LakeError
 from mirrorlake.runtime.permissions import held
 
@@ -46,7 +47,7 @@ class Connection:
         with held(config.permissions), self.translated("catalog"):
             if self.warehouse.startswith("file://"):
                 _make_folder(Path(self.warehouse.removeprefix("file://")))
-            self.catalog: Catalog = load_catalog(CATALOG, **self.catalog_properties())
+            self.catalog: Catalog = _open(self.catalog_properties())
 
     def catalog_properties(self) -> dict[str, str]:
         """What PyIceberg is given; the configured properties win."""
@@ -167,6 +168,12 @@ class Connection:
         """Where a table's files live: names are escaped where a file system would take them
         apart."""
         return "/".join((self.warehouse, *map(_one_folder, identifier.path)))
+
+
+def _open(properties: dict[str, str]) -> Catalog:
+    if properties.get("type") == "sql" and PY_CATALOG_IMPL not in properties:
+        return LakeCatalog(CATALOG, **properties)
+    return load_catalog(CATALOG, **properties)
 
 
 _NO_METADATA = (

@@ -1,0 +1,136 @@
+"""PyIceberg's SQL catalog, whose tables are looked at often: a metadata file is parsed once.
+
+A sync looks at each of its tables some twenty times, before and after each step, to see what is
+there now. The catalog's database is asked every time; the metadata file that it names is parsed
+again only if it is another one, for a metadata file never changes. And a transaction applies its
+updates to the metadata once, where PyIceberg does so, with a deep copy, at every look at them.
+
+Source: the Iceberg specification, "Optimistic Concurrency": a table's metadata file is replaced as
+a whole.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import sqlalchemy as sa
+from pyiceberg.catalog import Catalog
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.io import FileIO
+from pyiceberg.table import Table, Transaction
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.update import TableUpdate, update_table_metadata
+from pyiceberg.table.update.snapshot import ManageSnapshots
+
+from mirrorlake.destinations.iceberg.durable import local_path
+
+_KEPT = 200
+"""So many tables' metadata are kept; of a table with a long history they are megabytes."""
+_FIND = sa.text(
+    "SELECT metadata_location FROM iceberg_tables WHERE catalog_name = :catalog"
+    " AND table_namespace = :namespace AND table_name = :name"
+    " AND (iceberg_type = 'TABLE' OR iceberg_type IS NULL)"
+)
+
+
+@dataclass(frozen=True)
+class _Parsed:
+    """A metadata file's content, and how the file was when it was read."""
+
+    location: str
+    seen: tuple[int, int] | None
+    metadata: TableMetadata
+    io: FileIO
+
+
+class LakeCatalog(SqlCatalog):
+    """The lake's SQL catalog; safe to share between threads."""
+
+    def __init__(self, name: str, **properties: str) -> None:
+        super().__init__(name, **properties)
+        self._parsed: dict[tuple[str, str], _Parsed] = {}
+
+    def load_table(self, identifier: str | tuple[str, ...]) -> Table:
+        """The table as the catalog has it now.
+
+        Raises:
+            NoSuchTableError: it is not there.
+            FileNotFoundError: the metadata file that the catalog names is gone.
+        """
+        if self._schema_version != "v1":
+            return super().load_table(identifier)  # made by another tool, long ago
+        namespace = Catalog.namespace_to_string(Catalog.namespace_from(identifier))
+        name = Catalog.table_name_from(identifier)
+        values = {"catalog": self.name, "namespace": namespace, "name": name}
+        with self.engine.connect() as connection:
+            location = connection.scalar(_FIND, values)
+        if location is None:
+            raise NoSuchTableError(f"Table does not exist: {namespace}.{name}")
+        parsed = self._parsed.get((namespace, name))
+        if parsed is None or parsed.location != location or parsed.seen != _look(location):
+            parsed = self._parse(location, namespace, name)
+        path = (*Catalog.identifier_to_tuple(namespace), name)
+        return _Table(path, parsed.metadata, location, parsed.io, self)
+
+    def _parse(self, location: str, namespace: str, name: str) -> _Parsed:
+        seen = _look(location)  # before it is read: a change meanwhile is seen the next time
+        row = {"table_namespace": namespace, "table_name": name, "metadata_location": location}
+        table = self._convert_orm_to_iceberg(_Row(**row))  # pyright: ignore[reportArgumentType]
+        parsed = _Parsed(location, seen, table.metadata, table.io)
+        if len(self._parsed) >= _KEPT:
+            self._parsed.clear()
+        self._parsed[namespace, name] = parsed
+        return parsed
+
+
+@dataclass(frozen=True)
+class _Row:
+    """What PyIceberg takes of a row of ``iceberg_tables``."""
+
+    table_namespace: str
+    table_name: str
+    metadata_location: str
+
+
+def _look(location: str) -> tuple[int, int] | None:
+    """Size and time of change of a local file, by which one that was damaged is read again, and
+    said to be damaged; None for an object store's, which can't be changed in place.
+
+    Raises:
+        FileNotFoundError: it is gone.
+    """
+    path = local_path(location)
+    if path is None:
+        return None
+    found = Path(path).stat()
+    return found.st_size, found.st_mtime_ns
+
+
+class _Table(Table):
+    """A table whose transactions apply their updates once."""
+
+    def transaction(self) -> Transaction:
+        return _Transaction(self)
+
+    def manage_snapshots(self) -> ManageSnapshots:
+        return ManageSnapshots(transaction=_Transaction(self, autocommit=True))
+
+
+class _Transaction(Transaction):
+    """A transaction that keeps what its updates make of the metadata, until there are others."""
+
+    _applied: tuple[TableMetadata, tuple[TableUpdate, ...], TableMetadata] | None = None
+
+    @property
+    def table_metadata(self) -> TableMetadata:
+        """The metadata with the updates so far; not to be changed."""
+        base, updates = self._table.metadata, self._updates
+        if not updates:
+            return base
+        known = self._applied
+        # A commit that is tried again has another base.
+        if known is None or known[0] is not base or known[1] is not updates:
+            known = self._applied = (base, updates, update_table_metadata(base, updates))
+        return known[2]
