@@ -23,9 +23,10 @@ from pymysql.connections import Connection
 from mirrorlake.config import SourceConfig, TableContract
 from mirrorlake.errors import SchemaError
 from mirrorlake.ledger import Ledger, Load
-from mirrorlake.sources.mysql.connect import quote, rows_of
-from mirrorlake.sources.mysql.introspect import Column, SourceTable, read_tables
+from mirrorlake.sources.mysql.connect import rows_of
+from mirrorlake.sources.mysql.introspect import read_tables
 from mirrorlake.sources.mysql.registry import TIMES
+from mirrorlake.sources.mysql.tables import Column, SourceTable, quote
 from mirrorlake.table.windows import time_bound
 
 RETRY_AFTER = timedelta(minutes=15)

@@ -31,7 +31,7 @@ from mirrorlake.proof.order import Part, Span
 from mirrorlake.proof.ranges import INTEGERS, NOTHING, Range, Tally
 from mirrorlake.proof.rows import RowForm
 from mirrorlake.proof.target import Target
-from mirrorlake.sources.mysql.introspect import Column, SourceTable
+from mirrorlake.sources.mysql.tables import Column, SourceTable
 
 pc: Any = _compute  # its functions are made at import: type checkers see none of them
 AT_ONCE = 20_000

@@ -21,8 +21,7 @@ from dataclasses import dataclass, replace
 from mirrorlake.destinations.base import as_sql_identifier
 from mirrorlake.errors import TypeRefused
 from mirrorlake.proof.hashing import lake_hash, source_hash
-from mirrorlake.sources.mysql.connect import quote
-from mirrorlake.sources.mysql.introspect import Column
+from mirrorlake.sources.mysql.tables import Column, quote
 
 ORIGINALS = "_mirror_original"
 DELETED_AT = "_mirror_deleted_at"

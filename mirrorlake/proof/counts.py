@@ -35,9 +35,9 @@ from mirrorlake.proof.report import Verdict
 from mirrorlake.proof.scope import TIMES, both
 from mirrorlake.proof.spark_side import LakeSide
 from mirrorlake.proof.target import Target, read_mirror, resolve_target
-from mirrorlake.sources.mysql.connect import quote, rows_of, session
-from mirrorlake.sources.mysql.introspect import Column
+from mirrorlake.sources.mysql.connect import rows_of, session
 from mirrorlake.sources.mysql.limits import reading
+from mirrorlake.sources.mysql.tables import Column, quote
 from mirrorlake.workspace import Workspace
 
 pc: Any = _compute  # its functions are made at import: type checkers see none of them

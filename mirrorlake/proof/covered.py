@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from decimal import Decimal
 
-from mirrorlake.ledger import Proof
+from mirrorlake.ledger.records import Proof
 
 BY_KEYS = ("full", "next", "keys")
 """What is asked for by ranges of keys: such a check compared every row of its ranges."""

@@ -19,7 +19,7 @@ from mirrorlake.destinations.base import Destination, Identifier
 from mirrorlake.destinations.iceberg.conditions import rows_of_load
 from mirrorlake.destinations.iceberg.spark import spark_errors
 from mirrorlake.errors import ProofError
-from mirrorlake.ledger import Load
+from mirrorlake.ledger.records import Load
 from mirrorlake.proof.arrow_side import tally_rows
 from mirrorlake.proof.canonical import ORIGINALS
 from mirrorlake.proof.compare import KeyCut, candidates, cut_for, read_lake, read_source
@@ -31,7 +31,7 @@ from mirrorlake.proof.scope import ALL
 from mirrorlake.proof.spark_side import LakeSide
 from mirrorlake.proof.target import Mirror, Target
 from mirrorlake.sources.mysql.connect import read_position
-from mirrorlake.sources.mysql.introspect import Column, SourceTable
+from mirrorlake.sources.mysql.tables import Column, SourceTable
 
 LOCAL_ROWS = 50_000
 """Spark takes a second before its first row; a row takes 5 µs here."""

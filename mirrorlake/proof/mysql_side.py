@@ -18,8 +18,9 @@ from mirrorlake.proof.foreign import NO_ROW, can_hold, convertible_equals, is_co
 from mirrorlake.proof.ranges import Tally
 from mirrorlake.proof.rows import RowForm, source_number
 from mirrorlake.proof.scope import both
-from mirrorlake.sources.mysql.connect import quote, rows_of
-from mirrorlake.sources.mysql.introspect import Column, SourceTable, ask_anew
+from mirrorlake.sources.mysql.connect import rows_of
+from mirrorlake.sources.mysql.introspect import ask_anew
+from mirrorlake.sources.mysql.tables import Column, SourceTable, quote
 
 Key = tuple[str, ...]
 """The forms of a key's cells; without a key, the row's digest alone."""

@@ -24,8 +24,8 @@ from datetime import datetime
 from mirrorlake.destinations.base import as_sql_identifier
 from mirrorlake.proof.canonical import SHORT, Form, lake_literal
 from mirrorlake.proof.ranges import INTEGERS
-from mirrorlake.sources.mysql.connect import quote, quoted_text
-from mirrorlake.sources.mysql.introspect import Column
+from mirrorlake.sources.mysql.connect import quoted_text
+from mirrorlake.sources.mysql.tables import Column, quote
 
 Cells = tuple[str, ...]
 """The forms of a key's leading cells."""

@@ -12,8 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from mirrorlake.destinations.base import as_sql_identifier
-from mirrorlake.sources.mysql.connect import quote
-from mirrorlake.sources.mysql.introspect import Column
+from mirrorlake.sources.mysql.tables import Column, quote
 
 GROUP_ROWS = 4_000
 """About so many rows are a group: what is fetched when its digests differ."""

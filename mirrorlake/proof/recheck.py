@@ -16,7 +16,7 @@ from typing import Any
 
 from pymysql.connections import Connection
 
-from mirrorlake.ledger import Load
+from mirrorlake.ledger.records import Load
 from mirrorlake.proof.days import days_of
 from mirrorlake.proof.differences import Difference, Differing, compare_counts, compare_rows
 from mirrorlake.proof.mysql_side import Key, Row, SourceSide, changed_at

@@ -14,7 +14,7 @@ from mirrorlake.destinations.base import as_sql_identifier
 from mirrorlake.errors import ProofError
 from mirrorlake.proof.canonical import ORIGINALS, SHORT, Form, form_of
 from mirrorlake.proof.hashing import lake_hash, source_hash
-from mirrorlake.sources.mysql.introspect import Column
+from mirrorlake.sources.mysql.tables import Column
 
 # Commas, lengths, and forms other than texts, each at its longest.
 _PER_CELL = 90

@@ -11,7 +11,8 @@ from mirrorlake.config import SourceConfig, TableContract
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.errors import ProofError, SchemaError, SourceError
-from mirrorlake.ledger import MOVING, Ledger, Load
+from mirrorlake.ledger import Ledger
+from mirrorlake.ledger.records import MOVING, Load
 from mirrorlake.proof.canonical import DELETED_AT, ORIGINALS
 from mirrorlake.proof.mysql_side import read_packet
 from mirrorlake.proof.rows import RowForm, row_form
@@ -19,7 +20,8 @@ from mirrorlake.proof.scope import Scope, settled_scope
 from mirrorlake.proof.still import is_still
 from mirrorlake.schema.versions import FIRST_CREATED, first_created_column, schema_version
 from mirrorlake.sources.mysql.connect import SourcePosition, read_position
-from mirrorlake.sources.mysql.introspect import Column, SourceTable, read_contracted
+from mirrorlake.sources.mysql.introspect import read_contracted
+from mirrorlake.sources.mysql.tables import Column, SourceTable
 from mirrorlake.table.holds import refuse_held
 from mirrorlake.table.meaning import refuse_changed
 from mirrorlake.workspace import Workspace

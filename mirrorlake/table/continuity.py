@@ -16,9 +16,11 @@ from pymysql.connections import Connection
 
 from mirrorlake.config import TableContract
 from mirrorlake.errors import ConfigError
-from mirrorlake.ledger import Ledger, Load, Receipt, Window
-from mirrorlake.sources.mysql.connect import quote, rows_of
+from mirrorlake.ledger import Ledger
+from mirrorlake.ledger.records import Load, Receipt, Window
+from mirrorlake.sources.mysql.connect import rows_of
 from mirrorlake.sources.mysql.identity import Identity, read_identity, why_another
+from mirrorlake.sources.mysql.tables import quote
 from mirrorlake.table.ddl import definition_of, silent_changes
 from mirrorlake.table.meaning import (
     Meaning,

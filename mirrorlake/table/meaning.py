@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from mirrorlake.config import SourceConfig, TableContract
 from mirrorlake.errors import SchemaError
-from mirrorlake.ledger import Receipt
+from mirrorlake.ledger.records import Receipt
 from mirrorlake.sources.mysql.registry import LABELS, TIMES
 
 if TYPE_CHECKING:
-    from mirrorlake.sources.mysql.introspect import SourceTable
+    from mirrorlake.sources.mysql.tables import SourceTable
 
 Effect = Literal["none", "read", "begin"]
 """What a change asks for: nothing; the whole table to be read again; and a new history too."""

@@ -16,7 +16,8 @@ from mirrorlake.destinations.iceberg.catalog import Lake
 from mirrorlake.destinations.iceberg.commit import LOAD_ID
 from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.failpoints import failpoint
-from mirrorlake.ledger import Lease, Ledger
+from mirrorlake.ledger import Ledger
+from mirrorlake.ledger.records import Lease
 from mirrorlake.merge.snapshot.cells import (
     CellDifference,
     cells_sql,

@@ -19,7 +19,8 @@ from mirrorlake.destinations.iceberg.clones import OF, register_clone, remove_ta
 from mirrorlake.destinations.iceberg.commit import snapshot_property
 from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.errors import LakeError
-from mirrorlake.ledger import Lease, Ledger
+from mirrorlake.ledger import Ledger
+from mirrorlake.ledger.records import Lease
 from mirrorlake.merge.snapshot.state import NUMBER, STATE
 
 logger = logging.getLogger(__name__)

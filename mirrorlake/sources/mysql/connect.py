@@ -60,13 +60,6 @@ class SourcePosition:
     identified_by: str = "@@server_uuid"
 
 
-def quote(identifier: str) -> str:
-    """An identifier between backticks, its own backticks doubled (MySQL manual, 9.2)."""
-    if not identifier or "\0" in identifier:
-        raise SourceError(f"{identifier!r} can't be the name of a table or a column in MySQL")
-    return "`" + identifier.replace("`", "``") + "`"
-
-
 def quoted_text(text: str) -> str:
     """A text as a literal that every ``sql_mode`` reads alike.
 

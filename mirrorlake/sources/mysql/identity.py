@@ -18,8 +18,8 @@ from typing import Any
 from pymysql.connections import Connection
 
 from mirrorlake.errors import SourceError
-from mirrorlake.sources.mysql.connect import quote, rows_of
-from mirrorlake.sources.mysql.introspect import SourceTable
+from mirrorlake.sources.mysql.connect import rows_of
+from mirrorlake.sources.mysql.tables import SourceTable, quote
 
 _TABLES = (
     "SELECT CREATE_TIME, AUTO_INCREMENT FROM information_schema.TABLES"
