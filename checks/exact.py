@@ -18,8 +18,7 @@ from mirrorlake.proof.coverage import round_of
 from mirrorlake.proof.days import Proved, proved_days
 from mirrorlake.proof.differences import Difference, Field, Teller
 from mirrorlake.proof.evidence import prove_table, teller_of
-from mirrorlake.proof.order import Span
-from mirrorlake.proof.ranges import EVERYWHERE
+from mirrorlake.proof.ranges import EVERYWHERE, Span
 from mirrorlake.proof.report import Ask, Report
 from mirrorlake.proof.stale import aged_proofs
 from mirrorlake.table.lake_tables import deduped_table

@@ -22,11 +22,11 @@ from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.errors import LakeError, LandingError
 from mirrorlake.ledger import LayerProof
 from mirrorlake.merge.snapshot import differences, row_texts, trace
+from mirrorlake.merge.snapshot.contract import snapshot_table
 from mirrorlake.merge.snapshot.folded_columns import as_columns_of, tables_as_folded
 from mirrorlake.merge.snapshot.shape import SnapshotTable
 from mirrorlake.merge.snapshot.state import State, read_state
 from mirrorlake.merge.snapshot.trace import Traced, trace_table
-from mirrorlake.operations.land import snapshot_table
 from mirrorlake.operations.withdrawn import find_withdrawn
 from mirrorlake.proof.differences import Difference, Teller
 from mirrorlake.proof.evidence import teller_of

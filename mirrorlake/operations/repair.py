@@ -25,8 +25,8 @@ from mirrorlake.operations.refold import refold_table
 from mirrorlake.operations.rewrite import RepairRound, copy_again, reread_days, reread_keys
 from mirrorlake.proof.differences import Differing
 from mirrorlake.proof.evidence import prove_table
-from mirrorlake.proof.ranges import Tally
-from mirrorlake.proof.report import Ask, RangeProof, Report, digest_text
+from mirrorlake.proof.ranges import RangeProof, Tally
+from mirrorlake.proof.report import Ask, Report, digest_text
 from mirrorlake.workspace import Workspace
 
 logger = logging.getLogger(__name__)

@@ -23,14 +23,12 @@ import pyarrow as pa
 import pyarrow.compute as _compute
 
 from mirrorlake.destinations.base import EVERY_ROW, Condition, Destination
-from mirrorlake.proof.beside import MOST_BESIDE, RowDigest, named
 from mirrorlake.proof.canonical import DELETED_AT, NULL, ORIGINALS, Form
 from mirrorlake.proof.hashing import hash_bytes
-from mirrorlake.proof.mysql_side import Key
-from mirrorlake.proof.order import Part, Span
-from mirrorlake.proof.ranges import INTEGERS, NOTHING, Range, Tally
-from mirrorlake.proof.rows import RowForm
-from mirrorlake.proof.target import Target
+from mirrorlake.proof.order import Part
+from mirrorlake.proof.ranges import INTEGERS, NOTHING, Range, Span, Tally
+from mirrorlake.proof.rows import Key, RowDigest, RowForm
+from mirrorlake.proof.target import MOST_BESIDE, Target, named
 from mirrorlake.sources.mysql.tables import Column, SourceTable
 
 pc: Any = _compute  # its functions are made at import: type checkers see none of them

@@ -16,11 +16,11 @@ from typing import Any
 
 from pymysql.connections import Connection
 
-from mirrorlake.config import TableContract
+from mirrorlake.config.contract import TableContract
 from mirrorlake.destinations.iceberg.spark import spark_errors
 from mirrorlake.errors import ConfigError
 from mirrorlake.proof.arrow_side import Local, digest_locally
-from mirrorlake.proof.beside import Beside, RowDigest, compare_beside, named, read_beside
+from mirrorlake.proof.beside import Beside, compare_beside, read_beside
 from mirrorlake.proof.compare import (
     Digests,
     KeyCut,
@@ -32,29 +32,26 @@ from mirrorlake.proof.compare import (
 )
 from mirrorlake.proof.days import Days, whole_days
 from mirrorlake.proof.keys import is_one_integer, ordered_of, parts_of, resolve_keys
-from mirrorlake.proof.mysql_side import Key, SessionTraffic, SourceSide, read_bounds
+from mirrorlake.proof.mysql_side import SessionTraffic, SourceSide, read_bounds
 from mirrorlake.proof.named import conditions_of
-from mirrorlake.proof.order import (
-    Cells,
-    Part,
-    Span,
-    after_condition,
-    bound_of,
-    bound_text,
-    span_conditions,
-)
+from mirrorlake.proof.order import Part, after_condition, bound_of, span_conditions
 from mirrorlake.proof.ranges import (
+    Cells,
     Range,
+    Span,
     Tally,
+    bound_text,
     bucket_count,
     plan_grid,
     total,
 )
 from mirrorlake.proof.recheck import CHANGING, Judged, judge
 from mirrorlake.proof.report import Ask, Report
+from mirrorlake.proof.resolve import read_mirror, resolve_target
+from mirrorlake.proof.rows import Key, RowDigest
 from mirrorlake.proof.scope import Scope, both, day_condition, settled_scope
 from mirrorlake.proof.spark_side import LakeSide
-from mirrorlake.proof.target import Target, read_mirror, resolve_target
+from mirrorlake.proof.target import Target, named
 from mirrorlake.proof.verdict import settled_ranges, uncompared, verdict_of
 from mirrorlake.sources.mysql.connect import rows_of, session
 from mirrorlake.sources.mysql.introspect import read_sizes

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from mirrorlake.config import ColumnRule, TableContract
+from mirrorlake.config.contract import TableContract
+from mirrorlake.config.settings import ColumnRule
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.branches import history
 from mirrorlake.destinations.iceberg.catalog import Lake
@@ -28,8 +29,7 @@ from mirrorlake.ledger import Ledger
 from mirrorlake.proof.canonical import ORIGINALS
 from mirrorlake.proof.cells import digests_of, sum_of, written_as
 from mirrorlake.proof.differences import DifferenceKind, Teller, Value
-from mirrorlake.proof.ranges import Tally
-from mirrorlake.proof.report import Verdict
+from mirrorlake.proof.ranges import Tally, Verdict
 from mirrorlake.proof.rules import shown, shown_originals, shown_type
 from mirrorlake.sources.files.repeats import Spool
 

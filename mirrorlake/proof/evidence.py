@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from mirrorlake.config import Config, TableContract
+from mirrorlake.config.contract import Config, TableContract
 from mirrorlake.destinations.iceberg.integrity import damage_errors
 from mirrorlake.errors import ProofError
 from mirrorlake.ledger.records import Proof

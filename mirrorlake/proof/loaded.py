@@ -14,7 +14,8 @@ from typing import Any
 
 from pymysql.connections import Connection
 
-from mirrorlake.config import SourceConfig, TableContract
+from mirrorlake.config.contract import TableContract
+from mirrorlake.config.server import SourceConfig
 from mirrorlake.destinations.base import Destination, Identifier
 from mirrorlake.destinations.iceberg.conditions import rows_of_load
 from mirrorlake.destinations.iceberg.spark import spark_errors

@@ -16,34 +16,13 @@ from mirrorlake.errors import ProofError, SourceError
 from mirrorlake.proof.canonical import NULL, Form
 from mirrorlake.proof.foreign import NO_ROW, can_hold, convertible_equals, is_convertible
 from mirrorlake.proof.ranges import Tally
-from mirrorlake.proof.rows import RowForm, source_number
+from mirrorlake.proof.rows import Key, Row, RowForm, source_number
 from mirrorlake.proof.scope import both
 from mirrorlake.sources.mysql.connect import rows_of
 from mirrorlake.sources.mysql.introspect import ask_anew
 from mirrorlake.sources.mysql.tables import Column, SourceTable, quote
 
-Key = tuple[str, ...]
-"""The forms of a key's cells; without a key, the row's digest alone."""
 KEYS_AT_ONCE = 200
-
-
-@dataclass(frozen=True)
-class Row:
-    """One row, as either side has it: its key, its cells' forms, and its values for people.
-
-    ``settled``: in MySQL, whether it is old enough to be judged. ``strays``: in the lake, '!' where
-    it keeps originals that no column accounts for.
-    """
-
-    key: Key
-    cells: tuple[str, ...]
-    shown: tuple[str | None, ...]
-    settled: bool = True
-    strays: str = ""
-
-    @property
-    def forms(self) -> tuple[str, ...]:
-        return (*self.cells, self.strays)
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,10 @@ of them reads the whole table in MySQL.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from mirrorlake.destinations.base import as_sql_identifier
 from mirrorlake.sources.mysql.tables import Column, quote
@@ -36,6 +38,9 @@ class Tally:
 NOTHING = Tally(0, 0)
 Tallies = Mapping[int, Tally]
 """By the number of the group; groups without rows are absent."""
+Cells = tuple[str, ...]
+"""The forms of a key's leading cells."""
+Verdict = Literal["equal", "different", "undecided"]
 
 
 @dataclass(frozen=True)
@@ -89,6 +94,45 @@ def _text_of(end: int | None) -> str | None:
 
 
 EVERYWHERE = Range()
+
+
+@dataclass(frozen=True)
+class Span:
+    """Keys from ``lo`` to below ``hi``, each the forms of a key's leading cells; None: no bound."""
+
+    lo: Cells | None = None
+    hi: Cells | None = None
+
+    @property
+    def bounds(self) -> tuple[str | None, str | None]:
+        """Both ends as they are kept."""
+        return bound_text(self.lo), bound_text(self.hi)
+
+    def __str__(self) -> str:
+        low, high = self.bounds
+        return f"{low or ''}..{high or ''}"
+
+
+def bound_text(cells: Cells | None) -> str | None:
+    """An end of a span as a text.
+
+    >>> bound_text(("7", "1:a"))
+    '["7", "1:a"]'
+    """
+    return None if cells is None else json.dumps(cells, ensure_ascii=False)
+
+
+@dataclass(frozen=True)
+class RangeProof:
+    """Both sides of one range: as many rows and the same digest, or not.
+
+    ``range`` is one of keys; None where all rows that were asked for are one range.
+    """
+
+    range: Range | Span | None
+    source: Tally
+    lake: Tally
+    verdict: Verdict
 
 
 @dataclass(frozen=True)

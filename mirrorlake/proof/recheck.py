@@ -19,7 +19,8 @@ from pymysql.connections import Connection
 from mirrorlake.ledger.records import Load
 from mirrorlake.proof.days import days_of
 from mirrorlake.proof.differences import Difference, Differing, compare_counts, compare_rows
-from mirrorlake.proof.mysql_side import Key, Row, SourceSide, changed_at
+from mirrorlake.proof.mysql_side import SourceSide, changed_at
+from mirrorlake.proof.rows import Key, Row
 from mirrorlake.proof.spark_side import LakeSide
 from mirrorlake.proof.still import is_still
 from mirrorlake.proof.target import Target

@@ -16,10 +16,7 @@ from mirrorlake.proof.days import Days
 from mirrorlake.proof.differences import Difference, Differing
 from mirrorlake.proof.hashing import ALGORITHM
 from mirrorlake.proof.named import Named
-from mirrorlake.proof.order import Span
-from mirrorlake.proof.ranges import EVERYWHERE, Range, Tally
-
-Verdict = Literal["equal", "different", "undecided"]
+from mirrorlake.proof.ranges import EVERYWHERE, Range, RangeProof, Span, Tally, Verdict
 
 
 @dataclass(frozen=True)
@@ -59,19 +56,6 @@ class Ask:
     def __str__(self) -> str:
         told = {"partition": self.day, "keys": self.keys, "where": self.where}.get(self.kind)
         return self.kind if told is None else f"{self.kind} {told}"
-
-
-@dataclass(frozen=True)
-class RangeProof:
-    """Both sides of one range: as many rows and the same digest, or not.
-
-    ``range`` is one of keys; None where all rows that were asked for are one range.
-    """
-
-    range: Range | Span | None
-    source: Tally
-    lake: Tally
-    verdict: Verdict
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 
-from mirrorlake.config import SourceConfig, TableContract
+from mirrorlake.config.contract import TableContract
+from mirrorlake.config.server import SourceConfig
 from mirrorlake.destinations.base import as_sql_identifier
 from mirrorlake.errors import ConfigError
 from mirrorlake.ledger.records import Load, Receipt

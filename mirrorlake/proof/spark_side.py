@@ -12,10 +12,9 @@ import pyarrow as pa
 
 from mirrorlake.destinations.base import Identifier, as_sql_identifier
 from mirrorlake.proof.canonical import DELETED_AT, Form
-from mirrorlake.proof.mysql_side import Key, Row
 from mirrorlake.proof.order import Part, among_condition
 from mirrorlake.proof.ranges import Tally
-from mirrorlake.proof.rows import RowForm, lake_number, lake_sum
+from mirrorlake.proof.rows import Key, Row, RowForm, lake_number, lake_sum
 from mirrorlake.proof.scope import both
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import Any
 
 from pymysql.connections import Connection
 
-from mirrorlake.config import SourceConfig
+from mirrorlake.config.server import SourceConfig
 from mirrorlake.ledger.records import Load, Receipt
 from mirrorlake.proof.mysql_side import changed_at
 from mirrorlake.sources.mysql.connect import SourcePosition, read_position

@@ -7,11 +7,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from mirrorlake.proof.beside import Beside
-from mirrorlake.proof.mysql_side import Key
-from mirrorlake.proof.order import Span
-from mirrorlake.proof.ranges import Range
+from mirrorlake.proof.ranges import Range, RangeProof, Span, Verdict
 from mirrorlake.proof.recheck import Judged
-from mirrorlake.proof.report import RangeProof, Verdict
+from mirrorlake.proof.rows import Key
 
 LEFT = "of the lake lie beside the cursor's bounds and were not compared"
 NOTHING_OLD = "are newer than what the newest load has surely read, and no other could be compared"

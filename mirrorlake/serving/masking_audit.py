@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from mirrorlake.config import ColumnRule, TableContract
+from mirrorlake.config.contract import TableContract
+from mirrorlake.config.settings import ColumnRule
 from mirrorlake.destinations.base import as_sql_identifier
 from mirrorlake.destinations.iceberg.catalog import Lake
 from mirrorlake.destinations.iceberg.model import LakeTable

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from mirrorlake.config import TableContract
+from mirrorlake.config.contract import TableContract
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.catalog import Lake
 from mirrorlake.destinations.iceberg.model import LakeSchema, LakeTable

@@ -14,7 +14,7 @@ from typing import Any
 
 from pymysql.connections import Connection
 
-from mirrorlake.config import TableContract
+from mirrorlake.config.contract import TableContract
 from mirrorlake.errors import ConfigError
 from mirrorlake.ledger import Ledger
 from mirrorlake.ledger.records import Load, Receipt, Window

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mirrorlake.config import TableContract
+from mirrorlake.config.contract import TableContract
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.catalog import Lake
 from mirrorlake.destinations.iceberg.model import LakeTable

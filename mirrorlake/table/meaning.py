@@ -15,7 +15,8 @@ from dataclasses import asdict, dataclass, fields, replace
 from datetime import date
 from typing import TYPE_CHECKING, Any, Literal
 
-from mirrorlake.config import SourceConfig, TableContract
+from mirrorlake.config.contract import TableContract
+from mirrorlake.config.server import SourceConfig
 from mirrorlake.errors import SchemaError
 from mirrorlake.ledger.records import Receipt
 from mirrorlake.sources.mysql.registry import LABELS, TIMES

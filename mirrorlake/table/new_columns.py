@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from mirrorlake.config import TableContract
+from mirrorlake.config.contract import TableContract
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.catalog import Lake
 from mirrorlake.destinations.iceberg.views import read_view

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mirrorlake.config import Config, SourceConfig, TableContract
+from mirrorlake.config.contract import Config, TableContract
 from mirrorlake.config.places import place_of
+from mirrorlake.config.server import SourceConfig
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import ConfigError, SchemaError
 from mirrorlake.schema.versions import Exact, SchemaVersion, first_created_column, schema_version

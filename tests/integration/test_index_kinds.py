@@ -9,7 +9,8 @@ import pytest
 
 from demo.embedded import EmbeddedServer
 from mirrorlake.scaffold.suggest_tables import suggest_contract
-from mirrorlake.sources.mysql.introspect import SourceTable, read_tables
+from mirrorlake.sources.mysql.introspect import read_tables
+from mirrorlake.sources.mysql.tables import SourceTable
 from tests.integration.conftest import connected
 from tests.support.mysql8 import MySQL8
 

@@ -22,7 +22,8 @@ from mirrorlake.proof import arrow_side
 from mirrorlake.proof.canonical import Form
 from mirrorlake.proof.rows import lake_sum, row_form
 from mirrorlake.sources.mysql.connect import session_statements
-from mirrorlake.sources.mysql.introspect import Column, read_table
+from mirrorlake.sources.mysql.introspect import read_table
+from mirrorlake.sources.mysql.tables import Column
 from tests.integration.conftest import Place
 
 Sql = Callable[..., Any]

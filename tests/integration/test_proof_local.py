@@ -15,7 +15,7 @@ from mirrorlake.proof.arrow_side import digest_locally
 from mirrorlake.proof.keys import parts_of
 from mirrorlake.proof.ranges import Range, Tally
 from mirrorlake.proof.report import Ask
-from mirrorlake.proof.target import resolve_target
+from mirrorlake.proof.resolve import resolve_target
 from mirrorlake.sources.mysql.connect import session
 from mirrorlake.workspace import Workspace
 from tests.integration.test_proof import INCREMENTAL, checked, told

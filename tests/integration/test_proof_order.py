@@ -11,7 +11,7 @@ import pytest
 from demo.embedded import EmbeddedServer
 from mirrorlake.operations.sync import sync_table
 from mirrorlake.proof import check
-from mirrorlake.proof.order import Span
+from mirrorlake.proof.ranges import Span
 from mirrorlake.proof.report import Ask, Report
 from mirrorlake.workspace import Workspace
 from tests.integration.test_proof import LONG_AGO, checked, plant, told

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from mirrorlake.proof import beside, still
-from mirrorlake.proof.beside import Beside, compare_beside, named, read_beside
+from mirrorlake.proof.beside import Beside, compare_beside, read_beside
 from mirrorlake.proof.foreign import can_hold, convertible_equals, is_convertible
 from mirrorlake.proof.mysql_side import SourceSide, _equals
 from mirrorlake.proof.still import is_still, is_unchanged
+from mirrorlake.proof.target import named
 from tests.unit.proof.test_ranges import column
 
 Answer = list[tuple[Any, ...]]

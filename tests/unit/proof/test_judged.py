@@ -20,9 +20,8 @@ from mirrorlake.proof.differences import (
     compare_counts,
     compare_rows,
 )
-from mirrorlake.proof.mysql_side import Key, Row
 from mirrorlake.proof.recheck import CHANGING, judge, moved_since
-from mirrorlake.proof.rows import RowForm
+from mirrorlake.proof.rows import Key, Row, RowForm
 from tests.unit.plans import contract
 
 ROWS = RowForm(

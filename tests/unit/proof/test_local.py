@@ -27,10 +27,10 @@ from mirrorlake.destinations.iceberg.expressions import expression
 from mirrorlake.destinations.iceberg.tables import current_schema, ensure_current_table
 from mirrorlake.proof import arrow_side
 from mirrorlake.proof.canonical import DELETED_AT, ORIGINALS, form_of
-from mirrorlake.proof.order import Part, Span
-from mirrorlake.proof.ranges import EVERYWHERE, NOTHING, Range, Tally
+from mirrorlake.proof.order import Part
+from mirrorlake.proof.ranges import EVERYWHERE, NOTHING, Range, Span, Tally
 from mirrorlake.proof.rows import RowForm
-from mirrorlake.sources.mysql.introspect import Column
+from mirrorlake.sources.mysql.tables import Column
 from tests.unit.proof.test_ranges import column
 
 TEXT = {"charset": "utf8mb4", "collation": "utf8mb4_bin"}

@@ -11,8 +11,7 @@ from mirrorlake.proof import compare, ranges
 from mirrorlake.proof.check import CHUNK_ROWS
 from mirrorlake.proof.compare import Candidates, Digests, KeyCut, candidates, cut_for, proofs
 from mirrorlake.proof.differences import Difference, Differing, Field, Value
-from mirrorlake.proof.order import Span
-from mirrorlake.proof.ranges import Grid, Range, Tally, bucket_count, plan_grid
+from mirrorlake.proof.ranges import Grid, Range, Span, Tally, bucket_count, plan_grid
 from mirrorlake.proof.recheck import Judged
 from mirrorlake.proof.verdict import verdict_of
 from tests.unit.proof.test_order import parts_of
