@@ -24,7 +24,8 @@ from mirrorlake.sources.files.find import (
 from mirrorlake.sources.files.layout import TableFolder, folder_of
 from mirrorlake.sources.files.limits import limits_of, read_whole
 from mirrorlake.sources.files.records import Reading
-from mirrorlake.sources.files.store import Store, open_store
+from mirrorlake.sources.files.store import Store
+from mirrorlake.sources.files.stores import open_store
 from mirrorlake.sources.files.waiting import ArrivingSnapshot, waiting_of
 
 MOST_READY: Final = 100
