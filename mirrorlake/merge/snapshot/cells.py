@@ -54,6 +54,12 @@ class CellDifference:
     def empty(self) -> bool:
         return self.count[0] == 0
 
+    def days_since(self, floor: date | None) -> tuple[date | None, ...] | None:
+        """The days that differ and stay; None where that is not known."""
+        if not self.known or self.days is None:
+            return None
+        return tuple(d for d in self.days if d is None or floor is None or d >= floor)
+
     @property
     def changed(self) -> float:
         """About which share of the rows differs: equal shares in every cell are taken for."""

@@ -186,7 +186,7 @@ class SnapshotFold:
                 after = replace(after, taken=kept).with_taken(one)
             failpoint("snapshot.staged")
             if not difference.empty:
-                days = self._days(difference, floor)
+                days = difference.days_since(floor)
                 several = counts.several > 0 or self.table.duplicates == "resolved"
                 wrong = count_wrong(stage, state, after, difference, days, several=several)
                 if wrong:
@@ -263,7 +263,7 @@ class SnapshotFold:
         """Write what the snapshot changes on the branch, and which keys are missing."""
         table = self.table
         listed = difference.listed if difference is not None and strategy == "diff" else None
-        days = self._days(difference, asked.floor) if difference is not None else None
+        days = difference.days_since(asked.floor) if difference is not None else None
         missing = read_missing(stage.spark, table, state.missing)
         told = self._tells_repeated(strategy, difference)
         unique = plain_rows if told else unique_rows
@@ -335,14 +335,6 @@ class SnapshotFold:
         """Say so where what was staged is not the snapshot because keys came twice."""
         if self.table.duplicates == "refused":
             check_keys(self.table, self.number, 0, repeated_keys(frame, self.table))
-
-    def _days(
-        self, difference: CellDifference, floor: date | None
-    ) -> tuple[date | None, ...] | None:
-        """The days that differ and stay; None where that is not known."""
-        if not difference.known or difference.days is None:
-            return None
-        return tuple(d for d in difference.days if d is None or floor is None or d >= floor)
 
     # --- the branch -------------------------------------------------------------------------------
 
