@@ -112,7 +112,7 @@ def test_without_a_key_rows_are_a_multiset(monkeypatch: pytest.MonkeyPatch) -> N
 def test_which_keys_past_the_bound_are_compared_as_they_are(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(beside, "MOST_NEWER", 2)
+    monkeypatch.setattr("mirrorlake.proof.target.MOST_NEWER", 2)
     assert named(target(), [("1",), ("2",)]) == [("1",), ("2",)]
     assert named(target(), [("1",), ("2",), ("3",)]) == ()
     assert named(target(keyed=False), [("1",)]) == ()
