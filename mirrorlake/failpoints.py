@@ -21,6 +21,8 @@ FAILPOINTS = (
     "chunks.recorded",
     "reload.looked_up",
     "commit.before",
+    "commit.staged",
+    "commit.proved",
     "branch.made",
     "branch.committed",
     "branch.proved",

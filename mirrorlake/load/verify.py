@@ -1,10 +1,12 @@
-"""Loads that are proved before they are visible: written to a branch, compared with what MySQL said
-of the states that were read, and only then published.
+"""Loads that are proved before they are visible: written, compared with what MySQL said of the
+states that were read, and only then published.
 
-Full copies and first loads are, unless ``verify`` is off. What becomes of a run that dies on the
-way is decided by main alone: a load that main shows was published, and is a success; a load that
-only a branch holds was not, and its branch is dropped by the next run. A branch that did not stand
-its proof stays, to be looked at.
+Full copies and first loads are, unless ``verify`` is off. A small one is compared while it is
+staged, in a snapshot that the catalog does not know yet: that takes one commit. Any other, and one
+that only Spark can compare, is written to a branch. What becomes of a run that dies on the way is
+decided by main alone: a load that main shows was published, and is a success; a load that only a
+branch holds was not, and its branch is dropped by the next run. A branch that did not stand its
+proof stays, to be looked at.
 """
 
 from __future__ import annotations
@@ -29,8 +31,11 @@ from mirrorlake.destinations.iceberg.commit import (
     LOAD_ID,
     Commit,
     commit_load,
+    discard_staged,
     head_of,
+    publish_staged,
     snapshot_property,
+    stage_load,
 )
 from mirrorlake.destinations.iceberg.cost import counted
 from mirrorlake.destinations.iceberg.model import LakeTable
@@ -45,6 +50,7 @@ from mirrorlake.proof.loaded import (
     Unseen,
     equals_locally,
     find_differences,
+    is_small,
     load_form,
     prove_loaded,
 )
@@ -104,7 +110,12 @@ def commit_proved(
             pairs = {n: (tally, Tally(0, 0)) for n, (_, tally) in chunks.items()}
             raise _not_proved(attempt, "none", pairs, ())
         return None
-    parent = commit.parent
+    try:
+        if (shown := _commit_staged(attempt, rows, commit, chunks)) is not None:
+            return shown
+        parent = commit.parent
+    except CommitConflict:
+        parent = _same_loads(lake, raw, commit.parent)
     for _ in range(REBUILDS):
         if head_of(lake, raw) != parent:
             raise _moved(raw, parent)
@@ -126,6 +137,36 @@ def commit_proved(
             continue
         return snapshot
     raise _moved(raw, parent)
+
+
+def _commit_staged(
+    attempt: Attempt,
+    rows: RowForm,
+    commit: Commit,
+    chunks: Mapping[int, tuple[str, Tally]],
+) -> int | None:
+    """Publish a small load that is seen to be equal, without a branch; None where that takes one.
+
+    Raises:
+        CommitConflict: main moved; nothing is visible.
+        LeaseHeld: another run took the table over; nothing is visible.
+        LakeError: the catalog or the storage failed; nothing is visible.
+    """
+    lake = attempt.workspace.lake
+    unseen = _unseen(attempt, rows, commit.parent or 0, chunks)
+    if not is_small(unseen):
+        return None
+    staged = stage_load(lake, commit)
+    if staged is None:
+        return None
+    failpoint("commit.staged")
+    unseen = dataclasses.replace(unseen, snapshot=staged.snapshot)
+    if not equals_locally(lake, unseen, staged.table):
+        discard_staged(lake, staged)
+        return None
+    failpoint("commit.proved")
+    attempt.workspace.check_lease()
+    return publish_staged(lake, staged)
 
 
 def drop_unpublished(lake: Lake, identifier: Identifier, load: Load) -> None:
@@ -189,18 +230,9 @@ def _prove(
     snapshot: int,
     chunks: Mapping[int, tuple[str, Tally]],
 ) -> None:
-    plan = attempt.plan
-    unseen = Unseen(
-        contract=plan.contract,
-        source=plan.source,
-        table=plan.table,
-        identifier=plan.raw,
-        snapshot=snapshot,
-        load=attempt.load,
-        rows=rows,
-        chunks=chunks,
-    )
-    if equals_locally(attempt.workspace.lake, unseen):
+    plan, lake = attempt.plan, attempt.workspace.lake
+    unseen = _unseen(attempt, rows, snapshot, chunks)
+    if equals_locally(lake, unseen, lake.load(plan.raw)):
         return
     spark = attempt.workspace.spark.get()
     with counted(spark) as scan:
@@ -218,6 +250,22 @@ def _prove(
     teller = Teller(plan.clean_rules, None)
     lines = [line for difference in found for line in teller.tell(difference)]
     raise _not_proved(attempt, branch, differing, lines)
+
+
+def _unseen(
+    attempt: Attempt, rows: RowForm, snapshot: int, chunks: Mapping[int, tuple[str, Tally]]
+) -> Unseen:
+    plan = attempt.plan
+    return Unseen(
+        contract=plan.contract,
+        source=plan.source,
+        table=plan.table,
+        identifier=plan.raw,
+        snapshot=snapshot,
+        load=attempt.load,
+        rows=rows,
+        chunks=chunks,
+    )
 
 
 def _not_proved(

@@ -190,8 +190,11 @@ def _apply(
     copied = plan.contract.copies and plan.contract.deletes == "remove"
     if whole or (copied and todo.rows <= SMALL_COPY):
         return overwrite(workspace, plan, layer, todo, OverwriteTarget(layer.identifier.sql, at))
-    spark = workspace.spark.get()
-    with spark_errors(plan.name), counted(spark) as scan:
+    with (
+        spark_errors(plan.name),
+        workspace.spark.suited_to(todo.rows) as spark,
+        counted(spark) as scan,
+    ):
         changes = read_changes(workspace, plan, layer, todo.loads, todo.known)
         _merge(workspace, plan, layer, changes, todo)
     return scan
@@ -259,8 +262,11 @@ def overwrite(
     """
     from pyspark.sql import functions as f
 
-    spark = workspace.spark.get()
-    with spark_errors(plan.name), counted(spark) as scan:
+    with (
+        spark_errors(plan.name),
+        workspace.spark.suited_to(todo.rows) as spark,
+        counted(spark) as scan,
+    ):
         changes = read_changes(workspace, plan, layer, todo.loads, todo.known)
         rows = changes.where(f"NOT {GONE}").drop(GONE)
         size = sum(load.receipt.bytes if load.receipt else TARGET_BYTES for load in todo.loads)

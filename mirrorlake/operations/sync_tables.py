@@ -65,6 +65,8 @@ def sync_tables(
         accept_smaller, look: see `sync_table`.
         watch: called in the thread that syncs the table.
     """
+    if look is not None and all(contract.name in look.estimates for contract in contracts):
+        workspace.spark.expect(sum(look.estimates[contract.name] for contract in contracts))
     work = _Work(workspace, accept_smaller, look, watch or _unwatched)
     if jobs == 1:
         for contract in contracts:

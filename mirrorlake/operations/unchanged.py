@@ -26,6 +26,7 @@ from mirrorlake.ledger import LEDGER_VERSION, Ledger, Load, Stamp
 from mirrorlake.schema.masking import fingerprint_of
 from mirrorlake.sources.mysql.change_stamps import ChangeStamp, read_stamps, why_unchanged
 from mirrorlake.sources.mysql.connect import read_clock, session
+from mirrorlake.sources.mysql.introspect import estimate_rows
 from mirrorlake.sources.mysql.replica import read_reach
 
 logger = logging.getLogger(__name__)
@@ -59,12 +60,14 @@ class Look:
         known: stamps of tables that are in the lake as their newest load's sync left them, by the
             contract of then: if their rows are the same, nothing is to be done.
         unchanged: those of which the sources showed that they are.
+        estimates: about how many rows the tables have, by their servers' statistics.
     """
 
     shown: Mapping[str, ChangeStamp] = field(default_factory=dict[str, ChangeStamp])
     as_of: Mapping[str, datetime] = field(default_factory=dict[str, datetime])
     known: Mapping[str, Stamp] = field(default_factory=dict[str, Stamp])
     unchanged: Mapping[str, Unchanged] = field(default_factory=dict[str, Unchanged])
+    estimates: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
 def look_at(config: Config, ledger: Ledger, contracts: Sequence[TableContract]) -> Look:
@@ -76,12 +79,14 @@ def look_at(config: Config, ledger: Ledger, contracts: Sequence[TableContract]) 
     """
     shown: dict[str, ChangeStamp] = {}
     as_of: dict[str, datetime] = {}
+    estimates: dict[str, int] = {}
     for name in dict.fromkeys(c.source for c in contracts if not c.landed):
         mine = [c for c in contracts if c.source == name]
         if config.sources[name].skip_unchanged is None or ledger.held(name):
             continue
-        found, moment = _ask(config, mine)
+        found, moment, rows = _ask(config, mine)
         shown |= found
+        estimates |= rows
         as_of |= dict.fromkeys(found, moment)
     asked = [c for c in contracts if c.name in shown]
     loads = ledger.newest_attempts([c.name for c in asked])
@@ -94,7 +99,7 @@ def look_at(config: Config, ledger: Ledger, contracts: Sequence[TableContract]) 
             name = contract.name
             unchanged[name] = Unchanged(contract, loads[name], evidence, as_of[name])
     note_unchanged(ledger, [*unchanged.values()])
-    return Look(shown, as_of, known, unchanged)
+    return Look(shown, as_of, known, unchanged, estimates)
 
 
 def note_unchanged(ledger: Ledger, found: Sequence[Unchanged]) -> None:
@@ -162,8 +167,9 @@ def form_digest(form: str | None) -> str | None:
 
 def _ask(
     config: Config, contracts: Sequence[TableContract]
-) -> tuple[dict[str, ChangeStamp], datetime]:
-    """What one source shows of its tables, by name, and up to which moment (UTC)."""
+) -> tuple[dict[str, ChangeStamp], datetime, dict[str, int]]:
+    """What one source shows of its tables, by name, up to which moment (UTC), and about how many
+    rows they have."""
     source = config.sources[contracts[0].source]
     places = {(c.database, c.table): c.name for c in contracts}
     try:
@@ -172,10 +178,13 @@ def _ask(
             moment = read_reach(connection, source).shown if source.primary else None
             moment = moment or read_clock(connection)
             found = read_stamps(connection, [*places])
+            rows = estimate_rows(connection, [*places])
     except SourceError as error:
         logger.info("source %s does not show what changed since its loads: %s", source.name, error)
-        return {}, datetime.now(UTC)
-    return {places[place]: stamp for place, stamp in found.items()}, moment.replace(tzinfo=UTC)
+        return {}, datetime.now(UTC), {}
+    shown = {places[place]: stamp for place, stamp in found.items()}
+    estimates = {places[place]: count for place, count in rows.items()}
+    return shown, moment.replace(tzinfo=UTC), estimates
 
 
 def _known(

@@ -16,9 +16,12 @@ from pymysql.connections import Connection
 
 from mirrorlake.config.contract import TableContract
 from mirrorlake.config.server import SourceConfig
-from mirrorlake.destinations.base import Destination, Identifier
+from mirrorlake.destinations.base import Identifier
+from mirrorlake.destinations.iceberg.catalog import Lake
 from mirrorlake.destinations.iceberg.conditions import rows_of_load
+from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.destinations.iceberg.spark import spark_errors
+from mirrorlake.destinations.iceberg.stream import read_rows
 from mirrorlake.errors import ProofError
 from mirrorlake.ledger.records import Load
 from mirrorlake.proof.arrow_side import tally_rows
@@ -43,10 +46,10 @@ _CHUNK = "mirror_chunk_"
 
 @dataclass(frozen=True)
 class Unseen:
-    """A load as it stands on a branch.
+    """A load as it stands in a snapshot that main does not show.
 
     Attributes:
-        identifier, snapshot: the raw table, and the branch's head.
+        identifier, snapshot: the raw table, and that snapshot.
         fields: the raw table's columns with their Iceberg types.
         chunks: of each chunk by number, its condition in MySQL, and its rows and digest there.
     """
@@ -113,21 +116,29 @@ def load_form(
     return rows
 
 
-def equals_locally(lake: Destination, unseen: Unseen) -> bool:
+def is_small(unseen: Unseen) -> bool:
+    """Whether a load is looked at without Spark first."""
+    return sum(tally.rows for _, tally in unseen.chunks.values()) <= LOCAL_ROWS
+
+
+def equals_locally(lake: Lake, unseen: Unseen, table: LakeTable | None) -> bool:
     """Whether a small load is known to be equal without Spark: all its rows together are what MySQL
     said of all its chunks. False says nothing: then `prove_loaded` has the verdict.
+
+    Args:
+        table: the raw table, which has the load's snapshot.
 
     Raises:
         LakeError: the catalog or the storage failed.
     """
-    expected = sum((tally for _, tally in unseen.chunks.values()), NOTHING)
-    if expected.rows > LOCAL_ROWS:
+    if table is None or not is_small(unseen):
         return False
+    expected = sum((tally for _, tally in unseen.chunks.values()), NOTHING)
     names = [cell.name for cell in unseen.rows.cells]
     names += [ORIGINALS] if unseen.rows.originals else []
     rows = rows_of_load(unseen.load.load_id)
-    batches = lake.scan(unseen.identifier, names, rows, unseen.snapshot)
-    return batches is not None and tally_rows(unseen.table, unseen.rows, batches) == expected
+    batches = read_rows(lake, table, names, rows, unseen.snapshot)
+    return tally_rows(unseen.table, unseen.rows, batches) == expected
 
 
 def prove_loaded(spark: Any, unseen: Unseen) -> dict[int, tuple[Tally, Tally]]:

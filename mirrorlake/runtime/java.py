@@ -248,7 +248,11 @@ def java_trust(pem: bytes, source: Path) -> bytes:
     return pkcs12.serialize_java_truststore(trusted, encryption)
 
 
-def java_options(java: Java) -> list[str]:
+QUICK = "-XX:TieredStopAtLevel=1"
+"""Java's quick compiler alone: for a JVM that ends before the optimising one has paid off."""
+
+
+def java_options(java: Java, *, quick: bool = False) -> list[str]:
     """Return the JVM options that keep Java inside the cache folder, one argument each.
 
     The JVM takes the home folder from the user database and never from ``$HOME``, so without these
@@ -269,6 +273,8 @@ def java_options(java: Java) -> list[str]:
             "-Djavax.net.ssl.trustStoreType=PKCS12",
             f"-Djavax.net.ssl.trustStorePassword={TRUST_PASSWORD}",
         ]
+    if quick:
+        options.append(QUICK)
     return [*options, *archive_options(java.home)]
 
 
@@ -285,17 +291,25 @@ def locale_name() -> str:
     return "en_US.UTF-8" if sys.platform == "darwin" else "C.UTF-8"  # macOS has no C.UTF-8
 
 
-def java_environment() -> dict[str, str]:
+def java_environment(*, quick: bool = False) -> dict[str, str]:
     """Return the variables that a process needs before it starts Spark: ``os.environ.update(...)``.
 
     Applying it twice changes nothing. A SPARK_SUBMIT_OPTS that is there keeps the last word.
+
+    Args:
+        quick: whether Java's quick compiler is enough.
 
     Raises:
         MachineError: there is no usable Java, or the cache folder can't be written.
     """
     java = find_java()
-    ours = " ".join(quote_option(option) for option in java_options(java))
-    theirs = os.environ.get("SPARK_SUBMIT_OPTS", "").removeprefix(ours).strip()
+    ours, other = (
+        " ".join(quote_option(option) for option in java_options(java, quick=way))
+        for way in (quick, not quick)
+    )
+    theirs = os.environ.get("SPARK_SUBMIT_OPTS", "")
+    for before in (ours, other):  # an earlier session's of this process
+        theirs = theirs.removeprefix(before).strip()
     spark = importlib.util.find_spec("pyspark")
     if spark is None or spark.origin is None:
         raise MachineError("PySpark is not installed", next_step="Run make setup")

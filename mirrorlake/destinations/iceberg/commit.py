@@ -8,12 +8,21 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
 from pyiceberg.io.pyarrow import parquet_files_to_data_files
 from pyiceberg.manifest import DataFile
-from pyiceberg.table import Table
+from pyiceberg.table import Table, Transaction
 from pyiceberg.table.snapshots import Snapshot, ancestors_of
+from pyiceberg.table.update import (
+    AssertTableUUID,
+    TableRequirement,
+    TableUpdate,
+    update_table_metadata,
+)
+from pyiceberg.table.update import snapshot as _snapshot
 
 from mirrorlake.destinations.base import MAIN, Commit, Identifier, TableStatistics
 from mirrorlake.destinations.iceberg.branches import history
@@ -23,6 +32,9 @@ from mirrorlake.destinations.iceberg.metrics import FileMetrics
 from mirrorlake.errors import CommitConflict
 
 logger = logging.getLogger(__name__)
+
+# The library has no public name for it.
+_Producer: TypeAlias = "_snapshot._SnapshotProducer[Any]"  # pyright: ignore[reportPrivateUsage]
 
 LOAD_ID = "mirrorlake.load-id"
 ATTEMPT = "mirrorlake.attempt"
@@ -59,20 +71,94 @@ def commit_load(lake: Connection, commit: Commit) -> int | None:
         raise _conflict(commit, lake.load(commit.identifier)) from error
 
 
+@dataclass(frozen=True)
+class StagedCommit:
+    """A load's commit that is written and that nobody sees yet.
+
+    Attributes:
+        table: as it will be, to be read at ``snapshot``; the catalog does not know it.
+        files: those of its metadata, beside the load's own.
+    """
+
+    table: Table
+    snapshot: int
+    commit: Commit
+    changes: tuple[tuple[TableUpdate, ...], tuple[TableRequirement, ...]]
+    files: tuple[str, ...]
+
+
+def stage_load(lake: Connection, commit: Commit) -> StagedCommit | None:
+    """Write what `commit_load` would, but for the one step that shows it: `publish_staged`.
+
+    None if there is nothing to add and nothing to remove. What is never published is removed by
+    `discard_staged`, or an orphan for maintenance.
+
+    Raises:
+        CommitConflict: the table is not at ``commit.parent`` any more.
+        LakeError: the catalog or the storage failed.
+    """
+    table = lake.load(commit.identifier)
+    if table is None or _head(table) != commit.parent:
+        raise _conflict(commit, table)
+    with lake.translated(commit.identifier):
+        producer = _producer(table, table.transaction(), commit)
+        if producer is None:
+            return None
+        updates, requirements = producer._commit()  # pyright: ignore[reportPrivateUsage]
+    metadata = update_table_metadata(table.metadata, updates)
+    staged = Table(table.name(), metadata, table.metadata_location, table.io, table.catalog)
+    same = AssertTableUUID(uuid=table.metadata.table_uuid)
+    files = (*producer._written_manifests, *producer._written_manifest_lists)  # pyright: ignore[reportPrivateUsage]
+    changes = (updates, (same, *requirements))
+    return StagedCommit(staged, producer.snapshot_id, commit, changes, files)
+
+
+def discard_staged(lake: Connection, staged: StagedCommit) -> None:
+    """Remove what a commit wrote that is not to be published, but for the load's own files."""
+    delete_files(lake, staged.commit.identifier, staged.files)
+
+
+def publish_staged(lake: Connection, staged: StagedCommit) -> int:
+    """Show a staged load on main, in one commit of metadata that asserts its parent; its snapshot.
+    It is never written again on another parent.
+
+    Raises:
+        CommitConflict: the table is not at the parent any more; nothing of this is visible.
+        LakeError: the catalog or the storage failed; the load is not in the table's history.
+    """
+    commit, (updates, requirements) = staged.commit, staged.changes
+    try:
+        with lake.translated(commit.identifier):
+            lake.catalog.commit_table(staged.table, requirements, updates)
+    except (CommitFailedException, CommitStateUnknownException) as error:
+        landed = find_load(lake, commit.identifier, commit.properties[LOAD_ID])
+        if landed is None:
+            raise _conflict(commit, lake.load(commit.identifier)) from error
+    return staged.snapshot
+
+
 def _commit(table: Table, commit: Commit) -> int | None:
+    with table.transaction() as transaction:
+        producer = _producer(table, transaction, commit)
+        if producer is None:
+            return None
+        producer.commit()
+    return _head(table, commit.branch)
+
+
+def _producer(table: Table, transaction: Transaction, commit: Commit) -> _Producer | None:
+    """The snapshot that a load makes, not written yet; None if it changes nothing."""
     removed = _removed(table, commit) if commit.parent is not None else []
     added = _added(table, commit)
     if not added and not removed:
         return None
-    with table.transaction() as transaction:
-        update = transaction.update_snapshot(commit.properties, branch=commit.branch)
-        producer = update.overwrite() if removed else update.fast_append()
-        with producer as snapshot:
-            for file in removed:
-                snapshot.delete_data_file(file)
-            for file in added:
-                snapshot.append_data_file(file)
-    return _head(table, commit.branch)
+    update = transaction.update_snapshot(commit.properties, branch=commit.branch)
+    producer: _Producer = update.overwrite() if removed else update.fast_append()
+    for file in removed:
+        producer.delete_data_file(file)
+    for file in added:
+        producer.append_data_file(file)
+    return producer
 
 
 def _added(table: Table, commit: Commit) -> list[DataFile]:

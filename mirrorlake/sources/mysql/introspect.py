@@ -60,6 +60,22 @@ def read_listing(connection: Connection[Any], database: str) -> dict[str, str]:
     return {name: kinds.get(kind, kind) for name, kind in listed.items()}
 
 
+def estimate_rows(
+    connection: Connection[Any], tables: Sequence[tuple[str, str]]
+) -> dict[tuple[str, str], int]:
+    """About how many rows these tables (database, name) have, by the server's statistics; those
+    that it does not list are left out.
+
+    Raises:
+        SourceError: the server could not be asked.
+    """
+    found: dict[tuple[str, str], int] = {}
+    for database in dict.fromkeys(database for database, _ in tables):
+        rows = rows_of(connection, _TABLES.format(match="IS NOT NULL"), (database,))
+        found |= {(database, str(name)): int(count or 0) for name, _, count in rows}
+    return {place: found[place] for place in tables if place in found}
+
+
 def read_tables(
     connection: Connection[Any], database: str, *, foreign_keys: bool = False
 ) -> tuple[SourceTable, ...]:
