@@ -30,7 +30,8 @@ ROOMS = {
     "apprise": ("mirrorlake/operations/alert_services.py",),
 }
 """Libraries, and who may import them: the oracle reads the lake by itself, as it judges us."""
-LONGEST_CHAIN = 33
+LONGEST_CHAIN = 19
+"""It may only become smaller; 15 is the aim."""
 CIRCLES = {("mirrorlake.config.table_findings", "mirrorlake.config.sections")}
 """For annotations alone; import-linter knows of it, too."""
 WORDS = ("What belongs here", "What doesn't")

@@ -86,11 +86,6 @@ class Receipt:
     began: int = 0
     identity: dict[str, Any] | None = None
 
-    @property
-    def one_moment(self) -> bool:
-        """Whether all rows show one moment of the table (on an engine with snapshots: InnoDB)."""
-        return self.moments is None
-
     def moments_of(self) -> list[tuple[datetime, str]]:
         """The source's UTC clock and its position just before each chunk was read, by number."""
         first = datetime.fromisoformat(self.moment)

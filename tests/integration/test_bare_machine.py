@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from mirrorlake.runtime.cache import cache_dir
+from mirrorlake.runtime.cache import cache_folder
 from mirrorlake.runtime.jars import ensure_jars
 
 REPO = Path(__file__).parents[2]
@@ -76,10 +76,10 @@ def bare(tmp_path_factory):
     env = {
         "PATH": str(path),
         "HOME": str(home),
-        "MIRRORLAKE_CACHE": str(cache_dir()),
+        "MIRRORLAKE_CACHE": str(cache_folder(".")),
     }
     ensure_jars(["spark"])
-    if not any((cache_dir() / "tools").glob("filled-*")):
+    if not any((cache_folder(".") / "tools").glob("filled-*")):
         # The first run of this machine: the only one that may use the network.
         first = subprocess.run(["make", "setup", f"PYTHON={PYTHON}"], cwd=clone, check=False)
         assert first.returncode == 0
@@ -139,7 +139,7 @@ def test_spark_writes_iceberg_and_every_jar_is_ours(bare):
     foreign = {
         path
         for path in opened
-        if not path.is_relative_to(cache_dir()) and not path.is_relative_to(pyspark)
+        if not path.is_relative_to(cache_folder(".")) and not path.is_relative_to(pyspark)
     }
     assert foreign == set()
     assert set(ensure_jars(["spark"])) <= opened

@@ -209,7 +209,7 @@ def test_only_the_rest_is_read(world: World, failpoint: str, read: int | None) -
     # Each chunk shows a moment of its own, and the next window begins before all of them.
     (receipt,) = world.receipts()
     moments = receipt.moments_of()
-    assert (len(moments), receipt.one_moment) == (chunks, False)
+    assert (len(moments), receipt.moments is None) == (chunks, False)
     assert receipt.hi == receipt.moment <= min(at for at, _ in moments).isoformat(sep=" ")
     shown = {position for _, position in moments}
     raw = world.raw().scan(selected_fields=("_mirror_position",)).to_arrow()
@@ -387,7 +387,7 @@ def test_a_full_copy_is_one_moment(world: World) -> None:
     assert world.ask("SELECT COUNT(*) FROM chunked_loads") == [(0,)]
     change(world)
     assert world.load().rows == ROWS + 1
-    assert [receipt.one_moment for receipt in world.receipts()] == [True]
+    assert [receipt.moments is None for receipt in world.receipts()] == [True]
     assert world.mirrored() == world.source()
 
 
