@@ -28,7 +28,7 @@ from mirrorlake.workspace import Workspace
 _SHOWN = 50
 """How many differences a verdict lists."""
 _LOOKED_AT = 7
-"""So many days that failed are compared by themselves in one look."""
+"""Days that failed and are compared by themselves in one look, at most."""
 EXACT, PROVED = "exact_match", "proved of this round (%)"
 _COLUMNS = ("kind", "key", "column", "MySQL", "lake")
 

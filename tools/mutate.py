@@ -90,13 +90,13 @@ TESTS: dict[str, tuple[str, ...]] = {
         *(f"proof/test_{name}" for name in _COMPARISON if name != "order"),
     ),
     "differences": (
-        "proof/test_judged",
+        "proof/test_recheck",
         "proof/test_ranges",
         "proof/test_parts",
         "proof/test_reads",
         "proof/test_order",
     ),
-    "recheck": ("proof/test_judged", "proof/test_parts", "proof/test_reads"),
+    "recheck": ("proof/test_recheck", "proof/test_parts", "proof/test_reads"),
     "compare": (
         "proof/test_reads",
         *(f"proof/test_{name}" for name in _COMPARISON if name != "reads"),

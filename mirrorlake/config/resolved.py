@@ -1,4 +1,4 @@
-"""What can only be judged once every default is filled in: contracts against each other."""
+"""What can only be checked once every default is filled in: contracts against each other."""
 
 from __future__ import annotations
 

@@ -251,7 +251,7 @@ class Proof:
             where it was undecided, the rows that were not compared or could not be decided.
         server, position, source_time: of MySQL just before the first read (UTC).
         snapshot_id: of deduped; ``through_seq``: the newest load in it.
-        code: the version of the code that judged.
+        code: the version of the code that compared.
         seconds, source_bytes: of the whole check; ``evidence``: where its file is.
         day: of a check of one day.
         days_from, days_before: the days [from, before) all of whose rows in the range were old
@@ -299,7 +299,7 @@ class Repair:
             while it is not proved again.
         load_ids: of the loads that brought the rows; none where deduped was only folded again.
         before_snapshot, after_snapshot: of deduped.
-        code: the version of the code that judged.
+        code: the version of the code that compared.
         outcome: ``begun``, ``interrupted``, ``failed``, ``equal``, ``different`` or ``undecided``.
         evidence: the paths of the evidence files, in order.
     """

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 COMMITS = 16
-"""After so many commits a layer is compacted."""
+"""Commits after which a layer is compacted."""
 _OPTIONS = {
     # Files below an eighth are taken together; others only where a fifth of their rows is deleted.
     "min-file-size-bytes": str(TARGET_BYTES // 8),

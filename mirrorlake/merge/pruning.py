@@ -44,17 +44,17 @@ if TYPE_CHECKING:
 pc: Any = _compute  # its functions are made at import: type checkers see none of them
 
 RANGES = 16
-"""At most so many ranges of the leading key column: with 50 the code that Spark makes of them was
+"""Ranges of the leading key column, at most: with 50 the code that Spark makes of them was
 too long for the JVM to compile, and ran three times as long."""
 _SPREAD = 32
-"""So many bits for each number that is told: about one other in so many shares one."""
+"""Bits per number in the filter; about one other number in as many passes it."""
 _OF_HASHES = (0, 20, 40)
 """Three parts of a hash, each a bit: one other row in some thousands passes, and is shuffled with
 the name of its file. By one part alone 190,000 of six million were."""
 LARGE = TARGET_BYTES // 8
-"""From so many bytes on a file is one of the table's own, not one of a fold's changes."""
+"""A file from this many bytes on is one of the table's own, not one of a fold's changes."""
 ASKED = 2_000
-"""Up to so many files are asked where they begin. Of more, or of many small ones, narrower ranges
+"""Up to this many files are asked where they begin. Of more, or of many small ones, narrower ranges
 save more than code that was compiled before."""
 _FLOATING = ("float", "double")
 

@@ -30,7 +30,7 @@ from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.workspace import Workspace
 
 SHOWN = 20
-"""So many files or rows that differ are named."""
+"""Files or rows that differ and are named, at most."""
 NOT_LOOKED_AT = "not looked at"
 _DRIFT = "MySQL's columns changed since the load: sync first"
 

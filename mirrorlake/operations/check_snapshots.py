@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 LAYER = "deduped"
 """Under this layer the verdict is kept in the ledger."""
 _LISTED = 3
-"""So many of the snapshots that can't be read are named, each with its reason."""
+"""Snapshots that can't be read and are named, each with its reason, at most."""
 
 
 @dataclass
@@ -264,7 +264,7 @@ def _proof(contract: TableContract, found: Traced, at: datetime, seconds: float)
 
 @functools.cache
 def _code() -> str:
-    """Mirrorlake's version, and a hash of the code that judges."""
+    """Mirrorlake's version, and a hash of the code that compares."""
     told = hashlib.sha256()
     for module in (trace, row_texts, differences):
         told.update(Path(str(module.__file__)).read_bytes())

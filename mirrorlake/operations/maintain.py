@@ -44,7 +44,7 @@ logger = logging.getLogger(__name__)
 KEEP = timedelta(days=7)
 """How old a version is before it expires: no reader is on it any more."""
 RETAIN = 20
-"""So many versions of each table stay, however old."""
+"""Versions of each table that stay, however old."""
 _COMPACTION = {
     "min-input-files": "2",
     "delete-ratio-threshold": "0.2",

@@ -33,7 +33,7 @@ from mirrorlake.sources.mysql.tables import Column, SourceTable
 
 pc: Any = _compute  # its functions are made at import: type checkers see none of them
 AT_ONCE = 20_000
-"""So many rows are digested at once."""
+"""Rows that are digested at once."""
 _PLAIN_SCALE = 6
 """Arrow writes small numbers of a larger scale with an exponent."""
 _TIMES = ("date", "datetime", "timestamp")

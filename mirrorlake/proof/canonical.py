@@ -30,7 +30,7 @@ NULL = "N"
 SHORT = 255
 """Texts and blobs of columns that hold more characters or bytes than this are digested alone."""
 SHOWN = 300
-"""So many characters of a value are shown to people."""
+"""Characters of a value that are shown to people, at most."""
 
 _INTEGERS = ("tinyint", "smallint", "mediumint", "int", "bigint")
 _TEXTS = ("char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set")

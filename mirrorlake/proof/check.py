@@ -44,7 +44,7 @@ from mirrorlake.proof.ranges import (
     plan_grid,
     total,
 )
-from mirrorlake.proof.recheck import CHANGING, Judged, judge
+from mirrorlake.proof.recheck import CHANGING, Rechecked, recheck
 from mirrorlake.proof.report import Ask, Report
 from mirrorlake.proof.resolve import read_mirror, resolve_target
 from mirrorlake.proof.rows import Key, RowDigest
@@ -63,9 +63,10 @@ TOGETHER = 500
 MOST_OPEN = 10_000
 """Rows that can't be decided yet are looked at one by one up to this number."""
 CHUNK_ROWS = 100_000
-"""So many of MySQL's rows are the next chunk of a table."""
+"""MySQL's rows in the next chunk of a table."""
 SMALL_BYTES, SMALL_ROW = 64 * 1024**2, 400
-"""Tables of so many bytes, or of so many a row, are read without Spark (it holds less at once)."""
+"""Tables up to this many bytes, or with rows up to this many, are read without Spark: there is room
+for them in memory."""
 
 
 def check_table(
@@ -74,7 +75,7 @@ def check_table(
     """Compare the rows that are asked for, exactly.
 
     Args:
-        most: so many rows that differ are judged one by one; the others are only counted.
+        most: how many rows that differ are looked at one by one; the others are only counted.
 
     Raises:
         SchemaError: the table can't be compared as it is, see `resolve_target`.
@@ -97,7 +98,7 @@ class _Found:
     cut: KeyCut
     digests: Digests
     beside: Beside
-    judged: Judged
+    rechecked: Rechecked
     unlooked: int
     later: int
     sent: int
@@ -116,25 +117,25 @@ def _read(workspace: Workspace, contract: TableContract, ask: Ask, most: int) ->
         cut = _plan(connection, sides, ask)
         digests, listed = _read_both(workspace, connection, sides, ask, cut)
         beside = _look_beside(workspace, connection, sides, digests, listed)
-        judged, unlooked = Judged(), 0
+        rechecked, unlooked = Rechecked(), 0
         if digests.differing or beside.keys:
             with spark_errors(contract.name):
                 spark = workspace.spark.get()
-                judged, unlooked = _look(
+                rechecked, unlooked = _look(
                     connection, spark, workspace, sides, ask, cut, digests, beside, most
                 )
         later = _count_later(connection, sides)
         return _Found(
-            *(ask, sides, cut, digests, beside, judged, unlooked, later), sent=traffic.bytes
+            *(ask, sides, cut, digests, beside, rechecked, unlooked, later), sent=traffic.bytes
         )
 
 
 def _report(found: _Found, started: datetime, seconds: float) -> Report:
-    target, digests, judged = found.sides.target, found.digests, found.judged
+    target, digests, rechecked = found.sides.target, found.digests, found.rechecked
     ranges = proofs(target, found.cut, digests)
-    waiting = max(0, len(digests.newer) + found.later - found.beside.awaited) + judged.waiting
-    judged.undecided += uncompared(ranges, found.beside, waiting)
-    verdict = verdict_of(judged, found.unlooked)
+    waiting = max(0, len(digests.newer) + found.later - found.beside.awaited) + rechecked.waiting
+    rechecked.undecided += uncompared(ranges, found.beside, waiting)
+    verdict = verdict_of(rechecked, found.unlooked)
     return Report(
         table=target.name,
         ask=found.ask,
@@ -143,11 +144,11 @@ def _report(found: _Found, started: datetime, seconds: float) -> Report:
         ranges=settled_ranges(ranges, verdict, found.beside),
         waiting=waiting,
         beside=found.beside.equal,
-        differences=tuple(judged.differences),
-        keys=tuple(judged.keys),
+        differences=tuple(rechecked.differences),
+        keys=tuple(rechecked.keys),
         unlooked=found.unlooked,
-        ignored=judged.ignored,
-        undecided=dict(judged.undecided),
+        ignored=rechecked.ignored,
+        undecided=dict(rechecked.undecided),
         server=target.position.server,
         position=target.position.position,
         source_time=target.position.clock,
@@ -158,7 +159,7 @@ def _report(found: _Found, started: datetime, seconds: float) -> Report:
         bytes=found.sent + digests.bytes,
         statements=statements_of(found.sides, found.cut),
         days=_days(target, found.ask),
-        differing_days=dict(judged.days),
+        differing_days=dict(rechecked.days),
     )
 
 
@@ -196,7 +197,7 @@ def next_chunk(workspace: Workspace, connection: Connection[Any], target: Target
 def _read_bound(
     connection: Connection[Any], target: Target, parts: Sequence[Part], beyond: str, row: int
 ) -> Cells | None:
-    """The leading cells of the key that comes after so many rows of a condition, as the server
+    """The leading cells of the key that comes after ``row`` rows of a condition, as the server
     orders them; None past the last."""
     side = sides_of(target, Ask()).source
     order, forms = [part.source for part in parts], [part.form for part in parts]
@@ -315,32 +316,32 @@ def _look(
     digests: Digests,
     beside: Beside,
     most: int,
-) -> tuple[Judged, int]:
-    """Down to the rows, and each judged again; how many rows and groups were not looked at."""
+) -> tuple[Rechecked, int]:
+    """Down to the rows, and each of them rechecked; how many rows and groups were not looked at."""
     both_sides = (sides.source, sides.lake)
     found = candidates(connection, spark, sides.target, both_sides, cut, digests)
     keys = sorted(found.keys | beside.keys)
-    judged = Judged()
+    rechecked = Rechecked()
     if not keys:
-        judged.undecided[CHANGING] += len(digests.differing)
+        rechecked.undecided[CHANGING] += len(digests.differing)
     looked = 0
-    while looked < len(keys) and len(judged.differences) < most and _open(judged) < MOST_OPEN:
+    while looked < len(keys) and len(rechecked.differences) < most and _open(rechecked) < MOST_OPEN:
         some: Sequence[Key] = keys[looked : looked + TOGETHER]
         newest = _newest(workspace, sides, ask)
-        decided = judge(connection, spark, newest.target, newest.source, newest.lake, some)
-        judged.differences += decided.differences
-        judged.keys += decided.keys
-        judged.undecided += decided.undecided
-        judged.ignored += decided.ignored
-        judged.waiting += decided.waiting
-        judged.days += decided.days
+        decided = recheck(connection, spark, newest.target, newest.source, newest.lake, some)
+        rechecked.differences += decided.differences
+        rechecked.keys += decided.keys
+        rechecked.undecided += decided.undecided
+        rechecked.ignored += decided.ignored
+        rechecked.waiting += decided.waiting
+        rechecked.days += decided.days
         looked += len(some)
-    return judged, found.left + len(keys) - looked
+    return rechecked, found.left + len(keys) - looked
 
 
-def _open(judged: Judged) -> int:
+def _open(rechecked: Rechecked) -> int:
     """Rows that were looked at and can't be decided yet."""
-    return judged.undecided.total() + judged.waiting
+    return rechecked.undecided.total() + rechecked.waiting
 
 
 def _newest(workspace: Workspace, sides: Sides, ask: Ask) -> Sides:

@@ -35,9 +35,9 @@ from mirrorlake.proof.rules import shown, shown_originals, shown_type
 from mirrorlake.sources.files.repeats import Spool
 
 AT_ONCE = 20_000
-"""So many rows are digested at once."""
+"""Rows that are digested at once."""
 MOST = 1_000
-"""So many digests that differ are looked at row by row."""
+"""Digests that differ and are looked at row by row, at most."""
 ROUNDS = 3
 """How often it begins again because a fold came in between."""
 _LIST = pa.list_(pa.struct([("column", pa.string()), ("text", pa.string())]))

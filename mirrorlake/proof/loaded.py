@@ -40,7 +40,7 @@ from mirrorlake.sources.mysql.tables import Column, SourceTable
 LOCAL_ROWS = 50_000
 """Spark takes a second before its first row; a row takes 5 µs here."""
 MOST = 20
-"""So many rows that differ are looked for, in as many chunks as it takes."""
+"""Rows that differ and are looked for, at most, in as many chunks as it takes."""
 _CHUNK = "mirror_chunk_"
 
 

@@ -81,7 +81,7 @@ class SourceSide:
         return f"SELECT {', '.join(cells)} FROM {self.name}{_where_of(condition)}"  # noqa: S608
 
     def key_at_sql(self, order: Sequence[str], forms: Sequence[Form], beyond: str, row: int) -> str:
-        """Some forms of the key of the row that so many rows come before, in the server's order."""
+        """Some forms of the key of the row with a number, counted from 0 in the server's order."""
         told, by = ", ".join(map(_as_text, forms)), ", ".join(order)
         where = _where_of(beyond)
         return f"SELECT {told} FROM {self.name}{where} ORDER BY {by} LIMIT 1 OFFSET {row}"  # noqa: S608

@@ -17,9 +17,9 @@ from mirrorlake.destinations.base import as_sql_identifier
 from mirrorlake.sources.mysql.tables import Column, quote
 
 GROUP_ROWS = 4_000
-"""About so many rows are a group: what is fetched when its digests differ."""
+"""About how many rows a group has: they are fetched when its digests differ."""
 QUERY_ROWS = 500_000
-"""About so many rows are digested in one statement of MySQL."""
+"""About how many rows one statement of MySQL digests."""
 INTEGERS = ("tinyint", "smallint", "mediumint", "int", "bigint")
 _LONG = 2**63
 
@@ -192,7 +192,7 @@ class Grid:
         )
 
     def queries(self, rows: int) -> Iterator[range]:
-        """The groups that one statement digests together, where the table has about so many
+        """The groups that one statement digests together, where the table has about this many
         rows."""
         per_group = max(1, rows // self.count)
         together = max(1, QUERY_ROWS // per_group)

@@ -127,7 +127,7 @@ class Report:
 
 @functools.cache
 def code_version() -> str:
-    """Mirrorlake's version, and a hash of the code that judges."""
+    """Mirrorlake's version, and a hash of the code that compares."""
     told = hashlib.sha256()
     for path in sorted(Path(__file__).parent.glob("*.py")):
         told.update(path.name.encode() + b"\0" + path.read_bytes())

@@ -28,8 +28,8 @@ _PER_CELL = 90
 class Row:
     """One row, as either side has it: its key, its cells' forms, and its values for people.
 
-    ``settled``: in MySQL, whether it is old enough to be judged. ``strays``: in the lake, '!' where
-    it keeps originals that no column accounts for.
+    ``settled``: in MySQL, whether it is old enough to be compared. ``strays``: in the lake, '!'
+    where it keeps originals that no column accounts for.
     """
 
     key: Key

@@ -17,7 +17,7 @@ from mirrorlake.sources.mysql.tables import Column, SourceTable
 MOST_BESIDE = 100_000
 """Rows beside the bounds that are looked up; more are left, and counted."""
 MOST_NEWER = 1_000
-"""Up to so many rows that MySQL has moved past the bound are compared as they are: those that the
+"""Up to this many rows that MySQL has moved past the bound are compared as they are: those that the
 lake has already are equal, and wait no longer."""
 
 

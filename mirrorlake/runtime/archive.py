@@ -17,7 +17,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-# What a JVM says of an archive that does not fit it is nothing that a user can mend.
+# What a JVM says of an archive that does not fit it is nothing that a user can repair.
 _QUIET = ("-Xshare:auto", "-Xlog:cds*=off", "-Xlog:class+path=off")
 
 

@@ -1,6 +1,7 @@
 """What this machine has of the pieces that Mirrorlake needs: ``mirrorlake doctor``.
 
-Looks and never mends: nothing is downloaded, created or started for longer than a version's answer.
+Looks and never repairs: nothing is downloaded, created, or started for longer than it takes to ask
+for a version.
 """
 
 from __future__ import annotations

@@ -209,7 +209,7 @@ def _why_other_rows(
 def _why_keys_fell(
     connection: Connection[Any], plan: ResolvedTable, window: Window, now: Identity
 ) -> str | None:
-    """Why a window that goes on from its last key would miss rows; None where it would not."""
+    """Why a window that continues from its last key would miss rows; None where it would not."""
     cursor = plan.cursor
     if cursor is None or by_time(plan) or window.hi is None or "-" in window.hi[1:]:
         return None

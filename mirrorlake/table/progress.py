@@ -91,7 +91,7 @@ class Pace:
         self.advance(0, 0)
 
     def advance(self, rows: int, size: int) -> None:
-        """So many more rows, and bytes of them in memory, were read."""
+        """Note rows that were read, and their bytes in memory."""
         with self._lock:
             self._rows += rows
             self._bytes += size

@@ -40,7 +40,7 @@ BUDGET_BYTES = 64 * 2**20
 FILE_BYTES = 256 * 2**20
 # Each open file holds a descriptor and its columns' encoders.
 OPEN_FILES = 64
-# So many rows tell whether a column's values come again.
+# Rows of a sample, which shows whether a column's values repeat.
 SAMPLE_ROWS = 8_192
 
 

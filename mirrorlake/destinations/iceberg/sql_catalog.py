@@ -27,7 +27,7 @@ from pyiceberg.table.update.snapshot import ManageSnapshots
 from mirrorlake.destinations.iceberg.durable import local_path
 
 _KEPT = 200
-"""So many tables' metadata are kept; of a table with a long history they are megabytes."""
+"""Tables whose metadata is kept; of a table with a long history it is megabytes."""
 _FIND = sa.text(
     "SELECT metadata_location FROM iceberg_tables WHERE catalog_name = :catalog"
     " AND table_namespace = :namespace AND table_name = :name"

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 LISTED = 200_000
-"""Up to so many cells are told to the scans that follow; beyond, all rows are read."""
+"""Up to this many cells are named to the scans that follow; beyond, all rows are read."""
 SHARE = 0.35
 """The share of cells that may differ for that to pay."""
 _SUMS = ("n", "a", "b", "c", "d")

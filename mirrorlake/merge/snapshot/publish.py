@@ -1,7 +1,7 @@
 """Published versions: which there are, going back to one, and naming one as a table of its own.
 
 Every version that a fold published is a snapshot of the lake's table that names its state. Going
-back sets main to it, with what it knows of the source's snapshots: the fold goes on from there.
+back sets main to it, with what it knows of the source's snapshots: the next fold continues there.
 
 A clone is another table over the same files; see `mirrorlake.destinations.iceberg.clones`.
 """

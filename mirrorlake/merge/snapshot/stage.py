@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
 ChosenDays = Sequence[date | None] | None
 ADDITIONS = 16
-"""So many folds add to the kept digests; the next writes them again."""
+"""Folds that add to the kept digests; the next writes them again."""
 BROADCAST = 2_000_000
-"""The keys of up to so many rows are brought to every worker; of more, they are shuffled."""
+"""The keys of up to this many rows are brought to every worker; of more, they are shuffled."""
 BRANCH = "mirror_fold_"
 """What the names of staging branches begin with."""
 

@@ -146,7 +146,7 @@ def trace_table(
     Args:
         frames: by number, the rows of the snapshots whose files can be read, with the table's
             columns and types; ``unread``: why those of the others can't.
-        most: so many differences are looked at and told.
+        most: how many differences are looked at and reported.
 
     Raises:
         LakeError: Spark or the storage failed.
@@ -370,7 +370,7 @@ class _Trace:
         return wrong
 
     def differences(self, most: int) -> list[Difference]:
-        """Up to so many of the keys whose rows differ, with what differs."""
+        """Some of the keys whose rows differ, with what differs; ``most`` at most."""
         wanted = f"{_KIND} IN ('missing', 'extra', 'changed') OR size({_ROWS}) > 1"
         begins = f"({_RUN} = 0 OR {self.line.there_sql(f'greatest({_RUN} - 1, 0)')})"
         told = (

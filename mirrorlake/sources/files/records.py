@@ -1,7 +1,7 @@
 """Records of one landed file, as typed batches: newline-delimited JSON and CSV.
 
 A record that is malformed is named by file, line and reason, and never shown. It ends the reading,
-unless so many may be left out.
+unless the contract lets that many be left out.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def refusal_of(reading: Reading, bad: Bad) -> LandingError:
     return LandingError(
         f"table {reading.table}: a malformed record in {bad}",
         table=reading.table,
-        next_step="Nothing of its snapshot was taken. Land it again, mended, or let "
+        next_step="Nothing of its snapshot was taken. Correct it and land it again, or let "
         "max_bad_records leave it out",
     )
 

@@ -275,7 +275,7 @@ def _set(connection: Connection[Any], source: SourceConfig) -> None:
 
 
 def _check_tls(connection: Connection[Any], source: SourceConfig) -> None:
-    """PyMySQL goes on without TLS where the server has none: ask the session itself."""
+    """PyMySQL continues without TLS where the server has none: ask the session itself."""
     cipher = rows_of(connection, "SHOW SESSION STATUS LIKE 'Ssl_cipher'")
     if source.tls != "off" and not (cipher and cipher[0][1]):
         raise SourceError(

@@ -64,7 +64,7 @@ class Gate:
 
     @contextmanager
     def awaited(self, rows: int, heed: Heed) -> Iterator[None]:
-        """The block runs when so many rows in all, or all that there are, have been let through;
+        """The block runs when this many rows in all, or all there are, have been let through;
         other threads run meanwhile."""
         wanted = rows + _AHEAD
         while not self._ended and self._through < wanted:

@@ -49,7 +49,7 @@ _REVERSIBLE = ("latin1",)
 _UNCHECKED = ("ucs2", "utf32")
 # The reader holds decimals as 96-bit integers at scale 10: more digits fail, a larger scale is cut.
 _READER_SCALE, _READER_DIGITS = 10, 28
-# A signed BIGINT holds every number of so many digits.
+# A signed BIGINT holds every number of this many digits.
 _INTEGER_DIGITS = 18
 
 

@@ -20,7 +20,7 @@ from mirrorlake.proof.differences import (
     compare_counts,
     compare_rows,
 )
-from mirrorlake.proof.recheck import CHANGING, judge, moved_since
+from mirrorlake.proof.recheck import CHANGING, moved_since, recheck
 from mirrorlake.proof.rows import Key, Row, RowForm
 from tests.unit.plans import contract
 
@@ -67,7 +67,7 @@ def target(
 
 def judged(source: Any, lake: Any, keys: str = "1", **more: Any) -> Any:
     asked = [(key,) for key in keys.split()]
-    return judge(None, None, target(**more), source, Answers(lake), asked)  # type: ignore[arg-type]
+    return recheck(None, None, target(**more), source, Answers(lake), asked)  # type: ignore[arg-type]
 
 
 def test_equal_by_now_is_nothing() -> None:
