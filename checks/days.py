@@ -31,7 +31,7 @@ class Partition:
 
 @dataclass(frozen=True)
 class DaysTold:
-    """The days of a table that one of its checks told as failed the last time."""
+    """The days of a table that one of its checks reported as failed the last time."""
 
     workspace: Workspace
     contract: TableContract

@@ -42,7 +42,7 @@ ExactVerdictOfDays = tuple[
 def judge_exact(
     workspace: Workspace, contract: TableContract, asked: tuple[date, date] | None = None
 ) -> ExactVerdictOfDays:
-    """Whether it passed, metadata, words and severity; and the days that are told one by one.
+    """Whether it passed, metadata, words and severity; and the days that are reported one by one.
 
     Args:
         asked: the run's first and last day.
@@ -61,8 +61,8 @@ def judge_exact(
 def _judge_days(
     workspace: Workspace, told: DaysTold, report: Report, asked: tuple[date, date] | None
 ) -> dict[str, Partition]:
-    """Days are told as failed where rows of them differ, and as passed only where every row of them
-    was compared; of all others nothing is said.
+    """Days are reported as failed where rows of them differ, and as passed only where every row of
+    them was compared; of all others nothing is said.
 
     A day that failed before, and is in neither, is compared by itself: nothing else would ever tell
     of it again in a table of many chunks.
@@ -103,7 +103,7 @@ def _judge_days(
 def _listed(
     proved: Proved | None, failed: Sequence[date], asked: tuple[date, date] | None
 ) -> list[date]:
-    """The proved days that may be told: the newest, the run's own, and those that failed."""
+    """The proved days that may be reported: the newest, the run's own, and those that failed."""
     if proved is None:
         return []
     newest = [proved.days.before - timedelta(days=n) for n in range(1, NEWEST + 1)]

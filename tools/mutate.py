@@ -82,7 +82,7 @@ BY_HAND = {
     ),
 }  # fmt: skip
 """Changes of texts and calls by which Spark decides: what stands there once, and what instead."""
-_COMPARISON = ("parts", "reads", "judged", "order", "ranges")
+_COMPARISON = ("parts", "reads", "recheck", "order", "ranges")
 TESTS: dict[str, tuple[str, ...]] = {
     "ranges": ("proof/test_ranges", *(f"proof/test_{name}" for name in _COMPARISON[:-1])),
     "order": (

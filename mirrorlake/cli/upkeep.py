@@ -274,7 +274,7 @@ def _known_source(config: Config, source: str) -> None:
 def alert(config_path: Path, as_json: bool, test: bool) -> None:
     """Tell the contract file's hooks which tables became late or failing, and which no longer are.
 
-    Each is told once. Asks no source.
+    Each is sent once. Asks no source.
     """
     from mirrorlake.ledger import Ledger
     from mirrorlake.operations.alerts import send_alerts, send_test

@@ -1,4 +1,4 @@
-"""The `alerts` section: who is told when a table is late or keeps failing."""
+"""The `alerts` section: who is notified when a table is late or keeps failing."""
 
 from __future__ import annotations
 

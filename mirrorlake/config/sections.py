@@ -258,7 +258,7 @@ class ConfigSections(Section):
     privacy: PrivacyConfig = PrivacyConfig()
     """What the rules on columns need."""
     alerts: AlertsConfig = AlertsConfig()
-    """Who is told, once, when a table becomes late or keeps failing, and when that is over."""
+    """Who is notified, once, when a table becomes late or keeps failing, and when that is over."""
     defaults: DefaultsConfig = DefaultsConfig()
     """What a table's contract has where it says nothing itself."""
     sources: dict[SourceName, SourceSection] = Field(min_length=1)

@@ -55,7 +55,7 @@ class Receipt:
             loads of a release that did not say it.
         began: the number of the load with which its history began: no fold reaches behind it. 0:
             with the table's first.
-        identity: what told the table from another one of its name just before it was read
+        identity: what distinguished the table from another one of its name just before it was read
             (`mirrorlake.sources.mysql.identity.Identity`); None where that was not looked at.
     """
 
@@ -324,7 +324,7 @@ class Repair:
 
 @dataclass(frozen=True)
 class Alert:
-    """What somebody wants to be told of a table.
+    """What somebody wants to be notified of: a table is late, or keeps failing.
 
     Attributes:
         kind: ``late`` (its freshness limit has passed) or ``failing`` (its loads fail one after

@@ -38,7 +38,7 @@ def find_due(contract: TableContract, ledger: Ledger, zone: tzinfo, today: date)
 
 
 def due_of(contract: TableContract, loads: Sequence[Load], zone: tzinfo, today: date) -> list[date]:
-    """`find_due` over what the ledger told; pure."""
+    """`find_due` over what the ledger says; pure."""
     moving = [_calendar(load, zone) for load in loads if load.window.kind in MOVING]
     if not moving:
         return []

@@ -61,7 +61,7 @@ def stretches_of(
     today: date,
     unproved: str | None = None,
 ) -> list[Stretch]:
-    """`find_stretches` over what the ledger told; pure. ``unproved``: why, if it is so marked."""
+    """`find_stretches` over what the ledger says; pure. ``unproved``: why, if it is so marked."""
     known = _Known(contract, loads, unread, today, unproved)
     days = ((day, *known.state_of(day)) for day in known.days())
     found: list[Stretch] = []

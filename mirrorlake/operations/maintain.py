@@ -96,7 +96,7 @@ def maintain_table(
 ) -> list[Maintained]:
     """Compact, expire and clean up all lake tables of one contract.
 
-    A step that fails leaves its table as it was, is told in ``error``, and does not stop the
+    A step that fails leaves its table as it was, is reported in ``error``, and does not stop the
     others.
 
     Args:

@@ -37,7 +37,7 @@ class Recovered:
         committed: pending loads that had landed, and are recorded as successes now.
         errored: pending loads that had not; the next sync resumes them, or reads their range
             again.
-        repairs: repairs that never told their end: what they loaded is settled as any load.
+        repairs: repairs that never reported their end: what they loaded is settled as any load.
         orphans, bytes: files that no snapshot named, removed.
     """
 

@@ -231,7 +231,7 @@ def again_of(report: Report) -> Ask:
 
 
 def _named(report: Report) -> set[str]:
-    """The rows that differ, by their keys; without a key, by all that is told of them."""
+    """The rows that differ, by their keys; without a key, by all that is shown of them."""
     if report.keys:
         return {repr(key.texts[0]) for key in report.keys}
     return {repr(difference.key) for difference in report.differences} or {"all"}

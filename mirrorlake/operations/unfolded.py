@@ -127,7 +127,7 @@ def _loads(
 
 
 def _landed(lake: Destination, contract: TableContract, load: Load) -> bool:
-    """Whether a load is in raw. Of one that never told its end, raw's history knows."""
+    """Whether a load is in raw. Of one that never reported its end, raw's history knows."""
     if load.state == "success":
         return True
     raw = Identifier(contract.namespaces.raw, load.raw_table)

@@ -123,7 +123,7 @@ def tally_rows(table: SourceTable, form: RowForm, batches: Iterable[Any]) -> Tal
 
 @dataclass(frozen=True)
 class _Moved:
-    """Forms of keys that MySQL has moved past the bound; ``listed``: their rows are told one by
+    """Forms of keys that MySQL has moved past the bound; ``listed``: their rows are listed one by
     one."""
 
     keys: set[bytes]

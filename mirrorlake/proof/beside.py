@@ -32,7 +32,7 @@ class Beside:
         equal: rows that MySQL has just so.
         awaited: of these, rows that need not have been in the lake yet.
         keys: rows that MySQL has not so: candidates.
-        left: rows that were not compared, or that can't be told without a key.
+        left: rows that were not compared, or that can't be identified without a key.
     """
 
     equal: int = 0

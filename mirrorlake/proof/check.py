@@ -238,7 +238,7 @@ def _read_both(
     workspace: Workspace, connection: Connection[Any], sides: Sides, ask: Ask, cut: KeyCut
 ) -> tuple[Digests, list[RowDigest] | None]:
     """The groups of both sides, and the lake's rows beside the bounds where they are known. The
-    lake digests while MySQL does, as soon as MySQL has told the keys that it must leave out."""
+    lake digests while MySQL does, as soon as MySQL has named the keys that it must leave out."""
     target, told = sides.target, Future[list[Key]]()
     local = _is_small(connection, target, ask)
 
@@ -256,7 +256,7 @@ def _read_both(
         try:
             digests = read_source(connection, target, sides.source, cut, told.set_result)
         finally:
-            # Whatever went wrong: nobody waits for keys that will not be told.
+            # Whatever went wrong: nobody waits for keys that will not come.
             told.cancel()
         found = lake.result()
     if not isinstance(found, Local):

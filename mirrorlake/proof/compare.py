@@ -86,8 +86,8 @@ def read_source(
     """MySQL's groups: statements are shared out among the connections that the source allows.
 
     Args:
-        tell: is told all keys that MySQL has moved past the bound as soon as they are known, while
-            digests are still made; at most once.
+        tell: called with all keys that MySQL has moved past the bound as soon as they are known,
+            while digests are still made; at most once.
 
     Raises:
         SourceError: a statement failed.

@@ -155,7 +155,7 @@ def ordered_parts(
     """The leading columns of a key that both sides order alike; none if the first is not.
 
     Args:
-        hidden: columns whose values are not to be told: ends of spans stand in the ledger.
+        hidden: columns whose values are not to be shown: ends of spans stand in the ledger.
     """
     found: list[Part] = []
     secret = {name.casefold() for name in hidden}

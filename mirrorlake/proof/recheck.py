@@ -124,7 +124,7 @@ def _surplus(target: Target, found: Sequence[Difference]) -> list[Difference]:
 
 
 def moved_since(connection: Connection[Any], target: Target) -> str:
-    """Why a row's age can't be told: it has no cursor, and its table may have changed since the
+    """Why a row's age is not known: it has no cursor, and its table may have changed since the
     load; '' where it can."""
     load = target.mirror.load
     if not target.contract.copies or load.receipt is None:

@@ -1,4 +1,4 @@
-"""How far a load is, told while it reads: to whoever asked, and to the log at intervals.
+"""How far a load is, reported while it reads: to the caller, and to the log at intervals.
 
 It is counted from batches as they are read here; where Spark's tasks read, from their chunks as
 they finish: a driver hears from a task when it ends (through Spark Connect there is nothing else).

@@ -211,7 +211,7 @@ class DayFiles:
 
 @dataclass(frozen=True)
 class MetricsPlan:
-    """What is told of the files of a schema: made once, it takes as long as a file's own part."""
+    """What is counted in a schema's files: made once, it takes as long as a file's own part."""
 
     statistics: dict[int, StatisticsCollector]
     fields: dict[str, int]

@@ -76,6 +76,6 @@ def _check_there(
             f"table {table.name}: snapshot {number} comes too late: days left the window with "
             f"snapshot {drop.id}, and the version before that has expired",
             table=table.name,
-            next_step="Its keys can't be told from keys that left since: leave it out, or keep "
-            "versions longer (`mirrorlake maintain --keep-days`)",
+            next_step="Its keys can't be distinguished from keys that left since: leave it out, or "
+            "keep versions longer (`mirrorlake maintain --keep-days`)",
         )

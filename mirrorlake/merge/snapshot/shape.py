@@ -37,7 +37,7 @@ class SnapshotTable:
         identifier: the lake table of current rows.
         columns: (name, Iceberg type in the specification's words), in order.
         key: the columns that tell rows apart; never NULL.
-        day: the column that days are told by (date, timestamp or timestamptz), None without.
+        day: the column that says a row's day (date, timestamp or timestamptz), None without.
         retention_days: how many days before the newest snapshot's a row's day may lie; None: any.
         missing: what becomes of rows that a newer snapshot lacks.
         duplicates: what becomes of a snapshot that holds a key twice.

@@ -280,7 +280,7 @@ class _Trace:
 
     def _rows_sql(self) -> str:
         """Of each of the table's rows of a key: whether its values are wrong (`v`), whether its
-        `SNAPSHOT` is (`s`), whether neither could be told (`u`), or the latter (`o`)."""
+        `SNAPSHOT` is (`s`), whether neither is known (`u`), or the latter (`o`)."""
         line, unsure = self.line, self._unsure_sql()
         begins = f"({_RUN} = 0 OR {line.there_sql(f'greatest({_RUN} - 1, 0)')})"
         # Held just so in every readable snapshot since; and not in the one before already.

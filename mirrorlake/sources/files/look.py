@@ -193,7 +193,7 @@ def _ready(record: SnapshotRecord) -> Ready:
 
 
 def seen_of(landed: Landed) -> SeenSnapshot:
-    """What the ledger is told of a snapshot that was seen."""
+    """What the ledger records of a snapshot that was seen."""
     return SeenSnapshot(landed.id, landed.fingerprint, len(landed.chunks), landed.bytes)
 
 

@@ -96,7 +96,7 @@ def read_records(
     """The records of a file of JSON or CSV, in its order, in batches of the schema's types.
 
     Args:
-        on_bad: told of every record that is left out.
+        on_bad: called with every record that is left out.
 
     Raises:
         LandingError: the file is gone, was changed, is cut short or damaged, lacks a column, or has

@@ -1,4 +1,4 @@
-"""What a server shows of a table's last change: by two looks it may be told that nothing happened
+"""What a server shows of a table's last change: two looks may show that nothing happened
 between them, without reading a row.
 
 A stamp is taken before a load reads. A later one says that the table is as it was then, by one of:

@@ -121,7 +121,7 @@ def rows_of(
 
 
 def is_mariadb(connection: Connection[Any]) -> bool:
-    """Whether the server is MariaDB; it told its version when it greeted us."""
+    """Whether the server is MariaDB; its greeting says its version."""
     return "mariadb" in str(connection.get_server_info()).lower()
 
 

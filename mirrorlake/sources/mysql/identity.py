@@ -128,7 +128,7 @@ def why_another(before: Identity, now: Identity) -> str | None:
     """Why a table is not the one that was read before, or not surely, in words; None where it is.
 
     An ALTER changes when a table was made, too; then its definition says so. One that only rebuilds
-    the table (OPTIMIZE, FORCE) can't be told from a table that was made again.
+    the table (OPTIMIZE, FORCE) can't be distinguished from a table that was made again.
 
     >>> read = Identity("2026-01-01 00:00:00", "d", 100, 7)
     >>> why_another(read, Identity("2026-01-02 00:00:00", "other", 120, 8))

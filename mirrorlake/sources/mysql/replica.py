@@ -7,7 +7,7 @@ first row is read; a replica only moves forward, so every later read shows as mu
   its GTID position. Once the replica has applied that position, it shows all that was committed
   until that clock, and the oldest open transaction bounds the rest.
 - *By lag*, where the primary can't be asked, or the replica is more than a moment behind: the
-  replica's clock, less what it says that it is behind, less the delay that it was told to keep,
+  replica's clock, less what it says that it is behind, less the delay that it is set to keep,
   less the time after which it notices a primary that fell silent.
 
 Source: MySQL 8.0 manual, 13.7.7.35 "SHOW REPLICA STATUS", 12.19 "GTID functions"; MariaDB knowledge
@@ -45,7 +45,7 @@ class Lag:
 
     Attributes:
         seconds: behind the primary; None while replication stands still (stopped, or unconnected).
-        delay: what it was told to stay behind.
+        delay: how far it is set to stay behind.
         silence: after how long it notices that the primary is gone: until then it may say 0.
     """
 
@@ -125,7 +125,7 @@ def _by_lag(connection: Connection[Any], source: SourceConfig, lag: Lag) -> Reac
     if lag.seconds is None:
         raise SourceBusy(
             f"the replica of source {source.name} ({source.host}:{source.port}) does not replicate "
-            "at the moment: what it shows can't be told",
+            "at the moment: what it shows is not known",
             source=source.name,
             next_step="Start its replication (see SHOW REPLICA STATUS), then sync again",
             retryable=True,

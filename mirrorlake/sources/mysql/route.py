@@ -101,7 +101,7 @@ class Gate:
 
 
 class Valve:
-    """The brake of a read without a rate: the carrier is told whether the reader waits for rows."""
+    """The brake of a read without a rate: the carrier learns whether the reader waits for rows."""
 
     def __init__(self, child: subprocess.Popen[bytes]) -> None:
         self._child = child
