@@ -159,7 +159,8 @@ def edges_of(table: LakeTable, column: str) -> tuple[Any, ...] | None:
     """Where a table's larger files after the first begin in a column: their least values, in the
     lake's order; None where these hold less than half of its bytes, or it has more than `ASKED`.
 
-    Where the first one begins is left out, so that ranges which meet all files make no condition: for one, be it true of every row, Iceberg reads each file's dictionary of the column.
+    Where the first one begins is left out, so that ranges which meet all files make no condition:
+    for one, be it true of every row, Iceberg reads each file's dictionary of the column.
 
     They only divide the values: what a bound says (of a text its first characters) need not be
     true. Small files are left out, as each fold adds one that may reach over all keys.
