@@ -27,8 +27,8 @@ from benchmarks.location import load_note
 from benchmarks.report import Figures, Section
 from mirrorlake.config import LakeConfig, SparkConfig
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.iceberg.catalog import Lake
 from mirrorlake.destinations.iceberg.cost import counted
+from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.spark import LazySpark
 from mirrorlake.ledger import Ledger
 from mirrorlake.merge.snapshot import SnapshotTable, fold_snapshot

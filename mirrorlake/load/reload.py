@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as _compute
 import pyarrow.parquet as pq
 
-from mirrorlake.destinations.iceberg.catalog import Identifier
+from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.commit import delete_files
 from mirrorlake.destinations.iceberg.conditions import EVERY_ROW, Condition, raw_day, raw_days
 from mirrorlake.destinations.iceberg.data_files import write_files

@@ -20,8 +20,8 @@ from typing import Any
 from pymysql.connections import Connection
 
 import mirrorlake
-from mirrorlake.destinations.iceberg.catalog import Lake
 from mirrorlake.destinations.iceberg.data_files import holds
+from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeSchema, LakeTable
 from mirrorlake.ledger import ChunkedLoad, Ledger, Window
 from mirrorlake.load.chunk_planner import plan_chunks, told_columns

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mirrorlake.destinations.iceberg.catalog import Lake
+from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.errors import SourceError
 from mirrorlake.ledger import Ledger, Load
 from mirrorlake.load.chunk_task import ChunkReceipt

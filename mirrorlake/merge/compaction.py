@@ -12,7 +12,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.iceberg.catalog import Lake
+from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeTable, is_rewrite
 from mirrorlake.destinations.iceberg.spark import spark_errors
 from mirrorlake.destinations.iceberg.tables import TARGET_BYTES

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from pydantic import SecretStr
 
-from mirrorlake.destinations.iceberg.catalog import Identifier, as_sql_identifier
+from mirrorlake.destinations.base import Identifier, as_sql_identifier
 from mirrorlake.destinations.iceberg.tables import DELETED_AT, ORIGINAL, has_original
 from mirrorlake.errors import ConfigError
 from mirrorlake.schema.masking import HASHABLE, mask_sql

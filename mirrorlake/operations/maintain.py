@@ -18,8 +18,8 @@ from pyarrow import fs
 
 from mirrorlake.config import TableContract
 from mirrorlake.destinations.base import Destination, Identifier
-from mirrorlake.destinations.iceberg.catalog import Lake
 from mirrorlake.destinations.iceberg.commit import snapshot_property, statistics_of
+from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.destinations.iceberg.spark import spark_errors
 from mirrorlake.errors import LakeError, LandingError

@@ -22,7 +22,6 @@ from dataclasses import dataclass, replace
 
 from mirrorlake.config import TableContract
 from mirrorlake.destinations.base import Identifier, as_sql_identifier
-from mirrorlake.destinations.iceberg.catalog import Lake
 from mirrorlake.destinations.iceberg.commit import LOAD_ID
 from mirrorlake.destinations.iceberg.cost import written_since
 from mirrorlake.destinations.iceberg.durable import flush_commits
@@ -32,6 +31,7 @@ from mirrorlake.destinations.iceberg.integrity import (
     find_damage,
     find_unreadable,
 )
+from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.tables import DELETED_AT, drop_column
 from mirrorlake.errors import ConfigError, LakeDamaged, SchemaError
 from mirrorlake.failpoints import failpoint

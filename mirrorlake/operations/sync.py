@@ -193,8 +193,10 @@ def _find_equal(
     are there now, in one statement.
     """
     stamp, ledger = look.known.get(plan.name), workspace.ledger
+    if stamp is None or stamp.form is None:
+        return None
     newest = ledger.newest_attempts([plan.name]).get(plan.name)
-    if stamp is None or newest is None or newest.seq != stamp.seq or stamp.form is None:
+    if newest is None or newest.seq != stamp.seq:
         return None
     receipt = newest.receipt
     if not plan.contract.copies or receipt is None or newest.raw_table != plan.raw.name:

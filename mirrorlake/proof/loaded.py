@@ -17,8 +17,8 @@ from pymysql.connections import Connection
 from mirrorlake.config.contract import TableContract
 from mirrorlake.config.server import SourceConfig
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.iceberg.catalog import Lake
 from mirrorlake.destinations.iceberg.conditions import rows_of_load
+from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.destinations.iceberg.spark import spark_errors
 from mirrorlake.destinations.iceberg.stream import read_rows

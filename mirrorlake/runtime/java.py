@@ -249,7 +249,7 @@ def java_trust(pem: bytes, source: Path) -> bytes:
 
 
 QUICK = "-XX:TieredStopAtLevel=1"
-"""Java's quick compiler alone: for a JVM that ends before the optimising one has paid off."""
+"""Java's quick compiler alone, for a JVM that ends before the optimising one pays for itself."""
 
 
 def java_options(java: Java, *, quick: bool = False) -> list[str]:

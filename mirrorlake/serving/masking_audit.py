@@ -15,7 +15,7 @@ import pyarrow as pa
 from mirrorlake.config.contract import TableContract
 from mirrorlake.config.settings import ColumnRule
 from mirrorlake.destinations.base import as_sql_identifier
-from mirrorlake.destinations.iceberg.catalog import Lake
+from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.destinations.iceberg.stream import read_batches
 from mirrorlake.destinations.iceberg.tables import ORIGINAL

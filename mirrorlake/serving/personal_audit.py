@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from mirrorlake.config.contract import TableContract
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.iceberg.catalog import Lake
+from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeSchema, LakeTable
 from mirrorlake.destinations.iceberg.stream import sample_batches
 from mirrorlake.destinations.iceberg.views import read_view

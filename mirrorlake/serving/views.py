@@ -11,7 +11,7 @@ import logging
 from dataclasses import dataclass
 
 from mirrorlake.destinations.base import Identifier, as_sql_identifier
-from mirrorlake.destinations.iceberg.catalog import Lake
+from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeSchema, chosen_columns
 from mirrorlake.destinations.iceberg.spark import spark_errors
 from mirrorlake.destinations.iceberg.tables import (
@@ -75,7 +75,7 @@ def _purge_table(workspace: Workspace, identifier: Identifier) -> None:
 def _drop_view(workspace: Workspace, identifier: Identifier) -> None:
     known = workspace.ledger.definition(f"view {identifier}") is not None
     # Another ledger may have known it, or none.
-    if not known and _there(identifier, workspace.lake) is None:
+    if not known and not isinstance(_look(workspace.lake, identifier), LakeView):
         return
     forget_view(workspace.lake, identifier)
     workspace.ledger.forget_definition(f"view {identifier}")
@@ -107,10 +107,20 @@ def find_replaced(lake: Lake, identifier: Identifier, wanted: ViewText) -> str |
     Raises:
         LakeError: the catalog or the storage failed.
     """
+    return _wrong(_look(lake, identifier), wanted)
+
+
+def _look(lake: Lake, identifier: Identifier) -> LakeView | LakeDamaged | None:
+    """A view as the catalog has it, or what keeps it from being read."""
     try:
-        there = read_view(lake, identifier)
+        return read_view(lake, identifier)
     except LakeDamaged as error:
-        return f"can't be read: its metadata {error.reason}"
+        return error
+
+
+def _wrong(there: LakeView | LakeDamaged | None, wanted: ViewText) -> str | None:
+    if isinstance(there, LakeDamaged):
+        return f"can't be read: its metadata {there.reason}"
     if there is None:
         return "is not there"
     if there.sql != wanted.sql:
@@ -119,13 +129,6 @@ def find_replaced(lake: Lake, identifier: Identifier, wanted: ViewText) -> str |
     if tuple(field.name for field in there.schema.fields) != wanted.columns:
         return "gives its columns other names than the contract's"
     return None
-
-
-def _there(identifier: Identifier, lake: Lake) -> LakeView | None:
-    try:
-        return read_view(lake, identifier)
-    except LakeDamaged:
-        return None
 
 
 def forget_broken_view(workspace: Workspace, identifier: Identifier) -> None:
@@ -180,14 +183,14 @@ def raw_view(plan: ResolvedTable, ledger: Ledger, lake: Lake) -> ViewText | None
 
 def _make_view(workspace: Workspace, identifier: Identifier, wanted: ViewText) -> None:
     name = f"view {identifier}"
-    wrong = find_replaced(workspace.lake, identifier, wanted)
+    there = _look(workspace.lake, identifier)
+    wrong = _wrong(there, wanted)
     known = workspace.ledger.definition(name)
     if wrong is None:
         if known != wanted.sql:
             workspace.ledger.record_definition(name, wanted.sql)
         return
-    there = _there(identifier, workspace.lake)
-    ours = there is not None and there.sql == known != wanted.sql
+    ours = there is None or (isinstance(there, LakeView) and there.sql == known != wanted.sql)
     if known == wanted.sql:
         logger.warning("view %s %s: somebody changed it; it is made again", identifier, wrong)
     workspace.lake.make_namespace(identifier.namespace)

@@ -11,7 +11,8 @@ from datetime import timedelta
 from pathlib import Path
 
 from mirrorlake.config import load_config
-from mirrorlake.destinations.iceberg.catalog import Identifier, Lake
+from mirrorlake.destinations.base import Identifier
+from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.spark import LazySpark
 from mirrorlake.operations import maintain
 from tests.integration.conftest import Place

@@ -24,7 +24,7 @@ from demo.oracle import check_clean, compare_table
 from demo.oracle_text import read_source
 from mirrorlake import cli
 from mirrorlake.cli import main
-from mirrorlake.destinations.iceberg.catalog import Identifier
+from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import LakeError, SchemaError
 from mirrorlake.ledger import Ledger
 from mirrorlake.operations.fold import fold_table

@@ -33,7 +33,7 @@ SESSION = """
 import json, os, sys
 from pathlib import Path
 from mirrorlake.config import LakeConfig, SparkConfig
-from mirrorlake.destinations.iceberg.catalog import Lake
+from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.spark import LazySpark
 
 spark = LazySpark(SparkConfig(), Lake(LakeConfig(warehouse=sys.argv[1])))

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from demo.embedded import EmbeddedServer
-from mirrorlake.destinations.iceberg.catalog import Identifier
+from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import SourceError
 from mirrorlake.load import chunk_planner, chunk_statements, protocol, runner
 from mirrorlake.operations.sync import load_table, sync_table

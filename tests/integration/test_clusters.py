@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 from mirrorlake.config import load_config
-from mirrorlake.destinations.iceberg.catalog import Identifier
+from mirrorlake.destinations.base import Identifier
 from mirrorlake.runtime.java import java_environment
 from mirrorlake.workspace import Workspace
 from tests.integration.contract_files import write_contract

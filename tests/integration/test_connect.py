@@ -16,7 +16,7 @@ from benchmarks.daemon import connect_server
 from demo.oracle import check_clean, compare_table
 from demo.oracle_text import read_source
 from mirrorlake.config import load_config
-from mirrorlake.destinations.iceberg.catalog import Identifier
+from mirrorlake.destinations.base import Identifier
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import HASH_KEY, Place
 from tests.integration.contract_files import write_contract

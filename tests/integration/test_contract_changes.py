@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from mirrorlake.config import TableContract
-from mirrorlake.destinations.iceberg.catalog import Identifier
+from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import ConfigError, SchemaError, SourceError
 from mirrorlake.operations.fold import fold_table
 from mirrorlake.operations.refold import refold_table

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mirrorlake.destinations.iceberg.catalog import Identifier
+from mirrorlake.destinations.base import Identifier
 from mirrorlake.operations.fold import fold_table
 from mirrorlake.operations.history import history_of
 from mirrorlake.operations.status import status_of

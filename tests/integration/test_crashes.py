@@ -26,8 +26,9 @@ from demo.mariadb import MariaDB
 from demo.oracle import check_clean, compare_table
 from demo.oracle_text import read_source
 from mirrorlake.config import TableContract, load_config
+from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.branches import history
-from mirrorlake.destinations.iceberg.catalog import Identifier, Lake
+from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.errors import CommitConflict, LakeDamaged, LeaseHeld
 from mirrorlake.failpoints import FAILPOINTS, OF_LANDINGS, OF_REFOLDS, OF_SNAPSHOTS
 from mirrorlake.ledger import Ledger

@@ -11,7 +11,7 @@ import pytest
 
 from demo.mariadb import MariaDB
 from demo.oracle import compare_table
-from mirrorlake.destinations.iceberg.catalog import Identifier
+from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import SourceError
 from mirrorlake.operations import sync
 from mirrorlake.operations.gaps import find_stretches

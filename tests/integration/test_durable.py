@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy as sa
 from pyiceberg.table import Table
 
-from mirrorlake.destinations.iceberg.catalog import Identifier
+from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.durable import local_path
 from mirrorlake.ledger import Ledger
 from mirrorlake.operations.sync import sync_table

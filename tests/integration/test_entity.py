@@ -12,7 +12,7 @@ from pyiceberg.transforms import DayTransform
 
 from demo.embedded import EmbeddedServer
 from mirrorlake.config import TableContract
-from mirrorlake.destinations.iceberg.catalog import Identifier
+from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import SchemaError
 from mirrorlake.operations.fold import fold_table
 from mirrorlake.operations.sync import reload_days, sync_table

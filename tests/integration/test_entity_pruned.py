@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pyiceberg.table import Table
 
-from mirrorlake.destinations.iceberg.catalog import Identifier
+from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.durable import local_path
 from mirrorlake.operations.fold import fold_table
 from mirrorlake.operations.sync import load_table, sync_table

@@ -12,7 +12,7 @@ import pytest
 from demo.embedded import EmbeddedServer
 from demo.oracle import compare_rows
 from mirrorlake.config import load_config
-from mirrorlake.destinations.iceberg.catalog import Identifier
+from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import ConfigError, LandingError
 from mirrorlake.operations.export import Exported, export_table
 from mirrorlake.operations.land import fold_snapshots, look_for, take_snapshots

@@ -17,7 +17,7 @@ from demo.oracle import check_clean, compare_table
 from demo.oracle_text import read_source
 from mirrorlake.cli import cli
 from mirrorlake.config import Config, TableContract, config_schema, load_config
-from mirrorlake.destinations.iceberg.catalog import Identifier
+from mirrorlake.destinations.base import Identifier
 from mirrorlake.operations.sync import sync_table
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import HASH_KEY, PASSWORD, USER, Place

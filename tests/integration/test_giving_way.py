@@ -14,7 +14,7 @@ import pytest
 from demo.embedded import EmbeddedServer
 from demo.oracle import compare_table
 from mirrorlake.config import TableContract
-from mirrorlake.destinations.iceberg.catalog import Identifier
+from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import ReadGivenUp
 from mirrorlake.ledger import Load
 from mirrorlake.operations import sync

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mirrorlake.destinations.iceberg.catalog import Identifier
+from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import LandingError, MirrorlakeError
 from mirrorlake.operations.land import fold_snapshots, look_for, take_snapshots
 from mirrorlake.sources.files.land import TakenSnapshot

@@ -14,8 +14,8 @@ from decimal import Decimal
 
 import pytest
 
+from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.branches import list_branches
-from mirrorlake.destinations.iceberg.catalog import Identifier
 from mirrorlake.sources.files.layout import id_of
 from tests.integration.conftest import Place
 from tests.integration.test_landing import Feed, line

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from demo.embedded import EmbeddedServer
-from mirrorlake.destinations.iceberg.catalog import Identifier
+from mirrorlake.destinations.base import Identifier
 from mirrorlake.operations.sync import sync_table
 from mirrorlake.workspace import Workspace
 from tests.integration.lakes import READERS

@@ -21,7 +21,7 @@ from demo.mariadb import MariaDB
 from demo.oracle import compare_table
 from mirrorlake.cli import cli
 from mirrorlake.config import TableContract
-from mirrorlake.destinations.iceberg.catalog import Identifier
+from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.durable import local_path
 from mirrorlake.destinations.iceberg.tables import ORIGINAL
 from mirrorlake.destinations.iceberg.views import read_view

@@ -20,7 +20,7 @@ import sqlalchemy as sa
 from demo.embedded import EmbeddedServer
 from demo.mariadb import MariaDB
 from mirrorlake.config.database_url import with_driver
-from mirrorlake.destinations.iceberg.catalog import Identifier
+from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.commit import LOAD_ID, snapshot_property
 from mirrorlake.errors import LeaseHeld, LedgerError
 from mirrorlake.ledger import (

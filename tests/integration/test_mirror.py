@@ -18,7 +18,7 @@ from demo.oracle_text import read_source
 from demo.shop import create_shop, demo_contract
 from demo.writer import LiveWriter
 from mirrorlake.config import TableContract, load_config
-from mirrorlake.destinations.iceberg.catalog import Identifier
+from mirrorlake.destinations.base import Identifier
 from mirrorlake.operations.results import SyncResult
 from mirrorlake.operations.status import status_of
 from mirrorlake.operations.sync import sync_table

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mirrorlake.config import TableContract
-from mirrorlake.destinations.iceberg.catalog import Identifier
+from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.views import read_view
 from mirrorlake.operations.fold import fold_table
 from mirrorlake.operations.status import status_of

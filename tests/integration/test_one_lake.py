@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mirrorlake.config import LakeConfig, SparkConfig
-from mirrorlake.destinations.iceberg.catalog import Lake
+from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.spark import LazySpark
 from mirrorlake.errors import LakeError
 from tests.integration.conftest import Place

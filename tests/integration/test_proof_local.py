@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from demo.faults import KEYED, LOOSE, OLD, ROWS, TYPES, altered, create_sql
-from mirrorlake.destinations.iceberg.catalog import Identifier
+from mirrorlake.destinations.base import Identifier
 from mirrorlake.operations.sync import sync_table
 from mirrorlake.proof import check
 from mirrorlake.proof.arrow_side import digest_locally

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from demo.embedded import EmbeddedServer
-from mirrorlake.destinations.iceberg.catalog import Identifier, as_sql_identifier
+from mirrorlake.destinations.base import Identifier, as_sql_identifier
 from mirrorlake.operations.sync import sync_table
 from mirrorlake.proof.check import check_table
 from mirrorlake.proof.report import Ask, Report

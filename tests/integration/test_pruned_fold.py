@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pyiceberg.table import Table
 
-from mirrorlake.destinations.iceberg.catalog import Identifier
+from mirrorlake.destinations.base import Identifier
 from mirrorlake.ledger import Ledger, Load
 from mirrorlake.ledger.tables import FOLDS
 from mirrorlake.merge import compaction, pruning

@@ -16,7 +16,7 @@ from demo.mariadb import MariaDB
 from demo.oracle import compare_table
 from mirrorlake.cli import cli
 from mirrorlake.config import load_config
-from mirrorlake.destinations.iceberg.catalog import Identifier
+from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import LedgerError
 from mirrorlake.operations.fold import fold_table
 from mirrorlake.operations.gaps import find_stretches

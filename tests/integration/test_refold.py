@@ -18,7 +18,7 @@ from demo.oracle import check_clean, compare_table
 from demo.oracle_text import read_source
 from mirrorlake.cli import cli
 from mirrorlake.config import TableContract, load_config
-from mirrorlake.destinations.iceberg.catalog import Identifier
+from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.commit import LOAD_ID, snapshot_property
 from mirrorlake.destinations.iceberg.durable import local_path
 from mirrorlake.destinations.iceberg.integrity import find_damage, find_unreadable

@@ -12,7 +12,7 @@ import pytest
 from demo.mariadb import MariaDB
 from demo.oracle import compare_table
 from mirrorlake.config import TableContract
-from mirrorlake.destinations.iceberg.catalog import Identifier
+from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import ConfigError, SourceError
 from mirrorlake.load import reload
 from mirrorlake.operations.fold import fold_table

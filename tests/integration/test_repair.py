@@ -15,7 +15,7 @@ from checks.exact import judge_exact
 from demo.mariadb import MariaDB
 from demo.oracle import compare_table
 from mirrorlake.cli import cli
-from mirrorlake.destinations.iceberg.catalog import Identifier
+from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import ConfigError, SourceError
 from mirrorlake.operations.fold import fold_table
 from mirrorlake.operations.refold import refold_table

@@ -23,7 +23,7 @@ import sqlalchemy as sa
 from demo.embedded import EmbeddedServer
 from demo.oracle import compare_table
 from mirrorlake.config import load_config
-from mirrorlake.destinations.iceberg.catalog import Identifier
+from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import LeaseHeld, SchemaError
 from mirrorlake.ledger import Receipt
 from mirrorlake.load import protocol

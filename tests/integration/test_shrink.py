@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from mirrorlake.cli import cli
-from mirrorlake.destinations.iceberg.catalog import Identifier
+from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.commit import head_of
 from mirrorlake.errors import SourceError
 from mirrorlake.operations.fold import fold_table

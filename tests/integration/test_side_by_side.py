@@ -11,7 +11,7 @@ import pytest
 
 from demo.embedded import EmbeddedServer
 from mirrorlake.config import TableContract
-from mirrorlake.destinations.iceberg.catalog import Identifier
+from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.commit import FOLDED, snapshot_property
 from mirrorlake.errors import SchemaError
 from mirrorlake.operations.sync_tables import Synced, default_jobs, sync_tables

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.branches import list_branches
-from mirrorlake.destinations.iceberg.catalog import Identifier
 from mirrorlake.errors import ConfigError, LakeError, MirrorlakeError, SchemaError
 from mirrorlake.ledger import Ledger
 from mirrorlake.merge.snapshot import Folded, SnapshotTable, fold_snapshot

@@ -16,8 +16,8 @@ import pytest
 from mirrorlake.config import TableContract
 from mirrorlake.config.landing import SnapshotConfig
 from mirrorlake.config.settings import Namespaces
+from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.branches import list_branches
-from mirrorlake.destinations.iceberg.catalog import Identifier
 from mirrorlake.errors import LakeError
 from mirrorlake.failpoints import OF_SNAPSHOTS
 from mirrorlake.merge.snapshot.publish import (

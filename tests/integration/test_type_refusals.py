@@ -12,7 +12,7 @@ import pytest
 
 from demo.embedded import EmbeddedServer
 from demo.mariadb import MariaDB
-from mirrorlake.destinations.iceberg.catalog import Identifier
+from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import MirrorlakeError, SchemaError, SourceError
 from mirrorlake.load import protocol
 from mirrorlake.operations.sync import sync_table

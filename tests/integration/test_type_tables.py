@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from demo.embedded import EmbeddedServer
 from demo.oracle import compare_rows
-from mirrorlake.destinations.iceberg.catalog import Identifier
+from mirrorlake.destinations.base import Identifier
 from mirrorlake.operations.sync import sync_table
 from mirrorlake.workspace import Workspace
 from tests.integration.lakes import by_pyiceberg

@@ -16,7 +16,7 @@ from demo.embedded import EmbeddedServer
 from demo.mariadb import MariaDB
 from demo.oracle import compare_rows
 from demo.oracle_text import SourceRows, read_source
-from mirrorlake.destinations.iceberg.catalog import Identifier
+from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.stream import read_batches
 from mirrorlake.operations.resolve import resolve_table
 from mirrorlake.operations.sync import sync_table

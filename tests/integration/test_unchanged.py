@@ -19,7 +19,7 @@ from click.testing import CliRunner
 
 from demo.embedded import EmbeddedServer
 from mirrorlake.cli import cli
-from mirrorlake.destinations.iceberg.catalog import Identifier
+from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.views import forget_view
 from mirrorlake.ledger.tables import CHANGE_STAMPS
 from mirrorlake.operations import maintain

@@ -18,7 +18,7 @@ from demo.mariadb import MariaDB
 from demo.oracle import compare_table
 from mirrorlake.cli import cli
 from mirrorlake.config import load_config
-from mirrorlake.destinations.iceberg.catalog import Identifier
+from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import SourceError, SourceHeld
 from mirrorlake.ledger import Ledger
 from mirrorlake.load.protocol import load_window

@@ -16,8 +16,8 @@ import pytest
 
 from demo.embedded import EmbeddedServer
 from demo.oracle import compare_table
+from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.branches import list_branches
-from mirrorlake.destinations.iceberg.catalog import Identifier
 from mirrorlake.destinations.iceberg.commit import LOAD_ID
 from mirrorlake.errors import CommitConflict, NotProved
 from mirrorlake.load import chunk_task, protocol, verify

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg import views
-from mirrorlake.destinations.iceberg.catalog import Identifier
 from mirrorlake.destinations.iceberg.views import LakeView, forget_view, read_view, write_view
 from mirrorlake.errors import CommitConflict
 from mirrorlake.operations.sync import sync_table

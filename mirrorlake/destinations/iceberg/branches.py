@@ -23,7 +23,7 @@ from pyiceberg.table.snapshots import Snapshot, ancestors_of
 from pyiceberg.table.update import AssertRefSnapshotId, AssertTableUUID
 
 from mirrorlake.destinations.base import MAIN, Identifier
-from mirrorlake.destinations.iceberg.connection import Connection
+from mirrorlake.destinations.iceberg.catalog import Connection
 from mirrorlake.errors import CommitConflict, LakeError
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")

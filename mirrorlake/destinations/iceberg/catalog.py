@@ -1,86 +1,241 @@
-"""The lake: Iceberg tables behind the port that every destination has."""
+"""A connection to the Iceberg catalog: one database that PyIceberg and Spark open alike."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import gzip
+import logging
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from urllib.parse import quote, urlparse
 
-import pyarrow as pa
-
-from mirrorlake.destinations.base import (
-    EVERY_ROW,
-    Commit,
-    Condition,
-    Identifier,
-    TableStatistics,
-    as_sql_identifier,
+import pydantic
+from pyiceberg.catalog import PY_CATALOG_IMPL, Catalog, load_catalog
+from pyiceberg.exceptions import (
+    NamespaceAlreadyExistsError,
+    NoSuchNamespaceError,
+    NoSuchTableError,
+    ValidationError,
 )
-from mirrorlake.destinations.iceberg import branches, commit, stream
-from mirrorlake.destinations.iceberg.connection import Connection
+from pyiceberg.table import Table
+from sqlalchemy import make_url
+from sqlalchemy.exc import IntegrityError, OperationalError
 
-__all__ = ["Identifier", "Lake", "as_sql_identifier"]
+from mirrorlake.config.database_url import with_driver
+from mirrorlake.config.settings import LakeConfig
+from mirrorlake.destinations.base import CATALOG, Identifier
+from mirrorlake.destinations.iceberg.durable import IMPLEMENTATION
+from mirrorlake.destinations.iceberg.sql_catalog import LakeCatalog
+from mirrorlake.errors import LakeDamaged, LakeError
+from mirrorlake.runtime.permissions import held
+
+logger = logging.getLogger(__name__)
 
 
-class Lake(Connection):
-    """The lake that a config names; implements `mirrorlake.destinations.base.Destination`.
+class Connection:
+    """An open catalog and the storage under it.
 
     Raises:
         LakeError: the warehouse can't be made or written, or the catalog can't be opened.
     """
 
-    def head(self, identifier: Identifier) -> int | None:
-        return commit.head_of(self, identifier)
+    def __init__(self, config: LakeConfig) -> None:
+        self.config = config
+        self._namespaces: set[str] = set()
+        self.warehouse = _location(config.warehouse)
+        with held(config.permissions), self.translated("catalog"):
+            if self.warehouse.startswith("file://"):
+                _make_folder(Path(self.warehouse.removeprefix("file://")))
+            self.catalog: Catalog = _open(self.catalog_properties())
 
-    def commit(self, change: Commit, /) -> int | None:
-        return commit.commit_load(self, change)
+    def catalog_properties(self) -> dict[str, str]:
+        """What PyIceberg is given; the configured properties win."""
+        uri = self.catalog_uri()
+        wait = _seconds(self.config.catalog.wait)
+        properties = {"type": "sql", "uri": uri, "warehouse": self.warehouse}
+        if self.warehouse.startswith("file://"):
+            properties["py-io-impl"] = IMPLEMENTATION
+        url = make_url(uri) if uri.startswith("sqlite:") else None
+        if url is not None:
+            waiting = url.update_query_dict({"timeout": str(wait)})
+            properties["uri"] = waiting.render_as_string(hide_password=False)
+        elif not uri.startswith(("http:", "https:")):
+            properties["uri"] = with_driver(uri).render_as_string(hide_password=False)
+        return {**properties, **self.config.catalog.properties}
 
-    def find_load(self, identifier: Identifier, load_id: str) -> int | None:
-        found = commit.find_load(self, identifier, load_id)
-        return found.snapshot_id if found is not None else None
+    def catalog_uri(self) -> str:
+        """The catalog's SQLAlchemy URL; by default a SQLite file in the warehouse."""
+        if self.config.catalog.uri:
+            return self.config.catalog.uri
+        if not self.warehouse.startswith("file://"):
+            raise LakeError(
+                f"the warehouse {self.warehouse} is not a local folder, so it can't hold "
+                "the catalog",
+                next_step="Set lake.catalog.uri to a database",
+            )
+        return f"sqlite:///{self.warehouse.removeprefix('file://')}/catalog.db"
 
-    def delete_files(self, identifier: Identifier, paths: Sequence[str]) -> None:
-        commit.delete_files(self, identifier, paths)
+    @contextmanager
+    def translated(self, what: object) -> Iterator[None]:
+        """Turn what the catalog's database and the file system raise into LakeErrors."""
+        try:
+            yield
+        except OperationalError as error:
+            locked = "locked" in str(error.orig)
+            waited = f" (waited {_seconds(self.config.catalog.wait)} s)" if locked else ""
+            raise LakeError(
+                f"the lake's catalog {self.warehouse} is "
+                + (f"locked by another writer{waited}" if locked else f"not usable: {error.orig}"),
+                next_step="Try again when the other writer is done; nothing was written"
+                if locked
+                else "Check the catalog's place and rights",
+                table=str(what),
+                retryable=locked,
+            ) from error
+        except (PermissionError, OSError) as error:
+            raise LakeError(
+                f"the lake can't be written at {self.warehouse}: {error}",
+                next_step="Check the folder's rights and free space",
+                table=str(what),
+            ) from error
 
-    def branches(self, identifier: Identifier) -> Mapping[str, int]:
-        return branches.list_branches(self, identifier)
+    def load(self, identifier: Identifier) -> Table | None:
+        """The table as the catalog has it now, or None.
 
-    def create_branch(self, identifier: Identifier, name: str, at: int | None) -> int:
-        return branches.create_branch(self, identifier, name, at)
+        Raises:
+            LakeDamaged: the catalog names metadata that can't be read.
+            LakeError: the catalog or the storage failed.
+        """
+        with self.translated(identifier), metadata_read(identifier):
+            try:
+                return self.catalog.load_table(identifier.path)
+            except (NoSuchTableError, NoSuchNamespaceError):
+                return None
 
-    def begin_branch(self, identifier: Identifier, name: str) -> int:
-        return branches.begin_branch(self, identifier, name)
+    def count_rows(self, identifier: Identifier) -> int | None:
+        """The rows of a table as its main shows them, from metadata and delete files; None if it
+        is not there.
 
-    def publish_branch(
-        self, identifier: Identifier, name: str, expected: int | None, *, keep: bool = False
-    ) -> int:
-        return branches.publish_branch(self, identifier, name, expected, keep=keep)
-
-    def replace_main(self, identifier: Identifier, name: str, expected: int | None) -> int:
-        return branches.replace_main(self, identifier, name, expected)
-
-    def roll_back(self, identifier: Identifier, to: int, expected: int) -> int:
-        return branches.roll_back(self, identifier, to, expected)
-
-    def set_forward(self, identifier: Identifier, to: int, expected: int) -> int:
-        return branches.set_forward(self, identifier, to, expected)
-
-    def drop_branch(self, identifier: Identifier, name: str) -> None:
-        branches.drop_branch(self, identifier, name)
-
-    def scan(
-        self,
-        identifier: Identifier,
-        columns: Sequence[str],
-        rows: Condition = EVERY_ROW,
-        version: int | None = None,
-    ) -> Iterator[pa.RecordBatch] | None:
-        table = self.load(identifier)
-        return stream.read_rows(self, table, columns, rows, version) if table is not None else None
-
-    def statistics(
-        self, identifier: Identifier, version: int | None = None
-    ) -> TableStatistics | None:
+        Raises:
+            LakeError: the catalog or the storage failed.
+        """
         table = self.load(identifier)
         if table is None:
             return None
-        found = table.current_snapshot() if version is None else table.snapshot_by_id(version)
-        return commit.statistics_of(found) if found is not None else None
+        with self.translated(identifier):
+            return table.scan().count()
+
+    def counted(self, identifier: Identifier) -> tuple[str, int] | None:
+        """Which version of a table the catalog names, by its metadata file, and the rows of it, as
+        `count_rows`.
+
+        Raises:
+            LakeError: the catalog or the storage failed.
+        """
+        table = self.load(identifier)
+        if table is None:
+            return None
+        with self.translated(identifier):
+            return table.metadata_location, table.scan().count()
+
+    def drop(self, identifier: Identifier) -> bool:
+        """Take a table out of the catalog; whether it was there. Its files stay."""
+        with self.translated(identifier):
+            try:
+                self.catalog.drop_table(identifier.path)
+            except NoSuchTableError:
+                return False
+        return True
+
+    def rename(self, old: Identifier, new: Identifier) -> None:
+        """Give a table another name; its files stay where they are."""
+        with self.translated(old):
+            self.catalog.rename_table(old.path, new.path)
+
+    def make_namespace(self, namespace: str) -> None:
+        """See that a namespace is there; a lake takes none away."""
+        if namespace in self._namespaces:
+            return
+        with self.translated(namespace):
+            try:
+                self.catalog.create_namespace((namespace,))
+            except NamespaceAlreadyExistsError:
+                pass
+            except IntegrityError:
+                # PyIceberg looks, then inserts: another table's first load was between the two.
+                if not self.catalog.namespace_exists((namespace,)):
+                    raise
+        self._namespaces.add(namespace)
+
+    def location(self, identifier: Identifier) -> str:
+        """Where a table's files live: names are escaped where a file system would take them
+        apart."""
+        return "/".join((self.warehouse, *map(_one_folder, identifier.path)))
+
+
+def _open(properties: dict[str, str]) -> Catalog:
+    if properties.get("type") == "sql" and PY_CATALOG_IMPL not in properties:
+        return LakeCatalog(CATALOG, **properties)
+    return load_catalog(CATALOG, **properties)
+
+
+_NO_METADATA = (
+    *(ValidationError, pydantic.ValidationError, UnicodeDecodeError),
+    *(EOFError, zlib.error, gzip.BadGzipFile),
+)
+"""What a reader of metadata says of bytes that are cut, or of another kind."""
+
+
+@contextmanager
+def metadata_read(identifier: Identifier) -> Iterator[None]:
+    """Turn what metadata make a reader raise that are not there, or are cut, into LakeDamaged."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise _damaged(identifier, "is not there") from error
+    except _NO_METADATA as error:
+        raise _damaged(identifier, "is cut, or is no metadata") from error
+
+
+def _damaged(identifier: Identifier, reason: str) -> LakeDamaged:
+    return LakeDamaged(
+        f"lake table {identifier} can't be read: the metadata that the catalog names {reason}",
+        table=str(identifier),
+        reason=reason,
+        next_step="`mirrorlake refold` makes deduped and clean again from raw; raw itself comes "
+        "from a backup alone",
+    )
+
+
+def _one_folder(name: str) -> str:
+    """A name as one folder of its own.
+
+    >>> _one_folder("a/b c"), _one_folder(".."), _one_folder("a.b")
+    ('a%2Fb c', '%2E%2E', 'a.b')
+    """
+    return "%2E" * len(name) if name in (".", "..") else quote(name, safe=" ")
+
+
+def _location(warehouse: str) -> str:
+    if urlparse(warehouse).scheme:
+        return warehouse.rstrip("/")
+    return f"file://{warehouse.rstrip('/')}"
+
+
+def _make_folder(folder: Path) -> None:
+    probe = folder / ".mirrorlake-can-write"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe.touch()
+        probe.unlink(missing_ok=True)  # another run that starts now tries the same file
+    except OSError as error:
+        raise LakeError(
+            f"the lake's folder {folder} can't be written: {error.strerror}",
+            next_step="Make it writable, or set lake.warehouse to another place",
+        ) from error
+
+
+def _seconds(wait: timedelta) -> int:
+    return max(1, round(wait.total_seconds()))

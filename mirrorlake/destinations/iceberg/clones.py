@@ -16,7 +16,7 @@ from pyiceberg.serializers import ToOutputFile
 from pyiceberg.table.refs import MAIN_BRANCH
 
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.iceberg.connection import Connection
+from mirrorlake.destinations.iceberg.catalog import Connection
 from mirrorlake.destinations.iceberg.model import LakeTable
 
 CLONE = "mirror_clone_"

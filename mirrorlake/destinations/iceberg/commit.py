@@ -26,7 +26,7 @@ from pyiceberg.table.update import snapshot as _snapshot
 
 from mirrorlake.destinations.base import MAIN, Commit, Identifier, TableStatistics
 from mirrorlake.destinations.iceberg.branches import history
-from mirrorlake.destinations.iceberg.connection import Connection
+from mirrorlake.destinations.iceberg.catalog import Connection
 from mirrorlake.destinations.iceberg.expressions import expression
 from mirrorlake.destinations.iceberg.metrics import FileMetrics
 from mirrorlake.errors import CommitConflict

@@ -27,6 +27,8 @@ from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.snapshots import ancestors_of
 
 FLUSHED_AT_ONCE = 16
+_WORTH_THREADS = 3
+"""Starting threads takes longer than flushing fewer files one after the other."""
 IMPLEMENTATION = f"{__name__}.DurableFileIO"
 """What PyIceberg's property ``py-io-impl`` says."""
 
@@ -105,8 +107,12 @@ def flush_files(paths: Iterable[Path]) -> None:
     """
     files = set(paths)
     folders = {folder for path in files for folder in (path.parent, path.parent.parent)}
+    # Files first: a name without what it names is of no use.
+    if len(files) < _WORTH_THREADS:
+        for path in (*files, *folders):
+            _flush(path)
+        return
     with ThreadPoolExecutor(FLUSHED_AT_ONCE) as pool:
-        # Files first: a name without what it names is of no use.
         for group in (files, folders):
             list(pool.map(_flush, group))
 

@@ -23,7 +23,7 @@ from pyiceberg.table.snapshots import Snapshot
 
 from mirrorlake.config.contract import TableContract
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.iceberg.connection import Connection
+from mirrorlake.destinations.iceberg.catalog import Connection
 from mirrorlake.destinations.iceberg.views import read_view
 from mirrorlake.errors import LakeDamaged, LakeError, MirrorlakeError
 from mirrorlake.ledger import Ledger

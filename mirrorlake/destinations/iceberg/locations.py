@@ -8,6 +8,7 @@ Source: Apache Iceberg, "JDBC catalog", schema version V1.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
@@ -41,16 +42,20 @@ def metadata_locations(
     if uri is None or uri.startswith(("http:", "https:")) or elsewhere:
         return None
     try:
-        engine = sa.create_engine(with_driver(uri))
-        with engine.connect() as connection:
+        with _engine(uri).connect() as connection:
             query = sa.select(_TABLES).where(_TABLES.c.catalog_name == CATALOG)
             if names is not None:
                 query = query.where(_TABLES.c.table_name.in_(names))
             rows = connection.execute(query).all()
-        engine.dispose()
     except SQLAlchemyError:
         return None
     return {(r.table_namespace, r.table_name): r.metadata_location for r in rows}
+
+
+@functools.lru_cache(maxsize=8)
+def _engine(uri: str) -> sa.Engine:
+    """Without connections that are kept: a process may fork."""
+    return sa.create_engine(with_driver(uri), poolclass=sa.NullPool)
 
 
 def _default_uri(warehouse: str) -> str | None:

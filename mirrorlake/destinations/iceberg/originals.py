@@ -12,8 +12,8 @@ import pyarrow.compute as _compute
 from pyiceberg.table import Table
 
 from mirrorlake.destinations.base import EVERY_ROW
+from mirrorlake.destinations.iceberg.catalog import Connection
 from mirrorlake.destinations.iceberg.conditions import raw_days
-from mirrorlake.destinations.iceberg.connection import Connection
 from mirrorlake.destinations.iceberg.stream import read_batches
 from mirrorlake.destinations.iceberg.tables import DAY, ORIGINAL
 

@@ -26,7 +26,7 @@ from sqlalchemy import make_url
 from mirrorlake.config.settings import SparkConfig
 from mirrorlake.config.spark_settings import EXACT_SETTINGS, changed_settings
 from mirrorlake.destinations.base import CATALOG
-from mirrorlake.destinations.iceberg.connection import Connection
+from mirrorlake.destinations.iceberg.catalog import Connection
 from mirrorlake.errors import LakeError
 from mirrorlake.runtime.cache import cache_folder
 from mirrorlake.runtime.jars import ensure_jars

@@ -11,6 +11,9 @@ a whole.
 
 from __future__ import annotations
 
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,8 +26,10 @@ from pyiceberg.table import Table, Transaction
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.update import TableUpdate, update_table_metadata
 from pyiceberg.table.update.snapshot import ManageSnapshots
+from sqlalchemy.exc import OperationalError
 
 from mirrorlake.destinations.iceberg.durable import local_path
+from mirrorlake.ledger.servers import write_ahead
 
 _KEPT = 200
 """Tables whose metadata is kept; of a table with a long history it is megabytes."""
@@ -50,6 +55,10 @@ class LakeCatalog(SqlCatalog):
 
     def __init__(self, name: str, **properties: str) -> None:
         super().__init__(name, **properties)
+        self._local = self.engine.dialect.name == "sqlite"
+        if self._local:
+            with closing(self.engine.raw_connection()) as connection:
+                write_ahead(connection.driver_connection)  # pyright: ignore[reportArgumentType]
         self._parsed: dict[tuple[str, str], _Parsed] = {}
 
     def load_table(self, identifier: str | tuple[str, ...]) -> Table:
@@ -64,8 +73,7 @@ class LakeCatalog(SqlCatalog):
         namespace = Catalog.namespace_to_string(Catalog.namespace_from(identifier))
         name = Catalog.table_name_from(identifier)
         values = {"catalog": self.name, "namespace": namespace, "name": name}
-        with self.engine.connect() as connection:
-            location = connection.scalar(_FIND, values)
+        location = self._find(values)
         if location is None:
             raise NoSuchTableError(f"Table does not exist: {namespace}.{name}")
         parsed = self._parsed.get((namespace, name))
@@ -73,6 +81,16 @@ class LakeCatalog(SqlCatalog):
             parsed = self._parse(location, namespace, name)
         path = (*Catalog.identifier_to_tuple(namespace), name)
         return _Table(path, parsed.metadata, location, parsed.io, self)
+
+    def _find(self, values: dict[str, str]) -> str | None:
+        """The metadata file that the catalog names now."""
+        if not self._local:
+            with self.engine.connect() as connection:
+                return connection.scalar(_FIND, values)
+        # Past SQLAlchemy, which takes longer than SQLite, and translates errors: see `_translated`.
+        with closing(self.engine.raw_connection()) as connection, _translated():
+            row = connection.cursor().execute(_FIND.text, values).fetchone()
+            return row and str(row[0])
 
     def _parse(self, location: str, namespace: str, name: str) -> _Parsed:
         seen = _look(location)  # before it is read: a change meanwhile is seen the next time
@@ -83,6 +101,15 @@ class LakeCatalog(SqlCatalog):
             self._parsed.clear()
         self._parsed[namespace, name] = parsed
         return parsed
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    """Turn what SQLite raises into what SQLAlchemy would."""
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        raise OperationalError(_FIND.text, None, error) from error
 
 
 @dataclass(frozen=True)

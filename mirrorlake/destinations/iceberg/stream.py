@@ -10,7 +10,7 @@ from pyiceberg.io.pyarrow import ArrowScan, schema_to_pyarrow
 from pyiceberg.table import FileScanTask, Table
 
 from mirrorlake.destinations.base import EVERY_ROW, Condition
-from mirrorlake.destinations.iceberg.connection import Connection
+from mirrorlake.destinations.iceberg.catalog import Connection
 from mirrorlake.destinations.iceberg.expressions import expression
 
 _SAMPLED_FILES = 20

@@ -40,7 +40,7 @@ from pyiceberg.types import (
 )
 
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.iceberg.connection import Connection
+from mirrorlake.destinations.iceberg.catalog import Connection
 from mirrorlake.errors import LakeError
 from mirrorlake.schema.versions import Exact, SchemaVersion
 

@@ -26,7 +26,7 @@ from pyiceberg.view.metadata import ViewMetadata
 from sqlalchemy.exc import IntegrityError
 
 from mirrorlake.destinations.base import CATALOG, Identifier
-from mirrorlake.destinations.iceberg.connection import Connection, metadata_read
+from mirrorlake.destinations.iceberg.catalog import Connection, metadata_read
 from mirrorlake.errors import CommitConflict
 
 _GZIP = b"\x1f\x8b"

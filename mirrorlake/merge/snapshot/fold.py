@@ -15,7 +15,7 @@ from dataclasses import replace
 from datetime import date
 from typing import TYPE_CHECKING
 
-from mirrorlake.destinations.iceberg.catalog import Lake
+from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.spark import spark_errors
 from mirrorlake.ledger import Ledger
 from mirrorlake.ledger.records import Lease

@@ -10,7 +10,7 @@ from datetime import date
 from typing import TYPE_CHECKING
 
 from mirrorlake.destinations.base import as_sql_identifier
-from mirrorlake.destinations.iceberg.catalog import Lake
+from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.errors import SnapshotRefused
 from mirrorlake.merge.snapshot.changes import ADDED, KIND, WAS

@@ -14,7 +14,7 @@ from datetime import date
 from typing import TYPE_CHECKING, Any
 
 from mirrorlake.destinations.base import Destination, Identifier, as_sql_identifier
-from mirrorlake.destinations.iceberg.catalog import Lake
+from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.merge.snapshot.cells import CellDifference
 from mirrorlake.merge.snapshot.changes import ADDED, CHANGED, KIND, REMOVED, SINCE, WAS

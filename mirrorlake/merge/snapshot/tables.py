@@ -10,7 +10,7 @@ from typing import Any
 
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.branches import history
-from mirrorlake.destinations.iceberg.catalog import Lake
+from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeSchema, LakeTable, is_rewrite
 from mirrorlake.destinations.iceberg.tables import (
     ORIGINAL,

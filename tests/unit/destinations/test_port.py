@@ -14,10 +14,10 @@ from pyiceberg.io.pyarrow import schema_to_pyarrow
 
 from mirrorlake.config import LakeConfig
 from mirrorlake.destinations.base import MAIN, Commit, Condition, Destination, Identifier
-from mirrorlake.destinations.iceberg.catalog import Lake
 from mirrorlake.destinations.iceberg.commit import LOAD_ID
 from mirrorlake.destinations.iceberg.conditions import raw_day, rows_of_load
 from mirrorlake.destinations.iceberg.data_files import write_files
+from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.tables import ensure_raw_table, raw_schema
 from mirrorlake.errors import CommitConflict, LakeError
 from mirrorlake.schema.versions import Exact, SchemaVersion

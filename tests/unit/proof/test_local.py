@@ -22,8 +22,9 @@ from pyiceberg.expressions import (
 )
 
 from mirrorlake.config import LakeConfig
-from mirrorlake.destinations.iceberg.catalog import Identifier, Lake
+from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.expressions import expression
+from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.tables import current_schema, ensure_current_table
 from mirrorlake.proof import arrow_side
 from mirrorlake.proof.canonical import DELETED_AT, ORIGINALS, form_of
