@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 _PLACES = {
     "mirrorlake.config": ("Config", "TableContract", "load_config"),
-    "mirrorlake.destinations.iceberg.catalog": ("Identifier",),
+    "mirrorlake.destinations.base": ("Identifier",),
     "mirrorlake.errors": (
         *("ConfigError", "LakeError", "LandingError", "LedgerError", "MachineError"),
         *("MirrorlakeError", "ProofError", "SchemaError", "SourceError"),

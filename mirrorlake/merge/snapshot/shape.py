@@ -156,7 +156,7 @@ class SnapshotTable:
     def day_of_cell(self, cell: int, slots: int) -> date | None:
         """The day that a cell tells of; None for NULL.
 
-        >>> from mirrorlake.destinations.iceberg.catalog import Identifier
+        >>> from mirrorlake.destinations.base import Identifier
         >>> t = SnapshotTable("t", Identifier("n", "t"), (("d", "date"),), ("d",), "d")
         >>> t.day_of_cell((_DAY_BASE + 1) * 16 + 3, 16)
         datetime.date(1970, 1, 2)
