@@ -113,7 +113,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "repair": ("operations/test_repair",),
     "masking_audit": ("serving/test_exposure",),
     "fold": ("merge/test_fold_plan",),
-    "current_rows": ("../integration/test_newest",),
+    "current_rows": ("../integration/merge/test_newest",),
 }
 """The tests that look at a module, the one that most likely notices first: unit tests, but where
 Spark decides."""

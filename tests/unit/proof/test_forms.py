@@ -1,5 +1,5 @@
 """The SQL of every form, written out: that it is right, both servers and Spark prove
-(`tests/integration/test_proof_forms.py`, `test_proof_types.py`); here, that it stays as it was proved.
+(`tests/integration/proof/test_proof_forms.py`, `test_proof_types.py`); here, that it stays as it was proved.
 
 ``python -m tests.unit.proof.test_forms`` writes `proof_forms.json` again: prove it again as well.
 """
