@@ -205,7 +205,7 @@ def recover(tables: Sequence[str], config_path: Path, as_json: bool, grace: floa
     """Put right what dead runs left of TABLES (all by default).
 
     Pending loads are settled by the lake's own history, and files that no snapshot names are
-    removed once they are older than --grace hours. No source is asked.
+    removed once they are older than --grace hours. No source is queried.
     """
     from mirrorlake.operations.recover import recover_table
     from mirrorlake.workspace import Workspace

@@ -10,7 +10,7 @@ asked of a server. What doesn't: anything that opens a connection or looks into 
 ======================  ============================================================
 `yaml_file`             text → plain values that remember their line
 `fields`                durations, days, names and secrets: the types of single values
-`server`                one server: TLS, and how much may be asked of it
+`server`                one server: TLS, and how much load it may be put under
 `landing`               where snapshots land, and how a table is kept by them
 `settings`              the lake, the ledger, Spark, privacy: used as they are written
 `sections`              the rest of the file, one pydantic model per section

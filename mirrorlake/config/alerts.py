@@ -93,7 +93,7 @@ class EmailConfig(Section):
 
 
 class AlertsConfig(Section):
-    """Who is told, once, when a table becomes late or keeps failing, and when that is over."""
+    """Who is notified, once, when a table becomes late or keeps failing, and when that is over."""
 
     webhook: _HttpUrl | None = None
     """An address, as ``${env:NAME}``, that is sent JSON by POST."""

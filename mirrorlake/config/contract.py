@@ -54,7 +54,7 @@ class TableContract(Section):
     created: str | None = None
     entity: EntitySection | None = None
     start: date | None = None
-    """The first day (UTC) that is asked for."""
+    """The first day (UTC) that is requested."""
     overlap: timedelta = timedelta(minutes=30)
     overlap_keys: int = 10_000
     settle: timedelta = timedelta(hours=1)

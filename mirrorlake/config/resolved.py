@@ -66,7 +66,7 @@ def _path(contract: TableContract, *rest: str) -> tuple[str, ...]:
 
 
 def _future(start: date, today: date) -> str:
-    return f"{start} is in the future (today is {today} UTC): no partition would ever be asked for"
+    return f"{start} is in the future (today is {today} UTC): no partition would ever be loaded"
 
 
 def _table_problems(sections: ConfigSections, contract: TableContract, today: date) -> _Found:

@@ -52,7 +52,7 @@ class DefaultsConfig(Section):
     """What a table's contract has where it says nothing itself."""
 
     start: Day | None = None
-    """The first day that is asked for; earlier days are "not asked". Not in the future (UTC)."""
+    """The first day that is loaded; earlier days are "not asked". Not in the future (UTC)."""
     overlap: Duration = timedelta(minutes=30)
     """How far a window reaches back before the last one, where the cursor is a time."""
     overlap_keys: int = Field(default=10_000, ge=0)
@@ -70,7 +70,7 @@ class DefaultsConfig(Section):
     """When a table counts as late; by default after one and two missed daily runs. ``null``:
     never."""
     owners: tuple[Owner, ...] = ()
-    """Who is asked about a table: e-mail addresses, or ``team:<name>``."""
+    """Who answers for a table: e-mail addresses, or ``team:<name>``."""
     shrink_limit: ShrinkLimit | None = 0.9
     """The share of its rows by which a ``full`` or ``snapshot`` copy may not be smaller than the
     last one, nor may it be empty: it stops before anything is committed, and is taken when a person
@@ -115,7 +115,7 @@ class TableSection(Section):
     """For tables whose rows never change and share a token: all rows of a token get the first
     time of them as ``original_created_at``, by whose days the deduped table is partitioned."""
     start: Day | None = None
-    """The first day that is asked for; earlier days are "not asked". Not in the future (UTC)."""
+    """The first day that is loaded; earlier days are "not asked". Not in the future (UTC)."""
     overlap: Duration | None = None
     """How far a window reaches back before the last one, where the cursor is a time."""
     overlap_keys: int | None = Field(default=None, ge=0)
@@ -129,7 +129,7 @@ class TableSection(Section):
     freshness: Freshness | None = None
     """When this table counts as late; ``null``: never."""
     owners: tuple[Owner, ...] | None = None
-    """Who is asked about this table: e-mail addresses, or ``team:<name>``."""
+    """Who answers for this table: e-mail addresses, or ``team:<name>``."""
     shrink_limit: ShrinkLimit | None = None
     """The same for this table, where its mode is ``full`` or ``snapshot``; ``null``: every copy is
     taken."""
@@ -209,7 +209,7 @@ class SourceSection(Section):
     ever."""
     every: Duration = timedelta(minutes=15)
     """How long after its last request the sensor asks for loads of what moved again. A source that
-    was quiet for longer is asked for within a minute."""
+    was quiet for longer is requested within a minute."""
     skip_unchanged: Duration | None = timedelta(days=1)
     """`mirrorlake sync` does not read a table again of which the server shows that it has not
     changed since its last load; for at most so long: then it is read whatever the server shows.

@@ -1,4 +1,4 @@
-"""One server: how it is reached over TLS, and how much may be asked of it."""
+"""One server: how it is reached over TLS, and how much load it may be put under."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Windows and their loads: what was asked of every table, and what became of each attempt."""
+"""Windows and their loads: what was requested of every table, and what became of each attempt."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ class Loads:
             return read_loads(connection, LOADS.c.table_name == table)
 
     def open_windows(self, table: str) -> list[OpenWindow]:
-        """The windows of a table that were asked and not read, and that no success covers."""
+        """The windows of a table that were requested and not read, and that no success covers."""
         newest = sa.select(sa.func.max(LOADS.c.attempt)).where(LOADS.c.load_id == WINDOWS.c.load_id)
         attempt = sa.and_(
             LOADS.c.load_id == WINDOWS.c.load_id,
@@ -307,7 +307,7 @@ def _covered_by(window: Window) -> sa.ColumnElement[bool]:
     """The unfinished windows of a table that a success makes needless.
 
     A moving window starts at the last success, or at the table's start: it covers every range that
-    was asked, and not read, since. A reload covers reloads of days (or keys) within its own. A
+    was requested, and not read, since. A reload covers reloads of days (or keys) within its own. A
     repair covers earlier ones: rows that they left are found again by the next check.
     """
     if window.kind == "repair":

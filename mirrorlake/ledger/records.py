@@ -189,7 +189,7 @@ class Lease:
 
 @dataclass(frozen=True)
 class OpenWindow:
-    """A window that was asked and not read: ``created``, ``pending`` or ``errored``.
+    """A window that was requested and not read: ``created``, ``pending`` or ``errored``.
 
     ``error`` is the newest attempt's, None where there was no attempt or it left no word.
     """
@@ -291,7 +291,7 @@ class Repair:
     """One repair of a table: what was read again, why, and what was found before and after.
 
     Attributes:
-        asked: which rows were asked for: full, keys, partition, where or next.
+        asked: which rows were requested: full, keys, partition, where or next.
         why: how many rows were missing, extra and changed, in words; no values of rows.
         keys: how many keys differed; ``digests``: keyed digests of the first of them (none without
             ``privacy.hash_key``).

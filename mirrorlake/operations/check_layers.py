@@ -72,7 +72,7 @@ def prove_layers(
     """Prove raw and clean of a table as a whole, and keep the verdicts.
 
     Raises:
-        SourceError: MySQL could not be asked for the table's columns.
+        SourceError: MySQL could not be queried for the table's columns.
         LakeError: a layer can't be read.
         LedgerError: the ledger can't be read or written.
     """

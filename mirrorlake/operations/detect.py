@@ -102,7 +102,7 @@ def find_moved(
     run.
 
     Raises:
-        SourceError: the source could not be asked.
+        SourceError: the source could not be queried.
         LedgerError: the ledger could not be read.
     """
     clock: datetime = rows_of(connection, "SELECT UTC_TIMESTAMP(6)")[0][0]

@@ -1,6 +1,6 @@
 """Gaps: every raw day of a table was loaded, failed, or was never asked.
 
-The ledger knows; no source and no lake is asked.
+The ledger knows; no source and no lake is queried.
 
 Days are those of the column that tells a row's raw day; where none does, the days of the loads.
 """

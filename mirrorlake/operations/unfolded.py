@@ -69,7 +69,7 @@ class Unfolded:
 def find_unfolded(
     lake: Destination, ledger: Ledger, contracts: Sequence[TableContract], marks: FoldCursor
 ) -> Unfolded:
-    """The tables whose fold is due, against what was asked before. Nothing is written.
+    """The tables whose fold is due, against what was requested before. Nothing is written.
 
     A table that a live run holds is not due: that run, or the next look, will see to it.
 
@@ -98,7 +98,7 @@ def find_unfolded(
 
 
 def run_key(source: str, behind: Sequence[Behind], marks: FoldCursor) -> str:
-    """One text per set of loads and snapshots, and per time that they were asked for before."""
+    """One text per set of loads and snapshots, and per time that they were requested before."""
     said = [
         [b.contract.name, b.asked.through, sorted(b.asked.heads.items()), _before(b, marks)]
         for b in sorted(behind, key=lambda b: b.contract.name)

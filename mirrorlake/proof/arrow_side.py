@@ -4,7 +4,7 @@ A query of Spark costs a second or more before its first row. For the next chunk
 a small load before it is visible, the rows are read by PyIceberg, and their forms are made by
 Arrow's kernels: a third writing of the forms of `mirrorlake.proof.canonical`, which may say less
 than the two others. It says nothing (None) where a row keeps an original, a value has no plain form
-here, or a key is NULL; then, and where what it says is not what MySQL says, Spark is asked as ever.
+here, or a key is NULL; then, and where what it says is not what MySQL says, Spark reads as ever.
 So a mistake here costs time, and hides nothing as long as two values have two forms.
 
 Source: Arrow C++ documentation, "Compute Functions"; Iceberg specification, "Scan Planning".

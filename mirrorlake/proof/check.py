@@ -1,4 +1,4 @@
-"""One check of one table, from what is asked to a report. Nothing of the mirror is written.
+"""One check of one table, from what is requested to a report. Nothing of the mirror is written.
 
 First the digests of both sides, group by group. Where they differ, the keys and digests of that
 group's rows; where those differ, the rows themselves, asked for again until they are decided.
@@ -72,14 +72,14 @@ for them in memory."""
 def check_table(
     workspace: Workspace, contract: TableContract, ask: Ask, most: int = MOST
 ) -> Report:
-    """Compare the rows that are asked for, exactly.
+    """Compare the rows that are requested, exactly.
 
     Args:
         most: how many rows that differ are looked at one by one; the others are only counted.
 
     Raises:
         SchemaError: the table can't be compared as it is, see `resolve_target`.
-        SourceError: MySQL could not be asked; a failed look is never a verdict.
+        SourceError: MySQL could not be queried; a failed look is never a verdict.
         LakeError: Spark, the catalog or the storage failed.
         ProofError: nothing is mirrored yet, or it is too far behind.
         ConfigError: these rows can't be chosen in this table.
@@ -224,7 +224,7 @@ def _plan(connection: Connection[Any], sides: Sides, ask: Ask) -> KeyCut:
 
 
 def _is_small(connection: Connection[Any], target: Target, ask: Ask) -> bool:
-    """Whether what is asked for surely has room in memory here: a table may be one range, however
+    """Whether what is requested surely has room in memory here: a table may be one range, however
     large, and so may a value."""
     if ask.kind != "next":
         return False

@@ -130,7 +130,7 @@ class SourceSide:
         return [tuple(text_of(c) for c in row) for row in rows_of(connection, statement)]
 
     def read_rows(self, connection: Connection[Any], keys: Sequence[Key]) -> dict[Key, list[Row]]:
-        """The rows that MySQL has now under these keys, by the key that was asked for.
+        """The rows that MySQL has now under these keys, by the requested key.
 
         Keys are compared by the server: a row may come under a key of other letters ('A' for 'a').
         """

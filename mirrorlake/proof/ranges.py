@@ -126,7 +126,7 @@ def bound_text(cells: Cells | None) -> str | None:
 class RangeProof:
     """Both sides of one range: as many rows and the same digest, or not.
 
-    ``range`` is one of keys; None where all rows that were asked for are one range.
+    ``range`` is one of keys; None where all requested rows are one range.
     """
 
     range: Range | Span | None

@@ -32,7 +32,7 @@ class Ask:
     named: Named | None = None
 
     def __post_init__(self) -> None:
-        """What is asked for wrongly must not become a check of all rows.
+        """What is requested wrongly must not become a check of all rows.
 
         Raises:
             ConfigError: there is no such kind, or it lacks its day or its condition.
@@ -63,14 +63,14 @@ class Report:
     """One check of one table.
 
     Attributes:
-        ask, scope: what was asked for, and which rows of it were old enough.
+        ask, scope: what was requested, and which rows of it were old enough.
         verdict: different as soon as one difference is confirmed; undecided where candidates are
             left that are none yet.
         ranges: in the order of their keys.
         waiting: rows that MySQL wrote too late: the lake need not have them yet.
         beside: rows beside the cursor's bounds that were looked up by their keys and are equal; not
             among those of ``ranges``.
-        differences: confirmed ones, at most as many as were asked for; they hold values.
+        differences: confirmed ones, at most as many as were requested; they hold values.
         keys: of these; they hold values too. None without a key.
         unlooked: further rows, or groups of rows, that differ and were not looked at.
         ignored: rows that MySQL deleted, where the contract says that this is no difference.

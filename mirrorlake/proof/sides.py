@@ -31,7 +31,7 @@ class Sides:
 
 
 def sides_of(target: Target, ask: Ask) -> Sides:
-    """Both sides of what is asked for.
+    """Both sides of what is requested.
 
     Raises:
         ConfigError: these rows can't be chosen in this table.
@@ -64,7 +64,7 @@ def _lake_side(target: Target, source: SourceSide, where: str) -> LakeSide:
 
 
 def _conditions(target: Target, ask: Ask) -> tuple[str, str]:
-    """What is asked for as conditions of both sides."""
+    """What is requested as conditions of both sides."""
     if ask.kind == "partition" and ask.day is not None:
         return day_condition(target.table, target.contract, ask.day)
     if ask.kind == "where":

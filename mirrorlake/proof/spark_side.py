@@ -30,7 +30,7 @@ class LakeSide:
 
     ``snapshot`` is None for a table that nothing was ever written to. ``flags``: rows that MySQL
     deleted stay there with a flag, and are none to a comparison. ``parts``: columns of the key that
-    may be named in a statement; rows that are asked for by their keys are found faster with them.
+    may be named in a statement; rows that are read by their keys are found faster with them.
     """
 
     identifier: Identifier

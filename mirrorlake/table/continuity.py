@@ -65,7 +65,7 @@ def plan_course(
     Raises:
         ConfigError: a new history would have to begin, and rows that only the mirror holds would
             not be in it.
-        SourceError: the server could not be asked.
+        SourceError: the server could not be queried.
     """
     now = meaning_of(plan.contract, plan.source, plan.table)
     identity = read_identity(connection, plan.table) if not plan.contract.copies else None

@@ -128,7 +128,7 @@ def is_damaged(lake: Connection, contract: TableContract) -> bool:
     """Whether deduped or clean can't be read, as far as `find_damage` looks.
 
     Raises:
-        LakeError: the catalog or the storage can't be asked.
+        LakeError: the catalog or the storage can't be queried.
     """
     return any(find_damage(lake, identifier) for _, identifier in layers_of(contract))
 
@@ -140,7 +140,7 @@ def count_rows(
     why it can't be read, in words, where it can't.
 
     Raises:
-        LakeError: the catalog or the storage can't be asked.
+        LakeError: the catalog or the storage can't be queried.
     """
     identifier = Identifier(contract.namespaces.deduped, contract.table)
     try:
@@ -173,7 +173,7 @@ def find_damage(
         until: when (``time.monotonic``) to give up looking at data files.
 
     Raises:
-        LakeError: the catalog or the storage can't be asked.
+        LakeError: the catalog or the storage can't be queried.
     """
     try:
         table = lake.load(identifier)

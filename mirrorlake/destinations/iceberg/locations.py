@@ -34,7 +34,7 @@ def metadata_locations(
     """The current metadata file of every table and view, or of those with some names, by namespace
     and name.
 
-    None where only the catalog itself can say: it is no SQL database, or could not be asked. Who
+    None where only the catalog itself can say: it is no SQL database, or could not be queried. Who
     opens it then gets the error in words.
     """
     uri = config.catalog.uri or _default_uri(config.warehouse)

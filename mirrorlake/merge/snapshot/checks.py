@@ -1,4 +1,4 @@
-"""What is asked before a snapshot is folded, and of the branch before it is published."""
+"""What is checked before a snapshot is folded, and of the branch before it is published."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class Traced:
         undecided: rows whose values no readable file can vouch for, and keys that may be missing.
         undecided_since: rows whose values are those of the files, and whose `SNAPSHOT` depends on a
             file that can't be read.
-        differences: at most as many as were asked for; they hold values.
+        differences: at most as many as were requested; they hold values.
     """
 
     version: int

@@ -60,7 +60,7 @@ class Store(Protocol):
         ...
 
     def open(self, path: str, version: str | None = None) -> BinaryIO:
-        """A file from its beginning, of that version if one is asked for.
+        """A file from its beginning, of that version if one is given.
 
         Raises:
             LandingError: it is not there any more, is another one now, or may not be read.

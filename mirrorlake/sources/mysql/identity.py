@@ -63,7 +63,7 @@ def read_identity(connection: Connection[Any], table: SourceTable) -> Identity:
     """The identity of a table as the server has it now.
 
     Raises:
-        SourceError: the server could not be asked.
+        SourceError: the server could not be queried.
     """
     name = (table.database, table.name)
     [(made, counter)] = rows_of(connection, _TABLES, name) or [(None, None)]

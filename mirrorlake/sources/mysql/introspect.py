@@ -53,7 +53,7 @@ def read_listing(connection: Connection[Any], database: str) -> dict[str, str]:
     ``view``, a ``sequence`` of MariaDB; in the order of the names.
 
     Raises:
-        SourceError: the server could not be asked.
+        SourceError: the server could not be queried.
     """
     kinds = {"base table": "table", "system versioned": "table"}
     listed = {str(n): str(k).lower() for n, k in rows_of(connection, _LISTING, (database,))}
@@ -67,7 +67,7 @@ def estimate_rows(
     that it does not list are left out.
 
     Raises:
-        SourceError: the server could not be asked.
+        SourceError: the server could not be queried.
     """
     found: dict[tuple[str, str], int] = {}
     for database in dict.fromkeys(database for database, _ in tables):
@@ -85,7 +85,7 @@ def read_tables(
         foreign_keys: whether they are read too, which may cost a statement for each table.
 
     Raises:
-        SourceError: the server could not be asked.
+        SourceError: the server could not be queried.
     """
     return _read(connection, database, None, foreign_keys=foreign_keys)
 

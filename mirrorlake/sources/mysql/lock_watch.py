@@ -46,7 +46,7 @@ class Guard:
             stderr=subprocess.DEVNULL,
             bufsize=0,
         )
-        assert self._child.stdin is not None  # noqa: S101 (pipes were asked for)
+        assert self._child.stdin is not None  # noqa: S101 (it has pipes)
         assert self._child.stdout is not None  # noqa: S101
         told = {
             **told_of(self._source),

@@ -1,6 +1,6 @@
 """The way from the Arrow reader to MySQL: straight, or through `carrier`, a process of ours.
 
-The carrier is between them where TLS is asked for (the reader speaks none), and where the reader
+The carrier is between them where TLS is required (the reader speaks none), and where the reader
 must not run ahead. The reader takes what the server sends as fast as it can, queues it without a
 bound, and holds the interpreter's lock while it waits for a row. So a limit of rows a second, and
 any other brake, can only be put where the bytes come from. At a rate, the carrier lets through as
@@ -118,7 +118,7 @@ class Valve:
 
 def _told(child: subprocess.Popen[bytes], number: int) -> bool:
     """Tell the carrier a number; whether it is still there."""
-    assert child.stdin is not None  # noqa: S101 (a pipe was asked for)
+    assert child.stdin is not None  # noqa: S101 (it has a pipe)
     try:
         child.stdin.write(b"%d\n" % number)
     except OSError:
@@ -190,7 +190,7 @@ def _start_carrier(
     brake: str | None,
     before: Sequence[str],
 ) -> dict[str, Any]:
-    assert child.stdin is not None  # noqa: S101 (pipes were asked for)
+    assert child.stdin is not None  # noqa: S101 (it has pipes)
     assert child.stdout is not None  # noqa: S101
     told = {
         **told_of(source),

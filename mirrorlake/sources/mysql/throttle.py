@@ -31,7 +31,7 @@ def await_calm(connection: Connection[Any], source: SourceConfig, table: str, lo
 
     Raises:
         SourceBusy: it did not come to rest.
-        SourceError: the server could not be asked.
+        SourceError: the server could not be queried.
     """
     began = time.monotonic()
     logged = began - LOG_SECONDS

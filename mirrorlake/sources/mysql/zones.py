@@ -67,7 +67,7 @@ def read_server_zone(connection: Connection[Any], source: SourceConfig) -> Serve
     """The zone in which a new session of the server writes; of a replica, that of its primary.
 
     Raises:
-        SourceError: the server could not be asked, or does not know its own zone.
+        SourceError: the server could not be queried, or does not know its own zone.
     """
     if source.primary is not None:
         try:
@@ -157,7 +157,7 @@ def refuse_other_zone(
 
     Raises:
         ConfigError: they differ, now or at some time within a year.
-        SourceError: the server could not be asked.
+        SourceError: the server could not be queried.
     """
     if source.time_zone_of == "application":
         return
