@@ -90,10 +90,13 @@ def _open_sqlite(url: sa.URL, wait: timedelta) -> sa.Engine:
 
     @event.listens_for(engine, "begin")
     def _begin(connection: sa.Connection) -> None:
-        reads = connection.get_execution_options().get(READS)
-        # Past SQLAlchemy, which takes longer than SQLite for each of a sync's forty transactions.
-        driver: Any = connection.connection.driver_connection
-        driver.execute("BEGIN" if reads else "BEGIN IMMEDIATE")
+        if connection.get_execution_options().get(READS):
+            # Past SQLAlchemy, which takes longer for it than SQLite: it asks for nothing yet, so it
+            # can't fail.
+            driver: Any = connection.connection.driver_connection
+            driver.execute("BEGIN")
+        else:
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
 
     return engine
 
@@ -107,8 +110,13 @@ def write_ahead(connection: sqlite3.Connection) -> None:
     Source: SQLite's documentation, "Write-Ahead Logging"; what is committed is on the disk, as
     ``synchronous`` stays FULL.
     """
+    if connection.execute("PRAGMA journal_mode").fetchone() == ("wal",):
+        return
+    (patience,) = connection.execute("PRAGMA busy_timeout").fetchone()
+    connection.execute("PRAGMA busy_timeout = 0")
     with suppress(sqlite3.OperationalError):
         connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute(f"PRAGMA busy_timeout = {int(patience)}")
 
 
 def _open_server(url: sa.URL, kind: str, seconds: int) -> sa.Engine:
