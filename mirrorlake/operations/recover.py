@@ -16,8 +16,9 @@ from pyarrow import fs
 
 from mirrorlake.config import Config, TableContract
 from mirrorlake.config.fields import format_duration
-from mirrorlake.destinations.base import Destination, Identifier
+from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.integrity import layers_of
+from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.errors import ConfigError, LakeError
 from mirrorlake.load.outcome import settle_loads
@@ -133,7 +134,7 @@ def _tables(workspace: Workspace, contract: TableContract) -> Iterator[LakeTable
 
 
 def remove_orphans(
-    lake: Destination, table: LakeTable, before: datetime, kept: frozenset[str] = frozenset()
+    lake: Lake, table: LakeTable, before: datetime, kept: frozenset[str] = frozenset()
 ) -> list[int]:
     """Remove the files of a table that none of its snapshots names (data and delete files, and what
     a commit that failed left beside its metadata) and that were last written before a moment; their

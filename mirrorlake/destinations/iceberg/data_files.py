@@ -40,7 +40,7 @@ BUDGET_BYTES = 64 * 2**20
 FILE_BYTES = 256 * 2**20
 # Each open file holds a descriptor and its columns' encoders.
 OPEN_FILES = 64
-# Rows of a sample, which shows whether a column's values repeat.
+# So many rows tell whether a column's values come again.
 SAMPLE_ROWS = 8_192
 
 
@@ -211,7 +211,7 @@ class DayFiles:
 
 @dataclass(frozen=True)
 class MetricsPlan:
-    """What is counted in a schema's files: made once, it takes as long as a file's own part."""
+    """What is told of the files of a schema: made once, it takes as long as a file's own part."""
 
     statistics: dict[int, StatisticsCollector]
     fields: dict[str, int]
