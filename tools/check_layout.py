@@ -4,7 +4,7 @@
 - Each package says in its first words what belongs there and what does not.
 - Each package of the engine is in the layers that import-linter holds.
 - Only its own package knows a library that `ROOMS` names.
-- No two classes of the engine have one name, but for private ones.
+- No two types of the engine have one name, classes and names for types, but for private ones.
 - Each kind of lake is in the contract that keeps destinations apart.
 - No chain of imports is longer than `LONGEST_CHAIN`.
 - Git holds nothing that .gitignore names: no virtual environment, no file made by running.
@@ -78,15 +78,29 @@ def outsiders() -> Iterator[str]:
 
 
 def doubles() -> Iterator[str]:
-    """Classes that have the name of another one."""
+    """Types that have the name of another one."""
     known: dict[str, str] = {}
     for path in sorted(ENGINE.rglob("*.py")):
         place = path.relative_to(ROOT).as_posix()
         for node in ast.parse(path.read_text("utf-8")).body:
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                if node.name in known:
-                    yield f"{place}: class {node.name} is in {known[node.name]} already"
-                known[node.name] = place
+            name = _type_name(node)
+            if name and not name.startswith("_"):
+                if name in known:
+                    yield f"{place}: type {name} is in {known[name]} already"
+                known[name] = place
+
+
+def _type_name(node: ast.stmt) -> str:
+    """The name of the class, or of the type, that a statement of a module makes; '' if it makes
+    none. A name in capitals and small letters that is set to something is a type's."""
+    if isinstance(node, ast.ClassDef):
+        return node.name
+    if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+        return node.target.id if ast.unparse(node.annotation) == "TypeAlias" else ""
+    if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+        name = node.targets[0].id
+        return name if name[0].isupper() and not name.isupper() else ""
+    return ""
 
 
 def unheld() -> Iterator[str]:

@@ -20,7 +20,7 @@ from mirrorlake.destinations.iceberg.tables import ORIGINAL
 from mirrorlake.errors import LandingError
 from mirrorlake.sources.files.cells import Number, arrow_type, convert
 from mirrorlake.sources.files.columns import LandedSchema
-from mirrorlake.sources.files.csv_records import Fatal, Row, read_csv
+from mirrorlake.sources.files.csv_records import CsvRow, Fatal, read_csv
 from mirrorlake.sources.files.limits import Expanding, Limits, size_words
 from mirrorlake.sources.files.store import Store
 
@@ -111,7 +111,7 @@ def read_records(
             yield batch
 
 
-def read_written(reading: Reading, file: LandedFile) -> Iterator[Row]:
+def read_written(reading: Reading, file: LandedFile) -> Iterator[CsvRow]:
     """The records of a file of JSON or CSV as they are written, before any schema.
 
     Raises:
@@ -228,7 +228,7 @@ _DECODE = json.JSONDecoder(
 ).decode
 
 
-def _json_rows(lines: Iterable[tuple[int, bytes]]) -> Iterator[Row]:
+def _json_rows(lines: Iterable[tuple[int, bytes]]) -> Iterator[CsvRow]:
     for number, line in lines:
         if not line.strip(b" \t\r"):
             continue  # no record, and nothing in it
@@ -263,7 +263,7 @@ class _Shape:
         self._told = frozenset(c.name for c in reading.schema.columns if c.original)
         self._places: dict[tuple[str, ...], tuple[list[int], str]] = {}
 
-    def batch(self, rows: Sequence[Row]) -> pa.RecordBatch:
+    def batch(self, rows: Sequence[CsvRow]) -> pa.RecordBatch:
         lines: list[int] = []
         picked: list[list[Any]] = []
         for line, names, values, reason in rows:

@@ -117,12 +117,21 @@ def test_a_chain_of_imports_has_an_end(
     assert check_layout.main() == 0
 
 
-def test_a_name_is_one_class(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for name, text in (("errors.py", "class Found: ..."), ("load/protocol.py", "class Found: ...")):
-        (tree / "mirrorlake" / name).write_text(text)
+@pytest.mark.parametrize(
+    "text", ["class Found: ...", "Found: TypeAlias = int", 'Found = Literal["a", "b"]']
+)
+def test_a_name_is_one_type(tree: Path, capsys: pytest.CaptureFixture[str], text: str) -> None:
+    (tree / "mirrorlake" / "errors.py").write_text("class Found: ...")
+    (tree / "mirrorlake" / "load" / "protocol.py").write_text(text)
     assert check_layout.main() == 1
-    words = "mirrorlake/load/protocol.py: class Found is in mirrorlake/errors.py already"
+    words = "mirrorlake/load/protocol.py: type Found is in mirrorlake/errors.py already"
     assert words in capsys.readouterr().err
+
+
+def test_values_may_share_a_name(tree: Path) -> None:
+    (tree / "mirrorlake" / "errors.py").write_text("MOST = 1")
+    (tree / "mirrorlake" / "load" / "protocol.py").write_text("MOST = 2\nmost: int = 3")
+    assert check_layout.main() == 0
 
 
 def test_an_environment_that_git_holds_is_named(
