@@ -5,6 +5,7 @@
 - Each package of the engine is in the layers that import-linter holds.
 - Only its own package knows a library that `ROOMS` names.
 - No two types of the engine have one name, classes and names for types, but for private ones.
+- What follows from a table's mode stands in one place: nothing else compares its name.
 - Each kind of lake is in the contract that keeps destinations apart.
 - No chain of imports is longer than `LONGEST_CHAIN`.
 - Git holds nothing that .gitignore names: no virtual environment, no file made by running.
@@ -34,6 +35,8 @@ LONGEST_CHAIN = 19
 """It may only become smaller; 15 is the aim."""
 CIRCLES = {("mirrorlake.config.table_findings", "mirrorlake.config.sections")}
 """For annotations alone; import-linter knows of it, too."""
+MODES_SAY = ("mirrorlake/config/modes.py", "mirrorlake/scaffold", "demo")
+"""Where what a mode means stands; what `init` writes and the demo shows is by the mode's name."""
 WORDS = ("What belongs here", "What doesn't")
 
 
@@ -101,6 +104,25 @@ def _type_name(node: ast.stmt) -> str:
         name = node.targets[0].id
         return name if name[0].isupper() and not name.isupper() else ""
     return ""
+
+
+def moded() -> Iterator[str]:
+    """Comparisons of a mode's name: `MODES_SAY` has what follows from a mode."""
+    for package in PACKAGES:
+        for path in sorted((ROOT / package).rglob("*.py")):
+            place = path.relative_to(ROOT).as_posix()
+            if any(place == room or place.startswith(f"{room}/") for room in MODES_SAY):
+                continue
+            for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+                if isinstance(node, ast.Compare) and _asks_mode(node):
+                    yield f"{place}:{node.lineno}: asks for a mode's name; ask {MODES_SAY[0]}"
+
+
+def _asks_mode(node: ast.Compare) -> bool:
+    sides = [node.left, *node.comparators]
+    modes = [s for s in sides if isinstance(s, ast.Attribute) and s.attr == "mode"]
+    texts = [s for side in sides for s in ast.walk(side) if isinstance(s, ast.Constant)]
+    return bool(modes) and any(isinstance(text.value, str) for text in texts)
 
 
 def unheld() -> Iterator[str]:
@@ -172,6 +194,7 @@ def main() -> int:
         *layerless(),
         *outsiders(),
         *doubles(),
+        *moded(),
         *unheld(),
         *chains(),
         *tracked(),

@@ -41,3 +41,5 @@ MODES: Mapping[Mode, LoadMode] = {
     "full": LoadMode(copies=True),
     "snapshot": LoadMode(landed=True),
 }
+COPYING: frozenset[str] = frozenset(name for name, mode in MODES.items() if mode.copies)
+"""The modes that copy: for a mode's name that an older, or a newer, release wrote down."""

@@ -16,6 +16,7 @@ from datetime import date
 from typing import TYPE_CHECKING, Any, Literal
 
 from mirrorlake.config.contract import TableContract
+from mirrorlake.config.modes import COPYING
 from mirrorlake.config.server import SourceConfig
 from mirrorlake.errors import SchemaError
 from mirrorlake.ledger.records import Receipt
@@ -62,7 +63,7 @@ class Meaning:
     @property
     def copies(self) -> bool:
         """Whether these rows are a full copy."""
-        return self.mode == "full"
+        return self.mode in COPYING
 
     def to_fields(self) -> dict[str, Any]:
         """What `from_fields` takes; what is None or empty is left out."""

@@ -87,6 +87,19 @@ def test_its_room_may_use_it(tree: Path) -> None:
     assert check_layout.main() == 0
 
 
+@pytest.mark.parametrize(
+    "text", ['x = t.mode == "full"', 'x = "full" != t.mode', 'x = t.mode in ("full", "append")']
+)
+def test_a_modes_name_is_compared_nowhere(
+    tree: Path, capsys: pytest.CaptureFixture[str], text: str
+) -> None:
+    (tree / "checks" / "counts.py").write_text(text)
+    assert check_layout.main() == 1
+    assert "checks/counts.py:1: asks for a mode's name" in capsys.readouterr().err
+    (tree / "checks" / "counts.py").write_text("x = t.mode == other.mode")
+    assert check_layout.main() == 0
+
+
 def test_a_second_destination_is_kept_apart(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
     room = tree / "mirrorlake" / "destinations" / "heap"
     room.mkdir(parents=True)
