@@ -83,7 +83,7 @@ def _kill(rng: Random, kind: str, point: str) -> Kill:
         table, act = "orders", "reload"
     elif failpoint.startswith("chunks."):
         table = FRESH
-    elif failpoint.startswith("branch."):
+    elif failpoint.startswith(("branch.", "commit.staged", "commit.proved")):
         table, act = ONLY_PROVED, "sync"
     elif failpoint.startswith("fold") and table == "orders" and rng.random() < 0.4:
         failpoint += ":2"  # clean's fold, after deduped's

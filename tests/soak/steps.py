@@ -39,6 +39,8 @@ LEFT_BY = {
     "chunks.recorded": ("files written",),
     "reload.looked_up": ("files written",),
     "commit.before": ("files written",),
+    "commit.staged": ("files written",),
+    "commit.proved": ("files written",),
     "branch.made": ("files written",),
     "branch.committed": ("on a branch, not published",),
     "branch.proved": ("on a branch, not published",),

@@ -73,7 +73,7 @@ SCHEMA = (
 )
 NEEDS_SPARK = ("fold", "clean", "refold")
 # Loads of these are proved before they are visible, by Spark.
-PROVED = ("cities", "first_branch")
+PROVED = ("cities", "first_branch", "first_commit_proved")
 # One round of changes of every kind that a table's mode can see.
 CHANGES: dict[str, tuple[str, ...]] = {
     "orders": (
@@ -264,7 +264,7 @@ FORKED = ("fold.before", "fold.committed", "fold.recorded", "clean.committed")
 
 
 # A reload's own steps, and those of a load of several chunks: see `test_resume`.
-ELSEWHERE = ("reload.", "chunks.", "branch.")
+ELSEWHERE = ("reload.", "chunks.", "branch.", "commit.staged", "commit.proved")
 
 
 # `make test` kills right after each commit; `make test-full` at every step.
@@ -309,6 +309,8 @@ STEPS_OF_OTHER_MODES = [
     *(("visits", f) for f in ("chunk.written", "commit.after", "ledger.success", "fold.committed")),
     *(("clicks", f) for f in ("chunk.written", "commit.after", "fold.committed")),
     *(("cities", f) for f in ("chunk.written", "commit.before", "commit.after", "fold.committed")),
+    # Staged, proved: nothing of it is visible until it is committed.
+    *(("cities", f) for f in ("commit.staged", "commit.proved")),
     # Made, written, proved: nothing of it is visible until main is moved.
     *(("cities", f) for f in ("branch.made", "branch.committed", "branch.proved")),
     ("cities", "ledger.success"),
@@ -332,6 +334,7 @@ def test_other_modes_killed(world: World, table: str, failpoint: str) -> None:
 # publish any more, a commit that nobody recorded, a fold that nobody recorded.
 LOST_STEPS = [
     *(("cities", f) for f in ("branch.made", "branch.committed", "branch.proved", "commit.after")),
+    ("cities", "commit.proved"),
     *(
         ("orders", f)
         for f in ("chunk.written", "commit.after", "fold.committed", "fold.committed:2")
@@ -497,7 +500,8 @@ def test_a_commit_that_nobody_recorded_is_found_not_repeated(world: World) -> No
 
 
 @pytest.mark.parametrize(
-    "failpoint", ["ledger.created", "chunk.written", "commit.after", "branch.committed"]
+    "failpoint",
+    ["ledger.created", "chunk.written", "commit.after", "branch.committed", "commit.proved"],
 )
 def test_the_very_first_load_killed(world: World, failpoint: str) -> None:
     """Nothing is there yet but what the killed run made."""

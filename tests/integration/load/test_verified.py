@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -21,7 +21,7 @@ from mirrorlake.destinations.iceberg.branches import list_branches
 from mirrorlake.destinations.iceberg.commit import LOAD_ID
 from mirrorlake.errors import CommitConflict, NotProved
 from mirrorlake.load import chunk_task, protocol, verify
-from mirrorlake.operations.recover import recover_table
+from mirrorlake.operations.recover import recover_table, remove_orphans
 from mirrorlake.operations.resolve import resolve_table
 from mirrorlake.operations.sync import load_table, sync_table
 from mirrorlake.sources.mysql import reader
@@ -277,3 +277,97 @@ def test_a_load_of_several_chunks_names_the_one_that_differs(
     assert load.receipt is not None
     assert load.receipt.rows == 403
     assert load.receipt.moments is not None
+
+
+# --- small loads, which are proved as they are staged -------------------------------------------
+
+
+@pytest.fixture
+def tidy(engine_for: Callable[..., Workspace], sql: Callable[..., Any]) -> Workspace:
+    sql("CREATE TABLE tidy (id INT PRIMARY KEY, v VARCHAR(20))")
+    sql("INSERT INTO tidy VALUES (1, 'a'), (2, NULL), (3, '')")
+    return engine_for({"tidy": {"mode": "full", "key": ["id"], "verify": True}})
+
+
+def leftovers(workspace: Workspace, table: str) -> list[int]:
+    """Sizes of files that no snapshot of raw names."""
+    found = workspace.lake.load(raw(workspace, table))
+    assert found is not None
+    return remove_orphans(workspace.lake, found, datetime.now(UTC) + timedelta(hours=1))
+
+
+def test_a_small_load_takes_one_commit(
+    tidy: Workspace, sql: Callable[..., Any], server: EmbeddedServer, database: str
+) -> None:
+    for number in (1, 2):
+        sync_table(tidy, tidy.config.table("tidy"))
+        assert_exact(tidy, server, database, "tidy")
+        table = tidy.lake.load(raw(tidy, "tidy"))
+        assert table is not None
+        # The table as it was made, and one file of metadata for each load.
+        assert len(table.metadata.metadata_log) == len(table.snapshots()) == number
+        assert set(list_branches(tidy.lake, raw(tidy, "tidy"))) == {"main"}
+        sql("UPDATE tidy SET v = 'b' WHERE id = 1", "DELETE FROM tidy WHERE id = 3")
+    assert leftovers(tidy, "tidy") == []
+
+
+def test_what_was_staged_and_needs_a_branch_leaves_nothing_behind(
+    workspace: Workspace, server: EmbeddedServer, database: str
+) -> None:
+    """Rows with originals are Spark's to compare."""
+    sync_table(workspace, workspace.config.table("copies"))
+    assert_exact(workspace, server, database, "copies")
+    assert leftovers(workspace, "copies") == []
+
+
+@pytest.mark.parametrize("fault", ["a lost row", "a doubled row"])
+def test_a_small_load_that_is_not_as_mysql_said_is_never_shown(
+    tidy: Workspace, fault: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    contract, name = tidy.config.table("tidy"), raw(tidy, "tidy")
+    sync_table(tidy, contract)
+    before = lake_rows(tidy, name.namespace, name.name)
+    honest, plant = chunk_task.exact_rows, FAULTS[fault][0]
+    monkeypatch.setattr(chunk_task, "exact_rows", lambda *told: plant(honest(*told)))
+    with pytest.raises(NotProved) as caught:
+        load_table(tidy, contract)
+    assert lake_rows(tidy, name.namespace, name.name) == before
+    assert set(list_branches(tidy.lake, name)) == {"main", caught.value.branch}
+
+
+@pytest.mark.parametrize("mover", ["maintenance", "load"])
+def test_main_that_moves_while_a_small_load_is_staged(
+    tidy: Workspace,
+    server: EmbeddedServer,
+    database: str,
+    mover: str,
+    sql: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nobody's commit is lost, and none is rebased: what maintenance moved is built upon again,
+    what another load moved is a conflict."""
+    contract, honest = tidy.config.table("tidy"), verify.publish_staged
+    sync_table(tidy, contract)
+    sql("DELETE FROM tidy WHERE id = 2")
+    moved = {LOAD_ID: "of another run"} if mover == "load" else {"moved-by": mover}
+
+    def moving(lake: Any, staged: Any) -> int:
+        table = tidy.lake.load(raw(tidy, "tidy"))
+        assert table is not None
+        table.append(table.scan().to_arrow().slice(0, 0), moved)
+        return honest(lake, staged)
+
+    monkeypatch.setattr(verify, "publish_staged", moving)
+    if mover == "load":
+        with pytest.raises(CommitConflict):
+            load_table(tidy, contract)
+    else:
+        sync_table(tidy, contract)
+        assert_exact(tidy, server, database, "tidy")
+    table = tidy.lake.load(raw(tidy, "tidy"))
+    assert table is not None
+    assert any(
+        set(moved.items()) <= set(s.summary.additional_properties.items())
+        for s in table.snapshots()
+    )
+    assert set(list_branches(tidy.lake, raw(tidy, "tidy"))) == {"main"}
