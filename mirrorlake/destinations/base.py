@@ -49,6 +49,11 @@ def as_sql_identifier(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
+def text_literal(text: str) -> str:
+    """A text as Spark takes it."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
 @dataclass(frozen=True)
 class Condition:
     """Rows by the value of one column, which lies between two, both included; None: without an end.

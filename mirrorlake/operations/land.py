@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from mirrorlake.config import TableContract
-from mirrorlake.destinations.base import as_sql_identifier
+from mirrorlake.destinations.base import as_sql_identifier, text_literal
 from mirrorlake.destinations.iceberg.spark import spark_errors
 from mirrorlake.destinations.iceberg.tables import ORIGINAL
 from mirrorlake.errors import LandingError, MirrorlakeError, SnapshotRefused
@@ -22,7 +22,7 @@ from mirrorlake.ledger import SnapshotRecord
 from mirrorlake.merge.snapshot.contract import snapshot_table
 from mirrorlake.merge.snapshot.fold import fold_snapshot
 from mirrorlake.merge.snapshot.results import Folded
-from mirrorlake.merge.statements import clean_column, text_literal
+from mirrorlake.merge.statements import clean_column
 from mirrorlake.operations.withdrawn import find_withdrawn, refuse_over_gap
 from mirrorlake.sources.files.columns import LandedSchema
 from mirrorlake.sources.files.frame import landing_errors
