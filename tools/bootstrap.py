@@ -306,7 +306,9 @@ def install_packages(uv: Path, env: dict[str, str], cache: Path) -> None:
         errors="surrogateescape")).hexdigest()[:16]  # fmt: skip
     filled = cache / "tools" / f"filled-{lock}-{sys.version_info[0]}.{sys.version_info[1]}"
     sync = [
-        str(uv), "pip", "sync", "--require-hashes", "--build-constraints", str(BUILD_PINS),
+        # Else each process compiles what it imports for seconds, where Python may not write beside
+        # its modules (PYTHONDONTWRITEBYTECODE).
+        str(uv), "pip", "sync", "--compile-bytecode", "--require-hashes", "--build-constraints", str(BUILD_PINS),
         "--python", str(VENV / "bin" / "python"), str(LOCK),
     ]  # fmt: skip
     if filled.exists():
