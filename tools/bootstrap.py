@@ -308,7 +308,8 @@ def install_packages(uv: Path, env: dict[str, str], cache: Path) -> None:
     sync = [
         # Else each process compiles what it imports for seconds, where Python may not write beside
         # its modules (PYTHONDONTWRITEBYTECODE).
-        str(uv), "pip", "sync", "--compile-bytecode", "--require-hashes", "--build-constraints", str(BUILD_PINS),
+        str(uv), "pip", "sync", "--compile-bytecode", "--require-hashes",
+        "--build-constraints", str(BUILD_PINS),
         "--python", str(VENV / "bin" / "python"), str(LOCK),
     ]  # fmt: skip
     if filled.exists():
