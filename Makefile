@@ -55,7 +55,7 @@ check: setup ## Lint, format, types and layers: what CI runs before the tests
 bench: warm ## Run the side-by-side benchmarks and print ratios
 	@"$(BIN)/python" -m benchmarks
 
-lock: setup ## Make requirements.lock anew from requirements.in (needs the network)
+lock: setup ## Make requirements.lock again from requirements.in (needs the network)
 	@"$(UV)" pip compile --quiet --universal --generate-hashes --no-header --no-emit-index-url \
 		--no-emit-find-links --python-version 3.11 requirements.in -o requirements.lock
 

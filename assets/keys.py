@@ -10,8 +10,8 @@ LAYERS = ("raw", "deduped", "clean")
 SOURCE_TAG = "mirrorlake/source"
 MODE_TAG = "mirrorlake/mode"
 LOAD_TAG = "mirrorlake/load"
-"""Of a run: ``live`` loads what is new, whatever day was asked for; ``daily`` loads the asked day
-again and then what is new. Without it, past days are loaded again and the open day is live."""
+"""Of a run: ``live`` loads what is new, whatever day was requested; ``daily`` loads the requested
+day again and then what is new. Without it, past days are loaded again and the open day is live."""
 ACCEPT_TAG = "mirrorlake/accept-smaller"
 """Of a run, ``true``: full copies are taken that are far smaller than the last ones."""
 

@@ -138,7 +138,7 @@ def _load_due(
 ) -> Iterator[SyncResult]:
     """The days before the asked ones that are owed a reload, oldest first.
 
-    Nobody asked for them by hand: one that fails is told (``owed``) and keeps nothing else from
+    Nobody asked for them by hand: one that fails is reported (``owed``) and keeps nothing else from
     being loaded. One that can't be read again at all is not owed.
     """
     zone = workspace.config.sources[contract.source].zone

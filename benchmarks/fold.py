@@ -26,8 +26,9 @@ from benchmarks.fold_model import Cost, cost_model
 from benchmarks.location import load_note
 from benchmarks.report import Figures, Section
 from mirrorlake.config import LakeConfig, SparkConfig
-from mirrorlake.destinations.iceberg.catalog import Identifier, Lake
+from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.cost import counted
+from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.spark import LazySpark
 from mirrorlake.ledger import Ledger
 from mirrorlake.merge.snapshot import SnapshotTable, fold_snapshot

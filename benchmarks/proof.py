@@ -23,8 +23,8 @@ from benchmarks.dlt_environment import environment
 from benchmarks.report import Figures, Section, spread
 from benchmarks.source import USER, Source, load_flights, load_lineitem, started
 from mirrorlake.config import TableContract, load_config
+from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.branches import roll_back
-from mirrorlake.destinations.iceberg.catalog import Identifier
 from mirrorlake.destinations.iceberg.commit import head_of
 from mirrorlake.operations.fold import fold_table
 from mirrorlake.operations.sync import load_table

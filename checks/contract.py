@@ -28,7 +28,7 @@ from mirrorlake.destinations.iceberg.tables import DELETED_AT, ORIGINAL, current
 from mirrorlake.errors import LakeError
 from mirrorlake.merge.statements import Layer, clean_layer, deduped_layer
 from mirrorlake.schema.versions import Exact
-from mirrorlake.sources.mysql.introspect import Column
+from mirrorlake.sources.mysql.tables import Column
 from mirrorlake.table.resolve import ResolvedTable
 
 pc: Any = _compute  # its functions are made at import: type checkers see none of them

@@ -14,9 +14,9 @@ from mirrorlake.table.lake_tables import deduped_of
 from mirrorlake.workspace import Workspace
 
 FAILING = 100
-"""So many days that fail are told, the newest."""
+"""Days that fail and are reported, at most: the newest."""
 NEWEST = 7
-"""So many of the newest days are told, whatever they are."""
+"""Newest days that are reported, whatever they are."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Partition:
 
 @dataclass(frozen=True)
 class DaysTold:
-    """The days of a table that one of its checks told as failed the last time."""
+    """The days of a table that one of its checks reported as failed the last time."""
 
     workspace: Workspace
     contract: TableContract

@@ -18,8 +18,7 @@ from mirrorlake.proof.coverage import round_of
 from mirrorlake.proof.days import Proved, proved_days
 from mirrorlake.proof.differences import Difference, Field, Teller
 from mirrorlake.proof.evidence import prove_table, teller_of
-from mirrorlake.proof.order import Span
-from mirrorlake.proof.ranges import EVERYWHERE
+from mirrorlake.proof.ranges import EVERYWHERE, Span
 from mirrorlake.proof.report import Ask, Report
 from mirrorlake.proof.stale import aged_proofs
 from mirrorlake.table.lake_tables import deduped_table
@@ -29,7 +28,7 @@ from mirrorlake.workspace import Workspace
 _SHOWN = 50
 """How many differences a verdict lists."""
 _LOOKED_AT = 7
-"""So many days that failed are compared by themselves in one look."""
+"""Days that failed and are compared by themselves in one look, at most."""
 EXACT, PROVED = "exact_match", "proved of this round (%)"
 _COLUMNS = ("kind", "key", "column", "MySQL", "lake")
 
@@ -43,7 +42,7 @@ ExactVerdictOfDays = tuple[
 def judge_exact(
     workspace: Workspace, contract: TableContract, asked: tuple[date, date] | None = None
 ) -> ExactVerdictOfDays:
-    """Whether it passed, metadata, words and severity; and the days that are told one by one.
+    """Whether it passed, metadata, words and severity; and the days that are reported one by one.
 
     Args:
         asked: the run's first and last day.
@@ -62,8 +61,8 @@ def judge_exact(
 def _judge_days(
     workspace: Workspace, told: DaysTold, report: Report, asked: tuple[date, date] | None
 ) -> dict[str, Partition]:
-    """Days are told as failed where rows of them differ, and as passed only where every row of them
-    was compared; of all others nothing is said.
+    """Days are reported as failed where rows of them differ, and as passed only where every row of
+    them was compared; of all others nothing is said.
 
     A day that failed before, and is in neither, is compared by itself: nothing else would ever tell
     of it again in a table of many chunks.
@@ -104,7 +103,7 @@ def _judge_days(
 def _listed(
     proved: Proved | None, failed: Sequence[date], asked: tuple[date, date] | None
 ) -> list[date]:
-    """The proved days that may be told: the newest, the run's own, and those that failed."""
+    """The proved days that may be reported: the newest, the run's own, and those that failed."""
     if proved is None:
         return []
     newest = [proved.days.before - timedelta(days=n) for n in range(1, NEWEST + 1)]

@@ -20,7 +20,7 @@ from mirrorlake.workspace import Workspace
 
 INTACT, MATCHES = "intact", "matches_deduped"
 MOST_BYTES = 2**30
-"""About so many bytes of raw are read in one look, those read longest ago first."""
+"""About how many bytes of raw one look reads, those read longest ago first."""
 LayerVerdict = tuple[bool, Mapping[str, Any], str | None, dg.AssetCheckSeverity]
 _SEVERITY = {
     "different": dg.AssetCheckSeverity.ERROR,

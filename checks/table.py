@@ -14,7 +14,7 @@ from mirrorlake.config import TableContract
 _RESOURCES = {"mirrorlake"}
 EXACT, INTACT, MATCHES = "exact_match", "intact", "matches_deduped"
 _TOLD = (EXACT, INTACT, MATCHES, "gaps", "originals", "row_count", "suspected_pii")
-"""What they find is told; it keeps nothing downstream from running."""
+"""What they find is reported; it keeps nothing downstream from running."""
 _IN, _OUT = {"asset": dg.In(dg.Nothing)}, dg.Out(dg.Nothing, is_required=False)
 
 

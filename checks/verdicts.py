@@ -41,7 +41,7 @@ _SHOWN = 100
 @dataclass(frozen=True)
 class CheckVerdict:
     """What one check found; ``words`` say what is wrong, without any row's values. ``partitions``:
-    of the days that are told one by one."""
+    of the days that are reported one by one."""
 
     passed: bool
     metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -87,8 +87,8 @@ def judge(
 ) -> Iterator[dg.AssetCheckResult]:
     """The verdicts of these checks of one asset.
 
-    One that can't look does not keep the others from being told: its exception, of whatever kind,
-    ends the step after them, and is no verdict.
+    One that can't look does not keep the others from being reported: its exception, of whatever
+    kind, ends the step after them, and is no verdict.
 
     Raises:
         Failure: a look failed; the first reason.
@@ -289,7 +289,7 @@ def _of_count(
 
 
 def _partitions(look: Look, counts: Counts) -> dict[str, Partition]:
-    """Of the days that are told one by one; all others are as the whole check says: equal."""
+    """Of the days that are reported one by one; all others are as the whole check says: equal."""
     told = DaysTold(look.workspace, look.contract, "row_count")
     # A day that failed may have no row any more: then it is equal.
     days = {date.fromisoformat(day) for day in counts.counted if day != NO_DAY} | {*told.failed()}

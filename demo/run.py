@@ -33,7 +33,7 @@ from demo.shop import create_shop, demo_contract
 from demo.writer import LiveWriter
 from mirrorlake.cli.bars import Bars
 from mirrorlake.config import Config, TableContract, load_config
-from mirrorlake.destinations.iceberg.catalog import Identifier
+from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import LakeError, MachineError, MirrorlakeError
 from mirrorlake.operations.sync import sync_table
 from mirrorlake.runtime.permissions import held

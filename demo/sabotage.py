@@ -37,8 +37,8 @@ from demo.faults import (
 )
 from demo.run import MARKER, USER
 from mirrorlake.config import TableContract, load_config
+from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.branches import roll_back
-from mirrorlake.destinations.iceberg.catalog import Identifier
 from mirrorlake.destinations.iceberg.commit import head_of
 from mirrorlake.destinations.iceberg.spark import spark_errors
 from mirrorlake.errors import ConfigError, LakeError, MachineError, MirrorlakeError

@@ -13,7 +13,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from mirrorlake.config import Config, TableContract, load_config
-    from mirrorlake.destinations.iceberg.catalog import Identifier
+    from mirrorlake.destinations.base import Identifier
     from mirrorlake.errors import (
         ConfigError,
         LakeError,
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 _PLACES = {
     "mirrorlake.config": ("Config", "TableContract", "load_config"),
-    "mirrorlake.destinations.iceberg.catalog": ("Identifier",),
+    "mirrorlake.destinations.base": ("Identifier",),
     "mirrorlake.errors": (
         *("ConfigError", "LakeError", "LandingError", "LedgerError", "MachineError"),
         *("MirrorlakeError", "ProofError", "SchemaError", "SourceError"),

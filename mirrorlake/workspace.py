@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 
-from mirrorlake.config import Config, TableContract
-from mirrorlake.destinations.iceberg.catalog import Lake
+from mirrorlake.config.contract import Config, TableContract
+from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.spark import LazySpark
 from mirrorlake.errors import LeaseHeld
 from mirrorlake.ledger import Lease, Ledger

@@ -17,7 +17,7 @@ from resources.contracts import read_config
 if TYPE_CHECKING:
     from pymysql.connections import Connection
 
-    from mirrorlake.destinations.iceberg.catalog import Lake
+    from mirrorlake.destinations.iceberg.lake import Lake
     from mirrorlake.ledger import Ledger
 
 
@@ -60,7 +60,7 @@ class LakeResource(_Part):
     def lake(self) -> "Lake":
         """The lake; the first call opens it."""
         if self._lake is None:
-            from mirrorlake.destinations.iceberg.catalog import Lake
+            from mirrorlake.destinations.iceberg.lake import Lake
 
             self._hold_permissions()
             self._lake = Lake(self.contracts.lake)

@@ -1,4 +1,4 @@
-"""One sensor for the location: which tables became late or failing, told to the alert hooks."""
+"""One sensor for the location: which tables became late or failing, sent to the alert hooks."""
 
 from typing import Any
 

@@ -23,7 +23,7 @@ def build_schedule(
 ) -> dg.ScheduleDefinition:
     """At 04:00 UTC per source: the day that ended is loaded again, then what is new.
 
-    A source that is held then is asked for in the first hour in which it is not.
+    A source that is held then is requested in the first hour in which it is not.
 
     Tables of mode full have no past: they get a run of their own, for the day that is open.
     """

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 INTERVAL_SECONDS = 60
 MOST_ATTEMPTS = 5
-"""A snapshot that so many runs began and none published is left to a person."""
+"""A snapshot that this many runs began and none published is left to a person."""
 TABLE_TAG = "mirrorlake/table"
 _STATUS = {
     True: dg.DefaultSensorStatus.RUNNING,

@@ -25,7 +25,7 @@ _STATUS = {
 
 
 def interval_of(every: timedelta) -> int:
-    """Seconds between two looks of the sensor: a second less than was asked for.
+    """Seconds between two looks of the sensor: a second less than configured.
 
     Dagster's daemon comes every five seconds, and looks if the interval has passed since the last
     tick began, which was a moment after it came: an interval of five seconds would let it pass by
@@ -48,7 +48,7 @@ def build_moved_sensor(
 
     A tick looks at all its tables by one connection. While a run of the source is under way it
     looks at nothing: what moves meanwhile is seen after it. So it is with a source that is held.
-    A source that can't be asked fails the tick with the reason and leaves the cursor where it was.
+    A source that can't be queried fails the tick with the reason; the cursor stays where it was.
     """
 
     @dg.sensor(

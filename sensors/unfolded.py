@@ -57,7 +57,7 @@ def build_unfolded_sensor(
 
 
 def _ask(marks: "FoldCursor", waiting: "Unfolded", idle: set[str]) -> dg.SensorResult:
-    """A request per source, and the marks of exactly the tables that are asked for moved on."""
+    """A request per source, and the marks of exactly the requested tables moved on."""
     from mirrorlake.operations.cursors import cursor_text
     from mirrorlake.operations.unfolded import FoldCursor, run_key
 

@@ -25,11 +25,11 @@ INTERPRETED = "-Dspark.sql.codegen.wholeStage=false -Dspark.sql.codegen.factoryM
 # a file at a time: one that starts late would leave the other idle.
 LONGEST = (
     "location/test_chain.py",
-    "integration/test_mirror.py",
+    "integration/operations/test_mirror.py",
     "ui/test_browser.py",
-    "integration/test_crashes.py",
-    "integration/test_clusters.py",
-    "integration/test_bad_input.py",
+    "integration/load/test_crashes.py",
+    "integration/load/test_clusters.py",
+    "integration/operations/test_bad_input.py",
 )
 
 

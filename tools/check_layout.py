@@ -4,7 +4,10 @@
 - Each package says in its first words what belongs there and what does not.
 - Each package of the engine is in the layers that import-linter holds.
 - Only its own package knows a library that `ROOMS` names.
-- No two classes of the engine have one name, but for private ones.
+- No two types of the engine have one name, classes and names for types, but for private ones.
+- What follows from a table's mode stands in one place: nothing else compares its name.
+- Each kind of lake is in the contract that keeps destinations apart.
+- No chain of imports is longer than `LONGEST_CHAIN`.
 - Git holds nothing that .gitignore names: no virtual environment, no file made by running.
 """
 
@@ -17,6 +20,8 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
+import grimp
+
 ROOT = Path(__file__).resolve().parent.parent
 ENGINE = ROOT / "mirrorlake"
 PACKAGES = ("mirrorlake", "assets", "checks", "resources", "sensors", "demo")
@@ -26,6 +31,12 @@ ROOMS = {
     "apprise": ("mirrorlake/operations/alert_services.py",),
 }
 """Libraries, and who may import them: the oracle reads the lake by itself, as it judges us."""
+LONGEST_CHAIN = 19
+"""It may only become smaller; 15 is the aim."""
+CIRCLES = {("mirrorlake.config.table_findings", "mirrorlake.config.sections")}
+"""For annotations alone; import-linter knows of it, too."""
+MODES_SAY = ("mirrorlake/config/modes.py", "mirrorlake/scaffold", "demo")
+"""Where what a mode means stands; what `init` writes and the demo shows is by the mode's name."""
 WORDS = ("What belongs here", "What doesn't")
 
 
@@ -70,15 +81,90 @@ def outsiders() -> Iterator[str]:
 
 
 def doubles() -> Iterator[str]:
-    """Classes that have the name of another one."""
+    """Types that have the name of another one."""
     known: dict[str, str] = {}
     for path in sorted(ENGINE.rglob("*.py")):
         place = path.relative_to(ROOT).as_posix()
         for node in ast.parse(path.read_text("utf-8")).body:
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                if node.name in known:
-                    yield f"{place}: class {node.name} is in {known[node.name]} already"
-                known[node.name] = place
+            name = _type_name(node)
+            if name and not name.startswith("_"):
+                if name in known:
+                    yield f"{place}: type {name} is in {known[name]} already"
+                known[name] = place
+
+
+def _type_name(node: ast.stmt) -> str:
+    """The name of the class, or of the type, that a statement of a module makes; '' if it makes
+    none. A name in capitals and small letters that is set to something is a type's."""
+    if isinstance(node, ast.ClassDef):
+        return node.name
+    if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+        return node.target.id if ast.unparse(node.annotation) == "TypeAlias" else ""
+    if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+        name = node.targets[0].id
+        return name if name[0].isupper() and not name.isupper() else ""
+    return ""
+
+
+def moded() -> Iterator[str]:
+    """Comparisons of a mode's name: `MODES_SAY` has what follows from a mode."""
+    for package in PACKAGES:
+        for path in sorted((ROOT / package).rglob("*.py")):
+            place = path.relative_to(ROOT).as_posix()
+            if any(place == room or place.startswith(f"{room}/") for room in MODES_SAY):
+                continue
+            for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+                if isinstance(node, ast.Compare) and _asks_mode(node):
+                    yield f"{place}:{node.lineno}: asks for a mode's name; ask {MODES_SAY[0]}"
+
+
+def _asks_mode(node: ast.Compare) -> bool:
+    sides = [node.left, *node.comparators]
+    modes = [s for s in sides if isinstance(s, ast.Attribute) and s.attr == "mode"]
+    texts = [s for side in sides for s in ast.walk(side) if isinstance(s, ast.Constant)]
+    return bool(modes) and any(isinstance(text.value, str) for text in texts)
+
+
+def unheld() -> Iterator[str]:
+    """Kinds of lakes that the contract for destinations doesn't name."""
+    contracts = tomllib.loads(ROOT.joinpath("pyproject.toml").read_text("utf-8"))
+    contracts = contracts["tool"]["importlinter"]["contracts"]
+    named = {m for c in contracts if c["type"] == "independence" for m in c["modules"]}
+    for path in sorted((ENGINE / "destinations").glob("*/__init__.py")):
+        module = ".".join(path.parent.relative_to(ROOT).parts)
+        if module not in named:
+            yield f"{path.relative_to(ROOT)}: no contract of independence names it"
+
+
+def chains() -> Iterator[str]:
+    """The longest chain of imports, if it is too long: each module imports the next.
+
+    Imports inside functions and for annotations count: they are dependencies, too. What the
+    engine's own name gives on demand does not, nor does one of `CIRCLES`.
+    """
+    chain = longest_chain(ENGINE.name)
+    if len(chain) > LONGEST_CHAIN:
+        yield f"{' > '.join(chain)}: a chain of {len(chain)}; {LONGEST_CHAIN} is the most"
+
+
+def longest_chain(package: str) -> list[str]:
+    """The longest chain of imports within a package."""
+    sys.path.insert(0, str(ROOT))
+    try:
+        graph = grimp.build_graph(package, cache_dir=None)
+    finally:
+        sys.path.remove(str(ROOT))
+    found: dict[str, list[str]] = {}
+
+    def from_(module: str) -> list[str]:
+        if module not in found:
+            found[module] = []  # what comes back to it is no longer
+            below = graph.find_modules_directly_imported_by(module) - {package}
+            ways = [from_(other) for other in sorted(below) if (module, other) not in CIRCLES]
+            found[module] = [module, *max(ways, key=len, default=[])]
+        return found[module]
+
+    return max((from_(m) for m in sorted(graph.modules - {package})), key=len, default=[])
 
 
 def _imported(path: Path) -> set[str]:
@@ -102,7 +188,17 @@ def tracked() -> Iterator[str]:
 
 
 def main() -> int:
-    found = [*strays(), *wordless(), *layerless(), *outsiders(), *doubles(), *tracked()]
+    found = [
+        *strays(),
+        *wordless(),
+        *layerless(),
+        *outsiders(),
+        *doubles(),
+        *moded(),
+        *unheld(),
+        *chains(),
+        *tracked(),
+    ]
     for line in found:
         print(line, file=sys.stderr)
     return 1 if found else 0

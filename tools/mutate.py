@@ -82,7 +82,7 @@ BY_HAND = {
     ),
 }  # fmt: skip
 """Changes of texts and calls by which Spark decides: what stands there once, and what instead."""
-_COMPARISON = ("parts", "reads", "judged", "order", "ranges")
+_COMPARISON = ("parts", "reads", "recheck", "order", "ranges")
 TESTS: dict[str, tuple[str, ...]] = {
     "ranges": ("proof/test_ranges", *(f"proof/test_{name}" for name in _COMPARISON[:-1])),
     "order": (
@@ -90,13 +90,13 @@ TESTS: dict[str, tuple[str, ...]] = {
         *(f"proof/test_{name}" for name in _COMPARISON if name != "order"),
     ),
     "differences": (
-        "proof/test_judged",
+        "proof/test_recheck",
         "proof/test_ranges",
         "proof/test_parts",
         "proof/test_reads",
         "proof/test_order",
     ),
-    "recheck": ("proof/test_judged", "proof/test_parts", "proof/test_reads"),
+    "recheck": ("proof/test_recheck", "proof/test_parts", "proof/test_reads"),
     "compare": (
         "proof/test_reads",
         *(f"proof/test_{name}" for name in _COMPARISON if name != "reads"),
@@ -113,7 +113,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "repair": ("operations/test_repair",),
     "masking_audit": ("serving/test_exposure",),
     "fold": ("merge/test_fold_plan",),
-    "current_rows": ("../integration/test_newest",),
+    "current_rows": ("../integration/merge/test_newest",),
 }
 """The tests that look at a module, the one that most likely notices first: unit tests, but where
 Spark decides."""

@@ -7,8 +7,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from benchmarks.sides.job import Job, serve
-from mirrorlake.config.sections import LakeConfig, SparkConfig
-from mirrorlake.destinations.iceberg.catalog import CATALOG, Lake
+from mirrorlake.config.settings import LakeConfig, SparkConfig
+from mirrorlake.destinations.base import CATALOG
+from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.spark import LazySpark
 from mirrorlake.runtime.jars import ensure_jars
 

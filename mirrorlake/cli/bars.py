@@ -28,7 +28,7 @@ class Bars:
         self._bars = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=24),
-            TextColumn("{task.fields[told]}"),
+            TextColumn("{task.fields[state]}"),
             TimeElapsedColumn(),
             console=console,
             transient=True,
@@ -43,7 +43,7 @@ class Bars:
         self._bars.stop()
 
     def refresh(self) -> None:
-        """Show what was told last now, rather than with the next tick."""
+        """Show the newest state now, rather than with the next tick."""
         self._bars.refresh()
 
     def line(self, words: str) -> None:
@@ -53,14 +53,14 @@ class Bars:
 
     @contextmanager
     def table(self, name: str) -> Iterator[OnProgress]:
-        """A bar for one table's load, gone with the block; tells it how far the load is."""
+        """A bar for one table's load, gone with the block; what it gives moves the bar."""
         task = self._add(name, None)
 
         def report(seen: Seen) -> None:
-            told = f"{seen.words}; commit and fold" if seen.ended else seen.words
+            state = f"{seen.words}; commit and fold" if seen.ended else seen.words
             # Without a total the bar only shows that something moves.
             total = None if seen.ended else seen.expected
-            self._bars.update(task, completed=seen.rows, total=total, told=told)
+            self._bars.update(task, completed=seen.rows, total=total, state=state)
 
         try:
             yield report
@@ -68,15 +68,15 @@ class Bars:
             self._bars.remove_task(task)
 
     def count(self, name: str, total: int | None) -> Callable[[int], None]:
-        """A bar for a number of things, if it is known; tells it how many are done."""
+        """A bar for a number of things, if it is known; what it returns moves the bar."""
         task = self._add(name, total)
 
         def report(done: int) -> None:
-            told = f"{done:,}" if total is None else f"{done:,} of {total:,}"
-            self._bars.update(task, completed=done, told=told)
+            state = f"{done:,}" if total is None else f"{done:,} of {total:,}"
+            self._bars.update(task, completed=done, state=state)
 
         report(0)
         return report
 
     def _add(self, name: str, total: int | None) -> TaskID:
-        return self._bars.add_task(escape(name), total=total, told="")
+        return self._bars.add_task(escape(name), total=total, state="")

@@ -284,7 +284,7 @@ def export(
 ) -> None:
     """Write TABLE as MySQL has it now into a landing: one snapshot in JSON, its manifest last."""
     from mirrorlake.operations.export import export_table
-    from mirrorlake.sources.files.store import store_of
+    from mirrorlake.sources.files.stores import store_of
     from mirrorlake.workspace import Workspace
 
     config = open_contract(config_path)

@@ -240,8 +240,8 @@ def print_report(report: Report, path: Path) -> None:
 def proof(table: str, config_path: Path, as_json: bool, everything: bool, layers: bool) -> None:
     """Show what was proved of TABLE: ranges, verdicts, when, at which position, by which code.
 
-    From the ledger: no source is asked. With --layers, what was proved of raw and clean. Of a table
-    of mode snapshot: what was proved of its deduped.
+    From the ledger: no source is queried. With --layers, what was proved of raw and clean. Of a
+    table of mode snapshot: what was proved of its deduped.
     """
     from mirrorlake.ledger import Ledger
     from mirrorlake.proof.stale import aged_proofs

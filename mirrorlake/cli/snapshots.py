@@ -18,7 +18,7 @@ from mirrorlake.config import Config, TableContract
 from mirrorlake.errors import ConfigError, MirrorlakeError
 
 if TYPE_CHECKING:
-    from mirrorlake.destinations.iceberg.catalog import Identifier
+    from mirrorlake.destinations.base import Identifier
     from mirrorlake.operations.maintain import Maintained
 
 
@@ -38,7 +38,7 @@ def publish(table: str, config_path: Path, as_json: bool, rollback: str | None) 
 
     SNAPSHOT is the source's number of it, or the lake's snapshot id. Nothing is copied.
     """
-    from mirrorlake.destinations.iceberg.catalog import Identifier
+    from mirrorlake.destinations.base import Identifier
     from mirrorlake.merge.snapshot.publish import list_versions, roll_table_back
     from mirrorlake.operations.withdrawn import find_withdrawn, gap_error
     from mirrorlake.workspace import Workspace
@@ -87,7 +87,7 @@ def clone(table: str, name: str | None, config_path: Path, drop: str | None) -> 
 
     What is written to the clone is seen in the clone alone. Drop it with --drop, never with PURGE.
     """
-    from mirrorlake.destinations.iceberg.catalog import Identifier
+    from mirrorlake.destinations.base import Identifier
     from mirrorlake.merge.snapshot.publish import clone_table, drop_clone
     from mirrorlake.workspace import Workspace
 
@@ -113,7 +113,7 @@ def clone(table: str, name: str | None, config_path: Path, drop: str | None) -> 
 
 
 def _identifier(name: str, contract: TableContract) -> Identifier:
-    from mirrorlake.destinations.iceberg.catalog import Identifier
+    from mirrorlake.destinations.base import Identifier
 
     namespace, dot, table = name.rpartition(".")
     return Identifier(namespace if dot else contract.namespaces.deduped, table)

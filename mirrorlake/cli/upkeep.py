@@ -205,7 +205,7 @@ def recover(tables: Sequence[str], config_path: Path, as_json: bool, grace: floa
     """Put right what dead runs left of TABLES (all by default).
 
     Pending loads are settled by the lake's own history, and files that no snapshot names are
-    removed once they are older than --grace hours. No source is asked.
+    removed once they are older than --grace hours. No source is queried.
     """
     from mirrorlake.operations.recover import recover_table
     from mirrorlake.workspace import Workspace
@@ -274,7 +274,7 @@ def _known_source(config: Config, source: str) -> None:
 def alert(config_path: Path, as_json: bool, test: bool) -> None:
     """Tell the contract file's hooks which tables became late or failing, and which no longer are.
 
-    Each is told once. Asks no source.
+    Each is sent once. Asks no source.
     """
     from mirrorlake.ledger import Ledger
     from mirrorlake.operations.alerts import send_alerts, send_test

@@ -10,9 +10,10 @@ asked of a server. What doesn't: anything that opens a connection or looks into 
 ======================  ============================================================
 `yaml_file`             text → plain values that remember their line
 `fields`                durations, days, names and secrets: the types of single values
-`server`                one server: TLS, and how much may be asked of it
+`server`                one server: TLS, and how much load it may be put under
 `landing`               where snapshots land, and how a table is kept by them
-`sections`              the file as it is written, one pydantic model per section
+`settings`              the lake, the ledger, Spark, privacy: used as they are written
+`sections`              the rest of the file, one pydantic model per section
 `contract`              what the engine uses: everything resolved, every default filled in
 `resolved`              what contracts may not do to each other
 `source_url`            ``mysql://user:password@host/db``, for a server without a file
@@ -21,12 +22,13 @@ asked of a server. What doesn't: anything that opens a connection or looks into 
 """
 
 from mirrorlake.config.alerts import AlertsConfig, EmailConfig
-from mirrorlake.config.contract import Config, SourceConfig, TableContract
+from mirrorlake.config.contract import Config, TableContract
 from mirrorlake.config.fields import format_duration, parse_duration, zone_of
 from mirrorlake.config.landing import LandingConfig, SnapshotConfig
 from mirrorlake.config.load import config_schema, load_config
 from mirrorlake.config.modes import Mode
-from mirrorlake.config.sections import (
+from mirrorlake.config.server import BackOff, SourceConfig, Tls, TlsConfig
+from mirrorlake.config.settings import (
     CatalogConfig,
     Clean,
     ColumnRule,
@@ -39,7 +41,6 @@ from mirrorlake.config.sections import (
     SparkConfig,
     default_namespaces,
 )
-from mirrorlake.config.server import BackOff, Tls, TlsConfig
 from mirrorlake.config.source_url import SourceUrl, parse_source_url
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""The `alerts` section: who is told when a table is late or keeps failing."""
+"""The `alerts` section: who is notified when a table is late or keeps failing."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from typing import Annotated, Final, Literal
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
-    ConfigDict,
     Field,
     SecretStr,
     ValidatorFunctionWrapHandler,
@@ -16,16 +14,10 @@ from pydantic import (
     model_validator,
 )
 
-from mirrorlake.config.fields import PLACEHOLDER, Findings, Port, Secret, UnsetSecret
+from mirrorlake.config.fields import PLACEHOLDER, Findings, Port, Secret, Section, UnsetSecret
 
 SERVICES: Final = "services."
 """What the names of hooks under ``alerts.services`` begin with."""
-
-
-class _Section(BaseModel):
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", hide_input_in_errors=True, use_attribute_docstrings=True
-    )
 
 
 def _http(url: SecretStr) -> SecretStr:
@@ -72,7 +64,7 @@ _ServiceName = Annotated[str, AfterValidator(_service_name)]
 _ServiceUrl = Annotated[Secret, WrapValidator(_service)]
 
 
-class EmailConfig(_Section):
+class EmailConfig(Section):
     """Alerts by e-mail, through an SMTP server."""
 
     host: str = Field(min_length=1)
@@ -100,8 +92,8 @@ class EmailConfig(_Section):
         return self
 
 
-class AlertsConfig(_Section):
-    """Who is told, once, when a table becomes late or keeps failing, and when that is over."""
+class AlertsConfig(Section):
+    """Who is notified, once, when a table becomes late or keeps failing, and when that is over."""
 
     webhook: _HttpUrl | None = None
     """An address, as ``${env:NAME}``, that is sent JSON by POST."""

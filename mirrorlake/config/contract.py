@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import date, timedelta, tzinfo
+from datetime import date, timedelta
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from pydantic import ConfigDict, Field, SecretStr
 
 from mirrorlake.config.alerts import AlertsConfig
-from mirrorlake.config.fields import UnsetSecret, nearest, zone_of
+from mirrorlake.config.fields import Section, UnsetSecret, nearest
 from mirrorlake.config.landing import LandingConfig, SnapshotConfig
 from mirrorlake.config.modes import MODES, LoadMode, Mode
-from mirrorlake.config.sections import (
+from mirrorlake.config.server import SourceConfig
+from mirrorlake.config.settings import (
     Clean,
     ColumnRule,
     Deletes,
@@ -29,41 +30,7 @@ from mirrorlake.config.sections import (
     RepairSetting,
     SparkConfig,
 )
-from mirrorlake.config.server import BackOff, Section, Tls
 from mirrorlake.errors import ConfigError
-
-
-class SourceConfig(Section):
-    """One MySQL server or cluster, as it is read: where the contract names a replica, that one.
-
-    ``primary`` is then the server that it replicates, which is asked for its oldest open
-    transaction and its position, and for no row.
-    """
-
-    name: str
-    host: str
-    port: int = 3306
-    user: str
-    password: SecretStr = SecretStr("")
-    tls: Tls = "off"
-    """Never absent; ``ca`` is an absolute path."""
-    time_zone: str = "UTC"
-    """The zone in which DATETIME cursors are written: a name, or an offset like ``+05:30``."""
-    time_zone_of: Literal["server", "application"] = "server"
-    """Whose zone that is: a server that has another one is refused, unless it is the
-    application's."""
-    connections: int = 2
-    rows_per_second: int | None = None
-    statement_seconds: int | None = 3600
-    every: timedelta = timedelta(minutes=15)
-    skip_unchanged: timedelta | None = timedelta(days=1)
-    back_off: BackOff = BackOff()
-    primary: SourceConfig | None = None
-
-    @property
-    def zone(self) -> tzinfo:
-        """``time_zone`` as a tzinfo."""
-        return zone_of(self.time_zone)
 
 
 class TableContract(Section):
@@ -87,7 +54,7 @@ class TableContract(Section):
     created: str | None = None
     entity: EntitySection | None = None
     start: date | None = None
-    """The first day (UTC) that is asked for."""
+    """The first day (UTC) that is requested."""
     overlap: timedelta = timedelta(minutes=30)
     overlap_keys: int = 10_000
     settle: timedelta = timedelta(hours=1)

@@ -1,4 +1,5 @@
-"""The types of single values: durations, days, names, and secrets from the environment."""
+"""The types of single values: durations, days, names, and secrets from the environment; and what
+every section of the file has in common."""
 
 from __future__ import annotations
 
@@ -13,13 +14,16 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from pydantic import (
     AfterValidator,
+    BaseModel,
     BeforeValidator,
+    ConfigDict,
     Field,
     PlainSerializer,
     SecretStr,
     ValidationInfo,
     WithJsonSchema,
 )
+from typing_extensions import override
 
 from mirrorlake.errors import ConfigError
 
@@ -337,3 +341,21 @@ NamespaceName = Annotated[str, AfterValidator(_namespace)]
 Owner = Annotated[str, AfterValidator(_owner)]
 TimeZone = Annotated[str, AfterValidator(_time_zone)]
 Port = Annotated[int, Field(ge=1, le=65535)]
+
+
+class Section(BaseModel):
+    """A part of the file: frozen, and an unknown key is an error. Shown without any secret."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", hide_input_in_errors=True, use_attribute_docstrings=True
+    )
+
+    @override
+    def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
+        for name, value in super().__repr_args__():
+            if name in ("url", "uri", "replica") and isinstance(value, str):
+                yield name, hide_url(value)
+            elif name in ("properties", "conf") and isinstance(value, dict):
+                yield name, dict.fromkeys(cast("dict[str, str]", value), HIDDEN)
+            else:
+                yield name, value

@@ -9,8 +9,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import AfterValidator, Field, model_validator
 
-from mirrorlake.config.fields import Duration, Findings, MysqlName
-from mirrorlake.config.server import Section
+from mirrorlake.config.fields import Duration, Findings, MysqlName, Section
 
 SnapshotFormat: TypeAlias = Literal["json", "parquet", "csv"]
 SnapshotPart: TypeAlias = Literal["dq", "15m", "1d"]

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, cast, get_args, get_origin
 from pydantic import BaseModel, SecretStr, ValidationError
 from pydantic_core import ErrorDetails
 
-from mirrorlake.config.contract import Config, SourceConfig, TableContract
+from mirrorlake.config.contract import Config, TableContract
 from mirrorlake.config.fields import (
     PLACEHOLDER,
     Findings,
@@ -27,14 +27,11 @@ from mirrorlake.config.sections import (
     ConfigSections,
     DatabaseSection,
     DefaultsConfig,
-    LakeConfig,
-    LedgerConfig,
-    Namespaces,
     SourceSection,
     TableSection,
-    default_namespaces,
 )
-from mirrorlake.config.server import TLS_SECTION, TLS_WORD, Tls, TlsConfig
+from mirrorlake.config.server import TLS_SECTION, TLS_WORD, SourceConfig, Tls, TlsConfig
+from mirrorlake.config.settings import LakeConfig, LedgerConfig, Namespaces, default_namespaces
 from mirrorlake.config.source_url import default_tls, parse_source_url
 from mirrorlake.config.yaml_file import MOST_BYTES, Plain, Problem, YamlFile
 from mirrorlake.config.yaml_file import Path as YamlPath

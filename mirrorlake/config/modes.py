@@ -18,7 +18,7 @@ class LoadMode:
     """What a mode means.
 
     Attributes:
-        landed: whether rows come as files in a landing, and no server is asked.
+        landed: whether rows come as files in a landing, and no server is queried.
         copies: whether each load reads the whole table from its server: the newest copy alone says
             what there is, and a past day can't be read again.
         rereads: whether a row is read again when it changed: windows follow the times of changes,
@@ -41,3 +41,5 @@ MODES: Mapping[Mode, LoadMode] = {
     "full": LoadMode(copies=True),
     "snapshot": LoadMode(landed=True),
 }
+COPYING: frozenset[str] = frozenset(name for name, mode in MODES.items() if mode.copies)
+"""The modes that copy: for a mode's name that an older, or a newer, release wrote down."""

@@ -1,4 +1,4 @@
-"""What can only be judged once every default is filled in: contracts against each other."""
+"""What can only be checked once every default is filled in: contracts against each other."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from datetime import date
 
 from mirrorlake.config.contract import TableContract
 from mirrorlake.config.modes import MODES
-from mirrorlake.config.sections import ConfigSections, Namespaces, default_namespaces
+from mirrorlake.config.sections import ConfigSections
+from mirrorlake.config.settings import Namespaces, default_namespaces
 from mirrorlake.config.source_url import parse_source_url
 from mirrorlake.errors import ConfigError
 
@@ -65,7 +66,7 @@ def _path(contract: TableContract, *rest: str) -> tuple[str, ...]:
 
 
 def _future(start: date, today: date) -> str:
-    return f"{start} is in the future (today is {today} UTC): no partition would ever be asked for"
+    return f"{start} is in the future (today is {today} UTC): no partition would ever be loaded"
 
 
 def _table_problems(sections: ConfigSections, contract: TableContract, today: date) -> _Found:

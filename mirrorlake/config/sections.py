@@ -5,7 +5,6 @@ The descriptions are the JSON schema's, and ``docs/configuration.md`` must name 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from datetime import timedelta
 from typing import Annotated, ClassVar, Final, Literal, TypeAlias
@@ -14,7 +13,6 @@ from pydantic import BeforeValidator, ConfigDict, Field, JsonValue, SecretStr, m
 
 from mirrorlake.config.alerts import AlertsConfig
 from mirrorlake.config.fields import (
-    DatabaseUrl,
     Day,
     Duration,
     Findings,
@@ -22,137 +20,39 @@ from mirrorlake.config.fields import (
     NamespaceName,
     Owner,
     Port,
-    Properties,
     Secret,
+    Section,
     ServerUrl,
     SourceName,
     TimeZone,
-    UnsetSecret,
 )
 from mirrorlake.config.landing import LandingConfig, SnapshotConfig
 from mirrorlake.config.modes import Mode
-from mirrorlake.config.server import BackOff, Section, TlsField
-from mirrorlake.config.spark_settings import EXACT_SETTINGS, changed_settings
+from mirrorlake.config.server import BackOff, TlsField
+from mirrorlake.config.settings import (
+    Clean,
+    ColumnRule,
+    Deletes,
+    EntitySection,
+    Freshness,
+    LakeConfig,
+    LedgerConfig,
+    NewColumns,
+    PrivacyConfig,
+    RepairSetting,
+    SparkConfig,
+)
 from mirrorlake.config.table_findings import column_findings, delete_findings, mode_findings
-from mirrorlake.runtime.permissions import HADOOP_UMASK, Permissions
 
-Clean: TypeAlias = Literal["view", "table"]
-Deletes: TypeAlias = Literal["remove", "flag", "ignore"]
-RepairSetting: TypeAlias = Literal["off", "ask", "auto"]
-PiiRule: TypeAlias = Literal["drop", "null", "hash", "mask", "show"]
-NewColumns: TypeAlias = Literal["hide", "show"]
 ShrinkLimit: TypeAlias = Annotated[float, Field(gt=0, le=1)]
 VERSION: Final = 1
-HASH_KEY_LENGTH: Final = 16
-
-
-class CatalogConfig(Section):
-    """The Iceberg catalog. Without it: an SQLite file ``catalog.db`` inside the warehouse."""
-
-    uri: DatabaseUrl | None = None
-    """Where the catalog is: ``sqlite:///file.db`` (relative to this file), ``postgresql://…`` or a
-    REST catalog's ``https://…``. A password is written ``${env:NAME}``."""
-    wait: Duration = timedelta(seconds=30)
-    """How long to wait for a catalog that another writer has locked, before it is an error."""
-    properties: Properties = {}
-    """Further properties of PyIceberg's catalog. A value may hold ``${env:NAME}``; one whose name
-    says that it is a secret must."""
-
-
-class LakeConfig(Section):
-    """Where the lake's tables are."""
-
-    warehouse: str = Field(default=".mirrorlake/lake", min_length=1)
-    """The folder (relative to this file) or URI under which every table's files are."""
-    catalog: CatalogConfig = CatalogConfig()
-    """The Iceberg catalog. Without it: an SQLite file ``catalog.db`` inside the warehouse."""
-    permissions: Permissions = "private"
-    """Who on this machine may read what is written, the lake, the ledger and evidence alike:
-    ``private``, its owner alone; ``group``, the owner's group too; ``open``, everybody."""
-
-
-class LedgerConfig(Section):
-    """The database of windows, loads, proofs, repairs and schema versions."""
-
-    url: DatabaseUrl = "sqlite:///.mirrorlake/ledger.db"
-    """An SQLAlchemy URL; SQLite's path is relative to this file. A password is written
-    ``${env:NAME}`` and encoded for its place in the URL."""
-    wait: Duration = timedelta(seconds=30)
-    """How long to wait for a ledger that another writer has locked, before it is an error."""
-
-
-class SparkConfig(Section):
-    """How a Spark session is made, or to which server it attaches."""
-
-    master: str = Field(default="local[2]", min_length=1)
-    """Spark's master: ``local[2]``, ``spark://host:7077``, …"""
-    connect: str | None = Field(default=None, pattern=r"^sc://")
-    """A Spark Connect server (``sc://host:15002``) to attach to; ``master`` is then unused."""
-    driver_memory: str = Field(default="2g", pattern=r"^[1-9][0-9]*[kmgt]$")
-    """Memory of the driver's JVM, like ``2g``."""
-    conf: Properties = {}
-    """Further Spark settings. A value may hold ``${env:NAME}``; one whose name says that it is a
-    secret must. Settings on which exact values depend can't be changed."""
-
-    @model_validator(mode="after")
-    def _exact(self) -> SparkConfig:
-        changed = changed_settings(self.conf)
-        if changed:
-            message = (
-                f"{changed[0]} must stay {EXACT_SETTINGS[changed[0]]}: values in the lake would "
-                "not be exact; leave it out"
-            )
-            raise Findings([("conf", message)])
-        if HADOOP_UMASK in self.conf:
-            message = f"{HADOOP_UMASK} follows lake.permissions: set that, and leave this out"
-            raise Findings([("conf", message)])
-        return self
-
-
-class PrivacyConfig(Section):
-    """What the rules on columns need."""
-
-    hash_key: Secret | None = None
-    """The key of ``pii: hash``, at least 16 characters, as ``${env:NAME}``. Required as soon as a
-    column is hashed; another key gives other hashes."""
-
-    @model_validator(mode="after")
-    def _long_enough(self) -> PrivacyConfig:
-        key: SecretStr | None = self.hash_key
-        if isinstance(key, UnsetSecret):
-            return self
-        if key is not None and len(key.get_secret_value()) < HASH_KEY_LENGTH:
-            message = (
-                f"a key shorter than {HASH_KEY_LENGTH} characters can be guessed: set a longer one"
-            )
-            raise Findings([("hash_key", message)])
-        return self
-
-
-class Freshness(Section):
-    """When a table's clean layer counts as late: so long after it was last brought up to date."""
-
-    warn_after: Duration | None = None
-    """A warning after this time. Without it: none. Shorter than ``fail_after``."""
-    fail_after: Duration
-    """A failure after this time; at least ``1m``."""
-
-    @model_validator(mode="after")
-    def _in_order(self) -> Freshness:
-        minute = timedelta(minutes=1)
-        if self.fail_after < minute:
-            raise Findings([("fail_after", "freshness is looked at every minute: at least 1m")])
-        if self.warn_after is not None and not minute <= self.warn_after < self.fail_after:
-            message = "a warning comes before the failure: at least 1m, and less than fail_after"
-            raise Findings([("warn_after", message)])
-        return self
 
 
 class DefaultsConfig(Section):
     """What a table's contract has where it says nothing itself."""
 
     start: Day | None = None
-    """The first day that is asked for; earlier days are "not asked". Not in the future (UTC)."""
+    """The first day that is loaded; earlier days are "not asked". Not in the future (UTC)."""
     overlap: Duration = timedelta(minutes=30)
     """How far a window reaches back before the last one, where the cursor is a time."""
     overlap_keys: int = Field(default=10_000, ge=0)
@@ -170,7 +70,7 @@ class DefaultsConfig(Section):
     """When a table counts as late; by default after one and two missed daily runs. ``null``:
     never."""
     owners: tuple[Owner, ...] = ()
-    """Who is asked about a table: e-mail addresses, or ``team:<name>``."""
+    """Who answers for a table: e-mail addresses, or ``team:<name>``."""
     shrink_limit: ShrinkLimit | None = 0.9
     """The share of its rows by which a ``full`` or ``snapshot`` copy may not be smaller than the
     last one, nor may it be empty: it stops before anything is committed, and is taken when a person
@@ -186,37 +86,6 @@ class DefaultsConfig(Section):
     if they agree. Costs about another read."""
 
 
-class ColumnRule(Section):
-    """What happens to one column: a rule for the clean layer, or never read at all."""
-
-    pii: PiiRule | None = None
-    """In the clean layer: ``drop`` leaves the column out, ``null`` empties it, ``hash`` replaces it
-    by a keyed hash (needs ``clean: table``), ``mask`` hides all but its shape, ``show`` shows it as
-    it is: somebody decided so."""
-    pci: Literal["never"] | None = None
-    """``never``: the column is not selected from MySQL and is in no layer."""
-
-    @model_validator(mode="after")
-    def _one_rule(self) -> ColumnRule:
-        if self.pii and self.pci:
-            raise Findings([("pii", "a column that is never read (pci) needs no pii rule")])
-        if not self.pii and not self.pci:
-            rules = "write pii: drop, null, hash, mask or show, or pci: never"
-            raise Findings([("pii", f"the column is named without a rule: {rules}")])
-        return self
-
-
-class Namespaces(Section):
-    """The three namespaces that hold a database's tables."""
-
-    raw: NamespaceName
-    """Of the raw tables."""
-    deduped: NamespaceName
-    """Of the tables with one row per key."""
-    clean: NamespaceName
-    """Of what people query."""
-
-
 class NamespacesSection(Section):
     """The namespaces of a database's tables; what is left out has its default."""
 
@@ -226,16 +95,6 @@ class NamespacesSection(Section):
     """Of the tables with one row per key; ``<source>_<db>`` by default."""
     clean: NamespaceName | None = None
     """Of what people query; ``<source>_<db>__clean`` by default."""
-
-
-class EntitySection(Section):
-    """Rows that share a token: one thing, of which every change is a row of its own."""
-
-    token: MysqlName
-    """The column that all rows of one thing share: NOT NULL, and an index begins with it."""
-    created: MysqlName
-    """The time at which a row was created. The first of a token's times is kept as
-    ``original_created_at``."""
 
 
 class TableSection(Section):
@@ -256,7 +115,7 @@ class TableSection(Section):
     """For tables whose rows never change and share a token: all rows of a token get the first
     time of them as ``original_created_at``, by whose days the deduped table is partitioned."""
     start: Day | None = None
-    """The first day that is asked for; earlier days are "not asked". Not in the future (UTC)."""
+    """The first day that is loaded; earlier days are "not asked". Not in the future (UTC)."""
     overlap: Duration | None = None
     """How far a window reaches back before the last one, where the cursor is a time."""
     overlap_keys: int | None = Field(default=None, ge=0)
@@ -270,7 +129,7 @@ class TableSection(Section):
     freshness: Freshness | None = None
     """When this table counts as late; ``null``: never."""
     owners: tuple[Owner, ...] | None = None
-    """Who is asked about this table: e-mail addresses, or ``team:<name>``."""
+    """Who answers for this table: e-mail addresses, or ``team:<name>``."""
     shrink_limit: ShrinkLimit | None = None
     """The same for this table, where its mode is ``full`` or ``snapshot``; ``null``: every copy is
     taken."""
@@ -350,7 +209,7 @@ class SourceSection(Section):
     ever."""
     every: Duration = timedelta(minutes=15)
     """How long after its last request the sensor asks for loads of what moved again. A source that
-    was quiet for longer is asked for within a minute."""
+    was quiet for longer is requested within a minute."""
     skip_unchanged: Duration | None = timedelta(days=1)
     """`mirrorlake sync` does not read a table again of which the server shows that it has not
     changed since its last load; for at most so long: then it is read whatever the server shows.
@@ -399,18 +258,8 @@ class ConfigSections(Section):
     privacy: PrivacyConfig = PrivacyConfig()
     """What the rules on columns need."""
     alerts: AlertsConfig = AlertsConfig()
-    """Who is told, once, when a table becomes late or keeps failing, and when that is over."""
+    """Who is notified, once, when a table becomes late or keeps failing, and when that is over."""
     defaults: DefaultsConfig = DefaultsConfig()
     """What a table's contract has where it says nothing itself."""
     sources: dict[SourceName, SourceSection] = Field(min_length=1)
     """The servers, by a name of your own."""
-
-
-def default_namespaces(source: str, database: str) -> Namespaces:
-    """The namespaces of a database for which the file names none.
-
-    Characters that some engine can't have in a namespace become ``_``; two databases that meet
-    there are refused when the file is loaded.
-    """
-    stem = f"{source}_{re.sub(r'[^A-Za-z0-9_]', '_', database)}"
-    return Namespaces(raw=f"{stem}__raw", deduped=stem, clean=f"{stem}__clean")

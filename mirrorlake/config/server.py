@@ -1,33 +1,13 @@
-"""One server: how it is reached over TLS, and how much may be asked of it."""
+"""One server: how it is reached over TLS, and how much load it may be put under."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from datetime import timedelta
-from typing import Annotated, Any, Final, Literal, TypeAlias, cast
+from datetime import timedelta, tzinfo
+from typing import Annotated, Final, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
-from typing_extensions import override
+from pydantic import Discriminator, Field, SecretStr, Tag
 
-from mirrorlake.config.fields import HIDDEN, Duration, hide_url
-
-
-class Section(BaseModel):
-    """A part of the file: frozen, and an unknown key is an error. Shown without any secret."""
-
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", hide_input_in_errors=True, use_attribute_docstrings=True
-    )
-
-    @override
-    def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
-        for name, value in super().__repr_args__():
-            if name in ("url", "uri", "replica") and isinstance(value, str):
-                yield name, hide_url(value)
-            elif name in ("properties", "conf") and isinstance(value, dict):
-                yield name, dict.fromkeys(cast("dict[str, str]", value), HIDDEN)
-            else:
-                yield name, value
+from mirrorlake.config.fields import Duration, Section, zone_of
 
 
 class TlsConfig(Section):
@@ -65,3 +45,36 @@ class BackOff(Section):
     wait: Duration = timedelta(minutes=5)
     """How long a chunk waits for the server to come to rest, before the load fails and may be tried
     again."""
+
+
+class SourceConfig(Section):
+    """One MySQL server or cluster, as it is read: where the contract names a replica, that one.
+
+    ``primary`` is then the server that it replicates, which is asked for its oldest open
+    transaction and its position, and for no row.
+    """
+
+    name: str
+    host: str
+    port: int = 3306
+    user: str
+    password: SecretStr = SecretStr("")
+    tls: Tls = "off"
+    """Never absent; ``ca`` is an absolute path."""
+    time_zone: str = "UTC"
+    """The zone in which DATETIME cursors are written: a name, or an offset like ``+05:30``."""
+    time_zone_of: Literal["server", "application"] = "server"
+    """Whose zone that is: a server that has another one is refused, unless it is the
+    application's."""
+    connections: int = 2
+    rows_per_second: int | None = None
+    statement_seconds: int | None = 3600
+    every: timedelta = timedelta(minutes=15)
+    skip_unchanged: timedelta | None = timedelta(days=1)
+    back_off: BackOff = BackOff()
+    primary: SourceConfig | None = None
+
+    @property
+    def zone(self) -> tzinfo:
+        """``time_zone`` as a tzinfo."""
+        return zone_of(self.time_zone)

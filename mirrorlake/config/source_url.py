@@ -9,9 +9,8 @@ from urllib.parse import unquote
 
 from pydantic import SecretStr
 
-from mirrorlake.config.contract import SourceConfig
 from mirrorlake.config.fields import nearest
-from mirrorlake.config.server import Tls, TlsConfig
+from mirrorlake.config.server import SourceConfig, Tls, TlsConfig
 from mirrorlake.errors import ConfigError
 
 _SHAPE = "Write it like mysql://user:password@host:3306/database"

@@ -51,7 +51,7 @@ def delete_findings(table: TableSection) -> Iterable[tuple[str, str]]:
     elif table.deletes == "flag" and not table.key:
         yield (
             "deletes",
-            "without a key no row can be told to be gone: name a key, or remove deletes",
+            "without a key nothing shows that a row is gone: name a key, or remove deletes",
         )
 
 

@@ -46,7 +46,7 @@ class Problem:
 
 
 class _TooManyError(Exception):
-    """Aliases stand for too much, told at one of them."""
+    """Aliases stand for too much; reported at one of them."""
 
     def __init__(self, mark: yaml.Mark) -> None:
         super().__init__()

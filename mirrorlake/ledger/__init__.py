@@ -1,4 +1,4 @@
-"""The ledger: what was asked of every table, what each load saw, and who holds which table.
+"""The ledger: what was requested of every table, what each load saw, and who holds which table.
 
 One row per window, one per attempt of its load, one lease per table. The ledger is written *around*
 every step on the lake, never in one transaction with it: a load that died is settled by looking

@@ -1,4 +1,4 @@
-"""Alerts: which breaches each hook was told of, so that it is told once, whoever looks."""
+"""Alerts: which breaches each hook was notified of, so that it is notified once, whoever looks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CLAIM_TIME = timedelta(minutes=2)
 
 
 class Alerts:
-    """What was told in one ledger; a part of `Ledger`.
+    """What was sent; a part of `Ledger`.
 
     One row per (hook, table, kind) of a breach that lasts, or whose end was not delivered yet.
     """
@@ -25,14 +25,14 @@ class Alerts:
     _database: Database
 
     def told(self, hook: str) -> set[tuple[str, str]]:
-        """(table, kind) of the breaches that a hook was told of, and not yet of their end."""
+        """(table, kind) of the breaches that a hook was notified of, and not yet of their end."""
         mine = sa.and_(ALERTS.c.hook == hook, ALERTS.c.told)
         with self._database.read() as connection:
             rows = connection.execute(sa.select(ALERTS.c.table_name, ALERTS.c.kind).where(mine))
             return {(row.table_name, row.kind) for row in rows}
 
     def claim_begun(self, hook: str, breaches: Iterable[Alert]) -> list[Alert]:
-        """Of these breaches those that the hook was not told of, and that no other process is
+        """Of these breaches those that the hook was not notified of, and that no other process is
         telling now: they are this process's to tell."""
         return [alert for alert in breaches if self._claim_new(hook, alert)]
 
@@ -58,10 +58,10 @@ class Alerts:
         return not row.told and self._take(hook, alert, told=False)
 
     def claim_ended(self, hook: str, lasting: Collection[tuple[str, str]]) -> list[Alert]:
-        """The breaches that the hook was told of and that don't last: theirs is the end to tell.
+        """The breaches that the hook was notified of and that are over: their end is to be sent.
 
-        One that the hook was never told of is forgotten: nobody is told that what he did not know
-        is over.
+        One that the hook was never notified of is forgotten: nobody hears that what they
+        did not know is over.
         """
         with self._database.read() as connection:
             now = self._database.now(connection)
@@ -88,7 +88,7 @@ class Alerts:
             connection.execute(ALERTS.delete().where(_key(hook, alert), ALERTS.c.told == told))
 
     def delivered(self, hook: str, begun: Iterable[Alert], ended: Iterable[Alert]) -> None:
-        """The hook has taken these: it is told of the first, and no more of the second."""
+        """The hook has taken these: it is notified of the first, and no more of the second."""
         with self._database.begin() as connection:
             for alert in begun:
                 change = ALERTS.update().where(_key(hook, alert))

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from mirrorlake.errors import LeaseHeld, LedgerError
 from mirrorlake.ledger.database import Database, utc_now
-from mirrorlake.ledger.loads import is_running, read_loads
+from mirrorlake.ledger.load_rows import is_running, read_loads
 from mirrorlake.ledger.records import ChunkedLoad, Lease, Load
 from mirrorlake.ledger.tables import CHUNKED, CHUNKS, LOADS, WINDOWS
 

@@ -18,7 +18,7 @@ class Costs:
     def record_cost(
         self, table: str, step: str, seq: int, scanned: int | None, written: int
     ) -> None:
-        """A step of a table read and wrote so many bytes; ``seq`` is its newest load's."""
+        """Record how many bytes a step of a table read and wrote; ``seq`` is its newest load's."""
         row = {"table_name": table, "step": step, "seq": seq, "recorded_at": utc_now()}
         with self._database.begin() as connection:
             connection.execute(COSTS.insert().values(**row, scanned=scanned, written=written))

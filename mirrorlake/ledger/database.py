@@ -67,7 +67,7 @@ class Database:
         return clock(connection, self._kind)
 
     def count_on(self, connection: sa.Connection, column: sa.Column[int]) -> None:
-        """A counting column goes on after its highest value: Postgres alone does not see values
+        """A counting column continues after its highest value: Postgres alone does not see values
         that were given."""
         if self._kind == "postgresql":
             highest = sa.select(sa.func.max(column)).scalar_subquery()
@@ -91,7 +91,7 @@ class Database:
             ) from error
 
     def _told(self, error: DBAPIError) -> LedgerError:
-        """The driver's error as ours: what may pass by itself, and what a person must mend."""
+        """The driver's error as ours: what may pass by itself, and what a person must repair."""
         words, local = words_of(error), self._kind == "sqlite"
         if isinstance(error, OperationalError) or error.connection_invalidated:
             return LedgerError(

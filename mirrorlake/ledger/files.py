@@ -12,7 +12,7 @@ from mirrorlake.ledger.database import Database, utc_now
 from mirrorlake.ledger.tables import LAYER_PROOFS, RAW_FILES
 
 _AT_ONCE = 500
-"""So many names stand in one statement: databases limit the parameters."""
+"""Names in one statement, at most: databases limit the parameters."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class LayerProof:
         expected_rows, expected_digest: as the layer should be.
         snapshots: the versions of the lake tables that were read, by table.
         through_seq: the newest load in deduped (0: none).
-        code: the version of the code that judged.
+        code: the version of the code that compared.
     """
 
     check_id: str

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import sqlalchemy as sa
 
 from mirrorlake.ledger.database import Database, utc_now
-from mirrorlake.ledger.loads import read_loads
+from mirrorlake.ledger.load_rows import read_loads
 from mirrorlake.ledger.records import Load
 from mirrorlake.ledger.tables import CHUNKED, FOLDS, LOADS, VERSIONS, VIEWS
 from mirrorlake.schema.versions import SchemaVersion

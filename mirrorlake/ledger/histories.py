@@ -7,11 +7,9 @@ so a ledger that is rebuilt from the lake knows it too.
 
 from __future__ import annotations
 
-import sqlalchemy as sa
-
 from mirrorlake.ledger.database import Database
+from mirrorlake.ledger.load_rows import read_history_start, read_newest_receipt
 from mirrorlake.ledger.records import Receipt
-from mirrorlake.ledger.tables import LOADS
 
 
 class Histories:
@@ -28,25 +26,4 @@ class Histories:
         """The receipt of a table's newest successful load that has one; a rebuilt ledger may know
         loads without."""
         with self._database.read() as connection:
-            return _newest_receipt(connection, table)
-
-
-def read_history_start(connection: sa.Connection, table: str) -> int:
-    """`Histories.history_start` within a transaction."""
-    receipt = _newest_receipt(connection, table)
-    return receipt.began if receipt else 0
-
-
-def _newest_receipt(connection: sa.Connection, table: str) -> Receipt | None:
-    query = (
-        sa.select(LOADS.c.receipt)
-        .where(
-            LOADS.c.table_name == table,
-            LOADS.c.state == "success",
-            LOADS.c.receipt.is_not(None),
-        )
-        .order_by(LOADS.c.seq.desc())
-        .limit(1)
-    )
-    found = connection.scalar(query)
-    return Receipt.from_json(found) if found else None
+            return read_newest_receipt(connection, table)

@@ -1,17 +1,14 @@
-"""Windows and their loads: what was asked of every table, and what became of each attempt."""
+"""Windows and their loads: what was requested of every table, and what became of each attempt."""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
-from datetime import UTC
-from typing import Any
 
 import sqlalchemy as sa
 
 from mirrorlake.errors import LedgerError
 from mirrorlake.ledger.database import Database, utc_now
-from mirrorlake.ledger.histories import read_history_start
+from mirrorlake.ledger.load_rows import is_running, read_history_start, read_loads, storable
 from mirrorlake.ledger.records import LOOKING_BACK, MOVING, Lease, Load, OpenWindow, Receipt, Window
 from mirrorlake.ledger.tables import CHUNKED, CHUNKS, LOADS, WINDOWS
 
@@ -190,7 +187,7 @@ class Loads:
             return read_loads(connection, LOADS.c.table_name == table)
 
     def open_windows(self, table: str) -> list[OpenWindow]:
-        """The windows of a table that were asked and not read, and that no success covers."""
+        """The windows of a table that were requested and not read, and that no success covers."""
         newest = sa.select(sa.func.max(LOADS.c.attempt)).where(LOADS.c.load_id == WINDOWS.c.load_id)
         attempt = sa.and_(
             LOADS.c.load_id == WINDOWS.c.load_id,
@@ -297,28 +294,6 @@ class Loads:
             return connection.scalar(sa.select(sa.func.max(LOADS.c.seq))) or 0
 
 
-def read_loads(connection: sa.Connection, *where: sa.ColumnElement[bool]) -> list[Load]:
-    """The loads that fulfil all conditions, in the order of their sequence numbers."""
-    joined = LOADS.join(WINDOWS, LOADS.c.load_id == WINDOWS.c.load_id)
-    query = (
-        sa.select(LOADS, WINDOWS.c.kind, WINDOWS.c.lo, WINDOWS.c.hi, WINDOWS.c.day)
-        .select_from(joined)
-        .where(*where)
-        .order_by(LOADS.c.seq)
-    )
-    return [_load(dict(row)) for row in connection.execute(query).mappings()]
-
-
-def is_running(load: Load) -> sa.ColumnElement[bool]:
-    """Whether an attempt is still the one that may write its load: none has taken it over."""
-    return sa.and_(
-        LOADS.c.seq == load.seq,
-        LOADS.c.attempt == load.attempt,
-        LOADS.c.token == load.token,
-        LOADS.c.state == "pending",
-    )
-
-
 def _forget_chunks(connection: sa.Connection, *loads: sa.ColumnElement[bool]) -> None:
     """The chunks of these loads are of no use any more; nor are the bounds, which are values."""
     joined = CHUNKED.join(LOADS, CHUNKED.c.seq == LOADS.c.seq)
@@ -332,7 +307,7 @@ def _covered_by(window: Window) -> sa.ColumnElement[bool]:
     """The unfinished windows of a table that a success makes needless.
 
     A moving window starts at the last success, or at the table's start: it covers every range that
-    was asked, and not read, since. A reload covers reloads of days (or keys) within its own. A
+    was requested, and not read, since. A reload covers reloads of days (or keys) within its own. A
     repair covers earlier ones: rows that they left are found again by the next check.
     """
     if window.kind == "repair":
@@ -343,31 +318,6 @@ def _covered_by(window: Window) -> sa.ColumnElement[bool]:
     if window.lo is not None and window.lo.count("-") == 2:  # days, which order as texts
         return sa.and_(mine, WINDOWS.c.lo >= window.lo, WINDOWS.c.hi <= window.hi)
     return sa.and_(mine, WINDOWS.c.day == window.day)
-
-
-def _load(row: Mapping[str, Any]) -> Load:
-    return Load(
-        seq=row["seq"],
-        load_id=row["load_id"],
-        attempt=row["attempt"],
-        table=row["table_name"],
-        state=row["state"],
-        raw_table=row["raw_table"],
-        window=Window(row["kind"], row["lo"], row["hi"], row["day"]),
-        parent_snapshot=row["parent_snapshot"],
-        snapshot_id=row["snapshot_id"],
-        started_at=row["started_at"].replace(tzinfo=UTC),
-        finished_at=row["finished_at"].replace(tzinfo=UTC) if row["finished_at"] else None,
-        receipt=Receipt.from_json(row["receipt"]) if row["receipt"] else None,
-        error=row["error"],
-        token=row["token"],
-        job_id=row["job_id"],
-    )
-
-
-def storable(error: str) -> str:
-    """An error's text as every database takes it: a failure to note a failure would hide it."""
-    return error[:4000].replace("\0", "\N{SYMBOL FOR NULL}").encode(errors="replace").decode()
 
 
 def _out_of_order(table: str, number: int | None, newest: int | None) -> LedgerError:

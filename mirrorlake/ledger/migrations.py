@@ -26,7 +26,7 @@ def _to_3(_: sa.Connection) -> None:
 
 
 def _to_4(connection: sa.Connection) -> None:
-    """Loads are found by table and number; what was told of late tables is a table of its own."""
+    """Loads are found by table and number; alerts that were sent have a table of their own."""
     name = "ix_loads_table_name_seq"
     if name not in {index["name"] for index in sa.inspect(connection).get_indexes("loads")}:
         connection.execute(sa.text(f"CREATE INDEX {name} ON loads (table_name, seq)"))

@@ -8,7 +8,7 @@ from datetime import UTC
 import sqlalchemy as sa
 
 from mirrorlake.ledger.database import Database, utc_now
-from mirrorlake.ledger.loads import read_loads, storable
+from mirrorlake.ledger.load_rows import read_loads, storable
 from mirrorlake.ledger.records import Hold, Load, Refusal, Unproved
 from mirrorlake.ledger.tables import (
     CHUNKED,

@@ -55,7 +55,7 @@ class Receipt:
             loads of a release that did not say it.
         began: the number of the load with which its history began: no fold reaches behind it. 0:
             with the table's first.
-        identity: what told the table from another one of its name just before it was read
+        identity: what distinguished the table from another one of its name just before it was read
             (`mirrorlake.sources.mysql.identity.Identity`); None where that was not looked at.
     """
 
@@ -85,11 +85,6 @@ class Receipt:
     meaning: dict[str, Any] | None = None
     began: int = 0
     identity: dict[str, Any] | None = None
-
-    @property
-    def one_moment(self) -> bool:
-        """Whether all rows show one moment of the table (on an engine with snapshots: InnoDB)."""
-        return self.moments is None
 
     def moments_of(self) -> list[tuple[datetime, str]]:
         """The source's UTC clock and its position just before each chunk was read, by number."""
@@ -196,7 +191,7 @@ class Lease:
 
 @dataclass(frozen=True)
 class OpenWindow:
-    """A window that was asked and not read: ``created``, ``pending`` or ``errored``.
+    """A window that was requested and not read: ``created``, ``pending`` or ``errored``.
 
     ``error`` is the newest attempt's, None where there was no attempt or it left no word.
     """
@@ -258,7 +253,7 @@ class Proof:
             where it was undecided, the rows that were not compared or could not be decided.
         server, position, source_time: of MySQL just before the first read (UTC).
         snapshot_id: of deduped; ``through_seq``: the newest load in it.
-        code: the version of the code that judged.
+        code: the version of the code that compared.
         seconds, source_bytes: of the whole check; ``evidence``: where its file is.
         day: of a check of one day.
         days_from, days_before: the days [from, before) all of whose rows in the range were old
@@ -298,7 +293,7 @@ class Repair:
     """One repair of a table: what was read again, why, and what was found before and after.
 
     Attributes:
-        asked: which rows were asked for: full, keys, partition, where or next.
+        asked: which rows were requested: full, keys, partition, where or next.
         why: how many rows were missing, extra and changed, in words; no values of rows.
         keys: how many keys differed; ``digests``: keyed digests of the first of them (none without
             ``privacy.hash_key``).
@@ -306,7 +301,7 @@ class Repair:
             while it is not proved again.
         load_ids: of the loads that brought the rows; none where deduped was only folded again.
         before_snapshot, after_snapshot: of deduped.
-        code: the version of the code that judged.
+        code: the version of the code that compared.
         outcome: ``begun``, ``interrupted``, ``failed``, ``equal``, ``different`` or ``undecided``.
         evidence: the paths of the evidence files, in order.
     """
@@ -331,7 +326,7 @@ class Repair:
 
 @dataclass(frozen=True)
 class Alert:
-    """What somebody wants to be told of a table.
+    """What somebody wants to be notified of: a table is late, or keeps failing.
 
     Attributes:
         kind: ``late`` (its freshness limit has passed) or ``failing`` (its loads fail one after

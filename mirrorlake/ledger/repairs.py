@@ -27,7 +27,7 @@ class Repairs:
                 connection.execute(REPAIRS.insert().values(row))
 
     def interrupt_repairs(self, table: str) -> int:
-        """Write the repairs of a table that never told their end as ``interrupted``; how many.
+        """Record the repairs of a table that never reported their end as ``interrupted``; how many.
 
         One that lives after all writes its own end over this.
         """

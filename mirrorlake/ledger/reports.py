@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 import sqlalchemy as sa
 
 from mirrorlake.ledger.database import Database
-from mirrorlake.ledger.histories import read_history_start
-from mirrorlake.ledger.loads import read_loads
+from mirrorlake.ledger.load_rows import read_history_start, read_loads
 from mirrorlake.ledger.records import MOVING, Load
 from mirrorlake.ledger.tables import LEASES, LOADS, WINDOWS
 

@@ -1,4 +1,4 @@
-"""The ledger: what was asked of every table, what each load saw, and what was folded of it."""
+"""The ledger: what was requested of every table, what each load saw, and what was folded of it."""
 
 from __future__ import annotations
 

@@ -21,7 +21,8 @@ import pyarrow as pa
 import pyarrow.compute as _compute
 import pyarrow.dataset as _dataset
 
-from mirrorlake.destinations.iceberg.catalog import Identifier, Lake
+from mirrorlake.destinations.base import Identifier
+from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import added_files, open_storage
 from mirrorlake.destinations.iceberg.tables import KEY
 from mirrorlake.errors import LakeError

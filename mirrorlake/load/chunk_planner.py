@@ -22,10 +22,11 @@ from pymysql.connections import Connection
 
 from mirrorlake.destinations.iceberg.tables import KEY, TOKEN
 from mirrorlake.ledger import Window
-from mirrorlake.sources.mysql.connect import quote, rows_of
+from mirrorlake.sources.mysql.connect import rows_of
 from mirrorlake.sources.mysql.introspect import Column
 from mirrorlake.sources.mysql.reader import BATCH_ROWS
 from mirrorlake.sources.mysql.registry import HUGE, INTEGERS, LABELS, LARGE, PRINTED, TEXTS
+from mirrorlake.sources.mysql.tables import quote
 from mirrorlake.table.resolve import ResolvedTable, is_collated, no_pad
 from mirrorlake.table.windows import condition_of
 

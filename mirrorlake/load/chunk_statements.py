@@ -10,12 +10,13 @@ from typing import Any
 import pyarrow as pa
 from pymysql.connections import Connection
 
-from mirrorlake.config import SourceConfig
+from mirrorlake.config.server import SourceConfig
 from mirrorlake.schema.versions import Exact
-from mirrorlake.sources.mysql.connect import SourcePosition, quote, rows_of
+from mirrorlake.sources.mysql.connect import SourcePosition, rows_of
 from mirrorlake.sources.mysql.introspect import read_sizes
 from mirrorlake.sources.mysql.lock_watch import mark
 from mirrorlake.sources.mysql.reader import BATCH_ROWS, WITNESS, witness
+from mirrorlake.sources.mysql.tables import quote
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
-from mirrorlake.destinations.iceberg.catalog import Identifier, Lake
+from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.commit import (
     RECEIPT,
     delete_files,
     find_load,
     snapshot_property,
 )
+from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.errors import MirrorlakeError, NotProved, SchemaError, SourceError
 from mirrorlake.ledger import Ledger, Load, Receipt
 from mirrorlake.load.chunk_task import ChunkReceipt

@@ -25,10 +25,11 @@ import pyarrow.compute as _compute
 import pyarrow.parquet as pq
 
 from mirrorlake.config import TableContract
+from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.branches import history
-from mirrorlake.destinations.iceberg.catalog import Identifier, Lake
 from mirrorlake.destinations.iceberg.commit import LOAD_ID, snapshot_property
 from mirrorlake.destinations.iceberg.integrity import MISSING, RAW_STEP, Damage, raw_damaged
+from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.metrics import FileMetrics
 from mirrorlake.destinations.iceberg.model import (
     LakeFile,

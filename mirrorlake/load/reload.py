@@ -22,10 +22,11 @@ import pyarrow as pa
 import pyarrow.compute as _compute
 import pyarrow.parquet as pq
 
-from mirrorlake.destinations.iceberg.catalog import Identifier
+from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.commit import delete_files
 from mirrorlake.destinations.iceberg.conditions import EVERY_ROW, Condition, raw_day, raw_days
 from mirrorlake.destinations.iceberg.data_files import write_files
+from mirrorlake.destinations.iceberg.expressions import expression
 from mirrorlake.destinations.iceberg.model import LakeTable, open_storage
 from mirrorlake.destinations.iceberg.tables import DAY, DELETED, KEY, LOAD, LOADED_AT, SEQ, TOKEN
 from mirrorlake.errors import SourceError
@@ -198,7 +199,7 @@ def _held_rows(attempt: Attempt, chunk: ChunkPlan) -> tuple[pa.Table | None, lis
 def _tasks(attempt: Attempt, table: LakeTable) -> list[Any]:
     days = raw_days(*days_of(attempt.load.window))
     with attempt.workspace.lake.translated(attempt.plan.name):
-        return list(table.scan(row_filter=days).plan_files())
+        return list(table.scan(row_filter=expression(days)).plan_files())
 
 
 def _load_id(path: str) -> str:

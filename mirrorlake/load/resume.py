@@ -20,16 +20,17 @@ from typing import Any
 from pymysql.connections import Connection
 
 import mirrorlake
-from mirrorlake.destinations.iceberg.catalog import Lake
 from mirrorlake.destinations.iceberg.data_files import holds
+from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeSchema, LakeTable
 from mirrorlake.ledger import ChunkedLoad, Ledger, Window
 from mirrorlake.load.chunk_planner import plan_chunks, told_columns
 from mirrorlake.load.chunk_task import ChunkReceipt
 from mirrorlake.load.runner import receipt_from_json
 from mirrorlake.proof.hashing import ALGORITHM
-from mirrorlake.sources.mysql.connect import quote, rows_of
+from mirrorlake.sources.mysql.connect import rows_of
 from mirrorlake.sources.mysql.open_writes import NO_CONNECTION, NOTHING_OPEN, OpenWrites, Waited
+from mirrorlake.sources.mysql.tables import quote
 from mirrorlake.table.resolve import ResolvedTable, by_time
 
 logger = logging.getLogger(__name__)

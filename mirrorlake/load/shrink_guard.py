@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mirrorlake.destinations.iceberg.catalog import Lake
+from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.errors import SourceError
 from mirrorlake.ledger import Ledger, Load
 from mirrorlake.load.chunk_task import ChunkReceipt
 from mirrorlake.table.resolve import ResolvedTable
+from mirrorlake.table.shrink import is_too_small
 
 
 def refuse_smaller(
@@ -70,15 +71,6 @@ def refuse_smaller_history(plan: ResolvedTable, lake: Lake, chunks: Sequence[Chu
         f"{plan.name} --accept-smaller`, or under Dagster a run with the tag "
         "mirrorlake/accept-smaller: true",
     )
-
-
-def is_too_small(before: int, now: int, limit: float) -> bool:
-    """Whether ``now`` rows after ``before`` ones are for a person to judge.
-
-    >>> is_too_small(10, 2, 0.9), is_too_small(10, 1, 0.9), is_too_small(0, 0, 0.9)
-    (False, True, False)
-    """
-    return now < before and (now == 0 or before - now >= limit * before)
 
 
 def _last_copy(ledger: Ledger, plan: ResolvedTable) -> Load | None:

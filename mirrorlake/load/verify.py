@@ -19,6 +19,7 @@ from typing import Any
 
 from pymysql.connections import Connection
 
+from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.branches import (
     create_branch,
     drop_branch,
@@ -26,7 +27,6 @@ from mirrorlake.destinations.iceberg.branches import (
     list_branches,
     publish_branch,
 )
-from mirrorlake.destinations.iceberg.catalog import Identifier, Lake
 from mirrorlake.destinations.iceberg.commit import (
     LOAD_ID,
     Commit,
@@ -38,6 +38,7 @@ from mirrorlake.destinations.iceberg.commit import (
     stage_load,
 )
 from mirrorlake.destinations.iceberg.cost import counted
+from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.destinations.iceberg.tables import ORIGINAL
 from mirrorlake.errors import CommitConflict, MirrorlakeError, NotProved

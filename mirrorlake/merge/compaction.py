@@ -11,12 +11,13 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from mirrorlake.destinations.iceberg.catalog import Identifier, Lake
+from mirrorlake.destinations.base import Identifier
+from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeTable, is_rewrite
+from mirrorlake.destinations.iceberg.procedures import rewrite_data_files
 from mirrorlake.destinations.iceberg.spark import spark_errors
 from mirrorlake.destinations.iceberg.tables import TARGET_BYTES
 from mirrorlake.errors import LakeError
-from mirrorlake.merge.statements import text_literal
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 COMMITS = 16
-"""After so many commits a layer is compacted."""
+"""Commits after which a layer is compacted."""
 _OPTIONS = {
     # Files below an eighth are taken together; others only where a fifth of their rows is deleted.
     "min-file-size-bytes": str(TARGET_BYTES // 8),
@@ -46,7 +47,7 @@ def compact_if_due(spark: SparkSession, lake: Lake, identifier: Identifier) -> b
         return False
     try:
         with spark_errors(str(identifier)):
-            spark.sql(_statement(table, identifier)).collect()
+            rewrite_data_files(spark, table, identifier, _OPTIONS)
     except LakeError as error:
         logger.warning("table %s was not compacted: %s", identifier, error)
     return True
@@ -63,12 +64,3 @@ def commits_since(table: LakeTable) -> int:
         parent = snapshot.parent_snapshot_id
         snapshot = None if parent is None else table.snapshot_by_id(parent)
     return count
-
-
-def _statement(table: LakeTable, identifier: Identifier) -> str:
-    strategy = "sort" if table.sort_order().fields else "binpack"
-    options = ", ".join(f"'{k}', '{v}'" for k, v in _OPTIONS.items())
-    return (
-        f"CALL lake.system.rewrite_data_files(table => {text_literal(identifier.sql)}, "
-        f"strategy => '{strategy}', options => map({options}))"
-    )

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from pydantic import SecretStr
 
-from mirrorlake.destinations.iceberg.catalog import Identifier, Lake, as_sql_identifier
+from mirrorlake.destinations.base import Identifier, as_sql_identifier
+from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.tables import (
     DELETED,
     DELETED_AT,

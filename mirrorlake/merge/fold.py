@@ -13,7 +13,7 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mirrorlake.destinations.iceberg.catalog import as_sql_identifier
+from mirrorlake.destinations.base import as_sql_identifier
 from mirrorlake.destinations.iceberg.commit import FOLDED, was_overtaken
 from mirrorlake.destinations.iceberg.cost import Scan, counted, written_since
 from mirrorlake.destinations.iceberg.durable import flush_commits

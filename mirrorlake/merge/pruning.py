@@ -33,7 +33,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as _compute
 
-from mirrorlake.destinations.iceberg.catalog import as_sql_identifier
+from mirrorlake.destinations.base import as_sql_identifier
 from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.destinations.iceberg.statistics import file_starts
 from mirrorlake.destinations.iceberg.tables import TARGET_BYTES
@@ -44,17 +44,17 @@ if TYPE_CHECKING:
 pc: Any = _compute  # its functions are made at import: type checkers see none of them
 
 RANGES = 16
-"""At most so many ranges of the leading key column: with 50 the code that Spark makes of them was
+"""Ranges of the leading key column, at most: with 50 the code that Spark makes of them was
 too long for the JVM to compile, and ran three times as long."""
 _SPREAD = 32
-"""So many bits for each number that is told: about one other in so many shares one."""
+"""Bits per number in the filter; about one other number in as many passes it."""
 _OF_HASHES = (0, 20, 40)
 """Three parts of a hash, each a bit: one other row in some thousands passes, and is shuffled with
 the name of its file. By one part alone 190,000 of six million were."""
 LARGE = TARGET_BYTES // 8
-"""From so many bytes on a file is one of the table's own, not one of a fold's changes."""
+"""A file from this many bytes on is one of the table's own, not one of a fold's changes."""
 ASKED = 2_000
-"""Up to so many files are asked where they begin. Of more, or of many small ones, narrower ranges
+"""Up to this many files are asked where they begin. Of more, or of many small ones, narrower ranges
 save more than code that was compiled before."""
 _FLOATING = ("float", "double")
 
@@ -159,8 +159,8 @@ def edges_of(table: LakeTable, column: str) -> tuple[Any, ...] | None:
     """Where a table's larger files after the first begin in a column: their least values, in the
     lake's order; None where these hold less than half of its bytes, or it has more than `ASKED`.
 
-    Nothing is told of where the first one begins, so that ranges which meet all files make no
-    condition: for one, be it true of every row, Iceberg reads each file's dictionary of the column.
+    Where the first one begins is left out, so that ranges which meet all files make no condition:
+    for one, be it true of every row, Iceberg reads each file's dictionary of the column.
 
     They only divide the values: what a bound says (of a text its first characters) need not be
     true. Small files are left out, as each fold adds one that may reach over all keys.

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from pydantic import SecretStr
 
-from mirrorlake.destinations.iceberg.catalog import Identifier, as_sql_identifier
+from mirrorlake.destinations.base import Identifier, as_sql_identifier, text_literal
 from mirrorlake.destinations.iceberg.tables import DELETED_AT, ORIGINAL, has_original
 from mirrorlake.errors import ConfigError
 from mirrorlake.schema.masking import HASHABLE, mask_sql
@@ -146,10 +146,6 @@ def spark_type(iceberg: str) -> str:
     return {"long": "bigint", "timestamp": "timestamp_ntz", "timestamptz": "timestamp"}.get(
         iceberg, iceberg
     )
-
-
-def text_literal(text: str) -> str:
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def merge_sql(plan: ResolvedTable, layer: Layer, bounds: str = "", *, compares: bool = True) -> str:

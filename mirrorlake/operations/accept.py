@@ -33,7 +33,7 @@ def accept_server(config: Config, ledger: Ledger, source: str) -> list[Accepted]
     """Take the server that answers now for a source; its tables that were read from another.
 
     Raises:
-        SourceError: the source could not be asked.
+        SourceError: the source could not be queried.
         LedgerError: the ledger could not be read or written.
     """
     with session(config.sources[source]) as connection:

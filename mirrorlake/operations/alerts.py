@@ -33,7 +33,7 @@ TIMEOUT = 15.0
 
 @dataclass(frozen=True)
 class Told:
-    """What one hook was told at one look.
+    """What one hook was sent at one look.
 
     Attributes:
         hook: ``webhook``, ``slack``, ``email`` or ``services.<name>``.
@@ -152,7 +152,7 @@ def _tell(
     if error is None:
         ledger.delivered(hook, begun, ended)
     else:
-        logger.warning("alert hook %s was not told: %s; tried again at the next look", hook, error)
+        logger.warning("alert hook %s was not reached: %s; the next look tries again", hook, error)
         ledger.not_delivered(hook, [*begun, *ended])
     events = [*((a, "began") for a in begun), *((a, "ended") for a in ended)]
     return [
@@ -179,7 +179,7 @@ Deliver = Callable[[str, Sequence[Alert], Sequence[Alert]], str | None]
 
 
 def _open(config: AlertsConfig, hook: str) -> Deliver:
-    """How a hook is told; sends nothing.
+    """How a hook is notified; sends nothing.
 
     Raises:
         ConfigError: the hook's variable is not set, or holds nothing that can be told.

@@ -5,7 +5,7 @@ A day is read by small windows while it is open, and once more as a whole when i
 ran anything at 04:00, it failed), the day is due, and the next daily load reads it with the others,
 oldest first.
 
-The ledger knows; no source and no lake is asked.
+The ledger knows; no source and no lake is queried.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def find_due(contract: TableContract, ledger: Ledger, zone: tzinfo, today: date)
 
 
 def due_of(contract: TableContract, loads: Sequence[Load], zone: tzinfo, today: date) -> list[date]:
-    """`find_due` over what the ledger told; pure."""
+    """`find_due` over what the ledger says; pure."""
     moving = [_calendar(load, zone) for load in loads if load.window.kind in MOVING]
     if not moving:
         return []

@@ -30,7 +30,7 @@ from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.workspace import Workspace
 
 SHOWN = 20
-"""So many files or rows that differ are named."""
+"""Files or rows that differ and are named, at most."""
 NOT_LOOKED_AT = "not looked at"
 _DRIFT = "MySQL's columns changed since the load: sync first"
 
@@ -72,7 +72,7 @@ def prove_layers(
     """Prove raw and clean of a table as a whole, and keep the verdicts.
 
     Raises:
-        SourceError: MySQL could not be asked for the table's columns.
+        SourceError: MySQL could not be queried for the table's columns.
         LakeError: a layer can't be read.
         LedgerError: the ledger can't be read or written.
     """

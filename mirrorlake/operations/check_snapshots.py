@@ -22,11 +22,11 @@ from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.errors import LakeError, LandingError
 from mirrorlake.ledger import LayerProof
 from mirrorlake.merge.snapshot import differences, row_texts, trace
+from mirrorlake.merge.snapshot.contract import snapshot_table
 from mirrorlake.merge.snapshot.folded_columns import as_columns_of, tables_as_folded
 from mirrorlake.merge.snapshot.shape import SnapshotTable
 from mirrorlake.merge.snapshot.state import State, read_state
 from mirrorlake.merge.snapshot.trace import Traced, trace_table
-from mirrorlake.operations.land import snapshot_table
 from mirrorlake.operations.withdrawn import find_withdrawn
 from mirrorlake.proof.differences import Difference, Teller
 from mirrorlake.proof.evidence import teller_of
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 LAYER = "deduped"
 """Under this layer the verdict is kept in the ledger."""
 _LISTED = 3
-"""So many of the snapshots that can't be read are named, each with its reason."""
+"""Snapshots that can't be read and are named, each with its reason, at most."""
 
 
 @dataclass
@@ -264,7 +264,7 @@ def _proof(contract: TableContract, found: Traced, at: datetime, seconds: float)
 
 @functools.cache
 def _code() -> str:
-    """Mirrorlake's version, and a hash of the code that judges."""
+    """Mirrorlake's version, and a hash of the code that compares."""
     told = hashlib.sha256()
     for module in (trace, row_texts, differences):
         told.update(Path(str(module.__file__)).read_bytes())

@@ -2,7 +2,7 @@
 
 Dagster keeps a sensor's cursor, and lets a person edit it. One that can't be read (edited by hand,
 or of a release that remembered something else) is forgotten with a warning: the next look then asks
-for what may have been asked for already, and the ledger decides what there is to read.
+for what may have been requested already, and the ledger decides what there is to read.
 """
 
 from __future__ import annotations

@@ -23,9 +23,10 @@ from pymysql.connections import Connection
 from mirrorlake.config import SourceConfig, TableContract
 from mirrorlake.errors import SchemaError
 from mirrorlake.ledger import Ledger, Load
-from mirrorlake.sources.mysql.connect import quote, rows_of
-from mirrorlake.sources.mysql.introspect import Column, SourceTable, read_tables
+from mirrorlake.sources.mysql.connect import rows_of
+from mirrorlake.sources.mysql.introspect import read_tables
 from mirrorlake.sources.mysql.registry import TIMES
+from mirrorlake.sources.mysql.tables import Column, SourceTable, quote
 from mirrorlake.table.windows import time_bound
 
 RETRY_AFTER = timedelta(minutes=15)
@@ -101,7 +102,7 @@ def find_moved(
     run.
 
     Raises:
-        SourceError: the source could not be asked.
+        SourceError: the source could not be queried.
         LedgerError: the ledger could not be read.
     """
     clock: datetime = rows_of(connection, "SELECT UTC_TIMESTAMP(6)")[0][0]

@@ -15,8 +15,8 @@ from sqlalchemy import make_url
 
 from mirrorlake.config import Config, SourceConfig, load_config
 from mirrorlake.config.source_url import default_tls
-from mirrorlake.destinations.iceberg.catalog import Lake
 from mirrorlake.destinations.iceberg.durable import local_path
+from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.ledger import LEDGER_VERSION, Ledger
 from mirrorlake.proof.evidence import evidence_folder

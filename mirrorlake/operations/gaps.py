@@ -1,6 +1,6 @@
 """Gaps: every raw day of a table was loaded, failed, or was never asked.
 
-The ledger knows; no source and no lake is asked.
+The ledger knows; no source and no lake is queried.
 
 Days are those of the column that tells a row's raw day; where none does, the days of the loads.
 """
@@ -61,7 +61,7 @@ def stretches_of(
     today: date,
     unproved: str | None = None,
 ) -> list[Stretch]:
-    """`find_stretches` over what the ledger told; pure. ``unproved``: why, if it is so marked."""
+    """`find_stretches` over what the ledger says; pure. ``unproved``: why, if it is so marked."""
     known = _Known(contract, loads, unread, today, unproved)
     days = ((day, *known.state_of(day)) for day in known.days())
     found: list[Stretch] = []

@@ -13,16 +13,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from mirrorlake.config import TableContract
-from mirrorlake.destinations.iceberg.catalog import as_sql_identifier
+from mirrorlake.destinations.base import as_sql_identifier, text_literal
 from mirrorlake.destinations.iceberg.spark import spark_errors
 from mirrorlake.destinations.iceberg.tables import ORIGINAL
-from mirrorlake.errors import ConfigError, LandingError, MirrorlakeError, SnapshotRefused
+from mirrorlake.errors import LandingError, MirrorlakeError, SnapshotRefused
 from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger import SnapshotRecord
+from mirrorlake.merge.snapshot.contract import snapshot_table
 from mirrorlake.merge.snapshot.fold import fold_snapshot
 from mirrorlake.merge.snapshot.results import Folded
-from mirrorlake.merge.snapshot.shape import SnapshotTable
-from mirrorlake.merge.statements import clean_column, text_literal
+from mirrorlake.merge.statements import clean_column
 from mirrorlake.operations.withdrawn import find_withdrawn, refuse_over_gap
 from mirrorlake.sources.files.columns import LandedSchema
 from mirrorlake.sources.files.frame import landing_errors
@@ -264,38 +264,6 @@ def minutes_of(record: SnapshotRecord) -> float | None:
     if record.published_at is None:
         return None
     return (record.published_at - record.seen_at).total_seconds() / 60
-
-
-def snapshot_table(contract: TableContract, schema: LandedSchema) -> SnapshotTable:
-    """A contract of mode ``snapshot`` as the fold needs it, columns spelled as the schema does.
-
-    Raises:
-        ConfigError: its key or its day can't be what they are meant for.
-    """
-    settings = contract.snapshot
-    if settings is None:
-        raise ValueError(f"table {contract.name} is not kept by snapshots")
-    spelled = {column.name.casefold(): column.name for column in schema.columns}
-    missing = [name for name in contract.key if name.casefold() not in spelled]
-    if missing:
-        raise ConfigError(
-            f"table {contract.name}: its key names {missing[0]!r}, which is never read",
-            table=contract.name,
-            next_step="Name another key, or take pci: never away",
-        )
-    return SnapshotTable(
-        name=contract.name,
-        identifier=deduped_of(contract),
-        columns=schema.types(),
-        key=tuple(spelled[name.casefold()] for name in contract.key),
-        day=spelled[settings.day.casefold()] if settings.day else None,
-        retention_days=settings.retention_days,
-        missing=settings.missing,
-        strategy=settings.strategy,
-        duplicates=settings.duplicates,
-        shrink_limit=contract.shrink_limit,
-        uncompared=(spelled[settings.id_column.casefold()],) if settings.id_column else (),
-    )
 
 
 def make_clean_view(workspace: Workspace, contract: TableContract, schema: LandedSchema) -> None:

@@ -17,9 +17,16 @@ from typing import TYPE_CHECKING, Any
 from pyarrow import fs
 
 from mirrorlake.config import TableContract
-from mirrorlake.destinations.iceberg.catalog import Identifier, Lake
-from mirrorlake.destinations.iceberg.commit import snapshot_property
+from mirrorlake.destinations.base import Destination, Identifier
+from mirrorlake.destinations.iceberg.commit import snapshot_property, statistics_of
+from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeTable
+from mirrorlake.destinations.iceberg.procedures import (
+    expire_before,
+    expire_versions,
+    rewrite_data_files,
+    rewrite_position_deletes,
+)
 from mirrorlake.destinations.iceberg.spark import spark_errors
 from mirrorlake.errors import LakeError, LandingError
 from mirrorlake.failpoints import failpoint
@@ -28,7 +35,6 @@ from mirrorlake.load.resume import files_of
 from mirrorlake.merge.snapshot.stage import BRANCH
 from mirrorlake.merge.snapshot.state import STATE, names_of, state_folder, version_state
 from mirrorlake.merge.snapshot.tables import TARGET_BYTES
-from mirrorlake.merge.statements import text_literal
 from mirrorlake.operations.recover import GRACE, refuse_short_grace, remove_orphans
 from mirrorlake.operations.unchanged import stamp_kept
 from mirrorlake.sources.files.expire import expire_landed
@@ -43,7 +49,7 @@ logger = logging.getLogger(__name__)
 KEEP = timedelta(days=7)
 """How old a version is before it expires: no reader is on it any more."""
 RETAIN = 20
-"""So many versions of each table stay, however old."""
+"""Versions of each table that stay, however old."""
 _COMPACTION = {
     "min-input-files": "2",
     "delete-ratio-threshold": "0.2",
@@ -95,7 +101,7 @@ def maintain_table(
 ) -> list[Maintained]:
     """Compact, expire and clean up all lake tables of one contract.
 
-    A step that fails leaves its table as it was, is told in ``error``, and does not stop the
+    A step that fails leaves its table as it was, is reported in ``error``, and does not stop the
     others.
 
     Args:
@@ -201,15 +207,9 @@ def _compact(spark: SparkSession, table: LakeTable, identifier: Identifier) -> N
         "min-file-size-bytes": target // 8,
         "max-file-size-bytes": target * 4,
     }
-    listed = {**_COMPACTION, **{k: str(v) for k, v in sizes.items()}}
-    options = ", ".join(f"'{k}', '{v}'" for k, v in listed.items())
-    strategy = "sort" if table.sort_order().fields else "binpack"
-    name = text_literal(identifier.sql)
-    spark.sql(
-        f"CALL lake.system.rewrite_data_files(table => {name}, strategy => '{strategy}', "
-        f"options => map({options}))"
-    ).collect()
-    spark.sql(f"CALL lake.system.rewrite_position_delete_files(table => {name})").collect()
+    options = {**_COMPACTION, **{k: str(v) for k, v in sizes.items()}}
+    rewrite_data_files(spark, table, identifier, options)
+    rewrite_position_deletes(spark, identifier)
 
 
 def _expire(
@@ -219,13 +219,8 @@ def _expire(
     a branch or a tag names."""
     older = datetime.now(UTC) - ages.keep
     table = lake.catalog.load_table(identifier.path)
-    name = text_literal(identifier.sql)
     if layer != "side":
-        at = older.strftime("%Y-%m-%d %H:%M:%S.%f")
-        spark.sql(
-            f"CALL lake.system.expire_snapshots(table => {name}, "
-            f"older_than => TIMESTAMP '{at}', retain_last => {RETAIN})"
-        ).collect()
+        expire_before(spark, identifier, older, RETAIN)
         return
     named = _named(lake, identifier)
     head = table.current_snapshot()
@@ -233,10 +228,7 @@ def _expire(
     newer += [s.snapshot_id for s in table.snapshots() if s.timestamp_ms >= older.timestamp() * 1e3]
     ids = [s.snapshot_id for s in table.snapshots() if s.snapshot_id not in named.union(newer)]
     if ids:
-        listed = ", ".join(f"{number}L" for number in ids)
-        spark.sql(
-            f"CALL lake.system.expire_snapshots(table => {name}, snapshot_ids => array({listed}))"
-        ).collect()
+        expire_versions(spark, identifier, ids)
 
 
 def _named(lake: Lake, side: Identifier) -> set[int]:
@@ -248,7 +240,7 @@ def _named(lake: Lake, side: Identifier) -> set[int]:
     return cells if which == "cells" else missing
 
 
-def _remove_states(lake: Lake, table: LakeTable, before: datetime) -> list[int]:
+def _remove_states(lake: Destination, table: LakeTable, before: datetime) -> list[int]:
     """Remove the states of versions that are gone; their sizes."""
     named = {snapshot_property(snapshot, STATE) for snapshot in table.snapshots()}
     names = {path.rpartition("/")[2] for path in named if path}
@@ -277,9 +269,9 @@ def _size(lake: Lake, identifier: Identifier) -> Size:
     snapshot = table.current_snapshot() if table else None
     if table is None or snapshot is None:
         return Size(0, 0, 0, 0)
-    totals = ("total-data-files", "total-delete-files", "total-files-size")
-    data, deletes, size = (int(snapshot_property(snapshot, name) or 0) for name in totals)
-    return Size(data, deletes, size, len(table.snapshots()))
+    counted = statistics_of(snapshot)
+    versions = len(table.snapshots())
+    return Size(counted.data_files, counted.delete_files, counted.bytes, versions)
 
 
 def _shared(identifier: Identifier) -> LakeError:

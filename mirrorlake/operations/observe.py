@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as _compute
 
 from mirrorlake.config import TableContract
-from mirrorlake.destinations.iceberg.catalog import Lake
+from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.destinations.iceberg.stream import read_batches
 from mirrorlake.destinations.iceberg.tables import DAY, ORIGINAL

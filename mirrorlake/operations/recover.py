@@ -16,8 +16,9 @@ from pyarrow import fs
 
 from mirrorlake.config import Config, TableContract
 from mirrorlake.config.fields import format_duration
-from mirrorlake.destinations.iceberg.catalog import Identifier, Lake
+from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.integrity import layers_of
+from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.errors import ConfigError, LakeError
 from mirrorlake.load.outcome import settle_loads
@@ -37,7 +38,7 @@ class Recovered:
         committed: pending loads that had landed, and are recorded as successes now.
         errored: pending loads that had not; the next sync resumes them, or reads their range
             again.
-        repairs: repairs that never told their end: what they loaded is settled as any load.
+        repairs: repairs that never reported their end: what they loaded is settled as any load.
         orphans, bytes: files that no snapshot named, removed.
     """
 

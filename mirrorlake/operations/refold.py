@@ -21,14 +21,8 @@ import uuid
 from dataclasses import dataclass, replace
 
 from mirrorlake.config import TableContract
-from mirrorlake.destinations.iceberg.branches import (
-    begin_branch,
-    drop_branch,
-    list_branches,
-    replace_main,
-)
-from mirrorlake.destinations.iceberg.catalog import Identifier, Lake, as_sql_identifier
-from mirrorlake.destinations.iceberg.commit import LOAD_ID, head_of, snapshot_property
+from mirrorlake.destinations.base import Identifier, as_sql_identifier
+from mirrorlake.destinations.iceberg.commit import LOAD_ID
 from mirrorlake.destinations.iceberg.cost import written_since
 from mirrorlake.destinations.iceberg.durable import flush_commits
 from mirrorlake.destinations.iceberg.integrity import (
@@ -37,6 +31,7 @@ from mirrorlake.destinations.iceberg.integrity import (
     find_damage,
     find_unreadable,
 )
+from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.tables import DELETED_AT, drop_column
 from mirrorlake.errors import ConfigError, LakeDamaged, SchemaError
 from mirrorlake.failpoints import failpoint
@@ -248,20 +243,20 @@ class _Refold:
         ensure_layer(self._workspace, self._plan, layer)
         if not layer.flags:
             drop_column(lake, identifier, DELETED_AT)
-        for name in list_branches(lake, identifier):
+        for name in lake.branches(identifier):
             if name.startswith(BRANCH):  # of a run that died: the lease is ours
-                drop_branch(lake, identifier, name)
-        head, branch = head_of(lake, identifier), BRANCH + self._load_id[:12]
-        start = begin_branch(lake, identifier, branch)
+                lake.drop_branch(identifier, name)
+        head, branch = lake.head(identifier), BRANCH + self._load_id[:12]
+        start = lake.begin_branch(identifier, branch)
         failpoint("refold.begun")
         name = f"{identifier.sql}.{as_sql_identifier('branch_' + branch)}"
         scanned = self._write(layer, name, start)
         flush_commits(lake.load(identifier), head, branch)
         self._workspace.check_lease()
-        replace_main(lake, identifier, branch, head)
+        lake.replace_main(identifier, branch, head)
         failpoint("refold.shown")
         self._record(layer, scanned, head)
-        drop_branch(lake, identifier, branch)
+        lake.drop_branch(identifier, branch)
         self._forget_unreadable(identifier)
 
     def _replace_table(self, layer: Layer) -> None:
@@ -309,14 +304,12 @@ class _Refold:
             logger.warning("table %s: versions %s can't be read, and are named", identifier, kept)
 
     def _told(self, layer: Layer, damage: Damage | None, way: str) -> Remade:
-        table = self._lake.load(layer.identifier)
-        head = table.current_snapshot() if table is not None else None
-        rows = snapshot_property(head, "total-records") if head is not None else None
+        counted = self._lake.statistics(layer.identifier)
         return Remade(
             layer=layer.name,
             table=str(layer.identifier),
             damage=str(damage) if damage else None,
             way=way,
-            snapshot_id=head.snapshot_id if head is not None else None,
-            rows=int(rows) if rows is not None else None,
+            snapshot_id=self._lake.head(layer.identifier),
+            rows=counted.rows if counted is not None else None,
         )

@@ -25,8 +25,8 @@ from mirrorlake.operations.refold import refold_table
 from mirrorlake.operations.rewrite import RepairRound, copy_again, reread_days, reread_keys
 from mirrorlake.proof.differences import Differing
 from mirrorlake.proof.evidence import prove_table
-from mirrorlake.proof.ranges import Tally
-from mirrorlake.proof.report import Ask, RangeProof, Report, digest_text
+from mirrorlake.proof.ranges import RangeProof, Tally
+from mirrorlake.proof.report import Ask, Report, digest_text
 from mirrorlake.workspace import Workspace
 
 logger = logging.getLogger(__name__)
@@ -36,7 +36,7 @@ MOST_KEYS = 10_000
 ROUNDS = 20
 PATIENCE = 4
 """Rounds in a row after which the same rows still differ, before it is given up."""
-ANEW_AFTER = 2
+WHOLE_AFTER = 2
 """Rounds in a row after which deduped is written from raw: somebody wrote what no key finds."""
 PAUSE_SECONDS = 1.0
 _KEPT = 1_000
@@ -52,10 +52,10 @@ class Repaired:
         keys: rows that differed at first, those included that were not looked at.
         rows, gone: read again, and found to be no more.
         loads: ids of the loads that brought them.
-        rounds: how often something was mended; 0 where nothing differed.
+        rounds: how often something was repaired; 0 where nothing differed.
         before, after: the reports of the first and the last check.
         evidence: their evidence files and those between, in order.
-        repair_id: of the journal's entry; None where nothing was mended.
+        repair_id: of the journal's entry; None where nothing was repaired.
     """
 
     table: str
@@ -105,7 +105,7 @@ def repair_table(
 
     Raises:
         ConfigError: the contract forbids it, or the table can't be repaired by what differs.
-        MirrorlakeError: see checking, loading and folding; what was mended before stays.
+        MirrorlakeError: see checking, loading and folding; what was repaired before stays.
     """
     refuse_repair(contract)
     started, clock = datetime.now(UTC), time.monotonic()
@@ -118,7 +118,7 @@ def repair_table(
     last = first
     try:
         if journal is not None:
-            last = work.mend_until_equal(first)
+            last = work.repair_until_equal(first)
     except BaseException:
         _end(workspace, journal, work, None, "failed")
         raise
@@ -169,7 +169,7 @@ class _Work:
         return bool(self._contract.key) and not self._contract.copies
 
     def differing(self, report: Report) -> bool:
-        """Whether there is something to mend."""
+        """Whether there is something to repair."""
         if self._by_keys:
             return bool(self._keys(report))
         return report.verdict == "different" and not self._only_deletes
@@ -177,8 +177,8 @@ class _Work:
     def _keys(self, report: Report) -> list[Differing]:
         return [key for key in report.keys if key.gone or not self._only_deletes]
 
-    def mend_until_equal(self, report: Report) -> Report:
-        """Rounds until nothing is left to mend; the last check's report."""
+    def repair_until_equal(self, report: Report) -> Report:
+        """Rounds until nothing is left to repair; the last check's report."""
         stuck = 0
         before: set[str] = set()
         for _ in range(ROUNDS):
@@ -188,7 +188,7 @@ class _Work:
                 before = now
                 if stuck == PATIENCE:
                     return report
-                self._mend(report, anew=stuck >= ANEW_AFTER)
+                self._repair(report, whole=stuck >= WHOLE_AFTER)
             elif report.verdict == "undecided" and stuck < PATIENCE:
                 stuck += 1
                 time.sleep(PAUSE_SECONDS)
@@ -197,9 +197,9 @@ class _Work:
             report = self._prove(report)
         return report
 
-    def _mend(self, report: Report, *, anew: bool) -> None:
+    def _repair(self, report: Report, *, whole: bool) -> None:
         workspace, contract = self._workspace, self._contract
-        if anew:
+        if whole:
             logger.warning("table %s: deduped is written from raw as a whole", contract.name)
             refold_table(workspace, contract)
             self.done.append(RepairRound())
@@ -209,7 +209,7 @@ class _Work:
             self.done.append(reread_keys(workspace, contract, self._keys(report)))
         else:
             self.done.append(reread_days(workspace, contract, report.differences))
-        logger.info("table %s: %s: mended by %s", contract.name, why(report), self.done[-1])
+        logger.info("table %s: %s: repaired by %s", contract.name, why(report), self.done[-1])
 
     def _prove(self, report: Report) -> Report:
         again, path = prove_table(
@@ -231,7 +231,7 @@ def again_of(report: Report) -> Ask:
 
 
 def _named(report: Report) -> set[str]:
-    """The rows that differ, by their keys; without a key, by all that is told of them."""
+    """The rows that differ, by their keys; without a key, by all that is shown of them."""
     if report.keys:
         return {repr(key.texts[0]) for key in report.keys}
     return {repr(difference.key) for difference in report.differences} or {"all"}

@@ -39,7 +39,7 @@ def resolve_table(
 
     Raises:
         ConfigError, SchemaError, TypeRefused: as `mirrorlake.table.resolve.plan_table` says.
-        SourceError: MySQL could not be asked, or is in another time zone than the contract says.
+        SourceError: MySQL could not be queried, or is in another time zone than the contract says.
     """
     config = workspace.config
     source = config.sources[contract.source]

@@ -25,8 +25,8 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from mirrorlake.config import Config, TableContract
+from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.branches import drop_branch, history
-from mirrorlake.destinations.iceberg.catalog import Identifier, Lake
 from mirrorlake.destinations.iceberg.commit import (
     ATTEMPT,
     FOLDED,
@@ -37,6 +37,7 @@ from mirrorlake.destinations.iceberg.commit import (
     snapshot_property,
 )
 from mirrorlake.destinations.iceberg.integrity import layers_of
+from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeSnapshot, LakeTable
 from mirrorlake.destinations.iceberg.statistics import least_number
 from mirrorlake.destinations.iceberg.tables import COLUMNS, OF, SEQ

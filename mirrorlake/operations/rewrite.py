@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from mirrorlake.config import TableContract
-from mirrorlake.destinations.iceberg.catalog import Identifier
+from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.spark import spark_errors
 from mirrorlake.destinations.iceberg.tables import KEY, ORIGINAL, SEQ
 from mirrorlake.errors import ConfigError
@@ -31,8 +31,9 @@ from mirrorlake.operations.resolve import resolve_table
 from mirrorlake.operations.sync import load_table, reload_days
 from mirrorlake.proof.differences import Difference, Differing
 from mirrorlake.proof.mysql_side import SourceSide
+from mirrorlake.proof.resolve import resolve_target
 from mirrorlake.proof.spark_side import LakeSide, key_view
-from mirrorlake.proof.target import Target, resolve_target
+from mirrorlake.proof.target import Target
 from mirrorlake.sources.mysql.connect import session
 from mirrorlake.table.holds import refuse_held
 from mirrorlake.table.resolve import ResolvedTable

@@ -18,7 +18,7 @@ from mirrorlake.table.clean_columns import LOOKS, look_name, read_look, undecide
 from mirrorlake.table.meaning import edits_of
 
 if TYPE_CHECKING:
-    from mirrorlake.destinations.iceberg.catalog import Lake
+    from mirrorlake.destinations.iceberg.lake import Lake
 
 
 @dataclass(frozen=True)
@@ -272,8 +272,8 @@ class _Counts:
         return rows, damage
 
     def _count(self, contract: TableContract) -> tuple[int | None, str | None]:
-        from mirrorlake.destinations.iceberg.catalog import Lake
         from mirrorlake.destinations.iceberg.integrity import count_rows
+        from mirrorlake.destinations.iceberg.lake import Lake
 
         if self._lake is None:
             self._lake = Lake(self.config.lake)

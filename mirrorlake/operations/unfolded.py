@@ -17,8 +17,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 
 from mirrorlake.config import TableContract
-from mirrorlake.destinations.iceberg.catalog import Identifier, Lake
-from mirrorlake.destinations.iceberg.commit import find_load, head_of
+from mirrorlake.destinations.base import Destination, Identifier
 from mirrorlake.ledger import Ledger, Load
 
 RETRY_AFTER = timedelta(minutes=15)
@@ -68,9 +67,9 @@ class Unfolded:
 
 
 def find_unfolded(
-    lake: Lake, ledger: Ledger, contracts: Sequence[TableContract], marks: FoldCursor
+    lake: Destination, ledger: Ledger, contracts: Sequence[TableContract], marks: FoldCursor
 ) -> Unfolded:
-    """The tables whose fold is due, against what was asked before. Nothing is written.
+    """The tables whose fold is due, against what was requested before. Nothing is written.
 
     A table that a live run holds is not due: that run, or the next look, will see to it.
 
@@ -90,7 +89,7 @@ def find_unfolded(
         if not landed:
             continue
         names = dict.fromkeys(load.raw_table for load in landed)
-        heads = {n: head_of(lake, Identifier(contract.namespaces.raw, n)) for n in names}
+        heads = {n: lake.head(Identifier(contract.namespaces.raw, n)) for n in names}
         asked = FoldRequest(landed[-1].seq, heads, now.isoformat())
         if not _is_pending(marks.asked.get(contract.name), asked, now):
             found.append(Behind(contract, landed[-1].window.day, asked))
@@ -99,7 +98,7 @@ def find_unfolded(
 
 
 def run_key(source: str, behind: Sequence[Behind], marks: FoldCursor) -> str:
-    """One text per set of loads and snapshots, and per time that they were asked for before."""
+    """One text per set of loads and snapshots, and per time that they were requested before."""
     said = [
         [b.contract.name, b.asked.through, sorted(b.asked.heads.items()), _before(b, marks)]
         for b in sorted(behind, key=lambda b: b.contract.name)
@@ -127,12 +126,12 @@ def _loads(
     return {name: loads for name, loads in kept.items() if loads}
 
 
-def _landed(lake: Lake, contract: TableContract, load: Load) -> bool:
-    """Whether a load is in raw. Of one that never told its end, raw's history knows."""
+def _landed(lake: Destination, contract: TableContract, load: Load) -> bool:
+    """Whether a load is in raw. Of one that never reported its end, raw's history knows."""
     if load.state == "success":
         return True
     raw = Identifier(contract.namespaces.raw, load.raw_table)
-    return find_load(lake, raw, load.load_id) is not None
+    return lake.find_load(raw, load.load_id) is not None
 
 
 def _is_pending(before: FoldRequest | None, now: FoldRequest, at: datetime) -> bool:

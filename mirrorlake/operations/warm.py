@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from mirrorlake.config import LakeConfig, SparkConfig
-from mirrorlake.destinations.iceberg.catalog import Lake
+from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.spark import LazySpark
 from mirrorlake.errors import MachineError
 from mirrorlake.runtime.archive import Archive, archive_of

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from mirrorlake.config import TableContract
-from mirrorlake.destinations.iceberg.catalog import Lake
+from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.errors import LakeError
 from mirrorlake.ledger import Ledger
 from mirrorlake.merge.snapshot.state import MOST, State, read_state

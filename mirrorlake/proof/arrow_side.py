@@ -4,7 +4,7 @@ A query of Spark costs a second or more before its first row. For the next chunk
 a small load before it is visible, the rows are read by PyIceberg, and their forms are made by
 Arrow's kernels: a third writing of the forms of `mirrorlake.proof.canonical`, which may say less
 than the two others. It says nothing (None) where a row keeps an original, a value has no plain form
-here, or a key is NULL; then, and where what it says is not what MySQL says, Spark is asked as ever.
+here, or a key is NULL; then, and where what it says is not what MySQL says, Spark reads as ever.
 So a mistake here costs time, and hides nothing as long as two values have two forms.
 
 Source: Arrow C++ documentation, "Compute Functions"; Iceberg specification, "Scan Planning".
@@ -12,7 +12,7 @@ Source: Arrow C++ documentation, "Compute Functions"; Iceberg specification, "Sc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -22,23 +22,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as _compute
 
-from mirrorlake.destinations.iceberg.catalog import Lake
-from mirrorlake.destinations.iceberg.conditions import EVERY_ROW, Condition, in_range
-from mirrorlake.destinations.iceberg.model import LakeTable
-from mirrorlake.destinations.iceberg.stream import read_rows
-from mirrorlake.proof.beside import MOST_BESIDE, RowDigest, named
+from mirrorlake.destinations.base import EVERY_ROW, Condition, Destination
 from mirrorlake.proof.canonical import DELETED_AT, NULL, ORIGINALS, Form
 from mirrorlake.proof.hashing import hash_bytes
-from mirrorlake.proof.mysql_side import Key
-from mirrorlake.proof.order import Part, Span
-from mirrorlake.proof.ranges import INTEGERS, NOTHING, Range, Tally
-from mirrorlake.proof.rows import RowForm
-from mirrorlake.proof.target import Target
-from mirrorlake.sources.mysql.introspect import Column, SourceTable
+from mirrorlake.proof.order import Part
+from mirrorlake.proof.ranges import INTEGERS, NOTHING, Range, Span, Tally
+from mirrorlake.proof.rows import Key, RowDigest, RowForm
+from mirrorlake.proof.target import MOST_BESIDE, Target, named
+from mirrorlake.sources.mysql.tables import Column, SourceTable
 
 pc: Any = _compute  # its functions are made at import: type checkers see none of them
 AT_ONCE = 20_000
-"""So many rows are digested at once."""
+"""Rows that are digested at once."""
 _PLAIN_SCALE = 6
 """Arrow writes small numbers of a larger scale with an exponent."""
 _TIMES = ("date", "datetime", "timestamp")
@@ -64,7 +59,7 @@ class Local:
 
 
 def digest_locally(
-    lake: Lake,
+    lake: Destination,
     target: Target,
     parts: Sequence[Part],
     keys: Range | Span,
@@ -80,21 +75,20 @@ def digest_locally(
     """
     if not _is_sayable(target, parts, keys):
         return None
-    table = lake.load(target.mirror.identifier)
-    if table is None:
+    span = keys if isinstance(keys, Span) else _as_span(keys)
+    batches = _batches(lake, target, _row_filter(parts, span))
+    if batches is None:
         return None
     found = Local()
     if target.mirror.snapshot is None:
         return found
-    span = keys if isinstance(keys, Span) else _as_span(keys)
     told = {",".join(key).encode("utf-8", "replace") for key in newer}
     moved = _Moved(told, listed=bool(named(target, newer)))
     try:
-        with lake.translated(".".join(table.name())):
-            for batch in _batches(lake, table, target, _row_filter(parts, span)):
-                for start in range(0, batch.num_rows, AT_ONCE):
-                    rows = _within(target, parts, span, batch.slice(start, AT_ONCE))
-                    _take(target, rows, moved, found)
+        for batch in batches:
+            for start in range(0, batch.num_rows, AT_ONCE):
+                rows = _within(target, parts, span, batch.slice(start, AT_ONCE))
+                _take(target, rows, moved, found)
     except _Unsaid:
         return None
     return found
@@ -129,7 +123,7 @@ def tally_rows(table: SourceTable, form: RowForm, batches: Iterable[Any]) -> Tal
 
 @dataclass(frozen=True)
 class _Moved:
-    """Forms of keys that MySQL has moved past the bound; ``listed``: their rows are told one by
+    """Forms of keys that MySQL has moved past the bound; ``listed``: their rows are listed one by
     one."""
 
     keys: set[bytes]
@@ -165,14 +159,14 @@ def _row_filter(parts: Sequence[Part], span: Span) -> Condition:
     leading = parts[0].column
     lo, hi = (None if end is None else _value(leading, end[0]) for end in (span.lo, span.hi))
     # A key without a place in its type may be anywhere.
-    return in_range(leading.name, lo, hi)
+    return Condition(leading.name, lo, hi, or_null=True)
 
 
-def _batches(lake: Lake, table: LakeTable, target: Target, rows: Condition) -> Any:
+def _batches(lake: Destination, target: Target, rows: Condition) -> Iterator[Any] | None:
     names = [cell.name for cell in target.rows.cells]
     names += [ORIGINALS] if target.rows.originals else []
     names += [DELETED_AT] if target.flags else []
-    return read_rows(lake, table, names, rows, target.mirror.snapshot)
+    return lake.scan(target.mirror.identifier, names, rows, target.mirror.snapshot)
 
 
 def _within(target: Target, parts: Sequence[Part], span: Span, batch: Any) -> Any:

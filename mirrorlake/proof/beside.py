@@ -16,19 +16,12 @@ from typing import Any
 from pymysql.connections import Connection
 
 from mirrorlake.proof.compare import leaving_out
-from mirrorlake.proof.mysql_side import KEYS_AT_ONCE, Key, SourceSide, one_state, text_of
+from mirrorlake.proof.mysql_side import KEYS_AT_ONCE, SourceSide, one_state, text_of
+from mirrorlake.proof.rows import Key, RowDigest
 from mirrorlake.proof.spark_side import LakeSide
-from mirrorlake.proof.target import Target
+from mirrorlake.proof.target import MOST_BESIDE, Target
 from mirrorlake.sources.mysql.connect import rows_of
 from mirrorlake.sources.mysql.limits import reading
-
-MOST_BESIDE = 100_000
-"""Rows that are looked up; more are left, and counted."""
-MOST_NEWER = 1_000
-"""Up to so many rows that MySQL has moved past the bound are compared as they are: those that the
-lake has already are equal, and wait no longer."""
-RowDigest = tuple[Key, int]
-"""A row's key and digest; without a key, the digest alone in both."""
 
 
 @dataclass
@@ -39,18 +32,13 @@ class Beside:
         equal: rows that MySQL has just so.
         awaited: of these, rows that need not have been in the lake yet.
         keys: rows that MySQL has not so: candidates.
-        left: rows that were not compared, or that can't be told without a key.
+        left: rows that were not compared, or that can't be identified without a key.
     """
 
     equal: int = 0
     awaited: int = 0
     keys: set[Key] = field(default_factory=set[Key])
     left: int = 0
-
-
-def named(target: Target, newer: Sequence[Key]) -> Sequence[Key]:
-    """The keys past the bound whose rows are compared as they are."""
-    return newer if target.key and len(newer) <= MOST_NEWER else ()
 
 
 def read_beside(

@@ -18,11 +18,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from mirrorlake.destinations.iceberg.catalog import as_sql_identifier
+from mirrorlake.destinations.base import as_sql_identifier
 from mirrorlake.errors import TypeRefused
 from mirrorlake.proof.hashing import lake_hash, source_hash
-from mirrorlake.sources.mysql.connect import quote
-from mirrorlake.sources.mysql.introspect import Column
+from mirrorlake.sources.mysql.tables import Column, quote
 
 ORIGINALS = "_mirror_original"
 DELETED_AT = "_mirror_deleted_at"
@@ -31,7 +30,7 @@ NULL = "N"
 SHORT = 255
 """Texts and blobs of columns that hold more characters or bytes than this are digested alone."""
 SHOWN = 300
-"""So many characters of a value are shown to people."""
+"""Characters of a value that are shown to people, at most."""
 
 _INTEGERS = ("tinyint", "smallint", "mediumint", "int", "bigint")
 _TEXTS = ("char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set")

@@ -17,11 +17,11 @@ import pyarrow as pa
 import pyarrow.compute as _compute
 
 pc: Any = _compute  # its functions are made at import: type checkers see none of them
-Digests = npt.NDArray[np.uint64]
+CellDigests = npt.NDArray[np.uint64]
 _NULL = pa.scalar(b"N", pa.large_binary())
 
 
-def digests_of(columns: Sequence[Any], rows: int) -> Digests:
+def digests_of(columns: Sequence[Any], rows: int) -> CellDigests:
     """One digest a row of these columns."""
     if not rows:
         return np.zeros(0, dtype=np.uint64)
@@ -34,7 +34,7 @@ def digests_of(columns: Sequence[Any], rows: int) -> Digests:
     return words.astype(np.uint64)
 
 
-def sum_of(digests: Digests) -> int:
+def sum_of(digests: CellDigests) -> int:
     """The sum of digests, as a whole number without bounds."""
     high, low = digests >> np.uint64(32), digests & np.uint64(0xFFFFFFFF)
     return (int(high.sum(dtype=np.uint64)) << 32) + int(low.sum(dtype=np.uint64))

@@ -1,4 +1,4 @@
-"""One check of one table, from what is asked to a report. Nothing of the mirror is written.
+"""One check of one table, from what is requested to a report. Nothing of the mirror is written.
 
 First the digests of both sides, group by group. Where they differ, the keys and digests of that
 group's rows; where those differ, the rows themselves, asked for again until they are decided.
@@ -16,11 +16,10 @@ from typing import Any
 
 from pymysql.connections import Connection
 
-from mirrorlake.config import TableContract
+from mirrorlake.config.contract import TableContract
 from mirrorlake.destinations.iceberg.spark import spark_errors
-from mirrorlake.errors import ConfigError
 from mirrorlake.proof.arrow_side import Local, digest_locally
-from mirrorlake.proof.beside import Beside, RowDigest, compare_beside, named, read_beside
+from mirrorlake.proof.beside import Beside, compare_beside, read_beside
 from mirrorlake.proof.compare import (
     Digests,
     KeyCut,
@@ -32,29 +31,26 @@ from mirrorlake.proof.compare import (
 )
 from mirrorlake.proof.days import Days, whole_days
 from mirrorlake.proof.keys import is_one_integer, ordered_of, parts_of, resolve_keys
-from mirrorlake.proof.mysql_side import Key, SessionTraffic, SourceSide, read_bounds
+from mirrorlake.proof.mysql_side import SessionTraffic, read_bounds
 from mirrorlake.proof.named import conditions_of
-from mirrorlake.proof.order import (
-    Cells,
-    Part,
-    Span,
-    after_condition,
-    bound_of,
-    bound_text,
-    span_conditions,
-)
+from mirrorlake.proof.order import Part, after_condition, bound_of, span_conditions
 from mirrorlake.proof.ranges import (
+    Cells,
     Range,
+    Span,
     Tally,
+    bound_text,
     bucket_count,
     plan_grid,
     total,
 )
-from mirrorlake.proof.recheck import CHANGING, Judged, judge
+from mirrorlake.proof.recheck import CHANGING, Rechecked, recheck
 from mirrorlake.proof.report import Ask, Report
-from mirrorlake.proof.scope import Scope, both, day_condition, settled_scope
-from mirrorlake.proof.spark_side import LakeSide
-from mirrorlake.proof.target import Target, read_mirror, resolve_target
+from mirrorlake.proof.resolve import read_mirror, resolve_target
+from mirrorlake.proof.rows import Key, RowDigest
+from mirrorlake.proof.scope import Scope, settled_scope
+from mirrorlake.proof.sides import Sides, sides_of, statements_of
+from mirrorlake.proof.target import Target, named
 from mirrorlake.proof.verdict import settled_ranges, uncompared, verdict_of
 from mirrorlake.sources.mysql.connect import rows_of, session
 from mirrorlake.sources.mysql.introspect import read_sizes
@@ -67,90 +63,103 @@ TOGETHER = 500
 MOST_OPEN = 10_000
 """Rows that can't be decided yet are looked at one by one up to this number."""
 CHUNK_ROWS = 100_000
-"""So many of MySQL's rows are the next chunk of a table."""
+"""MySQL's rows in the next chunk of a table."""
 SMALL_BYTES, SMALL_ROW = 64 * 1024**2, 400
-"""Tables of so many bytes, or of so many a row, are read without Spark (it holds less at once)."""
-
-
-@dataclass(frozen=True)
-class _Sides:
-    """The statements of both sides over one target: of the rows between the cursor's bounds; of the
-    lake's rows beside them (no condition: there are none), and of both; of MySQL's rows that need
-    not be in the lake yet."""
-
-    target: Target
-    source: SourceSide
-    lake: LakeSide
-    beside: LakeSide
-    chosen: LakeSide
-    later: SourceSide
+"""Tables up to this many bytes, or with rows up to this many, are read without Spark: there is room
+for them in memory."""
 
 
 def check_table(
     workspace: Workspace, contract: TableContract, ask: Ask, most: int = MOST
 ) -> Report:
-    """Compare the rows that are asked for, exactly.
+    """Compare the rows that are requested, exactly.
 
     Args:
-        most: so many rows that differ are judged one by one; the others are only counted.
+        most: how many rows that differ are looked at one by one; the others are only counted.
 
     Raises:
         SchemaError: the table can't be compared as it is, see `resolve_target`.
-        SourceError: MySQL could not be asked; a failed look is never a verdict.
+        SourceError: MySQL could not be queried; a failed look is never a verdict.
         LakeError: Spark, the catalog or the storage failed.
         ProofError: nothing is mirrored yet, or it is too far behind.
         ConfigError: these rows can't be chosen in this table.
     """
     started, clock = datetime.now(UTC), time.monotonic()
+    found = _read(workspace, contract, ask, most)
+    return _report(found, started, time.monotonic() - clock)
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What both sides said; ``later``: MySQL's rows that need not be in the lake yet."""
+
+    ask: Ask
+    sides: Sides
+    cut: KeyCut
+    digests: Digests
+    beside: Beside
+    rechecked: Rechecked
+    unlooked: int
+    later: int
+    sent: int
+
+
+def _read(workspace: Workspace, contract: TableContract, ask: Ask, most: int) -> _Found:
     source = workspace.config.sources[contract.source]
     with session(source, contract.database) as connection:
-        asked = SessionTraffic(connection)
+        traffic = SessionTraffic(connection)
         target = resolve_target(workspace, contract, connection)
         if ask.named is not None:
             ask = replace(ask, keys=resolve_keys(target, ask.named), named=None)
         if ask.kind == "next":
             ask = next_chunk(workspace, connection, target)
-        sides = _sides(target, ask)
+        sides = sides_of(target, ask)
         cut = _plan(connection, sides, ask)
         digests, listed = _read_both(workspace, connection, sides, ask, cut)
         beside = _look_beside(workspace, connection, sides, digests, listed)
-        with spark_errors(contract.name):
-            judged, unlooked = Judged(), 0
-            if digests.differing or beside.keys:
+        rechecked, unlooked = Rechecked(), 0
+        if digests.differing or beside.keys:
+            with spark_errors(contract.name):
                 spark = workspace.spark.get()
-                judged, unlooked = _look(
+                rechecked, unlooked = _look(
                     connection, spark, workspace, sides, ask, cut, digests, beside, most
                 )
         later = _count_later(connection, sides)
-        sent = asked.bytes
-    ranges = proofs(target, cut, digests)
-    waiting = max(0, len(digests.newer) + later - beside.awaited) + judged.waiting
-    judged.undecided += uncompared(ranges, beside, waiting)
-    verdict = verdict_of(judged, unlooked)
+        return _Found(
+            *(ask, sides, cut, digests, beside, rechecked, unlooked, later), sent=traffic.bytes
+        )
+
+
+def _report(found: _Found, started: datetime, seconds: float) -> Report:
+    target, digests, rechecked = found.sides.target, found.digests, found.rechecked
+    ranges = proofs(target, found.cut, digests)
+    waiting = max(0, len(digests.newer) + found.later - found.beside.awaited) + rechecked.waiting
+    rechecked.undecided += uncompared(ranges, found.beside, waiting)
+    verdict = verdict_of(rechecked, found.unlooked)
     return Report(
-        table=contract.name,
-        ask=ask,
+        table=target.name,
+        ask=found.ask,
         scope=target.scope.words,
         verdict=verdict,
-        ranges=settled_ranges(ranges, verdict, beside),
+        ranges=settled_ranges(ranges, verdict, found.beside),
         waiting=waiting,
-        beside=beside.equal,
-        differences=tuple(judged.differences),
-        keys=tuple(judged.keys),
-        unlooked=unlooked,
-        ignored=judged.ignored,
-        undecided=dict(judged.undecided),
+        beside=found.beside.equal,
+        differences=tuple(rechecked.differences),
+        keys=tuple(rechecked.keys),
+        unlooked=found.unlooked,
+        ignored=rechecked.ignored,
+        undecided=dict(rechecked.undecided),
         server=target.position.server,
         position=target.position.position,
         source_time=target.position.clock,
         snapshot=target.mirror.snapshot,
         through=target.mirror.load.seq,
         started=started,
-        seconds=round(time.monotonic() - clock, 3),
-        bytes=sent + digests.bytes,
-        statements=_statements(sides, cut),
-        days=_days(target, ask),
-        differing_days=dict(judged.days),
+        seconds=round(seconds, 3),
+        bytes=found.sent + digests.bytes,
+        statements=statements_of(found.sides, found.cut),
+        days=_days(target, found.ask),
+        differing_days=dict(rechecked.days),
     )
 
 
@@ -160,55 +169,6 @@ def _days(target: Target, ask: Ask) -> Days | None:
     if ask.kind != "partition" or days is None or ask.day is None:
         return days
     return Days(ask.day, ask.day + timedelta(days=1)) if ask.day in days else None
-
-
-def _sides(target: Target, ask: Ask) -> _Sides:
-    chosen = _conditions(target, ask)
-    scope = target.scope
-    source = SourceSide(
-        target.table, target.rows, target.key, both(scope.source, chosen[0]), scope.settled
-    )
-    lake = _lake_side(target, source, both(scope.lake, chosen[1]))
-    beside = both(scope.beside, chosen[1]) if scope.beside else ""
-    return _Sides(
-        *(target, source, lake),
-        _lake_side(target, source, beside),
-        replace(lake, where=chosen[1]),
-        replace(source, where=both(scope.later, chosen[0]) if scope.later else ""),
-    )
-
-
-def _lake_side(target: Target, source: SourceSide, where: str) -> LakeSide:
-    return LakeSide(
-        target.mirror.identifier,
-        target.mirror.snapshot,
-        target.rows,
-        source.key_forms,
-        where,
-        flags=target.flags,
-        parts=parts_of(target),
-    )
-
-
-def _conditions(target: Target, ask: Ask) -> tuple[str, str]:
-    """What is asked for as conditions of both sides."""
-    if ask.kind == "partition" and ask.day is not None:
-        return day_condition(target.table, target.contract, ask.day)
-    if ask.kind == "where":
-        return ask.where, ask.where
-    if ask.keys == Range():
-        return "", ""
-    if isinstance(ask.keys, Span):
-        return conditions_of(parts_of(target), ask.keys)
-    column = ordered_of(target)
-    if column is None:
-        raise ConfigError(
-            f"table {target.name}: its key does not begin with an integer that may be shown, so a "
-            "range of keys can't be checked",
-            table=target.name,
-            next_step="Use --full, --partition or --where",
-        )
-    return ask.keys.source(column), ask.keys.lake(column)
 
 
 def next_chunk(workspace: Workspace, connection: Connection[Any], target: Target) -> Ask:
@@ -237,16 +197,16 @@ def next_chunk(workspace: Workspace, connection: Connection[Any], target: Target
 def _read_bound(
     connection: Connection[Any], target: Target, parts: Sequence[Part], beyond: str, row: int
 ) -> Cells | None:
-    """The leading cells of the key that comes after so many rows of a condition, as the server
+    """The leading cells of the key that comes after ``row`` rows of a condition, as the server
     orders them; None past the last."""
-    side = _sides(target, Ask()).source
+    side = sides_of(target, Ask()).source
     order, forms = [part.source for part in parts], [part.form for part in parts]
     with reading(target.source):
         found = side.read_keys(connection, side.key_at_sql(order, forms, beyond, row))
     return bound_of(bound_text(found[0]), parts) if found else None
 
 
-def _plan(connection: Connection[Any], sides: _Sides, ask: Ask) -> KeyCut:
+def _plan(connection: Connection[Any], sides: Sides, ask: Ask) -> KeyCut:
     target = sides.target
     rows = target.table.estimated_rows
     if ask.kind == "next":
@@ -264,7 +224,7 @@ def _plan(connection: Connection[Any], sides: _Sides, ask: Ask) -> KeyCut:
 
 
 def _is_small(connection: Connection[Any], target: Target, ask: Ask) -> bool:
-    """Whether what is asked for surely has room in memory here: a table may be one range, however
+    """Whether what is requested surely has room in memory here: a table may be one range, however
     large, and so may a value."""
     if ask.kind != "next":
         return False
@@ -275,10 +235,10 @@ def _is_small(connection: Connection[Any], target: Target, ask: Ask) -> bool:
 
 
 def _read_both(
-    workspace: Workspace, connection: Connection[Any], sides: _Sides, ask: Ask, cut: KeyCut
+    workspace: Workspace, connection: Connection[Any], sides: Sides, ask: Ask, cut: KeyCut
 ) -> tuple[Digests, list[RowDigest] | None]:
     """The groups of both sides, and the lake's rows beside the bounds where they are known. The
-    lake digests while MySQL does, as soon as MySQL has told the keys that it must leave out."""
+    lake digests while MySQL does, as soon as MySQL has named the keys that it must leave out."""
     target, told = sides.target, Future[list[Key]]()
     local = _is_small(connection, target, ask)
 
@@ -296,7 +256,7 @@ def _read_both(
         try:
             digests = read_source(connection, target, sides.source, cut, told.set_result)
         finally:
-            # Whatever went wrong: nobody waits for keys that will not be told.
+            # Whatever went wrong: nobody waits for keys that will not come.
             told.cancel()
         found = lake.result()
     if not isinstance(found, Local):
@@ -313,7 +273,7 @@ def _read_both(
 def _look_beside(
     workspace: Workspace,
     connection: Connection[Any],
-    sides: _Sides,
+    sides: Sides,
     digests: Digests,
     listed: list[RowDigest] | None,
 ) -> Beside:
@@ -338,7 +298,7 @@ def _look_beside(
     return found
 
 
-def _count_later(connection: Connection[Any], sides: _Sides) -> int:
+def _count_later(connection: Connection[Any], sides: Sides) -> int:
     """MySQL's rows that need not be in the lake yet, where their keys were not read."""
     if not sides.later.where:
         return 0
@@ -350,41 +310,41 @@ def _look(
     connection: Connection[Any],
     spark: Any,
     workspace: Workspace,
-    sides: _Sides,
+    sides: Sides,
     ask: Ask,
     cut: KeyCut,
     digests: Digests,
     beside: Beside,
     most: int,
-) -> tuple[Judged, int]:
-    """Down to the rows, and each judged again; how many rows and groups were not looked at."""
+) -> tuple[Rechecked, int]:
+    """Down to the rows, and each of them rechecked; how many rows and groups were not looked at."""
     both_sides = (sides.source, sides.lake)
     found = candidates(connection, spark, sides.target, both_sides, cut, digests)
     keys = sorted(found.keys | beside.keys)
-    judged = Judged()
+    rechecked = Rechecked()
     if not keys:
-        judged.undecided[CHANGING] += len(digests.differing)
+        rechecked.undecided[CHANGING] += len(digests.differing)
     looked = 0
-    while looked < len(keys) and len(judged.differences) < most and _open(judged) < MOST_OPEN:
+    while looked < len(keys) and len(rechecked.differences) < most and _open(rechecked) < MOST_OPEN:
         some: Sequence[Key] = keys[looked : looked + TOGETHER]
         newest = _newest(workspace, sides, ask)
-        decided = judge(connection, spark, newest.target, newest.source, newest.lake, some)
-        judged.differences += decided.differences
-        judged.keys += decided.keys
-        judged.undecided += decided.undecided
-        judged.ignored += decided.ignored
-        judged.waiting += decided.waiting
-        judged.days += decided.days
+        decided = recheck(connection, spark, newest.target, newest.source, newest.lake, some)
+        rechecked.differences += decided.differences
+        rechecked.keys += decided.keys
+        rechecked.undecided += decided.undecided
+        rechecked.ignored += decided.ignored
+        rechecked.waiting += decided.waiting
+        rechecked.days += decided.days
         looked += len(some)
-    return judged, found.left + len(keys) - looked
+    return rechecked, found.left + len(keys) - looked
 
 
-def _open(judged: Judged) -> int:
+def _open(rechecked: Rechecked) -> int:
     """Rows that were looked at and can't be decided yet."""
-    return judged.undecided.total() + judged.waiting
+    return rechecked.undecided.total() + rechecked.waiting
 
 
-def _newest(workspace: Workspace, sides: _Sides, ask: Ask) -> _Sides:
+def _newest(workspace: Workspace, sides: Sides, ask: Ask) -> Sides:
     """The sides over the mirror as it is now."""
     target = sides.target
     mirror, _ = read_mirror(workspace, target.contract)
@@ -392,19 +352,4 @@ def _newest(workspace: Workspace, sides: _Sides, ask: Ask) -> _Sides:
         return sides
     parts = (target.table, target.contract, target.source, mirror.load)
     scope: Scope = settled_scope(*parts, still=False)
-    return _sides(replace(target, mirror=mirror, scope=scope), ask)
-
-
-def _statements(sides: _Sides, cut: KeyCut) -> dict[str, str]:
-    """The SQL that digested both sides, for anyone who wants to run it again."""
-    source, lake = sides.source, sides.lake
-    newer, beside = sides.target.scope.newer, sides.beside
-    told = {
-        "mysql": source.groups_sql(cut.source(source)),
-        "spark": lake.groups_sql(cut.lake(lake)),
-    }
-    if newer:
-        told["mysql, keys left out"] = source.keys_sql(newer)
-    if beside.where:
-        told["spark, rows looked up by key"] = beside.digests_sql()
-    return told
+    return sides_of(replace(target, mirror=mirror, scope=scope), ask)

@@ -16,73 +16,31 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from mirrorlake.config import ColumnRule, TableContract
+from mirrorlake.config.contract import TableContract
+from mirrorlake.config.settings import ColumnRule
+from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.branches import history
-from mirrorlake.destinations.iceberg.catalog import Identifier, Lake
 from mirrorlake.destinations.iceberg.commit import FOLDED, snapshot_property
+from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.destinations.iceberg.stream import read_batches
 from mirrorlake.errors import LakeError
 from mirrorlake.ledger import Ledger
 from mirrorlake.proof.canonical import ORIGINALS
 from mirrorlake.proof.cells import digests_of, sum_of, written_as
-from mirrorlake.proof.differences import DifferenceKind, Teller, Value
-from mirrorlake.proof.ranges import Tally
-from mirrorlake.proof.report import Verdict
+from mirrorlake.proof.clean_look import CleanDifference, CleanLook
+from mirrorlake.proof.differences import Value
+from mirrorlake.proof.ranges import Tally, Verdict
 from mirrorlake.proof.rules import shown, shown_originals, shown_type
 from mirrorlake.sources.files.repeats import Spool
 
 AT_ONCE = 20_000
-"""So many rows are digested at once."""
+"""Rows that are digested at once."""
 MOST = 1_000
-"""So many digests that differ are looked at row by row."""
+"""Digests that differ and are looked at row by row, at most."""
 ROUNDS = 3
 """How often it begins again because a fold came in between."""
 _LIST = pa.list_(pa.struct([("column", pa.string()), ("text", pa.string())]))
-
-
-@dataclass(frozen=True)
-class CleanDifference:
-    """One row that clean lacks, has too often, or shows otherwise; ``columns`` are those that are
-    not as the rules make them. The key may hold values that a teller hides."""
-
-    kind: DifferenceKind
-    key: tuple[Value, ...]
-    columns: tuple[str, ...] = ()
-
-    def tell(self, teller: Teller) -> str:
-        """What differs, in one line; no cell's value but the key's."""
-        key = ", ".join(f"{value.column}={teller.value(value)}" for value in self.key)
-        where = f" ({key})" if key else ""
-        if self.kind == "missing":
-            return f"missing in clean{where}: deduped has this row"
-        if self.kind == "extra":
-            return f"extra in clean{where}: deduped has no such row, or not so often"
-        names = ", ".join(f"`{name}`" for name in self.columns)
-        return f"changed in clean{where}: {names} not as the rules make deduped's row"
-
-
-@dataclass(frozen=True)
-class CleanLook:
-    """What a comparison of clean with deduped found.
-
-    Attributes:
-        words: columns that are not as they should be, or why nothing can be decided.
-        expected: rows and digest of deduped as clean must show them; ``found``: of clean.
-        missing, extra: rows that differ on either side; a changed row is on both.
-        differences: the first of them.
-        snapshots: the heads that were compared, by table; ``through``: deduped's newest load.
-    """
-
-    verdict: Verdict
-    words: tuple[str, ...]
-    expected: Tally
-    found: Tally
-    missing: int
-    extra: int
-    differences: tuple[CleanDifference, ...]
-    snapshots: Mapping[str, int | None]
-    through: int
 
 
 @dataclass(frozen=True)

@@ -13,12 +13,13 @@ from typing import Any
 from pymysql.connections import Connection
 
 from mirrorlake.errors import ProofError
-from mirrorlake.proof.mysql_side import Key, SessionTraffic, SourceSide, one_state
-from mirrorlake.proof.order import Span
+from mirrorlake.proof.mysql_side import SessionTraffic, SourceSide, one_state
 from mirrorlake.proof.ranges import (
     GROUP_ROWS,
     Grid,
     Range,
+    RangeProof,
+    Span,
     Tallies,
     Tally,
     bucket_count,
@@ -26,7 +27,7 @@ from mirrorlake.proof.ranges import (
     plan_grid,
     total,
 )
-from mirrorlake.proof.report import RangeProof
+from mirrorlake.proof.rows import Key
 from mirrorlake.proof.scope import both
 from mirrorlake.proof.spark_side import LakeSide, key_view
 from mirrorlake.proof.target import Target
@@ -85,8 +86,8 @@ def read_source(
     """MySQL's groups: statements are shared out among the connections that the source allows.
 
     Args:
-        tell: is told all keys that MySQL has moved past the bound as soon as they are known, while
-            digests are still made; at most once.
+        tell: called with all keys that MySQL has moved past the bound as soon as they are known,
+            while digests are still made; at most once.
 
     Raises:
         SourceError: a statement failed.

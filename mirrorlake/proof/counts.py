@@ -20,8 +20,8 @@ import pyarrow as pa
 import pyarrow.compute as _compute
 from pymysql.connections import Connection
 
-from mirrorlake.config import TableContract
-from mirrorlake.destinations.iceberg.catalog import as_sql_identifier
+from mirrorlake.config.contract import TableContract
+from mirrorlake.destinations.base import as_sql_identifier
 from mirrorlake.destinations.iceberg.integrity import damage_errors
 from mirrorlake.destinations.iceberg.spark import spark_errors
 from mirrorlake.destinations.iceberg.stream import read_batches
@@ -29,15 +29,16 @@ from mirrorlake.errors import ProofError
 from mirrorlake.proof.arrow_side import within_cursor
 from mirrorlake.proof.canonical import DELETED_AT
 from mirrorlake.proof.compare import leaving_out
-from mirrorlake.proof.mysql_side import Key, SourceSide, one_state, text_of
-from mirrorlake.proof.ranges import INTEGERS
-from mirrorlake.proof.report import Verdict
+from mirrorlake.proof.mysql_side import SourceSide, one_state, text_of
+from mirrorlake.proof.ranges import INTEGERS, Verdict
+from mirrorlake.proof.resolve import read_mirror, resolve_target
+from mirrorlake.proof.rows import Key
 from mirrorlake.proof.scope import TIMES, both
 from mirrorlake.proof.spark_side import LakeSide
-from mirrorlake.proof.target import Target, read_mirror, resolve_target
-from mirrorlake.sources.mysql.connect import quote, rows_of, session
-from mirrorlake.sources.mysql.introspect import Column
+from mirrorlake.proof.target import Target
+from mirrorlake.sources.mysql.connect import rows_of, session
 from mirrorlake.sources.mysql.limits import reading
+from mirrorlake.sources.mysql.tables import Column, quote
 from mirrorlake.workspace import Workspace
 
 pc: Any = _compute  # its functions are made at import: type checkers see none of them

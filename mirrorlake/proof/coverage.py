@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from mirrorlake.ledger import Proof
+from mirrorlake.ledger.records import Proof
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Coverage:
     whole: bool
 
     def percent(self, rows: int) -> float:
-        """The share of so many rows that the round has proved, from 0 to 100."""
+        """The percentage of this many rows that the round has proved."""
         if self.whole and self.equal == self.chunks:
             return 100.0
         return round(min(100.0 * self.rows / max(rows, 1), 100.0), 1)

@@ -12,10 +12,10 @@ import re
 from collections.abc import Sequence
 from decimal import Decimal
 
-from mirrorlake.ledger import Proof
+from mirrorlake.ledger.records import Proof
 
 BY_KEYS = ("full", "next", "keys")
-"""What is asked for by ranges of keys: such a check compared every row of its ranges."""
+"""What is requested by ranges of keys: such a check compared every row of its ranges."""
 _NUMBER = re.compile(r"-?[0-9]+([.][0-9]+)?")
 _TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[0-9 :.]*")
 _HEX = re.compile(r"([0-9A-F]{2})*")

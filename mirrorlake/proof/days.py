@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 
-from mirrorlake.ledger import Load, Proof
+from mirrorlake.ledger.records import Load, Proof
 from mirrorlake.proof.covered import BY_KEYS, Ends, is_covered
-from mirrorlake.proof.mysql_side import Row
+from mirrorlake.proof.rows import Row
 from mirrorlake.proof.scope import TIMES
 from mirrorlake.proof.target import Target
 

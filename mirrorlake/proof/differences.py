@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from mirrorlake.proof.canonical import ORIGINALS, SHOWN
-from mirrorlake.proof.mysql_side import Key, Row
-from mirrorlake.proof.rows import RowForm
+from mirrorlake.proof.rows import Key, Row, RowForm
 
 DifferenceKind = Literal["missing", "extra", "changed"]
 _FORM_SHOWN = 32

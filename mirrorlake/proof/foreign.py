@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import re
 
-from mirrorlake.sources.mysql.connect import quote
-from mirrorlake.sources.mysql.introspect import Column
+from mirrorlake.sources.mysql.tables import Column, quote
 
 NO_ROW = "0 = 1"
 _UNICODE = ("utf8mb4", "utf8mb3", "utf8")

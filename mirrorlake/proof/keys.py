@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from mirrorlake.errors import ConfigError
 from mirrorlake.proof.named import Named, closed_span, integer_range
-from mirrorlake.proof.order import Part, Span, ordered_parts
-from mirrorlake.proof.ranges import INTEGERS, Range, ordered_column
+from mirrorlake.proof.order import Part, ordered_parts
+from mirrorlake.proof.ranges import INTEGERS, Range, Span, ordered_column
 from mirrorlake.proof.target import Target
-from mirrorlake.sources.mysql.introspect import Column
+from mirrorlake.sources.mysql.tables import Column
 
 
 def resolve_keys(target: Target, named: Named) -> Range | Span:

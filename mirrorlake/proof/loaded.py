@@ -14,14 +14,16 @@ from typing import Any
 
 from pymysql.connections import Connection
 
-from mirrorlake.config import SourceConfig, TableContract
-from mirrorlake.destinations.iceberg.catalog import Identifier, Lake
+from mirrorlake.config.contract import TableContract
+from mirrorlake.config.server import SourceConfig
+from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.conditions import rows_of_load
+from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.destinations.iceberg.spark import spark_errors
 from mirrorlake.destinations.iceberg.stream import read_rows
 from mirrorlake.errors import ProofError
-from mirrorlake.ledger import Load
+from mirrorlake.ledger.records import Load
 from mirrorlake.proof.arrow_side import tally_rows
 from mirrorlake.proof.canonical import ORIGINALS
 from mirrorlake.proof.compare import KeyCut, candidates, cut_for, read_lake, read_source
@@ -33,12 +35,12 @@ from mirrorlake.proof.scope import ALL
 from mirrorlake.proof.spark_side import LakeSide
 from mirrorlake.proof.target import Mirror, Target
 from mirrorlake.sources.mysql.connect import read_position
-from mirrorlake.sources.mysql.introspect import Column, SourceTable
+from mirrorlake.sources.mysql.tables import Column, SourceTable
 
 LOCAL_ROWS = 50_000
 """Spark takes a second before its first row; a row takes 5 µs here."""
 MOST = 20
-"""So many rows that differ are looked for, in as many chunks as it takes."""
+"""Rows that differ and are looked for, at most, in as many chunks as it takes."""
 _CHUNK = "mirror_chunk_"
 
 

@@ -16,33 +16,13 @@ from mirrorlake.errors import ProofError, SourceError
 from mirrorlake.proof.canonical import NULL, Form
 from mirrorlake.proof.foreign import NO_ROW, can_hold, convertible_equals, is_convertible
 from mirrorlake.proof.ranges import Tally
-from mirrorlake.proof.rows import RowForm, source_number
+from mirrorlake.proof.rows import Key, Row, RowForm, source_number
 from mirrorlake.proof.scope import both
-from mirrorlake.sources.mysql.connect import quote, rows_of
-from mirrorlake.sources.mysql.introspect import Column, SourceTable, ask_anew
+from mirrorlake.sources.mysql.connect import rows_of
+from mirrorlake.sources.mysql.introspect import ask_anew
+from mirrorlake.sources.mysql.tables import Column, SourceTable, quote
 
-Key = tuple[str, ...]
-"""The forms of a key's cells; without a key, the row's digest alone."""
 KEYS_AT_ONCE = 200
-
-
-@dataclass(frozen=True)
-class Row:
-    """One row, as either side has it: its key, its cells' forms, and its values for people.
-
-    ``settled``: in MySQL, whether it is old enough to be judged. ``strays``: in the lake, '!' where
-    it keeps originals that no column accounts for.
-    """
-
-    key: Key
-    cells: tuple[str, ...]
-    shown: tuple[str | None, ...]
-    settled: bool = True
-    strays: str = ""
-
-    @property
-    def forms(self) -> tuple[str, ...]:
-        return (*self.cells, self.strays)
 
 
 @dataclass(frozen=True)
@@ -101,7 +81,7 @@ class SourceSide:
         return f"SELECT {', '.join(cells)} FROM {self.name}{_where_of(condition)}"  # noqa: S608
 
     def key_at_sql(self, order: Sequence[str], forms: Sequence[Form], beyond: str, row: int) -> str:
-        """Some forms of the key of the row that so many rows come before, in the server's order."""
+        """Some forms of the key of the row with a number, counted from 0 in the server's order."""
         told, by = ", ".join(map(_as_text, forms)), ", ".join(order)
         where = _where_of(beyond)
         return f"SELECT {told} FROM {self.name}{where} ORDER BY {by} LIMIT 1 OFFSET {row}"  # noqa: S608
@@ -150,7 +130,7 @@ class SourceSide:
         return [tuple(text_of(c) for c in row) for row in rows_of(connection, statement)]
 
     def read_rows(self, connection: Connection[Any], keys: Sequence[Key]) -> dict[Key, list[Row]]:
-        """The rows that MySQL has now under these keys, by the key that was asked for.
+        """The rows that MySQL has now under these keys, by the requested key.
 
         Keys are compared by the server: a row may come under a key of other letters ('A' for 'a').
         """

@@ -15,8 +15,8 @@ from decimal import Decimal, InvalidOperation
 
 from mirrorlake.errors import ConfigError
 from mirrorlake.proof.covered import is_at_most
-from mirrorlake.proof.order import Part, Span, span_conditions
-from mirrorlake.proof.ranges import Range
+from mirrorlake.proof.order import Part, span_conditions
+from mirrorlake.proof.ranges import Range, Span
 
 _INCLUDED = " included"
 _NARROW = {"ascii": "\x7f", "utf8mb3": "\uffff", "utf8": "\uffff"}

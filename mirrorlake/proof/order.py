@@ -21,14 +21,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from mirrorlake.destinations.iceberg.catalog import as_sql_identifier
+from mirrorlake.destinations.base import as_sql_identifier
 from mirrorlake.proof.canonical import SHORT, Form, lake_literal
-from mirrorlake.proof.ranges import INTEGERS
-from mirrorlake.sources.mysql.connect import quote, quoted_text
-from mirrorlake.sources.mysql.introspect import Column
+from mirrorlake.proof.ranges import INTEGERS, Cells, Span
+from mirrorlake.sources.mysql.connect import quoted_text
+from mirrorlake.sources.mysql.tables import Column, quote
 
-Cells = tuple[str, ...]
-"""The forms of a key's leading cells."""
 # Collations that sort by code point, which is the order of UTF-8's bytes; True: a shorter text is
 # filled up with spaces before it is compared.
 _BY_CODE_POINT = {
@@ -38,32 +36,6 @@ _BY_CODE_POINT = {
 }
 _TIMES = {"date": "DATE", "datetime": "TIMESTAMP_NTZ", "timestamp": "TIMESTAMP"}
 _NUMBER = re.compile(r"-?[0-9]+([.][0-9]+)?")
-
-
-@dataclass(frozen=True)
-class Span:
-    """Keys from ``lo`` to below ``hi``, each the forms of a key's leading cells; None: no bound."""
-
-    lo: Cells | None = None
-    hi: Cells | None = None
-
-    @property
-    def bounds(self) -> tuple[str | None, str | None]:
-        """Both ends as they are kept."""
-        return bound_text(self.lo), bound_text(self.hi)
-
-    def __str__(self) -> str:
-        low, high = self.bounds
-        return f"{low or ''}..{high or ''}"
-
-
-def bound_text(cells: Cells | None) -> str | None:
-    """An end of a span as a text.
-
-    >>> bound_text(("7", "1:a"))
-    '["7", "1:a"]'
-    """
-    return None if cells is None else json.dumps(cells, ensure_ascii=False)
 
 
 def bound_of(text: str | None, parts: Sequence[Part]) -> Cells | None:
@@ -183,7 +155,7 @@ def ordered_parts(
     """The leading columns of a key that both sides order alike; none if the first is not.
 
     Args:
-        hidden: columns whose values are not to be told: ends of spans stand in the ledger.
+        hidden: columns whose values are not to be shown: ends of spans stand in the ledger.
     """
     found: list[Part] = []
     secret = {name.casefold() for name in hidden}

@@ -8,17 +8,18 @@ of them reads the whole table in MySQL.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
-from mirrorlake.destinations.iceberg.catalog import as_sql_identifier
-from mirrorlake.sources.mysql.connect import quote
-from mirrorlake.sources.mysql.introspect import Column
+from mirrorlake.destinations.base import as_sql_identifier
+from mirrorlake.sources.mysql.tables import Column, quote
 
 GROUP_ROWS = 4_000
-"""About so many rows are a group: what is fetched when its digests differ."""
+"""About how many rows a group has: they are fetched when its digests differ."""
 QUERY_ROWS = 500_000
-"""About so many rows are digested in one statement of MySQL."""
+"""About how many rows one statement of MySQL digests."""
 INTEGERS = ("tinyint", "smallint", "mediumint", "int", "bigint")
 _LONG = 2**63
 
@@ -37,6 +38,9 @@ class Tally:
 NOTHING = Tally(0, 0)
 Tallies = Mapping[int, Tally]
 """By the number of the group; groups without rows are absent."""
+Cells = tuple[str, ...]
+"""The forms of a key's leading cells."""
+Verdict = Literal["equal", "different", "undecided"]
 
 
 @dataclass(frozen=True)
@@ -90,6 +94,45 @@ def _text_of(end: int | None) -> str | None:
 
 
 EVERYWHERE = Range()
+
+
+@dataclass(frozen=True)
+class Span:
+    """Keys from ``lo`` to below ``hi``, each the forms of a key's leading cells; None: no bound."""
+
+    lo: Cells | None = None
+    hi: Cells | None = None
+
+    @property
+    def bounds(self) -> tuple[str | None, str | None]:
+        """Both ends as they are kept."""
+        return bound_text(self.lo), bound_text(self.hi)
+
+    def __str__(self) -> str:
+        low, high = self.bounds
+        return f"{low or ''}..{high or ''}"
+
+
+def bound_text(cells: Cells | None) -> str | None:
+    """An end of a span as a text.
+
+    >>> bound_text(("7", "1:a"))
+    '["7", "1:a"]'
+    """
+    return None if cells is None else json.dumps(cells, ensure_ascii=False)
+
+
+@dataclass(frozen=True)
+class RangeProof:
+    """Both sides of one range: as many rows and the same digest, or not.
+
+    ``range`` is one of keys; None where all requested rows are one range.
+    """
+
+    range: Range | Span | None
+    source: Tally
+    lake: Tally
+    verdict: Verdict
 
 
 @dataclass(frozen=True)
@@ -149,7 +192,7 @@ class Grid:
         )
 
     def queries(self, rows: int) -> Iterator[range]:
-        """The groups that one statement digests together, where the table has about so many
+        """The groups that one statement digests together, where the table has about this many
         rows."""
         per_group = max(1, rows // self.count)
         together = max(1, QUERY_ROWS // per_group)

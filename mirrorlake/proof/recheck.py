@@ -1,4 +1,4 @@
-"""Candidates judged again: a difference counts only if it survives a moving source.
+"""Candidates read again: a difference counts only if it survives a moving source.
 
 MySQL is asked for the row, then the newest version of the mirror, then MySQL once more. What MySQL
 changed meanwhile, or so late that the mirror need not have it, is not decidable yet; a row that
@@ -16,10 +16,11 @@ from typing import Any
 
 from pymysql.connections import Connection
 
-from mirrorlake.ledger import Load
+from mirrorlake.ledger.records import Load
 from mirrorlake.proof.days import days_of
 from mirrorlake.proof.differences import Difference, Differing, compare_counts, compare_rows
-from mirrorlake.proof.mysql_side import Key, Row, SourceSide, changed_at
+from mirrorlake.proof.mysql_side import SourceSide, changed_at
+from mirrorlake.proof.rows import Key, Row
 from mirrorlake.proof.spark_side import LakeSide
 from mirrorlake.proof.still import is_still
 from mirrorlake.proof.target import Target
@@ -30,7 +31,7 @@ _NEWER = "newer than the settle time"
 
 
 @dataclass
-class Judged:
+class Rechecked:
     """What became of candidates: differences that are real, of which keys (a row without a key has
     none), and why others can't be decided yet. ``ignored``: rows that MySQL deleted, where that is
     no difference. ``waiting``: rows that MySQL wrote too late for the mirror to have them.
@@ -44,14 +45,14 @@ class Judged:
     days: Counter[date] = field(default_factory=Counter[date])
 
 
-def judge(
+def recheck(
     connection: Connection[Any],
     spark: Any,
     target: Target,
     source: SourceSide,
     lake: LakeSide,
     keys: Sequence[Key],
-) -> Judged:
+) -> Rechecked:
     """Judge these keys again; ``target`` and both sides are those of the newest mirror."""
     read = source.read_rows if target.key else source.read_by_digest
     before = read(connection, keys)
@@ -68,7 +69,7 @@ def judge(
     still = target.scope.still and is_still(
         connection, target.source, target.table, target.mirror.load
     )
-    judged = Judged()
+    rechecked = Rechecked()
     for key, asked in together.items():
         ours = before.get(asked[0], [])
         theirs = [row for k in dict.fromkeys((key, *asked)) for row in mirrored.get(k, [])]
@@ -77,22 +78,22 @@ def judge(
             continue
         reason = _undecidable(ours, after.get(key, []), moved, still=still)
         if reason == _NEWER:
-            _wait(target, judged, found)
+            _wait(target, rechecked, found)
             found = _surplus(target, found)
         elif reason:
-            judged.undecided[reason] += 1
+            rechecked.undecided[reason] += 1
             continue
         if not found:
             continue
         if not ours and target.contract.deletes == "ignore":
-            judged.ignored += len(found)
+            rechecked.ignored += len(found)
         else:
-            judged.differences += found
-            judged.days.update(days_of(target, [*ours, *theirs]))
+            rechecked.differences += found
+            rechecked.days.update(days_of(target, [*ours, *theirs]))
             if target.key:
                 texts = tuple(dict.fromkeys((key, *asked)))
-                judged.keys.append(Differing(texts, gone=not ours))
-    return judged
+                rechecked.keys.append(Differing(texts, gone=not ours))
+    return rechecked
 
 
 def _compare(target: Target, ours: Sequence[Row], theirs: Sequence[Row]) -> list[Difference]:
@@ -109,12 +110,12 @@ def _undecidable(before: Sequence[Row], after: Sequence[Row], moved: str, *, sti
     return moved
 
 
-def _wait(target: Target, judged: Judged, found: Sequence[Difference]) -> None:
+def _wait(target: Target, rechecked: Rechecked, found: Sequence[Difference]) -> None:
     """Of a row that MySQL wrote too late: it waits where the mirror lacks it, else it is open."""
     kinds = Counter(difference.kind for difference in found)
-    judged.waiting += kinds["missing"]
-    judged.undecided[_NEWER] += kinds["changed"] + (0 if target.key else kinds["extra"])
-    judged.undecided += Counter()
+    rechecked.waiting += kinds["missing"]
+    rechecked.undecided[_NEWER] += kinds["changed"] + (0 if target.key else kinds["extra"])
+    rechecked.undecided += Counter()
 
 
 def _surplus(target: Target, found: Sequence[Difference]) -> list[Difference]:
@@ -123,7 +124,7 @@ def _surplus(target: Target, found: Sequence[Difference]) -> list[Difference]:
 
 
 def moved_since(connection: Connection[Any], target: Target) -> str:
-    """Why a row's age can't be told: it has no cursor, and its table may have changed since the
+    """Why a row's age is not known: it has no cursor, and its table may have changed since the
     load; '' where it can."""
     load = target.mirror.load
     if not target.contract.copies or load.receipt is None:

@@ -16,10 +16,7 @@ from mirrorlake.proof.days import Days
 from mirrorlake.proof.differences import Difference, Differing
 from mirrorlake.proof.hashing import ALGORITHM
 from mirrorlake.proof.named import Named
-from mirrorlake.proof.order import Span
-from mirrorlake.proof.ranges import EVERYWHERE, Range, Tally
-
-Verdict = Literal["equal", "different", "undecided"]
+from mirrorlake.proof.ranges import EVERYWHERE, Range, RangeProof, Span, Tally, Verdict
 
 
 @dataclass(frozen=True)
@@ -35,7 +32,7 @@ class Ask:
     named: Named | None = None
 
     def __post_init__(self) -> None:
-        """What is asked for wrongly must not become a check of all rows.
+        """What is requested wrongly must not become a check of all rows.
 
         Raises:
             ConfigError: there is no such kind, or it lacks its day or its condition.
@@ -62,31 +59,18 @@ class Ask:
 
 
 @dataclass(frozen=True)
-class RangeProof:
-    """Both sides of one range: as many rows and the same digest, or not.
-
-    ``range`` is one of keys; None where all rows that were asked for are one range.
-    """
-
-    range: Range | Span | None
-    source: Tally
-    lake: Tally
-    verdict: Verdict
-
-
-@dataclass(frozen=True)
 class Report:
     """One check of one table.
 
     Attributes:
-        ask, scope: what was asked for, and which rows of it were old enough.
+        ask, scope: what was requested, and which rows of it were old enough.
         verdict: different as soon as one difference is confirmed; undecided where candidates are
             left that are none yet.
         ranges: in the order of their keys.
         waiting: rows that MySQL wrote too late: the lake need not have them yet.
         beside: rows beside the cursor's bounds that were looked up by their keys and are equal; not
             among those of ``ranges``.
-        differences: confirmed ones, at most as many as were asked for; they hold values.
+        differences: confirmed ones, at most as many as were requested; they hold values.
         keys: of these; they hold values too. None without a key.
         unlooked: further rows, or groups of rows, that differ and were not looked at.
         ignored: rows that MySQL deleted, where the contract says that this is no difference.
@@ -143,7 +127,7 @@ class Report:
 
 @functools.cache
 def code_version() -> str:
-    """Mirrorlake's version, and a hash of the code that judges."""
+    """Mirrorlake's version, and a hash of the code that compares."""
     told = hashlib.sha256()
     for path in sorted(Path(__file__).parent.glob("*.py")):
         told.update(path.name.encode() + b"\0" + path.read_bytes())

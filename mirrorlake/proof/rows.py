@@ -10,14 +10,37 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from mirrorlake.destinations.iceberg.catalog import as_sql_identifier
+from mirrorlake.destinations.base import as_sql_identifier
 from mirrorlake.errors import ProofError
 from mirrorlake.proof.canonical import ORIGINALS, SHORT, Form, form_of
 from mirrorlake.proof.hashing import lake_hash, source_hash
-from mirrorlake.sources.mysql.introspect import Column
+from mirrorlake.sources.mysql.tables import Column
 
+Key = tuple[str, ...]
+"""The forms of a key's cells; without a key, the row's digest alone."""
+RowDigest = tuple[Key, int]
+"""A row's key and digest; without a key, the digest alone in both."""
 # Commas, lengths, and forms other than texts, each at its longest.
 _PER_CELL = 90
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row, as either side has it: its key, its cells' forms, and its values for people.
+
+    ``settled``: in MySQL, whether it is old enough to be compared. ``strays``: in the lake, '!'
+    where it keeps originals that no column accounts for.
+    """
+
+    key: Key
+    cells: tuple[str, ...]
+    shown: tuple[str | None, ...]
+    settled: bool = True
+    strays: str = ""
+
+    @property
+    def forms(self) -> tuple[str, ...]:
+        return (*self.cells, self.strays)
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from mirrorlake.errors import ProofError
 
 pc: Any = _compute  # its functions are made at import: type checkers see none of them
 _BLOCK = 64
-"""SHA-256 takes its input in blocks of so many bytes."""
+"""Bytes of the blocks in which SHA-256 takes its input."""
 STARS = "*" * 8
 
 

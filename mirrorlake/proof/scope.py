@@ -11,13 +11,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 
-from mirrorlake.config import SourceConfig, TableContract
-from mirrorlake.destinations.iceberg.catalog import as_sql_identifier
+from mirrorlake.config.contract import TableContract
+from mirrorlake.config.server import SourceConfig
+from mirrorlake.destinations.base import as_sql_identifier
 from mirrorlake.errors import ConfigError
-from mirrorlake.ledger import Load, Receipt
+from mirrorlake.ledger.records import Load, Receipt
 from mirrorlake.proof.ranges import INTEGERS
-from mirrorlake.sources.mysql.connect import quote
-from mirrorlake.sources.mysql.introspect import Column, SourceTable
+from mirrorlake.sources.mysql.tables import Column, SourceTable, quote
 
 TIMES = ("date", "datetime", "timestamp")
 _IN_FLIGHT = timedelta(seconds=5)

@@ -10,12 +10,11 @@ from uuid import uuid4
 
 import pyarrow as pa
 
-from mirrorlake.destinations.iceberg.catalog import Identifier, as_sql_identifier
+from mirrorlake.destinations.base import Identifier, as_sql_identifier
 from mirrorlake.proof.canonical import DELETED_AT, Form
-from mirrorlake.proof.mysql_side import Key, Row
 from mirrorlake.proof.order import Part, among_condition
 from mirrorlake.proof.ranges import Tally
-from mirrorlake.proof.rows import RowForm, lake_number, lake_sum
+from mirrorlake.proof.rows import Key, Row, RowForm, lake_number, lake_sum
 from mirrorlake.proof.scope import both
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ class LakeSide:
 
     ``snapshot`` is None for a table that nothing was ever written to. ``flags``: rows that MySQL
     deleted stay there with a flag, and are none to a comparison. ``parts``: columns of the key that
-    may be named in a statement; rows that are asked for by their keys are found faster with them.
+    may be named in a statement; rows that are read by their keys are found faster with them.
     """
 
     identifier: Identifier

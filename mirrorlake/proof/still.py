@@ -11,11 +11,11 @@ from typing import Any
 
 from pymysql.connections import Connection
 
-from mirrorlake.config import SourceConfig
-from mirrorlake.ledger import Load, Receipt
+from mirrorlake.config.server import SourceConfig
+from mirrorlake.ledger.records import Load, Receipt
 from mirrorlake.proof.mysql_side import changed_at
 from mirrorlake.sources.mysql.connect import SourcePosition, read_position
-from mirrorlake.sources.mysql.introspect import SourceTable
+from mirrorlake.sources.mysql.tables import SourceTable
 
 _MARGIN = timedelta(seconds=1)
 """The server tells in whole seconds when a table was changed."""

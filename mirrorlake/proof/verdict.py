@@ -7,11 +7,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from mirrorlake.proof.beside import Beside
-from mirrorlake.proof.mysql_side import Key
-from mirrorlake.proof.order import Span
-from mirrorlake.proof.ranges import Range
-from mirrorlake.proof.recheck import Judged
-from mirrorlake.proof.report import RangeProof, Verdict
+from mirrorlake.proof.ranges import Range, RangeProof, Span, Verdict
+from mirrorlake.proof.recheck import Rechecked
+from mirrorlake.proof.rows import Key
 
 LEFT = "of the lake lie beside the cursor's bounds and were not compared"
 NOTHING_OLD = "are newer than what the newest load has surely read, and no other could be compared"
@@ -34,12 +32,12 @@ def is_any_compared(ranges: Sequence[RangeProof], beside: Beside) -> bool:
     return any(r.source.rows or r.lake.rows for r in ranges) or beside.equal > 0
 
 
-def verdict_of(judged: Judged, unlooked: int) -> Verdict:
+def verdict_of(rechecked: Rechecked, unlooked: int) -> Verdict:
     """The verdict of a whole check."""
-    if judged.differences:
+    if rechecked.differences:
         return "different"
-    # Where every candidate was judged again and none was left, MySQL and the mirror met meanwhile.
-    return "undecided" if judged.undecided or unlooked else "equal"
+    # Where every candidate was rechecked and none was left, MySQL and the mirror met meanwhile.
+    return "undecided" if rechecked.undecided or unlooked else "equal"
 
 
 def settled_ranges(

@@ -17,7 +17,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-# What a JVM says of an archive that does not fit it is nothing that a user can mend.
+# What a JVM says of an archive that does not fit it is nothing that a user can repair.
 _QUIET = ("-Xshare:auto", "-Xlog:cds*=off", "-Xlog:class+path=off")
 
 
@@ -60,7 +60,7 @@ def archive_of(home: Path) -> Archive:
 
 
 def archive_options(home: Path) -> list[str]:
-    """The JVM options that use the archive; none where there is none, nor for a JVM that is told to
+    """The JVM options that use the archive; none where there is none, nor for a JVM that is set to
     leave one itself: Java takes the two together for an error."""
     if "-XX:ArchiveClassesAtExit" in os.environ.get("SPARK_SUBMIT_OPTS", ""):
         return []

@@ -31,15 +31,6 @@ def cache_path() -> Path:
     return base / "mirrorlake"
 
 
-def cache_dir() -> Path:
-    """Return the cache folder, created if it was not there.
-
-    Raises:
-        MachineError: it can't be created.
-    """
-    return cache_folder(".")
-
-
 def cache_folder(name: str) -> Path:
     """Return a folder inside the cache folder, created if it was not there.
 

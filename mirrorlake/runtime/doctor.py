@@ -1,6 +1,7 @@
 """What this machine has of the pieces that Mirrorlake needs: ``mirrorlake doctor``.
 
-Looks and never mends: nothing is downloaded, created or started for longer than a version's answer.
+Looks and never repairs: nothing is downloaded, created, or started for longer than it takes to ask
+for a version.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from mirrorlake.runtime.jars import Jar, flaw, read_pins
 from mirrorlake.runtime.java import find_java, look_for_java
 from mirrorlake.runtime.resolver import spark_jars
 
-State = Literal["ok", "missing", "broken"]
+PieceState = Literal["ok", "missing", "broken"]
 
 # A small lake, its temporary files and one Spark job's spills.
 ENOUGH_BYTES = 2 * 1024**3
@@ -44,7 +45,7 @@ class Diagnosis:
 
     name: str
     version: str
-    state: State
+    state: PieceState
     where: str
     detail: str
     optional: bool = False
@@ -102,7 +103,7 @@ def look_at_archive() -> Diagnosis:
         archive = archive_of(find_java().home)
     except MachineError:
         return Diagnosis(name, "", "missing", "", "needs Java", optional=True)
-    state: State = "ok" if archive.there else "missing"
+    state: PieceState = "ok" if archive.there else "missing"
     detail = "" if archive.there else "Spark starts faster with it: run mirrorlake warm"
     return Diagnosis(name, "", state, str(archive.path), detail, optional=True)
 
@@ -170,7 +171,7 @@ def look_at_mariadb() -> Diagnosis:
         return Diagnosis("embedded MariaDB", version, "missing", "", detail, optional=True)
     server = shutil.which("mariadbd")
     detail = "the system's own; there is no embedded one for this machine"
-    state: State = "ok" if server else "missing"
+    state: PieceState = "ok" if server else "missing"
     return Diagnosis("MariaDB", "", state, server or "", detail, optional=True)
 
 

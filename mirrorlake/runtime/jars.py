@@ -2,7 +2,7 @@
 
 The pins are in ``jars.lock.json`` (coordinates, size, SHA-256). Spark's own resolver brings a
 missing jar from Maven Central (or the mirror in ``DEFAULT_ARTIFACT_REPOSITORY``); after that the
-cache folder is enough and no network is asked. Verifying costs 0.06 s for Spark's 62 MB.
+cache folder is enough and no network is used. Verifying costs 0.06 s for Spark's 62 MB.
 """
 
 from __future__ import annotations

@@ -126,7 +126,7 @@ def bare_gateway(folder: Path) -> Generator[JavaGateway]:
 
 def attach(server: subprocess.Popen[bytes], command: Path) -> JavaGateway:
     """Connect to a gateway that prints its port and its secret on two lines."""
-    assert server.stdout is not None  # noqa: S101 (a pipe was asked for)
+    assert server.stdout is not None  # noqa: S101 (it has a pipe)
     port = server.stdout.readline().strip()
     token = server.stdout.readline().strip()
     try:

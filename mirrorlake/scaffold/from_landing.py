@@ -17,7 +17,8 @@ from mirrorlake.errors import ConfigError, LandingError
 from mirrorlake.scaffold.landing_survey import LOOKED, Answers, Surveyed, survey_landing
 from mirrorlake.scaffold.render import WIDTH, lake_and_ledger, quoted
 from mirrorlake.sources.files.columns import parse_schema, schema_text, type_of
-from mirrorlake.sources.files.store import Store, open_store
+from mirrorlake.sources.files.store import Store
+from mirrorlake.sources.files.stores import open_store
 
 
 @dataclass(frozen=True)

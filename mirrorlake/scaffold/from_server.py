@@ -32,7 +32,7 @@ from mirrorlake.scaffold.summary import (
     nullable_times,
     warning_kinds,
 )
-from mirrorlake.sources.mysql.connect import quote, rows_of, session
+from mirrorlake.sources.mysql.connect import rows_of, session
 from mirrorlake.sources.mysql.introspect import (
     SourceTable,
     check_whole,
@@ -41,6 +41,7 @@ from mirrorlake.sources.mysql.introspect import (
     read_samples,
     read_tables,
 )
+from mirrorlake.sources.mysql.tables import quote
 from mirrorlake.sources.mysql.zones import name_of_zone, read_server_zone
 
 SCHEMA: Final = "mirrorlake.schema.json"

@@ -21,9 +21,9 @@ from typing import Final
 from mirrorlake.config import Clean, ColumnRule, Mode
 from mirrorlake.scaffold.pii import Suggestion, split_words, suggest_rule
 from mirrorlake.schema.masking import HASHABLE
-from mirrorlake.sources.mysql.foreign_keys import ForeignKey
 from mirrorlake.sources.mysql.introspect import Column, SourceTable
 from mirrorlake.sources.mysql.registry import INTEGERS
+from mirrorlake.sources.mysql.tables import ForeignKey
 from mirrorlake.sources.mysql.types import exact_column
 
 _MOMENTS: Final = ("datetime", "timestamp")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from mirrorlake.scaffold.suggest_tables import SuggestedTable
-from mirrorlake.sources.mysql.connect import quote
+from mirrorlake.sources.mysql.tables import quote
 
 FIRST: Final = 4
 """How many names a line shows."""

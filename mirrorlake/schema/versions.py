@@ -29,7 +29,7 @@ class Exact:
         decode: what ``select`` gives, where that is not the value itself: ``date`` and ``datetime``
             are numbers (YYYYMMDD, YYYYMMDDhhmmss), which tell value and original; ``unscaled`` is
             a decimal's digits as a whole number.
-        derived: whether it is no column of the server's, but told of its rows.
+        derived: whether it is no column of the server's, but computed from its rows.
         keeps_value: whether the typed value stands beside its original (ENUM's error value) rather
             than being NULL.
     """

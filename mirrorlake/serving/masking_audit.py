@@ -12,15 +12,17 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from mirrorlake.config import ColumnRule, TableContract
-from mirrorlake.destinations.iceberg.catalog import Lake, as_sql_identifier
+from mirrorlake.config.contract import TableContract
+from mirrorlake.config.settings import ColumnRule
+from mirrorlake.destinations.base import as_sql_identifier, text_literal
+from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.destinations.iceberg.stream import read_batches
 from mirrorlake.destinations.iceberg.tables import ORIGINAL
 from mirrorlake.destinations.iceberg.views import LakeView, read_view
 from mirrorlake.errors import LakeError
 from mirrorlake.ledger import Ledger
-from mirrorlake.merge.statements import clean_column, text_literal
+from mirrorlake.merge.statements import clean_column
 from mirrorlake.sources.files.repeats import Read, common_values
 from mirrorlake.table.lake_tables import clean_of, deduped_of, deduped_table, raw_tables
 

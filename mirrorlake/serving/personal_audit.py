@@ -13,8 +13,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from mirrorlake.config import TableContract
-from mirrorlake.destinations.iceberg.catalog import Identifier, Lake
+from mirrorlake.config.contract import TableContract
+from mirrorlake.destinations.base import Identifier
+from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeSchema, LakeTable
 from mirrorlake.destinations.iceberg.stream import sample_batches
 from mirrorlake.destinations.iceberg.views import read_view

@@ -10,7 +10,8 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 
-from mirrorlake.destinations.iceberg.catalog import Identifier, Lake, as_sql_identifier
+from mirrorlake.destinations.base import Identifier, as_sql_identifier
+from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeSchema, chosen_columns
 from mirrorlake.destinations.iceberg.spark import spark_errors
 from mirrorlake.destinations.iceberg.tables import (

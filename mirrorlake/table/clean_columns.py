@@ -11,7 +11,7 @@ import json
 from collections.abc import Collection, Iterable
 from typing import Any, Final
 
-from mirrorlake.config import TableContract
+from mirrorlake.config.contract import TableContract
 from mirrorlake.schema.versions import FIRST_CREATED
 
 LOOKS: Final = "suspected_pii "

@@ -14,11 +14,13 @@ from typing import Any
 
 from pymysql.connections import Connection
 
-from mirrorlake.config import TableContract
+from mirrorlake.config.contract import TableContract
 from mirrorlake.errors import ConfigError
-from mirrorlake.ledger import Ledger, Load, Receipt, Window
-from mirrorlake.sources.mysql.connect import quote, rows_of
+from mirrorlake.ledger import Ledger
+from mirrorlake.ledger.records import Load, Receipt, Window
+from mirrorlake.sources.mysql.connect import rows_of
 from mirrorlake.sources.mysql.identity import Identity, read_identity, why_another
+from mirrorlake.sources.mysql.tables import quote
 from mirrorlake.table.ddl import definition_of, silent_changes
 from mirrorlake.table.meaning import (
     Meaning,
@@ -63,7 +65,7 @@ def plan_course(
     Raises:
         ConfigError: a new history would have to begin, and rows that only the mirror holds would
             not be in it.
-        SourceError: the server could not be asked.
+        SourceError: the server could not be queried.
     """
     now = meaning_of(plan.contract, plan.source, plan.table)
     identity = read_identity(connection, plan.table) if not plan.contract.copies else None
@@ -207,7 +209,7 @@ def _why_other_rows(
 def _why_keys_fell(
     connection: Connection[Any], plan: ResolvedTable, window: Window, now: Identity
 ) -> str | None:
-    """Why a window that goes on from its last key would miss rows; None where it would not."""
+    """Why a window that continues from its last key would miss rows; None where it would not."""
     cursor = plan.cursor
     if cursor is None or by_time(plan) or window.hi is None or "-" in window.hi[1:]:
         return None

@@ -13,8 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping
 
-from mirrorlake.sources.mysql.foreign_keys import UNKNOWN
-from mirrorlake.sources.mysql.introspect import SourceTable
+from mirrorlake.sources.mysql.tables import UNKNOWN, SourceTable
 
 # One that is not to be seen may be any of them.
 _CASCADES = ("CASCADE", "SET NULL", "SET DEFAULT", UNKNOWN)

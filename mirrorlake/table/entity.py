@@ -16,9 +16,8 @@ from typing import Final
 
 from mirrorlake.errors import ConfigError, SchemaError
 from mirrorlake.schema.versions import FIRST_CREATED, Exact
-from mirrorlake.sources.mysql.connect import quote
-from mirrorlake.sources.mysql.introspect import Column, SourceTable
 from mirrorlake.sources.mysql.registry import TIMES
+from mirrorlake.sources.mysql.tables import Column, SourceTable, quote
 from mirrorlake.sources.mysql.types import exact_column
 
 _ALIAS: Final = "`_mirror_e`"

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from pydantic import SecretStr
 
-from mirrorlake.destinations.iceberg.catalog import Identifier
+from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import ConfigError
 from mirrorlake.ledger import Ledger
 from mirrorlake.schema.masking import fingerprint_of

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from mirrorlake.config import TableContract
-from mirrorlake.destinations.iceberg.catalog import Identifier, Lake
+from mirrorlake.config.contract import TableContract
+from mirrorlake.destinations.base import Identifier
+from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.errors import LakeError
 from mirrorlake.ledger import Ledger

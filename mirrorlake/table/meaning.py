@@ -15,13 +15,15 @@ from dataclasses import asdict, dataclass, fields, replace
 from datetime import date
 from typing import TYPE_CHECKING, Any, Literal
 
-from mirrorlake.config import SourceConfig, TableContract
+from mirrorlake.config.contract import TableContract
+from mirrorlake.config.modes import COPYING
+from mirrorlake.config.server import SourceConfig
 from mirrorlake.errors import SchemaError
-from mirrorlake.ledger import Receipt
+from mirrorlake.ledger.records import Receipt
 from mirrorlake.sources.mysql.registry import LABELS, TIMES
 
 if TYPE_CHECKING:
-    from mirrorlake.sources.mysql.introspect import SourceTable
+    from mirrorlake.sources.mysql.tables import SourceTable
 
 Effect = Literal["none", "read", "begin"]
 """What a change asks for: nothing; the whole table to be read again; and a new history too."""
@@ -61,7 +63,7 @@ class Meaning:
     @property
     def copies(self) -> bool:
         """Whether these rows are a full copy."""
-        return self.mode == "full"
+        return self.mode in COPYING
 
     def to_fields(self) -> dict[str, Any]:
         """What `from_fields` takes; what is None or empty is left out."""

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from mirrorlake.config import TableContract
-from mirrorlake.destinations.iceberg.catalog import Identifier, Lake
+from mirrorlake.config.contract import TableContract
+from mirrorlake.destinations.base import Identifier
+from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.views import read_view
 from mirrorlake.ledger import Ledger
 from mirrorlake.table.clean_columns import unnamed_columns

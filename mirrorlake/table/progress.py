@@ -1,4 +1,4 @@
-"""How far a load is, told while it reads: to whoever asked, and to the log at intervals.
+"""How far a load is, reported while it reads: to the caller, and to the log at intervals.
 
 It is counted from batches as they are read here; where Spark's tasks read, from their chunks as
 they finish: a driver hears from a task when it ends (through Spark Connect there is nothing else).
@@ -91,7 +91,7 @@ class Pace:
         self.advance(0, 0)
 
     def advance(self, rows: int, size: int) -> None:
-        """So many more rows, and bytes of them in memory, were read."""
+        """Note rows that were read, and their bytes in memory."""
         with self._lock:
             self._rows += rows
             self._bytes += size

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mirrorlake.config import Config, SourceConfig, TableContract
+from mirrorlake.config.contract import Config, TableContract
 from mirrorlake.config.places import place_of
-from mirrorlake.destinations.iceberg.catalog import Identifier
+from mirrorlake.config.server import SourceConfig
+from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import ConfigError, SchemaError
 from mirrorlake.schema.versions import Exact, SchemaVersion, first_created_column, schema_version
-from mirrorlake.sources.mysql.introspect import Column, SourceTable
 from mirrorlake.sources.mysql.registry import INTEGERS, LABELS, TIMES
+from mirrorlake.sources.mysql.tables import Column, SourceTable
 from mirrorlake.sources.mysql.types import exact_columns
 from mirrorlake.table.entity import Entity, first_created, resolve_entity
 

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 
 from mirrorlake.errors import ConfigError
-from mirrorlake.ledger import MOVING, Load, Window
-from mirrorlake.sources.mysql.connect import quote
-from mirrorlake.sources.mysql.introspect import Column
+from mirrorlake.ledger.records import MOVING, Load, Window
 from mirrorlake.sources.mysql.registry import INTEGERS
+from mirrorlake.sources.mysql.tables import Column, quote
 from mirrorlake.table.resolve import ResolvedTable, by_time
 
 _MARGIN = timedelta(minutes=1)

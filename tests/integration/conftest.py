@@ -24,7 +24,8 @@ import yaml
 from demo.embedded import EmbeddedServer
 from demo.mariadb import MariaDB
 from mirrorlake.config import Config, load_config
-from mirrorlake.destinations.iceberg.catalog import Identifier, Lake
+from mirrorlake.destinations.base import Identifier
+from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.spark import LazySpark
 from mirrorlake.workspace import Workspace
 from tests.integration.removed_in_9 import refused_by_9

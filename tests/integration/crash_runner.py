@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from mirrorlake.config import load_config
-from mirrorlake.destinations.iceberg.catalog import Lake
+from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.spark import LazySpark
 from mirrorlake.load import protocol
 from mirrorlake.operations.fold import fold_table

@@ -11,12 +11,13 @@ from datetime import timedelta
 from pathlib import Path
 
 from mirrorlake.config import load_config
-from mirrorlake.destinations.iceberg.catalog import Identifier, Lake
+from mirrorlake.destinations.base import Identifier
+from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.spark import LazySpark
 from mirrorlake.operations import maintain
 from tests.integration.conftest import Place
-from tests.integration.test_snapshot_fold import Mirror
-from tests.integration.test_snapshot_publish import _rows, _workspace
+from tests.integration.merge.snapshot.test_snapshot_fold import Mirror
+from tests.integration.merge.snapshot.test_snapshot_publish import _rows, _workspace
 
 
 def main(folder: str, table: str, what: str, *rest: str) -> None:

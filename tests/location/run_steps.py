@@ -31,7 +31,7 @@ from assets import chain_keys
 from checks import proof_check_keys
 from definitions import load_definitions
 from mirrorlake.config import Config, TableContract, load_config
-from mirrorlake.destinations.iceberg.catalog import Lake
+from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.spark import LazySpark
 from mirrorlake.ledger import Ledger
 from mirrorlake.sources.mysql.connect import rows_of, session

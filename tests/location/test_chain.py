@@ -14,7 +14,7 @@ from demo.mariadb import MariaDB
 from demo.nyc import load_nyc
 from demo.oracle import compare_rows, compare_table
 from demo.oracle_text import SourceColumn, SourceRows, read_source
-from mirrorlake.destinations.iceberg.catalog import Lake
+from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.tables import DAY, SEQ
 from mirrorlake.ledger import Ledger
 from mirrorlake.proof.counts import count_rows

@@ -14,7 +14,7 @@ from checks.contract import build_schema, find_broken, fingerprint, layer_of
 from mirrorlake.config import ColumnRule, Namespaces, SourceConfig, TableContract
 from mirrorlake.destinations.iceberg.tables import ORIGINAL, current_schema
 from mirrorlake.merge.statements import Layer
-from mirrorlake.sources.mysql.introspect import Column, Index, SourceTable
+from mirrorlake.sources.mysql.tables import Column, Index, SourceTable
 from mirrorlake.table.resolve import ResolvedTable, plan_table
 
 RULES = {

@@ -19,7 +19,7 @@ from checks.contract import build_schema, find_broken, layer_of
 from mirrorlake.config import Namespaces, SourceConfig, TableContract
 from mirrorlake.destinations.iceberg.tables import ORIGINAL, current_schema
 from mirrorlake.errors import LakeError
-from mirrorlake.sources.mysql.introspect import Column, Index, SourceTable
+from mirrorlake.sources.mysql.tables import Column, Index, SourceTable
 from mirrorlake.table.resolve import ResolvedTable, plan_table
 
 PLAIN = Column("c", 2, "", "", True, None, None, None, None, None, None, "", "")

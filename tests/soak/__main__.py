@@ -13,7 +13,7 @@ from typing import Any
 
 from demo.mariadb import MariaDB
 from mirrorlake.config import load_config
-from mirrorlake.destinations.iceberg.catalog import Lake
+from mirrorlake.destinations.iceberg.lake import Lake
 from tests.integration.conftest import HASH_KEY, PASSWORD, USER
 from tests.integration.contract_files import write_contract
 from tests.soak import report

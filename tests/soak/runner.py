@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from mirrorlake.config import load_config
-from mirrorlake.destinations.iceberg.catalog import Lake
+from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.spark import LazySpark
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.ledger import leases

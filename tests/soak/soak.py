@@ -23,7 +23,7 @@ from pymysql.connections import Connection
 
 from demo.mariadb import MariaDB
 from mirrorlake.config import load_config
-from mirrorlake.destinations.iceberg.catalog import Lake
+from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.errors import ConfigError
 from tests.integration.contract_files import write_contract
 from tests.soak import judge, moves

@@ -10,9 +10,10 @@ from typing import Any
 from pyiceberg.table import Table
 
 from mirrorlake.config import TableContract
+from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.branches import history
-from mirrorlake.destinations.iceberg.catalog import Identifier, Lake
 from mirrorlake.destinations.iceberg.commit import FOLDED, LOAD_ID, snapshot_property
+from mirrorlake.destinations.iceberg.lake import Lake
 
 STEPS = (
     "before the window",

@@ -8,7 +8,7 @@ from typing import Any
 
 from mirrorlake.config import SourceConfig, TableContract, default_namespaces
 from mirrorlake.ledger import Load, Window
-from mirrorlake.sources.mysql.introspect import Column, Index
+from mirrorlake.sources.mysql.tables import Column, Index
 from mirrorlake.table.resolve import ResolvedTable, plan_table
 from tests.unit.tables import ID, PRIMARY, column, source_table
 

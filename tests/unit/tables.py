@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from mirrorlake.sources.mysql.foreign_keys import ForeignKey
-from mirrorlake.sources.mysql.introspect import Column, Index, SourceTable
+from mirrorlake.sources.mysql.tables import Column, ForeignKey, Index, SourceTable
 
 TEXTS = ("char", "varchar", "text", "longtext")
 PRIMARY = Index("PRIMARY", True, ("id",))

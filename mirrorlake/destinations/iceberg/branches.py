@@ -18,18 +18,18 @@ from typing import Any
 
 from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
 from pyiceberg.table import Table
-from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
+from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.snapshots import Snapshot, ancestors_of
 from pyiceberg.table.update import AssertRefSnapshotId, AssertTableUUID
 
-from mirrorlake.destinations.iceberg.catalog import Identifier, Lake
+from mirrorlake.destinations.base import MAIN, Identifier
+from mirrorlake.destinations.iceberg.catalog import Connection
 from mirrorlake.errors import CommitConflict, LakeError
 
-MAIN = MAIN_BRANCH
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 
 
-def list_branches(lake: Lake, identifier: Identifier) -> dict[str, int]:
+def list_branches(lake: Connection, identifier: Identifier) -> dict[str, int]:
     """The table's branches, main among them unless the table is empty, and their heads.
 
     Raises:
@@ -38,7 +38,7 @@ def list_branches(lake: Lake, identifier: Identifier) -> dict[str, int]:
     return _branches(_load(lake, identifier))
 
 
-def read_branch(lake: Lake, identifier: Identifier, name: str) -> int:
+def read_branch(lake: Connection, identifier: Identifier, name: str) -> int:
     """The snapshot that a branch shows.
 
     Raises:
@@ -47,7 +47,7 @@ def read_branch(lake: Lake, identifier: Identifier, name: str) -> int:
     return _head(_load(lake, identifier), identifier, name)
 
 
-def create_branch(lake: Lake, identifier: Identifier, name: str, at: int | None) -> int:
+def create_branch(lake: Connection, identifier: Identifier, name: str, at: int | None) -> int:
     """Make a branch that shows what the table showed at a snapshot; its head.
 
     Args:
@@ -86,7 +86,7 @@ def create_branch(lake: Lake, identifier: Identifier, name: str, at: int | None)
     return at
 
 
-def begin_branch(lake: Lake, identifier: Identifier, name: str) -> int:
+def begin_branch(lake: Connection, identifier: Identifier, name: str) -> int:
     """Make a branch that begins with nothing, whatever main shows: an empty snapshot that came of
     no other, so that what is written there reads nothing of what is on main; its head.
 
@@ -112,7 +112,7 @@ def begin_branch(lake: Lake, identifier: Identifier, name: str) -> int:
     return read_branch(lake, identifier, name)
 
 
-def _begin_first(lake: Lake, table: Table, name: str) -> None:
+def _begin_first(lake: Connection, table: Table, name: str) -> None:
     """Give a table without any snapshot its first one, on a branch. A transaction of PyIceberg's
     would refuse it, for the branch is not main; so main is what must not be there."""
     append = table.transaction().update_snapshot(branch=name).fast_append()
@@ -123,7 +123,7 @@ def _begin_first(lake: Lake, table: Table, name: str) -> None:
     )
 
 
-def replace_main(lake: Lake, identifier: Identifier, name: str, expected: int | None) -> int:
+def replace_main(lake: Connection, identifier: Identifier, name: str, expected: int | None) -> int:
     """Show on main what a branch shows that did not come of it, in one commit; main's new head.
 
     What main showed stays in the table until it expires. The branch stays.
@@ -145,7 +145,7 @@ def replace_main(lake: Lake, identifier: Identifier, name: str, expected: int | 
 
 
 def publish_branch(
-    lake: Lake, identifier: Identifier, name: str, expected: int | None, *, keep: bool = False
+    lake: Connection, identifier: Identifier, name: str, expected: int | None, *, keep: bool = False
 ) -> int:
     """Move main forward to a branch's head, in one commit, and drop the branch; main's new head.
 
@@ -172,7 +172,7 @@ def publish_branch(
     return head
 
 
-def roll_back(lake: Lake, identifier: Identifier, to: int, expected: int) -> int:
+def roll_back(lake: Connection, identifier: Identifier, to: int, expected: int) -> int:
     """Set main back to a snapshot that it showed before; its new head.
 
     The later snapshots stay in the table until they expire, so this can be undone with
@@ -201,7 +201,7 @@ def roll_back(lake: Lake, identifier: Identifier, to: int, expected: int) -> int
     return to
 
 
-def set_forward(lake: Lake, identifier: Identifier, to: int, expected: int) -> int:
+def set_forward(lake: Connection, identifier: Identifier, to: int, expected: int) -> int:
     """Undo a `roll_back`: set main forward to a snapshot that came of the one it shows.
 
     Raises:
@@ -222,7 +222,7 @@ def set_forward(lake: Lake, identifier: Identifier, to: int, expected: int) -> i
     return to
 
 
-def drop_branch(lake: Lake, identifier: Identifier, name: str) -> None:
+def drop_branch(lake: Connection, identifier: Identifier, name: str) -> None:
     """Take a branch's name away; its snapshots stay until they expire.
 
     Raises:
@@ -253,7 +253,7 @@ def history(table: Table, head: int | None = None) -> list[Snapshot]:
 # --- refs -----------------------------------------------------------------------------------------
 
 
-def _load(lake: Lake, identifier: Identifier) -> Table:
+def _load(lake: Connection, identifier: Identifier) -> Table:
     table = lake.load(identifier)
     if table is None:
         raise LakeError(
@@ -287,7 +287,7 @@ def _leads_to(table: Table, head: int, current: int | None) -> bool:
     return current is None or current in {s.snapshot_id for s in history(table, head)}
 
 
-def _set_main(lake: Lake, table: Table, identifier: Identifier, to: int, failed: str) -> None:
+def _set_main(lake: Connection, table: Table, identifier: Identifier, to: int, failed: str) -> None:
     """One commit, which asserts that main is where this ``table`` has it."""
     try:
         with lake.translated(identifier):

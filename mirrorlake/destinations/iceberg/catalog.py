@@ -1,4 +1,4 @@
-"""The Iceberg catalog: one database that PyIceberg and Spark open alike."""
+"""A connection to the Iceberg catalog: one database that PyIceberg and Spark open alike."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import logging
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from urllib.parse import quote, urlparse
@@ -24,10 +23,10 @@ from pyiceberg.table import Table
 from sqlalchemy import make_url
 from sqlalchemy.exc import IntegrityError, OperationalError
 
-from mirrorlake.config import LakeConfig
 from mirrorlake.config.database_url import with_driver
+from mirrorlake.config.settings import LakeConfig
+from mirrorlake.destinations.base import CATALOG, Identifier
 from mirrorlake.destinations.iceberg.durable import IMPLEMENTATION
-from mirrorlake.destinations.iceberg.locations import CATALOG
 from mirrorlake.destinations.iceberg.sql_catalog import LakeCatalog
 from mirrorlake.errors import LakeDamaged, LakeError
 from mirrorlake.runtime.permissions import held
@@ -35,29 +34,8 @@ from mirrorlake.runtime.permissions import held
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class Identifier:
-    """A lake table's namespace and name; either may hold any characters."""
-
-    namespace: str
-    name: str
-
-    def __str__(self) -> str:
-        return f"{self.namespace}.{self.name}"
-
-    @property
-    def path(self) -> tuple[str, str]:
-        """As PyIceberg takes it: never split at dots."""
-        return (self.namespace, self.name)
-
-    @property
-    def sql(self) -> str:
-        """As Spark takes it, quoted."""
-        return ".".join(f"`{part.replace('`', '``')}`" for part in (CATALOG, *self.path))
-
-
-class Lake:
-    """The lake that a config names.
+class Connection:
+    """An open catalog and the storage under it.
 
     Raises:
         LakeError: the warehouse can't be made or written, or the catalog can't be opened.
@@ -261,8 +239,3 @@ def _make_folder(folder: Path) -> None:
 
 def _seconds(wait: timedelta) -> int:
     return max(1, round(wait.total_seconds()))
-
-
-def as_sql_identifier(name: str) -> str:
-    """A column's name as Spark takes it."""
-    return "`" + name.replace("`", "``") + "`"

@@ -15,7 +15,8 @@ from pyiceberg.exceptions import TableAlreadyExistsError
 from pyiceberg.serializers import ToOutputFile
 from pyiceberg.table.refs import MAIN_BRANCH
 
-from mirrorlake.destinations.iceberg.catalog import Identifier, Lake
+from mirrorlake.destinations.base import Identifier
+from mirrorlake.destinations.iceberg.catalog import Connection
 from mirrorlake.destinations.iceberg.model import LakeTable
 
 CLONE = "mirror_clone_"
@@ -25,7 +26,7 @@ OF = "mirrorlake.clone-of"
 
 
 def register_clone(
-    lake: Lake, identifier: Identifier, table: LakeTable, snapshot: int, name: Identifier
+    lake: Connection, identifier: Identifier, table: LakeTable, snapshot: int, name: Identifier
 ) -> bool:
     """Tag a table's current snapshot, and register a clone of it; False where there is a table of
     that name already.
@@ -48,7 +49,7 @@ def register_clone(
     return True
 
 
-def _copied(lake: Lake, table: LakeTable, name: Identifier, tag: str) -> str:
+def _copied(lake: Connection, table: LakeTable, name: Identifier, tag: str) -> str:
     """Write a copy of a table's metadata that knows its current snapshot alone; where."""
     location = f"{lake.location(name)}-{uuid.uuid4().hex[:8]}"
     shown = table.metadata.current_snapshot_id
@@ -79,7 +80,7 @@ def _copied(lake: Lake, table: LakeTable, name: Identifier, tag: str) -> str:
     return path
 
 
-def remove_tag(lake: Lake, identifier: Identifier, tag: str) -> None:
+def remove_tag(lake: Connection, identifier: Identifier, tag: str) -> None:
     """Let a tagged snapshot expire, where the table is there and has the tag."""
     table = lake.load(identifier)
     if table is not None and tag in table.metadata.refs:

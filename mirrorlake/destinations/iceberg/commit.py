@@ -7,12 +7,11 @@ history is asked for the load id: it is there, or it is not.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
-from pyiceberg.expressions import BooleanExpression
 from pyiceberg.io.pyarrow import parquet_files_to_data_files
 from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table, Transaction
@@ -25,8 +24,10 @@ from pyiceberg.table.update import (
 )
 from pyiceberg.table.update import snapshot as _snapshot
 
-from mirrorlake.destinations.iceberg.branches import MAIN, history
-from mirrorlake.destinations.iceberg.catalog import Identifier, Lake
+from mirrorlake.destinations.base import MAIN, Commit, Identifier, TableStatistics
+from mirrorlake.destinations.iceberg.branches import history
+from mirrorlake.destinations.iceberg.catalog import Connection
+from mirrorlake.destinations.iceberg.expressions import expression
 from mirrorlake.destinations.iceberg.metrics import FileMetrics
 from mirrorlake.errors import CommitConflict
 
@@ -42,28 +43,10 @@ WINDOW = "mirrorlake.window"
 NUMBER = "mirrorlake.seq"
 FOLDED = "mirrorlake.folded-through"
 """On commits of deduped and clean: the highest number of a load that they hold."""
+_TOTALS = ("records", "data-files", "delete-files", "files-size")
 
 
-@dataclass(frozen=True)
-class Commit:
-    """What one load adds to a raw table and what that replaces: the files that a condition on the
-    partition selects, and the files named in ``removes``.
-
-    ``branch`` is where: main, or a branch that was made, whose head is ``parent``. ``metrics`` are
-    the files' `FileMetrics` as JSON, by path; the footer of a file without is read.
-    """
-
-    identifier: Identifier
-    parent: int | None
-    paths: Sequence[str]
-    properties: dict[str, str]
-    replaces: BooleanExpression | None = None
-    removes: frozenset[str] = frozenset()
-    metrics: Mapping[str, str] = field(default_factory=dict)
-    branch: str = MAIN
-
-
-def commit_load(lake: Lake, commit: Commit) -> int | None:
+def commit_load(lake: Connection, commit: Commit) -> int | None:
     """Add a load's files, and remove what it replaces, in one snapshot; the snapshot's id.
 
     None if there is nothing to add and nothing to remove.
@@ -104,7 +87,7 @@ class StagedCommit:
     files: tuple[str, ...]
 
 
-def stage_load(lake: Lake, commit: Commit) -> StagedCommit | None:
+def stage_load(lake: Connection, commit: Commit) -> StagedCommit | None:
     """Write what `commit_load` would, but for the one step that shows it: `publish_staged`.
 
     None if there is nothing to add and nothing to remove. What is never published is removed by
@@ -130,12 +113,12 @@ def stage_load(lake: Lake, commit: Commit) -> StagedCommit | None:
     return StagedCommit(staged, producer.snapshot_id, commit, changes, files)
 
 
-def discard_staged(lake: Lake, staged: StagedCommit) -> None:
+def discard_staged(lake: Connection, staged: StagedCommit) -> None:
     """Remove what a commit wrote that is not to be published, but for the load's own files."""
     delete_files(lake, staged.commit.identifier, staged.files)
 
 
-def publish_staged(lake: Lake, staged: StagedCommit) -> int:
+def publish_staged(lake: Connection, staged: StagedCommit) -> int:
     """Show a staged load on main, in one commit of metadata that asserts its parent; its snapshot.
     It is never written again on another parent.
 
@@ -190,7 +173,7 @@ def _added(table: Table, commit: Commit) -> list[DataFile]:
 def _removed(table: Table, commit: Commit) -> list[DataFile]:
     scan = table.scan(snapshot_id=commit.parent)
     if commit.replaces is not None:
-        return [task.file for task in scan.filter(commit.replaces).plan_files()]
+        return [task.file for task in scan.filter(expression(commit.replaces)).plan_files()]
     if not commit.removes:
         return []
     found = [t.file for t in scan.plan_files() if t.file.file_path in commit.removes]
@@ -210,7 +193,7 @@ def newest_load(table: Table) -> str | None:
 
 
 def find_load(
-    lake: Lake, identifier: Identifier, load_id: str, branch: str = MAIN
+    lake: Connection, identifier: Identifier, load_id: str, branch: str = MAIN
 ) -> Snapshot | None:
     """The snapshot in main's history (or a branch's) that a load made, or None.
 
@@ -229,6 +212,12 @@ def snapshot_property(snapshot: Snapshot, name: str) -> str | None:
     return snapshot.summary.additional_properties.get(name) if snapshot.summary else None
 
 
+def statistics_of(snapshot: Snapshot) -> TableStatistics:
+    """What a snapshot's summary counts of the table's version that it made."""
+    counted = (int(snapshot_property(snapshot, f"total-{name}") or 0) for name in _TOTALS)
+    return TableStatistics(*counted)
+
+
 def was_overtaken(table: Table) -> bool:
     """Whether the newest fold of a layer holds less than one before it did: its run had stalled,
     and another had folded meanwhile."""
@@ -237,13 +226,13 @@ def was_overtaken(table: Table) -> bool:
     return bool(numbers) and numbers[-1] < max(numbers)
 
 
-def head_of(lake: Lake, identifier: Identifier) -> int | None:
+def head_of(lake: Connection, identifier: Identifier) -> int | None:
     """The snapshot id that main shows, None for an empty table."""
     table = lake.load(identifier)
     return _head(table) if table else None
 
 
-def delete_files(lake: Lake, identifier: Identifier, paths: Sequence[str]) -> None:
+def delete_files(lake: Connection, identifier: Identifier, paths: Sequence[str]) -> None:
     """Remove files that no commit names; best effort, what stays is an orphan for maintenance."""
     table = lake.load(identifier)
     for path in paths if table else ():

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyiceberg.table import Table
 
-from mirrorlake.ledger import Cost
+from mirrorlake.ledger.records import Cost
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -21,8 +21,9 @@ from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
-from mirrorlake.config import TableContract
-from mirrorlake.destinations.iceberg.catalog import Identifier, Lake
+from mirrorlake.config.contract import TableContract
+from mirrorlake.destinations.base import Identifier
+from mirrorlake.destinations.iceberg.catalog import Connection
 from mirrorlake.destinations.iceberg.views import read_view
 from mirrorlake.errors import LakeDamaged, LakeError, MirrorlakeError
 from mirrorlake.ledger import Ledger
@@ -54,7 +55,7 @@ class Damage:
 
 @contextmanager
 def damage_errors(
-    lake: Lake, ledger: Ledger, contract: TableContract, *, of_raw_alone: bool = False
+    lake: Connection, ledger: Ledger, contract: TableContract, *, of_raw_alone: bool = False
 ) -> Iterator[None]:
     """Tell an error of the block as `LakeDamaged` where a lake table of this contract (or its raw
     tables alone) names a file that can't be read; any other error as it is."""
@@ -71,7 +72,7 @@ def damage_errors(
 
 
 def _told(
-    lake: Lake, ledger: Ledger, contract: TableContract, of_raw_alone: bool
+    lake: Connection, ledger: Ledger, contract: TableContract, of_raw_alone: bool
 ) -> LakeDamaged | None:
     """The error for the first damage of a contract's lake tables; None where all can be read, as
     far as there was time to look."""
@@ -123,23 +124,23 @@ def layers_of(contract: TableContract) -> Sequence[tuple[str, Identifier]]:
     )
 
 
-def is_damaged(lake: Lake, contract: TableContract) -> bool:
+def is_damaged(lake: Connection, contract: TableContract) -> bool:
     """Whether deduped or clean can't be read, as far as `find_damage` looks.
 
     Raises:
-        LakeError: the catalog or the storage can't be asked.
+        LakeError: the catalog or the storage can't be queried.
     """
     return any(find_damage(lake, identifier) for _, identifier in layers_of(contract))
 
 
 def count_rows(
-    lake: Lake, ledger: Ledger, contract: TableContract
+    lake: Connection, ledger: Ledger, contract: TableContract
 ) -> tuple[int | None, str | None]:
     """The rows that deduped shows, from metadata and delete files (None if it is not there), and
     why it can't be read, in words, where it can't.
 
     Raises:
-        LakeError: the catalog or the storage can't be asked.
+        LakeError: the catalog or the storage can't be queried.
     """
     identifier = Identifier(contract.namespaces.deduped, contract.table)
     try:
@@ -159,7 +160,9 @@ class _Unreadable(Exception):
         self.path, self.what = path, what
 
 
-def find_damage(lake: Lake, identifier: Identifier, until: float | None = None) -> Damage | None:
+def find_damage(
+    lake: Connection, identifier: Identifier, until: float | None = None
+) -> Damage | None:
     """The first file of a table's current version (its metadata, manifests, data and delete files)
     that is not there, is cut or has another end than its own; of a view, its metadata.
 
@@ -170,7 +173,7 @@ def find_damage(lake: Lake, identifier: Identifier, until: float | None = None) 
         until: when (``time.monotonic``) to give up looking at data files.
 
     Raises:
-        LakeError: the catalog or the storage can't be asked.
+        LakeError: the catalog or the storage can't be queried.
     """
     try:
         table = lake.load(identifier)

@@ -15,11 +15,9 @@ from pathlib import Path
 import sqlalchemy as sa
 from sqlalchemy.exc import SQLAlchemyError
 
-from mirrorlake.config import LakeConfig
 from mirrorlake.config.database_url import with_driver
-
-CATALOG = "lake"
-"""The catalog's name: part of every row of a SQL catalog, so Spark and PyIceberg use one."""
+from mirrorlake.config.settings import LakeConfig
+from mirrorlake.destinations.base import CATALOG
 
 _TABLES = sa.table(
     "iceberg_tables",
@@ -36,7 +34,7 @@ def metadata_locations(
     """The current metadata file of every table and view, or of those with some names, by namespace
     and name.
 
-    None where only the catalog itself can say: it is no SQL database, or could not be asked. Who
+    None where only the catalog itself can say: it is no SQL database, or could not be queried. Who
     opens it then gets the error in words.
     """
     uri = config.catalog.uri or _default_uri(config.warehouse)

@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as _compute
 from pyiceberg.table import Table
 
-from mirrorlake.destinations.iceberg.catalog import Lake
+from mirrorlake.destinations.base import EVERY_ROW
+from mirrorlake.destinations.iceberg.catalog import Connection
 from mirrorlake.destinations.iceberg.conditions import raw_days
 from mirrorlake.destinations.iceberg.stream import read_batches
 from mirrorlake.destinations.iceberg.tables import DAY, ORIGINAL
@@ -26,7 +27,7 @@ def count_originals(entries: Any) -> dict[str, int]:
 
 
 def originals_by_day(
-    lake: Lake, table: Table, first: date | None, last: date | None
+    lake: Connection, table: Table, first: date | None, last: date | None
 ) -> Mapping[date, Counter[str]]:
     """The values of a raw table's row versions that keep an original, by raw day and column.
 
@@ -40,7 +41,7 @@ def originals_by_day(
     there = {field.name for field in table.schema().fields}
     if ORIGINAL not in there or table.current_snapshot() is None:
         return found
-    days = None if first is None or last is None else raw_days(first, last)
+    days = EVERY_ROW if first is None or last is None else raw_days(first, last)
     for batch in read_batches(lake, table, (DAY, ORIGINAL), days=days):
         entries = batch.column(ORIGINAL)
         rows = pa.table(

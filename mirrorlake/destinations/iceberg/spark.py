@@ -23,10 +23,10 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import make_url
 
-from mirrorlake.config import SparkConfig
+from mirrorlake.config.settings import SparkConfig
 from mirrorlake.config.spark_settings import EXACT_SETTINGS, changed_settings
-from mirrorlake.destinations.iceberg.catalog import Lake
-from mirrorlake.destinations.iceberg.locations import CATALOG
+from mirrorlake.destinations.base import CATALOG
+from mirrorlake.destinations.iceberg.catalog import Connection
 from mirrorlake.errors import LakeError
 from mirrorlake.runtime.cache import cache_folder
 from mirrorlake.runtime.jars import ensure_jars
@@ -43,7 +43,7 @@ logger = logging.getLogger(__name__)
 class LazySpark:
     """A Spark session that starts when it is first asked for; safe to share between threads."""
 
-    def __init__(self, config: SparkConfig, lake: Lake) -> None:
+    def __init__(self, config: SparkConfig, lake: Connection) -> None:
         self._config = config
         self._lake = lake
         self._starting: Future[SparkSession] | None = None
@@ -260,7 +260,7 @@ class LazySpark:
         return _checked(session, "Spark")
 
 
-def _refuse_another_lake(lake: Lake) -> None:
+def _refuse_another_lake(lake: Connection) -> None:
     """A process has one Spark session, whose catalog belongs to the first lake that was opened: a
     second lake would be read and written through it.
 
@@ -385,7 +385,7 @@ def _files_settings(master: str) -> dict[str, str]:
     return {"spark.sql.files.minPartitionNum": str(4 * cores)} if cores else {}
 
 
-def catalog_settings(lake: Lake) -> dict[str, str]:
+def catalog_settings(lake: Connection) -> dict[str, str]:
     """Spark's settings for the lake's catalog and files; a catalog that is not a SQL database comes
     from ``spark.conf``."""
     url = make_url(lake.catalog_uri())

@@ -1,7 +1,7 @@
 """PyIceberg's SQL catalog, whose tables are looked at often: a metadata file is parsed once.
 
 A sync looks at each of its tables some twenty times, before and after each step, to see what is
-there now. The catalog's database is asked every time; the metadata file that it names is parsed
+there now. The catalog's database is queried every time; the metadata file that it names is parsed
 again only if it is another one, for a metadata file never changes. And a transaction applies its
 updates to the metadata once, where PyIceberg does so, with a deep copy, at every look at them.
 
@@ -32,7 +32,7 @@ from mirrorlake.destinations.iceberg.durable import local_path
 from mirrorlake.ledger.servers import write_ahead
 
 _KEPT = 200
-"""So many tables' metadata are kept; of a table with a long history they are megabytes."""
+"""Tables whose metadata is kept; of a table with a long history it is megabytes."""
 _FIND = sa.text(
     "SELECT metadata_location FROM iceberg_tables WHERE catalog_name = :catalog"
     " AND table_namespace = :namespace AND table_name = :name"

@@ -5,22 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
-from pyiceberg.expressions import AlwaysTrue, BooleanExpression
+from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.io.pyarrow import ArrowScan, schema_to_pyarrow
 from pyiceberg.table import FileScanTask, Table
 
-from mirrorlake.destinations.iceberg.catalog import Lake
+from mirrorlake.destinations.base import EVERY_ROW, Condition
+from mirrorlake.destinations.iceberg.catalog import Connection
+from mirrorlake.destinations.iceberg.expressions import expression
 
 _SAMPLED_FILES = 20
 """How many files a sample opens, at most."""
 
 
 def read_batches(
-    lake: Lake,
+    lake: Connection,
     table: Table,
     columns: Sequence[str] = ("*",),
     since: int | None = None,
-    days: BooleanExpression | None = None,
+    days: Condition = EVERY_ROW,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of the snapshot that ``table`` was loaded at, in no order, typed as its schema says.
 
@@ -35,7 +37,7 @@ def read_batches(
     Raises:
         LakeError: the catalog or the storage failed.
     """
-    scan = table.scan(row_filter=days or AlwaysTrue(), selected_fields=tuple(columns))
+    scan = table.scan(row_filter=expression(days), selected_fields=tuple(columns))
     projection = scan.projection()
     schema = schema_to_pyarrow(projection, include_field_ids=False)
     reader = ArrowScan(table.metadata, table.io, projection, AlwaysTrue())
@@ -48,10 +50,10 @@ def read_batches(
 
 
 def read_rows(
-    lake: Lake,
+    lake: Connection,
     table: Table,
     columns: Sequence[str],
-    rows: BooleanExpression,
+    rows: Condition,
     snapshot: int | None,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a snapshot that a condition selects, in no order, typed as its schema says.
@@ -63,17 +65,18 @@ def read_rows(
     Raises:
         LakeError: the catalog or the storage failed.
     """
-    scan = table.scan(rows, selected_fields=tuple(columns), snapshot_id=snapshot)
+    wanted = expression(rows)
+    scan = table.scan(wanted, selected_fields=tuple(columns), snapshot_id=snapshot)
     projection = scan.projection()
     schema = schema_to_pyarrow(projection)
-    reader = ArrowScan(table.metadata, table.io, projection, rows)
+    reader = ArrowScan(table.metadata, table.io, projection, wanted)
     with lake.translated(".".join(table.name())):
         for task in scan.plan_files():
             yield from _typed(reader, task, schema)
 
 
 def sample_batches(
-    lake: Lake, table: Table, columns: Sequence[str], since: int | None, most: int
+    lake: Connection, table: Table, columns: Sequence[str], since: int | None, most: int
 ) -> Iterator[pa.RecordBatch]:
     """Some rows of the files that came since a snapshot: the first ones of files chosen evenly.
 

@@ -39,7 +39,8 @@ from pyiceberg.types import (
     TimestamptzType,
 )
 
-from mirrorlake.destinations.iceberg.catalog import Identifier, Lake
+from mirrorlake.destinations.base import Identifier
+from mirrorlake.destinations.iceberg.catalog import Connection
 from mirrorlake.errors import LakeError
 from mirrorlake.schema.versions import Exact, SchemaVersion
 
@@ -146,7 +147,11 @@ def _schema(fields: Sequence[tuple[str, IcebergType]], with_original: bool) -> S
 
 
 def ensure_raw_table(
-    lake: Lake, identifier: Identifier, schema: Schema, source_table: str, version: SchemaVersion
+    lake: Connection,
+    identifier: Identifier,
+    schema: Schema,
+    source_table: str,
+    version: SchemaVersion,
 ) -> Table:
     """The raw table of one schema version, made if it isn't there, partitioned by the mirror's day.
 
@@ -169,7 +174,7 @@ def ensure_raw_table(
 
 
 def ensure_current_table(
-    lake: Lake,
+    lake: Connection,
     identifier: Identifier,
     schema: Schema,
     key: Sequence[str] = (),
@@ -242,7 +247,7 @@ def can_widen(old: IcebergType, new: IcebergType) -> bool:
     return any(isinstance(old, a) and isinstance(new, b) for a, b in pairs)
 
 
-def drop_column(lake: Lake, identifier: Identifier, name: str) -> Table:
+def drop_column(lake: Connection, identifier: Identifier, name: str) -> Table:
     """Take a column away from a table, if it is there; the table."""
     with lake.translated(identifier):
         table = lake.catalog.load_table(identifier.path)
@@ -273,7 +278,7 @@ def _other_type(
 
 
 def create_table(
-    lake: Lake,
+    lake: Connection,
     identifier: Identifier,
     schema: Schema,
     spec: PartitionSpec,

@@ -25,8 +25,8 @@ from pyiceberg.schema import Schema
 from pyiceberg.view.metadata import ViewMetadata
 from sqlalchemy.exc import IntegrityError
 
-from mirrorlake.destinations.iceberg.catalog import Identifier, Lake, metadata_read
-from mirrorlake.destinations.iceberg.locations import CATALOG
+from mirrorlake.destinations.base import CATALOG, Identifier
+from mirrorlake.destinations.iceberg.catalog import Connection, metadata_read
 from mirrorlake.errors import CommitConflict
 
 _GZIP = b"\x1f\x8b"
@@ -62,7 +62,7 @@ class LakeView:
     schema: Schema
 
 
-def read_view(lake: Lake, identifier: Identifier) -> LakeView | None:
+def read_view(lake: Connection, identifier: Identifier) -> LakeView | None:
     """The view as the catalog has it now, or None.
 
     Raises:
@@ -81,7 +81,7 @@ def read_view(lake: Lake, identifier: Identifier) -> LakeView | None:
     return LakeView(ours.sql, schema)
 
 
-def write_view(lake: Lake, identifier: Identifier, view: LakeView) -> bool:
+def write_view(lake: Connection, identifier: Identifier, view: LakeView) -> bool:
     """Make a view, or replace it, so that readers see the old one or the new; False where only
     Spark can: the catalog is no SQL database, or a column's name has a comma.
 
@@ -147,7 +147,7 @@ def _new_metadata(folder: str, view: LakeView, names: str) -> ViewMetadata:
     )
 
 
-def _metadata(lake: Lake, identifier: Identifier) -> ViewMetadata | None:
+def _metadata(lake: Connection, identifier: Identifier) -> ViewMetadata | None:
     catalog = lake.catalog
     if not isinstance(catalog, SqlCatalog):
         try:
@@ -170,7 +170,7 @@ def _metadata(lake: Lake, identifier: Identifier) -> ViewMetadata | None:
     return ViewMetadata.model_validate_json(gzip.decompress(text) if text[:2] == _GZIP else text)
 
 
-def forget_view(lake: Lake, identifier: Identifier) -> None:
+def forget_view(lake: Connection, identifier: Identifier) -> None:
     """Take a view out of the catalog, whether its metadata can be read or not. Spark can't where
     they are cut, and tries for minutes.
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 LISTED = 200_000
-"""Up to so many cells are told to the scans that follow; beyond, all rows are read."""
+"""Up to this many cells are named to the scans that follow; beyond, all rows are read."""
 SHARE = 0.35
 """The share of cells that may differ for that to pay."""
 _SUMS = ("n", "a", "b", "c", "d")
@@ -53,6 +53,12 @@ class CellDifference:
     @property
     def empty(self) -> bool:
         return self.count[0] == 0
+
+    def days_since(self, floor: date | None) -> tuple[date | None, ...] | None:
+        """The days that differ and stay; None where that is not known."""
+        if not self.known or self.days is None:
+            return None
+        return tuple(d for d in self.days if d is None or floor is None or d >= floor)
 
     @property
     def changed(self) -> float:

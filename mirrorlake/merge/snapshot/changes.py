@@ -213,21 +213,21 @@ def _judge_late(table: SnapshotTable, asked: ComparedSnapshot) -> tuple[str, str
     same = f"({_NEW} IS NOT NULL AND NOT {_DIFFERS})"
     # Not seen since before k, and seen again in k with another row, or after k's predecessor too.
     behind = f"({_OLD} IS NOT NULL AND {WAS} IS NOT NULL AND {WAS} <= {n})"
-    anew = f"({behind} AND {_NEW} IS NOT NULL AND NOT ({WAS} = {n} AND NOT {_DIFFERS}))"
+    other = f"({behind} AND {_NEW} IS NOT NULL AND NOT ({WAS} = {n} AND NOT {_DIFFERS}))"
     later = f"({_OLD} IS NOT NULL AND NOT {behind} AND {_C} < {k}L AND NOT {same})"
     earlier = f"({_OLD} IS NOT NULL AND NOT {behind} AND {_C} > {k}L AND {same} AND {_C} = {n})"
     add = f"({_OLD} IS NULL AND {inside})" if table.missing == "kept" else "FALSE"
     kind = (
-        f"CASE WHEN {add} THEN '{ADDED}' WHEN {anew} THEN IF({inside}, '{CHANGED}', '{REMOVED}') "
+        f"CASE WHEN {add} THEN '{ADDED}' WHEN {other} THEN IF({inside}, '{CHANGED}', '{REMOVED}') "
         f"WHEN {later} OR {earlier} THEN '{CHANGED}' ELSE 'same' END"
     )
     snapshot = (
-        f"CASE WHEN {_OLD} IS NULL OR {anew} THEN {k}L WHEN {later} THEN {n} "
+        f"CASE WHEN {_OLD} IS NULL OR {other} THEN {k}L WHEN {later} THEN {n} "
         f"WHEN {earlier} THEN {k}L ELSE {_C} END"
     )
     lacks = f"({behind} AND {_NEW} IS NULL AND {WAS} = {n})"
     since = (
-        f"CASE WHEN {add} OR ({anew} AND {inside}) THEN {n} "
-        f"WHEN {anew} THEN CAST(NULL AS BIGINT) WHEN {lacks} THEN {k}L ELSE {WAS} END"
+        f"CASE WHEN {add} OR ({other} AND {inside}) THEN {n} "
+        f"WHEN {other} THEN CAST(NULL AS BIGINT) WHEN {lacks} THEN {k}L ELSE {WAS} END"
     )
-    return kind, snapshot, since, f"({_OLD} IS NULL OR {anew})"
+    return kind, snapshot, since, f"({_OLD} IS NULL OR {other})"

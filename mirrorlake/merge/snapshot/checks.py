@@ -1,4 +1,4 @@
-"""What is asked before a snapshot is folded, and of the branch before it is published."""
+"""What is checked before a snapshot is folded, and of the branch before it is published."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from datetime import date
 from typing import TYPE_CHECKING
 
 from mirrorlake.errors import LakeError, SchemaError, SnapshotRefused
-from mirrorlake.load.shrink_guard import is_too_small
 from mirrorlake.merge.snapshot.cells import CellDifference, cells_of, cells_sql
 from mirrorlake.merge.snapshot.shape import SnapshotTable, days_sql
 from mirrorlake.merge.snapshot.stage import BROADCAST, Stage, missing_count, read_missing
 from mirrorlake.merge.snapshot.state import State
 from mirrorlake.merge.statements import spark_type
+from mirrorlake.table.shrink import is_too_small
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -112,7 +112,7 @@ class Telling:
 
     def _values(self, rows: Sequence[Any]) -> dict[Any, Sequence[str | None]]:
         """By place and key's hash, the values of rows that are not the same on both sides: of the
-        row that was judged, told by its digest."""
+        row that was looked at, identified by its digest."""
         changed = [row for row in rows if row.kind == "changed" and row.best.v]
         found: dict[Any, Sequence[str | None]] = {}
         for place in {self.end, *(row.place for row in changed)} if changed else ():

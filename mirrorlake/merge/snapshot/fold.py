@@ -15,9 +15,10 @@ from dataclasses import replace
 from datetime import date
 from typing import TYPE_CHECKING
 
-from mirrorlake.destinations.iceberg.catalog import Lake
+from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.spark import spark_errors
-from mirrorlake.ledger import Lease, Ledger
+from mirrorlake.ledger import Ledger
+from mirrorlake.ledger.records import Lease
 from mirrorlake.merge.snapshot.checks import check_columns
 from mirrorlake.merge.snapshot.folding import SnapshotFold
 from mirrorlake.merge.snapshot.results import Folded

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from mirrorlake.destinations.iceberg.catalog import as_sql_identifier
+from mirrorlake.destinations.base import as_sql_identifier
 from mirrorlake.destinations.iceberg.model import LakeSchema, LakeTable
 from mirrorlake.destinations.iceberg.tables import ORIGINAL, iceberg_type
 from mirrorlake.merge.snapshot.shape import SnapshotTable

@@ -11,17 +11,13 @@ from datetime import date
 from typing import TYPE_CHECKING, Any
 
 from mirrorlake.config.landing import Strategy
-from mirrorlake.destinations.iceberg.branches import (
-    create_branch,
-    drop_branch,
-    list_branches,
-    publish_branch,
-)
-from mirrorlake.destinations.iceberg.catalog import Lake, as_sql_identifier
-from mirrorlake.destinations.iceberg.commit import LOAD_ID, head_of
+from mirrorlake.destinations.base import as_sql_identifier
+from mirrorlake.destinations.iceberg.commit import LOAD_ID
+from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.failpoints import failpoint
-from mirrorlake.ledger import Lease, Ledger
+from mirrorlake.ledger import Ledger
+from mirrorlake.ledger.records import Lease
 from mirrorlake.merge.snapshot.cells import (
     CellDifference,
     cells_sql,
@@ -101,7 +97,7 @@ class SnapshotFold:
 
     def run(self, frame: DataFrame, as_of: date | None) -> Folded:
         state = read_state(self.rows)
-        head = head_of(self.lake, self.table.identifier)
+        head = self.lake.head(self.table.identifier)
         day = window_day(self.table, self.number, frame, as_of, state)
         frame = inside(self.table, frame, day)
         known = state.find(self.number)
@@ -190,7 +186,7 @@ class SnapshotFold:
                 after = replace(after, taken=kept).with_taken(one)
             failpoint("snapshot.staged")
             if not difference.empty:
-                days = self._days(difference, floor)
+                days = difference.days_since(floor)
                 several = counts.several > 0 or self.table.duplicates == "resolved"
                 wrong = count_wrong(stage, state, after, difference, days, several=several)
                 if wrong:
@@ -267,7 +263,7 @@ class SnapshotFold:
         """Write what the snapshot changes on the branch, and which keys are missing."""
         table = self.table
         listed = difference.listed if difference is not None and strategy == "diff" else None
-        days = self._days(difference, asked.floor) if difference is not None else None
+        days = difference.days_since(asked.floor) if difference is not None else None
         missing = read_missing(stage.spark, table, state.missing)
         told = self._tells_repeated(strategy, difference)
         unique = plain_rows if told else unique_rows
@@ -340,26 +336,18 @@ class SnapshotFold:
         if self.table.duplicates == "refused":
             check_keys(self.table, self.number, 0, repeated_keys(frame, self.table))
 
-    def _days(
-        self, difference: CellDifference, floor: date | None
-    ) -> tuple[date | None, ...] | None:
-        """The days that differ and stay; None where that is not known."""
-        if not difference.known or difference.days is None:
-            return None
-        return tuple(d for d in difference.days if d is None or floor is None or d >= floor)
-
     # --- the branch -------------------------------------------------------------------------------
 
     @contextmanager
     def _staged(self, frame: DataFrame, head: int | None) -> Iterator[Stage]:
         spark, identifier = frame.sparkSession, self.table.identifier
         branch = new_branch()
-        create_branch(self.lake, identifier, branch, head)
+        self.lake.create_branch(identifier, branch, head)
         try:
             yield Stage(spark, self.lake, self.table, branch)
         finally:
-            if branch in list_branches(self.lake, identifier):
-                drop_branch(self.lake, identifier, branch)
+            if branch in self.lake.branches(identifier):
+                self.lake.drop_branch(identifier, branch)
 
     def _publish(self, stage: Stage, after: State, head: int | None) -> int:
         identifier = self.table.identifier
@@ -372,7 +360,7 @@ class SnapshotFold:
         failpoint("snapshot.sealed")
         self.before_publish()
         self.ledger.check_lease(self.lease)
-        version = publish_branch(self.lake, identifier, stage.branch, head)
+        version = self.lake.publish_branch(identifier, stage.branch, head)
         failpoint("snapshot.published")
         return version
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from datetime import date
 from typing import TYPE_CHECKING
 
-from mirrorlake.destinations.iceberg.catalog import Lake, as_sql_identifier
+from mirrorlake.destinations.base import as_sql_identifier
+from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.errors import SnapshotRefused
 from mirrorlake.merge.snapshot.changes import ADDED, KIND, WAS
@@ -75,6 +76,6 @@ def _check_there(
             f"table {table.name}: snapshot {number} comes too late: days left the window with "
             f"snapshot {drop.id}, and the version before that has expired",
             table=table.name,
-            next_step="Its keys can't be told from keys that left since: leave it out, or keep "
-            "versions longer (`mirrorlake maintain --keep-days`)",
+            next_step="Its keys can't be distinguished from keys that left since: leave it out, or "
+            "keep versions longer (`mirrorlake maintain --keep-days`)",
         )

@@ -1,7 +1,7 @@
 """Published versions: which there are, going back to one, and naming one as a table of its own.
 
 Every version that a fold published is a snapshot of the lake's table that names its state. Going
-back sets main to it, with what it knows of the source's snapshots: the fold goes on from there.
+back sets main to it, with what it knows of the source's snapshots: the next fold continues there.
 
 A clone is another table over the same files; see `mirrorlake.destinations.iceberg.clones`.
 """
@@ -12,13 +12,15 @@ import logging
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from mirrorlake.destinations.iceberg.branches import history, roll_back, set_forward
-from mirrorlake.destinations.iceberg.catalog import Identifier, Lake
+from mirrorlake.destinations.base import Identifier
+from mirrorlake.destinations.iceberg.branches import history
 from mirrorlake.destinations.iceberg.clones import OF, register_clone, remove_tag
 from mirrorlake.destinations.iceberg.commit import snapshot_property
+from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.errors import LakeError
-from mirrorlake.ledger import Lease, Ledger
+from mirrorlake.ledger import Ledger
+from mirrorlake.ledger.records import Lease
 from mirrorlake.merge.snapshot.state import NUMBER, STATE
 
 logger = logging.getLogger(__name__)
@@ -94,9 +96,9 @@ def roll_table_back(
     ledger.check_lease(lease)
     if head is not None and head.snapshot_id != chosen.version:
         if chosen.version in {s.snapshot_id for s in history(table)}:
-            roll_back(lake, identifier, chosen.version, head.snapshot_id)
+            lake.roll_back(identifier, chosen.version, head.snapshot_id)
         else:
-            set_forward(lake, identifier, chosen.version, head.snapshot_id)
+            lake.set_forward(identifier, chosen.version, head.snapshot_id)
     return Version(chosen.snapshot, chosen.version, chosen.published_at, True)
 
 

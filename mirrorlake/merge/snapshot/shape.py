@@ -14,7 +14,7 @@ from datetime import date
 from functools import cached_property
 
 from mirrorlake.config.landing import Duplicates, Missing, Strategy
-from mirrorlake.destinations.iceberg.catalog import Identifier, as_sql_identifier
+from mirrorlake.destinations.base import Identifier, as_sql_identifier
 from mirrorlake.errors import ConfigError
 
 SNAPSHOT = "_mirror_snapshot"
@@ -37,7 +37,7 @@ class SnapshotTable:
         identifier: the lake table of current rows.
         columns: (name, Iceberg type in the specification's words), in order.
         key: the columns that tell rows apart; never NULL.
-        day: the column that days are told by (date, timestamp or timestamptz), None without.
+        day: the column that says a row's day (date, timestamp or timestamptz), None without.
         retention_days: how many days before the newest snapshot's a row's day may lie; None: any.
         missing: what becomes of rows that a newer snapshot lacks.
         duplicates: what becomes of a snapshot that holds a key twice.
@@ -156,7 +156,7 @@ class SnapshotTable:
     def day_of_cell(self, cell: int, slots: int) -> date | None:
         """The day that a cell tells of; None for NULL.
 
-        >>> from mirrorlake.destinations.iceberg.catalog import Identifier
+        >>> from mirrorlake.destinations.base import Identifier
         >>> t = SnapshotTable("t", Identifier("n", "t"), (("d", "date"),), ("d",), "d")
         >>> t.day_of_cell((_DAY_BASE + 1) * 16 + 3, 16)
         datetime.date(1970, 1, 2)

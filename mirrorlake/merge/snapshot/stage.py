@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
-from mirrorlake.destinations.iceberg.branches import drop_branch, list_branches
-from mirrorlake.destinations.iceberg.catalog import Identifier, Lake, as_sql_identifier
-from mirrorlake.destinations.iceberg.commit import head_of, snapshot_property
+from mirrorlake.destinations.base import Destination, Identifier, as_sql_identifier
+from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.merge.snapshot.cells import CellDifference
 from mirrorlake.merge.snapshot.changes import ADDED, CHANGED, KIND, REMOVED, SINCE, WAS
@@ -36,9 +35,9 @@ if TYPE_CHECKING:
 
 ChosenDays = Sequence[date | None] | None
 ADDITIONS = 16
-"""So many folds add to the kept digests; the next writes them again."""
+"""Folds that add to the kept digests; the next writes them again."""
 BROADCAST = 2_000_000
-"""The keys of up to so many rows are brought to every worker; of more, they are shuffled."""
+"""The keys of up to this many rows are brought to every worker; of more, they are shuffled."""
 BRANCH = "mirror_fold_"
 """What the names of staging branches begin with."""
 
@@ -65,11 +64,11 @@ def new_branch() -> str:
     return f"{BRANCH}{uuid.uuid4().hex[:12]}"
 
 
-def drop_stale(lake: Lake, table: SnapshotTable) -> None:
+def drop_stale(lake: Destination, table: SnapshotTable) -> None:
     """Drop the branches that dead runs left; the caller holds the lease."""
-    for name in list_branches(lake, table.identifier):
+    for name in lake.branches(table.identifier):
         if name.startswith(BRANCH):
-            drop_branch(lake, table.identifier, name)
+            lake.drop_branch(table.identifier, name)
 
 
 def append_rows(stage: Stage, rows: DataFrame, number: int) -> None:
@@ -140,11 +139,10 @@ def read_missing(
     )
 
 
-def missing_count(lake: Lake, table: SnapshotTable, version: int | None) -> int:
-    """A version of the side table lists at most so many keys: deleted ones count too."""
-    side = lake.load(table.missing_rows) if version is not None else None
-    snapshot = side.snapshot_by_id(version) if side is not None and version is not None else None
-    return int(snapshot_property(snapshot, "total-records") or 0) if snapshot is not None else 0
+def missing_count(lake: Destination, table: SnapshotTable, version: int | None) -> int:
+    """How many keys a version of the side table lists at most: deleted ones count too."""
+    listed = lake.statistics(table.missing_rows, version) if version is not None else None
+    return listed.rows if listed is not None else 0
 
 
 def write_missing(stage: Stage, state: State, changes: DataFrame, *, only_new: bool) -> int | None:
@@ -161,7 +159,7 @@ def write_missing(stage: Stage, state: State, changes: DataFrame, *, only_new: b
     )
     if only_new:
         moved.coalesce(1).writeTo(table.missing_rows.sql).append()
-        return head_of(lake, table.missing_rows)
+        return lake.head(table.missing_rows)
     on = " AND ".join(f"t.{name} = s.{name}" for name in table.key_sql)
     columns = [*table.key_sql, MISSED_DAY, MISSED_FIRST]
     with _view(moved) as name:
@@ -173,7 +171,7 @@ def write_missing(stage: Stage, state: State, changes: DataFrame, *, only_new: b
             f"WHEN NOT MATCHED AND s.{MISSED_FIRST} IS NOT NULL THEN INSERT "
             f"({', '.join(columns)}) VALUES ({', '.join(f's.{c}' for c in columns)})"
         )
-    return head_of(lake, table.missing_rows)
+    return lake.head(table.missing_rows)
 
 
 def write_cells(stage: Stage, state: State, difference: CellDifference) -> tuple[int | None, int]:
@@ -186,10 +184,10 @@ def write_cells(stage: Stage, state: State, difference: CellDifference) -> tuple
     if difference.known and state.additions < ADDITIONS:
         deltas = difference.deltas.coalesce(1).sortWithinPartitions("cell")
         deltas.writeTo(table.cells.sql).append()
-        return head_of(lake, table.cells), state.additions + 1
+        return lake.head(table.cells), state.additions + 1
     cells = difference.cells.repartition(1).sortWithinPartitions("cell")
     cells.writeTo(table.cells.sql).overwrite(f.lit(True))
-    return head_of(lake, table.cells), 0
+    return lake.head(table.cells), 0
 
 
 @contextmanager

@@ -34,7 +34,7 @@ _HASHES = ("hashes", "2")
 """Of another number when a row's hashes are made in another way: digests that were kept before are
 not compared with new ones then."""
 MOST = 4_000
-"""So many snapshots are remembered; an older one that comes late is refused."""
+"""Snapshots that are remembered; an older one that comes late is refused."""
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.branches import history
-from mirrorlake.destinations.iceberg.catalog import Identifier, Lake
+from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeSchema, LakeTable, is_rewrite
 from mirrorlake.destinations.iceberg.tables import (
     ORIGINAL,

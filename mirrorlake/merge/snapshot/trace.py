@@ -50,7 +50,7 @@ class Traced:
         undecided: rows whose values no readable file can vouch for, and keys that may be missing.
         undecided_since: rows whose values are those of the files, and whose `SNAPSHOT` depends on a
             file that can't be read.
-        differences: at most as many as were asked for; they hold values.
+        differences: at most as many as were requested; they hold values.
     """
 
     version: int
@@ -146,7 +146,7 @@ def trace_table(
     Args:
         frames: by number, the rows of the snapshots whose files can be read, with the table's
             columns and types; ``unread``: why those of the others can't.
-        most: so many differences are looked at and told.
+        most: how many differences are looked at and reported.
 
     Raises:
         LakeError: Spark or the storage failed.
@@ -280,7 +280,7 @@ class _Trace:
 
     def _rows_sql(self) -> str:
         """Of each of the table's rows of a key: whether its values are wrong (`v`), whether its
-        `SNAPSHOT` is (`s`), whether neither could be told (`u`), or the latter (`o`)."""
+        `SNAPSHOT` is (`s`), whether neither is known (`u`), or the latter (`o`)."""
         line, unsure = self.line, self._unsure_sql()
         begins = f"({_RUN} = 0 OR {line.there_sql(f'greatest({_RUN} - 1, 0)')})"
         # Held just so in every readable snapshot since; and not in the one before already.
@@ -370,7 +370,7 @@ class _Trace:
         return wrong
 
     def differences(self, most: int) -> list[Difference]:
-        """Up to so many of the keys whose rows differ, with what differs."""
+        """Some of the keys whose rows differ, with what differs; ``most`` at most."""
         wanted = f"{_KIND} IN ('missing', 'extra', 'changed') OR size({_ROWS}) > 1"
         begins = f"({_RUN} = 0 OR {self.line.there_sql(f'greatest({_RUN} - 1, 0)')})"
         told = (

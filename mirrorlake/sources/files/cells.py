@@ -43,7 +43,7 @@ class NoPlace(Exception):
     """A value that is NULL in its column, with its text kept beside it."""
 
 
-Value: TypeAlias = Any
+LandedValue: TypeAlias = Any
 _NUMBER = re.compile(r"-?(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?", re.ASCII)
 _DATE = re.compile(r"(\d{4})-(\d{2})-(\d{2})", re.ASCII)
 _TIME = re.compile(
@@ -63,7 +63,7 @@ class Converted:
     refused: dict[int, str] = field(default_factory=dict[int, str])
 
 
-def convert(column: LandedColumn, written: Sequence[Value]) -> Converted:
+def convert(column: LandedColumn, written: Sequence[LandedValue]) -> Converted:
     """A column of values as they were written: None, texts, `Number`, bool; anything else is
     refused. Refused values are NULL in ``values``."""
     plain = _converted_at_once(column, written)
@@ -106,7 +106,9 @@ _ARROW: dict[str, pa.DataType] = {
 }
 
 
-def _one(column: LandedColumn, rule: Callable[[LandedColumn, Value], Any], value: Value) -> Any:
+def _one(
+    column: LandedColumn, rule: Callable[[LandedColumn, LandedValue], Any], value: LandedValue
+) -> Any:
     if value is None:
         if not column.nullable:
             raise Refused("is NULL, which its schema does not let it be")
@@ -117,7 +119,7 @@ def _one(column: LandedColumn, rule: Callable[[LandedColumn, Value], Any], value
 # --- one value ------------------------------------------------------------------------------------
 
 
-def _exact(value: Value) -> Decimal:
+def _exact(value: LandedValue) -> Decimal:
     found = _NUMBER.fullmatch(value) if isinstance(value, str) else None
     if found is None:
         raise Refused("is no number")
@@ -129,7 +131,7 @@ def _exact(value: Value) -> Decimal:
         raise Refused("is no number") from error
 
 
-def _integer(column: LandedColumn, value: Value) -> int:
+def _integer(column: LandedColumn, value: LandedValue) -> int:
     number = _exact(value)
     if number != number.to_integral_value():
         raise Refused("is no whole number")
@@ -143,7 +145,7 @@ def _in_range(column: LandedColumn, number: int) -> int:
     return number
 
 
-def _decimal(column: LandedColumn, value: Value) -> Decimal:
+def _decimal(column: LandedColumn, value: LandedValue) -> Decimal:
     precision, scale = column.digits or (38, 0)
     number = _exact(value)
     # Digit by digit: a context of decimals would round.
@@ -158,7 +160,7 @@ def _decimal(column: LandedColumn, value: Value) -> Decimal:
     return Decimal((sign, digits, -scale))
 
 
-def _double(_: LandedColumn, value: Value) -> float:
+def _double(_: LandedColumn, value: LandedValue) -> float:
     _exact(value)
     number = float(value)
     if not math.isfinite(number):
@@ -166,7 +168,7 @@ def _double(_: LandedColumn, value: Value) -> float:
     return number
 
 
-def _float(column: LandedColumn, value: Value) -> float:
+def _float(column: LandedColumn, value: LandedValue) -> float:
     """The nearest FLOAT of the text itself: through a double it could be rounded twice."""
     wide = _double(column, value)
     with np.errstate(over="ignore"):
@@ -188,7 +190,7 @@ def _odd(number: Any) -> int:
     return int(np.asarray(number, np.float32).view(np.int32)) & 1
 
 
-def _string(_: LandedColumn, value: Value) -> str:
+def _string(_: LandedColumn, value: LandedValue) -> str:
     if isinstance(value, Number) or not isinstance(value, str):
         raise Refused("is no text")
     try:
@@ -198,7 +200,7 @@ def _string(_: LandedColumn, value: Value) -> str:
     return value
 
 
-def _binary(_: LandedColumn, value: Value) -> bytes:
+def _binary(_: LandedColumn, value: LandedValue) -> bytes:
     if isinstance(value, Number) or not isinstance(value, str):
         raise Refused("is no text in base64")
     try:
@@ -207,7 +209,7 @@ def _binary(_: LandedColumn, value: Value) -> bytes:
         raise Refused("is no text in base64") from error
 
 
-def _boolean(_: LandedColumn, value: Value) -> bool:
+def _boolean(_: LandedColumn, value: LandedValue) -> bool:
     if isinstance(value, bool):
         return value
     if value in ("true", "false") and not isinstance(value, Number):
@@ -215,7 +217,7 @@ def _boolean(_: LandedColumn, value: Value) -> bool:
     raise Refused("is neither true nor false")
 
 
-def _date(_: LandedColumn, value: Value) -> date:
+def _date(_: LandedColumn, value: LandedValue) -> date:
     found = _DATE.fullmatch(value) if _is_text(value) else None
     if found is None:
         raise Refused("is no date, like 2026-01-31")
@@ -225,7 +227,7 @@ def _date(_: LandedColumn, value: Value) -> date:
         raise NoPlace(value) from None  # a zero date, or one that no calendar has
 
 
-def _timestamp(column: LandedColumn, value: Value) -> datetime:
+def _timestamp(column: LandedColumn, value: LandedValue) -> datetime:
     found = _TIME.fullmatch(value) if _is_text(value) else None
     day = _DATE.fullmatch(value) if found is None and _is_text(value) else None
     if found is None and day is None:
@@ -265,11 +267,11 @@ def _offset(zone: str | None) -> timedelta:
     return -ahead if zone[0] == "-" else ahead
 
 
-def _is_text(value: Value) -> bool:
+def _is_text(value: LandedValue) -> bool:
     return isinstance(value, str) and not isinstance(value, Number)
 
 
-_RULES: dict[str, Callable[[LandedColumn, Value], Any]] = {
+_RULES: dict[str, Callable[[LandedColumn, LandedValue], Any]] = {
     "int": _integer,
     "long": _integer,
     "decimal": _decimal,
@@ -292,7 +294,7 @@ _CLOCK = r"([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{1,6})?"
 _PLAIN_DATE = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
 
 
-def _converted_at_once(column: LandedColumn, written: Sequence[Value]) -> Any:
+def _converted_at_once(column: LandedColumn, written: Sequence[LandedValue]) -> Any:
     """The column, where every value has the plain form of its kind; else None."""
     kinds = set(map(type, written))
     numeric = column.digits is not None or column.iceberg in ("int", "long")

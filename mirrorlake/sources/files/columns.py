@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from mirrorlake.config import TableContract
+from mirrorlake.config.contract import TableContract
 from mirrorlake.destinations.iceberg.tables import ORIGINAL
 from mirrorlake.errors import SchemaError
 

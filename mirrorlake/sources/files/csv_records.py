@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from mirrorlake.errors import LandingError
 from mirrorlake.sources.files.limits import size_words
 
-Row: TypeAlias = tuple[int, Sequence[str], Sequence[Any], str]
+CsvRow: TypeAlias = tuple[int, Sequence[str], Sequence[Any], str]
 """(line, names, values, reason): names and values of a record, or why there are none."""
 Fatal: TypeAlias = Callable[[int, str], LandingError]
 """Makes the error that ends the reading at a line, for a reason."""
@@ -27,7 +27,7 @@ class _Unquoted(str):
 
 def read_csv(
     lines: Iterable[tuple[int, bytes]], null: str, fatal: Fatal, longest: int
-) -> Iterator[Row]:
+) -> Iterator[CsvRow]:
     """The records after the header, each with the header's names and a text or None a column.
 
     Args:

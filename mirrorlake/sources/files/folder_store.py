@@ -159,7 +159,7 @@ def _version(told: os.stat_result) -> str:
 
 class _Translated:
     """What the file system says, in our words; those are found only where they are needed, for
-    100,000 files are asked for one by one."""
+    100,000 files are looked up one by one."""
 
     def __init__(self, store: FolderStore, path: str) -> None:
         self._store, self._path = store, path

@@ -38,7 +38,7 @@ class InferredColumn:
 
     Attributes:
         iceberg: its type; "" where that can't be decided.
-        question: why not, and what it could be; "" where nothing is asked.
+        question: why not, and what it could be; "" where nothing is open.
         note: what else somebody may want to know.
     """
 

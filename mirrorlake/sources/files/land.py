@@ -178,7 +178,7 @@ def _count(
             f"table {place.contract.name}: {total} malformed records, and {reading.max_bad} may be "
             f"left out. The first: {bad[0]}",
             table=place.contract.name,
-            next_step="Nothing of the snapshot was taken. Land it again, mended",
+            next_step="Nothing of the snapshot was taken. Correct it and land it again",
         )
     return [(rows, count) for rows, _, count in told], bad
 

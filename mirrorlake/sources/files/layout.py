@@ -20,7 +20,7 @@ from datetime import date, datetime
 from functools import lru_cache
 from typing import Final, Literal, TypeAlias, cast
 
-from mirrorlake.config import TableContract
+from mirrorlake.config.contract import TableContract
 from mirrorlake.config.landing import LandingConfig, SnapshotFormat, SnapshotPart
 
 FileKind: TypeAlias = Literal["chunk", "manifest", "marker"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import BinaryIO, Final
 
-from mirrorlake.config import SnapshotConfig
+from mirrorlake.config.landing import SnapshotConfig
 from mirrorlake.errors import LandingError
 from mirrorlake.sources.files.store import Store
 

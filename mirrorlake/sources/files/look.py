@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 
-from mirrorlake.config import Config, SnapshotConfig, TableContract
+from mirrorlake.config.contract import Config, TableContract
+from mirrorlake.config.landing import SnapshotConfig
 from mirrorlake.errors import LandingError
 from mirrorlake.ledger import Ledger, SeenSnapshot, SnapshotRecord
 from mirrorlake.sources.files.altered import find_altered
@@ -23,11 +24,12 @@ from mirrorlake.sources.files.find import (
 from mirrorlake.sources.files.layout import TableFolder, folder_of
 from mirrorlake.sources.files.limits import limits_of, read_whole
 from mirrorlake.sources.files.records import Reading
-from mirrorlake.sources.files.store import Store, open_store
+from mirrorlake.sources.files.store import Store
+from mirrorlake.sources.files.stores import open_store
 from mirrorlake.sources.files.waiting import ArrivingSnapshot, waiting_of
 
 MOST_READY: Final = 100
-"""So many snapshots of a table are looked into at once."""
+"""Snapshots of a table that are looked into at once."""
 
 
 @dataclass(frozen=True)
@@ -143,7 +145,7 @@ def look(place: Place, ledger: Ledger, *, whole: bool = False) -> Looked:
     found.ready += [_ready(r) for r in settled.values() if r.state == "landed"]
     records = ledger.see_snapshots(table, [seen_of(landed) for landed in listing.new.values()])
     for number, landed in sorted(listing.new.items()):
-        found.judge(landed, records[number])
+        found.sort_in(landed, records[number])
     # One that was taken before, refused, and whose files are gone by now.
     lost = [n for n in pending if n not in listing.new and known[n].digest]
     found.refused |= {n: (known[n].fingerprint, known[n].error or "") for n in lost}
@@ -172,7 +174,7 @@ class _Found:
     waiting: list[ArrivingSnapshot] = field(default_factory=list[ArrivingSnapshot])
     refused: dict[int, tuple[str, str]] = field(default_factory=dict[int, tuple[str, str]])
 
-    def judge(self, landed: Landed, seen: SnapshotRecord) -> None:
+    def sort_in(self, landed: Landed, seen: SnapshotRecord) -> None:
         if seen.state == "refused":
             self.refused[landed.id] = (seen.fingerprint, seen.error or "")
         elif not says_complete(self.place, landed, self.ledger, seen):
@@ -191,7 +193,7 @@ def _ready(record: SnapshotRecord) -> Ready:
 
 
 def seen_of(landed: Landed) -> SeenSnapshot:
-    """What the ledger is told of a snapshot that was seen."""
+    """What the ledger records of a snapshot that was seen."""
     return SeenSnapshot(landed.id, landed.fingerprint, len(landed.chunks), landed.bytes)
 
 

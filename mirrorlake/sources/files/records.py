@@ -1,7 +1,7 @@
 """Records of one landed file, as typed batches: newline-delimited JSON and CSV.
 
 A record that is malformed is named by file, line and reason, and never shown. It ends the reading,
-unless so many may be left out.
+unless the contract lets that many be left out.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from mirrorlake.destinations.iceberg.tables import ORIGINAL
 from mirrorlake.errors import LandingError
 from mirrorlake.sources.files.cells import Number, arrow_type, convert
 from mirrorlake.sources.files.columns import LandedSchema
-from mirrorlake.sources.files.csv_records import Fatal, Row, read_csv
+from mirrorlake.sources.files.csv_records import CsvRow, Fatal, read_csv
 from mirrorlake.sources.files.limits import Expanding, Limits, size_words
 from mirrorlake.sources.files.store import Store
 
@@ -85,7 +85,7 @@ def refusal_of(reading: Reading, bad: Bad) -> LandingError:
     return LandingError(
         f"table {reading.table}: a malformed record in {bad}",
         table=reading.table,
-        next_step="Nothing of its snapshot was taken. Land it again, mended, or let "
+        next_step="Nothing of its snapshot was taken. Correct it and land it again, or let "
         "max_bad_records leave it out",
     )
 
@@ -96,7 +96,7 @@ def read_records(
     """The records of a file of JSON or CSV, in its order, in batches of the schema's types.
 
     Args:
-        on_bad: told of every record that is left out.
+        on_bad: called with every record that is left out.
 
     Raises:
         LandingError: the file is gone, was changed, is cut short or damaged, lacks a column, or has
@@ -111,7 +111,7 @@ def read_records(
             yield batch
 
 
-def read_written(reading: Reading, file: LandedFile) -> Iterator[Row]:
+def read_written(reading: Reading, file: LandedFile) -> Iterator[CsvRow]:
     """The records of a file of JSON or CSV as they are written, before any schema.
 
     Raises:
@@ -228,7 +228,7 @@ _DECODE = json.JSONDecoder(
 ).decode
 
 
-def _json_rows(lines: Iterable[tuple[int, bytes]]) -> Iterator[Row]:
+def _json_rows(lines: Iterable[tuple[int, bytes]]) -> Iterator[CsvRow]:
     for number, line in lines:
         if not line.strip(b" \t\r"):
             continue  # no record, and nothing in it
@@ -263,7 +263,7 @@ class _Shape:
         self._told = frozenset(c.name for c in reading.schema.columns if c.original)
         self._places: dict[tuple[str, ...], tuple[list[int], str]] = {}
 
-    def batch(self, rows: Sequence[Row]) -> pa.RecordBatch:
+    def batch(self, rows: Sequence[CsvRow]) -> pa.RecordBatch:
         lines: list[int] = []
         picked: list[list[Any]] = []
         for line, names, values, reason in rows:

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-Hashes = npt.NDArray[np.int64]
+RowHashes = npt.NDArray[np.int64]
 Read = Callable[[], Iterator[pa.RecordBatch]]
 """Reads the same rows each time it is called."""
 
@@ -47,20 +47,20 @@ class Spool:
     ) -> None:
         self._stack.close()
 
-    def add(self, hashes: Hashes) -> None:
+    def add(self, hashes: RowHashes) -> None:
         """Spool some."""
         part = hashes % PARTS
         for number in np.unique(part):
             hashes[part == number].tofile(self._files[int(number)])
 
-    def parts(self) -> Iterator[Hashes]:
+    def parts(self) -> Iterator[RowHashes]:
         """Each part, whole; in the same order for every spool."""
         for path, file in zip(self._paths, self._files, strict=True):
             file.flush()
             yield np.fromfile(path, dtype=np.int64)
 
 
-def hash_rows(batch: pa.RecordBatch) -> Hashes:
+def hash_rows(batch: pa.RecordBatch) -> RowHashes:
     """One hash per row: equal rows have equal ones, within this process."""
     columns = batch.columns
     if len(columns) == 1 and pa.types.is_integer(columns[0].type):
@@ -72,7 +72,7 @@ def hash_rows(batch: pa.RecordBatch) -> Hashes:
 def count_repeats(read: Read) -> int:
     """How many rows are equal to another one before them."""
     repeated = 0
-    suspects: list[Hashes] = []
+    suspects: list[RowHashes] = []
     with Spool() as spool:
         for batch in read():
             spool.add(hash_rows(batch))
@@ -91,7 +91,7 @@ def count_repeats(read: Read) -> int:
 
 def common_values(first: Read, second: Read) -> set[Any]:
     """The values, NULL apart, that stand in both of two columns; at most ``SUSPECTS`` are told."""
-    suspects: list[Hashes] = []
+    suspects: list[RowHashes] = []
     with Spool() as left, Spool() as right:
         for spool, read in ((left, first), (right, second)):
             for batch in read():
@@ -105,7 +105,7 @@ def common_values(first: Read, second: Read) -> set[Any]:
     return next(both) & next(both) - {None}
 
 
-def rows_of_hashes(read: Read, wanted: Hashes) -> pa.Table:
+def rows_of_hashes(read: Read, wanted: RowHashes) -> pa.Table:
     """The rows that have one of these hashes."""
     batches = [batch.filter(pa.array(np.isin(hash_rows(batch), wanted))) for batch in read()]
     return pa.Table.from_batches(batches)

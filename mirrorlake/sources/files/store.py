@@ -1,8 +1,8 @@
 """Where files land: a local folder, ``gs://`` or ``s3://``, behind one protocol.
 
 What belongs here: the protocol, and what a store says in our words. Each kind of store is one class
-that reads and writes, in `folder_store`, `gcs_store` and `s3_store`. A store is small and can be
-pickled: workers open it again, with the login of their own machine.
+that reads and writes, in `folder_store`, `gcs_store` and `s3_store`; `stores` opens one. A store is
+small and can be pickled: workers open it again, with the login of their own machine.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, BinaryIO, Protocol
 
-from mirrorlake.config import LandingConfig
 from mirrorlake.errors import LandingClosed, LandingError
 
 
@@ -61,7 +60,7 @@ class Store(Protocol):
         ...
 
     def open(self, path: str, version: str | None = None) -> BinaryIO:
-        """A file from its beginning, of that version if one is asked for.
+        """A file from its beginning, of that version if one is given.
 
         Raises:
             LandingError: it is not there any more, is another one now, or may not be read.
@@ -87,34 +86,6 @@ class Store(Protocol):
     def remove(self, path: str) -> None:
         """Remove a file, if it is there."""
         ...
-
-
-def open_store(landing: LandingConfig) -> Store:
-    """The store of a landing; nothing is connected yet.
-
-    Raises:
-        LandingError: the store's library is not installed.
-    """
-    return store_of(landing.url, landing.endpoint)
-
-
-def store_of(url: str, endpoint: str | None = None) -> Store:
-    """The store of a URL or a folder; nothing is connected yet, and a folder need not be there.
-
-    Raises:
-        LandingError: the store's library is not installed.
-    """
-    if url.startswith("gs://"):
-        from mirrorlake.sources.files.gcs_store import GcsStore
-
-        return GcsStore(url.rstrip("/"), endpoint)
-    if url.startswith("s3://"):
-        from mirrorlake.sources.files.s3_store import S3Store
-
-        return S3Store(url.rstrip("/"), endpoint)
-    from mirrorlake.sources.files.folder_store import FolderStore
-
-    return FolderStore(url)
 
 
 class TranslatingStream:

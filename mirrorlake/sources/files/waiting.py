@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from types import MappingProxyType
 
-from mirrorlake.config import SnapshotConfig, format_duration
+from mirrorlake.config.fields import format_duration
+from mirrorlake.config.landing import SnapshotConfig
 from mirrorlake.ledger import Notice, SnapshotRecord
 from mirrorlake.sources.files.find import Landed
 from mirrorlake.sources.files.layout import TableFolder

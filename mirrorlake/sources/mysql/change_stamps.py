@@ -1,4 +1,4 @@
-"""What a server shows of a table's last change: by two looks it may be told that nothing happened
+"""What a server shows of a table's last change: two looks may show that nothing happened
 between them, without reading a row.
 
 A stamp is taken before a load reads. A later one says that the table is as it was then, by one of:
@@ -6,7 +6,7 @@ A stamp is taken before a load reads. A later one says that the table is as it w
 - *The server's redo log stands where it stood* (``server``). Whatever changes a row of InnoDB, in
   whichever way, is written there first: DML, cascades, TRUNCATE, an exchanged partition, LOAD DATA,
   statements that the binary log does not see (``sql_log_bin = 0``, filters, replicas that log
-  nothing). So InnoDB's own log is asked, and not the binary log.
+  nothing). So InnoDB's own log is read, and not the binary log.
 - *The table's time of its last change is the same* (``table``): ``UPDATE_TIME``, which InnoDB keeps
   in memory, for each table whose rows a transaction changed.
 

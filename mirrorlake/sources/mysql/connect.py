@@ -19,7 +19,7 @@ from urllib.parse import quote as percent
 import pymysql
 from pymysql.connections import Connection
 
-from mirrorlake.config import SourceConfig
+from mirrorlake.config.server import SourceConfig
 from mirrorlake.errors import SourceError
 
 logger = logging.getLogger(__name__)
@@ -58,13 +58,6 @@ class SourcePosition:
     position: str
     clock: datetime
     identified_by: str = "@@server_uuid"
-
-
-def quote(identifier: str) -> str:
-    """An identifier between backticks, its own backticks doubled (MySQL manual, 9.2)."""
-    if not identifier or "\0" in identifier:
-        raise SourceError(f"{identifier!r} can't be the name of a table or a column in MySQL")
-    return "`" + identifier.replace("`", "``") + "`"
 
 
 def quoted_text(text: str) -> str:
@@ -128,7 +121,7 @@ def rows_of(
 
 
 def is_mariadb(connection: Connection[Any]) -> bool:
-    """Whether the server is MariaDB; it told its version when it greeted us."""
+    """Whether the server is MariaDB; its greeting says its version."""
     return "mariadb" in str(connection.get_server_info()).lower()
 
 
@@ -282,7 +275,7 @@ def _set(connection: Connection[Any], source: SourceConfig) -> None:
 
 
 def _check_tls(connection: Connection[Any], source: SourceConfig) -> None:
-    """PyMySQL goes on without TLS where the server has none: ask the session itself."""
+    """PyMySQL continues without TLS where the server has none: ask the session itself."""
     cipher = rows_of(connection, "SHOW SESSION STATUS LIKE 'Ssl_cipher'")
     if source.tls != "off" and not (cipher and cipher[0][1]):
         raise SourceError(

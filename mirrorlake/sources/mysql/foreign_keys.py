@@ -13,16 +13,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from pymysql.connections import Connection
 
 from mirrorlake.errors import SourceError
-from mirrorlake.sources.mysql.connect import quote, rows_of
+from mirrorlake.sources.mysql.connect import rows_of
+from mirrorlake.sources.mysql.tables import UNKNOWN, ForeignKey, quote
 
-UNKNOWN: Final = "UNKNOWN"
-"""The rule of a foreign key that this account may not see."""
 _COLUMNS: Final = """
 SELECT TABLE_NAME, CONSTRAINT_NAME, COLUMN_NAME
 FROM information_schema.KEY_COLUMN_USAGE WHERE TABLE_SCHEMA = %s AND TABLE_NAME {match}
@@ -34,16 +32,6 @@ FROM information_schema.REFERENTIAL_CONSTRAINTS
 WHERE CONSTRAINT_SCHEMA = %s AND TABLE_NAME {match}"""
 _ACTION: Final = "(CASCADE|SET NULL|SET DEFAULT|NO ACTION|RESTRICT)"
 _ACTIONS: Final = re.compile(rf"\)(?: ON DELETE {_ACTION})?(?: ON UPDATE {_ACTION})?,?$")
-
-
-@dataclass(frozen=True)
-class ForeignKey:
-    """A foreign key of this table; ``on_update`` and ``on_delete`` are the server's words
-    (CASCADE…), or `UNKNOWN`."""
-
-    columns: tuple[str, ...]
-    on_update: str
-    on_delete: str
 
 
 def read_foreign_keys(

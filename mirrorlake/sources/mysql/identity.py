@@ -18,8 +18,8 @@ from typing import Any
 from pymysql.connections import Connection
 
 from mirrorlake.errors import SourceError
-from mirrorlake.sources.mysql.connect import quote, rows_of
-from mirrorlake.sources.mysql.introspect import SourceTable
+from mirrorlake.sources.mysql.connect import rows_of
+from mirrorlake.sources.mysql.tables import SourceTable, quote
 
 _TABLES = (
     "SELECT CREATE_TIME, AUTO_INCREMENT FROM information_schema.TABLES"
@@ -63,7 +63,7 @@ def read_identity(connection: Connection[Any], table: SourceTable) -> Identity:
     """The identity of a table as the server has it now.
 
     Raises:
-        SourceError: the server could not be asked.
+        SourceError: the server could not be queried.
     """
     name = (table.database, table.name)
     [(made, counter)] = rows_of(connection, _TABLES, name) or [(None, None)]
@@ -128,7 +128,7 @@ def why_another(before: Identity, now: Identity) -> str | None:
     """Why a table is not the one that was read before, or not surely, in words; None where it is.
 
     An ALTER changes when a table was made, too; then its definition says so. One that only rebuilds
-    the table (OPTIMIZE, FORCE) can't be told from a table that was made again.
+    the table (OPTIMIZE, FORCE) can't be distinguished from a table that was made again.
 
     >>> read = Identity("2026-01-01 00:00:00", "d", 100, 7)
     >>> why_another(read, Identity("2026-01-02 00:00:00", "other", 120, 8))

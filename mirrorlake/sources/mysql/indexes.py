@@ -15,8 +15,8 @@ from typing import Any, Final
 
 from pymysql.connections import Connection
 
-from mirrorlake.sources.mysql.columns import Column
 from mirrorlake.sources.mysql.connect import rows_of
+from mirrorlake.sources.mysql.tables import Column, Index
 
 _INDEXES: Final = """
 SELECT TABLE_NAME, INDEX_NAME, NON_UNIQUE, COLUMN_NAME, SUB_PART, INDEX_TYPE, COMMENT, {unused}
@@ -31,27 +31,6 @@ _OTHER: Final = ("FULLTEXT", "SPATIAL", "RTREE", "VECTOR")
 _BY_CHARACTER: Final = ("_bin", "_general_ci", "latin1_swedish_ci")
 """Collations that compare one character with one: texts that are equal begin with equal ones. Under
 others 'ß…' may equal 'ss…', and their first two characters differ."""
-
-
-@dataclass(frozen=True)
-class Index:
-    """An index over columns; its parts from the first that is an expression on are left out.
-
-    Attributes:
-        unique: whether no two rows have the same values of all its columns, were they NOT NULL.
-        ranged: by how many of its first columns ranges are read: by none of a hash, or of an index
-            that queries don't use; None: by all.
-    """
-
-    name: str
-    unique: bool
-    columns: tuple[str, ...]
-    ranged: int | None = None
-
-    @property
-    def ranges(self) -> tuple[str, ...]:
-        """The columns by which the server reads ranges, in the index's order."""
-        return self.columns[: self.ranged]
 
 
 def read_indexes(

@@ -7,95 +7,22 @@ Source: MySQL 8.0 manual, 28.3 "INFORMATION_SCHEMA General Tables"; MariaDB know
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from pymysql.connections import Connection
 
-from mirrorlake.config import Config, TableContract
+from mirrorlake.config.contract import Config, TableContract
 from mirrorlake.config.fields import nearest
 from mirrorlake.config.places import place_of
 from mirrorlake.errors import SchemaError, SourceError
 from mirrorlake.schema.detectors import texts_of
-from mirrorlake.sources.mysql.columns import Column
-from mirrorlake.sources.mysql.connect import is_mariadb, quote, rows_of
-from mirrorlake.sources.mysql.foreign_keys import (
-    UNKNOWN,
-    ForeignKey,
-    may_see,
-    read_foreign_keys,
-)
-from mirrorlake.sources.mysql.indexes import Index, enforced, read_indexes
+from mirrorlake.sources.mysql.connect import is_mariadb, rows_of
+from mirrorlake.sources.mysql.foreign_keys import may_see, read_foreign_keys
+from mirrorlake.sources.mysql.indexes import enforced, read_indexes
 from mirrorlake.sources.mysql.registry import BYTES
+from mirrorlake.sources.mysql.tables import Column, SourceTable, quote
 
 SYSTEM_DATABASES = ("information_schema", "mysql", "performance_schema", "sys")
-
-
-@dataclass(frozen=True)
-class SourceTable:
-    """A base table as introspected at one moment; columns are in the server's order."""
-
-    database: str
-    name: str
-    engine: str
-    columns: tuple[Column, ...]
-    indexes: tuple[Index, ...]
-    estimated_rows: int
-    foreign_keys: tuple[ForeignKey, ...]
-    keys_hidden: bool = False
-    """Whether this account may not see foreign keys, so that there may be others."""
-
-    @property
-    def unseen_rules(self) -> bool:
-        """Whether a foreign key may change rows of it by a rule that this account can't see."""
-        return self.keys_hidden or any(
-            UNKNOWN in (k.on_update, k.on_delete) for k in self.foreign_keys
-        )
-
-    @property
-    def merges(self) -> bool:
-        """Whether its rows are those of several tables, each of which has a key of its own."""
-        return self.engine.lower() == "mrg_myisam"
-
-    def primary_key(self) -> tuple[str, ...]:
-        """The primary key, else the first unique index whose columns are all NOT NULL, else
-        ``()``."""
-        nullable = {c.name for c in self.columns if c.nullable}
-        unique = [i for i in self.indexes if i.unique and not nullable & set(i.columns)]
-        unique.sort(key=lambda i: (i.name != "PRIMARY", len(i.columns), i.name))
-        return unique[0].columns if unique else ()
-
-    def column(self, name: str) -> Column:
-        """The column of that name, matched as MySQL does: without regard to case."""
-        for column in self.columns:
-            if column.name.lower() == name.lower():
-                return column
-        raise SchemaError(
-            f"table {self.database}.{self.name} has no column {name!r}",
-            table=f"{self.database}.{self.name}",
-            column=name,
-            next_step="Its columns are: " + ", ".join(c.name for c in self.columns),
-        )
-
-    def led_by(self, column: str) -> bool:
-        """Whether an index begins with that column, so that a range of it is read without a
-        scan."""
-        return any(i.ranges and i.ranges[0].lower() == column.lower() for i in self.indexes)
-
-    def unused_index(self, column: str) -> str | None:
-        """The name of an index that begins with that column and serves no range of it, if any: a
-        hash, or one that queries may not use."""
-        named = (i for i in self.indexes if i.columns[0].lower() == column.lower())
-        return next((i.name for i in named if not i.ranges), None)
-
-    def has_unique(self, key: Sequence[str]) -> bool:
-        """Whether the server guarantees that no two rows share these columns' values."""
-        wanted = {k.lower() for k in key}
-        nullable = {c.name.lower() for c in self.columns if c.nullable}
-        return any(
-            i.unique and {c.lower() for c in i.columns} <= wanted and not nullable & wanted
-            for i in self.indexes
-        )
 
 
 _COLUMNS = """
@@ -126,7 +53,7 @@ def read_listing(connection: Connection[Any], database: str) -> dict[str, str]:
     ``view``, a ``sequence`` of MariaDB; in the order of the names.
 
     Raises:
-        SourceError: the server could not be asked.
+        SourceError: the server could not be queried.
     """
     kinds = {"base table": "table", "system versioned": "table"}
     listed = {str(n): str(k).lower() for n, k in rows_of(connection, _LISTING, (database,))}
@@ -140,7 +67,7 @@ def estimate_rows(
     that it does not list are left out.
 
     Raises:
-        SourceError: the server could not be asked.
+        SourceError: the server could not be queried.
     """
     found: dict[tuple[str, str], int] = {}
     for database in dict.fromkeys(database for database, _ in tables):
@@ -158,7 +85,7 @@ def read_tables(
         foreign_keys: whether they are read too, which may cost a statement for each table.
 
     Raises:
-        SourceError: the server could not be asked.
+        SourceError: the server could not be queried.
     """
     return _read(connection, database, None, foreign_keys=foreign_keys)
 

@@ -13,8 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from mirrorlake.errors import SchemaError
-from mirrorlake.sources.mysql.connect import quote
-from mirrorlake.sources.mysql.introspect import Column
+from mirrorlake.sources.mysql.tables import Column, quote
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

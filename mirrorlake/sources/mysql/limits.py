@@ -11,9 +11,10 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from mirrorlake.config import SourceConfig
+from mirrorlake.config.server import SourceConfig
 
-# So many seconds' rows may come at once after a rest: less would cost more turns than it smooths.
+# Seconds' worth of rows that may come at once after a rest: less would cost more turns than it
+# smooths.
 BURST_SECONDS = 0.25
 
 
@@ -53,7 +54,7 @@ def reading(source: SourceConfig) -> Iterator[None]:
 
 
 def reserve_rows(source: SourceConfig, rows: int) -> float:
-    """Take so many rows out of the source's ``rows_per_second``: in how many seconds they may be
+    """Take rows out of the source's ``rows_per_second``: in how many seconds they may be
     read. 0 where there is no limit."""
     if source.rows_per_second is None:
         return 0.0

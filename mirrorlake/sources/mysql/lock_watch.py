@@ -16,7 +16,7 @@ import sys
 from types import TracebackType
 from typing import Self
 
-from mirrorlake.config import SourceConfig
+from mirrorlake.config.server import SourceConfig
 from mirrorlake.errors import ReadGivenUp
 from mirrorlake.sources.mysql import lock_watcher
 from mirrorlake.sources.mysql.route import told_of
@@ -46,7 +46,7 @@ class Guard:
             stderr=subprocess.DEVNULL,
             bufsize=0,
         )
-        assert self._child.stdin is not None  # noqa: S101 (pipes were asked for)
+        assert self._child.stdin is not None  # noqa: S101 (it has pipes)
         assert self._child.stdout is not None  # noqa: S101
         told = {
             **told_of(self._source),

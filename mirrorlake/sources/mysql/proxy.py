@@ -59,12 +59,12 @@ _CHUNK = 1 << 20
 _KERNEL_BYTES = 1 << 18
 _EXECUTE = b"\x17"
 _ERROR, _END_OF_PART = 0xFF, 0xFE
-# A packet as large as can be goes on in the next.
+# A packet of the greatest size is continued in the next.
 _LARGEST = 0xFFFFFF
 END = "end"
 RATE, NEAR = "rate", "near"
 AHEAD = 64 * 2**20
-"""So many bytes go to a reader before it must have stood waiting again."""
+"""Bytes that go to a reader before it must have stood waiting again."""
 _STANDS_SECONDS = 0.003
 """A reader that has rows ready is done with asking for them in far less."""
 
@@ -113,7 +113,7 @@ def _log_in(told: dict[str, Any]) -> Any:
         auth_plugin_map=refused,
     )
     if told["tls"] and not isinstance(connection._sock, ssl.SSLSocket):
-        # PyMySQL goes on without TLS where the server has none.
+        # PyMySQL continues without TLS where the server has none.
         connection.close()
         raise OSError("the server does not speak TLS")
     if told["brake"] == RATE:
@@ -143,7 +143,7 @@ class _Gate:
         self._allowed = self._through = 0
 
     def told(self, number: int) -> None:
-        """So many rows are allowed in all."""
+        """Allow this many rows in all."""
         with self._changed:
             self._allowed = number
             self._changed.notify_all()
@@ -179,7 +179,7 @@ class _Valve:
             self._changed.notify_all()
 
     def passed(self, size: int) -> None:
-        """So many bytes went through; returns when more may."""
+        """Note the bytes that went through; return when more may."""
         with self._changed:
             self._ahead += size
             while self._ahead >= AHEAD:

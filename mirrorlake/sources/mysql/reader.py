@@ -20,7 +20,7 @@ from typing import Any
 import connectorx
 import pyarrow as pa
 
-from mirrorlake.config import SourceConfig
+from mirrorlake.config.server import SourceConfig
 from mirrorlake.errors import MirrorlakeError, SourceError
 from mirrorlake.sources.mysql.connect import (
     SESSION,
@@ -55,7 +55,7 @@ def witness(server: SourcePosition, count: str = "0", session: int | None = None
     """SQL of a number that is ``count`` in a session of ours on that server, and -1 in any other.
 
     Proxies, ``init_connect``, ``skip-character-set-client-handshake`` and a balancer behind one
-    name can each give a session that is not what was asked for, and would change values silently.
+    name can each give a session that is not what was requested, and would change values silently.
     The conditions are constants to the server: they cost nothing per row.
 
     Args:

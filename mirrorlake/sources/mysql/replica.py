@@ -6,8 +6,8 @@ first row is read; a replica only moves forward, so every later read shows as mu
 - *By position.* The primary is asked for its clock, then for its oldest open transaction, then for
   its GTID position. Once the replica has applied that position, it shows all that was committed
   until that clock, and the oldest open transaction bounds the rest.
-- *By lag*, where the primary can't be asked, or the replica is more than a moment behind: the
-  replica's clock, less what it says that it is behind, less the delay that it was told to keep,
+- *By lag*, where the primary can't be queried, or the replica is more than a moment behind: the
+  replica's clock, less what it says that it is behind, less the delay that it is set to keep,
   less the time after which it notices a primary that fell silent.
 
 Source: MySQL 8.0 manual, 13.7.7.35 "SHOW REPLICA STATUS", 12.19 "GTID functions"; MariaDB knowledge
@@ -23,7 +23,7 @@ from typing import Any
 
 from pymysql.connections import Connection
 
-from mirrorlake.config import SourceConfig
+from mirrorlake.config.server import SourceConfig
 from mirrorlake.errors import SourceBusy, SourceError
 from mirrorlake.sources.mysql.connect import (
     is_mariadb,
@@ -45,7 +45,7 @@ class Lag:
 
     Attributes:
         seconds: behind the primary; None while replication stands still (stopped, or unconnected).
-        delay: what it was told to stay behind.
+        delay: how far it is set to stay behind.
         silence: after how long it notices that the primary is gone: until then it may say 0.
     """
 
@@ -79,7 +79,7 @@ def read_reach(connection: Connection[Any], source: SourceConfig) -> Reach:
 
     Raises:
         SourceBusy: the replica does not replicate at the moment.
-        SourceError: the server could not be asked, or does not say how far it is behind.
+        SourceError: the server could not be queried, or does not say how far it is behind.
     """
     if source.primary is None:
         clock, ahead = _clock(connection)
@@ -125,7 +125,7 @@ def _by_lag(connection: Connection[Any], source: SourceConfig, lag: Lag) -> Reac
     if lag.seconds is None:
         raise SourceBusy(
             f"the replica of source {source.name} ({source.host}:{source.port}) does not replicate "
-            "at the moment: what it shows can't be told",
+            "at the moment: what it shows is not known",
             source=source.name,
             next_step="Start its replication (see SHOW REPLICA STATUS), then sync again",
             retryable=True,
@@ -143,7 +143,7 @@ def _by_lag(connection: Connection[Any], source: SourceConfig, lag: Lag) -> Reac
 
 
 def _by_position(connection: Connection[Any], primary: SourceConfig) -> Reach | None:
-    """None where the primary can't be asked, keeps no GTIDs, or is not reached within a moment."""
+    """None where the primary can't be queried, keeps no GTIDs, or is not reached in a moment."""
     try:
         with session(primary) as asked:
             # In this order: what opens after the clock was read writes with later clocks, and what
@@ -163,7 +163,7 @@ def _by_position(connection: Connection[Any], primary: SourceConfig) -> Reach | 
 
 def _untold(source: SourceConfig, error: SourceError) -> None:
     logger.info(
-        "source %s: its primary can't be asked, so the overlap alone holds what commits late: %s",
+        "source %s: its primary can't be queried, so the overlap alone holds what commits late: %s",
         *(source.name, error),
     )
 
@@ -176,7 +176,7 @@ def _is_applied(connection: Connection[Any], position: str, *, mariadb: bool) ->
     except SourceError as error:
         if error.retryable:
             raise
-        logger.info("the replica can't be asked for a position: %s", error)
+        logger.info("the replica can't be queried for a position: %s", error)
         return False
     return waited == 0
 

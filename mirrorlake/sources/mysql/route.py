@@ -1,6 +1,6 @@
 """The way from the Arrow reader to MySQL: straight, or through `carrier`, a process of ours.
 
-The carrier is between them where TLS is asked for (the reader speaks none), and where the reader
+The carrier is between them where TLS is required (the reader speaks none), and where the reader
 must not run ahead. The reader takes what the server sends as fast as it can, queues it without a
 bound, and holds the interpreter's lock while it waits for a row. So a limit of rows a second, and
 any other brake, can only be put where the bytes come from. At a rate, the carrier lets through as
@@ -28,7 +28,7 @@ from urllib.parse import quote as percent
 
 import pymysql
 
-from mirrorlake.config import SourceConfig
+from mirrorlake.config.server import SourceConfig
 from mirrorlake.sources.mysql import proxy
 from mirrorlake.sources.mysql.connect import refused_plugins, source_error
 from mirrorlake.sources.mysql.limits import BURST_SECONDS, reserve_rows
@@ -64,7 +64,7 @@ class Gate:
 
     @contextmanager
     def awaited(self, rows: int, heed: Heed) -> Iterator[None]:
-        """The block runs when so many rows in all, or all that there are, have been let through;
+        """The block runs when this many rows in all, or all there are, have been let through;
         other threads run meanwhile."""
         wanted = rows + _AHEAD
         while not self._ended and self._through < wanted:
@@ -101,7 +101,7 @@ class Gate:
 
 
 class Valve:
-    """The brake of a read without a rate: the carrier is told whether the reader waits for rows."""
+    """The brake of a read without a rate: the carrier learns whether the reader waits for rows."""
 
     def __init__(self, child: subprocess.Popen[bytes]) -> None:
         self._child = child
@@ -118,7 +118,7 @@ class Valve:
 
 def _told(child: subprocess.Popen[bytes], number: int) -> bool:
     """Tell the carrier a number; whether it is still there."""
-    assert child.stdin is not None  # noqa: S101 (a pipe was asked for)
+    assert child.stdin is not None  # noqa: S101 (it has a pipe)
     try:
         child.stdin.write(b"%d\n" % number)
     except OSError:
@@ -190,7 +190,7 @@ def _start_carrier(
     brake: str | None,
     before: Sequence[str],
 ) -> dict[str, Any]:
-    assert child.stdin is not None  # noqa: S101 (pipes were asked for)
+    assert child.stdin is not None  # noqa: S101 (it has pipes)
     assert child.stdout is not None  # noqa: S101
     told = {
         **told_of(source),

@@ -14,7 +14,8 @@ from typing import Any
 
 from pymysql.connections import Connection
 
-from mirrorlake.config import SourceConfig, format_duration
+from mirrorlake.config.fields import format_duration
+from mirrorlake.config.server import SourceConfig
 from mirrorlake.errors import SourceBusy, SourceError
 from mirrorlake.sources.mysql.connect import rows_of
 from mirrorlake.sources.mysql.replica import read_lag
@@ -30,7 +31,7 @@ def await_calm(connection: Connection[Any], source: SourceConfig, table: str, lo
 
     Raises:
         SourceBusy: it did not come to rest.
-        SourceError: the server could not be asked.
+        SourceError: the server could not be queried.
     """
     began = time.monotonic()
     logged = began - LOG_SECONDS

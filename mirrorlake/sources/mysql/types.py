@@ -38,9 +38,8 @@ from collections.abc import Callable, Mapping
 
 from mirrorlake.errors import TypeRefused
 from mirrorlake.schema.versions import Exact
-from mirrorlake.sources.mysql.connect import quote
-from mirrorlake.sources.mysql.introspect import Column, SourceTable
 from mirrorlake.sources.mysql.registry import TYPES, Family
+from mirrorlake.sources.mysql.tables import Column, SourceTable, quote
 
 # Charsets whose stored bytes are UTF-8 as they are. Arrow checks that: wrong bytes are an error.
 _UTF8 = ("utf8mb4", "utf8mb3", "utf8")
@@ -50,7 +49,7 @@ _REVERSIBLE = ("latin1",)
 _UNCHECKED = ("ucs2", "utf32")
 # The reader holds decimals as 96-bit integers at scale 10: more digits fail, a larger scale is cut.
 _READER_SCALE, _READER_DIGITS = 10, 28
-# A signed BIGINT holds every number of so many digits.
+# A signed BIGINT holds every number of this many digits.
 _INTEGER_DIGITS = 18
 
 

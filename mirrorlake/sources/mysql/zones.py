@@ -22,7 +22,8 @@ from zoneinfo import available_timezones
 
 from pymysql.connections import Connection
 
-from mirrorlake.config import SourceConfig, zone_of
+from mirrorlake.config.fields import zone_of
+from mirrorlake.config.server import SourceConfig
 from mirrorlake.errors import ConfigError, SourceError
 from mirrorlake.sources.mysql.connect import read_first_zone, rows_of, session
 
@@ -66,7 +67,7 @@ def read_server_zone(connection: Connection[Any], source: SourceConfig) -> Serve
     """The zone in which a new session of the server writes; of a replica, that of its primary.
 
     Raises:
-        SourceError: the server could not be asked, or does not know its own zone.
+        SourceError: the server could not be queried, or does not know its own zone.
     """
     if source.primary is not None:
         try:
@@ -156,7 +157,7 @@ def refuse_other_zone(
 
     Raises:
         ConfigError: they differ, now or at some time within a year.
-        SourceError: the server could not be asked.
+        SourceError: the server could not be queried.
     """
     if source.time_zone_of == "application":
         return

@@ -1,7 +1,7 @@
 """A lake, a ledger and a server's data as an earlier release left them, and how they were made.
 
 What belongs here: the archives, `make.py` which makes one, and what both it and the test that opens
-it must agree on. What doesn't: the test itself (`tests/integration/test_old_lake.py`).
+it must agree on. What doesn't: the test itself (`tests/integration/repository/test_old_lake.py`).
 """
 
 from __future__ import annotations

@@ -112,7 +112,7 @@ REFUSED = {
     "mode missing": (table("{key: [id]}"), "m.yaml:9:11: sources.s.databases.d.tables.t.mode: is missing"),
     "mode misspelled": (table("{mode: incremntal}"), "'incremntal' is not 'append', 'incremental', 'full' or 'snapshot'; did you mean 'incremental'?"),
     "deletes of a copy": (table("{mode: full, key: [id], deletes: flag}"), "tables.t.deletes: mode full copies what MySQL holds"),
-    "deletes flagged without a key": (table("{mode: append, cursor: m, deletes: flag}"), "tables.t.deletes: without a key no row"),
+    "deletes flagged without a key": (table("{mode: append, cursor: m, deletes: flag}"), "tables.t.deletes: without a key nothing shows"),
     "repair as another word": (table("{mode: full, repair: yes}"), "tables.t.repair"),
     "table without contract": (f"{TABLES}          t:\n", "tables.t: has no value"),
     "key as a text": (table("{mode: full, key: id}"), "tables.t.key: a list is expected, like [id]"),

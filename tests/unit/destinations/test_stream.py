@@ -10,8 +10,9 @@ import pytest
 from pyiceberg.table import Table
 
 from mirrorlake.config import LakeConfig, Namespaces, TableContract
+from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg import stream
-from mirrorlake.destinations.iceberg.catalog import Identifier, Lake
+from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.stream import read_batches
 from mirrorlake.destinations.iceberg.tables import ORIGINAL, current_schema, ensure_current_table
 from mirrorlake.operations.observe import duplicate_keys

@@ -167,10 +167,10 @@ def test_last_and_successful_loads_are_told_by_sequence(ledger: Ledger) -> None:
 def test_a_receipt_tells_which_moment_each_chunk_shows() -> None:
     """By MySQL's position too; a receipt of one statement shows one."""
     at = datetime.fromisoformat(RECEIPT.moment)
-    assert (RECEIPT.one_moment, RECEIPT.moments_of()) == (True, [(at, "0-1-5")])
+    assert (RECEIPT.moments, RECEIPT.moments_of()) == (None, [(at, "0-1-5")])
     told = {"prefix": "0-1-", "chunks": [[2.5, "77"], [0.0, "5"], [0.000001, "6"]]}
     receipt = Receipt.from_json(dataclasses.replace(RECEIPT, moments=told).to_json())
-    assert not receipt.one_moment
+    assert receipt.moments is not None
     assert receipt.moments_of() == [
         (at + timedelta(seconds=2.5), "0-1-77"),
         (at, "0-1-5"),

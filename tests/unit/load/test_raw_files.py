@@ -16,7 +16,7 @@ from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 
 from mirrorlake.config import LakeConfig, Namespaces, TableContract
-from mirrorlake.destinations.iceberg.catalog import Identifier, Lake
+from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.commit import (
     LOAD_ID,
     NUMBER,
@@ -27,6 +27,7 @@ from mirrorlake.destinations.iceberg.commit import (
     head_of,
 )
 from mirrorlake.destinations.iceberg.data_files import DayFiles
+from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.tables import ensure_raw_table, raw_schema
 from mirrorlake.errors import LakeDamaged
 from mirrorlake.ledger import Ledger, Load, Receipt, Window

@@ -9,7 +9,7 @@ import pytest
 from mirrorlake.config import ColumnRule, SourceConfig, TableContract, default_namespaces
 from mirrorlake.errors import SchemaError, TypeRefused
 from mirrorlake.load.chunk_planner import key_expression
-from mirrorlake.sources.mysql.introspect import Column, Index
+from mirrorlake.sources.mysql.tables import Column, Index
 from mirrorlake.table.resolve import plan_table
 from tests.unit.plans import planned, time_column
 from tests.unit.sources.mysql.test_types_doc import TYPES, column_of

@@ -13,7 +13,7 @@ from pyiceberg.table import Table
 from pyiceberg.types import LongType
 
 from mirrorlake.config import LakeConfig
-from mirrorlake.destinations.iceberg.catalog import Lake
+from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.merge import pruning
 from mirrorlake.merge.pruning import edges_of
 

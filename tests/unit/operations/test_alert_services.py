@@ -134,7 +134,7 @@ def test_nothing_that_is_logged_or_kept_shows_a_secret(
         shown += [str(raised.value), repr(raised.value.__cause__), repr(raised.value.__context__)]
         shown += [str(send_test(config)), str(rows(ledger))]
     assert len(hook.bodies) == 8
-    assert "alert hook services.pager was not told" in caplog.text
+    assert "alert hook services.pager was not reached" in caplog.text
     assert SECRET not in repr(config)
     # Neither secrets nor addresses, nor anything else in words of Apprise's.
     for text in (caplog.text, *shown):

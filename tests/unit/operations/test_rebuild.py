@@ -8,9 +8,10 @@ from pathlib import Path
 import pyarrow as pa
 
 from mirrorlake.config import LakeConfig, Namespaces, TableContract
+from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.branches import begin_branch
-from mirrorlake.destinations.iceberg.catalog import Identifier, Lake
 from mirrorlake.destinations.iceberg.commit import FOLDED
+from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.tables import current_schema, ensure_current_table
 from mirrorlake.ledger import Ledger, Load, Window
 from mirrorlake.operations.restore_ledger import rebuild_table

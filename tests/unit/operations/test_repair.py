@@ -20,9 +20,8 @@ from mirrorlake.operations import repair
 from mirrorlake.operations.repair import PATIENCE, PAUSE_SECONDS, Repaired, again_of, repair_table
 from mirrorlake.operations.rewrite import RepairRound
 from mirrorlake.proof.differences import Difference, Differing, Value
-from mirrorlake.proof.order import Span
-from mirrorlake.proof.ranges import Range, Tally
-from mirrorlake.proof.report import Ask, RangeProof, Report
+from mirrorlake.proof.ranges import Range, RangeProof, Span, Tally
+from mirrorlake.proof.report import Ask, Report
 from tests.unit.plans import contract
 
 MYSQL, LAKE = Tally(3, 0x33), Tally(2, 0x22)

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from mirrorlake.proof import beside, still
-from mirrorlake.proof.beside import Beside, compare_beside, named, read_beside
+from mirrorlake.proof.beside import Beside, compare_beside, read_beside
 from mirrorlake.proof.foreign import can_hold, convertible_equals, is_convertible
 from mirrorlake.proof.mysql_side import SourceSide, _equals
 from mirrorlake.proof.still import is_still, is_unchanged
+from mirrorlake.proof.target import named
 from tests.unit.proof.test_ranges import column
 
 Answer = list[tuple[Any, ...]]
@@ -111,7 +112,7 @@ def test_without_a_key_rows_are_a_multiset(monkeypatch: pytest.MonkeyPatch) -> N
 def test_which_keys_past_the_bound_are_compared_as_they_are(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(beside, "MOST_NEWER", 2)
+    monkeypatch.setattr("mirrorlake.proof.target.MOST_NEWER", 2)
     assert named(target(), [("1",), ("2",)]) == [("1",), ("2",)]
     assert named(target(), [("1",), ("2",), ("3",)]) == ()
     assert named(target(keyed=False), [("1",)]) == ()

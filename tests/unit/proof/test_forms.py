@@ -1,5 +1,5 @@
 """The SQL of every form, written out: that it is right, both servers and Spark prove
-(`tests/integration/test_proof_forms.py`, `test_proof_types.py`); here, that it stays as it was proved.
+(`tests/integration/proof/test_proof_forms.py`, `test_proof_types.py`); here, that it stays as it was proved.
 
 ``python -m tests.unit.proof.test_forms`` writes `proof_forms.json` again: prove it again as well.
 """
@@ -15,7 +15,7 @@ import pytest
 from mirrorlake.errors import ProofError, TypeRefused
 from mirrorlake.proof.canonical import SHORT, Form, form_of
 from mirrorlake.proof.rows import RowForm, lake_number, lake_sum, row_form, source_number
-from mirrorlake.sources.mysql.introspect import Column
+from mirrorlake.sources.mysql.tables import Column
 from tests.unit.proof.test_ranges import column
 
 KEPT = Path(__file__).with_name("proof_forms.json")

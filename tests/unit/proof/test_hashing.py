@@ -12,7 +12,7 @@ from mirrorlake.proof.hashing import ALGORITHM, hash_bytes
 from mirrorlake.proof.ranges import Tally
 from mirrorlake.proof.report import digest_text
 from mirrorlake.proof.rows import row_form, source_number
-from mirrorlake.sources.mysql.introspect import Column
+from mirrorlake.sources.mysql.tables import Column
 from tests.integration.removed_in_9 import REMOVED, refused_by_9, sent_by_engine
 
 PLAIN = Column("c", 1, "", "", True, None, None, None, None, None, None, "", "")

@@ -22,14 +22,16 @@ from pyiceberg.expressions import (
 )
 
 from mirrorlake.config import LakeConfig
-from mirrorlake.destinations.iceberg.catalog import Identifier, Lake
+from mirrorlake.destinations.base import Identifier
+from mirrorlake.destinations.iceberg.expressions import expression
+from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.tables import current_schema, ensure_current_table
 from mirrorlake.proof import arrow_side
 from mirrorlake.proof.canonical import DELETED_AT, ORIGINALS, form_of
-from mirrorlake.proof.order import Part, Span
-from mirrorlake.proof.ranges import EVERYWHERE, NOTHING, Range, Tally
+from mirrorlake.proof.order import Part
+from mirrorlake.proof.ranges import EVERYWHERE, NOTHING, Range, Span, Tally
 from mirrorlake.proof.rows import RowForm
-from mirrorlake.sources.mysql.introspect import Column
+from mirrorlake.sources.mysql.tables import Column
 from tests.unit.proof.test_ranges import column
 
 TEXT = {"charset": "utf8mb4", "collation": "utf8mb4_bin"}
@@ -232,17 +234,19 @@ def test_rows_that_mysql_deleted_are_none_where_they_are_flagged() -> None:
 def test_files_are_chosen_by_the_first_column_and_by_no_more() -> None:
     """Iceberg may leave out what is not in the span, and nothing else: bounds hold their ends."""
     two = parts(ID, column("n", "int"))
-    assert arrow_side._row_filter(two, Span()) == AlwaysTrue()
+    assert expression(arrow_side._row_filter(two, Span())) == AlwaysTrue()
     # A key that the lake orders differently (texts) has no parts: its table is read whole.
-    assert arrow_side._row_filter((), Span()) == AlwaysTrue()
+    assert expression(arrow_side._row_filter((), Span())) == AlwaysTrue()
     null: Any = IsNull("id")  # type: ignore[call-arg]
     low: Any = GreaterThanOrEqual("id", 2)  # type: ignore[call-arg]
     high: Any = LessThanOrEqual("id", 7)  # type: ignore[call-arg]
-    assert arrow_side._row_filter(two, Span(("2", "5"))) == Or(low, null)
-    assert arrow_side._row_filter(two, Span(None, ("7", "5"))) == Or(high, null)
-    assert arrow_side._row_filter(two, Span(("2", "5"), ("7", "1"))) == Or(And(low, high), null)
+    assert expression(arrow_side._row_filter(two, Span(("2", "5")))) == Or(low, null)
+    assert expression(arrow_side._row_filter(two, Span(None, ("7", "5")))) == Or(high, null)
+    assert expression(arrow_side._row_filter(two, Span(("2", "5"), ("7", "1")))) == Or(
+        And(low, high), null
+    )
     [moment] = parts(column("t", "timestamp"))
-    found: Any = arrow_side._row_filter((moment,), Span(("2020-01-02 03:04:05",)))
+    found: Any = expression(arrow_side._row_filter((moment,), Span(("2020-01-02 03:04:05",))))
     assert found.left.literal.value == "2020-01-02T03:04:05+00:00"
 
 
@@ -369,7 +373,7 @@ class NoLake:
     def __init__(self, found: Any) -> None:
         self.found = found
 
-    def load(self, _: Any) -> Any:
+    def scan(self, *_: Any) -> Any:
         return self.found
 
 
@@ -378,7 +382,7 @@ def test_a_table_that_was_never_written_is_empty_and_a_lost_one_is_not_known() -
     target.mirror = SimpleNamespace(identifier="t", snapshot=None)
     lost: Any = NoLake(None)
     assert arrow_side.digest_locally(lost, target, parts(ID), Range(), ()) is None
-    empty: Any = NoLake("a table")
+    empty: Any = NoLake(iter(()))
     assert arrow_side.digest_locally(empty, target, parts(ID), Range(), ()) == arrow_side.Local()
     text = parts(column("k", "varchar", length=9))
     assert arrow_side.digest_locally(empty, target, text, Span(("1:a",)), ()) is None

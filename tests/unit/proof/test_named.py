@@ -16,8 +16,8 @@ from mirrorlake.proof.named import (
     integer_range,
     read_keys,
 )
-from mirrorlake.proof.order import Span, span_conditions
-from mirrorlake.proof.ranges import Range
+from mirrorlake.proof.order import span_conditions
+from mirrorlake.proof.ranges import Range, Span
 from tests.unit.proof.test_order import BIN, parts_of
 from tests.unit.proof.test_ranges import column
 

@@ -13,15 +13,14 @@ from hypothesis import strategies as st
 from mirrorlake.proof.canonical import form_of
 from mirrorlake.proof.order import (
     Part,
-    Span,
     after_condition,
     among_condition,
     bound_of,
-    bound_text,
     ordered_parts,
     span_conditions,
 )
-from mirrorlake.sources.mysql.introspect import Column
+from mirrorlake.proof.ranges import Span, bound_text
+from mirrorlake.sources.mysql.tables import Column
 from tests.unit.proof.test_ranges import column
 
 NUMBERS = (column("a", "int"), column("b", "decimal", precision=9, scale=1))

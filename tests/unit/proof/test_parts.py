@@ -11,9 +11,8 @@ from mirrorlake.proof import compare, ranges
 from mirrorlake.proof.check import CHUNK_ROWS
 from mirrorlake.proof.compare import Candidates, Digests, KeyCut, candidates, cut_for, proofs
 from mirrorlake.proof.differences import Difference, Differing, Field, Value
-from mirrorlake.proof.order import Span
-from mirrorlake.proof.ranges import Grid, Range, Tally, bucket_count, plan_grid
-from mirrorlake.proof.recheck import Judged
+from mirrorlake.proof.ranges import Grid, Range, Span, Tally, bucket_count, plan_grid
+from mirrorlake.proof.recheck import Rechecked
 from mirrorlake.proof.verdict import verdict_of
 from tests.unit.proof.test_order import parts_of
 from tests.unit.proof.test_ranges import column
@@ -107,7 +106,7 @@ def test_ranges_are_proved_apart(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_verdict_of_a_check() -> None:
-    none, one, unsure = Judged(), Judged(), Judged()
+    none, one, unsure = Rechecked(), Rechecked(), Rechecked()
     one.differences.append("a difference")  # type: ignore[arg-type]
     unsure.undecided["why"] += 1
     # Whatever digests said: every candidate was judged again.

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from mirrorlake.errors import ProofError, TypeRefused
 from mirrorlake.proof.canonical import Form, form_of
 from mirrorlake.proof.differences import Difference, Field, Teller, Value, compare_rows
-from mirrorlake.proof.mysql_side import Row
 from mirrorlake.proof.ranges import (
     EVERYWHERE,
     Range,
@@ -21,8 +20,8 @@ from mirrorlake.proof.ranges import (
     plan_grid,
     total,
 )
-from mirrorlake.proof.rows import RowForm, row_form
-from mirrorlake.sources.mysql.introspect import Column
+from mirrorlake.proof.rows import Row, RowForm, row_form
+from mirrorlake.sources.mysql.tables import Column
 
 
 def column(name: str = "id", kind: str = "bigint", **more: object) -> Column:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from mirrorlake.proof.beside import Beside
-from mirrorlake.proof.order import Span
-from mirrorlake.proof.ranges import Range, Tally
-from mirrorlake.proof.report import RangeProof
+from mirrorlake.proof.ranges import Range, RangeProof, Span, Tally
 from mirrorlake.proof.verdict import (
     LEFT,
     NOTHING_OLD,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ ROOT = Path(__file__).resolve().parents[3]
 LAYERS = """
 [[tool.importlinter.contracts]]
 name = "layers of the engine"
+type = "layers"
 layers = ["mirrorlake.cli | mirrorlake.load", "mirrorlake.errors"]
 """
 
@@ -23,6 +25,7 @@ layers = ["mirrorlake.cli | mirrorlake.load", "mirrorlake.errors"]
 def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(check_layout, "ROOT", tmp_path)
     monkeypatch.setattr(check_layout, "ENGINE", tmp_path / "mirrorlake")
+    monkeypatch.delitem(sys.modules, "mirrorlake", raising=False)  # it would be found first
     words = '"""Loads. What belongs\nhere: loading. What doesn\'t: folding."""'
     for file, text in {
         "pyproject.toml": LAYERS,
@@ -84,12 +87,64 @@ def test_its_room_may_use_it(tree: Path) -> None:
     assert check_layout.main() == 0
 
 
-def test_a_name_is_one_class(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for name, text in (("errors.py", "class Found: ..."), ("load/protocol.py", "class Found: ...")):
-        (tree / "mirrorlake" / name).write_text(text)
+@pytest.mark.parametrize(
+    "text", ['x = t.mode == "full"', 'x = "full" != t.mode', 'x = t.mode in ("full", "append")']
+)
+def test_a_modes_name_is_compared_nowhere(
+    tree: Path, capsys: pytest.CaptureFixture[str], text: str
+) -> None:
+    (tree / "checks" / "counts.py").write_text(text)
     assert check_layout.main() == 1
-    words = "mirrorlake/load/protocol.py: class Found is in mirrorlake/errors.py already"
+    assert "checks/counts.py:1: asks for a mode's name" in capsys.readouterr().err
+    (tree / "checks" / "counts.py").write_text("x = t.mode == other.mode")
+    assert check_layout.main() == 0
+
+
+def test_a_second_destination_is_kept_apart(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    room = tree / "mirrorlake" / "destinations" / "heap"
+    room.mkdir(parents=True)
+    shutil.copy(tree / "mirrorlake" / "load" / "__init__.py", room)
+    assert check_layout.main() == 1
+    assert "heap/__init__.py: no contract of independence" in capsys.readouterr().err
+    contract = """
+[[tool.importlinter.contracts]]
+name = "apart"
+type = "independence"
+modules = ["mirrorlake.destinations.heap"]
+"""
+    (tree / "pyproject.toml").write_text(LAYERS + contract)
+    assert check_layout.main() == 0
+
+
+def test_a_chain_of_imports_has_an_end(
+    tree: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(check_layout, "LONGEST_CHAIN", 2)
+    load = tree / "mirrorlake" / "load"
+    (load / "protocol.py").write_text("import mirrorlake.load.one")
+    (load / "one.py").write_text("from mirrorlake import errors")
+    assert check_layout.main() == 1
+    words = "mirrorlake.load.protocol > mirrorlake.load.one > mirrorlake.errors: a chain of 3"
     assert words in capsys.readouterr().err
+    (load / "one.py").write_text("")
+    assert check_layout.main() == 0
+
+
+@pytest.mark.parametrize(
+    "text", ["class Found: ...", "Found: TypeAlias = int", 'Found = Literal["a", "b"]']
+)
+def test_a_name_is_one_type(tree: Path, capsys: pytest.CaptureFixture[str], text: str) -> None:
+    (tree / "mirrorlake" / "errors.py").write_text("class Found: ...")
+    (tree / "mirrorlake" / "load" / "protocol.py").write_text(text)
+    assert check_layout.main() == 1
+    words = "mirrorlake/load/protocol.py: type Found is in mirrorlake/errors.py already"
+    assert words in capsys.readouterr().err
+
+
+def test_values_may_share_a_name(tree: Path) -> None:
+    (tree / "mirrorlake" / "errors.py").write_text("MOST = 1")
+    (tree / "mirrorlake" / "load" / "protocol.py").write_text("MOST = 2\nmost: int = 3")
+    assert check_layout.main() == 0
 
 
 def test_an_environment_that_git_holds_is_named(

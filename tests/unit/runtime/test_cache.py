@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 
 from mirrorlake.errors import MachineError
-from mirrorlake.runtime.cache import cache_dir, cache_lock, cache_path, write_whole
+from mirrorlake.runtime.cache import cache_folder, cache_lock, cache_path, write_whole
 
 
 def test_the_variable_wins(monkeypatch, tmp_path):
     monkeypatch.setenv("MIRRORLAKE_CACHE", str(tmp_path / "a b ü"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    assert cache_dir() == tmp_path / "a b ü"
+    assert cache_folder(".") == tmp_path / "a b ü"
     assert (tmp_path / "a b ü").is_dir()
 
 
@@ -32,7 +32,7 @@ def test_a_folder_that_cant_be_made_is_one_clear_line(monkeypatch, tmp_path):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("MIRRORLAKE_CACHE", str(tmp_path / "file" / "cache"))
     with pytest.raises(MachineError, match="can't be written") as caught:
-        cache_dir()
+        cache_folder(".")
     assert str(tmp_path / "file" / "cache") in str(caught.value)
     assert "MIRRORLAKE_CACHE" in str(caught.value)
     assert "\n" not in str(caught.value)

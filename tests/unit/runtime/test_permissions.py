@@ -17,8 +17,8 @@ import mirrorlake.cli
 import mirrorlake.runtime.permissions as permissions_module
 from mirrorlake.cli import cli
 from mirrorlake.config import load_config
-from mirrorlake.config.sections import LakeConfig
-from mirrorlake.destinations.iceberg.catalog import Lake
+from mirrorlake.config.settings import LakeConfig
+from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.spark import catalog_settings
 from mirrorlake.operations.doctor import diagnose_contract, look_at_permissions
 from mirrorlake.runtime.launch import hidden_settings

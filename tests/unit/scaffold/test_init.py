@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from mirrorlake.config import Config, load_config, parse_source_url
 from mirrorlake.scaffold.render import password_variable, quoted, render_contract, source_name
 from mirrorlake.scaffold.suggest_tables import Almost, SuggestedTable, suggest_contract
-from mirrorlake.sources.mysql.foreign_keys import ForeignKey
-from mirrorlake.sources.mysql.introspect import Column, Index, SourceTable
+from mirrorlake.sources.mysql.tables import Column, ForeignKey, Index, SourceTable
 from tests.unit.tables import ID, PRIMARY, column, source_table
 
 MODIFIED = Index("m", False, ("modified_at",))

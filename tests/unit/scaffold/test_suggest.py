@@ -8,7 +8,7 @@ import pytest
 
 from mirrorlake.scaffold.pii import split_words, suggest_rule
 from mirrorlake.schema.detectors import is_card_number, is_iban, is_phone
-from mirrorlake.sources.mysql.introspect import Column
+from mirrorlake.sources.mysql.tables import Column
 from tests.unit.tables import column
 
 

@@ -13,7 +13,8 @@ import sqlalchemy as sa
 from pyiceberg.catalog.sql import SqlCatalog
 
 from mirrorlake.config import ColumnRule, LakeConfig, Namespaces, TableContract
-from mirrorlake.destinations.iceberg.catalog import Identifier, Lake
+from mirrorlake.destinations.base import Identifier
+from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.tables import ORIGINAL, current_schema, ensure_current_table
 from mirrorlake.errors import LakeError
 from mirrorlake.ledger import Ledger

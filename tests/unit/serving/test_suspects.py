@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 
 from mirrorlake.config import ColumnRule, LakeConfig, Namespaces, TableContract
-from mirrorlake.destinations.iceberg.catalog import Identifier, Lake
+from mirrorlake.destinations.base import Identifier
+from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.tables import current_schema, ensure_current_table
 from mirrorlake.ledger import Ledger
 from mirrorlake.serving import personal_audit

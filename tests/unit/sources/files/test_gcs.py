@@ -21,7 +21,7 @@ from mirrorlake.sources.files.gcs_store import GcsStore
 from mirrorlake.sources.files.land import open_taken, take
 from mirrorlake.sources.files.layout import TableFolder
 from mirrorlake.sources.files.look import Place, look, place_of
-from mirrorlake.sources.files.store import store_of
+from mirrorlake.sources.files.stores import store_of
 from mirrorlake.sources.files.writer import SnapshotWriter
 from tests.support import gcs
 from tests.unit.sources.files.test_take import ONE, SCHEMA, THREE, TWO, no_spark

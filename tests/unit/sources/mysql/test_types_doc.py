@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mirrorlake.sources.mysql.introspect import Column
+from mirrorlake.sources.mysql.tables import Column
 from mirrorlake.sources.mysql.types import exact_column
 
 DOC = Path(__file__).parents[4] / "docs" / "types.md"

@@ -1,0 +1,187 @@
+"""Sections of the file that the engine uses as they are written: lake, ledger, Spark, privacy, and
+what a table's contract takes over word for word.
+
+The descriptions are the JSON schema's, and ``docs/configuration.md`` must name every field.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from typing import Final, Literal, TypeAlias
+
+from pydantic import Field, SecretStr, model_validator
+
+from mirrorlake.config.fields import (
+    DatabaseUrl,
+    Duration,
+    Findings,
+    MysqlName,
+    NamespaceName,
+    Properties,
+    Secret,
+    Section,
+    UnsetSecret,
+)
+from mirrorlake.config.spark_settings import EXACT_SETTINGS, changed_settings
+from mirrorlake.runtime.permissions import HADOOP_UMASK, Permissions
+
+Clean: TypeAlias = Literal["view", "table"]
+Deletes: TypeAlias = Literal["remove", "flag", "ignore"]
+RepairSetting: TypeAlias = Literal["off", "ask", "auto"]
+PiiRule: TypeAlias = Literal["drop", "null", "hash", "mask", "show"]
+NewColumns: TypeAlias = Literal["hide", "show"]
+HASH_KEY_LENGTH: Final = 16
+
+
+class CatalogConfig(Section):
+    """The Iceberg catalog. Without it: an SQLite file ``catalog.db`` inside the warehouse."""
+
+    uri: DatabaseUrl | None = None
+    """Where the catalog is: ``sqlite:///file.db`` (relative to this file), ``postgresql://…`` or a
+    REST catalog's ``https://…``. A password is written ``${env:NAME}``."""
+    wait: Duration = timedelta(seconds=30)
+    """How long to wait for a catalog that another writer has locked, before it is an error."""
+    properties: Properties = {}
+    """Further properties of PyIceberg's catalog. A value may hold ``${env:NAME}``; one whose name
+    says that it is a secret must."""
+
+
+class LakeConfig(Section):
+    """Where the lake's tables are."""
+
+    warehouse: str = Field(default=".mirrorlake/lake", min_length=1)
+    """The folder (relative to this file) or URI under which every table's files are."""
+    catalog: CatalogConfig = CatalogConfig()
+    """The Iceberg catalog. Without it: an SQLite file ``catalog.db`` inside the warehouse."""
+    permissions: Permissions = "private"
+    """Who on this machine may read what is written, the lake, the ledger and evidence alike:
+    ``private``, its owner alone; ``group``, the owner's group too; ``open``, everybody."""
+
+
+class LedgerConfig(Section):
+    """The database of windows, loads, proofs, repairs and schema versions."""
+
+    url: DatabaseUrl = "sqlite:///.mirrorlake/ledger.db"
+    """An SQLAlchemy URL; SQLite's path is relative to this file. A password is written
+    ``${env:NAME}`` and encoded for its place in the URL."""
+    wait: Duration = timedelta(seconds=30)
+    """How long to wait for a ledger that another writer has locked, before it is an error."""
+
+
+class SparkConfig(Section):
+    """How a Spark session is made, or to which server it attaches."""
+
+    master: str = Field(default="local[2]", min_length=1)
+    """Spark's master: ``local[2]``, ``spark://host:7077``, …"""
+    connect: str | None = Field(default=None, pattern=r"^sc://")
+    """A Spark Connect server (``sc://host:15002``) to attach to; ``master`` is then unused."""
+    driver_memory: str = Field(default="2g", pattern=r"^[1-9][0-9]*[kmgt]$")
+    """Memory of the driver's JVM, like ``2g``."""
+    conf: Properties = {}
+    """Further Spark settings. A value may hold ``${env:NAME}``; one whose name says that it is a
+    secret must. Settings on which exact values depend can't be changed."""
+
+    @model_validator(mode="after")
+    def _exact(self) -> SparkConfig:
+        changed = changed_settings(self.conf)
+        if changed:
+            message = (
+                f"{changed[0]} must stay {EXACT_SETTINGS[changed[0]]}: values in the lake would "
+                "not be exact; leave it out"
+            )
+            raise Findings([("conf", message)])
+        if HADOOP_UMASK in self.conf:
+            message = f"{HADOOP_UMASK} follows lake.permissions: set that, and leave this out"
+            raise Findings([("conf", message)])
+        return self
+
+
+class PrivacyConfig(Section):
+    """What the rules on columns need."""
+
+    hash_key: Secret | None = None
+    """The key of ``pii: hash``, at least 16 characters, as ``${env:NAME}``. Required as soon as a
+    column is hashed; another key gives other hashes."""
+
+    @model_validator(mode="after")
+    def _long_enough(self) -> PrivacyConfig:
+        key: SecretStr | None = self.hash_key
+        if isinstance(key, UnsetSecret):
+            return self
+        if key is not None and len(key.get_secret_value()) < HASH_KEY_LENGTH:
+            message = (
+                f"a key shorter than {HASH_KEY_LENGTH} characters can be guessed: set a longer one"
+            )
+            raise Findings([("hash_key", message)])
+        return self
+
+
+class Freshness(Section):
+    """When a table's clean layer counts as late: so long after it was last brought up to date."""
+
+    warn_after: Duration | None = None
+    """A warning after this time. Without it: none. Shorter than ``fail_after``."""
+    fail_after: Duration
+    """A failure after this time; at least ``1m``."""
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Freshness:
+        minute = timedelta(minutes=1)
+        if self.fail_after < minute:
+            raise Findings([("fail_after", "freshness is looked at every minute: at least 1m")])
+        if self.warn_after is not None and not minute <= self.warn_after < self.fail_after:
+            message = "a warning comes before the failure: at least 1m, and less than fail_after"
+            raise Findings([("warn_after", message)])
+        return self
+
+
+class ColumnRule(Section):
+    """What happens to one column: a rule for the clean layer, or never read at all."""
+
+    pii: PiiRule | None = None
+    """In the clean layer: ``drop`` leaves the column out, ``null`` empties it, ``hash`` replaces it
+    by a keyed hash (needs ``clean: table``), ``mask`` hides all but its shape, ``show`` shows it as
+    it is: somebody decided so."""
+    pci: Literal["never"] | None = None
+    """``never``: the column is not selected from MySQL and is in no layer."""
+
+    @model_validator(mode="after")
+    def _one_rule(self) -> ColumnRule:
+        if self.pii and self.pci:
+            raise Findings([("pii", "a column that is never read (pci) needs no pii rule")])
+        if not self.pii and not self.pci:
+            rules = "write pii: drop, null, hash, mask or show, or pci: never"
+            raise Findings([("pii", f"the column is named without a rule: {rules}")])
+        return self
+
+
+class Namespaces(Section):
+    """The three namespaces that hold a database's tables."""
+
+    raw: NamespaceName
+    """Of the raw tables."""
+    deduped: NamespaceName
+    """Of the tables with one row per key."""
+    clean: NamespaceName
+    """Of what people query."""
+
+
+class EntitySection(Section):
+    """Rows that share a token: one thing, of which every change is a row of its own."""
+
+    token: MysqlName
+    """The column that all rows of one thing share: NOT NULL, and an index begins with it."""
+    created: MysqlName
+    """The time at which a row was created. The first of a token's times is kept as
+    ``original_created_at``."""
+
+
+def default_namespaces(source: str, database: str) -> Namespaces:
+    """The namespaces of a database for which the file names none.
+
+    Characters that some engine can't have in a namespace become ``_``; two databases that meet
+    there are refused when the file is loaded.
+    """
+    stem = f"{source}_{re.sub(r'[^A-Za-z0-9_]', '_', database)}"
+    return Namespaces(raw=f"{stem}__raw", deduped=stem, clean=f"{stem}__clean")

@@ -1,0 +1,62 @@
+"""Iceberg's procedures for Spark: files written again without a change of rows, versions expired.
+
+Each is one or more commits of Spark's; the caller holds the table's lease.
+
+Source: Apache Iceberg, "Spark Procedures".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from mirrorlake.destinations.base import CATALOG, Identifier, text_literal
+from mirrorlake.destinations.iceberg.model import LakeTable
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def rewrite_data_files(
+    spark: SparkSession, table: LakeTable, identifier: Identifier, options: Mapping[str, str]
+) -> None:
+    """Take small files together, in the table's order if it has one."""
+    strategy = "sort" if table.sort_order().fields else "binpack"
+    listed = ", ".join(f"'{name}', '{value}'" for name, value in options.items())
+    _call(
+        spark,
+        "rewrite_data_files",
+        identifier,
+        f"strategy => '{strategy}', options => map({listed})",
+    )
+
+
+def rewrite_position_deletes(spark: SparkSession, identifier: Identifier) -> None:
+    """Take small delete files together, and drop what names rows that are gone."""
+    _call(spark, "rewrite_position_delete_files", identifier)
+
+
+def expire_before(
+    spark: SparkSession, identifier: Identifier, moment: datetime, retain: int
+) -> None:
+    """Expire the versions before a moment (UTC) but for the newest ones. What a branch or a tag
+    names stays."""
+    at = moment.strftime("%Y-%m-%d %H:%M:%S.%f")
+    _call(
+        spark,
+        "expire_snapshots",
+        identifier,
+        f"older_than => TIMESTAMP '{at}', retain_last => {retain}",
+    )
+
+
+def expire_versions(spark: SparkSession, identifier: Identifier, versions: Sequence[int]) -> None:
+    """Expire these versions."""
+    listed = ", ".join(f"{number}L" for number in versions)
+    _call(spark, "expire_snapshots", identifier, f"snapshot_ids => array({listed})")
+
+
+def _call(spark: SparkSession, procedure: str, identifier: Identifier, more: str = "") -> None:
+    arguments = f"table => {text_literal(identifier.sql)}" + (f", {more}" if more else "")
+    spark.sql(f"CALL {CATALOG}.system.{procedure}({arguments})").collect()
