@@ -211,12 +211,16 @@ def _read_chunks(
     job_id = workspace.spark.application_id() if reads_on_spark(waiting, workspace.spark) else ""
     if job_id:
         workspace.ledger.record_job(load, job_id)
+
+    def record(found: ChunkReceipt) -> None:
+        if cut.can_be_resumed:
+            workspace.ledger.finish_chunk(load, found.number, receipt_to_json(found))
+            failpoint("chunks.recorded")
+
     with Guard(plan.source, plan.table.database, plan.table.name, load.load_id) as guard:
-        for found in run_chunks(waiting, plan.name, workspace.spark, pace, guard.heed):
+        spark = workspace.spark
+        for found in run_chunks(waiting, plan.name, spark, pace, guard.heed, record):
             receipts.append(found)
-            if cut.can_be_resumed:
-                workspace.ledger.finish_chunk(load, found.number, receipt_to_json(found))
-                failpoint("chunks.recorded")
     return pace.finish()
 
 

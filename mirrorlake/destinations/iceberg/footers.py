@@ -59,7 +59,10 @@ _FORMATS = {
     DoubleType: "<d",
 }
 # Python's calendar, from year 1 to 9999, as days and as microseconds from 1970.
-_CALENDAR = {"<i": (-719_162, 2_932_896), "<q": (-719_162 * 86_400_000_000, 253_402_300_799_999_999)}
+_CALENDAR = {
+    "<i": (-719_162, 2_932_896),
+    "<q": (-719_162 * 86_400_000_000, 253_402_300_799_999_999),
+}
 
 _PHYSICAL = (
     *("BOOLEAN", "INT32", "INT64", "INT96", "FLOAT", "DOUBLE"),
