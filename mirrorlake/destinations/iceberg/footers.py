@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 from pyiceberg.conversions import to_bytes
@@ -48,7 +49,7 @@ from pyiceberg.utils.truncate import (
 
 from mirrorlake.destinations.iceberg.metrics import FileMetrics
 
-_FORMATS = {
+_FORMATS: dict[type[PrimitiveType], str] = {
     BooleanType: "<?",
     IntegerType: "<i",
     LongType: "<q",
@@ -222,7 +223,7 @@ def _makers(kind: PrimitiveType, length: int | None) -> tuple[_Bound, _Bound, bo
         return _decimal, _decimal, True
     form = _FORMATS.get(type(kind))
     if form is None:
-        return (lambda value: to_bytes(kind, value),) * 2 + (False,)
+        return partial(to_bytes, kind), partial(to_bytes, kind), False
     packed = _packed(form, timed=isinstance(kind, DateType | TimestampType | TimestamptzType))
     return packed, packed, True
 
