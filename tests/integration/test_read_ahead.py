@@ -1,0 +1,318 @@
+"""The next chunk is read while the last one is finished: one read at a time as ever, and whatever
+fails or dies there, nothing is lost and nothing doubled."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mirrorlake.config import load_config
+from mirrorlake.destinations.iceberg.catalog import Identifier
+from mirrorlake.errors import LakeError, ReadGivenUp, SourceError
+from mirrorlake.load import chunk_task, protocol, runner
+from mirrorlake.load.chunk_task import ReadChunk
+from mirrorlake.operations.sync import load_table
+from mirrorlake.table.progress import Progress
+from mirrorlake.workspace import Workspace
+from tests.integration.conftest import Place
+from tests.integration.test_giving_way import once_read
+
+ROWS, CHUNK = 6_000, 750
+ALL = [(n * 10, n) for n in range(1, ROWS + 1)]
+CONTRACT = {"mode": "append", "key": ["id"], "cursor": "id", "overlap_keys": 0}
+WAIT = 20.0
+Sql = Callable[..., Any]
+EngineFor = Callable[..., Workspace]
+
+
+@pytest.fixture
+def workspace(
+    sql: Sql, engine_for: EngineFor, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Workspace]:
+    """A table of many chunks, and who reads it."""
+    sql(
+        "CREATE TABLE big (id INT PRIMARY KEY, v INT NOT NULL)",
+        f"INSERT INTO big SELECT seq * 10, seq FROM seq_1_to_{ROWS}",
+        "ANALYZE TABLE big",
+    )
+    monkeypatch.setattr(protocol, "ROWS_PER_CHUNK", CHUNK)
+    return lambda **source: engine_for({"big": CONTRACT}, source)
+
+
+def load(workspace: Workspace, progress: Callable[[Progress], None] | None = None) -> int:
+    return load_table(workspace, workspace.config.table("big"), progress).rows
+
+
+def mirrored(workspace: Workspace) -> list[tuple[int, int]]:
+    """All of raw, by key: a row that stands there twice is here twice."""
+    spaces = workspace.config.table("big").namespaces
+    (name,) = {v.raw_table for v in workspace.ledger.schema_versions("s." + _database(workspace))}
+    table = workspace.lake.load(Identifier(spaces.raw, name))
+    assert table is not None
+    rows = table.scan(selected_fields=("id", "v")).to_arrow().to_pylist()
+    return sorted((row["id"], row["v"]) for row in rows)
+
+
+def _database(workspace: Workspace) -> str:
+    contract = workspace.config.table("big")
+    return f"{contract.database}.{contract.table}"
+
+
+def recorded(workspace: Workspace) -> list[int]:
+    """The chunks of the load that another run may resume."""
+    found = workspace.ledger.chunked_load("s." + _database(workspace))
+    return sorted(found.receipts) if found else []
+
+
+def files(place: Place) -> list[Path]:
+    return list((place.folder / "lake").rglob("data/**/*.parquet"))
+
+
+def chunk_of(read: ReadChunk) -> int:
+    return read._plan.number
+
+
+@contextmanager
+def finishing(
+    monkeypatch: pytest.MonkeyPatch, number: int, act: Callable[[], None]
+) -> Iterator[None]:
+    """Something happens when a chunk begins to be finished, before it is."""
+    finish = ReadChunk.finish
+
+    def held(read: ReadChunk) -> Any:
+        if chunk_of(read) == number:
+            act()
+        return finish(read)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ReadChunk, "finish", held)
+        yield
+
+
+class Rows:
+    """When the first rows of each chunk come."""
+
+    def __init__(self) -> None:
+        self._came: defaultdict[int, threading.Event] = defaultdict(threading.Event)
+        take_in = runner.take_in
+
+        def taken(plan: Any, report: Any, heed: Any) -> Any:
+            def told(rows: int, size: int) -> None:
+                self._came[plan.number].set()
+                report(rows, size)
+
+            return take_in(plan, told, heed)
+
+        self.take_in = taken
+
+    def wait_for(self, number: int) -> None:
+        assert self._came[number].wait(WAIT)
+
+
+@pytest.fixture
+def rows(monkeypatch: pytest.MonkeyPatch) -> Rows:
+    found = Rows()
+    monkeypatch.setattr(runner, "take_in", found.take_in)
+    return found
+
+
+# --- side by side -----------------------------------------------------------------------------
+
+
+def test_a_chunk_is_read_while_the_last_is_finished(
+    workspace: Callable[..., Workspace], rows: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second chunk is not finished before rows of the third have come."""
+    mirror = workspace()
+    with finishing(monkeypatch, 1, lambda: rows.wait_for(2)):
+        assert load(mirror) == ROWS
+    assert mirrored(mirror) == ALL
+
+
+@pytest.mark.parametrize("connections", [1, 4])
+def test_one_read_at_a_time(
+    workspace: Callable[..., Workspace], monkeypatch: pytest.MonkeyPatch, connections: int
+) -> None:
+    """And its connection is counted while it reads alone."""
+    open_reads: list[int] = []
+    now = 0
+    read_batches = chunk_task.read_batches
+
+    def counted(*given: Any, **named: Any) -> Iterator[Any]:
+        nonlocal now
+        now += 1
+        open_reads.append(now)
+        try:
+            yield from read_batches(*given, **named)
+        finally:
+            now -= 1
+
+    monkeypatch.setattr(chunk_task, "read_batches", counted)
+    mirror = workspace(connections=connections)
+    source = mirror.config.sources["s"]
+    free: list[bool] = []
+
+    def another_may_read() -> None:
+        # Of as many as there are: a read of one's own never waits for what is being finished.
+        def take() -> None:
+            with runner.reading(source):
+                free.append(True)
+
+        thread = threading.Thread(target=take)
+        thread.start()
+        thread.join(WAIT)
+
+    last = ROWS // CHUNK  # more chunks than that there are never
+    with finishing(monkeypatch, last - 1, another_may_read):
+        load(mirror)
+    assert len(open_reads) > 4
+    assert set(open_reads) == {1}
+    assert mirrored(mirror) == ALL
+
+
+# --- failures -----------------------------------------------------------------------------------
+
+
+def fail_reading(
+    monkeypatch: pytest.MonkeyPatch, number: int, error: Exception, failed: threading.Event
+) -> list[int]:
+    """A chunk fails once its rows have come; which chunks were read is in the list."""
+    take_in, begun = runner.take_in, list[int]()
+
+    def taken(plan: Any, *given: Any) -> Any:
+        begun.append(plan.number)
+        read = take_in(plan, *given)
+        if plan.number == number and begun.count(number) == 1:
+            read.discard()
+            failed.set()
+            raise error
+        return read
+
+    monkeypatch.setattr(runner, "take_in", taken)
+    return begun
+
+
+def test_a_chunk_that_fails_for_good_costs_no_other(
+    workspace: Callable[..., Workspace], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It fails while the one before is being finished."""
+    mirror, failed = workspace(), threading.Event()
+    gone = SourceError("gone", next_step="", retryable=False)
+    with monkeypatch.context() as patch:
+        fail_reading(patch, 3, gone, failed)
+        with finishing(patch, 2, lambda: failed.wait(WAIT) or None), pytest.raises(SourceError):
+            load(mirror)
+    assert recorded(mirror) == [0, 1, 2]
+    again = fail_reading(monkeypatch, -1, gone, failed)
+    assert load(mirror) == ROWS
+    assert again[0] == 3
+    assert mirrored(mirror) == ALL
+
+
+def test_a_chunk_that_fails_for_once_is_read_again_alone(
+    workspace: Callable[..., Workspace], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "PAUSE_SECONDS", 0.01)
+    mirror, failed = workspace(), threading.Event()
+    lost = SourceError("lost", next_step="", retryable=True)
+    begun = fail_reading(monkeypatch, 3, lost, failed)
+    with finishing(monkeypatch, 2, lambda: failed.wait(WAIT) or None):
+        assert load(mirror) == ROWS
+    assert begun == sorted([*range(max(begun) + 1), 3])
+    assert mirrored(mirror) == ALL
+
+
+def test_a_chunk_that_can_not_be_finished_ends_the_next_read(
+    workspace: Callable[..., Workspace], place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And neither of them leaves a file; the finished ones are where the next run begins."""
+    mirror = workspace()
+
+    def full() -> None:
+        raise LakeError("no space", next_step="", retryable=False)
+
+    before = set(files(place))
+    with monkeypatch.context() as patch:
+        begun = fail_reading(patch, -1, LakeError("", next_step=""), threading.Event())
+        with finishing(patch, 2, full), pytest.raises(LakeError, match="no space"):
+            load(mirror)
+    assert begun in ([0, 1, 2], [0, 1, 2, 3])
+    # The disk is full: nothing says that another run would get further.
+    assert recorded(mirror) == []
+    assert set(files(place)) == before
+    assert load(mirror) == ROWS
+    assert mirrored(mirror) == ALL
+
+
+# --- given up, and killed -----------------------------------------------------------------------
+
+
+def test_a_ddl_waits_for_no_file(
+    workspace: Callable[..., Workspace],
+    server: Any,
+    database: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It waits while a chunk is read and another is finished: the read makes way at once, and what
+    is being finished is kept."""
+    mirror, altered = workspace(rows_per_second=250), threading.Event()
+    seen: list[bool] = []
+
+    def alter(cursor: Any) -> None:
+        while not seen:
+            time.sleep(0.05)
+        cursor.execute("ALTER TABLE big COMMENT 'altered'")
+        altered.set()
+
+    def finish_late() -> None:
+        seen.append(altered.is_set())
+        seen.append(altered.wait(WAIT))
+
+    monkeypatch.setattr("mirrorlake.operations.sync.ATTEMPTS", 1)
+    with (
+        finishing(monkeypatch, 1, finish_late),
+        once_read(server, database, alter),
+        pytest.raises(ReadGivenUp, match="waits for its table"),
+    ):
+        load(mirror)
+    assert seen == [False, True]
+    assert recorded(mirror) == [0, 1]
+    fast = workspace()
+    assert load(fast) == ROWS
+    assert mirrored(fast) == ALL
+
+
+def die_between(config: str, number: int) -> None:
+    """Killed while a chunk is finished and rows of the next have come; in a child."""
+    finish, rows = ReadChunk.finish, Rows()
+
+    def held(read: ReadChunk) -> Any:
+        if chunk_of(read) == number:
+            rows.wait_for(number + 1)
+            os.kill(os.getpid(), signal.SIGKILL)
+        return finish(read)
+
+    protocol.ROWS_PER_CHUNK = CHUNK
+    runner.take_in, ReadChunk.finish = rows.take_in, held  # type: ignore[method-assign]
+    load(Workspace.open(load_config(Path(config))))
+
+
+def test_killed_with_two_chunks_open(workspace: Callable[..., Workspace], place: Place) -> None:
+    mirror = workspace()
+    call = f"from {__name__} import die_between; die_between({str(place.folder / 'mirrorlake.yaml')!r}, 2)"
+    child = subprocess.run([sys.executable, "-c", call], cwd=Path(__file__).parents[2], timeout=120)
+    assert child.returncode == -signal.SIGKILL
+    assert recorded(mirror) == [0, 1]
+    assert load(mirror) == ROWS
+    assert mirrored(mirror) == ALL
