@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -26,7 +25,6 @@ from mirrorlake.operations.sync import load_table
 from mirrorlake.table.progress import Progress
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place
-from tests.integration.test_giving_way import once_read
 
 ROWS, CHUNK = 6_000, 750
 ALL = [(n * 10, n) for n in range(1, ROWS + 1)]
@@ -258,39 +256,39 @@ def test_a_chunk_that_can_not_be_finished_ends_the_next_read(
 # --- given up, and killed -----------------------------------------------------------------------
 
 
-def test_a_ddl_waits_for_no_file(
-    workspace: Callable[..., Workspace],
-    server: Any,
-    database: str,
-    monkeypatch: pytest.MonkeyPatch,
+def test_whoever_waits_for_the_table_waits_for_no_file(
+    workspace: Callable[..., Workspace], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It waits while a chunk is read and another is finished: the read makes way at once, and what
-    is being finished is kept."""
-    mirror, altered = workspace(rows_per_second=250), threading.Event()
-    seen: list[bool] = []
+    """A read is given up while another chunk is being finished: its connection goes at once, and
+    what is being finished is kept."""
+    mirror, begun, let_go = workspace(), threading.Event(), threading.Event()
+    take_in = runner.take_in
 
-    def alter(cursor: Any) -> None:
-        while not seen:
-            time.sleep(0.05)
-        cursor.execute("ALTER TABLE big COMMENT 'altered'")
-        altered.set()
+    def taken(plan: Any, *given: Any) -> Any:
+        if plan.number == 2:
+            begun.set()
+        try:
+            return take_in(plan, *given)
+        finally:
+            if plan.number == 2:
+                let_go.set()
 
-    def finish_late() -> None:
-        seen.append(altered.is_set())
-        seen.append(altered.wait(WAIT))
+    def heed(_: Any) -> None:
+        if begun.is_set():
+            raise ReadGivenUp("an ALTER waits", next_step="", retryable=True)
 
-    monkeypatch.setattr("mirrorlake.operations.sync.ATTEMPTS", 1)
-    with (
-        finishing(monkeypatch, 1, finish_late),
-        once_read(server, database, alter),
-        pytest.raises(ReadGivenUp, match="waits for its table"),
-    ):
-        load(mirror)
-    assert seen == [False, True]
+    with monkeypatch.context() as patch:
+        patch.setattr("mirrorlake.operations.sync.ATTEMPTS", 1)
+        patch.setattr(runner, "take_in", taken)
+        patch.setattr(protocol.Guard, "heed", heed)
+        with (
+            finishing(patch, 1, lambda: let_go.wait(WAIT) or pytest.fail("the read held on")),
+            pytest.raises(ReadGivenUp),
+        ):
+            load(mirror)
     assert recorded(mirror) == [0, 1]
-    fast = workspace()
-    assert load(fast) == ROWS
-    assert mirrored(fast) == ALL
+    assert load(mirror) == ROWS
+    assert mirrored(mirror) == ALL
 
 
 def die_between(config: str, number: int) -> None:
