@@ -83,13 +83,13 @@ def chunk_of(read: ReadChunk) -> int:
 
 @contextmanager
 def finishing(
-    monkeypatch: pytest.MonkeyPatch, number: int, act: Callable[[], None]
+    monkeypatch: pytest.MonkeyPatch, number: int | None, act: Callable[[], None]
 ) -> Iterator[None]:
-    """Something happens when a chunk begins to be finished, before it is."""
+    """Something happens when a chunk (None: any) begins to be finished, before it is."""
     finish = ReadChunk.finish
 
     def held(read: ReadChunk) -> Any:
-        if chunk_of(read) == number:
+        if number in (None, chunk_of(read)):
             act()
         return finish(read)
 
@@ -162,7 +162,6 @@ def test_one_read_at_a_time(
     free: list[bool] = []
 
     def another_may_read() -> None:
-        # Of as many as there are: a read of one's own never waits for what is being finished.
         def take() -> None:
             with runner.reading(source):
                 free.append(True)
@@ -171,11 +170,11 @@ def test_one_read_at_a_time(
         thread.start()
         thread.join(WAIT)
 
-    last = ROWS // CHUNK  # more chunks than that there are never
-    with finishing(monkeypatch, last - 1, another_may_read):
+    with finishing(monkeypatch, None, another_may_read):
         load(mirror)
     assert len(open_reads) > 4
     assert set(open_reads) == {1}
+    assert len(free) == len(open_reads)
     assert mirrored(mirror) == ALL
 
 
@@ -201,20 +200,26 @@ def fail_reading(
     return begun
 
 
+@pytest.mark.parametrize("column", [None, "v"])
 def test_a_chunk_that_fails_for_good_costs_no_other(
-    workspace: Callable[..., Workspace], monkeypatch: pytest.MonkeyPatch
+    workspace: Callable[..., Workspace],
+    place: Place,
+    monkeypatch: pytest.MonkeyPatch,
+    column: str | None,
 ) -> None:
-    """It fails while the one before is being finished."""
-    mirror, failed = workspace(), threading.Event()
-    gone = SourceError("gone", next_step="", retryable=False)
+    """It fails while the one before is being finished. Where it is a column's value that fails, the
+    next run would get no further: no file stays."""
+    mirror, failed, before = workspace(), threading.Event(), set(files(place))
+    gone = SourceError("gone", next_step="", retryable=False, column=column)
     with monkeypatch.context() as patch:
         fail_reading(patch, 3, gone, failed)
         with finishing(patch, 2, lambda: failed.wait(WAIT) or None), pytest.raises(SourceError):
             load(mirror)
-    assert recorded(mirror) == [0, 1, 2]
+    assert recorded(mirror) == ([] if column else [0, 1, 2])
+    assert len(set(files(place)) - before) == (0 if column else 3)
     again = fail_reading(monkeypatch, -1, gone, failed)
     assert load(mirror) == ROWS
-    assert again[0] == 3
+    assert again[0] == (0 if column else 3)
     assert mirrored(mirror) == ALL
 
 
@@ -231,13 +236,20 @@ def test_a_chunk_that_fails_for_once_is_read_again_alone(
     assert mirrored(mirror) == ALL
 
 
+@pytest.mark.parametrize("late", [False, True])
 def test_a_chunk_that_can_not_be_finished_ends_the_next_read(
-    workspace: Callable[..., Workspace], place: Place, monkeypatch: pytest.MonkeyPatch
+    workspace: Callable[..., Workspace],
+    place: Place,
+    rows: Rows,
+    monkeypatch: pytest.MonkeyPatch,
+    late: bool,
 ) -> None:
     """And neither of them leaves a file; the finished ones are where the next run begins."""
     mirror = workspace()
 
     def full() -> None:
+        if late:
+            rows.wait_for(3)
         raise LakeError("no space", next_step="", retryable=False)
 
     before = set(files(place))
