@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from mirrorlake.config import load_config
+from mirrorlake.destinations.iceberg import data_files
 from mirrorlake.destinations.iceberg.catalog import Identifier
 from mirrorlake.errors import LakeError, ReadGivenUp, SourceError
 from mirrorlake.load import chunk_task, protocol, runner
@@ -246,6 +247,7 @@ def test_a_chunk_that_can_not_be_finished_ends_the_next_read(
 ) -> None:
     """And neither of them leaves a file; the finished ones are where the next run begins."""
     mirror = workspace()
+    monkeypatch.setattr(data_files, "BUDGET_BYTES", 1)  # rows are in files as soon as they come
 
     def full() -> None:
         if late:
