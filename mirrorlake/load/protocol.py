@@ -71,8 +71,8 @@ from mirrorlake.workspace import Workspace
 
 logger = logging.getLogger(__name__)
 
-# What is read again when a connection is lost. One stream after the other, each costs a session, a
-# process and the wait for its first row: few chunks. As tasks of Spark, or of large rows: a quarter.
+# What is read again when a connection is lost. One stream after the other, each costs a session and
+# a process: few chunks. As tasks of Spark, or of large rows: a quarter of it.
 ROWS_PER_CHUNK = 2_000_000
 
 
