@@ -19,6 +19,7 @@ import pytest
 from mirrorlake.config import load_config
 from mirrorlake.destinations.iceberg import data_files
 from mirrorlake.destinations.iceberg.catalog import Identifier
+from mirrorlake.destinations.iceberg.data_files import DayFiles
 from mirrorlake.errors import LakeError, ReadGivenUp, SourceError
 from mirrorlake.load import chunk_task, protocol, runner
 from mirrorlake.load.chunk_task import ReadChunk
@@ -249,15 +250,20 @@ def test_a_chunk_that_can_not_be_finished_ends_the_next_read(
     mirror = workspace()
     monkeypatch.setattr(data_files, "BUDGET_BYTES", 1)  # rows are in files as soon as they come
 
-    def full() -> None:
+    finish = DayFiles.finish
+
+    def full(written: DayFiles) -> Any:
+        if not written._stem.endswith("-00002"):
+            return finish(written)
         if late:
             rows.wait_for(3)
-        raise LakeError("no space", next_step="", retryable=False)
+        raise OSError(28, "No space left on device")
 
     before = set(files(place))
     with monkeypatch.context() as patch:
         begun = fail_reading(patch, -1, LakeError("", next_step=""), threading.Event())
-        with finishing(patch, 2, full), pytest.raises(LakeError, match="no space"):
+        patch.setattr(DayFiles, "finish", full)
+        with pytest.raises(LakeError, match="No space left"):
             load(mirror)
     assert begun in ([0, 1, 2], [0, 1, 2, 3])
     # The disk is full: nothing says that another run would get further.

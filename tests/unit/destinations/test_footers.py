@@ -143,3 +143,12 @@ def test_a_column_of_another_type_is_refused() -> None:
     pq.write_table(pa.table({"int": ["text"]}), out)
     with pytest.raises(ValueError, match="column int has type BYTE_ARRAY"):
         metrics_of(pq.read_metadata(io.BytesIO(out.getvalue())), PLAN, DAY, 1)
+
+
+def test_without_statistics_there_are_counts_alone() -> None:
+    out = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist([row(int=1)], ARROW), out, write_statistics=False)
+    footer = pq.read_metadata(io.BytesIO(out.getvalue()))
+    found = metrics_of(footer, PLAN, DAY, 1).statistics
+    assert found == said_by_pyiceberg(footer)
+    assert (found["lower_bounds"], found["value_counts"][2]) == ({}, 1)
