@@ -15,7 +15,7 @@ def pieces_of(expected: list[int]) -> list[Piece]:
 
 
 def test_as_large_as_they_may_be_where_the_server_doubles() -> None:
-    # lineitem at scale factor 1, as MariaDB says it; a step is two million rows.
+    # Like lineitem at scale factor 1, of which MariaDB expects twice; a step is two million rows.
     expected = [
         1_568_804,
         1_607_233,
