@@ -22,11 +22,11 @@ from pymysql.connections import Connection
 
 from mirrorlake.destinations.iceberg.tables import KEY, TOKEN
 from mirrorlake.ledger import Window
+from mirrorlake.load.chunk_pieces import Piece, merge_pieces
 from mirrorlake.sources.mysql.connect import rows_of
-from mirrorlake.sources.mysql.introspect import Column
 from mirrorlake.sources.mysql.reader import BATCH_ROWS
 from mirrorlake.sources.mysql.registry import HUGE, INTEGERS, LABELS, LARGE, PRINTED, TEXTS
-from mirrorlake.sources.mysql.tables import quote
+from mirrorlake.sources.mysql.tables import Column, quote
 from mirrorlake.table.resolve import ResolvedTable, is_collated, no_pad
 from mirrorlake.table.windows import condition_of
 
@@ -81,7 +81,7 @@ def plan_chunks(
         return _one_stream(plan, base, "the window is a small part, and the key is not its cursor")
     step = max(rows_per_chunk, rows // MOST_CHUNKS)
     within = base if cut.columns[0].name == cursor else ""
-    bounds = _bounds(connection, cut, within, step)
+    bounds = _bounds(connection, cut, within, step, rows)
     return tuple(_joined(base, condition) for condition in _conditions(cut.columns, bounds))
 
 
@@ -135,18 +135,24 @@ def _literal(column: Column) -> str | None:
 # --- bounds ---------------------------------------------------------------------------------------
 
 
-def _bounds(connection: Connection[Any], cut: _Cut, within: str, step: int) -> list[Bound]:
-    """Inner bounds, increasing under the server's comparison, about ``step`` rows apart."""
+def _bounds(
+    connection: Connection[Any], cut: _Cut, within: str, step: int, rows: int
+) -> list[Bound]:
+    """Inner bounds, increasing under the server's comparison, about ``step`` rows apart.
+
+    Args:
+        rows: how many the server expects in all.
+    """
     scale = _scale(connection, cut, within)
     if scale is None:
         return _walk(connection, cut, None, None, step)
     low, high, literal = scale
     bounds: list[Bound] = []
-    pieces = _halved(connection, cut, scale, (low, high + 1), step)
-    for number, (start, end, rows) in enumerate(pieces):
+    pieces = merge_pieces(_halved(connection, cut, scale, (low, high + 1), step), rows, step)
+    for number, (start, end, expected) in enumerate(pieces):
         if number:
             bounds.append((literal(start),))
-        if rows > 2 * step:
+        if expected > 2 * step:
             # One value, or one day: as far as halving goes. The columns after it tell rows apart.
             upper = (literal(end),) if number + 1 < len(pieces) else None
             lower = (literal(start),) if number else None
@@ -196,14 +202,14 @@ def _day_literal(number: int) -> str:
 
 def _halved(
     connection: Connection[Any], cut: _Cut, scale: _Scale, span: tuple[int, int], step: int
-) -> list[tuple[int, int, int]]:
+) -> list[Piece]:
     """The span as pieces (start, end, estimated rows) of about ``step`` rows, or of one value.
 
     Neighbours that are small together are one piece: a sparse key costs no chunks.
     """
     literal, column = scale[2], cut.columns[0]
     first, last = span
-    pieces: list[tuple[int, int, int]] = []
+    pieces: list[Piece] = []
     waiting = [span]
     while waiting:
         start, end = waiting.pop()

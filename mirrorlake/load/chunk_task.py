@@ -12,6 +12,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -77,6 +78,14 @@ def load_chunk(
 ) -> ChunkReceipt:
     """Read one chunk in one statement and write its files; on any failure its files are removed.
 
+    See `take_in` for what it takes and raises.
+    """
+    return take_in(plan, report, heed).finish()
+
+
+def take_in(plan: ChunkPlan, report: OnRows | None = None, heed: Heed | None = None) -> ReadChunk:
+    """Read one chunk in one statement; the last of its rows are not written yet.
+
     Rows are read, made exact and written batch by batch: memory does not grow with the chunk. A
     server that is busy is waited for first, as its contract says.
 
@@ -92,7 +101,7 @@ def load_chunk(
     files = DayFiles(plan.storage, plan.location, plan.stem, plan.schema, plan.iceberg)
     question = Question(digest_statement(plan)) if plan.digest else None
     tally = _Tally(plan, seen)
-    try:
+    with _removed_on_failure(plan, files):
         for found in _gathered(_read(plan, seen, question, heed)):
             rows = exact_rows(plan, found, seen.position)
             tally.add(rows)
@@ -100,7 +109,47 @@ def load_chunk(
             if report is not None:
                 report(rows.num_rows, rows.nbytes)
         tally.end_of_query()
-        written = files.finish()
+    return ReadChunk(plan, files, tally, question)
+
+
+class ReadChunk:
+    """A chunk whose rows are all here, and not all written: the server is not needed any more."""
+
+    def __init__(
+        self, plan: ChunkPlan, files: DayFiles, tally: _Tally, question: Question | None
+    ) -> None:
+        self._plan, self._files, self._tally, self._question = plan, files, tally, question
+
+    def finish(self) -> ChunkReceipt:
+        """Write what is held; return once the files are closed, and on the disk where that is a
+        local one. On any failure they are removed.
+
+        Raises:
+            LakeError: a file could not be written.
+        """
+        with _removed_on_failure(self._plan, self._files):
+            written = self._files.finish()
+        if self._plan.near:
+            give_back()
+        failpoint("chunk.written")
+        receipt = self._tally.receipt(written)
+        if self._question is None:
+            return receipt
+        rows, digest = self._question.answer
+        # No sum of no rows; nor of rows of which the server could digest none, which the proof
+        # finds.
+        return dataclasses.replace(receipt, source_rows=rows or 0, source_digest=digest or 0)
+
+    def discard(self) -> None:
+        """Remove what was written of it; never raises."""
+        self._files.discard()
+
+
+@contextmanager
+def _removed_on_failure(plan: ChunkPlan, files: DayFiles) -> Iterator[None]:
+    """A chunk's files are removed where the block fails."""
+    try:
+        yield
     except OSError as error:
         files.discard()
         raise LakeError(
@@ -112,15 +161,6 @@ def load_chunk(
     except BaseException:
         files.discard()
         raise
-    if plan.near:
-        give_back()
-    failpoint("chunk.written")
-    receipt = tally.receipt(written)
-    if question is None:
-        return receipt
-    rows, digest = question.answer
-    # No sum of no rows; nor of rows of which the server could digest none, which the proof finds.
-    return dataclasses.replace(receipt, source_rows=rows or 0, source_digest=digest or 0)
 
 
 def read_chunk(plan: ChunkPlan, heed: Heed | None = None) -> Iterator[pa.Table]:

@@ -14,13 +14,13 @@ from typing import Any
 
 from pymysql.connections import Connection
 
+from mirrorlake.destinations.base import Commit
 from mirrorlake.destinations.iceberg.commit import (
     ATTEMPT,
     LOAD_ID,
     NUMBER,
     RECEIPT,
     WINDOW,
-    Commit,
     commit_load,
     find_load,
     head_of,
@@ -71,8 +71,8 @@ from mirrorlake.workspace import Workspace
 
 logger = logging.getLogger(__name__)
 
-# What is read again when a connection is lost. One stream after the other, the server waits while a
-# chunk's last file is written: few chunks. As tasks of Spark, or of large rows: a quarter of it.
+# What is read again when a connection is lost. One stream after the other, each costs a session and
+# a process: few chunks. As tasks of Spark, or of large rows: a quarter of it.
 ROWS_PER_CHUNK = 2_000_000
 
 
@@ -211,12 +211,16 @@ def _read_chunks(
     job_id = workspace.spark.application_id() if reads_on_spark(waiting, workspace.spark) else ""
     if job_id:
         workspace.ledger.record_job(load, job_id)
+
+    def record(found: ChunkReceipt) -> None:
+        if cut.can_be_resumed:
+            workspace.ledger.finish_chunk(load, found.number, receipt_to_json(found))
+            failpoint("chunks.recorded")
+
     with Guard(plan.source, plan.table.database, plan.table.name, load.load_id) as guard:
-        for found in run_chunks(waiting, plan.name, workspace.spark, pace, guard.heed):
+        spark = workspace.spark
+        for found in run_chunks(waiting, plan.name, spark, pace, guard.heed, record):
             receipts.append(found)
-            if cut.can_be_resumed:
-                workspace.ledger.finish_chunk(load, found.number, receipt_to_json(found))
-                failpoint("chunks.recorded")
     return pace.finish()
 
 

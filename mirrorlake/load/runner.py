@@ -16,7 +16,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import pyarrow as pa
 
@@ -29,13 +29,16 @@ from mirrorlake.errors import (
     SourceError,
 )
 from mirrorlake.load.chunk_statements import ChunkPlan
-from mirrorlake.load.chunk_task import ChunkReceipt, load_chunk
+from mirrorlake.load.chunk_task import ChunkReceipt, ReadChunk, load_chunk, take_in
+from mirrorlake.load.finishing import Finishing, Record
 from mirrorlake.runtime.permissions import Permissions, held
 from mirrorlake.sources.mysql.limits import reading, share_of
 from mirrorlake.sources.mysql.route import Heed
 from mirrorlake.table.progress import Pace
 
 logger = logging.getLogger(__name__)
+
+_T = TypeVar("_T")
 
 ATTEMPTS = 4
 PAUSE_SECONDS = 1.0
@@ -52,6 +55,7 @@ def run_chunks(
     spark: LazySpark,
     pace: Pace,
     heed: Heed,
+    record: Record,
 ) -> Iterator[ChunkReceipt]:
     """The chunks' receipts as they finish, each chunk read exactly once.
 
@@ -61,18 +65,13 @@ def run_chunks(
 
     Args:
         heed: called while chunks are read; raises to give the load up.
+        record: called with each receipt before it is yielded, in whatever thread.
 
     Raises:
         MirrorlakeError: a chunk failed for good; the others' files are theirs who ask.
     """
-
-    def here(plan: ChunkPlan) -> ChunkReceipt:
-        with reading(plan.source):
-            return load_chunk(plan, pace.advance, heed)
-
     if not reads_on_spark(chunks, spark):
-        for chunk in chunks:
-            yield _patiently(chunk, table, here, heed)
+        yield from _read_here(chunks, table, pace, heed, record)
         return
     session = spark.get()
 
@@ -85,9 +84,48 @@ def run_chunks(
         return receipt
 
     with ThreadPoolExecutor(min(chunks[0].source.connections, len(chunks)), "chunk") as pool:
-        yield from _as_they_finish(
+        for receipt in _as_they_finish(
             {pool.submit(_patiently, chunk, table, on_spark, heed) for chunk in chunks}
-        )
+        ):
+            yield receipt
+            record(receipt)
+
+
+def _read_here(
+    chunks: Sequence[ChunkPlan], table: str, pace: Pace, heed: Heed, record: Record
+) -> Iterator[ChunkReceipt]:
+    """Chunks one after the other; while one is read, the one before is finished.
+
+    One read at a time, whatever ``connections`` allow: a chunk is begun when the statement of the
+    one before has ended.
+    """
+    with Finishing(record) as finishing:
+
+        def heeded() -> None:
+            heed()
+            # A full disk is no reason to read on.
+            finishing.check()
+
+        def here(plan: ChunkPlan) -> ReadChunk:
+            with reading(plan.source):
+                return take_in(plan, pace.advance, heeded)
+
+        try:
+            for chunk in chunks:
+                read = _patiently(chunk, table, here, heeded)
+                try:
+                    yield from finishing.receipts()
+                except BaseException:
+                    read.discard()
+                    raise
+                finishing.begin(read)
+            yield from finishing.receipts()
+        except GeneratorExit:
+            raise
+        except BaseException:
+            # What was finished meanwhile stays, for the run that goes on from there.
+            yield from finishing.receipts()
+            raise
 
 
 def _as_they_finish(waiting: set[Future[ChunkReceipt]]) -> Iterator[ChunkReceipt]:
@@ -112,9 +150,7 @@ def _as_they_finish(waiting: set[Future[ChunkReceipt]]) -> Iterator[ChunkReceipt
         failed.result()
 
 
-def _patiently(
-    chunk: ChunkPlan, table: str, run: Callable[[ChunkPlan], ChunkReceipt], heed: Heed
-) -> ChunkReceipt:
+def _patiently(chunk: ChunkPlan, table: str, run: Callable[[ChunkPlan], _T], heed: Heed) -> _T:
     """Run one chunk, up to four times where the failure may pass.
 
     Not where the load as a whole is to leave the source alone: it says so itself.

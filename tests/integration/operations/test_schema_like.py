@@ -21,7 +21,7 @@ from mirrorlake.operations.sync_tables import sync_tables
 from mirrorlake.operations.unchanged import look_at
 from mirrorlake.workspace import Workspace
 from tests.integration.lakes import by_pyiceberg
-from tests.integration.test_types import source_rows
+from tests.integration.sources.mysql.test_types import source_rows
 from tests.support.invented_schema import Invented, changes_of, invented_tables
 
 Sql = Callable[..., Any]

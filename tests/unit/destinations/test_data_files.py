@@ -1,0 +1,137 @@
+"""A raw day's rows are in files of that day, each as its writer says, however many days there are;
+or no file is left."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyiceberg.io.pyarrow import schema_to_pyarrow
+from pyiceberg.schema import Schema
+from pyiceberg.types import DateType, LongType, NestedField, StringType
+
+from mirrorlake.destinations.iceberg import data_files
+from mirrorlake.destinations.iceberg.data_files import DayFiles, WrittenFile, holds
+from mirrorlake.destinations.iceberg.metrics import FileMetrics
+from mirrorlake.destinations.iceberg.tables import DAY
+
+FIRST = date(2026, 1, 1)
+SCHEMA = Schema(
+    NestedField(1, "id", LongType()),
+    NestedField(2, "v", StringType()),
+    NestedField(3, DAY, DateType()),
+)
+ARROW = schema_to_pyarrow(SCHEMA)
+
+
+def rows_of(ids: range, days: int) -> pa.Table:
+    """Rows dealt to as many days in turn."""
+    at = [FIRST + timedelta(days=n % days) for n in ids]
+    return pa.table([list(ids), [f"v{n}" for n in ids], at], schema=ARROW)
+
+
+def files_in(folder: Path) -> DayFiles:
+    location = f"file://{folder}"
+    return DayFiles({}, location, "load-1-00000", ARROW, SCHEMA.model_dump_json())
+
+
+def local(file: WrittenFile) -> Path:
+    return Path(file.path.removeprefix("file://"))
+
+
+@pytest.fixture(params=["one day", "many days"])
+def days(request: pytest.FixtureRequest) -> int:
+    return {"one day": 1, "many days": 40}[request.param]
+
+
+@pytest.fixture(params=["at once", "in row groups"])
+def budget(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows are held to the end; or written as they come, with few files open."""
+    if request.param == "in row groups":
+        monkeypatch.setattr(data_files, "BUDGET_BYTES", 2_000)
+        monkeypatch.setattr(data_files, "OPEN_FILES", 3)
+
+
+@pytest.mark.usefixtures("budget")
+def test_every_row_is_in_a_file_of_its_day(tmp_path: Path, days: int) -> None:
+    files = files_in(tmp_path)
+    for start in range(0, 1_000, 250):
+        files.add(rows_of(range(start, start + 250), days))
+    written = files.finish()
+    assert [f.path for f in written] == sorted(f.path for f in written)
+    found: list[int] = []
+    for file in written:
+        table = pq.ParquetFile(local(file)).read()
+        told = FileMetrics.from_json(file.metrics)
+        assert set(table[DAY].to_pylist()) == {told.day}
+        assert f"/{DAY}={told.day}/" in file.path
+        ids = table["id"].to_pylist()
+        assert ids == sorted(ids)  # in the order in which they came
+        assert table["v"].to_pylist() == [f"v{n}" for n in ids]
+        found += ids
+    assert sorted(found) == list(range(1_000))
+    assert {local(f) for f in written} == set(tmp_path.rglob("*.parquet"))
+
+
+@pytest.mark.usefixtures("budget")
+def test_a_file_is_what_its_writer_says(tmp_path: Path, days: int) -> None:
+    files = files_in(tmp_path)
+    files.add(rows_of(range(1_000), days))
+    for file in files.finish():
+        told, content = FileMetrics.from_json(file.metrics), local(file).read_bytes()
+        assert told.checksum == hashlib.sha256(content).hexdigest()
+        assert file.bytes == told.size == len(content)
+        assert told.rows == pq.read_metadata(local(file)).num_rows
+        assert holds(files._io, file.path, file.metrics, SCHEMA)
+
+
+def test_files_and_folders_are_on_the_disk_at_the_end(
+    tmp_path: Path, days: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flushed: dict[str, int] = {}
+    fsync = os.fsync
+
+    def seen(descriptor: int) -> None:
+        fsync(descriptor)
+        path = Path(f"/proc/self/fd/{descriptor}").readlink()
+        flushed[str(path)] = path.stat().st_size
+
+    monkeypatch.setattr(os, "fsync", seen)
+    files = files_in(tmp_path)
+    files.add(rows_of(range(1_000), days))
+    written = files.finish()
+    # Flushed when whole, and not before.
+    assert {str(local(f)): f.bytes for f in written}.items() <= flushed.items()
+    assert {str(local(f).parent) for f in written} <= flushed.keys()
+
+
+@pytest.mark.parametrize("at", [1, 20, 40])
+def test_a_day_that_fails_leaves_no_file(
+    tmp_path: Path, at: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And nobody writes any more once the failure is there."""
+    files, opened = files_in(tmp_path), 0
+    new, lock = files._io.new_output, threading.Lock()
+
+    def full(path: str) -> Any:
+        nonlocal opened
+        with lock:
+            opened += 1
+            if opened == at:
+                raise OSError(28, "No space left on device")
+        return new(path)
+
+    monkeypatch.setattr(files._io, "new_output", full)
+    files.add(rows_of(range(1_000), 40))
+    with pytest.raises(OSError, match="No space left"):
+        files.finish()
+    assert not [t for t in threading.enumerate() if t.name.startswith("days")]
+    files.discard()
+    assert not list(tmp_path.rglob("*.parquet"))
