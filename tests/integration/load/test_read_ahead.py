@@ -329,7 +329,7 @@ def die_between(config: str, number: int) -> None:
 def test_killed_with_two_chunks_open(workspace: Callable[..., Workspace], place: Place) -> None:
     mirror = workspace()
     call = f"from {__name__} import die_between; die_between({str(place.folder / 'mirrorlake.yaml')!r}, 2)"
-    child = subprocess.run([sys.executable, "-c", call], cwd=Path(__file__).parents[2], timeout=120)
+    child = subprocess.run([sys.executable, "-c", call], cwd=Path(__file__).parents[3], timeout=120)
     assert child.returncode == -signal.SIGKILL
     assert recorded(mirror) == [0, 1]
     assert load(mirror) == ROWS
