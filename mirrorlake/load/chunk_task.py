@@ -20,13 +20,16 @@ import pyarrow as pa
 import pyarrow.compute as _compute
 
 from mirrorlake.destinations.iceberg.data_files import DayFiles, WrittenFile
+from mirrorlake.destinations.iceberg.model import open_storage
 from mirrorlake.destinations.iceberg.originals import count_originals
 from mirrorlake.destinations.iceberg.tables import ORIGINAL
 from mirrorlake.errors import LakeError, SourceError
 from mirrorlake.failpoints import failpoint
 from mirrorlake.load.chunk_statements import ChunkPlan, digest_statement, measured, select_statement
 from mirrorlake.load.convert import check_witness, exact_rows
+from mirrorlake.load.delta import RowSink, made_complete
 from mirrorlake.load.digest import digest_of
+from mirrorlake.load.row_index import DeltaGivenUp
 from mirrorlake.runtime.memory import give_back
 from mirrorlake.sources.mysql.connect import SourcePosition, read_position, session
 from mirrorlake.sources.mysql.reader import BATCH_ROWS, WITNESS, Question, read_batches, witness
@@ -48,6 +51,7 @@ class ChunkReceipt:
     ``originals`` are counted by column. ``read_bytes`` are those of its rows in memory; ``metrics``
     are pairs of a path and what a commit says of it; without, its footer is read. ``source_rows``
     and ``source_digest`` are what the server said of the state that was read, where it was asked.
+    ``written`` are the rows in its files, where that is not known to be ``rows``.
     """
 
     number: int
@@ -66,6 +70,12 @@ class ChunkReceipt:
     read_bytes: int = 0
     source_rows: int | None = None
     source_digest: int | None = None
+    written: int | None = None
+
+    @property
+    def committed(self) -> int:
+        """How many rows its files have: tombstones too, and of a copy those that changed."""
+        return self.rows if self.written is None else self.written
 
 
 OnRows = Callable[[int, int], None]
@@ -75,6 +85,21 @@ OnRows = Callable[[int, int], None]
 def load_chunk(
     plan: ChunkPlan, report: OnRows | None = None, heed: Heed | None = None
 ) -> ChunkReceipt:
+    """`_load_chunk`; a copy that can't be told by what changed is read again, as a complete one."""
+    try:
+        return _load_chunk(plan, report, heed)
+    except DeltaGivenUp as why:
+        logger.info("table %s load %s: %s: a complete copy is made", plan.name, plan.load_id, why)
+        return _load_chunk(without_delta(plan, why), report, heed)
+
+
+def without_delta(plan: ChunkPlan, why: DeltaGivenUp) -> ChunkPlan:
+    """The same chunk as a complete copy, in files of other names."""
+    copy = made_complete(plan.copy, why) if plan.copy else None
+    return dataclasses.replace(plan, copy=copy, task="c")
+
+
+def _load_chunk(plan: ChunkPlan, report: OnRows | None, heed: Heed | None) -> ChunkReceipt:
     """Read one chunk in one statement and write its files; on any failure its files are removed.
 
     Rows are read, made exact and written batch by batch: memory does not grow with the chunk. A
@@ -87,22 +112,24 @@ def load_chunk(
         SourceError: MySQL was lost, refused, or another server answered.
         SourceBusy: it did not come to rest.
         LakeError: a file could not be written.
+        DeltaGivenUp: see `RowSink`.
     """
     plan, seen = _looked_at(plan)
     files = DayFiles(plan.storage, plan.location, plan.stem, plan.schema, plan.iceberg)
     question = Question(digest_statement(plan)) if plan.digest else None
     tally = _Tally(plan, seen)
+    io = open_storage(plan.storage, plan.location)
+    sink = RowSink(plan.copy, files, io, plan.location, f"{plan.stem}.index")
     try:
         for found in _gathered(_read(plan, seen, question, heed)):
             rows = exact_rows(plan, found, seen.position)
-            tally.add(rows)
-            files.add(rows)
+            tally.add(rows, sink.add(rows))
             if report is not None:
                 report(rows.num_rows, rows.nbytes)
         tally.end_of_query()
-        written = files.finish()
+        written = sink.finish()
     except OSError as error:
-        files.discard()
+        sink.discard()
         raise LakeError(
             f"a data file of {plan.database}.{plan.table} could not be written: "
             f"{error.strerror or error}",
@@ -110,7 +137,7 @@ def load_chunk(
             next_step="See that the warehouse has room and can be written, then sync again",
         ) from error
     except BaseException:
-        files.discard()
+        sink.discard()
         raise
     if plan.near:
         give_back()
@@ -165,15 +192,16 @@ class _Tally:
         self._plan, self._seen = plan, seen
         self._started = time.monotonic()
         self._seconds = 0.0
-        self._rows = self._bytes = self._digest = self._future = 0
+        self._rows = self._written = self._bytes = self._digest = self._future = 0
         self._originals: Counter[str] = Counter()
         self._high: Any = None
 
-    def add(self, rows: pa.Table) -> None:
+    def add(self, rows: pa.Table, written: pa.Table) -> None:
         plan = self._plan
         self._rows += rows.num_rows
+        self._written += written.num_rows
         self._bytes += rows.nbytes
-        self._digest += digest_of(rows.select([e.name for e in plan.columns]))
+        self._digest += digest_of(written.select([e.name for e in plan.columns]))
         if ORIGINAL in rows.schema.names:
             self._originals.update(count_originals(rows.column(ORIGINAL)))
         self._future += _count_future(plan, rows, self._seen.clock)
@@ -188,6 +216,7 @@ class _Tally:
         return ChunkReceipt(
             number=self._plan.number,
             rows=self._rows,
+            written=self._written,
             bytes=sum(file.bytes for file in written),
             paths=tuple(file.path for file in written),
             digest=self._digest % 2**64,

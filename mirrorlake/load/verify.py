@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
@@ -48,12 +49,14 @@ from mirrorlake.proof.loaded import (
     load_form,
     prove_loaded,
 )
-from mirrorlake.proof.ranges import Tally
+from mirrorlake.proof.ranges import NOTHING, Tally
 from mirrorlake.proof.rows import RowForm
 from mirrorlake.table.resolve import ResolvedTable
 
 logger = logging.getLogger(__name__)
 
+ProveDelta = Callable[[Tally, int | None], None]
+"""Called with what MySQL said of all rows, and the branch's head."""
 REBUILDS = 3
 """How often a branch is made again because main moved without any load."""
 _PREFIX = "load-"
@@ -85,8 +88,13 @@ def commit_proved(
     commit: Commit,
     bounds: Sequence[str],
     receipts: Sequence[ChunkReceipt],
+    prove_delta: ProveDelta | None = None,
 ) -> int | None:
     """Commit a load to its branch, prove it, and publish it; main's new snapshot.
+
+    Args:
+        prove_delta: how a copy is proved that wrote what changed; raises what it likes, and the
+            branch is dropped then.
 
     None if there was nothing to commit: MySQL has no row, and none is replaced.
 
@@ -112,7 +120,11 @@ def commit_proved(
         failpoint("branch.made")
         snapshot = commit_load(lake, dataclasses.replace(commit, parent=at, branch=branch))
         failpoint("branch.committed")
-        _prove(attempt, rows, branch, at if snapshot is None else snapshot, chunks)
+        if prove_delta is None:
+            _prove(attempt, rows, branch, at if snapshot is None else snapshot, chunks)
+        else:
+            with _dropped_if_not(lake, raw, branch):
+                prove_delta(_sum(chunks), at if snapshot is None else snapshot)
         failpoint("branch.proved")
         workspace.check_lease()
         try:
@@ -126,6 +138,19 @@ def commit_proved(
             continue
         return snapshot
     raise _moved(raw, parent)
+
+
+@contextmanager
+def _dropped_if_not(lake: Lake, raw: Identifier, branch: str) -> Generator[None]:
+    try:
+        yield
+    except BaseException:
+        drop_branch(lake, raw, branch)
+        raise
+
+
+def _sum(chunks: Mapping[int, tuple[str, Tally]]) -> Tally:
+    return sum((tally for _, tally in chunks.values()), NOTHING)
 
 
 def drop_unpublished(lake: Lake, identifier: Identifier, load: Load) -> None:
@@ -179,6 +204,7 @@ def _chunks(
     return {
         r.number: (bounds[r.number], Tally(r.source_rows or 0, r.source_digest or 0))
         for r in receipts
+        if r.number < len(bounds)  # tombstones are no chunk's
     }
 
 

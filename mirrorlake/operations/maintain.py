@@ -23,6 +23,7 @@ from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.destinations.iceberg.spark import spark_errors
 from mirrorlake.errors import LakeError, LandingError
 from mirrorlake.failpoints import failpoint
+from mirrorlake.load.copies import kept_indexes
 from mirrorlake.load.outcome import settle_loads
 from mirrorlake.load.resume import files_of
 from mirrorlake.merge.snapshot.stage import BRANCH
@@ -113,6 +114,7 @@ def maintain_table(
         if not contract.landed:
             settle_loads(workspace.ledger, workspace.lake, contract.name, contract.namespaces.raw)
             kept = files_of(workspace.ledger.chunked_load(contract.name))
+            kept |= kept_indexes(workspace.ledger, contract.name)
         found: list[Maintained] = []
         # Other versions of the same rows: an unchanged table stays one.
         with stamp_kept(workspace.config, workspace.ledger, contract):

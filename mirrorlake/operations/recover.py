@@ -20,8 +20,10 @@ from mirrorlake.destinations.iceberg.catalog import Identifier, Lake
 from mirrorlake.destinations.iceberg.integrity import layers_of
 from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.errors import ConfigError, LakeError
+from mirrorlake.load.copies import kept_indexes
 from mirrorlake.load.outcome import settle_loads
 from mirrorlake.load.resume import files_of
+from mirrorlake.load.row_index import FOLDER, index_path
 from mirrorlake.load.verify import drop_kept
 from mirrorlake.operations.refold import drop_beside
 from mirrorlake.workspace import Workspace
@@ -101,6 +103,7 @@ def recover_table(
         for _, identifier in layers_of(contract):
             drop_beside(workspace.lake, identifier)
         kept = files_of(workspace.ledger.chunked_load(contract.name))
+        kept |= kept_indexes(workspace.ledger, contract.name)
         removed = [
             size
             for table in _tables(workspace, contract)
@@ -139,7 +142,8 @@ def remove_orphans(
     a commit that failed left beside its metadata) and that were last written before a moment; their
     sizes in bytes.
 
-    ``kept`` are files that no snapshot names yet: the chunks of a load that can be resumed.
+    ``kept`` are files that no snapshot names: the chunks of a load that can be resumed, and, by
+    their names alone, row indexes.
     The caller holds the table's lease.
 
     Raises:
@@ -149,7 +153,9 @@ def remove_orphans(
     with lake.translated(".".join(table.name())):
         data = _orphans(table, "data", _named(table), kept)
         manifests = _orphans(table, "metadata", _manifests(table), _versions(table))
-        old = [(store, i) for store, i in (*data, *manifests) if i.mtime < before]
+        used = [index_path(table.location(), name) for name in kept if "/" not in name]
+        indexes = _orphans(table, FOLDER, (), used)
+        old = [(store, i) for store, i in (*data, *manifests, *indexes) if i.mtime < before]
         for store, info in old:
             store.delete_file(info.path)
             logger.info("orphan %s removed", info.path)

@@ -84,9 +84,14 @@ def load_table(
     progress: OnProgress | None = None,
     *,
     accept_smaller: bool = False,
+    complete: bool = False,
 ) -> SyncResult:
-    """`sync_table` without its fold: only raw moves."""
-    terms = LoadTerms(progress=progress, accept_smaller=accept_smaller)
+    """`sync_table` without its fold: only raw moves.
+
+    Args:
+        complete: whether a full copy writes every row, whatever the one before did.
+    """
+    terms = LoadTerms(progress=progress, accept_smaller=accept_smaller, complete=complete)
     return _chain(workspace, contract, terms, fold=False)
 
 
@@ -299,7 +304,8 @@ def _load(
         logger.warning("table %s: %s", plan.name, held_words(plan.held))
     if fresh:
         ledger.record_schema_version(plan.name, plan.version)
-    terms = replace(terms, server=seen.server, course=course)
+    complete = terms.complete or whole
+    terms = replace(terms, server=seen.server, course=course, complete=complete)
     if reach is not None:
         found = with_waited(reach.open, last) if reach.open else NOTHING_OPEN
         terms = replace(terms, open_writes=found, shown=reach.shown, clock_ahead=reach.ahead)
