@@ -302,13 +302,16 @@ class _Tallies:
 # --- what is kept ---------------------------------------------------------------------------------
 
 
-def stamp_copy(receipt: Receipt, copying: Copying | None) -> Receipt:
-    """A copy's receipt with its row index, and with what it stands on."""
+def stamp_copy(receipt: Receipt, copying: Copying | None, gone: int) -> Receipt:
+    """A copy's receipt with its row index, with what it stands on, and with how many keys it found
+    gone."""
     if copying is None or copying.plan.found.index is None:
         return receipt
-    stands_on = copying.chain[0].seq if copying.is_delta else 0
     index = copying.plan.found.index.to_fields()
-    return dataclasses.replace(receipt, row_index=index, stands_on=stands_on)
+    if not copying.is_delta:
+        return dataclasses.replace(receipt, row_index=index)
+    base = copying.chain[0].seq
+    return dataclasses.replace(receipt, row_index=index, stands_on=base, gone=gone)
 
 
 def kept_indexes(ledger: Ledger, table: str) -> frozenset[str]:

@@ -194,11 +194,11 @@ def _land(attempt: Attempt, way: _Way, receipts: list[ChunkReceipt]) -> tuple[in
     replacement = _replacement(attempt, chunk, receipts, way.reread)
     back = count_backward(plan, load, chunk, receipts, ledger, lake)
     receipts.extend(replacement.receipts)
-    if copying is not None:
-        receipts.extend(tombstones_of_copy(attempt, chunk, copying, receipts))
+    gone = tombstones_of_copy(attempt, chunk, copying, receipts) if copying else []
+    receipts.extend(gone)
     _check_schema_held(attempt.connection, plan)
     receipt = receipt_of(plan, load, way.cut, receipts, replacement, seen, back)
-    receipt = stamp_copy(receipt, copying)
+    receipt = stamp_copy(receipt, copying, sum(one.committed for one in gone))
     receipt = stamp_receipt(receipt, load, plan, ledger, terms.course)
     workspace.check_lease()
     replaces = None if way.is_delta else replaced_by(plan, load.window)
