@@ -26,7 +26,8 @@ ENTRY_BYTES = 32
 NEAR = 4_096
 """So many entries past a batch are looked at: a row that was deleted shifts all that follow."""
 WIDE = 1_048_576
-"""So many at most, where most of a batch was found nowhere near: a block of rows went."""
+"""So many at most, where most of a batch was found nowhere near: a block of rows went. Behind a
+larger one nothing is found any more: that copy is complete."""
 PASSED = 262_144
 """So many entries that were passed by may still be met. Of a row that comes later than that the
 entry is given up, and the row is written, changed or not."""
