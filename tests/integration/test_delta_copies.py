@@ -6,7 +6,11 @@ MySQL is read and compared by the oracle, which shares no code with the engine.
 
 from __future__ import annotations
 
+import os
 import random
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -431,3 +435,57 @@ def test_another_run_that_commits_meanwhile(
             sync(workspace)
     assert sync(workspace).stands_on
     assert_exact(workspace, server, database)
+
+
+# --- kills ----------------------------------------------------------------------------------------
+
+KILLED_AT = (
+    *("copy.indexed", "chunk.written", "delta.found", "commit.before", "branch.made"),
+    *("branch.committed", "delta.proved", "branch.proved", "commit.after", "ledger.success"),
+)
+LOADED = """
+import sys
+from pathlib import Path
+from mirrorlake.config import load_config
+from mirrorlake.load import copies
+from mirrorlake.operations.sync import load_table
+from mirrorlake.workspace import Workspace
+copies.SMALL_ROWS = 10
+config = load_config(Path(sys.argv[1]))
+load_table(Workspace.open(config), config.table("t"))
+"""
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [("delta.proved", "commit.after"), pytest.param(KILLED_AT, marks=pytest.mark.full)],
+    ids=["often", "all"],
+)
+def test_kills(
+    workspace: Workspace,
+    sql: Callable[..., Any],
+    server: EmbeddedServer,
+    database: str,
+    steps: tuple[str, ...],
+) -> None:
+    sync(workspace)
+    for number, failpoint in enumerate(steps):
+        # A row changes, one comes, one goes: twice, so that what the dead run saw is old.
+        sql(f"UPDATE t SET v = 'k{number}' WHERE a = 50", f"DELETE FROM t WHERE a = {60 + number}")
+        done = subprocess.run(
+            [sys.executable, "-c", LOADED, str(workspace.config.path)],
+            env={**os.environ, "MIRRORLAKE_FAILPOINT": failpoint},
+            capture_output=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == -signal.SIGKILL, (failpoint, done.stderr[-2000:])
+        sql(f"UPDATE t SET v = 'l{number}' WHERE a = 51", f"DELETE FROM t WHERE a = {90 + number}")
+        found = sync(workspace)
+        # A commit that nobody recorded names its index: the next copy goes on from there.
+        assert found.stands_on, failpoint
+        assert_exact(workspace, server, database)
+    recover_table(workspace, workspace.config.table("t"), timedelta(0))
+    assert [path.name for path in index_file(workspace).parent.iterdir()] == [
+        index_file(workspace).name
+    ]
