@@ -33,6 +33,7 @@ from mirrorlake.operations.recover import recover_table
 from mirrorlake.operations.refold import refold_table
 from mirrorlake.operations.restore_ledger import rebuild_table
 from mirrorlake.operations.sync import load_table, sync_table
+from mirrorlake.proof import loaded
 from mirrorlake.workspace import Workspace
 
 ROWS = 400
@@ -489,3 +490,88 @@ def test_kills(
     assert [path.name for path in index_file(workspace).parent.iterdir()] == [
         index_file(workspace).name
     ]
+
+
+# --- types ----------------------------------------------------------------------------------------
+
+
+def test_what_arrow_can_not_digest_is_digested_by_spark(
+    workspace: Workspace,
+    sql: Callable[..., Any],
+    server: EmbeddedServer,
+    database: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Values that keep their original text, on either side of the sum."""
+    sync(workspace)
+    asked: list[int] = []
+    tally = loaded.tally_table
+
+    def told(spark: Callable[[], Any], *parts: Any) -> Any:
+        def counted() -> Any:
+            asked.append(1)
+            return spark()
+
+        return tally(counted, *parts)
+
+    monkeypatch.setattr(copies, "tally_table", told)
+    sql("UPDATE t SET at = '0000-00-00', v = NULL WHERE a < 5", "DELETE FROM t WHERE a = 8")
+    assert (sync(workspace).stands_on > 0, len(asked)) == (True, 1)
+    sql("UPDATE t SET n = -1, x = x'00ff' WHERE a < 3", "DELETE FROM t WHERE a = 4")
+    assert (sync(workspace).stands_on > 0, len(asked)) == (True, 3)
+    assert_exact(workspace, server, database)
+    sql("UPDATE t SET at = '2024-05-01' WHERE a = 2")
+    assert sync(workspace).originals == 3
+    assert_exact(workspace, server, database)
+
+
+KEYS = (
+    *("BIGINT UNSIGNED", "DECIMAL(25,3)", "DECIMAL(9,2)", "VARBINARY(40)", "BINARY(16)"),
+    *("CHAR(70)", "YEAR", "TINYINT", "BIT(9)", "UUID"),
+)
+
+
+@pytest.mark.parametrize("kind", KEYS)
+def test_keys_of_every_type_are_found_again(
+    engine_for: Callable[..., Workspace],
+    sql: Callable[..., Any],
+    server: EmbeddedServer,
+    database: str,
+    kind: str,
+) -> None:
+    sql(f"CREATE TABLE t (k {kind} NOT NULL, n INT NOT NULL, v INT, PRIMARY KEY (k, n))")
+    values = {"YEAR": "1901 + {0}", "UUID": "UUID()"}
+    made = values.get(kind.split("(")[0], "{0}")
+    for n in range(90):
+        sql(f"INSERT INTO t VALUES ({made.format(n)}, {n}, 0)")
+    sql("ANALYZE TABLE t")
+    workspace = engine_for({"t": {"mode": "full", "key": ["k", "n"], "verify": True}})
+    sync(workspace)
+    sql("UPDATE t SET v = 1 WHERE n IN (3, 89)", "DELETE FROM t WHERE n IN (0, 50)")
+    found = sync(workspace)
+    assert (found.stands_on > 0, found.rows, found.written, found.gone) == (True, 88, 4, 2)
+    contract = workspace.config.table("t")
+    deduped = workspace.lake.load(Identifier(contract.namespaces.deduped, "t"))
+    with server.admin() as admin:
+        verdict = compare_table(admin, database, "t", contract.key, deduped)
+    assert verdict.equal, verdict.describe()
+
+
+@pytest.mark.parametrize(
+    "contract", [{"verify": False}, {"key": ["at"]}, {"key": ["d"]}]
+)
+def test_tables_that_are_always_copied_whole(
+    engine_for: Callable[..., Workspace], sql: Callable[..., Any], contract: dict[str, Any]
+) -> None:
+    make_table(sql)
+    sql("ALTER TABLE t MODIFY at DATETIME NOT NULL, MODIFY d DOUBLE NOT NULL")
+    sql("ALTER TABLE t ADD UNIQUE (at), ADD UNIQUE (d)")
+    values = ", ".join(
+        f"({n}, '', 1, {n}, '', '2024-01-01' + INTERVAL {n} DAY, '', 1)" for n in range(50)
+    )
+    sql(f"INSERT INTO t VALUES {values}", "ANALYZE TABLE t")
+    workspace = engine_for({"t": CONTRACT | contract})
+    for _ in range(2):
+        load_table(workspace, workspace.config.table("t"))
+        change_one(sql)
+    assert (receipt(workspace).stands_on, receipt(workspace).row_index) == (0, None)
