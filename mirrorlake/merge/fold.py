@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mirrorlake.destinations.iceberg.catalog import as_sql_identifier
-from mirrorlake.destinations.iceberg.commit import FOLDED, was_overtaken
+from mirrorlake.destinations.iceberg.commit import FOLDED, folded_through, was_overtaken
 from mirrorlake.destinations.iceberg.cost import Scan, counted, written_since
 from mirrorlake.destinations.iceberg.durable import flush_commits
 from mirrorlake.destinations.iceberg.model import LakeTable
@@ -124,6 +124,12 @@ def fold_layer(
         )
         before = set()
     todo = plan_fold(plan, set() if anew else before, empty, workspace.ledger)
+    if todo.delta and not _shows_chain(workspace, plan, table, before):
+        logger.warning(
+            "table %s: %s is not as it was folded: it is compared with the whole copy",
+            *(plan.name, layer.name),
+        )
+        todo = plan_fold(plan, set(), empty, workspace.ledger)
     if not todo.held:
         return ()
     _refuse_damaged(workspace, plan, todo, compared)
@@ -144,6 +150,18 @@ def fold_layer(
         seq = max(load.seq for load in todo.loads)
         workspace.ledger.record_cost(plan.name, layer.name, seq, scan.bytes, written)
     return tuple(seq for seq in todo.held if seq not in before)
+
+
+def _shows_chain(
+    workspace: Workspace, plan: ResolvedTable, table: LakeTable, folded: set[int]
+) -> bool:
+    """Whether a layer shows what was folded into it of a chain of copies: nobody wrote to it since,
+    or set it back. A copy's fold that wrote nothing is not told from one that was undone."""
+    chain = chain_of(workspace.ledger.successful_loads(plan.name))
+    told = [load.seq for load in chain if load.seq in folded and load.snapshot_id is not None]
+    with workspace.lake.translated(plan.name):
+        through = folded_through(table)
+    return through is not None and through >= max(told, default=0)
 
 
 def _refuse_damaged(
