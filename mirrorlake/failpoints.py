@@ -33,6 +33,8 @@ FAILPOINTS = (
     "fold.recorded",
     "clean.committed",
 )
+OF_DELTAS = ("copy.indexed", "delta.found", "delta.proved")
+"""On the way of a full copy that writes what changed, beside those of every load."""
 OF_SNAPSHOTS = (
     "snapshot.before",
     "snapshot.rows",

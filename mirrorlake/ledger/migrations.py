@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import sqlalchemy as sa
 
-LEDGER_VERSION = 7
+LEDGER_VERSION = 8
 
 
 def _to_2(connection: sa.Connection) -> None:
@@ -65,6 +65,11 @@ def _to_7(connection: sa.Connection) -> None:
         connection.execute(sa.text(f"ALTER TABLE alerts {change}"))
 
 
+def _to_8(_: sa.Connection) -> None:
+    """Full copies may write what changed alone. An older release would take one of them for the
+    whole table, which is why this is a version of its own."""
+
+
 _STEPS: dict[int, Callable[[sa.Connection], None]] = {
     2: _to_2,
     3: _to_3,
@@ -72,6 +77,7 @@ _STEPS: dict[int, Callable[[sa.Connection], None]] = {
     5: _to_5,
     6: _to_6,
     7: _to_7,
+    8: _to_8,
 }
 
 

@@ -14,10 +14,11 @@ class Receipt:
     lost.
 
     Attributes:
-        rows: rows committed: what was read, and a reload's tombstones.
+        rows: what was read, and a reload's tombstones. They are what was committed, unless
+            ``written`` says otherwise.
         bytes: bytes of the data files.
         files: how many data files.
-        digest: order-free 64-bit checksum of the rows, in hexadecimal.
+        digest: order-free 64-bit checksum of the rows that were written, in hexadecimal.
         moment: the source's UTC clock just before the earliest of the load's reads: the next window
             starts before it.
         hi: where the window ends by what the load saw: the moment (UTC) for a time cursor, the
@@ -57,6 +58,11 @@ class Receipt:
             with the table's first.
         identity: what distinguished the table from another one of its name just before it was read
             (`mirrorlake.sources.mysql.identity.Identity`); None where that was not looked at.
+        stands_on: of a full copy that wrote what changed alone: the number of the complete copy to
+            which it adds, after all that were made on it before. 0: it is complete.
+        written: rows committed, tombstones too; None: as many as ``rows``.
+        row_index: the file that tells the next copy which rows this one had
+            (`mirrorlake.load.row_index.RowIndex`); None where there is none.
     """
 
     rows: int
@@ -85,6 +91,14 @@ class Receipt:
     meaning: dict[str, Any] | None = None
     began: int = 0
     identity: dict[str, Any] | None = None
+    stands_on: int = 0
+    written: int | None = None
+    row_index: dict[str, Any] | None = None
+
+    @property
+    def committed(self) -> int:
+        """How many rows the load's files have."""
+        return self.rows if self.written is None else self.written
 
     def moments_of(self) -> list[tuple[datetime, str]]:
         """The source's UTC clock and its position just before each chunk was read, by number."""

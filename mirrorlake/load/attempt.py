@@ -31,6 +31,7 @@ class LoadTerms:
         course: what the load is to the table's history; None: it repeats what was read, as a
             repair.
         progress: called with what has been read so far.
+        complete: whether a full copy is to write every row, whatever the one before did.
     """
 
     server: str = ""
@@ -40,6 +41,7 @@ class LoadTerms:
     shown: datetime | None = None
     course: Course | None = None
     progress: OnProgress | None = None
+    complete: bool = False
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import pyarrow as pa
 from pymysql.connections import Connection
 
 from mirrorlake.config.server import SourceConfig
+from mirrorlake.load.delta import CopyPlan
 from mirrorlake.schema.versions import Exact
 from mirrorlake.sources.mysql.connect import SourcePosition, rows_of
 from mirrorlake.sources.mysql.introspect import read_sizes
@@ -39,6 +40,7 @@ class ChunkPlan:
             chunk's rows and digest, in the very state that is read; None: it is not.
         told: columns of raw (`_mirror_key`, `_mirror_token`) that hold the server's word on what is
             equal, and the SQL of their bytes.
+        copy: how a full copy is written, if it leaves a row index; else None.
     """
 
     source: SourceConfig
@@ -65,6 +67,7 @@ class ChunkPlan:
     widest: tuple[str, ...] = ()
     retry: int = 0
     task: str = ""
+    copy: CopyPlan | None = None
 
     @property
     def name(self) -> str:

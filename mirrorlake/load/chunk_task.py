@@ -13,7 +13,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -21,13 +20,17 @@ import pyarrow as pa
 import pyarrow.compute as _compute
 
 from mirrorlake.destinations.iceberg.data_files import DayFiles, WrittenFile
+from mirrorlake.destinations.iceberg.model import open_storage
 from mirrorlake.destinations.iceberg.originals import count_originals
 from mirrorlake.destinations.iceberg.tables import ORIGINAL
 from mirrorlake.errors import LakeError, SourceError
 from mirrorlake.failpoints import failpoint
+from mirrorlake.load.chunk_receipt import ChunkReceipt
 from mirrorlake.load.chunk_statements import ChunkPlan, digest_statement, measured, select_statement
 from mirrorlake.load.convert import check_witness, exact_rows
+from mirrorlake.load.delta import RowSink, made_complete
 from mirrorlake.load.digest import digest_of
+from mirrorlake.load.row_index import DeltaGivenUp
 from mirrorlake.runtime.memory import give_back
 from mirrorlake.sources.mysql.connect import SourcePosition, read_position, session
 from mirrorlake.sources.mysql.reader import BATCH_ROWS, WITNESS, Question, read_batches, witness
@@ -40,33 +43,6 @@ GATHERED_BYTES = 8 * 2**20
 logger = logging.getLogger(__name__)
 
 pc: Any = _compute  # its functions are made at import: type checkers see none of them
-
-
-@dataclass(frozen=True)
-class ChunkReceipt:
-    """What one chunk saw and wrote; see `mirrorlake.ledger.Receipt` for the words.
-
-    ``originals`` are counted by column. ``read_bytes`` are those of its rows in memory; ``metrics``
-    are pairs of a path and what a commit says of it; without, its footer is read. ``source_rows``
-    and ``source_digest`` are what the server said of the state that was read, where it was asked.
-    """
-
-    number: int
-    rows: int
-    bytes: int
-    paths: tuple[str, ...]
-    digest: int
-    moment: datetime
-    server: str
-    position: str
-    high: str | None
-    originals: dict[str, int]
-    future: int
-    query_seconds: float
-    metrics: tuple[tuple[str, str], ...] = ()
-    read_bytes: int = 0
-    source_rows: int | None = None
-    source_digest: int | None = None
 
 
 OnRows = Callable[[int, int], None]
@@ -87,7 +63,8 @@ def take_in(plan: ChunkPlan, report: OnRows | None = None, heed: Heed | None = N
     """Read one chunk in one statement; the last of its rows are not written yet.
 
     Rows are read, made exact and written batch by batch: memory does not grow with the chunk. A
-    server that is busy is waited for first, as its contract says.
+    server that is busy is waited for first, as its contract says. A copy that can't be told by what
+    changed is read again, as a complete one.
 
     Args:
         heed: called while rows come, and are waited for; raises to give the chunk up.
@@ -97,28 +74,49 @@ def take_in(plan: ChunkPlan, report: OnRows | None = None, heed: Heed | None = N
         SourceBusy: it did not come to rest.
         LakeError: a file could not be written.
     """
+    try:
+        return _take_in(plan, report, heed)
+    except DeltaGivenUp as why:
+        logger.info("table %s load %s: %s: a complete copy is made", plan.name, plan.load_id, why)
+        return _take_in(without_delta(plan, why), report, heed)
+
+
+def without_delta(plan: ChunkPlan, why: DeltaGivenUp) -> ChunkPlan:
+    """The same chunk as a complete copy, in files of other names."""
+    copy = made_complete(plan.copy, why) if plan.copy else None
+    return dataclasses.replace(plan, copy=copy, task="c")
+
+
+def _take_in(plan: ChunkPlan, report: OnRows | None, heed: Heed | None) -> ReadChunk:
+    """`take_in`, as the plan says.
+
+    Raises:
+        DeltaGivenUp: see `RowSink`.
+    """
     plan, seen = _looked_at(plan)
     files = DayFiles(plan.storage, plan.location, plan.stem, plan.schema, plan.iceberg)
     question = Question(digest_statement(plan)) if plan.digest else None
     tally = _Tally(plan, seen)
-    with _removed_on_failure(plan, files):
+    io = open_storage(plan.storage, plan.location)
+    sink = RowSink(plan.copy, files, io, plan.location, f"{plan.stem}.index")
+    with _removed_on_failure(plan, sink):
         for found in _gathered(_read(plan, seen, question, heed)):
             rows = exact_rows(plan, found, seen.position)
-            tally.add(rows)
-            files.add(rows)
+            tally.add(rows, sink.add(rows))
             if report is not None:
                 report(rows.num_rows, rows.nbytes)
         tally.end_of_query()
-    return ReadChunk(plan, files, tally, question)
+        sink.end()
+    return ReadChunk(plan, sink, tally, question)
 
 
 class ReadChunk:
     """A chunk whose rows are all here, and not all written: the server is not needed any more."""
 
     def __init__(
-        self, plan: ChunkPlan, files: DayFiles, tally: _Tally, question: Question | None
+        self, plan: ChunkPlan, sink: RowSink, tally: _Tally, question: Question | None
     ) -> None:
-        self._plan, self._files, self._tally, self._question = plan, files, tally, question
+        self._plan, self._sink, self._tally, self._question = plan, sink, tally, question
 
     def finish(self) -> ChunkReceipt:
         """Write what is held; return once the files are closed, and on the disk where that is a
@@ -127,8 +125,8 @@ class ReadChunk:
         Raises:
             LakeError: a file could not be written.
         """
-        with _removed_on_failure(self._plan, self._files):
-            written = self._files.finish()
+        with _removed_on_failure(self._plan, self._sink):
+            written = self._sink.finish()
         if self._plan.near:
             give_back()
         failpoint("chunk.written")
@@ -142,16 +140,16 @@ class ReadChunk:
 
     def discard(self) -> None:
         """Remove what was written of it; never raises."""
-        self._files.discard()
+        self._sink.discard()
 
 
 @contextmanager
-def _removed_on_failure(plan: ChunkPlan, files: DayFiles) -> Iterator[None]:
+def _removed_on_failure(plan: ChunkPlan, sink: RowSink) -> Iterator[None]:
     """A chunk's files are removed where the block fails."""
     try:
         yield
     except OSError as error:
-        files.discard()
+        sink.discard()
         raise LakeError(
             f"a data file of {plan.database}.{plan.table} could not be written: "
             f"{error.strerror or error}",
@@ -159,7 +157,7 @@ def _removed_on_failure(plan: ChunkPlan, files: DayFiles) -> Iterator[None]:
             next_step="See that the warehouse has room and can be written, then sync again",
         ) from error
     except BaseException:
-        files.discard()
+        sink.discard()
         raise
 
 
@@ -205,15 +203,16 @@ class _Tally:
         self._plan, self._seen = plan, seen
         self._started = time.monotonic()
         self._seconds = 0.0
-        self._rows = self._bytes = self._digest = self._future = 0
+        self._rows = self._written = self._bytes = self._digest = self._future = 0
         self._originals: Counter[str] = Counter()
         self._high: Any = None
 
-    def add(self, rows: pa.Table) -> None:
+    def add(self, rows: pa.Table, written: pa.Table) -> None:
         plan = self._plan
         self._rows += rows.num_rows
+        self._written += written.num_rows
         self._bytes += rows.nbytes
-        self._digest += digest_of(rows.select([e.name for e in plan.columns]))
+        self._digest += digest_of(written.select([e.name for e in plan.columns]))
         if ORIGINAL in rows.schema.names:
             self._originals.update(count_originals(rows.column(ORIGINAL)))
         self._future += _count_future(plan, rows, self._seen.clock)
@@ -228,6 +227,7 @@ class _Tally:
         return ChunkReceipt(
             number=self._plan.number,
             rows=self._rows,
+            written=self._written,
             bytes=sum(file.bytes for file in written),
             paths=tuple(file.path for file in written),
             digest=self._digest % 2**64,

@@ -8,6 +8,7 @@ bytes, eight at a time, with its length; NULL is apart from every value.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -24,7 +25,7 @@ _MORE = np.uint64(0xBF58476D1CE4E5B9)
 _NULL = np.uint64(0xD6E8FEB86659FD93)
 _29, _31, _32 = np.uint64(29), np.uint64(31), np.uint64(32)
 # Up to so many bytes, texts of one column are hashed side by side, padded to the longest.
-_PADDED = 64
+PADDED = 64
 _ALL = 2**64
 
 
@@ -48,13 +49,14 @@ def _hashes(array: Any) -> Hashes:
         array = pa.array([None if v is None else str(v) for v in array.to_pylist()], pa.string())
     elif pa.types.is_boolean(kind):
         array = array.cast(pa.uint8())
-    hashes = _texts(array) if _is_text(array.type) else _fixed(array)
+    hashes = _texts(array) if is_text(array.type) else _fixed(array)
     if array.null_count:
         hashes = np.where(array.is_valid().to_numpy(zero_copy_only=False), hashes, _NULL)
     return hashes
 
 
-def _is_text(kind: pa.DataType) -> bool:
+def is_text(kind: pa.DataType) -> bool:
+    """Whether values of a type are texts or bytes."""
     types = pa.types
     return (
         types.is_string(kind)
@@ -85,10 +87,10 @@ def _texts(array: Any) -> Hashes:
     lengths = lengths.to_numpy().astype(np.uint64)
     longest = int(lengths.max(initial=0))
     hashes = lengths * _MORE
-    if longest <= _PADDED:
+    if longest <= PADDED:
         return hashes + _padded(array, longest)
-    short = lengths <= _PADDED
-    hashes[short] += _padded(array.filter(pa.array(short)), _PADDED)
+    short = lengths <= PADDED
+    hashes[short] += _padded(array.filter(pa.array(short)), PADDED)
     long = array.filter(pa.array(~short))
     digests = (hashlib.blake2b(v.as_buffer(), digest_size=8).digest() for v in long)
     hashes[~short] += np.frombuffer(b"".join(digests), dtype=np.uint64)
@@ -97,9 +99,18 @@ def _texts(array: Any) -> Hashes:
 
 def _padded(array: Any, longest: int) -> Hashes:
     """Zeros after a value add nothing: its hash does not depend on the longest beside it."""
+    hashes = np.zeros(len(array), dtype=np.uint64)
+    for number, words in enumerate(padded_words(array, longest), 1):
+        hashes += _lane(words, number)
+    return hashes
+
+
+def padded_words(array: Any, longest: int) -> Iterator[Hashes]:
+    """The bytes of texts, eight at a time, with zeros after them up to the longest's end; a text
+    that is NULL is empty. Each word is the caller's to change."""
     lanes = -(-longest // 8)
     if not lanes or not len(array):
-        return np.zeros(len(array), dtype=np.uint64)
+        return
     # The kernel pads bytes, whatever they mean; viewed, not converted, nothing is checked.
     large = pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type)
     texts = array.view(pa.large_string() if large else pa.string())
@@ -108,10 +119,8 @@ def _padded(array: Any, longest: int) -> Hashes:
     padded = pc.ascii_rpad(texts, width=8 * lanes, padding="\0")
     found = np.frombuffer(padded.buffers()[2], dtype=np.uint8)[: len(array) * lanes * 8]
     matrix = found.view(np.uint64).reshape(-1, lanes)
-    hashes = np.zeros(len(array), dtype=np.uint64)
     for lane in range(lanes):
-        hashes += _lane(matrix[:, lane].copy(), lane + 1)
-    return hashes
+        yield matrix[:, lane].copy()
 
 
 def _lane(values: Hashes, number: int) -> Hashes:

@@ -12,7 +12,8 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from types import TracebackType
 from typing import Self
 
-from mirrorlake.load.chunk_task import ChunkReceipt, ReadChunk
+from mirrorlake.load.chunk_receipt import ChunkReceipt
+from mirrorlake.load.chunk_task import ReadChunk
 
 Record = Callable[[ChunkReceipt], None]
 """Writes a finished chunk down, so that another run need not read it again."""

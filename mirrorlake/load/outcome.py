@@ -19,7 +19,7 @@ from mirrorlake.destinations.iceberg.commit import (
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.errors import MirrorlakeError, NotProved, SchemaError, SourceError
 from mirrorlake.ledger import Ledger, Load, Receipt
-from mirrorlake.load.chunk_task import ChunkReceipt
+from mirrorlake.load.chunk_receipt import ChunkReceipt
 from mirrorlake.load.raw_files import forget_replaced
 from mirrorlake.load.resume import files_of
 from mirrorlake.load.verify import drop_unpublished, is_named

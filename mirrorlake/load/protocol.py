@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from pymysql.connections import Connection
@@ -26,6 +27,7 @@ from mirrorlake.destinations.iceberg.commit import (
     head_of,
     newest_load,
 )
+from mirrorlake.destinations.iceberg.conditions import Condition
 from mirrorlake.destinations.iceberg.model import LakeTable, arrow_schema
 from mirrorlake.destinations.iceberg.spark import LazySpark
 from mirrorlake.destinations.iceberg.tables import ensure_raw_table, raw_schema
@@ -39,10 +41,20 @@ from mirrorlake.ledger import ChunkedLoad, Ledger, Load, Receipt, Window
 from mirrorlake.load.attempt import Attempt, LoadTerms
 from mirrorlake.load.backward import count_backward
 from mirrorlake.load.chunk_planner import batch_rows, brings_many, told_columns, widest_columns
+from mirrorlake.load.chunk_receipt import ChunkReceipt, receipt_to_json
 from mirrorlake.load.chunk_statements import ChunkPlan
-from mirrorlake.load.chunk_task import ChunkReceipt
+from mirrorlake.load.chunk_task import without_delta
+from mirrorlake.load.copies import (
+    Copying,
+    drop_index,
+    plan_copy,
+    prove_delta,
+    stamp_copy,
+    tombstones_of_copy,
+    with_copy,
+)
 from mirrorlake.load.outcome import give_up
-from mirrorlake.load.raw_files import forget_replaced, record_written
+from mirrorlake.load.raw_files import forget_replaced, forget_written, record_written
 from mirrorlake.load.receipts import receipt_of
 from mirrorlake.load.reload import (
     NOTHING,
@@ -53,13 +65,15 @@ from mirrorlake.load.reload import (
 )
 from mirrorlake.load.reread import Reread, tombstones_of
 from mirrorlake.load.resume import ChunkCut, basis_of, find_cut, plan_cut, start_of
-from mirrorlake.load.runner import reads_on_spark, receipt_to_json, run_chunks
+from mirrorlake.load.row_index import DeltaGivenUp
+from mirrorlake.load.runner import reads_on_spark, run_chunks
 from mirrorlake.load.shrink_guard import refuse_smaller, refuse_smaller_history
 from mirrorlake.load.verify import (
     commit_proved,
     form_of_rows,
     is_verified,
 )
+from mirrorlake.proof.ranges import Tally
 from mirrorlake.proof.rows import RowForm
 from mirrorlake.sources.mysql.introspect import read_table
 from mirrorlake.sources.mysql.lock_watch import Guard
@@ -125,25 +139,18 @@ def load_window(
                 ledger.plan_chunks(load, basis, start_of(cut), cut.bounds)
                 failpoint("chunks.planned")
         chunks = _chunk_plans(plan, load, table, terms.server, cut.bounds, rows)
-        seen = _read_chunks(attempt, terms.progress, cut, chunks, receipts)
-        if not terms.accept_smaller:
-            refuse_smaller(plan, load, ledger, receipts)
-            if terms.course is not None and terms.course.begins:
-                refuse_smaller_history(plan, lake, receipts)
-        replacement = _replacement(attempt, chunks[0], receipts, reread)
-        back = count_backward(plan, load, chunks[0], receipts, ledger, lake)
-        receipts.extend(replacement.receipts)
-        _check_schema_held(connection, plan)
-        receipt = receipt_of(plan, load, cut, receipts, replacement, seen, back)
-        receipt = stamp_receipt(receipt, load, plan, ledger, terms.course)
-        workspace.check_lease()
-        commit = _commit_of(plan, load, receipt, receipts, replacement.removes)
-        record_written(ledger, load, table.location(), commit.metrics)
-        failpoint("commit.before")
-        if rows is None:
-            snapshot = commit_load(lake, commit)
-        else:
-            snapshot = commit_proved(attempt, rows, commit, cut.bounds, receipts)
+        copying = plan_copy(workspace, plan, window, terms, table, rows)
+        way = _Way(terms, cut, with_copy(chunks, copying), rows, reread, copying)
+        before = ledger.newest_receipt(plan.name)
+        try:
+            snapshot, receipt = _land(attempt, way, receipts)
+        except DeltaGivenUp as why:
+            logger.warning(
+                "table %s load %s: %s: a complete copy is made", plan.name, load.load_id, why
+            )
+            _forget_read(attempt, receipts)
+            way = dataclasses.replace(way, chunks=[without_delta(c, why) for c in way.chunks])
+            snapshot, receipt = _land(attempt, way, receipts)
         failpoint("commit.after")
     except BaseException as error:
         give_up(ledger, lake, plan, load, receipts, error)
@@ -151,7 +158,81 @@ def load_window(
     forget_replaced(ledger, lake, load, plan.raw, snapshot)
     ledger.finish_load(load, snapshot, receipt)
     failpoint("ledger.success")
+    drop_index(lake, plan, before)
     return ledger.successful_loads(plan.name, load.seq - 1)[0]
+
+
+@dataclass(frozen=True)
+class _Way:
+    """How a load is carried out: what is read, and how it is written and proved."""
+
+    terms: LoadTerms
+    cut: ChunkCut
+    chunks: list[ChunkPlan]
+    rows: RowForm | None
+    reread: Reread | None
+    copying: Copying | None
+
+    @property
+    def is_delta(self) -> bool:
+        """Whether what was read is a copy that wrote what changed alone."""
+        return self.copying is not None and self.copying.is_delta
+
+
+def _land(attempt: Attempt, way: _Way, receipts: list[ChunkReceipt]) -> tuple[int | None, Receipt]:
+    """Read the chunks that have no receipt yet, and commit the load; raw's new snapshot.
+
+    Raises:
+        DeltaGivenUp: the load can't be told by what changed; nothing of it is visible.
+    """
+    workspace, plan, load, terms = attempt.workspace, attempt.plan, attempt.load, way.terms
+    ledger, lake, chunk, copying = workspace.ledger, workspace.lake, way.chunks[0], way.copying
+    seen = _read_chunks(attempt, terms.progress, way.cut, way.chunks, receipts)
+    if not terms.accept_smaller:
+        refuse_smaller(plan, load, ledger, receipts)
+        if terms.course is not None and terms.course.begins:
+            refuse_smaller_history(plan, lake, receipts)
+    replacement = _replacement(attempt, chunk, receipts, way.reread)
+    back = count_backward(plan, load, chunk, receipts, ledger, lake)
+    receipts.extend(replacement.receipts)
+    gone = tombstones_of_copy(attempt, chunk, copying, receipts) if copying else []
+    receipts.extend(gone)
+    _check_schema_held(attempt.connection, plan)
+    receipt = receipt_of(plan, load, way.cut, receipts, replacement, seen, back)
+    receipt = stamp_copy(receipt, copying, sum(one.committed for one in gone))
+    receipt = stamp_receipt(receipt, load, plan, ledger, terms.course)
+    workspace.check_lease()
+    replaces = None if way.is_delta else replaced_by(plan, load.window)
+    commit = _commit_of(plan, load, receipt, receipts, replacement.removes, replaces)
+    record_written(ledger, load, chunk.location, commit.metrics)
+    failpoint("commit.before")
+    return _commit(attempt, way, commit, receipts), receipt
+
+
+def _commit(
+    attempt: Attempt, way: _Way, commit: Commit, receipts: Sequence[ChunkReceipt]
+) -> int | None:
+    rows, copying, chunk = way.rows, way.copying, way.chunks[0]
+    if rows is None:
+        return commit_load(attempt.workspace.lake, commit)
+    if copying is None or not copying.is_delta:
+        return commit_proved(attempt, rows, commit, way.cut.bounds, receipts)
+
+    def prove(expected: Tally, snapshot: int | None) -> None:
+        prove_delta(attempt, chunk, copying, rows, expected, snapshot)
+
+    return commit_proved(attempt, rows, commit, way.cut.bounds, receipts, prove)
+
+
+def _forget_read(attempt: Attempt, receipts: list[ChunkReceipt]) -> None:
+    """Forget what was read and written of a copy that can't be told by what changed: its files go
+    when no snapshot names them any more."""
+    plan, ledger = attempt.plan, attempt.workspace.ledger
+    table = attempt.workspace.lake.load(plan.raw)
+    if table is not None:
+        names = [path for receipt in receipts for path in receipt.paths]
+        forget_written(ledger, attempt.load, table.location(), names)
+    receipts.clear()
 
 
 def _start(
@@ -331,6 +412,7 @@ def _commit_of(
     receipt: Receipt,
     chunks: Sequence[ChunkReceipt],
     removes: frozenset[str],
+    replaces: Condition | None,
 ) -> Commit:
     return Commit(
         identifier=plan.raw,
@@ -344,6 +426,6 @@ def _commit_of(
             WINDOW: load.window.to_json(),
             NUMBER: str(load.seq),
         },
-        replaces=replaced_by(plan, load.window),
+        replaces=replaces,
         removes=removes,
     )

@@ -118,6 +118,11 @@ def record_written(ledger: Ledger, load: Load, location: str, metrics: Mapping[s
         ledger.record_raw_files(load.table, files)
 
 
+def forget_written(ledger: Ledger, load: Load, location: str, paths: Iterable[str]) -> None:
+    """Forget files that were written for a load, and that it does not commit after all."""
+    ledger.forget_raw_files(load.table, [_name(path, location) for path in paths])
+
+
 def forget_replaced(
     ledger: Ledger, lake: Lake, load: Load, raw: Identifier, at: int | None
 ) -> None:
@@ -472,7 +477,7 @@ def _adopt(
                 files = [listing.files[name] for name in names]
                 receipt = load.receipt
                 # A reload may have taken some of its files: the rest can't be held against it.
-                if receipt is None or sum(f.record_count for f in files) != receipt.rows:
+                if receipt is None or sum(f.record_count for f in files) != receipt.committed:
                     continue
                 table = listing.tables[load.raw_table]
                 read += sum(f.file_size_in_bytes for f in files)

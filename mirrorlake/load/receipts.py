@@ -10,7 +10,7 @@ from typing import Any
 
 from mirrorlake.errors import SchemaError
 from mirrorlake.ledger import Load, Receipt, Window
-from mirrorlake.load.chunk_task import ChunkReceipt
+from mirrorlake.load.chunk_receipt import ChunkReceipt
 from mirrorlake.load.reload import Replacement
 from mirrorlake.load.resume import ChunkCut
 from mirrorlake.proof.ranges import Tally
@@ -47,8 +47,9 @@ def receipt_of(
             table=plan.name,
             next_step="Point the contract at one server: answers of two are not one copy",
         )
+    rows, written = sum(c.rows for c in chunks), sum(c.committed for c in chunks)
     return Receipt(
-        rows=sum(c.rows for c in chunks),
+        rows=rows,
         bytes=sum(c.bytes for c in chunks),
         files=sum(len(c.paths) for c in chunks),
         digest=f"{sum(c.digest for c in chunks) % 2**64:016x}",
@@ -71,6 +72,7 @@ def receipt_of(
         backward=replacement.backward if load.window.kind == "reload" else backward,
         clock_ahead=None if cut.clock_ahead is None else round(cut.clock_ahead.total_seconds(), 3),
         waiting=[one.to_plain() for one in cut.open_writes.remembered()],
+        written=written if written != rows else None,
     )
 
 

@@ -33,8 +33,9 @@ from mirrorlake.errors import SourceError
 from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger import Load, Window
 from mirrorlake.load.attempt import Attempt
+from mirrorlake.load.chunk_receipt import ChunkReceipt
 from mirrorlake.load.chunk_statements import ChunkPlan
-from mirrorlake.load.chunk_task import ChunkReceipt, load_chunk
+from mirrorlake.load.chunk_task import load_chunk
 from mirrorlake.schema.versions import FIRST_CREATED
 from mirrorlake.sources.mysql.keys import key_condition
 from mirrorlake.sources.mysql.limits import reading
@@ -283,7 +284,7 @@ def _without(rows: pa.Table, other: pa.Table, names: list[str]) -> pa.Table:
 
 
 def write_tombstones(
-    chunk: ChunkPlan, gone: pa.Table, seen: ChunkReceipt, number: int
+    chunk: ChunkPlan, gone: pa.Table, seen: ChunkReceipt, number: int, suffix: str = ""
 ) -> ChunkReceipt:
     """One file a day of rows that hold a key, and nothing but that it is gone.
 
@@ -291,6 +292,7 @@ def write_tombstones(
         chunk: any chunk of the load.
         gone: the key's columns, with the raw day of each.
         seen: the receipt of the statement that did not return them.
+        suffix: what the files' names have after the number.
     """
     constants = {
         LOAD: pa.scalar(chunk.load_id),
@@ -305,12 +307,13 @@ def write_tombstones(
         for f in chunk.schema
     ]
     rows = pa.Table.from_arrays(arrays, schema=chunk.schema)
-    stem = f"{chunk.load_id}-{chunk.attempt}-{number:05d}"
+    stem = f"{chunk.load_id}-{chunk.attempt}-{number:05d}{suffix}"
     written = write_files(chunk.storage, chunk.location, stem, rows, chunk.iceberg)
     return dataclasses.replace(
         seen,
         number=number,
         rows=rows.num_rows,
+        written=rows.num_rows,
         bytes=sum(file.bytes for file in written),
         paths=tuple(file.path for file in written),
         metrics=tuple((file.path, file.metrics) for file in written),

@@ -15,8 +15,8 @@ import pyarrow as pa
 from mirrorlake.destinations.iceberg.tables import DAY, KEY, ORIGINAL
 from mirrorlake.errors import SourceError
 from mirrorlake.load.attempt import Attempt
+from mirrorlake.load.chunk_receipt import ChunkReceipt
 from mirrorlake.load.chunk_statements import ChunkPlan
-from mirrorlake.load.chunk_task import ChunkReceipt
 from mirrorlake.load.reload import Replacement, read_columns, write_tombstones
 from mirrorlake.table.resolve import ResolvedTable
 

@@ -25,8 +25,7 @@ from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeSchema, LakeTable
 from mirrorlake.ledger import ChunkedLoad, Ledger, Window
 from mirrorlake.load.chunk_planner import plan_chunks, told_columns
-from mirrorlake.load.chunk_task import ChunkReceipt
-from mirrorlake.load.runner import receipt_from_json
+from mirrorlake.load.chunk_receipt import ChunkReceipt, receipt_from_json
 from mirrorlake.proof.hashing import ALGORITHM
 from mirrorlake.sources.mysql.connect import rows_of
 from mirrorlake.sources.mysql.open_writes import NO_CONNECTION, NOTHING_OPEN, OpenWrites, Waited

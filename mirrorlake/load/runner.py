@@ -15,7 +15,6 @@ import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from datetime import datetime
 from typing import Any, TypeVar, cast
 
 import pyarrow as pa
@@ -28,8 +27,9 @@ from mirrorlake.errors import (
     SourceBusy,
     SourceError,
 )
+from mirrorlake.load.chunk_receipt import ChunkReceipt, receipt_from_json, receipt_to_json
 from mirrorlake.load.chunk_statements import ChunkPlan
-from mirrorlake.load.chunk_task import ChunkReceipt, ReadChunk, load_chunk, take_in
+from mirrorlake.load.chunk_task import ReadChunk, load_chunk, take_in
 from mirrorlake.load.finishing import Finishing, Record
 from mirrorlake.runtime.permissions import Permissions, held
 from mirrorlake.sources.mysql.limits import reading, share_of
@@ -240,17 +240,3 @@ def _answer(plan: ChunkPlan, permissions: Permissions) -> str:
         }
         kind = type(error).__name__
         return json.dumps({"error": told, "kind": kind if kind in _KINDS else "SourceError"})
-
-
-def receipt_to_json(receipt: ChunkReceipt) -> str:
-    """A receipt as it travels from a task to the driver."""
-    return json.dumps({**vars(receipt), "moment": receipt.moment.isoformat()})
-
-
-def receipt_from_json(text: str) -> ChunkReceipt:
-    """The receipt that `receipt_to_json` wrote."""
-    fields: dict[str, Any] = json.loads(text)
-    fields["moment"] = datetime.fromisoformat(fields["moment"])
-    fields["paths"] = tuple(fields["paths"])
-    fields["metrics"] = tuple((path, metrics) for path, metrics in fields["metrics"])
-    return ChunkReceipt(**fields)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.errors import SourceError
 from mirrorlake.ledger import Ledger, Load
-from mirrorlake.load.chunk_task import ChunkReceipt
+from mirrorlake.load.chunk_receipt import ChunkReceipt
 from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.table.shrink import is_too_small
 

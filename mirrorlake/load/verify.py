@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
 from pymysql.connections import Connection
 
-from mirrorlake.destinations.base import Identifier
+from mirrorlake.destinations.base import Commit, Identifier
 from mirrorlake.destinations.iceberg.branches import (
     create_branch,
     drop_branch,
@@ -29,7 +30,6 @@ from mirrorlake.destinations.iceberg.branches import (
 )
 from mirrorlake.destinations.iceberg.commit import (
     LOAD_ID,
-    Commit,
     commit_load,
     discard_staged,
     head_of,
@@ -45,7 +45,7 @@ from mirrorlake.errors import CommitConflict, MirrorlakeError, NotProved
 from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger import Load, Window
 from mirrorlake.load.attempt import Attempt
-from mirrorlake.load.chunk_task import ChunkReceipt
+from mirrorlake.load.chunk_receipt import ChunkReceipt
 from mirrorlake.proof.differences import Teller
 from mirrorlake.proof.loaded import (
     Unseen,
@@ -55,12 +55,14 @@ from mirrorlake.proof.loaded import (
     load_form,
     prove_loaded,
 )
-from mirrorlake.proof.ranges import Tally
+from mirrorlake.proof.ranges import NOTHING, Tally
 from mirrorlake.proof.rows import RowForm
 from mirrorlake.table.resolve import ResolvedTable
 
 logger = logging.getLogger(__name__)
 
+ProveDelta = Callable[[Tally, int | None], None]
+"""Called with what MySQL said of all rows, and the branch's head."""
 REBUILDS = 3
 """How often a branch is made again because main moved without any load."""
 _PREFIX = "load-"
@@ -92,8 +94,13 @@ def commit_proved(
     commit: Commit,
     bounds: Sequence[str],
     receipts: Sequence[ChunkReceipt],
+    prove_delta: ProveDelta | None = None,
 ) -> int | None:
     """Commit a load to its branch, prove it, and publish it; main's new snapshot.
+
+    Args:
+        prove_delta: how a copy is proved that wrote what changed; raises what it likes, and the
+            branch is dropped then.
 
     None if there was nothing to commit: MySQL has no row, and none is replaced.
 
@@ -111,12 +118,12 @@ def commit_proved(
             pairs = {n: (tally, Tally(0, 0)) for n, (_, tally) in chunks.items()}
             raise _not_proved(attempt, "none", pairs, ())
         return None
+    parent = commit.parent
     try:
-        if (shown := _commit_staged(attempt, rows, commit, chunks)) is not None:
+        if prove_delta is None and (shown := _commit_staged(attempt, rows, commit, chunks)):
             return shown
-        parent = commit.parent
     except CommitConflict:
-        parent = _same_loads(lake, raw, commit.parent)
+        parent = _same_loads(lake, raw, parent)
     for _ in range(REBUILDS):
         if head_of(lake, raw) != parent:
             raise _moved(raw, parent)
@@ -124,7 +131,11 @@ def commit_proved(
         failpoint("branch.made")
         snapshot = commit_load(lake, dataclasses.replace(commit, parent=at, branch=branch))
         failpoint("branch.committed")
-        _prove(attempt, rows, branch, at if snapshot is None else snapshot, chunks)
+        if prove_delta is None:
+            _prove(attempt, rows, branch, at if snapshot is None else snapshot, chunks)
+        else:
+            with _dropped_if_not(lake, raw, branch):
+                prove_delta(_sum(chunks), at if snapshot is None else snapshot)
         failpoint("branch.proved")
         workspace.check_lease()
         try:
@@ -168,6 +179,19 @@ def _commit_staged(
     failpoint("commit.proved")
     attempt.workspace.check_lease()
     return publish_staged(lake, staged)
+
+
+@contextmanager
+def _dropped_if_not(lake: Lake, raw: Identifier, branch: str) -> Generator[None]:
+    try:
+        yield
+    except BaseException:
+        drop_branch(lake, raw, branch)
+        raise
+
+
+def _sum(chunks: Mapping[int, tuple[str, Tally]]) -> Tally:
+    return sum((tally for _, tally in chunks.values()), NOTHING)
 
 
 def drop_unpublished(lake: Lake, identifier: Identifier, load: Load) -> None:
@@ -221,6 +245,7 @@ def _chunks(
     return {
         r.number: (bounds[r.number], Tally(r.source_rows or 0, r.source_digest or 0))
         for r in receipts
+        if r.number < len(bounds)  # tombstones are no chunk's
     }
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mirrorlake.destinations.base import as_sql_identifier
-from mirrorlake.destinations.iceberg.commit import FOLDED, was_overtaken
+from mirrorlake.destinations.iceberg.commit import FOLDED, folded_through, was_overtaken
 from mirrorlake.destinations.iceberg.cost import Scan, counted, written_since
 from mirrorlake.destinations.iceberg.durable import flush_commits
 from mirrorlake.destinations.iceberg.model import LakeTable
@@ -32,14 +32,9 @@ from mirrorlake.load.raw_files import refuse_damaged
 from mirrorlake.merge.compaction import compact_if_due
 from mirrorlake.merge.current_rows import read_changes
 from mirrorlake.merge.pruning import Bounds, bounds_of, bounds_sql, edges_of, may_prune
-from mirrorlake.merge.statements import (
-    GONE,
-    Layer,
-    merge_sql,
-    replace_sql,
-    spark_type,
-)
+from mirrorlake.merge.statements import GONE, Layer, merge_sql, replace_sql, spark_type
 from mirrorlake.schema.versions import FIRST_CREATED
+from mirrorlake.table.chains import chain_of
 from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.workspace import Workspace
 
@@ -71,6 +66,7 @@ class Todo:
         windows: whether all are small windows, after all that the layer holds.
         again: whether all loads are folded again.
         repairs: whether a repair is among them: what the layer holds of these keys is not trusted.
+        delta: whether these are copies that wrote what changed since what the layer holds.
     """
 
     loads: tuple[Load, ...] = ()
@@ -79,10 +75,11 @@ class Todo:
     windows: bool = False
     again: bool = False
     repairs: bool = False
+    delta: bool = False
 
     @property
     def rows(self) -> int:
-        return sum(load.receipt.rows if load.receipt else LISTED for load in self.loads)
+        return sum(load.receipt.committed if load.receipt else LISTED for load in self.loads)
 
 
 def fold_layer(
@@ -121,6 +118,12 @@ def fold_layer(
         )
         before = set()
     todo = plan_fold(plan, set() if anew else before, empty, workspace.ledger)
+    if todo.delta and not _shows_chain(workspace, plan, table, before):
+        logger.warning(
+            "table %s: %s is not as it was folded: it is compared with the whole copy",
+            *(plan.name, layer.name),
+        )
+        todo = plan_fold(plan, set(), empty, workspace.ledger)
     if not todo.held:
         return ()
     _refuse_damaged(workspace, plan, todo, compared)
@@ -141,6 +144,18 @@ def fold_layer(
         seq = max(load.seq for load in todo.loads)
         workspace.ledger.record_cost(plan.name, layer.name, seq, scan.bytes, written)
     return tuple(seq for seq in todo.held if seq not in before)
+
+
+def _shows_chain(
+    workspace: Workspace, plan: ResolvedTable, table: LakeTable, folded: set[int]
+) -> bool:
+    """Whether a layer shows what was folded into it of a chain of copies: nobody wrote to it since,
+    or set it back. A copy's fold that wrote nothing is not told from one that was undone."""
+    chain = chain_of(workspace.ledger.successful_loads(plan.name))
+    told = [load.seq for load in chain if load.seq in folded and load.snapshot_id is not None]
+    with workspace.lake.translated(plan.name):
+        through = folded_through(table)
+    return through is not None and through >= max(told, default=0)
 
 
 def _refuse_damaged(
@@ -187,7 +202,7 @@ def _apply(
     whole = anew or not plan.key or (todo.again and todo.repairs)
     # A MERGE compares every row with a copy's, to write only what changed: of few rows, writing
     # them all is a third of its work.
-    copied = plan.contract.copies and plan.contract.deletes == "remove"
+    copied = plan.contract.copies and plan.contract.deletes == "remove" and not todo.delta
     if whole or (copied and todo.rows <= SMALL_COPY):
         return overwrite(workspace, plan, layer, todo, OverwriteTarget(layer.identifier.sql, at))
     with (
@@ -209,8 +224,7 @@ def plan_fold(plan: ResolvedTable, folded: set[int], empty: bool, ledger: Ledger
     held = tuple(load.seq for load in loads)
     repairs = any(load.window.kind == "repair" for load in missing)
     if plan.contract.copies:
-        copies = [load for load in loads if load.window.kind != "repair"]
-        return Todo(tuple(copies[-1:]), held)
+        return _plan_copies(loads, folded, held, empty=empty)
     late = bool(folded) and bool(missing) and missing[0].seq < max(folded)
     if empty or late or not folded or not plan.key:
         return Todo(tuple(loads), held, again=True, repairs=repairs)
@@ -219,6 +233,23 @@ def plan_fold(plan: ResolvedTable, folded: set[int], empty: bool, ledger: Ledger
     windows = all(load.window.kind == "live" for load in new)
     known = _known(new, [load for load in loads if load.seq in folded]) if windows else ()
     return Todo(new, held, known, windows, repairs=repairs)
+
+
+def _plan_copies(
+    loads: list[Load], folded: set[int], held: tuple[int, ...], *, empty: bool
+) -> Todo:
+    """What a layer needs of full copies: the newest complete one and what stands on it; or, where
+    it holds the rows of one of these, what came after that."""
+    chain = chain_of(loads)
+    seqs = [load.seq for load in chain]
+    newest = max(folded, default=0)
+    # A copy that found nothing changed committed nothing; a complete one of an empty table may not
+    # have either, and empties the layer.
+    if empty or newest not in seqs or not folded.issuperset(seqs[: seqs.index(newest) + 1]):
+        deltas = (load for load in chain[1:] if load.snapshot_id is not None)
+        return Todo((*chain[:1], *deltas), held)
+    new = chain[seqs.index(newest) + 1 :]
+    return Todo(tuple(load for load in new if load.snapshot_id is not None), held, delta=True)
 
 
 def _known(new: tuple[Load, ...], before: list[Load]) -> tuple[Load, ...]:
@@ -304,7 +335,7 @@ def _merge(
     """
     types = {name: spark_type(kind) for name, kind, _ in layer.columns}
     key = [(name, types[name]) for name in plan.key]
-    bounded = not plan.contract.copies and not todo.again
+    bounded = (todo.delta or not plan.contract.copies) and not todo.again
     bounded = bounded and may_prune([kind for _, kind in key])
     listed = bounded and todo.rows <= LISTED
     if listed:
@@ -333,7 +364,9 @@ def _merge_statement(
     condition = bounds_sql(bounds, key) if bounds else ""
     if todo.repairs:
         return replace_sql(plan, layer, condition)
-    return merge_sql(plan, layer, condition, compares=not todo.windows or plan.entity is not None)
+    compares = not todo.windows or plan.entity is not None
+    whole = plan.contract.copies and not todo.delta
+    return merge_sql(plan, layer, condition, compares=compares, whole=whole)
 
 
 def _run_merge(spark: SparkSession, changes: DataFrame, statement: str, through: int) -> None:

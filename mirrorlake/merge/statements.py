@@ -148,13 +148,21 @@ def spark_type(iceberg: str) -> str:
     )
 
 
-def merge_sql(plan: ResolvedTable, layer: Layer, bounds: str = "", *, compares: bool = True) -> str:
+def merge_sql(
+    plan: ResolvedTable,
+    layer: Layer,
+    bounds: str = "",
+    *,
+    compares: bool = True,
+    whole: bool = False,
+) -> str:
     """The MERGE of ``mirror_changes`` into a layer.
 
     Args:
         bounds: a condition that every row of the layer fulfils whose key is one of the changes'.
         compares: whether a row that is equal already is left alone; without, the MERGE reads of
             the layer its key alone.
+        whole: whether the changes are the whole table: what they lack is gone.
     """
     names = layer.names
     on = _same_key(plan, layer, bounds)
@@ -176,7 +184,7 @@ def merge_sql(plan: ResolvedTable, layer: Layer, bounds: str = "", *, compares: 
     values = ", ".join(f"s.{c}" for c in columns)
     new = f"WHEN NOT MATCHED AND NOT s.{GONE} THEN INSERT"
     clauses.append(f"{new} ({', '.join(columns)}) VALUES ({values})")
-    if plan.contract.copies:
+    if whole:
         clauses.append("WHEN NOT MATCHED BY SOURCE THEN DELETE")
     return f"MERGE INTO {layer.identifier.sql} t USING mirror_changes s ON {on} " + " ".join(
         clauses

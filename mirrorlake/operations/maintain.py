@@ -30,6 +30,7 @@ from mirrorlake.destinations.iceberg.procedures import (
 from mirrorlake.destinations.iceberg.spark import spark_errors
 from mirrorlake.errors import LakeError, LandingError
 from mirrorlake.failpoints import failpoint
+from mirrorlake.load.copies import kept_indexes
 from mirrorlake.load.outcome import settle_loads
 from mirrorlake.load.resume import files_of
 from mirrorlake.merge.snapshot.stage import BRANCH
@@ -115,17 +116,18 @@ def maintain_table(
     ages = ages or Ages()
     refuse_short_grace(workspace.config, ages.grace)
     with workspace.leased(contract, wait=wait) as leased:
-        kept: frozenset[str] = frozenset()
+        kept, indexes = frozenset[str](), frozenset[str]()
         if not contract.landed:
             settle_loads(workspace.ledger, workspace.lake, contract.name, contract.namespaces.raw)
             kept = files_of(workspace.ledger.chunked_load(contract.name))
+            indexes = kept_indexes(workspace.ledger, contract.name)
         found: list[Maintained] = []
         # Other versions of the same rows: an unchanged table stays one.
         with stamp_kept(workspace.config, workspace.ledger, contract):
             for identifier, layer in list_tables(workspace, contract):
                 if workspace.lake.load(identifier) is not None:
                     leased.check_lease()
-                    found.append(_maintain(workspace, identifier, layer, ages, kept))
+                    found.append(_maintain(workspace, identifier, layer, ages, kept, indexes))
         if contract.source in workspace.config.landings:
             found.append(_expire_landed(workspace, contract))
         return found
@@ -165,7 +167,12 @@ def list_tables(workspace: Workspace, contract: TableContract) -> Iterator[tuple
 
 
 def _maintain(
-    workspace: Workspace, identifier: Identifier, layer: str, ages: Ages, kept: frozenset[str]
+    workspace: Workspace,
+    identifier: Identifier,
+    layer: str,
+    ages: Ages,
+    kept: frozenset[str],
+    indexes: frozenset[str],
 ) -> Maintained:
     lake, spark = workspace.lake, workspace.spark.get()
     before, orphans, error = _size(lake, identifier), [], None
@@ -181,7 +188,7 @@ def _maintain(
             _expire(spark, lake, identifier, layer, ages)
         failpoint("maintain.expired")
         table = table.refresh()
-        orphans = remove_orphans(lake, table, datetime.now(UTC) - ages.grace, kept)
+        orphans = remove_orphans(lake, table, datetime.now(UTC) - ages.grace, kept, indexes)
         orphans += _remove_states(lake, table, datetime.now(UTC) - ages.grace)
     except LakeError as failed:
         logger.warning("table %s was not maintained: %s", identifier, failed)

@@ -21,8 +21,10 @@ from mirrorlake.destinations.iceberg.integrity import layers_of
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.errors import ConfigError, LakeError
+from mirrorlake.load.copies import kept_indexes
 from mirrorlake.load.outcome import settle_loads
 from mirrorlake.load.resume import files_of
+from mirrorlake.load.row_index import FOLDER, index_path
 from mirrorlake.load.verify import drop_kept
 from mirrorlake.operations.refold import drop_beside
 from mirrorlake.workspace import Workspace
@@ -102,10 +104,11 @@ def recover_table(
         for _, identifier in layers_of(contract):
             drop_beside(workspace.lake, identifier)
         kept = files_of(workspace.ledger.chunked_load(contract.name))
+        indexes = kept_indexes(workspace.ledger, contract.name)
         removed = [
             size
             for table in _tables(workspace, contract)
-            for size in remove_orphans(workspace.lake, table, before, kept)
+            for size in remove_orphans(workspace.lake, table, before, kept, indexes)
         ]
     return Recovered(
         table=contract.name,
@@ -134,13 +137,18 @@ def _tables(workspace: Workspace, contract: TableContract) -> Iterator[LakeTable
 
 
 def remove_orphans(
-    lake: Lake, table: LakeTable, before: datetime, kept: frozenset[str] = frozenset()
+    lake: Lake,
+    table: LakeTable,
+    before: datetime,
+    kept: frozenset[str] = frozenset(),
+    indexes: frozenset[str] = frozenset(),
 ) -> list[int]:
     """Remove the files of a table that none of its snapshots names (data and delete files, and what
     a commit that failed left beside its metadata) and that were last written before a moment; their
     sizes in bytes.
 
     ``kept`` are files that no snapshot names yet: the chunks of a load that can be resumed.
+    ``indexes``: the names of row indexes that are needed.
     The caller holds the table's lease.
 
     Raises:
@@ -150,7 +158,9 @@ def remove_orphans(
     with lake.translated(".".join(table.name())):
         data = _orphans(table, "data", _named(table), kept)
         manifests = _orphans(table, "metadata", _manifests(table), _versions(table))
-        old = [(store, i) for store, i in (*data, *manifests) if i.mtime < before]
+        used = [index_path(table.location(), name) for name in indexes]
+        unused = _orphans(table, FOLDER, (), used)
+        old = [(store, i) for store, i in (*data, *manifests, *unused) if i.mtime < before]
         for store, info in old:
             store.delete_file(info.path)
             logger.info("orphan %s removed", info.path)

@@ -43,14 +43,18 @@ from mirrorlake.destinations.iceberg.statistics import least_number
 from mirrorlake.destinations.iceberg.tables import COLUMNS, OF, SEQ
 from mirrorlake.errors import LakeDamaged
 from mirrorlake.ledger import LOOKING_BACK, Ledger, Load, Receipt, Window
+from mirrorlake.load.delta import SUFFIX
 from mirrorlake.load.verify import load_branches
 from mirrorlake.schema.versions import SchemaVersion
+from mirrorlake.table.chains import UNKNOWN_DELTA
 
 logger = logging.getLogger(__name__)
 
 _EPOCH = date(1970, 1, 1)
 _OURS = re.compile(r"([0-9a-f]{32})-([0-9]+)-")
 """How the name of a load's file begins: its id and the attempt."""
+_OF_DELTA = re.compile(r"[0-9a-f]{32}-[0-9]+-[0-9]{5}(r[0-9]+)?" + SUFFIX)
+"""The same of a full copy that wrote what changed, with the chunk's number."""
 
 
 @dataclass(frozen=True)
@@ -194,6 +198,7 @@ def _of_files(table: LakeTable, contract: TableContract) -> Iterator[Load]:
             )
             continue
         load_id, attempt = named.groups()
+        delta = _OF_DELTA.match(task.file.file_path.rsplit("/", 1)[-1]) is not None
         # All rows of a file are of one load: its lowest number is its only one.
         seq = least_number(table, task.file, SEQ)
         if seq is None or head is None:
@@ -206,7 +211,7 @@ def _of_files(table: LakeTable, contract: TableContract) -> Iterator[Load]:
             table=contract.name,
             state="success",
             raw_table=table.name()[-1],
-            window=Window("unknown", None, None, _EPOCH + timedelta(days=task.file.partition[0])),
+            window=_unknown(task.file.partition[0], UNKNOWN_DELTA if delta else None),
             parent_snapshot=None,
             # Which one is not known; the newest holds its files.
             snapshot_id=head.snapshot_id,
@@ -215,6 +220,10 @@ def _of_files(table: LakeTable, contract: TableContract) -> Iterator[Load]:
             receipt=None,
             error=None,
         )
+
+
+def _unknown(day: int, lo: str | None) -> Window:
+    return Window("unknown", lo, None, _EPOCH + timedelta(days=day))
 
 
 def _adopt_version(ledger: Ledger, lake: Lake, contract: TableContract, name: str) -> None:

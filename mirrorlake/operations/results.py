@@ -21,7 +21,9 @@ class SyncResult:
             was loaded, because the table is as its newest load read it. Then ``load_id`` is that
             load's, ``moment`` and ``until`` say up to when that is known, and all figures are 0.
         unchanged: by what that was found: ``server``, ``table`` or ``digest``; else None.
-        rows, bytes: of this load's data files.
+        rows: what this load saw. written: rows of its data files: of a full copy, perhaps what
+            changed alone.
+        bytes: of its data files.
         seconds: from its lease to its fold.
         read_bytes, read_seconds, mb_per_second: of the rows in memory as they came from MySQL.
         longest_query: seconds of the longest statement that read rows.
@@ -61,6 +63,7 @@ class SyncResult:
     moment: str
     until: str
     unchanged: str | None = None
+    written: int = 0
 
 
 def result_of(
@@ -104,6 +107,7 @@ def result_of(
         chunks=len(moments),
         moment=min(moments).isoformat(sep=" "),
         until=max(moments).isoformat(sep=" "),
+        written=sum(r.committed for r in receipts),
     )
 
 

@@ -109,7 +109,7 @@ def copy_again(workspace: Workspace, contract: TableContract) -> RepairRound:
         MirrorlakeError: see loading and folding.
     """
     before = workspace.ledger.highest_seq()
-    load_table(workspace, contract)
+    load_table(workspace, contract, complete=True)
     refold_table(workspace, contract)
     return _round_of(workspace.ledger.successful_loads(contract.name, before))
 

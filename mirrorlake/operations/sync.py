@@ -90,11 +90,16 @@ def load_table(
     progress: OnProgress | None = None,
     *,
     accept_smaller: bool = False,
+    complete: bool = False,
     look: Look | None = None,
 ) -> SyncResult:
     """`sync_table` without its fold: only raw moves. What was loaded after a look is to be folded
-    by `fold_looked`."""
-    terms = LoadTerms(progress=progress, accept_smaller=accept_smaller)
+    by `fold_looked`.
+
+    Args:
+        complete: whether a full copy writes every row, whatever the one before did.
+    """
+    terms = LoadTerms(progress=progress, accept_smaller=accept_smaller, complete=complete)
     return _chain(workspace, contract, terms, fold=False, look=look)
 
 
@@ -325,7 +330,8 @@ def _load(
         logger.warning("table %s: %s", plan.name, held_words(plan.held))
     if fresh:
         ledger.record_schema_version(plan.name, plan.version)
-    terms = replace(terms, server=seen.server, course=course)
+    complete = terms.complete or whole
+    terms = replace(terms, server=seen.server, course=course, complete=complete)
     if reach is not None:
         found = with_waited(reach.open, last) if reach.open else NOTHING_OPEN
         terms = replace(terms, open_writes=found, shown=reach.shown, clock_ahead=reach.ahead)

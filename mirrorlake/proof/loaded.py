@@ -8,10 +8,12 @@ way. Rows are compared by the forms of `mirrorlake.proof.canonical`, which the l
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from uuid import uuid4
 
+import pyarrow as pa
 from pymysql.connections import Connection
 
 from mirrorlake.config.contract import TableContract
@@ -139,6 +141,54 @@ def equals_locally(lake: Lake, unseen: Unseen, table: LakeTable | None) -> bool:
     rows = rows_of_load(unseen.load.load_id)
     batches = read_rows(lake, table, names, rows, unseen.snapshot)
     return tally_rows(unseen.table, unseen.rows, batches) == expected
+
+
+def tally_table(
+    spark: Callable[[], Any], table: SourceTable, rows: RowForm, found: pa.Table
+) -> Tally:
+    """Number and digest of some rows of a lake table that are at hand, by a form's columns; Spark
+    is asked for what only it can say.
+
+    Raises:
+        LakeError: Spark failed.
+    """
+    told = tally_rows(table, rows, found.combine_chunks().to_batches())
+    if told is not None:
+        return told
+    session, view = spark(), f"mirror_rows_{uuid4().hex}"
+    with spark_errors(table.name):
+        session.createDataFrame(_as_spark_takes(found)).createOrReplaceTempView(view)
+        try:
+            side = ViewSide(Identifier("", ""), None, rows, (), "", view=view)
+            return side.read_groups(session, side.groups_sql("0")).get(0, NOTHING)
+        finally:
+            session.catalog.dropTempView(view)
+
+
+@dataclass(frozen=True)
+class ViewSide(LakeSide):
+    """The lake's statements over a view of some rows."""
+
+    view: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.view
+
+
+def _as_spark_takes(rows: pa.Table) -> pa.Table:
+    """Rows in types that Spark makes a view of: its lists and texts have no large ones."""
+    plain = pa.schema([pa.field(f.name, _plain(f.type)) for f in rows.schema])
+    return rows.cast(plain)
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_large_list(kind) or pa.types.is_list(kind):
+        entry = kind.value_type
+        return pa.list_(pa.struct([pa.field(f.name, _plain(f.type)) for f in entry]))
+    if pa.types.is_large_string(kind):
+        return pa.string()
+    return pa.binary() if pa.types.is_large_binary(kind) else kind
 
 
 def prove_loaded(spark: Any, unseen: Unseen) -> dict[int, tuple[Tally, Tally]]:

@@ -29,6 +29,7 @@ from mirrorlake.destinations.iceberg.branches import history
 from mirrorlake.destinations.iceberg.catalog import Connection
 from mirrorlake.destinations.iceberg.expressions import expression
 from mirrorlake.destinations.iceberg.metrics import FileMetrics
+from mirrorlake.destinations.iceberg.model import is_rewrite
 from mirrorlake.errors import CommitConflict
 
 logger = logging.getLogger(__name__)
@@ -224,6 +225,18 @@ def was_overtaken(table: Table) -> bool:
     through = [snapshot_property(snapshot, FOLDED) for snapshot in table.snapshots()]
     numbers = [int(number) for number in through if number is not None]
     return bool(numbers) and numbers[-1] < max(numbers)
+
+
+def folded_through(table: Table) -> int | None:
+    """The highest number of a load that a layer holds, by the newest fold that main shows; None if
+    somebody else has changed rows since, or nothing was ever folded."""
+    for snapshot in history(table):
+        through = snapshot_property(snapshot, FOLDED)
+        if through is not None:
+            return int(through)
+        if not is_rewrite(snapshot):
+            return None
+    return None
 
 
 def head_of(lake: Connection, identifier: Identifier) -> int | None:

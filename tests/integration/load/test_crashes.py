@@ -30,7 +30,7 @@ from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.branches import history
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.errors import CommitConflict, LakeDamaged, LeaseHeld
-from mirrorlake.failpoints import FAILPOINTS, OF_LANDINGS, OF_REFOLDS, OF_SNAPSHOTS
+from mirrorlake.failpoints import FAILPOINTS, OF_DELTAS, OF_LANDINGS, OF_REFOLDS, OF_SNAPSHOTS
 from mirrorlake.ledger import Ledger
 from mirrorlake.load.raw_files import prove_raw
 from mirrorlake.operations.fold import fold_table
@@ -545,7 +545,9 @@ def test_every_failpoint_of_the_engine_is_listed() -> None:
     texts = (p.read_text() for p in (ROOT / "mirrorlake").rglob("*.py"))
     used = [name for text in texts for name in re.findall(r'failpoint\("([^"]+)"\)', text)]
     # A snapshot is staged in either of two ways.
-    assert sorted(set(used)) == sorted((*FAILPOINTS, *OF_SNAPSHOTS, *OF_LANDINGS, *OF_REFOLDS))
+    assert sorted(set(used)) == sorted(
+        (*FAILPOINTS, *OF_DELTAS, *OF_SNAPSHOTS, *OF_LANDINGS, *OF_REFOLDS)
+    )
     assert len([name for name in used if name in FAILPOINTS]) == len(FAILPOINTS)
 
 

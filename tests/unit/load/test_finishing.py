@@ -9,7 +9,8 @@ from typing import Any, cast
 import pytest
 
 from mirrorlake.errors import LakeError, LeaseHeld
-from mirrorlake.load.chunk_task import ChunkReceipt, ReadChunk
+from mirrorlake.load.chunk_receipt import ChunkReceipt
+from mirrorlake.load.chunk_task import ReadChunk
 from mirrorlake.load.finishing import Finishing
 
 WAIT = 10.0

@@ -15,10 +15,18 @@ from tests.unit.plans import load_that_ended, planned, time_column
 MOVING = {"mode": "incremental", "cursor": "at"}
 
 
-def load(seq: int, kind: str = "live", rows: int | None = 10, *, wrote: bool = True) -> Load:
+def load(
+    seq: int,
+    kind: str = "live",
+    rows: int | None = 10,
+    *,
+    wrote: bool = True,
+    stands_on: int = 0,
+) -> Load:
     """A successful load; ``rows``: None where nothing is known of it; ``wrote``: any row."""
     found = load_that_ended(None)
-    receipt: Any = None if rows is None else SimpleNamespace(rows=rows)
+    told = {"rows": rows, "committed": rows, "stands_on": stands_on}
+    receipt: Any = None if rows is None else SimpleNamespace(**told)
     window = replace(found.window, kind=kind)
     snapshot = 100 + seq if wrote else None
     return replace(found, seq=seq, window=window, receipt=receipt, snapshot_id=snapshot)
@@ -79,6 +87,33 @@ def test_of_full_copies_the_newest_one_is_the_table() -> None:
     assert (numbers(found.loads), found.held) == ([3], (1, 2, 3, 4))
     assert (found.again, found.repairs) == (False, False)
     assert todo([load(4, "repair")], mode="full").loads == ()
+
+
+def test_of_copies_that_wrote_what_changed_those_are_applied_that_are_missing() -> None:
+    whole, one, two = load(2, "full"), load(3, "full", stands_on=2), load(4, "full", stands_on=2)
+    loads = [load(1, "full"), whole, one, two]
+    for folded, wanted, delta in (
+        ((1, 2), [3, 4], True),
+        ((1, 2, 3), [4], True),
+        ((1,), [2, 3, 4], False),
+        ((), [2, 3, 4], False),
+        # A layer that another run's fold left behind what is told of it.
+        ((1, 3), [2, 3, 4], False),
+    ):
+        found = todo(loads, *folded, mode="full")
+        assert (numbers(found.loads), found.delta) == (wanted, delta), folded
+        assert found.held == (1, 2, 3, 4)
+    assert todo(loads, 1, 2, 3, 4, mode="full") == Todo()
+    assert numbers(todo(loads, 1, 2, 3, 4, empty=True, mode="full").loads) == [2, 3, 4]
+    later = load(5, "full")
+    assert numbers(todo([*loads, later], 1, 2, 3, mode="full").loads) == [5]
+    nothing = load(5, "full", wrote=False, stands_on=2)
+    found = todo([*loads, nothing], 1, 2, 3, 4, mode="full")
+    assert (found.loads, found.held) == ((), (1, 2, 3, 4, 5))
+    # A complete copy of a table that is empty now: the layer is emptied.
+    assert numbers(todo([load(1, "full"), load(2, "full", wrote=False)], 1, mode="full").loads) == [
+        2
+    ]
 
 
 def test_a_repair_has_the_layer_trusted_in_nothing() -> None:

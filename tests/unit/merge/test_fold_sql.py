@@ -103,7 +103,10 @@ def test_a_merge_writes_changed_rows_alone() -> None:
 
 
 def test_only_a_full_copy_deletes_what_it_lacks() -> None:
-    assert merge_of_deduped(planned(mode="full")).endswith("WHEN NOT MATCHED BY SOURCE THEN DELETE")
+    plan = planned(mode="full")
+    gone = "WHEN NOT MATCHED BY SOURCE THEN DELETE"
+    assert merge_sql(plan, deduped_layer(plan), whole=True).endswith(gone)
+    assert gone not in merge_of_deduped(plan), "of a copy that wrote what changed"
 
 
 def test_a_table_of_keys_alone_has_nothing_to_update() -> None:
