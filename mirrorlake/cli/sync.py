@@ -130,6 +130,7 @@ def _sync(
                 if synced.result is not None:
                     results.append(synced.result)
                     words = f"{synced.result.rows:,} rows, {synced.result.seconds} s"
+                    words = "unchanged" if synced.result.unchanged is not None else words
                 elif synced.error is not None:
                     failures.append((synced.contract.name, synced.error))
                     words = "held" if isinstance(synced.error, SourceHeld) else words
@@ -139,7 +140,7 @@ def _sync(
                     bars.line(f"{number:,} of {len(chosen):,}: {synced.contract.name}: {words}")
         except KeyboardInterrupt:
             before = f"{number:,} of {len(chosen):,} tables were done"
-            words = f"In table {', '.join(sorted(running))}; {before}."
+            words = f"In table {', '.join(sorted(running))}; {before}." if running else f"{before}."
             show.errors.print(escape(words), highlight=False, soft_wrap=True)
             raise
     order = [contract.name for contract in chosen]

@@ -97,15 +97,20 @@ def exact_rows(plan: ChunkPlan, found: pa.Table, position: str) -> pa.Table:
         columns[name] = found.column(f"k{number}")
     if any(e.has_original for e in plan.columns):
         columns[ORIGINAL] = _originals(texts, rows, plan.schema.field(ORIGINAL).type)
-    for name in (KEY, TOKEN, ORIGINAL):
-        # An earlier load of this version needed it (the column's charset or collation was another).
-        if name in plan.schema.names and name not in columns:
-            columns[name] = pa.nulls(rows, plan.schema.field(name).type)
+    for field in plan.schema:
+        if field.name not in columns and _may_lack(field.name):
+            columns[field.name] = pa.nulls(rows, field.type)
     arrays = [
         columns[f.name].cast(f.type) if columns[f.name].type != f.type else columns[f.name]
         for f in plan.schema
     ]
     return pa.Table.from_arrays(arrays, schema=plan.schema)
+
+
+def _may_lack(name: str) -> bool:
+    """Whether a load may have nothing for a column of raw: an earlier load of this version needed
+    it (the column's charset or collation was another), or somebody else made it."""
+    return name in (KEY, TOKEN, ORIGINAL) or not name.startswith("_mirror_")
 
 
 def _cast(plan: ChunkPlan, exact: Exact, values: Any, wanted: pa.DataType) -> Any:

@@ -31,13 +31,18 @@ def chain_of(loads: Sequence[Load]) -> tuple[Load, ...]:
     if not copies:
         return ()
     newest = copies[-1]
-    if newest.window.kind == "unknown" and newest.window.lo == UNKNOWN_DELTA:
-        raise _broken(newest)
     base = base_of(newest)
+    # One in the middle, too: what it changed would be left out.
+    if any(load.seq >= base and _is_unknown_delta(load) for load in copies):
+        raise _broken(newest)
     chain = tuple(load for load in copies if load.seq == base or base_of(load) == base)
     if chain[0].seq != base:
         raise _broken(newest)
     return chain
+
+
+def _is_unknown_delta(load: Load) -> bool:
+    return load.window.kind == "unknown" and load.window.lo == UNKNOWN_DELTA
 
 
 def base_of(load: Load) -> int:
@@ -47,8 +52,8 @@ def base_of(load: Load) -> int:
 
 def _broken(load: Load) -> LakeError:
     return LakeError(
-        f"table {load.table}: its newest copy, load {load.load_id}, holds what changed alone, and "
-        "the ledger does not know since which copy",
+        f"table {load.table}: copies up to load {load.load_id} hold what changed alone, and the "
+        "ledger does not know of each since which copy",
         table=load.table,
         next_step="Sync it: a complete copy is made",
     )

@@ -8,6 +8,7 @@ commits.
 from __future__ import annotations
 
 import hashlib
+import importlib
 import logging
 import os
 import re
@@ -136,6 +137,7 @@ class LazySpark:
 
     def _make(self, made: Future[SparkSession]) -> None:
         try:
+            import_pyspark()
             session = self._attach() if self._config.connect else self._start()
             if self._config.connect or cores_of(self._config.master) is None:
                 _ship(session)
@@ -436,9 +438,21 @@ def _ship(session: Any) -> None:
     session.addArtifacts(str(archive), pyfile=True)
 
 
+_IMPORTING = threading.Lock()
+
+
+def import_pyspark() -> None:
+    """Import PySpark, one thread at a time. Its packages import one another in circles: two threads
+    that begin at different ends each see half of them, and fail."""
+    with _IMPORTING:
+        for name in ("pyspark.errors", "pyspark.sql"):
+            importlib.import_module(name)
+
+
 @contextmanager
 def spark_errors(table: str) -> Iterator[None]:
     """Turn what Spark and its JVM raise into LakeErrors of one line."""
+    import_pyspark()
     from py4j.protocol import Py4JError, Py4JNetworkError
     from pyspark.errors import PySparkException
 

@@ -29,7 +29,6 @@ from pyiceberg.table.update.snapshot import ManageSnapshots
 from sqlalchemy.exc import OperationalError
 
 from mirrorlake.destinations.iceberg.durable import local_path
-from mirrorlake.ledger.servers import write_ahead
 
 _KEPT = 200
 """Tables whose metadata is kept; of a table with a long history it is megabytes."""
@@ -56,9 +55,6 @@ class LakeCatalog(SqlCatalog):
     def __init__(self, name: str, **properties: str) -> None:
         super().__init__(name, **properties)
         self._local = self.engine.dialect.name == "sqlite"
-        if self._local:
-            with closing(self.engine.raw_connection()) as connection:
-                write_ahead(connection.driver_connection)  # pyright: ignore[reportArgumentType]
         self._parsed: dict[tuple[str, str], _Parsed] = {}
 
     def load_table(self, identifier: str | tuple[str, ...]) -> Table:

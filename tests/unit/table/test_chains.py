@@ -51,5 +51,8 @@ def test_a_delta_that_files_alone_tell_of_is_refused() -> None:
     unknown = replace(load(3), window=Window("unknown", UNKNOWN_DELTA, None, AT.date()))
     with pytest.raises(LakeError, match="what changed alone"):
         chain_of([load(1), replace(unknown, receipt=None)])
+    # In the middle of a chain too: what it changed would be left out.
+    with pytest.raises(LakeError, match="what changed alone"):
+        chain_of([load(1), load(2, 1), replace(unknown, receipt=None), load(4, 1)])
     # A complete copy after it begins a chain of its own.
     assert seqs(replace(unknown, receipt=None), load(4)) == [4]

@@ -1,0 +1,49 @@
+"""PySpark's packages import one another in circles: threads that need it first need it one by one."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+AT_ONCE = """
+import sys, threading
+from mirrorlake.destinations.iceberg.spark import import_pyspark, spark_errors
+sys.setswitchinterval(1e-5)
+start, failed = threading.Barrier(3), []
+
+def errors():
+    with spark_errors("t"):
+        pass
+
+def session():
+    import_pyspark()
+    from pyspark.sql import SparkSession
+
+def functions():
+    import_pyspark()
+    from pyspark.sql import functions
+
+def run(needs):
+    start.wait()
+    try:
+        needs()
+    except BaseException as error:
+        failed.append(error)
+
+threads = [threading.Thread(target=run, args=(needs,)) for needs in (errors, session, functions)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+sys.exit(repr(failed) if failed else 0)
+"""
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_threads_that_need_pyspark_first_all_get_the_whole_of_it(number: int) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", AT_ONCE], capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 0, ran.stderr
