@@ -11,11 +11,15 @@ AT_ONCE = """
 import sys, threading
 from mirrorlake.destinations.iceberg.spark import import_pyspark, spark_errors
 sys.setswitchinterval(1e-5)
-start, failed = threading.Barrier(3), []
+start, failed = threading.Barrier(4), []
 
-def errors():
+def translated():
     with spark_errors("t"):
         pass
+
+def errors():
+    import_pyspark()
+    from pyspark.errors import PySparkException
 
 def session():
     import_pyspark()
@@ -32,7 +36,7 @@ def run(needs):
     except BaseException as error:
         failed.append(error)
 
-threads = [threading.Thread(target=run, args=(needs,)) for needs in (errors, session, functions)]
+threads = [threading.Thread(target=run, args=(needs,)) for needs in (translated, errors, session, functions)]
 for thread in threads:
     thread.start()
 for thread in threads:
