@@ -134,10 +134,10 @@ def test_the_backlog_drains_in_order_after_the_hold(
     sql("INSERT INTO a VALUES (4, UTC_TIMESTAMP())")
     asked = TODAY - DAY
     with pytest.raises(SourceError, match=r"source s is held until .* \(new disks\)"):
-        _load_days(workspace, contract, [asked], set(), "daily", accept_smaller=False)
+        _load_days(workspace, contract, [asked], "daily", accept_smaller=False, look=None)
     ledger.release("s")
     before = workspace.ledger.highest_seq()
-    done = _load_days(workspace, contract, [asked], set(), "daily", accept_smaller=False)
+    done = _load_days(workspace, contract, [asked], "daily", accept_smaller=False, look=None)
     assert (done.refused, done.owed) == ({}, {})
     windows = [x.window for x in workspace.ledger.successful_loads(contract.name, before)]
     read = [(w.kind, w.lo and w.lo[:10], w.hi and w.hi[:10]) for w in windows]
@@ -147,7 +147,7 @@ def test_the_backlog_drains_in_order_after_the_hold(
     ]
     assert [w.kind for w in windows[2:]] == ["live"]
     assert sum(r.rows for r in done.results[:2]) == 2
-    again = _load_days(workspace, contract, [asked], set(), "daily", accept_smaller=False)
+    again = _load_days(workspace, contract, [asked], "daily", accept_smaller=False, look=None)
     assert [r.window for r in again.results] == ["reload", "live"]
 
 

@@ -135,7 +135,7 @@ def test_fifty_tables_take_as_many_statements_as_five(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, work: Callable[[Config, Ledger], None]
 ) -> None:
     def ask(_: Config, contracts: list[TableContract]) -> Any:
-        return {c.name: SHOWN for c in contracts}, NOW
+        return {c.name: SHOWN for c in contracts}, NOW, {}
 
     # What the server shows is the business of test_change_stamps.
     monkeypatch.setattr(unchanged, "_ask", ask)
