@@ -305,8 +305,8 @@ def install_packages(uv: Path, env: dict[str, str], cache: Path) -> None:
     lock = hashlib.sha256(LOCK.read_bytes() + BUILD_PINS.read_bytes() + env["UV_CACHE_DIR"].encode(
         errors="surrogateescape")).hexdigest()[:16]  # fmt: skip
     filled = cache / "tools" / f"filled-{lock}-{sys.version_info[0]}.{sys.version_info[1]}"
-    # Where Python may not write beside its modules, each process would compile what it imports again,
-    # for three seconds and more.
+    # Where Python may not write beside its modules, each process would compile what it imports
+    # again, for three seconds and more.
     compiled = ["--compile-bytecode"] if os.environ.get("PYTHONDONTWRITEBYTECODE") else []
     sync = [
         str(uv), "pip", "sync", *compiled, "--require-hashes",
