@@ -19,6 +19,7 @@ from mirrorlake.destinations.iceberg.cost import Scan, counted, written_since
 from mirrorlake.destinations.iceberg.durable import flush_commits
 from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.destinations.iceberg.spark import spark_errors
+from mirrorlake.destinations.iceberg.statistics import most_rows
 from mirrorlake.destinations.iceberg.tables import (
     DELETED_AT,
     TARGET_BYTES,
@@ -205,9 +206,12 @@ def _apply(
     copied = plan.contract.copies and plan.contract.deletes == "remove" and not todo.delta
     if whole or (copied and todo.rows <= SMALL_COPY):
         return overwrite(workspace, plan, layer, todo, OverwriteTarget(layer.identifier.sql, at))
+    # A MERGE reads of the layer what may hold the changed keys: of a large one, many rows.
+    table = workspace.lake.load(layer.identifier)
+    there = most_rows(table) if table is not None else None
     with (
         spark_errors(plan.name),
-        workspace.spark.suited_to(todo.rows) as spark,
+        workspace.spark.suited_to(todo.rows + (LISTED if there is None else there)) as spark,
         counted(spark) as scan,
     ):
         changes = read_changes(workspace, plan, layer, todo.loads, todo.known)

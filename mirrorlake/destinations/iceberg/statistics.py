@@ -49,6 +49,16 @@ def file_starts(
     return found, counted, others
 
 
+def most_rows(table: LakeTable) -> int | None:
+    """How many rows a table's data files have, those that were deleted since too; None where its
+    newest snapshot does not say."""
+    snapshot = table.current_snapshot()
+    if snapshot is None:
+        return 0
+    told = snapshot_property(snapshot, "total-records")
+    return int(told) if told else None
+
+
 def least_number(table: LakeTable, file: LakeFile, column: str) -> int | None:
     """The least value of a ``long`` column in a file; None where its manifest does not say."""
     bound = (file.lower_bounds or {}).get(table.schema().find_field(column).field_id)
