@@ -8,9 +8,8 @@ are snapshots: their statements see one state.
 from __future__ import annotations
 
 import math
-import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -86,7 +85,6 @@ def _open_sqlite(url: sa.URL, wait: timedelta) -> sa.Engine:
     @event.listens_for(engine, "connect")
     def _connect(connection: Any, _: Any) -> None:
         connection.isolation_level = None
-        write_ahead(connection)
 
     @event.listens_for(engine, "begin")
     def _begin(connection: sa.Connection) -> None:
@@ -99,24 +97,6 @@ def _open_sqlite(url: sa.URL, wait: timedelta) -> sa.Engine:
             connection.exec_driver_sql("BEGIN IMMEDIATE")
 
     return engine
-
-
-def write_ahead(connection: sqlite3.Connection) -> None:
-    """Let a SQLite database log ahead: a commit flushes one file once (1 ms where the old journal
-    took 12), and readers wait for no writer. It stays so for whoever opens the file later; where it
-    can't be had (another has the file open in the old way, or the disk is a network's), the
-    database goes on as it was.
-
-    Source: SQLite's documentation, "Write-Ahead Logging"; what is committed is on the disk, as
-    ``synchronous`` stays FULL.
-    """
-    if connection.execute("PRAGMA journal_mode").fetchone() == ("wal",):
-        return
-    (patience,) = connection.execute("PRAGMA busy_timeout").fetchone()
-    connection.execute("PRAGMA busy_timeout = 0")
-    with suppress(sqlite3.OperationalError):
-        connection.execute("PRAGMA journal_mode = WAL")
-    connection.execute(f"PRAGMA busy_timeout = {int(patience)}")
 
 
 def _open_server(url: sa.URL, kind: str, seconds: int) -> sa.Engine:

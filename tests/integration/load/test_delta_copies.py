@@ -389,7 +389,7 @@ def test_a_delta_that_files_alone_tell_of_is_never_taken_for_the_table(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(restore_ledger, "history", lambda _: [])
         rebuild_table(workspace.ledger, workspace.lake, contract, "test")
-    with pytest.raises(LakeError, match="holds what changed alone"):
+    with pytest.raises(LakeError, match="hold what changed alone"):
         refold_table(workspace, contract)
     assert sync(workspace).stands_on == 0
     assert_exact(workspace, server, database)

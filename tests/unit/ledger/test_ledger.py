@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,6 @@ import pytest
 
 from mirrorlake.errors import LeaseHeld, LedgerError
 from mirrorlake.ledger import LEDGER_VERSION, Lease, Ledger, Load, Receipt, Repair, Window, leases
-from mirrorlake.ledger.servers import write_ahead
 from mirrorlake.schema.versions import schema_version
 
 TABLE = "s.shop.t"
@@ -389,29 +388,11 @@ def test_a_lock_is_waited_for_and_then_told(url: str, ledger: Ledger, tmp_path: 
         other.execute("BEGIN EXCLUSIVE")
         begun = time.monotonic()
         with pytest.raises(LedgerError, match=r"locked \(waited up to 0\.5 s\)") as caught:
-            patient.create_load(TABLE, WINDOW)
+            patient.last_load(TABLE)
         assert time.monotonic() - begun >= 0.5
         assert caught.value.retryable
-        assert patient.last_load(TABLE) is None  # who only reads waits for no writer
         other.execute("ROLLBACK")
-    assert patient.create_load(TABLE, WINDOW)
-
-
-def test_a_database_that_others_read_in_the_old_way_stays_so_until_it_can_be_changed(
-    tmp_path: Path,
-) -> None:
-    path = tmp_path / "old.db"
-    with closing(sqlite3.connect(path, isolation_level=None, timeout=600)) as ours:
-        ours.execute("CREATE TABLE t (a)")
-        with closing(sqlite3.connect(path, isolation_level=None)) as other:
-            other.execute("BEGIN")
-            other.execute("SELECT * FROM t").fetchall()
-            write_ahead(ours)  # does not wait for the other's end
-            assert ours.execute("PRAGMA journal_mode").fetchone() == ("delete",)
-            assert ours.execute("PRAGMA busy_timeout").fetchone() == (600_000,)
-            other.execute("ROLLBACK")
-        write_ahead(ours)
-        assert ours.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    assert patient.last_load(TABLE) is None
 
 
 def test_a_newer_ledger_is_refused(ledger: Ledger, url: str, ask: Callable[..., Any]) -> None:
