@@ -268,15 +268,17 @@ def test_a_prepared_transaction_is_open(doors: Doors) -> None:
 
 def test_an_account_that_may_not_see_what_is_open_gets_no_stamp(doors: Doors) -> None:
     doors.run(
-        "CREATE USER IF NOT EXISTS 'blind'@'%' IDENTIFIED BY 'Blind-1234'",
-        "GRANT SELECT ON *.* TO 'blind'@'%'",
+        "CREATE USER IF NOT EXISTS 'unseeing'@'%' IDENTIFIED BY 'Blind-1234'",
+        "GRANT SELECT ON *.* TO 'unseeing'@'%'",
     )
-    blind = doors.source.model_copy(update={"user": "blind", "password": SecretStr("Blind-1234")})
+    blind = doors.source.model_copy(
+        update={"user": "unseeing", "password": SecretStr("Blind-1234")}
+    )
     try:
         with session(blind) as connection:
             assert read_stamps(connection, [(doors.database, "still")]) == {}
     finally:
-        doors.run("DROP USER 'blind'@'%'")
+        doors.run("DROP USER 'unseeing'@'%'")
 
 
 def test_a_table_is_named_to_the_letter(doors: Doors) -> None:
