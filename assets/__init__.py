@@ -1,22 +1,12 @@
-"""The assets: per source table a chain ``mysql`` → ``raw`` → ``deduped`` → ``clean``, and per
-source its ``cleanup``, and one ``maintenance`` of the lake.
+"""This deployment's assets: the mirrored tables, and what is made from them.
 
-What belongs here: keys, partitions, what an asset is called and shown as. What doesn't: how a
-table is loaded or folded (`mirrorlake.operations.sync`).
+What belongs here: which assets there are. What doesn't: how a table is loaded or folded
+(`mirrorlake`), or what its assets look like (`dagster_mirrorlake`).
 """
 
-from assets.chain import build_chain, chain_keys, folded_keys
-from assets.cleanup import build_cleanup
-from assets.days import build_days
-from assets.maintenance import build_maintenance
-from assets.snapshots import build_snapshot_chain
+from dagster_mirrorlake.build import Asset, Mirror, build_assets
 
-__all__ = [
-    "build_chain",
-    "build_cleanup",
-    "build_days",
-    "build_maintenance",
-    "build_snapshot_chain",
-    "chain_keys",
-    "folded_keys",
-]
+
+def all_assets(mirror: Mirror) -> list[Asset]:
+    """Per source table a chain mysql → raw → deduped → clean; add assets of your own here."""
+    return build_assets(mirror)

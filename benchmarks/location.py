@@ -110,7 +110,7 @@ def _marks(path: Path) -> list[tuple[float, float]]:
 
 
 def _ticks(path: Path, runs: int) -> Section:
-    from definitions import load_definitions
+    from dagster_mirrorlake.location import load_definitions
 
     defs = load_definitions(path)
     repository = defs.get_repository_def()

@@ -97,7 +97,7 @@ def _ticks(runs: int) -> Section:
 
 def _asked(path: Path, server: MariaDB, moved: int) -> tuple[float, int]:
     """Seconds of one tick and the runs that it asked for, after ``moved`` tables moved."""
-    from definitions import load_definitions
+    from dagster_mirrorlake.location import load_definitions
 
     defs = load_definitions(path)
     with dg.DagsterInstance.ephemeral() as instance:

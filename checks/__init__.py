@@ -1,11 +1,14 @@
-"""The asset checks of a chain.
+"""This deployment's asset checks.
 
-What belongs here: a verdict in Dagster's words. What doesn't: looking
-(`mirrorlake.operations.observe`, `mirrorlake.proof`). An unreachable source or lake is an exception
-of the check's step, never a check that failed.
+What belongs here: which checks there are. What doesn't: looking (`mirrorlake.proof`), and a
+verdict in Dagster's words (`dagster_mirrorlake.checks`).
 """
 
-from checks.snapshots import build_snapshot_checks
-from checks.table import build_checks, chain_check_keys, proof_check_keys
+import dagster as dg
 
-__all__ = ["build_checks", "build_snapshot_checks", "chain_check_keys", "proof_check_keys"]
+from dagster_mirrorlake.build import Mirror, build_asset_checks
+
+
+def all_checks(mirror: Mirror) -> list[dg.AssetChecksDefinition]:
+    """Counts, exact matches, keys, columns, privacy; add checks of your own here."""
+    return build_asset_checks(mirror)

@@ -1,28 +1,19 @@
-"""What starts runs, and what is said when one fails.
+"""This deployment's sensors and schedules.
 
-What belongs here: requests and messages. What doesn't: deciding which table moved
-(`mirrorlake.operations.detect`), or whose raw is ahead (`mirrorlake.operations.unfolded`); no
-sensor starts a JVM.
+What belongs here: what starts runs, and when. What doesn't: deciding which table moved
+(`mirrorlake.operations.detect`).
 """
 
-from sensors.alerts import build_alerts_sensor
-from sensors.cleanup import build_cleanup_schedule
-from sensors.daily import build_schedule
-from sensors.failed import failed_runs
-from sensors.landed import build_landed_sensor
-from sensors.maintenance import build_maintenance_schedule
-from sensors.moved import build_moved_sensor
-from sensors.proofs import build_proof_schedule
-from sensors.unfolded import build_unfolded_sensor
+import dagster as dg
 
-__all__ = [
-    "build_alerts_sensor",
-    "build_cleanup_schedule",
-    "build_landed_sensor",
-    "build_maintenance_schedule",
-    "build_moved_sensor",
-    "build_proof_schedule",
-    "build_schedule",
-    "build_unfolded_sensor",
-    "failed_runs",
-]
+from dagster_mirrorlake.build import Mirror, build_schedules, build_sensors
+
+
+def all_sensors(mirror: Mirror) -> list[dg.SensorDefinition]:
+    """Moved tables, landed snapshots, loads that nothing folded, alerts, failed runs."""
+    return build_sensors(mirror)
+
+
+def all_schedules(mirror: Mirror) -> list[dg.ScheduleDefinition]:
+    """The day before again, proofs, cleanup, maintenance."""
+    return build_schedules(mirror)

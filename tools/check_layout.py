@@ -24,7 +24,7 @@ import grimp
 
 ROOT = Path(__file__).resolve().parent.parent
 ENGINE = ROOT / "mirrorlake"
-PACKAGES = ("mirrorlake", "assets", "checks", "resources", "sensors", "demo")
+PACKAGES = ("mirrorlake", "dagster_mirrorlake", "assets", "checks", "resources", "sensors", "demo")
 ROOT_MODULES = {"__init__", "errors", "failpoints", "workspace"}
 ROOMS = {
     "pyiceberg": ("mirrorlake/destinations/iceberg", "demo/oracle.py"),

@@ -21,8 +21,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from assets import chain_keys
-from definitions import config_path, load_definitions
+from dagster_mirrorlake.assets import chain_keys
+from dagster_mirrorlake.location import config_path, load_definitions
 from mirrorlake.config import TableContract, load_config
 
 LAYERS = ("raw", "deduped", "clean")

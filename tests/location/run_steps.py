@@ -27,16 +27,16 @@ from dagster._core.storage.tags import (
 )
 from pyiceberg.catalog.sql import SqlCatalog
 
-from assets import chain_keys
-from checks import proof_check_keys
-from definitions import load_definitions
+from dagster_mirrorlake.assets import chain_keys
+from dagster_mirrorlake.checks import proof_check_keys
+from dagster_mirrorlake.location import load_definitions
+from dagster_mirrorlake.resources import failures
 from mirrorlake.config import Config, TableContract, load_config
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.spark import LazySpark
 from mirrorlake.ledger import Ledger
 from mirrorlake.sources.mysql.connect import rows_of, session
 from mirrorlake.table.lake_tables import deduped_of
-from resources import failures
 
 PROOFS = ("exact_match", "intact", "matches_deduped")
 _starts: list[str] = []

@@ -11,7 +11,7 @@ import dagster as dg
 import pytest
 import yaml
 
-from definitions import load_definitions
+from dagster_mirrorlake.location import load_definitions
 from mirrorlake.config import load_config
 from mirrorlake.ledger import Ledger
 from tests.location.contracts import SMALL

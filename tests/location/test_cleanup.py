@@ -12,7 +12,7 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from definitions import load_definitions
+from dagster_mirrorlake.location import load_definitions
 from demo.mariadb import MariaDB
 from mirrorlake.destinations.iceberg.spark import LazySpark
 from mirrorlake.ledger import Ledger

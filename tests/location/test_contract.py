@@ -10,7 +10,7 @@ import pytest
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.schema import Schema
 
-from checks.contract import build_schema, find_broken, fingerprint, layer_of
+from dagster_mirrorlake.checks.contract import build_schema, find_broken, fingerprint, layer_of
 from mirrorlake.config import ColumnRule, Namespaces, SourceConfig, TableContract
 from mirrorlake.destinations.iceberg.tables import ORIGINAL, current_schema
 from mirrorlake.merge.statements import Layer

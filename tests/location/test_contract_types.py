@@ -14,8 +14,8 @@ import pyarrow as pa
 import pytest
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 
-from checks import contract as checked
-from checks.contract import build_schema, find_broken, layer_of
+from dagster_mirrorlake.checks import contract as checked
+from dagster_mirrorlake.checks.contract import build_schema, find_broken, layer_of
 from mirrorlake.config import Namespaces, SourceConfig, TableContract
 from mirrorlake.destinations.iceberg.tables import ORIGINAL, current_schema
 from mirrorlake.errors import LakeError

@@ -12,8 +12,8 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from checks import verdicts
-from definitions import load_definitions
+from dagster_mirrorlake.checks import verdicts
+from dagster_mirrorlake.location import load_definitions
 from demo.mariadb import MariaDB
 from tests.location.conftest import ROOT, Location
 from tools.dagster_checks import FAILED, NOT_RUN, PASSED, WARNED, is_green, outcomes

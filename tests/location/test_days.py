@@ -8,7 +8,7 @@ from datetime import date, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assets.days import refused_days, spans
+from dagster_mirrorlake.assets.days import refused_days, spans
 from mirrorlake.config import Namespaces, TableContract
 
 OPEN = date(2024, 5, 10)

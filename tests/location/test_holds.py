@@ -11,9 +11,9 @@ import dagster as dg
 import pytest
 import sqlalchemy as sa
 
-from assets.steps import _load_days
-from checks.verdicts import Look, judge_gaps
-from definitions import load_definitions
+from dagster_mirrorlake.assets.steps import _load_days
+from dagster_mirrorlake.checks.verdicts import Look, judge_gaps
+from dagster_mirrorlake.location import load_definitions
 from demo.mariadb import MariaDB
 from mirrorlake.errors import SourceError
 from mirrorlake.ledger import Ledger

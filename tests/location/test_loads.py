@@ -17,7 +17,7 @@ import dagster as dg
 import pytest
 from dagster._core.errors import DagsterUserCodeProcessError
 
-from definitions import build_definitions, load_definitions
+from dagster_mirrorlake.location import build_definitions, load_definitions
 from mirrorlake.config import load_config
 from tests.location.conftest import ROOT
 from tests.location.contracts import SMALL

@@ -17,7 +17,8 @@ import dagster as dg
 import pytest
 import yaml
 
-from definitions import load_definitions
+from dagster_mirrorlake.location import load_definitions
+from dagster_mirrorlake.sensors.moved import interval_of
 from demo.mariadb import MariaDB
 from mirrorlake.destinations.iceberg.spark import LazySpark
 from mirrorlake.ledger import Ledger
@@ -25,7 +26,6 @@ from mirrorlake.operations.cursors import cursor_text, read_cursor
 from mirrorlake.operations.sync import load_table
 from mirrorlake.operations.unfolded import FoldCursor
 from mirrorlake.workspace import Workspace
-from sensors.moved import interval_of
 from tests.location.conftest import Location
 
 TABLES = {

@@ -10,8 +10,8 @@ import dagster as dg
 import pytest
 import sqlalchemy as sa
 
-from assets.keys import asset_key
-from definitions import load_definitions
+from dagster_mirrorlake.assets.keys import asset_key
+from dagster_mirrorlake.location import load_definitions
 from mirrorlake.config import load_config
 from mirrorlake.ledger import Ledger
 

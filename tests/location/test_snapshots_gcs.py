@@ -10,7 +10,7 @@ import dagster as dg
 import pytest
 from dagster_gcp.gcs import GCSResource
 
-from definitions import load_definitions
+from dagster_mirrorlake.location import load_definitions
 from mirrorlake.config import load_config
 from tests.location.test_snapshots import IDS, SCHEMA, Feed
 from tests.support import gcs

@@ -15,8 +15,8 @@ from dagster._core.storage.tags import (
     ASSET_PARTITION_RANGE_START_TAG,
 )
 
-from assets import chain_keys
-from definitions import load_definitions
+from dagster_mirrorlake.assets import chain_keys
+from dagster_mirrorlake.location import load_definitions
 from mirrorlake.config import load_config
 
 

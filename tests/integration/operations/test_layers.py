@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from click.testing import CliRunner
 from pyiceberg.catalog.sql import SqlCatalog
 
-from checks.layers import judge_clean, judge_raw
+from dagster_mirrorlake.checks.layers import judge_clean, judge_raw
 from demo.mariadb import MariaDB
 from demo.oracle import compare_table
 from mirrorlake.cli import cli

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from checks.exact import judge_exact
+from dagster_mirrorlake.checks.exact import judge_exact
 from demo.mariadb import MariaDB
 from demo.oracle import compare_table
 from mirrorlake.cli import cli

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from checks.exact import judge_exact
+from dagster_mirrorlake.checks.exact import judge_exact
 from mirrorlake.operations.repair import repair_table
 from mirrorlake.operations.sync import sync_table
 from mirrorlake.proof import check

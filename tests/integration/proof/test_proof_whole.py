@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from checks.exact import judge_exact
+from dagster_mirrorlake.checks.exact import judge_exact
 from demo.embedded import EmbeddedServer
 from mirrorlake.operations.repair import repair_table
 from mirrorlake.operations.status import status_of

@@ -15,6 +15,7 @@ from click.testing import CliRunner
 
 import mirrorlake.cli
 import mirrorlake.runtime.permissions as permissions_module
+from dagster_mirrorlake.resources import LedgerResource
 from mirrorlake.cli import cli
 from mirrorlake.config import load_config
 from mirrorlake.config.settings import LakeConfig
@@ -23,7 +24,6 @@ from mirrorlake.destinations.iceberg.spark import catalog_settings
 from mirrorlake.operations.doctor import diagnose_contract, look_at_permissions
 from mirrorlake.runtime.launch import hidden_settings
 from mirrorlake.runtime.permissions import Permissions, Umask, find_wider, narrowing
-from resources import LedgerResource
 
 MODES: dict[Permissions, tuple[int, int]] = {
     "private": (0o600, 0o700),

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from checks.contract import build_schema, find_broken, layer_of
+from dagster_mirrorlake.checks.contract import build_schema, find_broken, layer_of
 from demo.embedded import EmbeddedServer
 from demo.mariadb import MariaDB
 from demo.oracle import compare_rows

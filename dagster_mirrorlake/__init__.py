@@ -1,0 +1,73 @@
+"""Mirrorlake in a Dagster project: every source table as a chain of partitioned assets, with
+checks, sensors and schedules.
+
+What belongs here: assets, checks, resources, sensors, jobs, and the functions that put them
+together. What doesn't: how a table is loaded, folded or proved (`mirrorlake`).
+
+A whole code location is `build_definitions`; a part of one, `build_assets` and its neighbours, or
+`MirrorlakeComponent` in YAML. Each name is imported when it is first used.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dagster_mirrorlake.build import (
+        build_asset_checks,
+        build_assets,
+        build_definitions,
+        build_schedules,
+        build_sensors,
+    )
+    from dagster_mirrorlake.location import load_definitions
+    from dagster_mirrorlake.resources import (
+        LakeResource,
+        LedgerResource,
+        MySQLResource,
+        SparkResource,
+        WorkspaceResource,
+        build_resources,
+    )
+    from dagster_mirrorlake.table import MirroredTable
+    from dagster_mirrorlake.translator import LayerData, MirrorlakeTranslator
+
+_PLACES = {
+    "build": (
+        *("build_asset_checks", "build_assets", "build_definitions"),
+        *("build_schedules", "build_sensors"),
+    ),
+    "location": ("load_definitions",),
+    "resources": (
+        *("LakeResource", "LedgerResource", "MySQLResource", "SparkResource"),
+        *("WorkspaceResource", "build_resources"),
+    ),
+    "table": ("MirroredTable",),
+    "translator": ("LayerData", "MirrorlakeTranslator"),
+}
+_MODULES = {name: f"{__name__}.{module}" for module, names in _PLACES.items() for name in names}
+
+__all__ = [
+    "LakeResource",
+    "LayerData",
+    "LedgerResource",
+    "MirroredTable",
+    "MirrorlakeTranslator",
+    "MySQLResource",
+    "SparkResource",
+    "WorkspaceResource",
+    "build_asset_checks",
+    "build_assets",
+    "build_definitions",
+    "build_resources",
+    "build_schedules",
+    "build_sensors",
+    "load_definitions",
+]
+
+
+if not TYPE_CHECKING:  # it would hide misspelt names from type checkers
+
+    def __getattr__(name: str) -> Any:
+        if name not in _MODULES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(import_module(_MODULES[name]), name)

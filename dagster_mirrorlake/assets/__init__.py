@@ -1,0 +1,17 @@
+"""The assets: per source table a chain ``mysql`` → ``raw`` → ``deduped`` → ``clean``, and per
+source its ``cleanup``, and one ``maintenance`` of the lake.
+
+What belongs here: keys, partitions, what an asset is called and shown as. What doesn't: how a
+table is loaded or folded (`mirrorlake.operations.sync`).
+"""
+
+from dagster_mirrorlake.assets.chain import build_chain, build_snapshot_chain
+from dagster_mirrorlake.assets.cleanup import build_cleanup
+from dagster_mirrorlake.assets.maintenance import build_maintenance
+
+__all__ = [
+    "build_chain",
+    "build_cleanup",
+    "build_maintenance",
+    "build_snapshot_chain",
+]

@@ -1,0 +1,16 @@
+"""Keys and tags that are no table's: those of a table are its translator's to say."""
+
+import dagster as dg
+
+LOAD_TAG = "mirrorlake/load"
+"""Of a run: ``live`` loads what is new, whatever day was requested; ``daily`` loads the requested
+day again and then what is new. Without it, past days are loaded again and the open day is live."""
+ACCEPT_TAG = "mirrorlake/accept-smaller"
+"""Of a run, ``true``: full copies are taken that are far smaller than the last ones."""
+GROUP = "mirrorlake"
+"""The group of the assets that are no table's."""
+
+
+def cleanup_key(source: str) -> dg.AssetKey:
+    """``cleanup/<source>``."""
+    return dg.AssetKey(["cleanup", source])

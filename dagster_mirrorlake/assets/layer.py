@@ -1,0 +1,62 @@
+"""One layer of a table's chain: an op of its own, made by constructors.
+
+Not by the decorator, which looks at a function's signature for each asset; and what a step does is
+imported when it runs. Five hundred tables would take several seconds more to load otherwise.
+"""
+
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from typing import Any
+
+import dagster as dg
+
+from dagster_mirrorlake.table import Layer, MirroredTable
+
+_IN = {"upstream": dg.In(dg.Nothing)}
+
+
+def layer_asset(
+    table: MirroredTable,
+    layer: Layer,
+    steps: str,
+    *,
+    needs: frozenset[str] = frozenset(),
+    pool: str | None = None,
+    required: bool = True,
+) -> dg.AssetsDefinition:
+    """The asset of a layer, which has one upstream.
+
+    Args:
+        steps: the module whose ``STEPS`` says what each layer does.
+        needs: resources that it takes, beside the engine.
+        pool: where it waits for its turn.
+        required: whether its step always makes what it was asked for: else what is downstream is
+            skipped where it did not.
+    """
+    spec = table.specs[layer]
+    (upstream,) = (dep.asset_key for dep in spec.deps)
+    step = dg.OpDefinition(
+        compute_fn=_step(table, steps, layer),
+        name=spec.key.to_python_identifier(),
+        ins=_IN,
+        outs={"result": dg.Out(dg.Nothing, is_required=required)},
+        required_resource_keys={"mirrorlake", *needs},
+        pool=pool,
+    )
+    return dg.AssetsDefinition(
+        node_def=step,
+        specs=[spec],
+        keys_by_input_name={"upstream": upstream},
+        keys_by_output_name={"result": spec.key},
+        # Several days or snapshots of one run go in their order.
+        backfill_policy=dg.BackfillPolicy.single_run(),
+    )
+
+
+def _step(
+    table: MirroredTable, steps: str, layer: Layer
+) -> Callable[[dg.AssetExecutionContext, Any], Iterator[Any]]:
+    def step(context: dg.AssetExecutionContext, _: Any) -> Iterator[Any]:
+        yield from import_module(steps).STEPS[layer](context, table)
+
+    return step

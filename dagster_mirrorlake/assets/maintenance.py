@@ -1,0 +1,106 @@
+"""The maintenance of the lake: an asset whose materialisation is what became smaller."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import dagster as dg
+
+from dagster_mirrorlake.assets.keys import GROUP
+
+if TYPE_CHECKING:
+    from mirrorlake.config import TableContract
+    from mirrorlake.operations.maintain import Maintained
+    from mirrorlake.workspace import Workspace
+
+KEY = dg.AssetKey(["maintenance"])
+
+
+def build_maintenance() -> dg.AssetsDefinition:
+    """Compacts, expires and cleans up the lake tables of all contracts, one after the other."""
+    step = dg.OpDefinition(
+        compute_fn=_step,
+        name=KEY.to_python_identifier(),
+        outs={"result": dg.Out(dg.Nothing)},
+        required_resource_keys={"mirrorlake"},
+    )
+    spec = dg.AssetSpec(
+        KEY,
+        description="Small files taken together, deleted rows out of their files, old versions "
+        "expired, orphans removed. Asks no source.",
+        group_name=GROUP,
+        kinds={"iceberg", "spark"},
+    )
+    return dg.AssetsDefinition(
+        node_def=step, specs=[spec], keys_by_input_name={}, keys_by_output_name={"result": KEY}
+    )
+
+
+def _step(context: dg.AssetExecutionContext, _: Any) -> Iterator[Any]:
+    """A table that a run holds is left for the next time; one that fails is told, and fails the
+    step after all others were done."""
+    from dagster_mirrorlake.resources.failures import dagster_errors
+    from mirrorlake.errors import LeaseHeld, MirrorlakeError
+    from mirrorlake.operations.maintain import maintain_table
+
+    with dagster_errors(context.retry_number):
+        workspace: Workspace = context.resources.mirrorlake.workspace
+    done: list[Maintained] = []
+    held: list[str] = []
+    failed: dict[str, str] = {}
+    contracts: list[TableContract] = [*workspace.config.tables, *workspace.config.snapshots]
+    for contract in contracts:
+        try:
+            found = maintain_table(workspace, contract, wait=False)
+        except LeaseHeld:
+            held.append(contract.name)
+        except MirrorlakeError as error:
+            failed[contract.name] = str(error)
+        else:
+            done += found
+            failed |= {one.table: one.error for one in found if one.error}
+    for name, words in failed.items():
+        context.log.warning("table %s: %s", name, words)
+    metadata: dict[str, Any] = {
+        **_totals(done),
+        "tables": _listed(done),
+        **({"left to runs": ", ".join(held)} if held else {}),
+        **({"failed": ", ".join(failed)} if failed else {}),
+    }
+    if failed:
+        # Only what is yielded outlives a failure.
+        yield dg.AssetMaterialization(KEY, metadata=metadata)
+        name, words = next(iter(failed.items()))
+        raise dg.Failure(f"{len(failed)} tables were not maintained; {name}: {words}", metadata)
+    yield dg.MaterializeResult(metadata=metadata)
+
+
+_SIZES = {
+    "data files": "data_files",
+    "delete files": "delete_files",
+    "bytes": "bytes",
+    "versions": "versions",
+}
+
+
+def _totals(done: "list[Maintained]") -> dict[str, Any]:
+    """Numbers that are plotted over time."""
+    done = [one for one in done if one.layer != "landing"]
+    found: dict[str, Any] = {"lake tables": len(done)}
+    for words, name in _SIZES.items():
+        found[f"{words} before"] = sum(getattr(one.before, name) for one in done)
+        found[f"{words} after"] = sum(getattr(one.after, name) for one in done)
+    found["orphans removed"] = sum(one.orphans for one in done)
+    found["bytes of orphans"] = sum(one.orphan_bytes for one in done)
+    return found
+
+
+def _listed(done: "list[Maintained]") -> dg.MetadataValue[Any]:
+    """Each lake table's sizes, before and after."""
+    lines = [f"| table | layer | {' | '.join(_SIZES)} | orphans |", "|" + "---|" * 7]
+    for one in done:
+        sizes = [
+            f"{getattr(one.before, name):,} → {getattr(one.after, name):,}"
+            for name in _SIZES.values()
+        ]
+        lines.append(f"| {one.table} | {one.layer} | {' | '.join(sizes)} | {one.orphans} |")
+    return dg.MetadataValue.md("\n".join(lines))

@@ -1,0 +1,98 @@
+"""What each asset of a snapshot's chain does: one call of the engine, in Dagster's words."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import dagster as dg
+
+from dagster_mirrorlake.assets.keys import ACCEPT_TAG
+from dagster_mirrorlake.resources.failures import dagster_errors
+from dagster_mirrorlake.table import MirroredTable
+from mirrorlake.config import TableContract, format_duration
+from mirrorlake.operations.land import fold_snapshots, take_snapshots
+from mirrorlake.table.lake_tables import deduped_of
+from mirrorlake.workspace import Workspace
+
+Events = Iterator[dg.MaterializeResult[Any]]
+
+
+def take(context: dg.AssetExecutionContext, mirrored: MirroredTable) -> Events:
+    """Write the run's snapshots down as landed."""
+    contract = mirrored.contract
+    with dagster_errors(context.retry_number):
+        workspace: Workspace = context.resources.mirrorlake.workspace
+        _reach(context, workspace, contract)
+        done = take_snapshots(workspace, contract, _ids(context))
+    for one in done:
+        metadata: dict[str, Any] = {
+            "files": one.record.files,
+            "bytes": one.record.bytes,
+            "digest": one.record.digest,
+            "malformed records left out": one.record.bad,
+            "seen at": one.record.seen_at.isoformat(),
+        }
+        if one.record.rows is not None:
+            metadata["dagster/partition_row_count"] = one.record.rows
+        if one.bad:
+            metadata["the first malformed"] = "\n".join(str(bad) for bad in one.bad[:20])
+        context.add_asset_metadata(metadata, partition_key=f"{one.record.id:014d}")
+    yield dg.MaterializeResult(metadata={"snapshots": len(done)})
+
+
+def fold(context: dg.AssetExecutionContext, mirrored: MirroredTable) -> Events:
+    """Fold and publish the run's snapshots, in the order of their ids."""
+    contract = mirrored.contract
+    accept = context.run.tags.get(ACCEPT_TAG) == "true"
+    settings = contract.snapshot
+    limit = settings.fresh_within if settings else None
+    with dagster_errors(context.retry_number):
+        workspace: Workspace = context.resources.mirrorlake.workspace
+        _reach(context, workspace, contract)
+        done = fold_snapshots(workspace, contract, _ids(context), accept_smaller=accept)
+        rows = workspace.lake.count_rows(deduped_of(contract))
+    for one in done:
+        metadata: dict[str, Any] = {
+            "dagster/partition_row_count": one.rows,
+            "strategy": one.strategy,
+            "rows added": one.added,
+            "rows changed": one.changed,
+            "rows removed": one.removed,
+            "of them with their day": one.left,
+            "keys missing": one.missing,
+            "keys held twice": one.duplicates,
+            "published": one.published,
+            "minutes from arrival to publication": one.minutes,
+            "seconds": one.seconds,
+        }
+        if limit is not None:
+            metadata["limit"] = format_duration(limit)
+            metadata["in time"] = one.minutes * 60 <= limit.total_seconds()
+        context.add_asset_metadata(metadata, partition_key=f"{one.id:014d}")
+    result: dict[str, Any] = {"snapshots folded": len(done)}
+    yield dg.MaterializeResult(metadata={**result, "dagster/row_count": rows or 0})
+
+
+def show(context: dg.AssetExecutionContext, mirrored: MirroredTable) -> Events:
+    """Report clean: a view has the rows of deduped."""
+    contract = mirrored.contract
+    with dagster_errors(context.retry_number):
+        workspace: Workspace = context.resources.mirrorlake.workspace
+        rows = workspace.lake.count_rows(deduped_of(contract))
+    yield dg.MaterializeResult(metadata={"clean is a": "view", "dagster/row_count": rows or 0})
+
+
+def _reach(
+    context: dg.AssetExecutionContext, workspace: Workspace, contract: TableContract
+) -> None:
+    landing = workspace.config.landings[contract.source]
+    if landing.url.startswith("gs://"):
+        from dagster_mirrorlake.resources.gcs import reach
+
+        reach(context.resources, landing)
+
+
+def _ids(context: dg.AssetExecutionContext) -> list[int]:
+    return sorted(int(key) for key in context.partition_keys)
+
+
+STEPS = {"raw": take, "deduped": fold, "clean": show}

@@ -1,0 +1,354 @@
+"""What each asset of a chain does: one call of the engine, its result in Dagster's words."""
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from typing import Any
+
+import dagster as dg
+
+from dagster_mirrorlake.assets.days import refused_days, spans, today
+from dagster_mirrorlake.assets.keys import ACCEPT_TAG, LOAD_TAG, cleanup_key
+from dagster_mirrorlake.assets.unchanged import unchanged_layers
+from dagster_mirrorlake.resources.failures import dagster_errors
+from dagster_mirrorlake.table import MirroredTable
+from mirrorlake.config import TableContract
+from mirrorlake.destinations.iceberg.cost import scanned
+from mirrorlake.destinations.iceberg.model import LakeSchema, LakeTable
+from mirrorlake.destinations.iceberg.views import read_view
+from mirrorlake.errors import ConfigError, LeaseHeld, MirrorlakeError
+from mirrorlake.ledger import Cost, age_of
+from mirrorlake.operations.backlog import find_due
+from mirrorlake.operations.fold import fold_table
+from mirrorlake.operations.observe import raw_days
+from mirrorlake.operations.recover import GRACE, Recovered, recover_table
+from mirrorlake.operations.results import SyncResult, speed
+from mirrorlake.operations.sync import fold_looked, load_table, reload_days
+from mirrorlake.operations.unchanged import Look
+from mirrorlake.table.lake_tables import clean_of, deduped_of, raw_tables
+from mirrorlake.workspace import Workspace
+
+Events = Iterator[dg.MaterializeResult[Any] | dg.AssetMaterialization]
+
+
+@dataclass
+class Loaded:
+    """What the loads of one step did, and the days that could not be loaded, with the reason."""
+
+    results: list[SyncResult] = field(default_factory=list[SyncResult])
+    refused: dict[date, str] = field(default_factory=dict[date, str])
+    owed: dict[date, str] = field(default_factory=dict[date, str])
+    """Earlier days whose reload is due, and failed again."""
+
+
+def load_raw(context: dg.AssetExecutionContext, mirrored: MirroredTable) -> Events:
+    """Load a table's days into raw: past days again, range by range, the open day by its next
+    window.
+
+    Days that can't be loaded fail the step with their reason, after the others were loaded. A full
+    copy that the daily run finds unchanged is not read: see `assets.unchanged`.
+    """
+    contract = mirrored.contract
+    asked = context.run.tags.get(LOAD_TAG)
+    accept = context.run.tags.get(ACCEPT_TAG) == "true"
+    since = datetime.now(UTC)
+    with dagster_errors(context.retry_number):
+        workspace: Workspace = context.resources.mirrorlake.workspace
+        days = [date.fromisoformat(key) for key in context.partition_keys]
+        daily_copy = asked == "daily" and contract.copies and not accept
+        look = context.resources.mirrorlake.look(contract.source) if daily_copy else None
+        done = _load_days(workspace, contract, days, asked, accept_smaller=accept, look=look)
+        if look is not None and (found := done.results[-1]).unchanged:
+            yield from unchanged_layers(workspace.ledger, mirrored, found)
+            return
+        if len(done.refused) == len(days) and not done.results:
+            raise _refusal(contract, done.refused)
+        held = raw_days(workspace.lake, workspace.ledger, contract)
+        metadata = {
+            "retries": context.retry_number,
+            **_raw_metadata(workspace, contract, done.results, since),
+            "dagster/row_count": sum(held.values()),
+        }
+    if (done.refused or done.owed) and asked:
+        # What nobody asked for by hand is no failure: it is told, and what is new was loaded.
+        metadata["not loaded again"] = _words({**done.owed, **done.refused})
+    elif done.refused:
+        # What was loaded is recorded although the step fails: only yielded events outlive a
+        # failure.
+        loaded = [d for d in days if d not in done.refused]
+        yield from _loaded_days(mirrored.key("raw"), loaded, held, metadata)
+        raise _refusal(contract, done.refused)
+    for day in days:
+        rows = {"dagster/partition_row_count": held.get(day, 0)}
+        context.add_asset_metadata(rows, partition_key=day.isoformat())
+    yield dg.MaterializeResult(metadata=metadata)
+
+
+def _raw_metadata(
+    workspace: Workspace, contract: TableContract, done: Sequence[SyncResult], since: datetime
+) -> dict[str, Any]:
+    """What was loaded since, what that cost, and raw's columns."""
+    costs = workspace.ledger.costs(contract.name, since)
+    return {
+        **_load_metadata(done),
+        **_lake_cost(costs, sum(r.bytes for r in done)),
+        **_schema_metadata(raw_tables(workspace.lake, workspace.ledger, contract)[-1], contract),
+    }
+
+
+def _load_days(
+    workspace: Workspace,
+    contract: TableContract,
+    days: Sequence[date],
+    asked: str | None,
+    *,
+    accept_smaller: bool,
+    look: Look | None,
+) -> Loaded:
+    """The loads that these days take, as few as there can be."""
+    if look is not None and contract.name in look.unchanged:
+        return Loaded([load_table(workspace, contract, look=look)])
+    held = set(raw_days(workspace.lake, workspace.ledger, contract))
+    open_day = today()
+    if asked == "live":
+        return Loaded([load_table(workspace, contract, accept_smaller=accept_smaller)])
+    done = Loaded(refused=refused_days(contract, days, held, open_day))
+    wanted = [day for day in days if day not in done.refused]
+    if asked == "daily":
+        done.results += _load_due(workspace, contract, set(wanted), open_day, done.owed)
+    if not contract.copies:
+        for first, last in spans(day for day in wanted if day < open_day):
+            try:
+                done.results.append(reload_days(workspace, contract, first, last))
+            except ConfigError as error:
+                done.refused.update({d: str(error) for d in wanted if first <= d <= last})
+    if open_day in wanted or asked == "daily":
+        done.results.append(
+            load_table(workspace, contract, accept_smaller=accept_smaller, look=look)
+        )
+    return done
+
+
+def _load_due(
+    workspace: Workspace,
+    contract: TableContract,
+    asked: set[date],
+    open_day: date,
+    owed: dict[date, str],
+) -> Iterator[SyncResult]:
+    """The days before the asked ones that are owed a reload, oldest first.
+
+    Nobody asked for them by hand: one that fails is reported (``owed``) and keeps nothing else from
+    being loaded. One that can't be read again at all is not owed.
+    """
+    zone = workspace.config.sources[contract.source].zone
+    due = [d for d in find_due(contract, workspace.ledger, zone, open_day) if d not in asked]
+    for first, last in spans(due):
+        try:
+            yield reload_days(workspace, contract, first, last)
+        except ConfigError:
+            continue
+        except MirrorlakeError as error:
+            owed.update({d: str(error) for d in due if first <= d <= last})
+
+
+def fold_deduped(context: dg.AssetExecutionContext, mirrored: MirroredTable) -> Events:
+    """Fold every load that deduped and clean don't hold yet."""
+    contract = mirrored.contract
+    started, since = time.monotonic(), datetime.now(UTC)
+    with dagster_errors(context.retry_number):
+        workspace: Workspace = context.resources.mirrorlake.workspace
+        look = context.resources.mirrorlake.looked(contract.source)
+        if look is None:
+            folded = fold_table(workspace, contract)
+        else:
+            folded = fold_looked(workspace, contract, look)
+        costs = workspace.ledger.costs(contract.name, since)
+        seconds = round(time.monotonic() - started, 2)
+        identifier = deduped_of(contract)
+        rows = workspace.lake.count_rows(identifier)
+        table = workspace.lake.load(identifier)
+    metadata: dict[str, Any] = {
+        "loads folded": folded,
+        "seconds": seconds,
+        "retries": context.retry_number,
+        **_lake_cost(costs),
+    }
+    yield dg.MaterializeResult(
+        metadata={**metadata, **_rows(rows), **_schema_metadata(table, contract)}
+    )
+
+
+def report_clean(context: dg.AssetExecutionContext, mirrored: MirroredTable) -> Events:
+    """Report what the fold made of clean: a view has the rows of deduped."""
+    contract = mirrored.contract
+    started = time.monotonic()
+    with dagster_errors(context.retry_number):
+        workspace: Workspace = context.resources.mirrorlake.workspace
+        is_view = contract.clean == "view"
+        identifier = deduped_of(contract) if is_view else clean_of(contract)
+        rows = workspace.lake.count_rows(identifier)
+        table = None if is_view else workspace.lake.load(identifier)
+        schema = (
+            _view_metadata(workspace, contract) if is_view else _schema_metadata(table, contract)
+        )
+        age = age_of(workspace.ledger.last_load(contract.name, "success", moving=True))
+    metadata: dict[str, Any] = {"clean is a": contract.clean, "rules": _rules(contract)}
+    if age is not None:
+        metadata["freshness (s)"] = round(age.total_seconds(), 1)
+    metadata["seconds"] = round(time.monotonic() - started, 2)
+    yield dg.MaterializeResult(metadata={**metadata, **_rows(rows), **schema})
+
+
+def clean_up(context: dg.AssetExecutionContext, source: str) -> Events:
+    """Recover every table of a source.
+
+    A table that a run holds is left for the next time. One that can't be read is told, and fails
+    the step after all others were done.
+    """
+    workspace: Workspace = context.resources.mirrorlake.workspace
+    done: list[Recovered] = []
+    held: list[str] = []
+    failed: dict[str, MirrorlakeError] = {}
+    for contract in (c for c in workspace.config.tables if c.source == source):
+        try:
+            done.append(recover_table(workspace, contract, GRACE, wait=False))
+        except LeaseHeld:
+            held.append(contract.name)
+        except MirrorlakeError as error:
+            context.log.warning("table %s: %s", contract.name, error)
+            failed[contract.name] = error
+    metadata: dict[str, Any] = {
+        "tables": len(done),
+        "loads found committed": sum(r.committed for r in done),
+        "loads marked errored": sum(r.errored for r in done),
+        "orphans removed": sum(r.orphans for r in done),
+        "bytes freed": sum(r.bytes for r in done),
+        **({"left to runs": ", ".join(held)} if held else {}),
+        **({"could not be read": ", ".join(failed)} if failed else {}),
+    }
+    if failed:
+        # Only what is yielded outlives a failure.
+        yield dg.AssetMaterialization(cleanup_key(source), metadata=metadata)
+        name, error = next(iter(failed.items()))
+        raise dg.Failure(f"{len(failed)} tables could not be read; {name}: {error}", metadata)
+    yield dg.MaterializeResult(metadata=metadata)
+
+
+def _refusal(contract: TableContract, refused: Mapping[date, str]) -> dg.Failure:
+    """One failure that names the days, shortly, by reason."""
+    return dg.Failure(
+        f"table {contract.name}: {_words(refused)}. Ask for the other days alone",
+        allow_retries=False,
+    )
+
+
+def _words(refused: Mapping[date, str]) -> str:
+    """The days by reason."""
+    reasons: dict[str, list[date]] = {}
+    for day, reason in refused.items():
+        reasons.setdefault(reason, []).append(day)
+    return "; ".join(f"{_span(days)}: {reason}" for reason, days in reasons.items())
+
+
+def _span(days: Sequence[date]) -> str:
+    if len(days) == 1:
+        return f"day {days[0]}"
+    return f"{len(days)} days from {min(days)} to {max(days)}"
+
+
+def _loaded_days(
+    key: dg.AssetKey,
+    days: Sequence[date],
+    held: Mapping[date, int],
+    shown: Mapping[str, Any],
+) -> Iterator[dg.AssetMaterialization]:
+    for day in days:
+        metadata = {**shown, "dagster/partition_row_count": held.get(day, 0)}
+        yield dg.AssetMaterialization(key, partition=day.isoformat(), metadata=metadata)
+
+
+def _load_metadata(done: Sequence[SyncResult]) -> dict[str, Any]:
+    """What the loads of one step come to; numbers are plotted over time."""
+    if not done:
+        return {"rows": 0, "bytes": 0, "seconds": 0.0}
+    return {
+        "load id": ", ".join(r.load_id for r in done),
+        "window": ", ".join(r.window for r in done),
+        "rows": sum(r.rows for r in done),
+        "bytes": sum(r.bytes for r in done),
+        "MB read": round(sum(r.read_bytes for r in done) / 1e6, 3),
+        "MB/s": speed(sum(r.read_bytes for r in done), sum(r.read_seconds for r in done)),
+        "files": sum(r.files for r in done),
+        "seconds": round(sum(r.seconds for r in done), 2),
+        "longest query (s)": max(r.longest_query for r in done),
+        "originals kept": sum(r.originals for r in done),
+        "originals by column": _by_column(done),
+        "moments": "; ".join(_moments(r) for r in done),
+        "rows dated in the future": sum(r.future for r in done),
+        "rows whose time went back": sum(r.backward for r in done),
+        "keys looked up": sum(r.looked_up for r in done),
+        "keys gone": sum(r.gone for r in done),
+        "loads of dead runs settled": sum(r.settled for r in done),
+    }
+
+
+def _lake_cost(costs: Sequence[Cost], loaded: int = 0) -> dict[str, Any]:
+    """What a step read of the lake and wrote to it (``loaded``: by loads); what other processes
+    read for Spark is left out."""
+    read, written = scanned(costs), loaded + sum(c.written for c in costs)
+    told = {} if read is None else {"lake MB scanned": round(read / 1e6, 3)}
+    return {"lake MB written": round(written / 1e6, 3), **told}
+
+
+def _by_column(done: Sequence[SyncResult]) -> str:
+    found: Counter[str] = Counter()
+    for result in done:
+        found.update(result.original_columns)
+    return ", ".join(f"{name}: {count}" for name, count in sorted(found.items())) or "none"
+
+
+def _moments(result: SyncResult) -> str:
+    """What of MySQL the load shows: one moment, or as many as it has chunks."""
+    if result.chunks == 1:
+        return f"{result.moment} UTC"
+    return f"{result.chunks} chunks, from {result.moment} to {result.until} UTC"
+
+
+def _rows(count: int | None) -> dict[str, Any]:
+    return {} if count is None else {"dagster/row_count": count}
+
+
+def _rules(contract: TableContract) -> str:
+    rules = [f"{c}: {rule}" for c, rule in sorted(contract.rules.items())]
+    rules += [f"{c}: never read" for c in sorted(contract.excluded)]
+    return ", ".join(rules) or "none"
+
+
+def _view_metadata(workspace: Workspace, contract: TableContract) -> dict[str, Any]:
+    view = read_view(workspace.lake, clean_of(contract))
+    return {} if view is None else _columns_metadata(view.schema, contract)
+
+
+def _schema_metadata(table: LakeTable | None, contract: TableContract) -> dict[str, Any]:
+    return {} if table is None else _columns_metadata(table.schema(), contract)
+
+
+def _columns_metadata(schema: LakeSchema, contract: TableContract) -> dict[str, Any]:
+    """Columns with their types in the lake; the contract's rule is a column's description."""
+    columns = [
+        dg.TableColumn(
+            field.name,
+            str(field.field_type),
+            description=f"pii: {rule.pii}" if (rule := contract.column_rule(field.name)) else None,
+            constraints=dg.TableColumnConstraints(unique=(field.name,) == contract.key),
+        )
+        for field in schema.fields
+    ]
+    return {"dagster/column_schema": dg.TableSchema(columns)}
+
+
+STEPS = {"raw": load_raw, "deduped": fold_deduped, "clean": report_clean}
+"""By layer."""

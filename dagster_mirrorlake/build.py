@@ -1,0 +1,163 @@
+"""A contract file as Dagster's definitions: all of them, or one kind at a time."""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from functools import cached_property
+from typing import Any
+
+import dagster as dg
+
+from dagster_mirrorlake.assets import (
+    build_chain,
+    build_cleanup,
+    build_maintenance,
+    build_snapshot_chain,
+)
+from dagster_mirrorlake.checks import build_checks, build_snapshot_checks
+from dagster_mirrorlake.resources import build_resources
+from dagster_mirrorlake.sensors import (
+    build_alerts_sensor,
+    build_cleanup_schedule,
+    build_landed_sensor,
+    build_maintenance_schedule,
+    build_moved_sensor,
+    build_proof_schedule,
+    build_schedule,
+    build_unfolded_sensor,
+    failed_runs,
+)
+from dagster_mirrorlake.table import MirroredTable, mirrored_tables
+from dagster_mirrorlake.translator import MirrorlakeTranslator
+from mirrorlake.config import Config
+
+# One per asset otherwise: single-run backfills are in beta, and we mean to use them.
+warnings.filterwarnings("ignore", category=dg.BetaWarning, message=".*backfill_policy.*")
+
+Asset = dg.AssetSpec | dg.AssetsDefinition
+
+
+@dataclass(frozen=True)
+class Mirror:
+    """A contract file as one code location has it.
+
+    Attributes:
+        config: the contracts.
+        translator: what assets are called.
+        running: whether sensors and schedules are on until someone turns them off.
+        first_days: by table, the first day (UTC) that it has, where it is known.
+    """
+
+    config: Config
+    translator: MirrorlakeTranslator = field(default_factory=MirrorlakeTranslator)
+    running: bool = False
+    first_days: Mapping[str, date] = field(default_factory=dict[str, date])
+
+    @cached_property
+    def tables(self) -> Sequence[MirroredTable]:
+        """The tables that a server has."""
+        return mirrored_tables(self.config.tables, self.translator, self.first_days)
+
+    @cached_property
+    def snapshots(self) -> Sequence[MirroredTable]:
+        """The tables whose snapshots land."""
+        return mirrored_tables(self.config.snapshots, self.translator)
+
+    @property
+    def by_source(self) -> Mapping[str, Sequence[MirroredTable]]:
+        """The servers that have tables, each with them."""
+        found: dict[str, list[MirroredTable]] = {}
+        for table in self.tables:
+            found.setdefault(table.contract.source, []).append(table)
+        return found
+
+    def needs(self, table: MirroredTable) -> frozenset[str]:
+        """The resources that must be given to whatever reads a table's landing."""
+        url = self.config.landings[table.contract.source].url
+        return frozenset({"gcs"} if url.startswith("gs://") else ())
+
+
+def build_assets(mirror: Mirror) -> list[Asset]:
+    """Every table's chain, every source's cleanup, and the lake's maintenance."""
+    return [
+        *(asset for table in mirror.tables for asset in build_chain(table)),
+        *(
+            asset
+            for table in mirror.snapshots
+            for asset in build_snapshot_chain(table, mirror.needs(table))
+        ),
+        *(build_cleanup(source) for source in mirror.by_source),
+        *([build_maintenance()] if mirror.tables or mirror.snapshots else []),
+    ]
+
+
+def build_asset_checks(mirror: Mirror) -> list[dg.AssetChecksDefinition]:
+    """Every table's checks."""
+    return [
+        *(check for table in mirror.tables for check in build_checks(table)),
+        *(
+            check
+            for table in mirror.snapshots
+            for check in build_snapshot_checks(table, mirror.needs(table))
+        ),
+    ]
+
+
+def build_sensors(mirror: Mirror) -> list[dg.SensorDefinition]:
+    """What starts runs when something moved or landed, what reports, and what alerts."""
+    config, running = mirror.config, mirror.running
+    return [
+        failed_runs,
+        *(
+            build_moved_sensor(source, tables, config.sources[source].every, running=running)
+            for source, tables in mirror.by_source.items()
+        ),
+        *(
+            build_landed_sensor(table, mirror.needs(table), running=running)
+            for table in mirror.snapshots
+        ),
+        *([build_alerts_sensor(config, running=running)] if config.alerts.hooks else []),
+        *([build_unfolded_sensor(mirror.tables, running=running)] if mirror.tables else []),
+    ]
+
+
+def build_schedules(mirror: Mirror) -> list[dg.ScheduleDefinition]:
+    """What runs once a day, or every two hours."""
+    running = mirror.running
+    by_table = (build_schedule, build_cleanup_schedule, build_proof_schedule)
+    return [
+        *(
+            [build_maintenance_schedule(running=running)]
+            if mirror.tables or mirror.snapshots
+            else []
+        ),
+        *(build(mirror.tables, running=running) for build in by_table if mirror.tables),
+    ]
+
+
+def build_definitions(
+    config: Config,
+    resources: Mapping[str, Any] | None = None,
+    *,
+    translator: MirrorlakeTranslator | None = None,
+    running: bool = False,
+) -> dg.Definitions:
+    """Everything that Dagster is told of a config.
+
+    Args:
+        config: the contracts.
+        resources: replaces resources by name; tests give their own.
+        translator: what assets are called, and how they are partitioned.
+        running: whether sensors and schedules are on until someone turns them off.
+    """
+    mirror = Mirror(config, translator or MirrorlakeTranslator(), running)
+    return dg.Definitions(
+        assets=build_assets(mirror),
+        asset_checks=build_asset_checks(mirror),
+        sensors=build_sensors(mirror),
+        schedules=build_schedules(mirror),
+        resources={**build_resources(str(config.path), config), **(resources or {})},
+        # All steps of a run share one process, and so one JVM.
+        executor=dg.in_process_executor,
+    )

@@ -1,0 +1,11 @@
+"""The asset checks of a chain.
+
+What belongs here: a verdict in Dagster's words. What doesn't: looking
+(`mirrorlake.operations.observe`, `mirrorlake.proof`). An unreachable source or lake is an exception
+of the check's step, never a check that failed.
+"""
+
+from dagster_mirrorlake.checks.snapshots import build_snapshot_checks
+from dagster_mirrorlake.checks.table import build_checks, chain_check_keys, proof_check_keys
+
+__all__ = ["build_checks", "build_snapshot_checks", "chain_check_keys", "proof_check_keys"]

@@ -1,0 +1,74 @@
+"""Days that a check tells one by one: each is a verdict on a partition of its asset."""
+
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import dagster as dg
+
+from mirrorlake.config import TableContract
+from mirrorlake.table.lake_tables import deduped_of
+from mirrorlake.workspace import Workspace
+
+FAILING = 100
+"""Days that fail and are reported, at most: the newest."""
+NEWEST = 7
+"""Newest days that are reported, whatever they are."""
+
+
+@dataclass(frozen=True)
+class Partition:
+    """What a check found of one day."""
+
+    passed: bool
+    metadata: Mapping[str, Any]
+    words: str | None
+    severity: dg.AssetCheckSeverity
+
+
+@dataclass(frozen=True)
+class DaysTold:
+    """The days of a table that one of its checks reported as failed the last time."""
+
+    workspace: Workspace
+    contract: TableContract
+    check: str
+    begin: date | None = None
+    """The table's first partition; no day before it is reported."""
+
+    @property
+    def _name(self) -> str:
+        return f"{self.check} days {deduped_of(self.contract)}"
+
+    def failed(self) -> list[date]:
+        """In order."""
+        told: list[str] = json.loads(self.workspace.ledger.definition(self._name) or "[]")
+        return sorted(map(date.fromisoformat, told))
+
+    def record(self, days: Iterable[date]) -> None:
+        """Remember these; the ledger keeps no second copy of the same."""
+        failed = sorted(days)
+        if failed != self.failed():
+            text = json.dumps([str(day) for day in failed])
+            self.workspace.ledger.record_definition(self._name, text)
+
+    def choose(
+        self, failing: Collection[date], known: Sequence[date], asked: tuple[date, date] | None
+    ) -> list[date]:
+        """The days to tell one by one: those that fail, those that failed the last time, the run's
+        own, and the newest; none before the table's first partition, and none to come: a row
+        may be dated in the future.
+
+        Args:
+            known: the days that can be told, in order; of others nothing is said.
+            asked: the run's first and last day.
+        """
+        chosen = {*sorted(failing)[-FAILING:], *self.failed(), *known[-NEWEST:]}
+        if asked:
+            chosen |= {day for day in known if asked[0] <= day <= asked[1]}
+        begin = self.begin or date.min
+        # The calendar of a cursor may be a day ahead of ours.
+        end = datetime.now(UTC).date() + timedelta(days=1)
+        return sorted(day for day in chosen.intersection(known) if begin <= day <= end)

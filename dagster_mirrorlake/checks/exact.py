@@ -1,0 +1,236 @@
+"""The exact check in Dagster's words: the next chunk of a table, proved or not, and repaired where
+its contract says so.
+
+What is personal is told as keyed digests here too.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+
+from dagster_mirrorlake.checks.days import NEWEST, DaysTold, Partition
+from dagster_mirrorlake.table import MirroredTable
+from mirrorlake.config import TableContract
+from mirrorlake.operations.repair import Repaired, repair_table
+from mirrorlake.proof.coverage import round_of
+from mirrorlake.proof.days import Proved, proved_days
+from mirrorlake.proof.differences import Difference, Field, Teller
+from mirrorlake.proof.evidence import prove_table, teller_of
+from mirrorlake.proof.ranges import EVERYWHERE, Span
+from mirrorlake.proof.report import Ask, Report
+from mirrorlake.proof.stale import aged_proofs
+from mirrorlake.table.lake_tables import deduped_table
+from mirrorlake.table.new_columns import held_now
+from mirrorlake.workspace import Workspace
+
+_SHOWN = 50
+"""How many differences a verdict lists."""
+_LOOKED_AT = 7
+"""Days that failed and are compared by themselves in one look, at most."""
+EXACT, PROVED = "exact_match", "proved of this round (%)"
+_COLUMNS = ("kind", "key", "column", "MySQL", "lake")
+
+_WRONG = "Rows that differ between MySQL and the lake are of this day, on one side at least"
+ExactVerdict = tuple[bool, Mapping[str, Any], str | None, dg.AssetCheckSeverity]
+ExactVerdictOfDays = tuple[
+    bool, Mapping[str, Any], str | None, dg.AssetCheckSeverity, Mapping[str, Partition]
+]
+
+
+def judge_exact(
+    workspace: Workspace, table: MirroredTable, asked: tuple[date, date] | None = None
+) -> ExactVerdictOfDays:
+    """Whether it passed, metadata, words and severity; and the days that are reported one by one.
+
+    Args:
+        asked: the run's first and last day.
+
+    Raises:
+        MirrorlakeError: it could not be looked, or not be repaired; see
+            `mirrorlake.proof.check.check_table` and `mirrorlake.operations.repair.repair_table`.
+    """
+    contract = table.contract
+    if not workspace.ledger.folded_loads(contract.name, "deduped"):
+        return False, {}, "Nothing is mirrored yet", dg.AssetCheckSeverity.WARN, {}
+    report, evidence = prove_table(workspace, contract, Ask("next"))
+    verdict, last = _judge_chunk(workspace, contract, report, evidence)
+    told = DaysTold(workspace, contract, EXACT, table.first_partition)
+    return *verdict, _judge_days(workspace, told, last, asked)
+
+
+def _judge_days(
+    workspace: Workspace, told: DaysTold, report: Report, asked: tuple[date, date] | None
+) -> dict[str, Partition]:
+    """Days are reported as failed where rows of them differ, and as passed only where every row of
+    them was compared; of all others nothing is said.
+
+    A day that failed before, and is in neither, is compared by itself: nothing else would ever tell
+    of it again in a table of many chunks.
+    """
+    ledger, contract = workspace.ledger, told.contract
+    differing = dict(report.differing_days)
+    mark = ledger.newest_mark(contract.name)
+    proofs = ledger.proofs(contract.name)
+    proved = proved_days(
+        proofs,
+        ledger.successful_loads(contract.name),
+        mark[0] if mark else None,
+    )
+    good = dict.fromkeys(_listed(proved, told.failed(), asked), _whole(proved))
+    # Of a table whose cursor tells no day any more, nothing is left to look at.
+    failed = told.failed() if report.days is not None else []
+    left = [day for day in failed if day not in differing and day not in good]
+    looked = {proof.day: number for number, proof in enumerate(proofs)}
+    for day in sorted(left, key=lambda day: looked.get(day, -1))[:_LOOKED_AT]:
+        alone, _ = prove_table(workspace, contract, Ask("partition", day=day))
+        if alone.verdict == "equal" and alone.days is not None:
+            good[day] = "Compared by itself, after it failed"
+        elif alone.verdict == "different":
+            differing[day] = alone.differing_days.get(day, 1)
+    for day in differing:
+        good.pop(day, None)
+    chosen = told.choose(differing, sorted({*differing, *good}), asked)
+    told.record({*differing, *told.failed()} - {*good})
+    error = dg.AssetCheckSeverity.ERROR
+    return {
+        str(day): Partition(day in good, {}, good[day], error)
+        if day in good
+        else Partition(False, {"keys that differ": differing[day]}, _WRONG, error)
+        for day in chosen
+    }
+
+
+def _listed(
+    proved: Proved | None, failed: Sequence[date], asked: tuple[date, date] | None
+) -> list[date]:
+    """The proved days that may be reported: the newest, the run's own, and those that failed."""
+    if proved is None:
+        return []
+    newest = [proved.days.before - timedelta(days=n) for n in range(1, NEWEST + 1)]
+    first, last = asked or (proved.days.before, proved.days.before)
+    own = [first + timedelta(days=n) for n in range((last - first).days + 1)]
+    return sorted(day for day in {*newest, *own, *failed} if day in proved)
+
+
+def _whole(proved: Proved | None) -> str:
+    """How a day is proved."""
+    since = f"{proved.since:%Y-%m-%d %H:%M} UTC" if proved else ""
+    return f"Every row of it was compared since {since}" if proved else ""
+
+
+def _judge_chunk(
+    workspace: Workspace, contract: TableContract, report: Report, evidence: Path
+) -> tuple[ExactVerdict, Report]:
+    """The verdict on the chunk, repaired where the contract says so; and the last look at it."""
+    held = held_now(workspace.ledger, workspace.lake, contract)
+    metadata = _metadata(report, teller_of(workspace.config, contract, held=held), str(evidence))
+    metadata |= _coverage(workspace, contract)
+    stale = [p.stale for p in aged_proofs(workspace.ledger, contract.name) if p.stale is not None]
+    if stale:
+        metadata["stale proofs"] = f"{len(stale)} ranges were proved before this: {stale[0]}"
+    if report.verdict == "different":
+        count = len(report.differences) + report.unlooked
+        words = f"{count} rows differ between MySQL and the lake"
+        auto = contract.repair == "auto"
+        gone = sum(key.gone for key in report.keys)
+        # Deletes are what `deletes` of the contract is about: the sweep needs no other word.
+        sweeps = contract.repair == "ask" and gone > 0
+        if (auto and count <= contract.repair_limit) or (sweeps and gone <= contract.repair_limit):
+            found = (report, evidence)
+            done = repair_table(workspace, contract, report.ask, found=found, only_deletes=not auto)
+            metadata |= _repaired(done)
+            words = f"{count} rows differed ({done.why}); now {done.outcome}: {done.rows} were read"
+            words += f" again, {done.gone} were gone from MySQL"
+            if done.outcome != "equal" and contract.repair == "ask":
+                metadata["repair it by"] = _command(contract, report)
+            passed = done.outcome == "equal"
+            return (passed, metadata, words, dg.AssetCheckSeverity.ERROR), done.after
+        if contract.repair != "off":
+            metadata["repair it by"] = _command(contract, report)
+        if contract.repair == "auto":
+            words += f", more than repair_limit ({contract.repair_limit}): not repaired"
+        return (False, metadata, words, dg.AssetCheckSeverity.ERROR), report
+    if report.verdict == "undecided":
+        reasons = "; ".join(f"{n} rows {why}" for why, n in sorted(report.undecided.items()))
+        words = f"Not decidable yet: {reasons or 'too many rows differ'}"
+        return (False, metadata, words, dg.AssetCheckSeverity.WARN), report
+    words = f"{report.waiting} rows wait: the next loads bring them" if report.waiting else None
+    return (True, metadata, words, dg.AssetCheckSeverity.ERROR), report
+
+
+def _metadata(report: Report, teller: Teller, evidence: str) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "keys": str(report.ask.keys) if report.ranges[0].range else "all",
+        "compared": report.scope,
+        "rows in MySQL": report.source.rows,
+        "rows in the mirror": report.lake.rows,
+        "rows that wait": report.waiting,
+        "rows looked up by key": report.beside,
+        "MySQL's position": report.position,
+        "bytes from MySQL": report.bytes,
+        "seconds": report.seconds,
+        "code": report.code,
+        "evidence": dg.MetadataValue.path(evidence),
+    }
+    if report.differences:
+        told["first differences"] = _table(report.differences, teller)
+    return told
+
+
+def _coverage(workspace: Workspace, contract: TableContract) -> dict[str, Any]:
+    """How much of the table this round of chunks has proved."""
+    found = round_of(workspace.ledger.proofs(contract.name))
+    snapshot = deduped_table(workspace.lake, contract).current_snapshot()
+    if found is None or snapshot is None or snapshot.summary is None:
+        return {}
+    rows = int(snapshot.summary["total-records"] or 0)
+    return {
+        PROVED: found.percent(rows),
+        "chunks of this round": found.chunks,
+        "this round began": f"{found.since:%Y-%m-%d %H:%M} UTC",
+    }
+
+
+def _command(contract: TableContract, report: Report) -> str:
+    """What a person runs to repair these rows."""
+    keys = report.ask.keys
+    if isinstance(keys, Span) or report.ranges[0].range is None or keys == EVERYWHERE:
+        return f"mirrorlake repair {contract.name}"
+    low = "" if keys.lo is None else str(keys.lo)
+    high = "" if keys.hi is None else str(keys.hi - 1)
+    return f"mirrorlake repair {contract.name} --keys {low}..{high}"
+
+
+def _repaired(done: Repaired) -> dict[str, Any]:
+    return {
+        "repaired": done.why,
+        "after the repair": done.outcome,
+        "rows read again": done.rows,
+        "keys gone": done.gone,
+        "loads of the repair": ", ".join(done.loads) or "none",
+        "repair": done.repair_id or "none",
+        "evidence after it": dg.MetadataValue.path(str(done.evidence[-1])),
+    }
+
+
+def _table(differences: Sequence[Difference], teller: Teller) -> dg.TableMetadataValue:
+    rows = [row for d in differences[:_SHOWN] for row in _rows(d, teller)][:_SHOWN]
+    return dg.MetadataValue.table(
+        [dg.TableRecord(dict(zip(_COLUMNS, row, strict=True))) for row in rows],
+        dg.TableSchema([dg.TableColumn(name, "string") for name in _COLUMNS]),
+    )
+
+
+def _rows(difference: Difference, teller: Teller) -> list[tuple[str, ...]]:
+    key = ", ".join(f"{v.column}={teller.value(v)}" for v in difference.key)
+    kind = f"{difference.kind}{difference.note}"
+    if not difference.fields:
+        return [(kind, key, "", "", "")]
+    return [(kind, key, f.source.column, *_both(f, teller)) for f in difference.fields]
+
+
+def _both(field: Field, teller: Teller) -> tuple[str, str]:
+    return teller.value(field.source), teller.value(field.lake)

@@ -1,0 +1,228 @@
+"""The checks of a table of mode ``snapshot``: they ask the lake and the ledger, and but for the
+exact match no Spark."""
+
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any
+
+import dagster as dg
+
+from dagster_mirrorlake.checks.snapshot_promises import (
+    CHECKS,
+    COUNT,
+    EXACT,
+    FRESH,
+    SUSPECTED,
+    UNIQUE,
+)
+from dagster_mirrorlake.table import MirroredTable
+from mirrorlake.config import TableContract, format_duration
+
+_SHOWN = 50
+"""How many lines of differences a verdict lists."""
+_IN, _OUT = {"asset": dg.In(dg.Nothing)}, dg.Out(dg.Nothing, is_required=False)
+
+
+def build_snapshot_checks(
+    table: MirroredTable, needs: frozenset[str] = frozenset()
+) -> list[dg.AssetChecksDefinition]:
+    """Checks of deduped; the unique key blocks what is downstream.
+
+    Args:
+        needs: resources that reading the landing takes.
+    """
+    contract, key = table.contract, table.key("deduped")
+    specs = [
+        dg.AssetCheckSpec(name, asset=key, description=text, blocking=name == UNIQUE)
+        for name, text in CHECKS.items()
+    ]
+    outputs = {spec.get_python_identifier(): spec for spec in specs}
+    step = dg.OpDefinition(
+        compute_fn=_step(contract, key),
+        name=f"{key.to_python_identifier()}__checks",
+        ins=_IN,
+        outs=dict.fromkeys(outputs, _OUT),
+        required_resource_keys={"mirrorlake", *needs},
+    )
+    return [
+        dg.AssetChecksDefinition(
+            node_def=step,
+            keys_by_input_name={"asset": key},
+            keys_by_output_name={},
+            check_specs_by_output_name=outputs,
+            can_subset=True,
+        )
+    ]
+
+
+def snapshot_check_keys(table: MirroredTable) -> list[dg.AssetCheckKey]:
+    """The checks that run with every snapshot: all but the one that reads everything again."""
+    key = table.key("deduped")
+    return [dg.AssetCheckKey(key, name) for name in CHECKS if name != EXACT]
+
+
+def _step(
+    contract: TableContract, key: dg.AssetKey
+) -> Callable[[dg.AssetCheckExecutionContext, Any], Iterator[dg.AssetCheckResult]]:
+    def step(context: dg.AssetCheckExecutionContext, _: Any) -> Iterator[dg.AssetCheckResult]:
+        from dagster_mirrorlake.resources.failures import dagster_errors
+        from mirrorlake.operations.observe import duplicate_keys
+        from mirrorlake.table.lake_tables import deduped_table
+
+        selected = context.op_execution_context.selected_asset_check_keys
+        names = {k.name for k in selected if k.asset_key == key}
+        with dagster_errors(0, again=False):
+            workspace = context.resources.mirrorlake.workspace
+            landing = workspace.config.landings[contract.source]
+            if landing.url.startswith("gs://"):
+                from dagster_mirrorlake.resources.gcs import reach
+
+                reach(context.resources, landing)
+            if "published" in names:
+                ids = [int(k) for k in context.op_execution_context.partition_keys]
+                yield _published(
+                    workspace, contract, key, ids, deduped_table(workspace.lake, contract)
+                )
+            if FRESH in names:
+                ids = [int(k) for k in context.op_execution_context.partition_keys]
+                yield _fresh(workspace, contract, key, ids)
+            if COUNT in names:
+                yield _counted(workspace, contract, key)
+            if EXACT in names:
+                yield _exact(workspace, contract, key)
+            if SUSPECTED in names:
+                yield _suspected(workspace, contract, key)
+            if UNIQUE in names:
+                twice = duplicate_keys(workspace.lake, contract)
+                metadata = {"keys held twice": twice}
+                yield dg.AssetCheckResult(
+                    passed=twice == 0, check_name=UNIQUE, asset_key=key, metadata=metadata
+                )
+
+    return step
+
+
+def _counted(workspace: Any, contract: TableContract, key: dg.AssetKey) -> dg.AssetCheckResult:
+    """The newest snapshot's rows against the table's; of copies of one key one row is kept."""
+    from mirrorlake.operations.check_snapshots import count_newest
+
+    held, rows, lacks, resolved = count_newest(workspace, contract)
+    return dg.AssetCheckResult(
+        passed=rows - lacks <= held if resolved else rows - lacks == held,
+        check_name=COUNT,
+        asset_key=key,
+        metadata={"rows of the snapshot": held, "rows of the table": rows, "kept": lacks},
+    )
+
+
+def _exact(workspace: Any, contract: TableContract, key: dg.AssetKey) -> dg.AssetCheckResult:
+    """A difference is an error; what only files that are gone could tell is a warning."""
+    from mirrorlake.operations.check_snapshots import (
+        check_snapshots,
+        compared_words,
+        landed_teller,
+        tell,
+        unread_words,
+        verdict_words,
+    )
+
+    found = check_snapshots(workspace, contract)
+    metadata: dict[str, Any] = {
+        "verdict": found.verdict,
+        "compared": compared_words(found),
+        "snapshot": found.snapshot,
+        "rows": found.rows,
+        "rows kept": found.kept,
+        "rows missing": found.missing,
+        "rows too many": found.extra,
+        "rows changed": found.changed,
+        "rows undecided": found.undecided,
+        "rows undecided in _mirror_snapshot alone": found.undecided_since,
+    }
+    if found.unread:
+        metadata["snapshots that can't be read"] = "\n".join(unread_words(found))
+    if found.differences:
+        lines = tell(landed_teller(workspace, contract), found.differences[:_SHOWN])[:_SHOWN]
+        metadata["first differences"] = "\n".join(lines)
+    undecided = found.verdict == "undecided"
+    return dg.AssetCheckResult(
+        passed=found.equal,
+        check_name=EXACT,
+        asset_key=key,
+        severity=dg.AssetCheckSeverity.WARN if undecided else dg.AssetCheckSeverity.ERROR,
+        description=verdict_words(found) or None,
+        metadata=metadata,
+    )
+
+
+def _suspected(workspace: Any, contract: TableContract, key: dg.AssetKey) -> dg.AssetCheckResult:
+    """Whether clean's new rows hold what looks personal, in columns without a rule: counts, never a
+    value."""
+    from mirrorlake.serving.personal_audit import find_suspects
+
+    seen = find_suspects(workspace.lake, workspace.ledger, contract)
+    return dg.AssetCheckResult(
+        passed=not seen.found,
+        check_name=SUSPECTED,
+        asset_key=key,
+        severity=dg.AssetCheckSeverity.WARN,
+        metadata={"rows sampled": seen.rows, **seen.found},
+    )
+
+
+def _fresh(
+    workspace: Any, contract: TableContract, key: dg.AssetKey, ids: list[int]
+) -> dg.AssetCheckResult:
+    """How long the run's snapshots took from their arrival to their publication, and which others
+    wait longer than they may, are refused, or are not in what readers see."""
+    from mirrorlake.operations.land import minutes_of
+    from mirrorlake.sources.files.waiting import find_overdue
+
+    limit = contract.snapshot.fresh_within if contract.snapshot else timedelta(0)
+    most = limit.total_seconds() / 60
+    now = workspace.ledger.ledger_clock()
+    records = {record.id: record for record in workspace.ledger.snapshots(contract.name)}
+    took = {one: minutes_of(records[one]) for one in ids if one in records}
+    notices = workspace.ledger.notices(contract.name)
+    waiting = find_overdue(records.values(), notices, limit, now)
+    late = [one for one, minutes in took.items() if minutes is not None and minutes > most]
+    metadata: dict[str, Any] = {
+        "limit": format_duration(limit),
+        **{f"minutes of {i:014d}": round(m, 2) for i, m in took.items() if m is not None},
+        **({"not published": show_overdue(waiting)} if waiting else {}),
+    }
+    return dg.AssetCheckResult(
+        passed=not late and not waiting,
+        check_name=FRESH,
+        asset_key=key,
+        severity=dg.AssetCheckSeverity.WARN,
+        metadata=metadata,
+    )
+
+
+def show_overdue(waiting: dict[int, str]) -> str:
+    """Snapshots that somebody should look at, as a check's metadata says it."""
+    listed = [f"{one:014d} ({reason})" for one, reason in list(waiting.items())[:20]]
+    return ", ".join(listed) + (f" and {len(waiting) - 20} more" if len(waiting) > 20 else "")
+
+
+def _published(
+    workspace: Any, contract: TableContract, key: dg.AssetKey, ids: list[int], table: Any
+) -> dg.AssetCheckResult:
+    """Whether the published version knows the run's snapshots, as the ledger numbers them."""
+    from mirrorlake.merge.snapshot.state import read_state
+
+    state = read_state(table)
+    rows: dict[str, int] = {}
+    absent: list[str] = []
+    for one in ids:
+        record = workspace.ledger.snapshot(contract.name, one)
+        found = state.find(record.number) if record and record.number is not None else None
+        if found is None:
+            absent.append(f"{one:014d}")
+        else:
+            rows[f"rows of {one:014d}"] = found.totals.n
+    metadata: dict[str, Any] = {**rows, **({"absent": ", ".join(absent)} if absent else {})}
+    return dg.AssetCheckResult(
+        passed=not absent, check_name="published", asset_key=key, metadata=metadata
+    )

@@ -1,0 +1,124 @@
+"""The factory: one contract → the checks of its chain, one op per layer.
+
+As in `dagster_mirrorlake.assets.layer`: made by constructors, and what a check looks at is imported
+when it runs.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import dagster as dg
+
+from dagster_mirrorlake.table import Layer, MirroredTable
+from mirrorlake.config import TableContract
+
+_RESOURCES = {"mirrorlake"}
+EXACT, INTACT, MATCHES = "exact_match", "intact", "matches_deduped"
+_TOLD = (EXACT, INTACT, MATCHES, "gaps", "originals", "row_count", "suspected_pii")
+"""What they find is reported; it keeps nothing downstream from running."""
+_IN, _OUT = {"asset": dg.In(dg.Nothing)}, dg.Out(dg.Nothing, is_required=False)
+
+
+def build_checks(table: MirroredTable) -> list[dg.AssetChecksDefinition]:
+    """The checks of one table; a table without a key has no unique key to check.
+
+    Proofs read many rows, or all: they are steps of their own, which the runs that sensors and the
+    daily schedule ask for leave out (`chain_check_keys`).
+    """
+    exact = "The next chunk of keys: every field of every row older than settle, as MySQL has it."
+    intact = "Raw holds the files that its loads wrote, byte by byte, and no other."
+    matches = (
+        "Clean shows exactly deduped's rows by the contract's rules: none more, less or other."
+    )
+    return [
+        *(_checks_of(table, layer, words) for layer, words in _words(table.contract).items()),
+        _checks_of(table, "deduped", {EXACT: exact}, "exact"),
+        _checks_of(table, "raw", {INTACT: intact}, "proof"),
+        _checks_of(table, "clean", {MATCHES: matches}, "proof"),
+    ]
+
+
+def chain_check_keys(table: MirroredTable) -> list[dg.AssetCheckKey]:
+    """The checks that run with every materialisation of a chain."""
+    return [
+        dg.AssetCheckKey(table.key(layer), name)
+        for layer, words in _words(table.contract).items()
+        for name in words
+    ]
+
+
+def proof_check_keys(table: MirroredTable) -> list[dg.AssetCheckKey]:
+    """The checks that prove the layers: deduped against MySQL, raw against what its loads recorded,
+    clean against deduped."""
+    names: tuple[tuple[Layer, str], ...]
+    names = (("deduped", "row_count"), ("deduped", EXACT), ("raw", INTACT), ("clean", MATCHES))
+    return [dg.AssetCheckKey(table.key(layer), name) for layer, name in names]
+
+
+def _words(contract: TableContract) -> dict[Layer, dict[str, str]]:
+    """Per layer: the name of each check and what it promises."""
+    deduped = {
+        "contract": "The columns, types, ranges and NULLs that MySQL's columns promise; no other "
+        "column.",
+        "row_count": "Rows older than settle: as many in deduped as in MySQL; of a full copy, all "
+        "that it read.",
+    }
+    if contract.key:
+        deduped["unique_key"] = f"No two rows of deduped share ({', '.join(contract.key)})."
+    return {
+        "raw": {
+            "gaps": "Every day that has ended was loaded: none failed, none was never asked for.",
+            "originals": "How many values have no place in their column's type, and keep their "
+            "original text: by column and by day of the run. Always passes.",
+        },
+        "deduped": deduped,
+        "clean": {
+            "contract": "Deduped's columns as the rules leave them: dropped ones absent, nulled "
+            "ones NULL, masked and hashed ones of that shape.",
+            "no_pii": "No layer holds card columns; no hidden value of deduped is shown in clean, "
+            "and no new column before the contract names it.",
+            "suspected_pii": "A sample of clean's new rows: no column without a rule holds what "
+            "looks like e-mail addresses, phone, card or account numbers.",
+        },
+    }
+
+
+def _checks_of(
+    table: MirroredTable, layer: Layer, words: Mapping[str, str], name: str = "checks"
+) -> dg.AssetChecksDefinition:
+    key = table.key(layer)
+    specs = [
+        dg.AssetCheckSpec(check, asset=key, description=text, blocking=check not in _TOLD)
+        for check, text in words.items()
+    ]
+    outputs = {spec.get_python_identifier(): spec for spec in specs}
+    step = dg.OpDefinition(
+        compute_fn=_step(table, layer),
+        name=f"{key.to_python_identifier()}__{name}",
+        ins=_IN,
+        outs=dict.fromkeys(outputs, _OUT),
+        required_resource_keys=_RESOURCES,
+    )
+    return dg.AssetChecksDefinition(
+        node_def=step,
+        keys_by_input_name={"asset": key},
+        keys_by_output_name={},
+        check_specs_by_output_name=outputs,
+        can_subset=True,
+    )
+
+
+def _step(
+    table: MirroredTable, layer: Layer
+) -> Callable[[dg.AssetCheckExecutionContext, Any], Iterator[dg.AssetCheckResult]]:
+    def step(context: dg.AssetCheckExecutionContext, _: Any) -> Iterator[dg.AssetCheckResult]:
+        from dagster_mirrorlake.checks.verdicts import judge
+
+        names = sorted(
+            k.name
+            for k in context.op_execution_context.selected_asset_check_keys
+            if k.asset_key == table.key(layer)
+        )
+        yield from judge(context, table, layer, names)
+
+    return step

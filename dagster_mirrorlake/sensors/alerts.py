@@ -1,0 +1,43 @@
+"""One sensor for the location: which tables became late or failing, sent to the alert hooks."""
+
+from typing import Any
+
+import dagster as dg
+
+from dagster_mirrorlake.resources.failures import dagster_errors
+from mirrorlake.config import Config
+
+INTERVAL_SECONDS = 60
+_STATUS = {
+    True: dg.DefaultSensorStatus.RUNNING,
+    False: dg.DefaultSensorStatus.STOPPED,
+}
+
+
+def build_alerts_sensor(config: Config, *, running: bool = False) -> dg.SensorDefinition:
+    """The sensor that tells the hooks of the contract file. It starts no run and asks no source."""
+
+    @dg.sensor(
+        name="alerts",
+        minimum_interval_seconds=INTERVAL_SECONDS,
+        required_resource_keys={"ledger"},
+        default_status=_STATUS[running],
+        description="Tells the alert hooks which tables became late or failing, once, and when "
+        f"that is over: {', '.join(config.alerts.hooks)}.",
+    )
+    def alerts(context: dg.SensorEvaluationContext) -> Any:
+        from mirrorlake.operations.alerts import send_alerts
+
+        with dagster_errors(0, again=False):
+            ledger = context.resources.ledger
+            sent = send_alerts(ledger.contracts, ledger.ledger)
+        for one in sent:
+            words = f"{one.hook}: {one.table} {one.kind} {one.event}"
+            if one.delivered:
+                context.log.info(words)
+            else:
+                context.log.warning(f"{words}: not delivered, {one.error}")
+        failed = sum(not one.delivered for one in sent)
+        return dg.SkipReason(f"{len(sent) - failed} told, {failed} not delivered")
+
+    return alerts

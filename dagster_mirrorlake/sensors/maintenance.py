@@ -1,0 +1,36 @@
+"""The maintenance schedule: the lake tables are looked after once a day."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import dagster as dg
+
+from dagster_mirrorlake.assets.maintenance import KEY
+
+CRON = "30 2 * * *"
+_STATUS = {
+    True: dg.DefaultScheduleStatus.RUNNING,
+    False: dg.DefaultScheduleStatus.STOPPED,
+}
+
+
+def build_maintenance_schedule(*, running: bool = False) -> dg.ScheduleDefinition:
+    """At 02:30 UTC: before the daily loads, and before the cleanup."""
+
+    @dg.schedule(
+        name="maintenance",
+        cron_schedule=CRON,
+        execution_timezone="UTC",
+        default_status=_STATUS[running],
+        job_name="__ASSET_JOB",
+        description="Compacts, expires and cleans up the lake tables, once a day.",
+    )
+    def maintenance(context: dg.ScheduleEvaluationContext) -> Any:
+        at: datetime = context.scheduled_execution_time.astimezone(UTC)
+        return dg.RunRequest(
+            run_key=f"maintenance-{at.date()}",
+            asset_selection=[KEY],
+            tags={"mirrorlake/reason": "daily maintenance"},
+        )
+
+    return maintenance

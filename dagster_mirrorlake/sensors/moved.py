@@ -1,0 +1,172 @@
+"""One sensor per source: which of its tables moved, and a run for their chains."""
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import dagster as dg
+
+from dagster_mirrorlake.resources.failures import dagster_errors
+from dagster_mirrorlake.sensors.requests import chains_of, is_busy, request_chains, why_held
+from dagster_mirrorlake.table import MirroredTable
+from mirrorlake.config import TableContract
+
+if TYPE_CHECKING:
+    from mirrorlake.operations.detect import Mark, Moved, Seen
+
+INTERVAL_SECONDS = 60
+"""How often a tick looks at most; less often than a source's `every` would have it."""
+_DATA_VERSION = "dagster/data_version"
+_STATUS = {
+    True: dg.DefaultSensorStatus.RUNNING,
+    False: dg.DefaultSensorStatus.STOPPED,
+}
+
+
+def interval_of(every: timedelta) -> int:
+    """Seconds between two looks of the sensor: a second less than configured.
+
+    Dagster's daemon comes every five seconds, and looks if the interval has passed since the last
+    tick began, which was a moment after it came: an interval of five seconds would let it pass by
+    every second time.
+
+    >>> interval_of(timedelta(minutes=15)), interval_of(timedelta(seconds=5))
+    (59, 4)
+    """
+    return max(1, min(INTERVAL_SECONDS, int(every.total_seconds())) - 1)
+
+
+def build_moved_sensor(
+    source: str,
+    tables: Sequence[MirroredTable],
+    every: timedelta,
+    *,
+    running: bool = False,
+) -> dg.SensorDefinition:
+    """The sensor of one source, which asks for runs ``every`` so often at most.
+
+    A tick looks at all its tables by one connection. While a run of the source is under way it
+    looks at nothing: what moves meanwhile is seen after it. So it is with a source that is held.
+    A source that can't be queried fails the tick with the reason; the cursor stays where it was.
+    """
+
+    @dg.sensor(
+        name=f"moved_{re.sub(r'[^A-Za-z0-9_]', '_', source)}",
+        asset_selection=chains_of(tables),
+        minimum_interval_seconds=interval_of(every),
+        required_resource_keys={"mysql", "ledger"},
+        default_status=_STATUS[running],
+        description=f"Requests the chains of the tables of source {source} that moved in MySQL.",
+    )
+    def moved(context: dg.SensorEvaluationContext) -> Any:
+        if is_busy(context.instance, source):
+            return dg.SkipReason(f"A run of source {source} is under way")
+        with dagster_errors(0, again=False):
+            if why := why_held(context.resources.ledger.ledger, source):
+                return dg.SkipReason(why)
+        return _look(context, source, tables)
+
+    return moved
+
+
+def _look(
+    context: dg.SensorEvaluationContext, source: str, tables: Sequence[MirroredTable]
+) -> dg.SensorResult | dg.SkipReason:
+    from mirrorlake.operations.cursors import read_cursor
+    from mirrorlake.operations.detect import Mark, find_moved
+
+    marks = read_cursor(dict[str, Mark], context.cursor, {})
+    contracts = [table.contract for table in tables]
+    with dagster_errors(0, again=False):
+        mysql, ledger = context.resources.mysql, context.resources.ledger.ledger
+        with mysql.session(source) as connection:
+            config = mysql.contracts.sources[source]
+            seen = find_moved(connection, config, contracts, marks, ledger)
+            columns = _columns(connection, [m.contract for m in seen.moved])
+    for reason in seen.refused.values():
+        context.log.warning(reason)
+    if not seen.moved:
+        return dg.SkipReason(_nothing(seen, len(contracts)))
+    return _ask(context.instance, source, tables, marks, seen, columns)
+
+
+def _columns(
+    connection: Any, contracts: Sequence[TableContract]
+) -> dict[tuple[str, str], dg.TableSchema]:
+    """The columns of these tables as MySQL has them: what a page can show before the first load."""
+    from mirrorlake.sources.mysql.introspect import read_tables
+
+    wanted = {(c.database, c.table): c for c in contracts}
+    databases = dict.fromkeys(database for database, _ in wanted)
+    return {
+        (table.database, table.name): dg.TableSchema(
+            [
+                dg.TableColumn(
+                    column.name,
+                    column.column_type,
+                    description=column.comment or None,
+                    constraints=dg.TableColumnConstraints(nullable=column.nullable),
+                )
+                for column in table.columns
+            ]
+        )
+        for database in databases
+        for table in read_tables(connection, database)
+        if (table.database, table.name) in wanted
+    }
+
+
+def _ask(
+    instance: dg.DagsterInstance,
+    source: str,
+    tables: Sequence[MirroredTable],
+    marks: "Mapping[str, Mark]",
+    seen: "Seen",
+    columns: Mapping[tuple[str, str], dg.TableSchema],
+) -> dg.SensorResult:
+    """The request, and the marks of exactly the tables that it asks for moved on."""
+    from mirrorlake.operations.cursors import cursor_text
+    from mirrorlake.operations.detect import run_key
+
+    known = {table.contract.name: table for table in tables}
+    kept = {name: mark for name, mark in marks.items() if name in known}
+    requests = request_chains(
+        instance,
+        [known[m.contract.name] for m in seen.moved],
+        seen.clock.date(),
+        run_key(source, seen.moved),
+        ", ".join(sorted({m.reason for m in seen.moved})),
+        "live",
+    )
+    return dg.SensorResult(
+        run_requests=requests,
+        cursor=cursor_text({**kept, **{m.contract.name: m.mark for m in seen.moved}}),
+        asset_events=[_observed(m, known[m.contract.name], columns) for m in seen.moved],
+    )
+
+
+def _observed(
+    moved: "Moved", table: MirroredTable, columns: Mapping[tuple[str, str], dg.TableSchema]
+) -> dg.AssetObservation:
+    """The source table as it was seen: its mark is its data version."""
+    mark, contract = moved.mark, moved.contract
+    schema = columns.get((contract.database, contract.table))
+    return dg.AssetObservation(
+        table.key("source"),
+        description=moved.reason,
+        metadata={
+            "rows from the anchor on": mark.rows,
+            "anchor": mark.anchor or "-",
+            "highest cursor": mark.high or "-",
+            **({"dagster/column_schema": schema} if schema else {}),
+        },
+        tags={_DATA_VERSION: f"{mark.rows}-{mark.high}-{mark.digest}-{mark.moved_at}"},
+    )
+
+
+def _nothing(seen: "Seen", tables: int) -> str:
+    words = f"None of {tables} tables moved"
+    if seen.until is not None:
+        words = f"Asked a moment ago: the next look is at {seen.until:%H:%M:%S} UTC"
+    return f"{words}; not watched: {'; '.join(seen.refused.values())}" if seen.refused else words

@@ -1,0 +1,138 @@
+"""One request for the chains of several tables, the same for every trigger."""
+
+from collections.abc import Mapping, Sequence
+from datetime import date
+from typing import TYPE_CHECKING
+
+import dagster as dg
+
+from dagster_mirrorlake.assets.keys import LOAD_TAG
+from dagster_mirrorlake.checks import chain_check_keys
+from dagster_mirrorlake.table import FOLDED, LAYERS, MirroredTable
+from dagster_mirrorlake.translator import SOURCE_TAG, Layer
+
+if TYPE_CHECKING:
+    from mirrorlake.ledger import Ledger
+
+RANGE_START, RANGE_END = "dagster/asset_partition_range_start", "dagster/asset_partition_range_end"
+"""Dagster's own tags of a run over a range of partitions."""
+UNFINISHED = [
+    dg.DagsterRunStatus.QUEUED,
+    dg.DagsterRunStatus.NOT_STARTED,
+    dg.DagsterRunStatus.STARTING,
+    dg.DagsterRunStatus.STARTED,
+    dg.DagsterRunStatus.CANCELING,
+]
+
+
+def chains_of(tables: Sequence[MirroredTable]) -> list[dg.AssetKey]:
+    """The whole chain of every table."""
+    return [key for table in tables for key in table.chain_keys]
+
+
+def folds_of(tables: Sequence[MirroredTable]) -> list[dg.AssetKey]:
+    """What is folded of every table's chain."""
+    return [key for table in tables for key in table.folded_keys]
+
+
+def request_chains(
+    instance: dg.DagsterInstance,
+    tables: Sequence[MirroredTable],
+    day: date,
+    run_key: str,
+    reason: str,
+    load: str,
+) -> list[dg.RunRequest]:
+    """Runs for the chains of these tables of one source, loaded as ``LOAD_TAG`` says: one for all
+    whose partitions are of one kind.
+
+    They share a JVM, and one table's failure stops no other.
+    """
+    return _requests(instance, tables, LAYERS, day, run_key, reason, load)
+
+
+def request_folds(
+    instance: dg.DagsterInstance,
+    tables: Sequence[MirroredTable],
+    day: date,
+    run_key: str,
+    reason: str,
+) -> list[dg.RunRequest]:
+    """Runs that fold what raw of these tables of one source holds."""
+    return _requests(instance, tables, FOLDED, day, run_key, reason, "none")
+
+
+def _requests(
+    instance: dg.DagsterInstance,
+    tables: Sequence[MirroredTable],
+    layers: Sequence[Layer],
+    day: date,
+    run_key: str,
+    reason: str,
+    load: str,
+) -> list[dg.RunRequest]:
+    open_copies(instance, tables, day)
+    by_partition: dict[str, list[MirroredTable]] = {}
+    for table in tables:
+        by_partition.setdefault(table.partition_of(day), []).append(table)
+    tags = {LOAD_TAG: load, "mirrorlake/reason": reason}
+    return [
+        _request(
+            found,
+            layers,
+            partition,
+            run_key if len(by_partition) == 1 else f"{run_key}-{partition}",
+            tags,
+        )
+        for partition, found in by_partition.items()
+    ]
+
+
+def _request(
+    tables: Sequence[MirroredTable],
+    layers: Sequence[Layer],
+    partition: str,
+    run_key: str,
+    tags: Mapping[str, str],
+) -> dg.RunRequest:
+    chosen = [table.key(layer) for table in tables for layer in layers]
+    return dg.RunRequest(
+        run_key=run_key,
+        asset_selection=chosen,
+        asset_check_keys=[
+            check
+            for table in tables
+            for check in chain_check_keys(table)
+            if check.asset_key in set(chosen)
+        ],
+        # A range: `partition_key` is refused where tables begin on different days.
+        tags={
+            RANGE_START: partition,
+            RANGE_END: partition,
+            SOURCE_TAG: tables[0].contract.source,
+            **tags,
+        },
+    )
+
+
+def open_copies(instance: dg.DagsterInstance, tables: Sequence[MirroredTable], day: date) -> None:
+    """Add the day's partition to the tables whose copies are partitions, so that it can be asked
+    for; one on which no copy is taken is removed after it (`sensors.partitions`)."""
+    for table in tables:
+        if table.contract.copies:
+            instance.add_dynamic_partitions(table.dynamic_name, [day.isoformat()])
+
+
+def is_busy(instance: dg.DagsterInstance, source: str) -> bool:
+    """Whether a run of this source waits or works."""
+    under_way = dg.RunsFilter(tags={SOURCE_TAG: source}, statuses=UNFINISHED)
+    return bool(instance.get_run_records(under_way, limit=1))
+
+
+def why_held(ledger: "Ledger", source: str) -> str | None:
+    """Why nothing is asked of a source now, None where somebody may."""
+    held = ledger.held(source)
+    if held is None:
+        return None
+    why = f" ({held.reason})" if held.reason else ""
+    return f"Source {source} is held until {held.until:%Y-%m-%d %H:%M} UTC{why}"

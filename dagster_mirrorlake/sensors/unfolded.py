@@ -1,0 +1,90 @@
+"""One sensor for the location: which chains' raw is ahead, and a run that folds them."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import dagster as dg
+
+from dagster_mirrorlake.resources.failures import dagster_errors
+from dagster_mirrorlake.sensors.requests import folds_of, is_busy, request_folds, why_held
+from dagster_mirrorlake.table import MirroredTable
+
+if TYPE_CHECKING:
+    from mirrorlake.operations.unfolded import FoldCursor, Unfolded
+
+INTERVAL_SECONDS = 60
+_STATUS = {
+    True: dg.DefaultSensorStatus.RUNNING,
+    False: dg.DefaultSensorStatus.STOPPED,
+}
+
+
+def build_unfolded_sensor(
+    tables: Sequence[MirroredTable], *, running: bool = False
+) -> dg.SensorDefinition:
+    """The sensor on new snapshots of raw: of loads that no fold followed, whoever made them.
+
+    Sources with a run under way are left for the next tick: that run folds what it loads. So are
+    held ones: a fold reads the columns of its table in MySQL.
+    """
+
+    @dg.sensor(
+        name="unfolded",
+        asset_selection=folds_of(tables),
+        minimum_interval_seconds=INTERVAL_SECONDS,
+        required_resource_keys={"lake", "ledger"},
+        default_status=_STATUS[running],
+        description="Requests the fold of chains whose raw holds loads that deduped does not.",
+    )
+    def unfolded(context: dg.SensorEvaluationContext) -> Any:
+        from mirrorlake.operations.cursors import read_cursor
+        from mirrorlake.operations.unfolded import FoldCursor, find_unfolded
+
+        contracts = [table.contract for table in tables]
+        sources = dict.fromkeys(c.source for c in contracts)
+        idle = {source for source in sources if not is_busy(context.instance, source)}
+        if not idle:
+            return dg.SkipReason("Runs of all sources are under way")
+        marks = read_cursor(FoldCursor, context.cursor, FoldCursor())
+        with dagster_errors(0, again=False):
+            lake, ledger = context.resources.lake.lake, context.resources.ledger.ledger
+            idle = {source for source in idle if why_held(ledger, source) is None}
+            if not idle:
+                return dg.SkipReason("Every source is held, or has a run under way")
+            waiting = find_unfolded(lake, ledger, contracts, marks)
+        return _ask(context.instance, tables, marks, waiting, idle)
+
+    return unfolded
+
+
+def _ask(
+    instance: dg.DagsterInstance,
+    tables: Sequence[MirroredTable],
+    marks: "FoldCursor",
+    waiting: "Unfolded",
+    idle: set[str],
+) -> dg.SensorResult:
+    """A request per source, and the marks of exactly the requested tables moved on."""
+    from mirrorlake.operations.cursors import cursor_text
+    from mirrorlake.operations.unfolded import FoldCursor, run_key
+
+    chosen = [b for b in waiting.behind if b.contract.source in idle]
+    known = {table.contract.name: table for table in tables}
+    requests = [
+        request
+        for source in sorted(idle)
+        if (found := [b for b in chosen if b.contract.source == source])
+        for request in request_folds(
+            instance,
+            [known[b.contract.name] for b in found],
+            max(b.day for b in found),
+            run_key(source, found, marks),
+            "raw is ahead of deduped",
+        )
+    ]
+    asked = {n: a for n, a in marks.asked.items() if a.through > waiting.floor}
+    asked.update({b.contract.name: b.asked for b in chosen})
+    cursor = cursor_text(FoldCursor(waiting.floor, asked))
+    if not requests:
+        return dg.SensorResult(skip_reason="Every load is folded, or asked for", cursor=cursor)
+    return dg.SensorResult(run_requests=requests, cursor=cursor)

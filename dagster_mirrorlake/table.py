@@ -1,0 +1,108 @@
+"""A table as the face has it: its contract, and what Dagster shows of its layers."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from functools import cached_property
+
+import dagster as dg
+
+from dagster_mirrorlake.translator import Layer, LayerData, MirrorlakeTranslator
+from mirrorlake.config import TableContract
+
+LAYERS: tuple[Layer, ...] = ("raw", "deduped", "clean")
+FOLDED: tuple[Layer, ...] = ("deduped", "clean")
+UPSTREAM: Mapping[Layer, Layer] = {"raw": "source", "deduped": "raw", "clean": "deduped"}
+
+
+@dataclass(frozen=True)
+class MirroredTable:
+    """One table of the contract file, and its assets by layer; each is translated once.
+
+    Attributes:
+        contract: what the contract file says.
+        translator: what it is called in Dagster.
+        first_day: the first day (UTC) that the table has, where it is known.
+    """
+
+    contract: TableContract
+    translator: MirrorlakeTranslator = field(default_factory=MirrorlakeTranslator)
+    first_day: date | None = None
+
+    @cached_property
+    def specs(self) -> Mapping[Layer, dg.AssetSpec]:
+        """The asset of each layer, the source's first; each depends on the one before it."""
+        found: dict[Layer, dg.AssetSpec] = {}
+        for layer in ("source", *LAYERS):
+            data = LayerData(self.contract, layer, self.first_day)
+            spec = self.translator.get_asset_spec(data)
+            deps = [found[UPSTREAM[layer]].key] if layer != "source" else []
+            found[layer] = spec.replace_attributes(deps=deps)
+        return found
+
+    def key(self, layer: Layer) -> dg.AssetKey:
+        """The asset of a layer."""
+        return self.specs[layer].key
+
+    @property
+    def chain_keys(self) -> list[dg.AssetKey]:
+        """What one trigger requests: the whole chain."""
+        return [self.key(layer) for layer in LAYERS]
+
+    @property
+    def folded_keys(self) -> list[dg.AssetKey]:
+        """What is requested of a chain whose raw is ahead: all that is folded from it."""
+        return [self.key(layer) for layer in FOLDED]
+
+    @property
+    def partitions_def(self) -> dg.PartitionsDefinition:
+        """That of the chain."""
+        partitions = self.specs["raw"].partitions_def
+        if partitions is None:
+            raise ValueError(f"the assets of {self.contract.name} must have partitions")
+        return partitions
+
+    def partition_of(self, day: date) -> str:
+        """The key of the partition that a day (UTC) belongs to."""
+        partitions = self.partitions_def
+        if isinstance(partitions, dg.TimeWindowPartitionsDefinition):
+            at = datetime(day.year, day.month, day.day, tzinfo=UTC)
+            return partitions.get_partition_key_for_timestamp(at.timestamp())
+        return day.isoformat()
+
+    @property
+    def first_partition(self) -> date | None:
+        """The first day of its partitions; None where they are no days in a row."""
+        partitions = self.partitions_def
+        if isinstance(partitions, dg.TimeWindowPartitionsDefinition):
+            return partitions.start.date()
+        return None
+
+    @property
+    def dynamic_name(self) -> str:
+        """Of tables whose partitions are added as they come: the name they are added under."""
+        partitions = self.partitions_def
+        if not isinstance(partitions, dg.DynamicPartitionsDefinition) or not partitions.name:
+            raise ValueError(f"partitions of {self.contract.name} must be dynamic, with a name")
+        return partitions.name
+
+    @property
+    def pool(self) -> str:
+        """The pool whose slots limit how many steps read from the table's source at once."""
+        return pool_of(self.contract.source)
+
+
+def pool_of(source: str) -> str:
+    """The pool of a source."""
+    return f"mysql_{re.sub(r'[^A-Za-z0-9_]', '_', source)}"
+
+
+def mirrored_tables(
+    contracts: Iterable[TableContract],
+    translator: MirrorlakeTranslator | None = None,
+    first_days: Mapping[str, date] | None = None,
+) -> Sequence[MirroredTable]:
+    """The tables of these contracts under one translator."""
+    named, known = translator or MirrorlakeTranslator(), first_days or {}
+    return [MirroredTable(contract, named, known.get(contract.name)) for contract in contracts]
