@@ -6,7 +6,7 @@ report the history, some partitions at a time.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,6 @@ from dagster_mirrorlake.assets.reported import is_reported, partition_event, par
 from dagster_mirrorlake.resources.failures import dagster_errors
 from dagster_mirrorlake.sensors.requests import UNFINISHED
 from dagster_mirrorlake.table import MirroredTable, layer_named
-from mirrorlake.operations.day_reports import ReportCursor
 
 if TYPE_CHECKING:
     from mirrorlake.operations.day_reports import DayReport
@@ -29,10 +28,10 @@ _DAY = timedelta(days=1)
 
 @dataclass(frozen=True)
 class LakeCursor:
-    """What is remembered: how far reports have come, and the day (ISO) for which the partitions of
-    copied tables were set right."""
+    """What is remembered: how far reports have come (a cursor of its own, as text), and the day
+    (ISO) for which the partitions of copied tables were set right."""
 
-    reports: ReportCursor = field(default_factory=ReportCursor)
+    reports: str = ""
     day: str = ""
 
 
@@ -50,7 +49,7 @@ def build_partitions_sensor(tables: Sequence[MirroredTable]) -> dg.SensorDefinit
     )
     def partitions(context: dg.SensorEvaluationContext) -> Any:
         from mirrorlake.operations.cursors import cursor_text, read_cursor
-        from mirrorlake.operations.day_reports import find_reports
+        from mirrorlake.operations.day_reports import ReportCursor, find_reports
 
         instance, today = context.instance, datetime.now(UTC).date()
         before = read_cursor(LakeCursor, context.cursor, LakeCursor())
@@ -61,7 +60,7 @@ def build_partitions_sensor(tables: Sequence[MirroredTable]) -> dg.SensorDefinit
                 lake,
                 ledger,
                 [table.contract for table in tables],
-                before.reports,
+                read_cursor(ReportCursor, before.reports, ReportCursor()),
                 most=MOST,
                 today=today,
                 busy=lambda run: _is_busy(instance, run),
@@ -78,7 +77,7 @@ def build_partitions_sensor(tables: Sequence[MirroredTable]) -> dg.SensorDefinit
                 opened.setdefault(table.dynamic_name, set()).add(key)
         return dg.SensorResult(
             skip_reason=None if events else "Everything in the lake is reported",
-            cursor=cursor_text(LakeCursor(found.cursor, today.isoformat())),
+            cursor=cursor_text(LakeCursor(cursor_text(found.cursor), today.isoformat())),
             asset_events=events,
             dynamic_partitions_requests=[
                 *(dg.AddDynamicPartitionsRequest(n, sorted(keys)) for n, keys in opened.items()),
