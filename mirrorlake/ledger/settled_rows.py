@@ -63,7 +63,7 @@ def find_first_days(connection: sa.Connection, *, files: bool) -> dict[str, date
     query = (
         sa.select(LOADS.c.table_name, WINDOWS.c.kind, WINDOWS.c.lo, WINDOWS.c.day)
         .select_from(_JOINED)
-        .where(LOADS.c.seq.in_(sa.select(loads)))
+        .where(LOADS.c.seq.in_(sa.select(loads).select_from(LEASES)))
     )
     found: dict[str, date] = {}
     for table, kind, lo, day in connection.execute(query):
