@@ -22,7 +22,6 @@ import pyarrow.compute as _compute
 from mirrorlake.destinations.iceberg.data_files import DayFiles, WrittenFile
 from mirrorlake.destinations.iceberg.model import open_storage
 from mirrorlake.destinations.iceberg.originals import count_originals
-from mirrorlake.destinations.iceberg.tables import ORIGINAL
 from mirrorlake.errors import LakeError, SourceError
 from mirrorlake.failpoints import failpoint
 from mirrorlake.load.chunk_receipt import ChunkReceipt
@@ -32,6 +31,7 @@ from mirrorlake.load.delta import RowSink, made_complete
 from mirrorlake.load.digest import digest_of
 from mirrorlake.load.row_index import DeltaGivenUp
 from mirrorlake.runtime.memory import give_back
+from mirrorlake.schema.own_columns import ORIGINAL
 from mirrorlake.sources.mysql.connect import SourcePosition, read_position, session
 from mirrorlake.sources.mysql.reader import BATCH_ROWS, WITNESS, Question, read_batches, witness
 from mirrorlake.sources.mysql.route import Heed

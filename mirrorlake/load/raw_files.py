@@ -26,7 +26,6 @@ import pyarrow.parquet as pq
 
 from mirrorlake.config import TableContract
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.iceberg.branches import history
 from mirrorlake.destinations.iceberg.commit import LOAD_ID, snapshot_property
 from mirrorlake.destinations.iceberg.integrity import MISSING, RAW_STEP, Damage, raw_damaged
 from mirrorlake.destinations.iceberg.lake import Lake
@@ -37,12 +36,13 @@ from mirrorlake.destinations.iceberg.model import (
     LakeTable,
     Storage,
     arrow_schema,
+    history,
     removed_files,
 )
-from mirrorlake.destinations.iceberg.tables import DELETED, LOAD
 from mirrorlake.errors import LeaseHeld
 from mirrorlake.ledger import Ledger, Load, RawFile
 from mirrorlake.load.digest import digest_of
+from mirrorlake.schema.own_columns import DELETED, LOAD
 
 logger = logging.getLogger(__name__)
 

@@ -12,12 +12,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from mirrorlake.destinations.iceberg.tables import DAY, KEY, ORIGINAL
 from mirrorlake.errors import SourceError
 from mirrorlake.load.attempt import Attempt
 from mirrorlake.load.chunk_receipt import ChunkReceipt
 from mirrorlake.load.chunk_statements import ChunkPlan
 from mirrorlake.load.reload import Replacement, read_columns, write_tombstones
+from mirrorlake.schema.own_columns import DAY, KEY, ORIGINAL
 from mirrorlake.table.resolve import ResolvedTable
 
 

@@ -24,7 +24,6 @@ from mirrorlake.destinations.base import Commit, Identifier
 from mirrorlake.destinations.iceberg.branches import (
     create_branch,
     drop_branch,
-    history,
     list_branches,
     publish_branch,
 )
@@ -39,8 +38,7 @@ from mirrorlake.destinations.iceberg.commit import (
 )
 from mirrorlake.destinations.iceberg.cost import counted
 from mirrorlake.destinations.iceberg.lake import Lake
-from mirrorlake.destinations.iceberg.model import LakeTable
-from mirrorlake.destinations.iceberg.tables import ORIGINAL
+from mirrorlake.destinations.iceberg.model import LakeTable, history
 from mirrorlake.errors import CommitConflict, MirrorlakeError, NotProved
 from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger import Load, Window
@@ -57,6 +55,7 @@ from mirrorlake.proof.loaded import (
 )
 from mirrorlake.proof.ranges import NOTHING, Tally
 from mirrorlake.proof.rows import RowForm
+from mirrorlake.schema.own_columns import ORIGINAL
 from mirrorlake.table.resolve import ResolvedTable
 
 logger = logging.getLogger(__name__)

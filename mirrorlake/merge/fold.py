@@ -21,7 +21,6 @@ from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.destinations.iceberg.spark import spark_errors
 from mirrorlake.destinations.iceberg.statistics import most_rows
 from mirrorlake.destinations.iceberg.tables import (
-    DELETED_AT,
     TARGET_BYTES,
     current_schema,
     drop_column,
@@ -34,6 +33,7 @@ from mirrorlake.merge.compaction import compact_if_due
 from mirrorlake.merge.current_rows import read_changes
 from mirrorlake.merge.pruning import Bounds, bounds_of, bounds_sql, edges_of, may_prune
 from mirrorlake.merge.statements import GONE, Layer, merge_sql, replace_sql, spark_type
+from mirrorlake.schema.own_columns import DELETED_AT
 from mirrorlake.schema.versions import FIRST_CREATED
 from mirrorlake.table.chains import chain_of
 from mirrorlake.table.resolve import ResolvedTable

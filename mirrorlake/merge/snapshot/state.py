@@ -18,9 +18,14 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import date
 from typing import Any
 
-from mirrorlake.destinations.iceberg.branches import history
 from mirrorlake.destinations.iceberg.commit import snapshot_property
-from mirrorlake.destinations.iceberg.model import LakeSnapshot, LakeTable, Storage, is_rewrite
+from mirrorlake.destinations.iceberg.model import (
+    LakeSnapshot,
+    LakeTable,
+    Storage,
+    history,
+    is_rewrite,
+)
 from mirrorlake.errors import LakeError
 from mirrorlake.merge.snapshot.shape import SnapshotTable
 
