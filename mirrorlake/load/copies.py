@@ -30,7 +30,8 @@ import pyarrow.compute as _compute
 import mirrorlake
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeTable, arrow_schema
-from mirrorlake.destinations.iceberg.spark import LazySpark, spark_errors
+from mirrorlake.destinations.iceberg.spark import LazySpark
+from mirrorlake.destinations.iceberg.spark_errors import spark_errors
 from mirrorlake.errors import LakeError
 from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger import Ledger, Load, Receipt, Window

@@ -113,9 +113,7 @@ def commit_proved(
     lake, raw, branch = workspace.lake, commit.identifier, branch_of(attempt.load)
     chunks = _chunks(bounds, receipts)
     if commit.parent is None and not commit.paths:
-        if any(tally.rows for _, tally in chunks.values()):
-            pairs = {n: (tally, Tally(0, 0)) for n, (_, tally) in chunks.items()}
-            raise _not_proved(attempt, "none", pairs, ())
+        _refuse_nothing(attempt, chunks)
         return None
     parent = commit.parent
     try:
@@ -148,6 +146,17 @@ def commit_proved(
             continue
         return snapshot
     raise _moved(raw, parent)
+
+
+def _refuse_nothing(attempt: Attempt, chunks: Mapping[int, tuple[str, Tally]]) -> None:
+    """See that MySQL has no row where nothing was read.
+
+    Raises:
+        NotProved: it has some.
+    """
+    if any(tally.rows for _, tally in chunks.values()):
+        pairs = {n: (tally, Tally(0, 0)) for n, (_, tally) in chunks.items()}
+        raise _not_proved(attempt, "none", pairs, ())
 
 
 def _commit_staged(

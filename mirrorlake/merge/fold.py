@@ -18,7 +18,7 @@ from mirrorlake.destinations.iceberg.commit import FOLDED, folded_through, was_o
 from mirrorlake.destinations.iceberg.cost import Scan, counted, written_since
 from mirrorlake.destinations.iceberg.durable import flush_commits
 from mirrorlake.destinations.iceberg.model import LakeTable
-from mirrorlake.destinations.iceberg.spark import spark_errors
+from mirrorlake.destinations.iceberg.spark_errors import spark_errors
 from mirrorlake.destinations.iceberg.statistics import most_rows
 from mirrorlake.destinations.iceberg.tables import (
     TARGET_BYTES,
@@ -141,10 +141,17 @@ def fold_layer(
     if todo.loads and not empty:
         compact_if_due(workspace.spark.get(), workspace.lake, layer.identifier)
     if todo.loads:
-        written = written_since(workspace.lake.load(layer.identifier), at)
-        seq = max(load.seq for load in todo.loads)
-        workspace.ledger.record_cost(plan.name, layer.name, seq, scan.bytes, written)
+        _record_cost(workspace, plan, layer, todo, scan, at)
     return tuple(seq for seq in todo.held if seq not in before)
+
+
+def _record_cost(
+    workspace: Workspace, plan: ResolvedTable, layer: Layer, todo: Todo, scan: Scan, at: int | None
+) -> None:
+    """Record what a fold read, and what it wrote since the snapshot before it."""
+    written = written_since(workspace.lake.load(layer.identifier), at)
+    seq = max(load.seq for load in todo.loads)
+    workspace.ledger.record_cost(plan.name, layer.name, seq, scan.bytes, written)
 
 
 def _shows_chain(

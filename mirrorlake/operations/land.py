@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from mirrorlake.config import TableContract
 from mirrorlake.destinations.base import as_sql_identifier, text_literal
-from mirrorlake.destinations.iceberg.spark import spark_errors
+from mirrorlake.destinations.iceberg.spark_errors import spark_errors
 from mirrorlake.errors import LandingError, MirrorlakeError, SnapshotRefused
 from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger import SnapshotRecord

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from mirrorlake.config import TableContract
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.iceberg.spark import spark_errors
+from mirrorlake.destinations.iceberg.spark_errors import spark_errors
 from mirrorlake.ledger import Load, Window
 from mirrorlake.load.attempt import LoadTerms
 from mirrorlake.load.outcome import settle_loads

@@ -8,7 +8,6 @@ A clone is another table over the same files; see `mirrorlake.destinations.icebe
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -21,8 +20,6 @@ from mirrorlake.errors import LakeError
 from mirrorlake.ledger import Ledger
 from mirrorlake.ledger.records import Lease
 from mirrorlake.merge.snapshot.state import NUMBER, STATE
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import logging
 import uuid
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -28,8 +27,6 @@ from mirrorlake.destinations.iceberg.model import (
 )
 from mirrorlake.errors import LakeError
 from mirrorlake.merge.snapshot.shape import SnapshotTable
-
-logger = logging.getLogger(__name__)
 
 STATE = "mirrorlake.fold-state"
 """On the newest snapshot of every published version: where its state stands."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 
-from mirrorlake.destinations.iceberg.spark import spark_errors
+from mirrorlake.destinations.iceberg.spark_errors import spark_errors
 from mirrorlake.errors import LandingError, MirrorlakeError
 from mirrorlake.schema.own_columns import ORIGINAL
 from mirrorlake.sources.files.folder_store import FolderStore

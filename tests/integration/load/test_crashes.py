@@ -32,7 +32,7 @@ from mirrorlake.destinations.iceberg.model import history
 from mirrorlake.errors import CommitConflict, LakeDamaged, LeaseHeld
 from mirrorlake.failpoints import FAILPOINTS, OF_DELTAS, OF_LANDINGS, OF_REFOLDS, OF_SNAPSHOTS
 from mirrorlake.ledger import Ledger
-from mirrorlake.load.raw_files import prove_raw
+from mirrorlake.load.raw_proof import prove_raw
 from mirrorlake.operations.fold import fold_table
 from mirrorlake.operations.recover import recover_table
 from mirrorlake.operations.refold import refold_table
