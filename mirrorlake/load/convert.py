@@ -37,8 +37,8 @@ _DECODERS = {"date": dates_of, "datetime": datetimes_of}
 def check_witness(plan: ChunkPlan, other: bool) -> None:
     if other:
         raise SourceError(
-            f"source {plan.source.name}: the reader's session is not what was asked for: another "
-            "server answered, or something between us and MySQL drops the session's settings",
+            f"source {plan.source.name}: the reader's session has other settings than requested: "
+            "another server answered, or something between us and MySQL drops the session's settings",
             source=plan.source.name,
             next_step="Point the contract at the server itself",
         )

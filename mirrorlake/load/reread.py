@@ -76,7 +76,7 @@ def tombstones_of(
                 )
             there.add(identity)
     held = reread.held()
-    # One row a key: the lake may hold it twice, and that may be what is mended.
+    # One row a key: the lake may hold it twice, and that may be what is being repaired.
     rows = {identity: n for n, identity in enumerate(identities(plan, held))}
     gone = [n for identity, n in rows.items() if identity is not None and identity not in there]
     if not gone:

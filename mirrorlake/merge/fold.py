@@ -104,21 +104,21 @@ def fold_layer(
     if table.current_snapshot() is not None:
         was = workspace.ledger.definition(setting) or was
     # What the layer holds may have been made by another rule.
-    anew = was != plan.contract.deletes
-    if anew and not layer.flags:
+    fresh = was != plan.contract.deletes
+    if fresh and not layer.flags:
         table = drop_column(workspace.lake, layer.identifier, DELETED_AT)
     head = table.current_snapshot()
     empty = head is None
     start = workspace.ledger.history_start(plan.name)
     before = {n for n in workspace.ledger.folded_loads(plan.name, layer.name) if n >= start}
     # What it holds may be of an earlier history, whose rows mean something else.
-    anew = anew or (start > 0 and not before)
+    fresh = fresh or (start > 0 and not before)
     if was_overtaken(table):
         logger.warning(
             "table %s: a stalled fold wrote over %s: folded again", plan.name, layer.name
         )
         before = set()
-    todo = plan_fold(plan, set() if anew else before, empty, workspace.ledger)
+    todo = plan_fold(plan, set() if fresh else before, empty, workspace.ledger)
     if todo.delta and not _shows_chain(workspace, plan, table, before):
         logger.warning(
             "table %s: %s is not as it was folded: it is compared with the whole copy",
@@ -130,12 +130,12 @@ def fold_layer(
     _refuse_damaged(workspace, plan, todo, compared)
     failpoint("fold.before")
     at = head.snapshot_id if head else None
-    scan = _apply(workspace, plan, layer, todo, at, anew=empty or anew) if todo.loads else Scan()
+    scan = _apply(workspace, plan, layer, todo, at, fresh=empty or fresh) if todo.loads else Scan()
     failpoint("fold.committed")
     if todo.loads:
         flush_commits(workspace.lake.load(layer.identifier), at)
     workspace.ledger.record_folds(plan.name, layer.name, todo.held)
-    if anew:
+    if fresh:
         workspace.ledger.record_definition(setting, plan.contract.deletes)
     failpoint("fold.recorded")
     if todo.loads and not empty:
@@ -204,10 +204,10 @@ def _apply(
     todo: Todo,
     at: int | None,
     *,
-    anew: bool,
+    fresh: bool,
 ) -> Scan:
     """Write what these loads observed; what was read for it."""
-    whole = anew or not plan.key or (todo.again and todo.repairs)
+    whole = fresh or not plan.key or (todo.again and todo.repairs)
     # A MERGE compares every row with a copy's, to write only what changed: of few rows, writing
     # them all is a third of its work.
     copied = plan.contract.copies and plan.contract.deletes == "remove" and not todo.delta
