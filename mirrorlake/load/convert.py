@@ -38,7 +38,7 @@ def check_witness(plan: ChunkPlan, other: bool) -> None:
     if other:
         raise SourceError(
             f"source {plan.source.name}: the reader's session has other settings than requested: "
-            "another server answered, or something between us and MySQL drops the session's settings",
+            "another server answered, or something between us and MySQL drops its settings",
             source=plan.source.name,
             next_step="Point the contract at the server itself",
         )
