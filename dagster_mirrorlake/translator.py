@@ -91,8 +91,6 @@ class MirrorlakeTranslator:
         if contract.landed:
             return dg.DynamicPartitionsDefinition(name=f"{whose}snapshots/{contract.name}")
         if contract.copies:
-            return dg.DynamicPartitionsDefinition(name=f"{whose}snapshots/{contract.name}")
-        if contract.copies:
             return dg.DynamicPartitionsDefinition(name=f"{whose}copies/{contract.name}")
         first = data.first_day or contract.start or datetime.now(UTC).date()
         return dg.DailyPartitionsDefinition(start_date=first.isoformat(), end_offset=1)
