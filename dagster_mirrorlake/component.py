@@ -3,7 +3,7 @@
 See ``docs/dagster.md``; what ``dg scaffold defs`` writes is in `dagster_mirrorlake.scaffolder`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -23,8 +23,8 @@ class TableSelection(dg.Model, dg.Resolvable):
     """Tables by shell-style patterns: ``table``, ``database.table`` or
     ``source.database.table``."""
 
-    include: list[str] = []
-    exclude: list[str] = []
+    include: Sequence[str] = ()
+    exclude: Sequence[str] = ()
 
 
 def _template_values(data: LayerData) -> Mapping[str, Any]:
