@@ -18,6 +18,7 @@ from mirrorlake.config import load_config
 from tests.location.contracts import SMALL
 
 Write = Callable[[Any], Path]
+ROOT = Path(__file__).parents[2]
 TYPE = "dagster_mirrorlake.MirrorlakeComponent"
 
 
@@ -263,3 +264,20 @@ def test_scaffolding_keeps_a_contract_file_that_is_there(contract_file: Write) -
         shutil.copy(path, folder)
         sandbox.scaffold_component(MirrorlakeComponent, "m")
         assert (folder / "mirrorlake.yaml").read_text() == path.read_text()
+
+
+def test_the_example_loads_but_for_dlts_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With dlt, which no lock of ours has: `test_installed`."""
+    monkeypatch.setenv("SHOP_PASSWORD", "a-password")
+    example = ROOT / "examples" / "beside_dlt" / "src" / "shop" / "defs"
+    with create_defs_folder_sandbox() as sandbox:
+        shutil.copytree(example / "mirror", sandbox.defs_folder_path / "mirror")
+        shutil.copy(example / "revenue.py", sandbox.defs_folder_path)
+        with sandbox.build_all_defs() as defs:
+            dg.Definitions.validate_loadable(defs)
+            graph = defs.resolve_asset_graph()
+    parents = graph.get(dg.AssetKey("revenue")).parent_keys
+    orders = dg.AssetKey(["clean", "shop", "shop", "orders"])
+    assert orders in parents
+    assert graph.get(orders).group_name == "shop_clean"
+    assert not [key for key in graph.get_all_asset_keys() if "tmp_import" in key.path]
