@@ -67,7 +67,16 @@ def test_a_component_is_the_whole_of_its_contract_file(contract_file: Write) -> 
     defs = load(contract_file(SMALL), {})
     assert {"mysql/s/shop/orders", "clean/s/shop/orders", "cleanup/s", "maintenance"} <= keys(defs)
     assert names(defs) == [
-        *("cleanup", "daily", "failed_runs", "maintenance", "moved_s", "proofs", "unfolded")
+        *(
+            "cleanup",
+            "daily",
+            "failed_runs",
+            "maintenance",
+            "moved_s",
+            "partitions",
+            "proofs",
+            "unfolded",
+        )
     ]
     repository = defs.get_repository_def()
     moved = repository.get_sensor_def("moved_s")
@@ -103,7 +112,16 @@ def test_two_mirrors_of_one_project_share_nothing(contract_file: Write) -> None:
             f"cleanup/{mirror}/s",
             f"maintenance/{mirror}",
         } <= found
-    triggers = ("cleanup", "daily", "failed_runs", "maintenance", "moved_s", "proofs", "unfolded")
+    triggers = (
+        "cleanup",
+        "daily",
+        "failed_runs",
+        "maintenance",
+        "moved_s",
+        "partitions",
+        "proofs",
+        "unfolded",
+    )
     assert names(defs) == sorted(f"{m}_{t}" for m in ("crm", "erp") for t in triggers)
     parts = ("mirrorlake", "mysql", "lake", "ledger", "spark")
     resources = defs.resources or {}
