@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         build_schedules,
         build_sensors,
     )
+    from dagster_mirrorlake.component import MirrorlakeComponent
     from dagster_mirrorlake.location import load_definitions
     from dagster_mirrorlake.resources import (
         LakeResource,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
         WorkspaceResource,
         build_resources,
     )
+    from dagster_mirrorlake.selection import select_tables
     from dagster_mirrorlake.table import MirroredTable
     from dagster_mirrorlake.translator import LayerData, MirrorlakeTranslator
 
@@ -36,11 +38,13 @@ _PLACES = {
         *("build_asset_checks", "build_assets", "build_definitions"),
         *("build_schedules", "build_sensors"),
     ),
+    "component": ("MirrorlakeComponent",),
     "location": ("load_definitions",),
     "resources": (
         *("LakeResource", "LedgerResource", "MySQLResource", "SparkResource"),
         *("WorkspaceResource", "build_resources"),
     ),
+    "selection": ("select_tables",),
     "table": ("MirroredTable",),
     "translator": ("LayerData", "MirrorlakeTranslator"),
 }
@@ -51,6 +55,7 @@ __all__ = [
     "LayerData",
     "LedgerResource",
     "MirroredTable",
+    "MirrorlakeComponent",
     "MirrorlakeTranslator",
     "MySQLResource",
     "SparkResource",
@@ -62,6 +67,7 @@ __all__ = [
     "build_schedules",
     "build_sensors",
     "load_definitions",
+    "select_tables",
 ]
 
 
@@ -71,3 +77,8 @@ if not TYPE_CHECKING:  # it would hide misspelt names from type checkers
         if name not in _MODULES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         return getattr(import_module(_MODULES[name]), name)
+
+
+def __dir__() -> list[str]:
+    # Where Dagster's command line looks for components.
+    return sorted({*globals(), *__all__})

@@ -16,10 +16,12 @@ from dagster_mirrorlake.assets import (
     build_snapshot_chain,
 )
 from dagster_mirrorlake.checks import build_checks, build_snapshot_checks
+from dagster_mirrorlake.names import Names
 from dagster_mirrorlake.resources import build_resources
 from dagster_mirrorlake.sensors import (
     build_alerts_sensor,
     build_cleanup_schedule,
+    build_failed_sensor,
     build_landed_sensor,
     build_maintenance_schedule,
     build_moved_sensor,
@@ -27,7 +29,6 @@ from dagster_mirrorlake.sensors import (
     build_proof_schedule,
     build_schedule,
     build_unfolded_sensor,
-    failed_runs,
 )
 from dagster_mirrorlake.table import MirroredTable, mirrored_tables
 from dagster_mirrorlake.translator import MirrorlakeTranslator
@@ -50,11 +51,19 @@ class Mirror:
         config: the contracts.
         translator: what assets are called.
         running: whether sensors and schedules are on until someone turns them off.
+        name: what its definitions are called beside others of the location: see
+            `dagster_mirrorlake.names`.
     """
 
     config: Config
     translator: MirrorlakeTranslator = field(default_factory=MirrorlakeTranslator)
     running: bool = False
+    name: str | None = None
+
+    @cached_property
+    def names(self) -> Names:
+        """What its definitions are called."""
+        return Names(self.name)
 
     @cached_property
     def first_days(self) -> Mapping[str, date]:
@@ -64,12 +73,17 @@ class Mirror:
     @cached_property
     def tables(self) -> Sequence[MirroredTable]:
         """The tables that a server has."""
-        return mirrored_tables(self.config.tables, self.translator, self.first_days)
+        return mirrored_tables(self.config.tables, self.translator, self.first_days, self.names)
 
     @cached_property
     def snapshots(self) -> Sequence[MirroredTable]:
         """The tables whose snapshots land."""
-        return mirrored_tables(self.config.snapshots, self.translator)
+        return mirrored_tables(self.config.snapshots, self.translator, names=self.names)
+
+    @property
+    def every(self) -> Sequence[MirroredTable]:
+        """All of them."""
+        return [*self.tables, *self.snapshots]
 
     @property
     def by_source(self) -> Mapping[str, Sequence[MirroredTable]]:
@@ -94,8 +108,8 @@ def build_assets(mirror: Mirror) -> list[Asset]:
             for table in mirror.snapshots
             for asset in build_snapshot_chain(table, mirror.needs(table))
         ),
-        *(build_cleanup(source) for source in mirror.by_source),
-        *([build_maintenance()] if mirror.tables or mirror.snapshots else []),
+        *(build_cleanup(source, tables) for source, tables in mirror.by_source.items()),
+        *([build_maintenance(mirror.every)] if mirror.every else []),
     ]
 
 
@@ -115,7 +129,7 @@ def build_sensors(mirror: Mirror) -> list[dg.SensorDefinition]:
     """What starts runs when something moved or landed, what reports, and what alerts."""
     config, running = mirror.config, mirror.running
     return [
-        failed_runs,
+        build_failed_sensor(mirror.every, mirror.names),
         *(
             build_moved_sensor(source, tables, config.sources[source].every, running=running)
             for source, tables in mirror.by_source.items()
@@ -124,7 +138,11 @@ def build_sensors(mirror: Mirror) -> list[dg.SensorDefinition]:
             build_landed_sensor(table, mirror.needs(table), running=running)
             for table in mirror.snapshots
         ),
-        *([build_alerts_sensor(config, running=running)] if config.alerts.hooks else []),
+        *(
+            [build_alerts_sensor(config, mirror.names, running=running)]
+            if config.alerts.hooks
+            else []
+        ),
         *([build_unfolded_sensor(mirror.tables, running=running)] if mirror.tables else []),
         *([build_partitions_sensor(mirror.tables)] if mirror.tables else []),
     ]
@@ -135,11 +153,7 @@ def build_schedules(mirror: Mirror) -> list[dg.ScheduleDefinition]:
     running = mirror.running
     by_table = (build_schedule, build_cleanup_schedule, build_proof_schedule)
     return [
-        *(
-            [build_maintenance_schedule(running=running)]
-            if mirror.tables or mirror.snapshots
-            else []
-        ),
+        *([build_maintenance_schedule(mirror.names, running=running)] if mirror.every else []),
         *(build(mirror.tables, running=running) for build in by_table if mirror.tables),
     ]
 
@@ -150,22 +164,34 @@ def build_definitions(
     *,
     translator: MirrorlakeTranslator | None = None,
     running: bool = False,
+    name: str | None = None,
+    executor: dg.ExecutorDefinition | None = dg.in_process_executor,
 ) -> dg.Definitions:
-    """Everything that Dagster is told of a config.
+    """Everything that Dagster is told of a config, to load by itself or to merge with others.
 
     Args:
         config: the contracts.
         resources: replaces resources by name; tests give their own.
         translator: what assets are called, and how they are partitioned.
         running: whether sensors and schedules are on until someone turns them off.
+        name: what resources, sensors, schedules and chores are called beside those of another
+            mirror in the same location, or beside resources of your own: see
+            `dagster_mirrorlake.names`. Keys of tables are the translator's to say.
+        executor: of the location, whatever else is in it. All steps of a run share one process and
+            so one JVM by default; None leaves the location its own.
+
+    Raises:
+        ConfigError: the name is none that Dagster takes.
     """
-    mirror = Mirror(config, translator or MirrorlakeTranslator(), running)
+    mirror = Mirror(config, translator or MirrorlakeTranslator(), running, name=name)
     return dg.Definitions(
         assets=build_assets(mirror),
         asset_checks=build_asset_checks(mirror),
         sensors=build_sensors(mirror),
         schedules=build_schedules(mirror),
-        resources={**build_resources(str(config.path), config), **(resources or {})},
-        # All steps of a run share one process, and so one JVM.
-        executor=dg.in_process_executor,
+        resources={
+            **build_resources(str(config.path), config, mirror.names),
+            **(resources or {}),
+        },
+        executor=executor,
     )

@@ -11,6 +11,10 @@ import os
 from pathlib import Path
 
 import dagster as dg
+
+# The two names that are not public. What a location raises is shown with the stack of every frame
+# of the server and of ours, but for this one error, which is shown as the text that it carries: the
+# reader of a contract file needs its line, not ours. Nothing public does that in 1.13.27.
 from dagster._core.errors import DagsterUserCodeProcessError
 from dagster_shared.error import SerializableErrorInfo
 

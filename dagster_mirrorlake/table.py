@@ -8,6 +8,7 @@ from functools import cached_property
 
 import dagster as dg
 
+from dagster_mirrorlake.names import Names
 from dagster_mirrorlake.translator import Layer, LayerData, MirrorlakeTranslator
 from mirrorlake.config import TableContract
 from mirrorlake.config.partitions import partition_of
@@ -34,18 +35,20 @@ class MirroredTable:
         contract: what the contract file says.
         translator: what it is called in Dagster.
         first_day: the first day (UTC) that the table has, where it is known.
+        names: what the mirror's definitions are called.
     """
 
     contract: TableContract
     translator: MirrorlakeTranslator = field(default_factory=MirrorlakeTranslator)
     first_day: date | None = None
+    names: Names = field(default_factory=Names)
 
     @cached_property
     def specs(self) -> Mapping[Layer, dg.AssetSpec]:
         """The asset of each layer, the source's first; each depends on the one before it."""
         found: dict[Layer, dg.AssetSpec] = {}
         for layer in ("source", *LAYERS):
-            data = LayerData(self.contract, layer, self.first_day)
+            data = LayerData(self.contract, layer, self.first_day, self.names.mirror)
             spec = self.translator.get_asset_spec(data)
             deps = [found[UPSTREAM[layer]].key] if layer != "source" else []
             found[layer] = spec.replace_attributes(deps=deps)
@@ -113,7 +116,12 @@ class MirroredTable:
     @property
     def pool(self) -> str:
         """The pool whose slots limit how many steps read from the table's source at once."""
-        return pool_of(self.contract.source)
+        return self.names.of(pool_of(self.contract.source))
+
+    @property
+    def source_tag(self) -> str:
+        """The value of `SOURCE_TAG` of runs that read from the table's source."""
+        return self.names.of(self.contract.source)
 
 
 def pool_of(source: str) -> str:
@@ -125,7 +133,11 @@ def mirrored_tables(
     contracts: Iterable[TableContract],
     translator: MirrorlakeTranslator | None = None,
     first_days: Mapping[str, date] | None = None,
+    names: Names | None = None,
 ) -> Sequence[MirroredTable]:
     """The tables of these contracts under one translator."""
     named, known = translator or MirrorlakeTranslator(), first_days or {}
-    return [MirroredTable(contract, named, known.get(contract.name)) for contract in contracts]
+    return [
+        MirroredTable(contract, named, known.get(contract.name), names or Names())
+        for contract in contracts
+    ]

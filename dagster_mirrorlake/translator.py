@@ -34,11 +34,13 @@ class LayerData:
         contract: what the contract file says of the table.
         layer: ``source`` (the table in MySQL, or the landing), ``raw``, ``deduped`` or ``clean``.
         first_day: the first day (UTC) that the table has, where it is known.
+        mirror: the mirror's name, where it has one: see `dagster_mirrorlake.names`.
     """
 
     contract: TableContract
     layer: Layer
     first_day: date | None = None
+    mirror: str | None = None
 
 
 class MirrorlakeTranslator:
@@ -85,10 +87,12 @@ class MirrorlakeTranslator:
         """Days or months (UTC) from the table's first one, the open one included; of full copies
         the days on which one was taken; of snapshots that land, their ids."""
         contract = data.contract
+        # Dynamic partitions are the whole instance's: their name must say whose they are.
+        whose = f"{data.mirror}/" if data.mirror else ""
         if contract.landed:
-            return dg.DynamicPartitionsDefinition(name=f"snapshots/{contract.name}")
+            return dg.DynamicPartitionsDefinition(name=f"{whose}snapshots/{contract.name}")
         if contract.copies:
-            return dg.DynamicPartitionsDefinition(name=f"copies/{contract.name}")
+            return dg.DynamicPartitionsDefinition(name=f"{whose}copies/{contract.name}")
         first = first_day_of(contract, data.first_day) or datetime.now(UTC).date()
         start = partition_of(contract, first).isoformat()
         if contract.partition == "month":

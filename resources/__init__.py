@@ -12,4 +12,4 @@ from dagster_mirrorlake.resources import build_resources
 
 def all_resources(mirror: Mirror) -> dict[str, Any]:
     """The run's workspace, its parts, and Spark; add resources of your own here."""
-    return build_resources(str(mirror.config.path), mirror.config)
+    return build_resources(str(mirror.config.path), mirror.config, mirror.names)

@@ -1,21 +1,23 @@
 """The cleanup of a source: an asset whose materialisation is what it put right."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import dagster as dg
 
 from dagster_mirrorlake.assets.keys import GROUP, cleanup_key
+from dagster_mirrorlake.table import MirroredTable
 
 
-def build_cleanup(source: str) -> dg.AssetsDefinition:
-    """Settles what dead runs left of a source's tables and removes their old orphans."""
-    key = cleanup_key(source)
+def build_cleanup(source: str, tables: Sequence[MirroredTable]) -> dg.AssetsDefinition:
+    """Settles what dead runs left of these tables of a source and removes their old orphans."""
+    names = tables[0].names
+    key = cleanup_key(source, names)
     step = dg.OpDefinition(
-        compute_fn=_step(source),
+        compute_fn=_step(source, tables),
         name=key.to_python_identifier(),
         outs={"result": dg.Out(dg.Nothing)},
-        required_resource_keys={"mirrorlake"},
+        required_resource_keys=names.all_of({"mirrorlake"}),
     )
     spec = dg.AssetSpec(
         key,
@@ -29,10 +31,10 @@ def build_cleanup(source: str) -> dg.AssetsDefinition:
     )
 
 
-def _step(source: str) -> Any:
+def _step(source: str, tables: Sequence[MirroredTable]) -> Any:
     def step(context: dg.AssetExecutionContext, _: Any) -> Iterator[Any]:
         from dagster_mirrorlake.assets.steps import clean_up
 
-        yield from clean_up(context, source)
+        yield from clean_up(context, source, tables)
 
     return step

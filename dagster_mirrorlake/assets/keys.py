@@ -2,6 +2,8 @@
 
 import dagster as dg
 
+from dagster_mirrorlake.names import Names
+
 LOAD_TAG = "mirrorlake/load"
 """Of a run: ``live`` loads what is new, whatever day was requested; ``daily`` loads the requested
 day again and then what is new. Without it, past days are loaded again and the open day is live."""
@@ -11,6 +13,11 @@ GROUP = "mirrorlake"
 """The group of the assets that are no table's."""
 
 
-def cleanup_key(source: str) -> dg.AssetKey:
-    """``cleanup/<source>``."""
-    return dg.AssetKey(["cleanup", source])
+def cleanup_key(source: str, names: Names) -> dg.AssetKey:
+    """``cleanup/<source>``, of a mirror with a name ``cleanup/<mirror>/<source>``."""
+    return names.key("cleanup", source)
+
+
+def maintenance_key(names: Names) -> dg.AssetKey:
+    """``maintenance``, of a mirror with a name ``maintenance/<mirror>``."""
+    return names.key("maintenance")

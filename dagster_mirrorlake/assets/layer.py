@@ -40,7 +40,7 @@ def layer_asset(
         name=spec.key.to_python_identifier(),
         ins=_IN,
         outs={"result": dg.Out(dg.Nothing, is_required=required)},
-        required_resource_keys={"mirrorlake", *needs},
+        required_resource_keys=table.names.all_of({"mirrorlake", *needs}),
         pool=pool,
     )
     return dg.AssetsDefinition(

@@ -1,54 +1,61 @@
 """The maintenance of the lake: an asset whose materialisation is what became smaller."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from dagster_mirrorlake.assets.keys import GROUP
+from dagster_mirrorlake.assets.keys import GROUP, maintenance_key
+from dagster_mirrorlake.table import MirroredTable
 
 if TYPE_CHECKING:
-    from mirrorlake.config import TableContract
     from mirrorlake.operations.maintain import Maintained
     from mirrorlake.workspace import Workspace
 
-KEY = dg.AssetKey(["maintenance"])
 
-
-def build_maintenance() -> dg.AssetsDefinition:
-    """Compacts, expires and cleans up the lake tables of all contracts, one after the other."""
+def build_maintenance(tables: Sequence[MirroredTable]) -> dg.AssetsDefinition:
+    """Compacts, expires and cleans up the lake tables of these, one after the other."""
+    names = tables[0].names
+    key = maintenance_key(names)
     step = dg.OpDefinition(
-        compute_fn=_step,
-        name=KEY.to_python_identifier(),
+        compute_fn=_step(tables),
+        name=key.to_python_identifier(),
         outs={"result": dg.Out(dg.Nothing)},
-        required_resource_keys={"mirrorlake"},
+        required_resource_keys=names.all_of({"mirrorlake"}),
     )
     spec = dg.AssetSpec(
-        KEY,
+        key,
         description="Small files taken together, deleted rows out of their files, old versions "
         "expired, orphans removed. Asks no source.",
         group_name=GROUP,
         kinds={"iceberg", "spark"},
     )
     return dg.AssetsDefinition(
-        node_def=step, specs=[spec], keys_by_input_name={}, keys_by_output_name={"result": KEY}
+        node_def=step, specs=[spec], keys_by_input_name={}, keys_by_output_name={"result": key}
     )
 
 
-def _step(context: dg.AssetExecutionContext, _: Any) -> Iterator[Any]:
+def _step(tables: Sequence[MirroredTable]) -> Any:
+    def step(context: dg.AssetExecutionContext, _: Any) -> Iterator[Any]:
+        yield from _maintain(context, tables)
+
+    return step
+
+
+def _maintain(context: dg.AssetExecutionContext, tables: Sequence[MirroredTable]) -> Iterator[Any]:
     """A table that a run holds is left for the next time; one that fails is told, and fails the
     step after all others were done."""
     from dagster_mirrorlake.resources.failures import dagster_errors
     from mirrorlake.errors import LeaseHeld, MirrorlakeError
     from mirrorlake.operations.maintain import maintain_table
 
+    names = tables[0].names
     with dagster_errors(context.retry_number):
-        workspace: Workspace = context.resources.mirrorlake.workspace
+        workspace: Workspace = names.resources(context).mirrorlake.workspace
     done: list[Maintained] = []
     held: list[str] = []
     failed: dict[str, str] = {}
-    contracts: list[TableContract] = [*workspace.config.tables, *workspace.config.snapshots]
-    for contract in contracts:
+    for contract in (table.contract for table in tables):
         try:
             found = maintain_table(workspace, contract, wait=False)
         except LeaseHeld:
@@ -68,7 +75,7 @@ def _step(context: dg.AssetExecutionContext, _: Any) -> Iterator[Any]:
     }
     if failed:
         # Only what is yielded outlives a failure.
-        yield dg.AssetMaterialization(KEY, metadata=metadata)
+        yield dg.AssetMaterialization(maintenance_key(names), metadata=metadata)
         name, words = next(iter(failed.items()))
         raise dg.Failure(f"{len(failed)} tables were not maintained; {name}: {words}", metadata)
     yield dg.MaterializeResult(metadata=metadata)

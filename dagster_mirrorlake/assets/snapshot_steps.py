@@ -8,7 +8,7 @@ import dagster as dg
 from dagster_mirrorlake.assets.keys import ACCEPT_TAG
 from dagster_mirrorlake.resources.failures import dagster_errors
 from dagster_mirrorlake.table import MirroredTable
-from mirrorlake.config import TableContract, format_duration
+from mirrorlake.config import format_duration
 from mirrorlake.operations.land import fold_snapshots, take_snapshots
 from mirrorlake.table.lake_tables import deduped_of
 from mirrorlake.workspace import Workspace
@@ -20,8 +20,8 @@ def take(context: dg.AssetExecutionContext, mirrored: MirroredTable) -> Events:
     """Write the run's snapshots down as landed."""
     contract = mirrored.contract
     with dagster_errors(context.retry_number):
-        workspace: Workspace = context.resources.mirrorlake.workspace
-        _reach(context, workspace, contract)
+        workspace: Workspace = mirrored.names.resources(context).mirrorlake.workspace
+        _reach(context, workspace, mirrored)
         done = take_snapshots(workspace, contract, _ids(context))
     for one in done:
         metadata: dict[str, Any] = {
@@ -46,8 +46,8 @@ def fold(context: dg.AssetExecutionContext, mirrored: MirroredTable) -> Events:
     settings = contract.snapshot
     limit = settings.fresh_within if settings else None
     with dagster_errors(context.retry_number):
-        workspace: Workspace = context.resources.mirrorlake.workspace
-        _reach(context, workspace, contract)
+        workspace: Workspace = mirrored.names.resources(context).mirrorlake.workspace
+        _reach(context, workspace, mirrored)
         done = fold_snapshots(workspace, contract, _ids(context), accept_smaller=accept)
         rows = workspace.lake.count_rows(deduped_of(contract))
     for one in done:
@@ -76,19 +76,19 @@ def show(context: dg.AssetExecutionContext, mirrored: MirroredTable) -> Events:
     """Report clean: a view has the rows of deduped."""
     contract = mirrored.contract
     with dagster_errors(context.retry_number):
-        workspace: Workspace = context.resources.mirrorlake.workspace
+        workspace: Workspace = mirrored.names.resources(context).mirrorlake.workspace
         rows = workspace.lake.count_rows(deduped_of(contract))
     yield dg.MaterializeResult(metadata={"clean is a": "view", "dagster/row_count": rows or 0})
 
 
 def _reach(
-    context: dg.AssetExecutionContext, workspace: Workspace, contract: TableContract
+    context: dg.AssetExecutionContext, workspace: Workspace, mirrored: MirroredTable
 ) -> None:
-    landing = workspace.config.landings[contract.source]
+    landing = workspace.config.landings[mirrored.contract.source]
     if landing.url.startswith("gs://"):
         from dagster_mirrorlake.resources.gcs import reach
 
-        reach(context.resources, landing)
+        reach(mirrored.names.resources(context), landing)
 
 
 def _ids(context: dg.AssetExecutionContext) -> list[int]:

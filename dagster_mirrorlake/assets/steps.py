@@ -74,11 +74,15 @@ def load_raw(context: dg.AssetExecutionContext, mirrored: MirroredTable) -> Even
     accept = context.run.tags.get(ACCEPT_TAG) == "true"
     since = datetime.now(UTC)
     with dagster_errors(context.retry_number):
-        workspace: Workspace = context.resources.mirrorlake.workspace
+        workspace: Workspace = mirrored.names.resources(context).mirrorlake.workspace
         open_day = today()
         days = [d for key in context.partition_keys for d in mirrored.days_of(key, open_day)]
         daily_copy = asked == "daily" and contract.copies and not accept
-        look = context.resources.mirrorlake.look(contract.source) if daily_copy else None
+        look = (
+            mirrored.names.resources(context).mirrorlake.look(contract.source)
+            if daily_copy
+            else None
+        )
         done = _load_days(workspace, contract, days, asked, accept_smaller=accept, look=look)
         if look is not None and (found := done.results[-1]).unchanged:
             yield from unchanged_layers(workspace.ledger, mirrored, found)
@@ -243,8 +247,8 @@ def fold_deduped(context: dg.AssetExecutionContext, mirrored: MirroredTable) -> 
     contract = mirrored.contract
     started, since = time.monotonic(), datetime.now(UTC)
     with dagster_errors(context.retry_number):
-        workspace: Workspace = context.resources.mirrorlake.workspace
-        folded = _fold(context, workspace, contract)
+        workspace: Workspace = mirrored.names.resources(context).mirrorlake.workspace
+        folded = _fold(context, workspace, mirrored)
         costs = workspace.ledger.costs(contract.name, since)
         seconds = round(time.monotonic() - started, 2)
         there = _find_folded(workspace, mirrored, "deduped")
@@ -262,9 +266,10 @@ def fold_deduped(context: dg.AssetExecutionContext, mirrored: MirroredTable) -> 
     yield from _layer_partitions(context, mirrored, "deduped", there, metadata)
 
 
-def _fold(context: dg.AssetExecutionContext, workspace: Workspace, contract: TableContract) -> int:
+def _fold(context: dg.AssetExecutionContext, workspace: Workspace, mirrored: MirroredTable) -> int:
     """How many loads were folded: all that deduped and clean did not hold."""
-    look = context.resources.mirrorlake.looked(contract.source)
+    contract = mirrored.contract
+    look = mirrored.names.resources(context).mirrorlake.looked(contract.source)
     if look is None:
         return fold_table(workspace, contract)
     return fold_looked(workspace, contract, look)
@@ -324,11 +329,11 @@ def report_clean(context: dg.AssetExecutionContext, mirrored: MirroredTable) -> 
     contract = mirrored.contract
     started = time.monotonic()
     with dagster_errors(context.retry_number):
-        workspace: Workspace = context.resources.mirrorlake.workspace
+        workspace: Workspace = mirrored.names.resources(context).mirrorlake.workspace
         is_view = contract.clean == "view"
         there = _find_folded(workspace, mirrored, "clean")
         if there.in_raw.difference(there.folded).intersection(context.partition_keys):
-            _fold(context, workspace, contract)
+            _fold(context, workspace, mirrored)
             there = _find_folded(workspace, mirrored, "clean")
         identifier = deduped_of(contract) if is_view else clean_of(contract)
         rows = workspace.lake.count_rows(identifier)
@@ -346,17 +351,20 @@ def report_clean(context: dg.AssetExecutionContext, mirrored: MirroredTable) -> 
     )
 
 
-def clean_up(context: dg.AssetExecutionContext, source: str) -> Events:
-    """Recover every table of a source.
+def clean_up(
+    context: dg.AssetExecutionContext, source: str, tables: Sequence[MirroredTable]
+) -> Events:
+    """Recover these tables of a source.
 
     A table that a run holds is left for the next time. One that can't be read is told, and fails
     the step after all others were done.
     """
-    workspace: Workspace = context.resources.mirrorlake.workspace
+    names = tables[0].names
+    workspace: Workspace = names.resources(context).mirrorlake.workspace
     done: list[Recovered] = []
     held: list[str] = []
     failed: dict[str, MirrorlakeError] = {}
-    for contract in (c for c in workspace.config.tables if c.source == source):
+    for contract in (table.contract for table in tables):
         try:
             done.append(recover_table(workspace, contract, GRACE, wait=False))
         except LeaseHeld:
@@ -375,7 +383,7 @@ def clean_up(context: dg.AssetExecutionContext, source: str) -> Events:
     }
     if failed:
         # Only what is yielded outlives a failure.
-        yield dg.AssetMaterialization(cleanup_key(source), metadata=metadata)
+        yield dg.AssetMaterialization(cleanup_key(source, names), metadata=metadata)
         name, error = next(iter(failed.items()))
         raise dg.Failure(f"{len(failed)} tables could not be read; {name}: {error}", metadata)
     yield dg.MaterializeResult(metadata=metadata)

@@ -31,18 +31,18 @@ def build_snapshot_checks(
     Args:
         needs: resources that reading the landing takes.
     """
-    contract, key = table.contract, table.key("deduped")
+    key = table.key("deduped")
     specs = [
         dg.AssetCheckSpec(name, asset=key, description=text, blocking=name == UNIQUE)
         for name, text in CHECKS.items()
     ]
     outputs = {spec.get_python_identifier(): spec for spec in specs}
     step = dg.OpDefinition(
-        compute_fn=_step(contract, key),
+        compute_fn=_step(table, key),
         name=f"{key.to_python_identifier()}__checks",
         ins=_IN,
         outs=dict.fromkeys(outputs, _OUT),
-        required_resource_keys={"mirrorlake", *needs},
+        required_resource_keys=table.names.all_of({"mirrorlake", *needs}),
     )
     return [
         dg.AssetChecksDefinition(
@@ -62,22 +62,23 @@ def snapshot_check_keys(table: MirroredTable) -> list[dg.AssetCheckKey]:
 
 
 def _step(
-    contract: TableContract, key: dg.AssetKey
+    table: MirroredTable, key: dg.AssetKey
 ) -> Callable[[dg.AssetCheckExecutionContext, Any], Iterator[dg.AssetCheckResult]]:
     def step(context: dg.AssetCheckExecutionContext, _: Any) -> Iterator[dg.AssetCheckResult]:
         from dagster_mirrorlake.resources.failures import dagster_errors
         from mirrorlake.operations.observe import duplicate_keys
         from mirrorlake.table.lake_tables import deduped_table
 
+        contract, resources = table.contract, table.names.resources(context)
         selected = context.op_execution_context.selected_asset_check_keys
         names = {k.name for k in selected if k.asset_key == key}
         with dagster_errors(0, again=False):
-            workspace = context.resources.mirrorlake.workspace
+            workspace = resources.mirrorlake.workspace
             landing = workspace.config.landings[contract.source]
             if landing.url.startswith("gs://"):
                 from dagster_mirrorlake.resources.gcs import reach
 
-                reach(context.resources, landing)
+                reach(resources, landing)
             if "published" in names:
                 ids = [int(k) for k in context.op_execution_context.partition_keys]
                 yield _published(

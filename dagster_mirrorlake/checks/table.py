@@ -97,7 +97,7 @@ def _checks_of(
         name=f"{key.to_python_identifier()}__{name}",
         ins=_IN,
         outs=dict.fromkeys(outputs, _OUT),
-        required_resource_keys=_RESOURCES,
+        required_resource_keys=table.names.all_of(_RESOURCES),
     )
     return dg.AssetChecksDefinition(
         node_def=step,

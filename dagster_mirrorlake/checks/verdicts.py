@@ -106,7 +106,7 @@ def judge(
     for name in names:
         try:
             with dagster_errors(0, again=False):
-                workspace: Workspace = context.resources.mirrorlake.workspace
+                workspace: Workspace = table.names.resources(context).mirrorlake.workspace
                 look = Look(workspace, table, layer, alone, days)
                 with damage_errors(workspace.lake, workspace.ledger, table.contract):
                     verdict = _JUDGES[name](look)

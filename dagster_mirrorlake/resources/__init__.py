@@ -15,6 +15,7 @@ doesn't: anything that reads or writes a table.
 
 from typing import Any
 
+from dagster_mirrorlake.names import Names
 from dagster_mirrorlake.resources.parts import LakeResource, LedgerResource, MySQLResource
 from dagster_mirrorlake.resources.spark import SparkResource
 from dagster_mirrorlake.resources.workspace import WorkspaceResource
@@ -30,14 +31,17 @@ __all__ = [
 ]
 
 
-def build_resources(config_path: str, config: Config | None = None) -> dict[str, Any]:
+def build_resources(
+    config_path: str, config: Config | None = None, names: Names | None = None
+) -> dict[str, Any]:
     """All resources over one contract file; nothing is opened here.
 
     Args:
         config: what the file says: with landings in ``gs://`` there is a resource for them.
+        names: what they are called beside those of other mirrors.
     """
     workspace = WorkspaceResource(config_path=config_path)
-    return {
+    found = {
         "mirrorlake": workspace,
         "mysql": MySQLResource(config_path=config_path),
         "lake": LakeResource(config_path=config_path),
@@ -45,6 +49,7 @@ def build_resources(config_path: str, config: Config | None = None) -> dict[str,
         "spark": SparkResource(spark_config={}, workspace=workspace),
         **_gcs(config),
     }
+    return {(names or Names()).of(name): resource for name, resource in found.items()}
 
 
 def _gcs(config: Config | None) -> dict[str, Any]:

@@ -8,7 +8,7 @@ sensor starts a JVM.
 from dagster_mirrorlake.sensors.alerts import build_alerts_sensor
 from dagster_mirrorlake.sensors.cleanup import build_cleanup_schedule
 from dagster_mirrorlake.sensors.daily import build_schedule
-from dagster_mirrorlake.sensors.failed import failed_runs
+from dagster_mirrorlake.sensors.failed import build_failed_sensor
 from dagster_mirrorlake.sensors.landed import build_landed_sensor
 from dagster_mirrorlake.sensors.maintenance import build_maintenance_schedule
 from dagster_mirrorlake.sensors.moved import build_moved_sensor
@@ -19,6 +19,7 @@ from dagster_mirrorlake.sensors.unfolded import build_unfolded_sensor
 __all__ = [
     "build_alerts_sensor",
     "build_cleanup_schedule",
+    "build_failed_sensor",
     "build_landed_sensor",
     "build_maintenance_schedule",
     "build_moved_sensor",
@@ -26,5 +27,4 @@ __all__ = [
     "build_proof_schedule",
     "build_schedule",
     "build_unfolded_sensor",
-    "failed_runs",
 ]

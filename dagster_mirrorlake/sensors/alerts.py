@@ -4,6 +4,7 @@ from typing import Any
 
 import dagster as dg
 
+from dagster_mirrorlake.names import Names
 from dagster_mirrorlake.resources.failures import dagster_errors
 from mirrorlake.config import Config
 
@@ -14,13 +15,16 @@ _STATUS = {
 }
 
 
-def build_alerts_sensor(config: Config, *, running: bool = False) -> dg.SensorDefinition:
+def build_alerts_sensor(
+    config: Config, names: Names | None = None, *, running: bool = False
+) -> dg.SensorDefinition:
     """The sensor that tells the hooks of the contract file. It starts no run and asks no source."""
+    named = names or Names()
 
     @dg.sensor(
-        name="alerts",
+        name=named.of("alerts"),
         minimum_interval_seconds=INTERVAL_SECONDS,
-        required_resource_keys={"ledger"},
+        required_resource_keys=named.all_of({"ledger"}),
         default_status=_STATUS[running],
         description="Tells the alert hooks which tables became late or failing, once, and when "
         f"that is over: {', '.join(config.alerts.hooks)}.",
@@ -29,7 +33,7 @@ def build_alerts_sensor(config: Config, *, running: bool = False) -> dg.SensorDe
         from mirrorlake.operations.alerts import send_alerts
 
         with dagster_errors(0, again=False):
-            ledger = context.resources.ledger
+            ledger = named.resources(context).ledger
             sent = send_alerts(ledger.contracts, ledger.ledger)
         for one in sent:
             words = f"{one.hook}: {one.table} {one.kind} {one.event}"

@@ -23,9 +23,10 @@ def build_cleanup_schedule(
 
     Neither asks the source, so a hold changes nothing.
     """
+    names = tables[0].names
 
     @dg.schedule(
-        name="cleanup",
+        name=names.of("cleanup"),
         cron_schedule=CRON,
         execution_timezone="UTC",
         default_status=_STATUS[running],
@@ -38,7 +39,7 @@ def build_cleanup_schedule(
             of_source = [t for t in tables if t.contract.source == source]
             yield dg.RunRequest(
                 run_key=f"cleanup-{source}-{at.date()}",
-                asset_selection=[cleanup_key(source)],
+                asset_selection=[cleanup_key(source, names)],
                 asset_check_keys=[dg.AssetCheckKey(t.key("raw"), "gaps") for t in of_source],
                 tags={"mirrorlake/reason": "daily cleanup"},
             )

@@ -27,13 +27,14 @@ def build_schedule(
 
     Tables of mode full have no past: they get a run of their own, for the day that is open.
     """
+    names = tables[0].names
 
     @dg.schedule(
-        name="daily",
+        name=names.of("daily"),
         cron_schedule=CRON,
         execution_timezone="UTC",
         default_status=_STATUS[running],
-        required_resource_keys={"ledger"},
+        required_resource_keys=names.all_of({"ledger"}),
         # Of its own it would be a second job over all assets, which loads as long as the first.
         job_name="__ASSET_JOB",
         description="Loads the day before again, then what is new of every table, and folds it.",
@@ -42,7 +43,7 @@ def build_schedule(
         at: datetime = context.scheduled_execution_time.astimezone(UTC)
         before = at.date() - timedelta(days=1)
         with dagster_errors(0, again=False):
-            ledger = context.resources.ledger.ledger
+            ledger = names.resources(context).ledger.ledger
             sources = dict.fromkeys(t.contract.source for t in tables)
             held = {s: why for s in sources if (why := why_held(ledger, s))}
         if len(held) == len(sources):

@@ -1,22 +1,50 @@
 """One clear line for every run that failed."""
 
 import logging
+from collections.abc import Sequence
 
 import dagster as dg
+
+from dagster_mirrorlake.assets.keys import cleanup_key, maintenance_key
+from dagster_mirrorlake.names import Names
+from dagster_mirrorlake.table import LAYERS, MirroredTable
 
 logger = logging.getLogger("mirrorlake.runs")
 
 
-@dg.run_failure_sensor(
-    name="failed_runs",
-    description="Logs one line per failed run: which tables, and the first reason.",
-    default_status=dg.DefaultSensorStatus.RUNNING,
-)
-def failed_runs(context: dg.RunFailureSensorContext) -> None:
-    """Name the run, the steps that failed and the first one's reason."""
-    line = failure_line(context)
-    context.log.error(line)
-    logger.error(line)
+def build_failed_sensor(
+    tables: Sequence[MirroredTable], names: Names | None = None
+) -> dg.SensorDefinition:
+    """The sensor that names a failed run, the steps that failed and the first one's reason.
+
+    Of a mirror with a name, which is one of several things in its location, it reports the runs
+    over the mirror's own assets alone.
+    """
+    named = names or Names()
+
+    @dg.run_failure_sensor(
+        name=named.of("failed_runs"),
+        description="Logs one line per failed run: which tables, and the first reason.",
+        default_status=dg.DefaultSensorStatus.RUNNING,
+    )
+    def failed_runs(context: dg.RunFailureSensorContext) -> dg.SkipReason | None:
+        if named.mirror and not _is_over(context.dagster_run, tables, named):
+            return dg.SkipReason("The run is over assets of others")
+        line = failure_line(context)
+        context.log.error(line)
+        logger.error(line)
+        return None
+
+    return failed_runs
+
+
+def _is_over(run: dg.DagsterRun, tables: Sequence[MirroredTable], names: Names) -> bool:
+    """Whether a run was asked for assets or checks of these tables, or of the mirror's chores."""
+    asked = {*(run.asset_selection or ())}
+    asked |= {check.asset_key for check in run.asset_check_selection or ()}
+    keys = {table.key(layer) for table in tables for layer in LAYERS}
+    keys |= {cleanup_key(table.contract.source, names) for table in tables}
+    return not asked.isdisjoint({*keys, maintenance_key(names)})
 
 
 def failure_line(context: dg.RunFailureSensorContext) -> str:

@@ -14,7 +14,7 @@ from dagster_mirrorlake.resources.failures import dagster_errors
 from dagster_mirrorlake.sensors.requests import UNFINISHED
 from dagster_mirrorlake.table import MirroredTable
 from dagster_mirrorlake.translator import SOURCE_TAG
-from mirrorlake.config import TableContract, format_duration
+from mirrorlake.config import format_duration
 
 if TYPE_CHECKING:
     from mirrorlake.sources.files.look import Looked
@@ -54,13 +54,13 @@ def build_landed_sensor(
         needs: resources that reading the landing takes.
     """
 
-    contract = table.contract
+    contract, names = table.contract, table.names
 
     @dg.sensor(
-        name=f"landed_{re.sub(r'[^A-Za-z0-9_]', '_', contract.name)}",
+        name=names.of(f"landed_{re.sub(r'[^A-Za-z0-9_]', '_', contract.name)}"),
         asset_selection=table.chain_keys,
         minimum_interval_seconds=INTERVAL_SECONDS,
-        required_resource_keys={"ledger", *needs},
+        required_resource_keys=names.all_of({"ledger", *needs}),
         default_status=_STATUS[running],
         description=f"Requests the chain of {contract.name} for each snapshot that landed.",
     )
@@ -68,15 +68,16 @@ def build_landed_sensor(
         from mirrorlake.sources.files.look import look, place_of
         from mirrorlake.sources.files.waiting import find_overdue
 
-        under_way = dg.RunsFilter(tags={TABLE_TAG: tag_of(contract)}, statuses=UNFINISHED)
+        under_way = dg.RunsFilter(tags={TABLE_TAG: tag_of(table)}, statuses=UNFINISHED)
         if context.instance.get_run_records(under_way, limit=1):
             return dg.SkipReason(f"A run of table {contract.name} is under way")
         with dagster_errors(0, again=False):
-            ledger = context.resources.ledger
+            resources = names.resources(context)
+            ledger = resources.ledger
             if needs:
                 from dagster_mirrorlake.resources.gcs import reach
 
-                reach(context.resources, ledger.contracts.landings[contract.source])
+                reach(resources, ledger.contracts.landings[contract.source])
             found = look(place_of(ledger.contracts, contract), ledger.ledger)
             limit = contract.snapshot.fresh_within if contract.snapshot else timedelta(0)
             records = ledger.ledger.snapshots(contract.name)
@@ -95,9 +96,9 @@ def build_landed_sensor(
     return landed
 
 
-def tag_of(contract: TableContract) -> str:
+def tag_of(table: MirroredTable) -> str:
     """A table's name as the value of a run's tag."""
-    return re.sub(r"[^A-Za-z0-9_.-]", "_", contract.name)[:63]
+    return re.sub(r"[^A-Za-z0-9_.-]", "_", table.names.of(table.contract.name))[:63]
 
 
 def _ask(
@@ -132,8 +133,8 @@ def _ask(
         asset_check_keys=snapshot_check_keys(table),
         partition_key=key,
         tags={
-            SOURCE_TAG: contract.source,
-            TABLE_TAG: tag_of(contract),
+            SOURCE_TAG: table.source_tag,
+            TABLE_TAG: tag_of(table),
             "mirrorlake/reason": f"snapshot {key} landed",
         },
     )

@@ -5,7 +5,8 @@ from typing import Any
 
 import dagster as dg
 
-from dagster_mirrorlake.assets.maintenance import KEY
+from dagster_mirrorlake.assets.keys import maintenance_key
+from dagster_mirrorlake.names import Names
 
 CRON = "30 2 * * *"
 _STATUS = {
@@ -14,11 +15,14 @@ _STATUS = {
 }
 
 
-def build_maintenance_schedule(*, running: bool = False) -> dg.ScheduleDefinition:
+def build_maintenance_schedule(
+    names: Names | None = None, *, running: bool = False
+) -> dg.ScheduleDefinition:
     """At 02:30 UTC: before the daily loads, and before the cleanup."""
+    named = names or Names()
 
     @dg.schedule(
-        name="maintenance",
+        name=named.of("maintenance"),
         cron_schedule=CRON,
         execution_timezone="UTC",
         default_status=_STATUS[running],
@@ -29,7 +33,7 @@ def build_maintenance_schedule(*, running: bool = False) -> dg.ScheduleDefinitio
         at: datetime = context.scheduled_execution_time.astimezone(UTC)
         return dg.RunRequest(
             run_key=f"maintenance-{at.date()}",
-            asset_selection=[KEY],
+            asset_selection=[maintenance_key(named)],
             tags={"mirrorlake/reason": "daily maintenance"},
         )
 

@@ -50,20 +50,21 @@ def build_moved_sensor(
     looks at nothing: what moves meanwhile is seen after it. So it is with a source that is held.
     A source that can't be queried fails the tick with the reason; the cursor stays where it was.
     """
+    names = tables[0].names
 
     @dg.sensor(
-        name=f"moved_{re.sub(r'[^A-Za-z0-9_]', '_', source)}",
+        name=names.of(f"moved_{re.sub(r'[^A-Za-z0-9_]', '_', source)}"),
         asset_selection=chains_of(tables),
         minimum_interval_seconds=interval_of(every),
-        required_resource_keys={"mysql", "ledger"},
+        required_resource_keys=names.all_of({"mysql", "ledger"}),
         default_status=_STATUS[running],
         description=f"Requests the chains of the tables of source {source} that moved in MySQL.",
     )
     def moved(context: dg.SensorEvaluationContext) -> Any:
-        if is_busy(context.instance, source):
+        if is_busy(context.instance, tables[0].source_tag):
             return dg.SkipReason(f"A run of source {source} is under way")
         with dagster_errors(0, again=False):
-            if why := why_held(context.resources.ledger.ledger, source):
+            if why := why_held(names.resources(context).ledger.ledger, source):
                 return dg.SkipReason(why)
         return _look(context, source, tables)
 
@@ -79,7 +80,8 @@ def _look(
     marks = read_cursor(dict[str, Mark], context.cursor, {})
     contracts = [table.contract for table in tables]
     with dagster_errors(0, again=False):
-        mysql, ledger = context.resources.mysql, context.resources.ledger.ledger
+        resources = tables[0].names.resources(context)
+        mysql, ledger = resources.mysql, resources.ledger.ledger
         with mysql.session(source) as connection:
             config = mysql.contracts.sources[source]
             seen = find_moved(connection, config, contracts, marks, ledger)

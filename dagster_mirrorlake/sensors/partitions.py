@@ -38,11 +38,12 @@ class LakeCursor:
 def build_partitions_sensor(tables: Sequence[MirroredTable]) -> dg.SensorDefinition:
     """The sensor that makes partitions say what is in the lake. It starts no run, no Spark, and
     asks no source; it is on unless somebody turns it off."""
+    names = tables[0].names
 
     @dg.sensor(
-        name="partitions",
+        name=names.of("partitions"),
         minimum_interval_seconds=INTERVAL_SECONDS,
-        required_resource_keys={"lake", "ledger"},
+        required_resource_keys=names.all_of({"lake", "ledger"}),
         default_status=dg.DefaultSensorStatus.RUNNING,
         description="Reports every load and fold that the ledger knows, whoever made it: green is "
         "what is in the lake.",
@@ -55,7 +56,8 @@ def build_partitions_sensor(tables: Sequence[MirroredTable]) -> dg.SensorDefinit
         before = read_cursor(LakeCursor, context.cursor, LakeCursor())
         by_name = {table.contract.name: table for table in tables}
         with dagster_errors(0, again=False):
-            lake, ledger = context.resources.lake.lake, context.resources.ledger.ledger
+            resources = names.resources(context)
+            lake, ledger = resources.lake.lake, resources.ledger.ledger
             found = find_reports(
                 lake,
                 ledger,

@@ -25,13 +25,14 @@ def build_proof_schedule(
 
     A source that is held is not asked; its chunks wait for the next time.
     """
+    names = tables[0].names
 
     @dg.schedule(
-        name="proofs",
+        name=names.of("proofs"),
         cron_schedule=CRON,
         execution_timezone="UTC",
         default_status=_STATUS[running],
-        required_resource_keys={"ledger"},
+        required_resource_keys=names.all_of({"ledger"}),
         job_name="__ASSET_JOB",
         description="Counts the rows of every table, and compares its next chunk with MySQL.",
     )
@@ -39,7 +40,7 @@ def build_proof_schedule(
         at: datetime = context.scheduled_execution_time.astimezone(UTC)
         sources = dict.fromkeys(t.contract.source for t in tables)
         with dagster_errors(0, again=False):
-            ledger = context.resources.ledger.ledger
+            ledger = names.resources(context).ledger.ledger
             held = {s: why for s in sources if (why := why_held(ledger, s))}
         if len(held) == len(sources):
             yield dg.SkipReason("; ".join(held.values()))

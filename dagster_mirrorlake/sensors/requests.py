@@ -109,7 +109,7 @@ def _request(
         tags={
             RANGE_START: partition,
             RANGE_END: partition,
-            SOURCE_TAG: tables[0].contract.source,
+            SOURCE_TAG: tables[0].source_tag,
             **tags,
         },
     )
@@ -123,9 +123,9 @@ def open_copies(instance: dg.DagsterInstance, tables: Sequence[MirroredTable], d
             instance.add_dynamic_partitions(table.dynamic_name, [table.partition_of(day)])
 
 
-def is_busy(instance: dg.DagsterInstance, source: str) -> bool:
-    """Whether a run of this source waits or works."""
-    under_way = dg.RunsFilter(tags={SOURCE_TAG: source}, statuses=UNFINISHED)
+def is_busy(instance: dg.DagsterInstance, source_tag: str) -> bool:
+    """Whether a run with this tag of a source waits or works."""
+    under_way = dg.RunsFilter(tags={SOURCE_TAG: source_tag}, statuses=UNFINISHED)
     return bool(instance.get_run_records(under_way, limit=1))
 
 

@@ -27,12 +27,13 @@ def build_unfolded_sensor(
     Sources with a run under way are left for the next tick: that run folds what it loads. So are
     held ones: a fold reads the columns of its table in MySQL.
     """
+    names = tables[0].names
 
     @dg.sensor(
-        name="unfolded",
+        name=names.of("unfolded"),
         asset_selection=folds_of(tables),
         minimum_interval_seconds=INTERVAL_SECONDS,
-        required_resource_keys={"lake", "ledger"},
+        required_resource_keys=names.all_of({"lake", "ledger"}),
         default_status=_STATUS[running],
         description="Requests the fold of chains whose raw holds loads that deduped does not.",
     )
@@ -42,12 +43,13 @@ def build_unfolded_sensor(
 
         contracts = [table.contract for table in tables]
         sources = dict.fromkeys(c.source for c in contracts)
-        idle = {source for source in sources if not is_busy(context.instance, source)}
+        idle = {source for source in sources if not is_busy(context.instance, names.of(source))}
         if not idle:
             return dg.SkipReason("Runs of all sources are under way")
         marks = read_cursor(FoldCursor, context.cursor, FoldCursor())
         with dagster_errors(0, again=False):
-            lake, ledger = context.resources.lake.lake, context.resources.ledger.ledger
+            resources = names.resources(context)
+            lake, ledger = resources.lake.lake, resources.ledger.ledger
             idle = {source for source in idle if why_held(ledger, source) is None}
             if not idle:
                 return dg.SkipReason("Every source is held, or has a run under way")

@@ -18,6 +18,7 @@ from mirrorlake.errors import ConfigError, SchemaError, SourceError
 from mirrorlake.scaffold.choice import Choice, choose_databases, choose_tables
 from mirrorlake.scaffold.first_day import read_first_day
 from mirrorlake.scaffold.render import (
+    HOME,
     ZoneFound,
     password_variable,
     render_contract,
@@ -87,12 +88,19 @@ class _Found:
 
 
 def write_first_contract(
-    url: str, name: str | None, output: Path, *, force: bool, choice: Choice | None = None
+    url: str,
+    name: str | None,
+    output: Path,
+    *,
+    force: bool,
+    choice: Choice | None = None,
+    home: str = HOME,
 ) -> Written:
     """Introspect a server and write its contract to ``output``; no row's value is kept.
 
     Args:
         choice: which databases and tables; all where it is left out.
+        home: the folder of lake and ledger, relative to the contract's.
 
     Raises:
         ConfigError: the URL is wrong, a pattern matches nothing, the file is there and ``force`` is
@@ -120,7 +128,7 @@ def write_first_contract(
     schema = output.with_name(SCHEMA)
     ours = _is_ours(schema)
     line = f"./{SCHEMA}" if ours else None
-    text = render_contract(name, parsed, tables, zone, found.skipped, line)
+    text = render_contract(name, parsed, tables, zone, found.skipped, line, home)
     _write(output, text, variables)
     if ours:
         _write_whole(schema, json.dumps(config_schema(), indent=2, ensure_ascii=False) + "\n")

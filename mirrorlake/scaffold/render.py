@@ -26,6 +26,8 @@ from mirrorlake.scaffold.summary import (
 )
 
 WIDTH: Final = 100
+HOME: Final = ".mirrorlake"
+"""Where a first contract has its lake and ledger, relative to its own folder."""
 HASH_KEY: Final = "MIRRORLAKE_HASH_KEY"
 _PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # Words that some reader of YAML takes for something else than a text.
@@ -64,6 +66,7 @@ def render_contract(
     zone: ZoneFound = UTC,
     skipped: Sequence[Skipped] = (),
     schema: str | None = None,
+    home: str = HOME,
 ) -> str:
     """The text of a ``mirrorlake.yaml`` for one source.
 
@@ -77,10 +80,11 @@ def render_contract(
         zone: the zone in which the server writes DATETIME.
         skipped: what else the server has, for which no contract is written.
         schema: the JSON schema's file, as an editor finds it from the contract's folder.
+        home: the folder of lake and ledger, relative to the contract's.
     """
     ordered = sorted(tables, key=lambda table: (table.database, table.table))
     hashed = any(rule.is_hash for table in ordered for rule in table.rules)
-    lines = [*_head(schema), *_summary(ordered, skipped), *_sections(hashed=hashed)]
+    lines = [*_head(schema), *_summary(ordered, skipped), *_sections(home, hashed=hashed)]
     lines += _source(name, url, zone)
     taken: set[str] = set()
     named: set[str] = set()
@@ -161,20 +165,20 @@ def _summary(tables: Sequence[SuggestedTable], skipped: Sequence[Skipped]) -> It
                             f"{listed(nullable)}.", 0)  # fmt: skip
 
 
-def lake_and_ledger() -> Iterator[str]:
+def lake_and_ledger(home: str = HOME) -> Iterator[str]:
     """The lines of a first contract that say where the lake and the ledger are."""
     yield "version: 1"
     yield ""
     yield "lake:"
-    yield "  warehouse: .mirrorlake/lake # a folder (relative to this file) or a URI"
+    yield f"  warehouse: {home}/lake # a folder (relative to this file) or a URI"
     yield ""
     yield "ledger:"
-    yield "  url: sqlite:///.mirrorlake/ledger.db # or postgresql://…"
+    yield f"  url: sqlite:///{home}/ledger.db # or postgresql://…"
     yield ""
 
 
-def _sections(*, hashed: bool) -> Iterator[str]:
-    yield from lake_and_ledger()
+def _sections(home: str, *, hashed: bool) -> Iterator[str]:
+    yield from lake_and_ledger(home)
     if hashed:
         yield "privacy:"
         yield "  # The key of every pii: hash. Make one with `openssl rand -hex 32` and keep it:"
