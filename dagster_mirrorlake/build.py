@@ -16,6 +16,15 @@ from dagster_mirrorlake.assets import (
     build_snapshot_chain,
 )
 from dagster_mirrorlake.checks import build_checks, build_snapshot_checks
+from dagster_mirrorlake.jobs import (
+    build_backfill_errored,
+    build_hold,
+    build_prove,
+    build_refold,
+    build_release,
+    build_repair,
+    build_sync,
+)
 from dagster_mirrorlake.resources import build_resources
 from dagster_mirrorlake.sensors import (
     build_alerts_sensor,
@@ -104,6 +113,16 @@ def build_asset_checks(mirror: Mirror) -> list[dg.AssetChecksDefinition]:
     ]
 
 
+def build_jobs(mirror: Mirror) -> list[dg.JobDefinition]:
+    """What a person on call starts; nothing where no table is read from a server."""
+    by_table = (build_sync, build_backfill_errored, build_prove, build_repair, build_refold)
+    sources = sorted(mirror.by_source)
+    return [
+        *(build(mirror.tables) for build in by_table if mirror.tables),
+        *(build(sources) for build in (build_hold, build_release) if sources),
+    ]
+
+
 def build_sensors(mirror: Mirror) -> list[dg.SensorDefinition]:
     """What starts runs when something moved or landed, what reports, and what alerts."""
     config, running = mirror.config, mirror.running
@@ -155,6 +174,7 @@ def build_definitions(
     return dg.Definitions(
         assets=build_assets(mirror),
         asset_checks=build_asset_checks(mirror),
+        jobs=build_jobs(mirror),
         sensors=build_sensors(mirror),
         schedules=build_schedules(mirror),
         resources={**build_resources(str(config.path), config), **(resources or {})},

@@ -14,6 +14,7 @@ from typing import Any
 import dagster as dg
 
 from dagster_mirrorlake.checks.days import DaysTold, Partition
+from dagster_mirrorlake.checks.mending import mending
 from dagster_mirrorlake.resources.failures import dagster_errors
 from dagster_mirrorlake.table import Layer, MirroredTable
 from mirrorlake.config import TableContract
@@ -113,21 +114,68 @@ def judge(
         except Exception as error:  # noqa: BLE001 (raised below, after the others)
             failed = failed or error
             continue
-        _tell_days(context, key, name, verdict)
+        _tell_days(context.op_execution_context, key, name, verdict)
         yield dg.AssetCheckResult(
             asset_key=key,
             check_name=name,
             passed=verdict.passed,
             severity=verdict.severity,
-            metadata=dict(verdict.metadata),
+            metadata=metadata_of(run, table, name, verdict),
             description=verdict.words,
         )
     if failed is not None:
         raise failed
 
 
+def judge_alone(
+    context: dg.OpExecutionContext, table: MirroredTable, layer: Layer, name: str
+) -> CheckVerdict:
+    """The verdict of one check, for a step that is no check's.
+
+    Raises:
+        MirrorlakeError: it could not look.
+    """
+    workspace: Workspace = context.resources.mirrorlake.workspace
+    with damage_errors(workspace.lake, workspace.ledger, table.contract):
+        return _JUDGES[name](Look(workspace, table, layer, whole=False))
+
+
+def record_verdict(
+    context: dg.OpExecutionContext,
+    table: MirroredTable,
+    layer: Layer,
+    name: str,
+    verdict: CheckVerdict,
+) -> None:
+    """Record a verdict on its check, from a step that is no check's."""
+    key = table.key(layer)
+    _tell_days(context, key, name, verdict)
+    # Dagster takes it, and its own annotation does not say so.
+    event: Any = dg.AssetCheckEvaluation(
+        asset_key=key,
+        check_name=name,
+        passed=verdict.passed,
+        severity=verdict.severity,
+        metadata={
+            k: dg.MetadataValue.text(v) if isinstance(v, str) else v
+            for k, v in metadata_of(context.run, table, name, verdict).items()
+        },
+        description=verdict.words,
+    )
+    context.log_event(event)
+
+
+def metadata_of(
+    run: dg.DagsterRun, table: MirroredTable, name: str, verdict: CheckVerdict
+) -> dict[str, Any]:
+    """What a verdict shows: of a failed one first what a person can do about it."""
+    if verdict.passed:
+        return dict(verdict.metadata)
+    return {**mending(run, table.contract, name, verdict.words), **verdict.metadata}
+
+
 def _tell_days(
-    context: dg.AssetCheckExecutionContext, key: dg.AssetKey, name: str, verdict: CheckVerdict
+    context: dg.OpExecutionContext, key: dg.AssetKey, name: str, verdict: CheckVerdict
 ) -> None:
     """Record each day by itself; what blocks is the whole check's own result, which comes after."""
     for day, one in verdict.partitions.items():
@@ -141,7 +189,7 @@ def _tell_days(
             severity=one.severity,
             partition=day,
         )
-        context.op_execution_context.log_event(event)
+        context.log_event(event)
 
 
 def judge_gaps(look: Look) -> CheckVerdict:
