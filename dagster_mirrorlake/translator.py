@@ -88,7 +88,7 @@ class MirrorlakeTranslator:
             return dg.DynamicPartitionsDefinition(name=f"snapshots/{contract.name}")
         if contract.copies:
             return dg.DynamicPartitionsDefinition(name=f"copies/{contract.name}")
-        first = data.first_day or datetime.now(UTC).date()
+        first = data.first_day or contract.start or datetime.now(UTC).date()
         return dg.DailyPartitionsDefinition(start_date=first.isoformat(), end_offset=1)
 
 
