@@ -25,6 +25,7 @@ from dagster_mirrorlake.jobs import (
     build_repair,
     build_sync,
 )
+from dagster_mirrorlake.places import TablePlace, table_places
 from dagster_mirrorlake.resources import build_resources
 from dagster_mirrorlake.sensors import (
     build_alerts_sensor,
@@ -66,12 +67,16 @@ class Mirror:
     @cached_property
     def tables(self) -> Sequence[MirroredTable]:
         """The tables that a server has."""
-        return mirrored_tables(self.config.tables, self.translator, self.first_days)
+        return mirrored_tables(self.config.tables, self.translator, self.first_days, self._places)
 
     @cached_property
     def snapshots(self) -> Sequence[MirroredTable]:
         """The tables whose snapshots land."""
-        return mirrored_tables(self.config.snapshots, self.translator)
+        return mirrored_tables(self.config.snapshots, self.translator, places=self._places)
+
+    @cached_property
+    def _places(self) -> Mapping[str, TablePlace]:
+        return table_places(self.config)
 
     @property
     def by_source(self) -> Mapping[str, Sequence[MirroredTable]]:

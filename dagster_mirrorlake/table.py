@@ -8,6 +8,7 @@ from functools import cached_property
 
 import dagster as dg
 
+from dagster_mirrorlake.places import TablePlace
 from dagster_mirrorlake.translator import Layer, LayerData, MirrorlakeTranslator
 from mirrorlake.config import TableContract
 
@@ -24,18 +25,20 @@ class MirroredTable:
         contract: what the contract file says.
         translator: what it is called in Dagster.
         first_day: the first day (UTC) that the table has, where it is known.
+        place: where it stands, where that is known.
     """
 
     contract: TableContract
     translator: MirrorlakeTranslator = field(default_factory=MirrorlakeTranslator)
     first_day: date | None = None
+    place: TablePlace | None = None
 
     @cached_property
     def specs(self) -> Mapping[Layer, dg.AssetSpec]:
         """The asset of each layer, the source's first; each depends on the one before it."""
         found: dict[Layer, dg.AssetSpec] = {}
         for layer in ("source", *LAYERS):
-            data = LayerData(self.contract, layer, self.first_day)
+            data = LayerData(self.contract, layer, self.first_day, self.place)
             spec = self.translator.get_asset_spec(data)
             deps = [found[UPSTREAM[layer]].key] if layer != "source" else []
             found[layer] = spec.replace_attributes(deps=deps)
@@ -102,7 +105,12 @@ def mirrored_tables(
     contracts: Iterable[TableContract],
     translator: MirrorlakeTranslator | None = None,
     first_days: Mapping[str, date] | None = None,
+    places: Mapping[str, TablePlace] | None = None,
 ) -> Sequence[MirroredTable]:
     """The tables of these contracts under one translator."""
     named, known = translator or MirrorlakeTranslator(), first_days or {}
-    return [MirroredTable(contract, named, known.get(contract.name)) for contract in contracts]
+    at = places or {}
+    return [
+        MirroredTable(contract, named, known.get(contract.name), at.get(contract.name))
+        for contract in contracts
+    ]

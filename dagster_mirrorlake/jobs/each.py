@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from mirrorlake.config import Config
     from mirrorlake.workspace import Workspace
 
+logger = logging.getLogger(__name__)
+
 PATTERNS = "Names (`shop.shop.orders`, `orders` where only one is called so) or patterns (`shop.*`)"
 
 
@@ -113,8 +115,8 @@ def run_each(
                 done[name] = failed(name, error)
                 if error.retryable:
                     again.append(table)
-            except Exception as error:  # noqa: BLE001 (a bug; the other tables are still done)
-                # Its words may hold values: they are for the process's own output.
+            except Exception as error:
+                # A bug. Its words may hold values: they are for the process's own output.
                 logger.warning("table %s", name, exc_info=error)
                 words = f"ended in an unexpected {type(error).__name__}"
                 done[name] = Done(name, "failed", words, failed=True)

@@ -34,14 +34,19 @@ def job_of(
 
     compute.__annotations__["config"] = config
     step = dg.op(
-        name=name,
+        # Names of ops and jobs are one namespace; the launchpad shows the alias.
+        name=f"{name}_step",
         description=words,
         required_resource_keys={needs},
         out=dg.Out(dg.Nothing),
     )(compute)
     sources = {table.contract.source for table in tables}
     tags = {SOURCE_TAG: sources.pop()} if len(sources) == 1 else {}
-    graph = dg.GraphDefinition(name=name, node_defs=[step])
+    graph = dg.GraphDefinition(
+        name=name,
+        node_defs=[step],
+        dependencies={dg.NodeInvocation(step.name, alias=name): {}},
+    )
     return graph.to_job(
         description=words, tags={**NO_RETRIES, **tags}, executor_def=dg.in_process_executor
     )
