@@ -14,6 +14,7 @@ import dagster as dg
 from dagster_mirrorlake.meaning import code_version, describe
 from dagster_mirrorlake.places import TablePlace
 from mirrorlake.config import TableContract
+from mirrorlake.config.partitions import first_day_of, partition_of
 
 # One per asset otherwise: references to code are in beta, and we mean to use them.
 warnings.filterwarnings("ignore", category=dg.BetaWarning, message=".*CodeReference.*")
@@ -92,8 +93,11 @@ class MirrorlakeTranslator:
             return dg.DynamicPartitionsDefinition(name=f"snapshots/{contract.name}")
         if contract.copies:
             return dg.DynamicPartitionsDefinition(name=f"copies/{contract.name}")
-        first = data.first_day or contract.start or datetime.now(UTC).date()
-        return dg.DailyPartitionsDefinition(start_date=first.isoformat(), end_offset=1)
+        first = first_day_of(contract, data.first_day) or datetime.now(UTC).date()
+        start = partition_of(contract, first).isoformat()
+        if contract.partition == "month":
+            return dg.MonthlyPartitionsDefinition(start_date=start, end_offset=1)
+        return dg.DailyPartitionsDefinition(start_date=start, end_offset=1)
 
 
 def _kinds(data: LayerData) -> set[str]:
