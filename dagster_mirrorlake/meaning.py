@@ -10,7 +10,7 @@ from typing import Any
 
 from mirrorlake.config import TableContract
 
-_RAW = ("mode", "key", "cursor", "created", "entity", "start", "snapshot")
+_RAW: tuple[str, ...] = ("mode", "key", "cursor", "created", "entity", "start", "snapshot")
 _DEDUPED = ("deletes",)
 _CLEAN = ("clean", "new_columns")
 _WORDS = {
@@ -30,15 +30,15 @@ def code_version(contract: TableContract, layer: str) -> str | None:
     """A digest of what the contract says of a layer; None of the source, which is nobody's code."""
     if layer == "source":
         return None
-    names = list(_RAW)
+    names = set(_RAW)
     said: dict[str, Any] = {"never read": sorted(contract.excluded)} if contract.excluded else {}
     if layer != "raw":
-        names += _DEDUPED
+        names.update(_DEDUPED)
     if layer == "clean":
-        names += _CLEAN
+        names.update(_CLEAN)
         said |= {"rules": sorted(contract.rules.items())} if contract.rules else {}
     # Defaults are left out: a setting that a later release adds changes nothing by being there.
-    said |= contract.model_dump(mode="json", include=set(names), exclude_defaults=True)
+    said |= contract.model_dump(mode="json", include=names, exclude_defaults=True)
     text = json.dumps(said, sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 

@@ -23,7 +23,7 @@ _COMMANDS = {
     "repair": "mirrorlake repair {table}",
     "refold": "mirrorlake refold {table}",
     "sync": "mirrorlake sync {table}",
-    "backfill_errored": "mirrorlake backfill {table} --errored --from {first}",
+    "backfill_errored": "mirrorlake backfill {table} --missing --from {first}",
 }
 _SETTINGS: dict[str, dict[str, bool]] = {
     # Whoever comes from a failed check has seen what differs.

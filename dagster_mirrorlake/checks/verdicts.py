@@ -114,7 +114,9 @@ def judge(
         except Exception as error:  # noqa: BLE001 (raised below, after the others)
             failed = failed or error
             continue
-        _tell_days(context.op_execution_context, key, name, verdict)
+        for day in _days_told(key, name, verdict):
+            # Dagster takes it, and its own annotation does not say so.
+            context.op_execution_context.log_event(day)  # pyright: ignore[reportArgumentType]
         yield dg.AssetCheckResult(
             asset_key=key,
             check_name=name,
@@ -140,29 +142,33 @@ def judge_alone(
         return _JUDGES[name](Look(workspace, table, layer, whole=False))
 
 
-def record_verdict(
-    context: dg.OpExecutionContext,
-    table: MirroredTable,
-    layer: Layer,
-    name: str,
-    verdict: CheckVerdict,
-) -> None:
-    """Record a verdict on its check, from a step that is no check's."""
+def evaluations(
+    run: dg.DagsterRun, table: MirroredTable, layer: Layer, name: str, verdict: CheckVerdict
+) -> Iterator[dg.AssetCheckEvaluation]:
+    """A verdict and its days as events of a step that is no check's. To be yielded: what is only
+    logged is lost where the step fails."""
     key = table.key(layer)
-    _tell_days(context, key, name, verdict)
-    # Dagster takes it, and its own annotation does not say so.
-    event: Any = dg.AssetCheckEvaluation(
+    yield from _days_told(key, name, verdict)
+    shown = metadata_of(run, table, name, verdict)
+    yield dg.AssetCheckEvaluation(
         asset_key=key,
         check_name=name,
         passed=verdict.passed,
         severity=verdict.severity,
         metadata={
-            k: dg.MetadataValue.text(v) if isinstance(v, str) else v
-            for k, v in metadata_of(context.run, table, name, verdict).items()
+            k: v if isinstance(v, dg.MetadataValue) else _VALUES[type(v)](v)
+            for k, v in shown.items()
         },
         description=verdict.words,
     )
-    context.log_event(event)
+
+
+_VALUES: dict[type, Any] = {
+    bool: dg.MetadataValue.bool,
+    int: dg.MetadataValue.int,
+    float: dg.MetadataValue.float,
+    str: dg.MetadataValue.text,
+}
 
 
 def metadata_of(
@@ -174,13 +180,12 @@ def metadata_of(
     return {**mending(run, table.contract, name, verdict.words), **verdict.metadata}
 
 
-def _tell_days(
-    context: dg.OpExecutionContext, key: dg.AssetKey, name: str, verdict: CheckVerdict
-) -> None:
-    """Record each day by itself; what blocks is the whole check's own result, which comes after."""
+def _days_told(
+    key: dg.AssetKey, name: str, verdict: CheckVerdict
+) -> Iterator[dg.AssetCheckEvaluation]:
+    """Each day by itself; what blocks is the whole check's own result, which comes after."""
     for day, one in verdict.partitions.items():
-        # Dagster takes it, and its own annotation does not say so.
-        event: Any = dg.AssetCheckEvaluation(
+        yield dg.AssetCheckEvaluation(
             asset_key=key,
             check_name=name,
             passed=one.passed,
@@ -189,7 +194,6 @@ def _tell_days(
             severity=one.severity,
             partition=day,
         )
-        context.log_event(event)
 
 
 def judge_gaps(look: Look) -> CheckVerdict:

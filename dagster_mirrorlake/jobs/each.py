@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
@@ -40,6 +40,12 @@ class Done:
     words: str = ""
     failed: bool = False
     metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+Events = Iterator[Any]
+"""What a step yields: verdicts on checks."""
+Act = Generator[Any, None, Done]
+"""What is done to one table: yields events, returns what became of it."""
 
 
 def choose(
@@ -96,10 +102,13 @@ def chosen_tables(
 def run_each(
     context: dg.OpExecutionContext,
     tables: Sequence[MirroredTable],
-    act: Callable[[MirroredTable], Done],
-) -> list[Done]:
-    """Do something to each table. One that fails stops no other; those whose failure may pass by
-    itself (another run holds them) are tried again after the others."""
+    act: Callable[[MirroredTable], Act],
+) -> Generator[Any, None, list[Done]]:
+    """Do something to each table: yields its events, returns what became of all.
+
+    One that fails stops no other; those whose failure may pass by itself (another run holds them)
+    are tried again after the others.
+    """
     done: dict[str, Done] = {}
     left = list(tables)
     for attempt in range(RETRIES + 1):
@@ -110,7 +119,7 @@ def run_each(
         for table in left:
             name, started = table.contract.name, time.monotonic()
             try:
-                done[name] = act(table)
+                done[name] = yield from act(table)
             except MirrorlakeError as error:
                 done[name] = failed(name, error)
                 if error.retryable:
@@ -139,8 +148,8 @@ def log_line(context: dg.OpExecutionContext, one: Done, seconds: float | None = 
     log("table %s: %s%s%s", one.table, one.outcome, f": {one.words}" if one.words else "", took)
 
 
-def report(context: dg.OpExecutionContext, done: Sequence[Done], nothing: str) -> None:
-    """Every table's line as the step's metadata.
+def report(done: Sequence[Done], nothing: str) -> dg.Output[None]:
+    """The step's output, with every table's line as its metadata.
 
     Args:
         nothing: what is said where no table was dealt with.
@@ -159,8 +168,7 @@ def report(context: dg.OpExecutionContext, done: Sequence[Done], nothing: str) -
         metadata |= {f"{one.table}: {name}": value for name, value in one.metadata.items()}
     bad = [one for one in done if one.failed]
     if not bad:
-        context.add_output_metadata(metadata)
-        return
+        return dg.Output(None, metadata=metadata)
     words = f"table {bad[0].table}: {bad[0].outcome}: {bad[0].words}"
     if len(bad) > 1:
         words += f". So are {len(bad) - 1} of {len(done) - 1} others: "

@@ -1,6 +1,6 @@
 """The jobs that leave a source alone for a while, and end that."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -36,16 +36,15 @@ class ReleaseConfig(dg.Config):
 def build_hold(sources: Sequence[str]) -> dg.JobDefinition:
     """Nothing is asked of a source until a moment."""
 
-    def hold(context: dg.OpExecutionContext, config: HoldConfig) -> None:
+    def hold(context: dg.OpExecutionContext, config: HoldConfig) -> Iterator[dg.Output[None]]:
         with dagster_errors(0, again=False):
             ledger: Ledger = context.resources.ledger.ledger
             source = _known(sources, config.source)
             held = ledger.hold(source, _moment(config), config.reason)
         until = f"{held.until:%Y-%m-%d %H:%M} UTC"
         context.log.info("source %s is held until %s", source, until)
-        context.add_output_metadata(
-            {"source": source, "held until": until, "reason": config.reason or "none given"}
-        )
+        shown = {"source": source, "held until": until, "reason": config.reason or "none given"}
+        yield dg.Output(None, metadata=shown)
 
     words = (
         "Leave a source alone until a moment (its maintenance): no load reads it. What it changes "
@@ -57,13 +56,13 @@ def build_hold(sources: Sequence[str]) -> dg.JobDefinition:
 def build_release(sources: Sequence[str]) -> dg.JobDefinition:
     """End a source's hold now."""
 
-    def release(context: dg.OpExecutionContext, config: ReleaseConfig) -> None:
+    def release(context: dg.OpExecutionContext, config: ReleaseConfig) -> Iterator[dg.Output[None]]:
         with dagster_errors(0, again=False):
             ledger: Ledger = context.resources.ledger.ledger
             source = _known(sources, config.source)
             words = "no longer held" if ledger.release(source) else "it was not held"
         context.log.info("source %s: %s", source, words)
-        context.add_output_metadata({"source": source, "outcome": words})
+        yield dg.Output(None, metadata={"source": source, "outcome": words})
 
     words = f"End a source's hold now. Sources: {', '.join(sources)}."
     return job_of("release", words, ReleaseConfig, release, needs="ledger")

@@ -1,6 +1,6 @@
 """A job of one step, over all tables of the location."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import dagster as dg
@@ -16,7 +16,7 @@ def job_of(
     name: str,
     words: str,
     config: type[dg.Config],
-    act: Callable[[dg.OpExecutionContext, Any], None],
+    act: Callable[[dg.OpExecutionContext, Any], Iterator[Any]],
     tables: Sequence[MirroredTable] = (),
     needs: str = "mirrorlake",
 ) -> dg.JobDefinition:
@@ -24,13 +24,13 @@ def job_of(
 
     Args:
         words: what it does, for the job's page.
-        act: does it, given the step's context and config.
+        act: does it, given the step's context and config; yields events, and its output.
         tables: those of the location: where all are one source's, each run carries its tag.
         needs: the resource that it takes.
     """
 
-    def compute(context: dg.OpExecutionContext, config: Any) -> None:
-        act(context, config)
+    def compute(context: dg.OpExecutionContext, config: Any) -> Iterator[Any]:
+        yield from act(context, config)
 
     compute.__annotations__["config"] = config
     step = dg.op(

@@ -9,7 +9,9 @@ from pydantic import Field
 
 from dagster_mirrorlake.jobs.each import (
     PATTERNS,
+    Act,
     Done,
+    Events,
     chosen_tables,
     failed,
     log_line,
@@ -69,7 +71,7 @@ class RefoldConfig(dg.Config):
 def build_sync(tables: Sequence[MirroredTable]) -> dg.JobDefinition:
     """Load what is new, fold it, refresh clean."""
 
-    def sync(context: dg.OpExecutionContext, config: SyncConfig) -> None:
+    def sync(context: dg.OpExecutionContext, config: SyncConfig) -> Events:
         from mirrorlake.operations.results import unchanged_result
         from mirrorlake.operations.sync_tables import default_jobs, sync_tables
         from mirrorlake.operations.unchanged import Look, look_at
@@ -100,7 +102,7 @@ def build_sync(tables: Sequence[MirroredTable]) -> dg.JobDefinition:
             elif one.error is not None:
                 done[name] = failed(name, one.error)
             log_line(context, done[name])
-        report(context, [done[contract.name] for contract in contracts], "There is no table.")
+        yield report([done[contract.name] for contract in contracts], "There is no table.")
 
     words = "Load the next window of tables, fold it, refresh clean: as `mirrorlake sync`."
     return job_of("sync", words, SyncConfig, sync, tables)
@@ -109,7 +111,7 @@ def build_sync(tables: Sequence[MirroredTable]) -> dg.JobDefinition:
 def build_backfill_errored(tables: Sequence[MirroredTable]) -> dg.JobDefinition:
     """Load the days again whose newest load failed."""
 
-    def backfill_errored(context: dg.OpExecutionContext, config: BackfillConfig) -> None:
+    def backfill_errored(context: dg.OpExecutionContext, config: BackfillConfig) -> Events:
         from mirrorlake.operations.backfill import backfill, plan_backfill
 
         today = datetime.now(UTC).date()
@@ -136,7 +138,7 @@ def build_backfill_errored(tables: Sequence[MirroredTable]) -> dg.JobDefinition:
         for one in filled:
             windows.setdefault(one.table, []).append(_window(one))
         done = [_of_table(name, found) for name, found in windows.items()]
-        report(context, done, "No day failed: nothing was loaded.")
+        yield report(done, "No day failed: nothing was loaded.")
 
     words = (
         "Load the days again whose newest load failed, then fold: as `mirrorlake backfill "
@@ -148,7 +150,7 @@ def build_backfill_errored(tables: Sequence[MirroredTable]) -> dg.JobDefinition:
 def build_refold(tables: Sequence[MirroredTable]) -> dg.JobDefinition:
     """Make deduped and clean again from raw."""
 
-    def refold(context: dg.OpExecutionContext, config: RefoldConfig) -> None:
+    def refold(context: dg.OpExecutionContext, config: RefoldConfig) -> Events:
         from dagster_mirrorlake.jobs.recheck import recheck
         from mirrorlake.destinations.iceberg.integrity import is_damaged
         from mirrorlake.operations.refold import refold_table
@@ -161,7 +163,7 @@ def build_refold(tables: Sequence[MirroredTable]) -> dg.JobDefinition:
             )
         workspace, chosen = chosen_tables(context, tables, config.tables)
 
-        def act(table: MirroredTable) -> Done:
+        def act(table: MirroredTable) -> Act:
             contract = table.contract
             if config.damaged and not is_damaged(workspace.lake, contract):
                 return Done(contract.name, "intact", "every file of it can be read")
@@ -169,9 +171,10 @@ def build_refold(tables: Sequence[MirroredTable]) -> dg.JobDefinition:
             words = f"{made.loads} loads folded again in {made.seconds:.1f} s"
             why = [f"{one.layer}: {one.damage}" for one in made.layers if one.damage]
             words += f"; could not be read before: {'; '.join(why)}" if why else ""
-            return Done(contract.name, "refolded", words, metadata=recheck(context, table))
+            again = yield from recheck(context, table)
+            return Done(contract.name, "refolded", words, metadata=again)
 
-        report(context, run_each(context, chosen, act), "There is no table.")
+        yield report((yield from run_each(context, chosen, act)), "There is no table.")
 
     words = (
         "Make deduped and clean again from raw, whatever they hold: as `mirrorlake refold`. "

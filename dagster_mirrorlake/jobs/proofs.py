@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 from pydantic import Field
 
-from dagster_mirrorlake.jobs.each import PATTERNS, Done, chosen_tables, report, run_each
+from dagster_mirrorlake.jobs.each import (
+    PATTERNS,
+    Act,
+    Done,
+    Events,
+    chosen_tables,
+    report,
+    run_each,
+)
 from dagster_mirrorlake.jobs.job import job_of
 from dagster_mirrorlake.resources.failures import dagster_errors
 from dagster_mirrorlake.table import MirroredTable
@@ -51,15 +59,15 @@ class RepairConfig(dg.Config):
 def build_prove(tables: Sequence[MirroredTable]) -> dg.JobDefinition:
     """Compare tables with MySQL now, and record the verdicts on their checks."""
 
-    def prove(context: dg.OpExecutionContext, config: ProveConfig) -> None:
+    def prove(context: dg.OpExecutionContext, config: ProveConfig) -> Events:
         workspace, chosen = chosen_tables(context, tables, config.tables)
         with dagster_errors(0, again=False):
             ask = _ask(config.day, "", whole=config.whole and bool(config.tables))
 
-        def act(table: MirroredTable) -> Done:
-            return _prove(context, workspace, table, ask)
+        def act(table: MirroredTable) -> Act:
+            return (yield from _prove(context, workspace, table, ask))
 
-        report(context, run_each(context, chosen, act), "There is no table.")
+        yield report((yield from run_each(context, chosen, act)), "There is no table.")
 
     words = (
         "Compare tables with MySQL, field by field, and keep the proof: as `mirrorlake check`. The "
@@ -72,7 +80,7 @@ def build_prove(tables: Sequence[MirroredTable]) -> dg.JobDefinition:
 def build_repair(tables: Sequence[MirroredTable]) -> dg.JobDefinition:
     """Read again from MySQL what differs, and prove it again."""
 
-    def repair(context: dg.OpExecutionContext, config: RepairConfig) -> None:
+    def repair(context: dg.OpExecutionContext, config: RepairConfig) -> Events:
         if not config.tables:
             raise dg.Failure(
                 "repair is for tables that somebody has chosen: name at least one",
@@ -82,12 +90,14 @@ def build_repair(tables: Sequence[MirroredTable]) -> dg.JobDefinition:
         with dagster_errors(0, again=False):
             ask = _ask(config.day, config.keys, whole=True)
 
-        def act(table: MirroredTable) -> Done:
+        only = config.only_deletes
+
+        def act(table: MirroredTable) -> Act:
             if config.dry_run:
                 return _look(workspace, table, ask)
-            return _repair(context, workspace, table, ask, only_deletes=config.only_deletes)
+            return (yield from _repair(context, workspace, table, ask, only_deletes=only))
 
-        report(context, run_each(context, chosen, act), "There is no table.")
+        yield report((yield from run_each(context, chosen, act)), "There is no table.")
 
     words = (
         "Read again from MySQL exactly what differs, and prove it again: as `mirrorlake repair`. "
@@ -120,22 +130,22 @@ def _ask(day: str, keys: str, *, whole: bool) -> "Ask":
 
 def _prove(
     context: dg.OpExecutionContext, workspace: "Workspace", table: MirroredTable, ask: "Ask"
-) -> Done:
+) -> Act:
     from dagster_mirrorlake.checks.exact import EXACT, judge_exact
     from dagster_mirrorlake.checks.layers import INTACT, MATCHES, judge_clean, judge_raw
-    from dagster_mirrorlake.checks.verdicts import CheckVerdict, record_verdict
+    from dagster_mirrorlake.checks.verdicts import CheckVerdict, evaluations
     from mirrorlake.destinations.iceberg.integrity import damage_errors
 
     contract = table.contract
     verdicts: dict[str, CheckVerdict] = {}
     with damage_errors(workspace.lake, workspace.ledger, contract):
         verdicts[EXACT] = CheckVerdict(*judge_exact(workspace, table, ask=ask))
-        record_verdict(context, table, "deduped", EXACT, verdicts[EXACT])
+        yield from evaluations(context.run, table, "deduped", EXACT, verdicts[EXACT])
         if ask.kind == "full":
             verdicts[INTACT] = CheckVerdict(*judge_raw(workspace, contract, whole=True))
-            record_verdict(context, table, "raw", INTACT, verdicts[INTACT])
+            yield from evaluations(context.run, table, "raw", INTACT, verdicts[INTACT])
             verdicts[MATCHES] = CheckVerdict(*judge_clean(workspace, contract, whole=True))
-            record_verdict(context, table, "clean", MATCHES, verdicts[MATCHES])
+            yield from evaluations(context.run, table, "clean", MATCHES, verdicts[MATCHES])
     return _proved(contract.name, verdicts)
 
 
@@ -185,9 +195,9 @@ def _repair(
     ask: "Ask",
     *,
     only_deletes: bool,
-) -> Done:
+) -> Act:
     from dagster_mirrorlake.checks.exact import EXACT, judge_report
-    from dagster_mirrorlake.checks.verdicts import CheckVerdict, record_verdict
+    from dagster_mirrorlake.checks.verdicts import CheckVerdict, evaluations
     from dagster_mirrorlake.jobs.recheck import recheck
     from mirrorlake.operations.refold import refold_table
     from mirrorlake.operations.repair import repair_table
@@ -203,7 +213,8 @@ def _repair(
         done = repair_table(workspace, contract, ask, only_deletes=only_deletes)
     last, evidence = done.after, done.evidence[-1]
     verdict = CheckVerdict(*judge_report(workspace, table, last, evidence))
-    record_verdict(context, table, "deduped", EXACT, verdict)
+    yield from evaluations(context.run, table, "deduped", EXACT, verdict)
     words = f"{made}{done.rows} rows read again, {done.gone} gone from MySQL (it was: {done.why})"
     bad = done.outcome == "different"
-    return Done(contract.name, done.outcome, words, failed=bad, metadata=recheck(context, table))
+    again = yield from recheck(context, table)
+    return Done(contract.name, done.outcome, words, failed=bad, metadata=again)

@@ -4,12 +4,13 @@ A check belongs to an asset, whoever looks: its verdict is recorded by this run 
 check itself.
 """
 
+from collections.abc import Generator
 from typing import Any
 
 import dagster as dg
 
 from dagster_mirrorlake.checks.table import MATCHES, chain_check_keys
-from dagster_mirrorlake.checks.verdicts import judge_alone, record_verdict
+from dagster_mirrorlake.checks.verdicts import evaluations, judge_alone
 from dagster_mirrorlake.table import Layer, MirroredTable
 from mirrorlake.errors import MirrorlakeError
 
@@ -17,9 +18,11 @@ _REPAIRED = ("contract", "row_count", "unique_key", MATCHES)
 """What a repair may change; whoever repaired knows the exact check's verdict already."""
 
 
-def recheck(context: dg.OpExecutionContext, table: MirroredTable) -> dict[str, Any]:
-    """Look again at what deduped and clean are checked for; the verdicts in words. A check that
-    can't look has no verdict, and says so."""
+def recheck(
+    context: dg.OpExecutionContext, table: MirroredTable
+) -> Generator[Any, None, dict[str, Any]]:
+    """Look again at what deduped and clean are checked for: yields the verdicts as events, returns
+    them in words. A check that can't look has no verdict, and says so."""
     layers: dict[dg.AssetKey, Layer] = {table.key(name): name for name in ("deduped", "clean")}
     keys = [*chain_check_keys(table), dg.AssetCheckKey(table.key("clean"), MATCHES)]
     found: list[str] = []
@@ -32,7 +35,7 @@ def recheck(context: dg.OpExecutionContext, table: MirroredTable) -> dict[str, A
         except MirrorlakeError as error:
             found.append(f"- {key.name} of {layer}: could not look: {error}")
             continue
-        record_verdict(context, table, layer, key.name, verdict)
+        yield from evaluations(context.run, table, layer, key.name, verdict)
         word = "passed" if verdict.passed else "failed"
         words = f": {verdict.words}" if verdict.words else ""
         found.append(f"- {key.name} of {layer}: {word}{words}")

@@ -5,17 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import dagster as dg
 import pyarrow as pa
 import pytest
+import yaml
+from dagster._core.remote_origin import (
+    ManagedGrpcPythonEnvCodeLocationOrigin,
+    RemoteJobOrigin,
+    RemoteRepositoryOrigin,
+)
+from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
 
+from dagster_mirrorlake.checks.mending import mending
 from dagster_mirrorlake.location import load_definitions
 from demo.mariadb import MariaDB
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.ledger import Ledger
 from mirrorlake.table.lake_tables import deduped_of
-from tests.location.conftest import Location
+from tests.location.conftest import ROOT, Location
 
 TABLES = {
     "orders": {
@@ -29,6 +38,17 @@ TABLES = {
     "gone": {"mode": "full", "key": ["id"]},
 }
 JOBS = {"sync", "backfill_errored", "prove", "repair", "refold", "hold", "release"}
+MENDED = {
+    "exact_match": "repair",
+    "row_count": "repair",
+    "unique_key": "repair",
+    "contract": "refold",
+    "matches_deduped": "refold",
+    "gaps": "backfill_errored",
+}
+ORIGIN = ManagedGrpcPythonEnvCodeLocationOrigin(
+    LoadableTargetOrigin(python_file="definitions.py"), "our lake"
+)
 EXACT = "deduped/s/jobs/orders:exact_match"
 
 
@@ -163,6 +183,48 @@ def test_what_a_person_got_wrong_is_said_in_one_sentence(
     result = runs.run(job, **config)
     assert not result.success
     assert words in failure(result)
+
+
+def test_every_setting_is_documented(location: Location) -> None:
+    page = (ROOT / "docs" / "jobs.md").read_text("utf-8")
+    defs = load_definitions(location.path)
+    for name in JOBS:
+        (node,) = defs.resolve_job_def(name).nodes
+        settings = set(node.definition.config_schema.config_type.fields)
+        assert settings
+        assert [one for one in settings if f"`{one}`" not in page] == []
+        assert f"| `{name}` |" in page
+
+
+@pytest.mark.parametrize("check", [*MENDED, "drift"])
+def test_a_failed_check_leads_to_a_job_whose_config_is_filled_in(
+    location: Location, check: str
+) -> None:
+    """As the UI reads the link; the job takes the config."""
+    words = "MySQL's columns changed since the load" if check == "drift" else "2 rows differ"
+    origin = RemoteJobOrigin(RemoteRepositoryOrigin(ORIGIN, "__repository__"), "__ASSET_JOB")
+    run = dg.DagsterRun(job_name="__ASSET_JOB", remote_job_origin=origin)
+    contract = location.config.table("orders")
+    found = mending(run, contract, check, words)
+    link = urlsplit(found["put it right"].url)
+    job = link.path.removeprefix("/locations/our%20lake/jobs/").removesuffix("/playground/setup")
+    assert job == MENDED.get(check, "sync")
+    query = {name: value for name, (value,) in parse_qs(link.query).items()}
+    assert query["tags[0][key]"] == "mirrorlake/source"
+    assert query["tags[0][value]"] == "s"
+    assert query["config"] == found[f"run config of {job}"].text
+    config = yaml.safe_load(query["config"])
+    assert dg.validate_run_config(load_definitions(location.path).resolve_job_def(job), config)
+    assert config["ops"][job]["config"]["tables"] == ["s.jobs.orders"]
+    assert found["or in a shell"].startswith("mirrorlake ")
+
+
+def test_what_no_job_puts_right_has_no_link(location: Location) -> None:
+    run = dg.DagsterRun(job_name="__ASSET_JOB")
+    contract = location.config.table("orders")
+    assert mending(run, contract, "no_pii", "email is shown") == {}
+    off = contract.model_copy(update={"repair": "off"})
+    assert mending(run, off, "exact_match", "2 rows differ") == {}
 
 
 def test_a_hold_and_its_end(runs: Runs) -> None:
