@@ -82,15 +82,12 @@ def _step(
 
 def _asked(context: dg.AssetExecutionContext) -> str:
     """The partitions of a step, as a person would say them."""
-    known = context.has_partition_key or context.has_partition_key_range
-    keys = context.partition_keys if known else []
-    load = context.run.tags.get(LOAD_TAG)
-    how = f" ({load})" if load else ""
-    if not keys:
-        return how
-    if len(keys) == 1:
-        return f": {keys[0]}{how}"
-    return f": {len(keys)} partitions, {keys[0]} to {keys[-1]}{how}"
+    tags = context.run.tags
+    first = tags.get("dagster/asset_partition_range_start", tags.get("dagster/partition", ""))
+    last = tags.get("dagster/asset_partition_range_end", first)
+    load = tags.get(LOAD_TAG)
+    asked = first if first == last else f"{first} to {last}"
+    return f"{f': {asked}' if asked else ''}{f' ({load})' if load else ''}"
 
 
 def _figures(event: Any) -> dict[str, str]:

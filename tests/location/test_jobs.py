@@ -287,8 +287,18 @@ def test_a_damaged_table_goes_red_is_repaired_and_goes_green(runs: Runs) -> None
 
 
 @pytest.mark.alone
-def test_days_that_failed_are_loaded_again(runs: Runs) -> None:
-    nothing = runs.run("backfill_errored", tables=["orders"])
-    assert shown(nothing)["tables"] == "No day failed: nothing was loaded."
-    filled = runs.run("backfill_errored", tables=["kinds"], missing_too=True)
-    assert "| s.jobs.kinds | loaded |" in shown(filled)["tables"]
+def test_days_without_a_load_are_loaded(
+    server: MariaDB, location_for: Callable[[dict[str, Any]], Location]
+) -> None:
+    with server.admin() as admin, admin.cursor() as cursor:
+        cursor.execute("CREATE DATABASE late")
+        cursor.execute("CREATE TABLE late.kinds (id INT PRIMARY KEY)")
+        cursor.execute("INSERT INTO late.kinds VALUES (1)")
+    location = location_for({"late": {"tables": {"kinds": {"mode": "full", "key": ["id"]}}}})
+    with dg.DagsterInstance.ephemeral() as instance:
+        runs = Runs(location, instance)
+        nothing = runs.run("backfill_errored")
+        assert shown(nothing)["tables"] == "No day failed: nothing was loaded."
+        filled = runs.run("backfill_errored", missing_too=True)
+        assert "| s.late.kinds | loaded |" in shown(filled)["tables"]
+        assert [line for line in runs.logged(filled) if "s.late.kinds: loaded" in line]
