@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import time
+import warnings
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -91,7 +92,8 @@ def _write(
         if attempt:
             time.sleep(_PAUSE_SECONDS)
         try:
-            with workspace.leased(contract):
+            with workspace.leased(contract), warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # PyIceberg's, on how it writes
                 return _damage(workspace, contract, lost, altered)
         except LeaseHeld:
             continue

@@ -20,7 +20,7 @@ _MOST = 50
 _QUERY = """
 { runsOrError(limit: %d) { ... on Runs { results {
     runId status jobName startTime endTime
-    tags { key value } assetSelection { path }
+    tags { key value } assetSelection { path } assetCheckSelection { name assetKey { path } }
 } } } }
 """
 _REASON = """
@@ -127,8 +127,15 @@ def _what(run: dict[str, Any]) -> str:
     source = tags.get("mirrorlake/source", "")
     reason = tags.get("mirrorlake/reason", "" if job else "by hand")
     told = [job or listed, f"of {source}" if source and len(tables) > 1 else ""]
-    words = " ".join(part for part in told if part) or "checks"
+    words = " ".join(part for part in told if part) or _checks(run["assetCheckSelection"] or [])
     return f"{words} ({reason})" if reason else words
+
+
+def _checks(found: list[dict[str, Any]]) -> str:
+    """The checks of a run that makes nothing."""
+    if len(found) != 1:
+        return f"{len(found)} checks"
+    return f"{found[0]['name']} of {'.'.join(found[0]['assetKey']['path'][1:])}"
 
 
 def _clock(seconds: float | None) -> str:

@@ -57,7 +57,7 @@ def test_a_damaged_table_is_found_and_repaired_by_pressing(
     page.set_viewport_size({"width": 1400, "height": 1100})
     page.goto(CHECKS)
     page.get_by_text("exact_match", exact=True).first.click()
-    page.get_by_role("button", name="Execute", exact=True).click()
+    page.get_by_role("button", name="Execute").last.click()
     expect(page.get_by_text("Failed", exact=True).first).to_be_visible(timeout=240_000)
     expect(page.get_by_text("2 rows differ between MySQL and the lake")).to_be_visible()
     link = page.get_by_role("link", name=re.compile("/locations/mirrorlake/jobs/repair/")).first
