@@ -42,7 +42,7 @@ def demo(context: click.Context, once: bool, folder: Path, port: int | None, cha
 @click.option("--folder", type=click.Path(path_type=Path), default=Path(".mirrorlake/demo"))
 @click.option("--seed", type=int, help="Which rows; others each time by default.")
 def sabotage(folder: Path, seed: int | None) -> None:
-    """Damage a table of the running demo: a row is lost, and an amount of money is wrong.
+    """Damage a table of the running demo: a row is lost, and a number of another is wrong.
 
     It stays so until somebody repairs it: what to press in Dagster's UI is printed.
     """
@@ -51,8 +51,8 @@ def sabotage(folder: Path, seed: int | None) -> None:
     done = damage_table(folder, Random(seed))  # noqa: S311
     lines = (
         f"[bold]{escape(done.table)} is damaged[/], in the lake's deduped layer:",
-        f"  row {done.lost} is lost",
-        f"  row {done.altered} has {COLUMN} {done.after}; in MySQL it is {done.before}",
+        f"  the row {_shown(done.lost)} is lost",
+        f"  the row {_shown(done.altered)} has {COLUMN} {done.after}; in MySQL {done.before}",
         "In Dagster:",
         f"  1. Open {escape(done.page)}",
         "  2. Execute exact_match (beside its name): it goes red, and lists both rows",
@@ -62,6 +62,10 @@ def sabotage(folder: Path, seed: int | None) -> None:
     )
     for line in lines:
         show.console.print(line, highlight=False, soft_wrap=True)
+
+
+def _shown(key: Sequence[object]) -> str:
+    return " ".join(map(str, key))
 
 
 @demo.command()

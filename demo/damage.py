@@ -11,12 +11,14 @@ import os
 import time
 import warnings
 from dataclasses import dataclass
+from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import pyarrow as pa
+from pyiceberg.expressions import And, BooleanExpression, EqualTo, Or
 
 from demo.sabotage import connected, read_marker
 from mirrorlake.config import TableContract, load_config
@@ -25,11 +27,9 @@ from mirrorlake.errors import LeaseHeld, MachineError
 from mirrorlake.runtime.permissions import held
 from mirrorlake.workspace import Workspace
 
-TABLE, KEY, COLUMN = "shop.shop.orders", "id", "total"
-"""What is damaged: a table that people know, by an amount of money."""
-_OLD = 200
-"""Among so many rows that nobody changed for longest: the exact check compares no newer one, and
-the live writer seldom changes them."""
+TABLE, KEY, COLUMN = "nyc.nyc.weather", ("origin", "time_hour"), "precip"
+"""What is damaged: a table that nobody writes, so no run replaces what the check showed."""
+Row = tuple[str, datetime]
 _TRIES, _PAUSE_SECONDS = 60, 2.0
 
 
@@ -46,8 +46,8 @@ class Damaged:
     """
 
     table: str
-    lost: int
-    altered: int
+    lost: Row
+    altered: Row
     before: Decimal
     after: Decimal
     ui: str
@@ -59,7 +59,7 @@ class Damaged:
 
 
 def damage_table(folder: Path, rng: Random) -> Damaged:
-    """Lose a row of the demo's orders, and alter the total of another.
+    """Lose an hour of the demo's weather, and alter the rain of another.
 
     Raises:
         ConfigError: the folder is no demo's, or the server is not the demo's own.
@@ -71,13 +71,9 @@ def damage_table(folder: Path, rng: Random) -> Damaged:
     # Nothing is hashed here; the contract only wants to be read.
     os.environ.setdefault("MIRRORLAKE_HASH_KEY", "the demo's own key, no secret")
     with held("private"), connected(folder, told) as query:
-        oldest = [
-            int(key)
-            for (key,) in query(
-                f"SELECT `{KEY}` FROM shop.orders ORDER BY modified_at, `{KEY}` LIMIT {_OLD}"  # noqa: S608
-            )
-        ]
-        lost, altered = rng.sample(oldest, 2)
+        columns = ", ".join(KEY)
+        rows: list[Row] = list(query(f"SELECT {columns} FROM nyc.weather ORDER BY {columns}"))  # noqa: S608
+        lost, altered = rng.sample(rows, 2)
         config = load_config(folder / "mirrorlake.yaml")
         with Workspace.open(config, "sabotage") as workspace:
             before, after = _write(workspace, config.table(TABLE), lost, altered)
@@ -85,7 +81,7 @@ def damage_table(folder: Path, rng: Random) -> Damaged:
 
 
 def _write(
-    workspace: Workspace, contract: TableContract, lost: int, altered: int
+    workspace: Workspace, contract: TableContract, lost: Row, altered: Row
 ) -> tuple[Decimal, Decimal]:
     """Damage deduped while no run writes it."""
     for attempt in range(_TRIES):
@@ -101,17 +97,22 @@ def _write(
 
 
 def _damage(
-    workspace: Workspace, contract: TableContract, lost: int, altered: int
+    workspace: Workspace, contract: TableContract, lost: Row, altered: Row
 ) -> tuple[Decimal, Decimal]:
     name = Identifier(contract.namespaces.deduped, contract.table)
     table = workspace.lake.load(name)
     if table is None:
         raise MachineError(f"{name} is not in the lake yet", next_step="Wait for the demo's sync")
-    row = table.scan(f"{KEY} = {altered}").to_arrow()
+    row = table.scan(_is(altered)).to_arrow()
     place = row.schema.get_field_index(COLUMN)
     (before,) = row.column(place).to_pylist()
     wrong: Any = pa.array([before + Decimal("0.01")], row.schema.field(place).type)
-    table.delete(f"{KEY} = {lost} or {KEY} = {altered}")
+    table.delete(Or(_is(lost), _is(altered)))
     changed = row.set_column(place, row.schema.field(place), wrong)
     table.append(changed.cast(table.schema().as_arrow()))
     return before, wrong[0].as_py()
+
+
+def _is(row: Row) -> BooleanExpression:
+    origin, hour = row
+    return And(EqualTo(KEY[0], origin), EqualTo(KEY[1], hour.isoformat()))

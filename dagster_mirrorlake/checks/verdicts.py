@@ -114,7 +114,7 @@ def judge(
         except Exception as error:  # noqa: BLE001 (raised below, after the others)
             failed = failed or error
             continue
-        for day in _days_told(key, name, verdict):
+        for day in _days_told(run, table, key, name, verdict):
             # Dagster takes it, and its own annotation does not say so.
             context.op_execution_context.log_event(day)  # pyright: ignore[reportArgumentType]
         yield dg.AssetCheckResult(
@@ -148,17 +148,14 @@ def evaluations(
     """A verdict and its days as events of a step that is no check's. To be yielded: what is only
     logged is lost where the step fails."""
     key = table.key(layer)
-    yield from _days_told(key, name, verdict)
+    yield from _days_told(run, table, key, name, verdict)
     shown = metadata_of(run, table, name, verdict)
     yield dg.AssetCheckEvaluation(
         asset_key=key,
         check_name=name,
         passed=verdict.passed,
         severity=verdict.severity,
-        metadata={
-            k: v if isinstance(v, dg.MetadataValue) else _VALUES[type(v)](v)
-            for k, v in shown.items()
-        },
+        metadata={k: as_value(v) for k, v in shown.items()},
         description=verdict.words,
     )
 
@@ -171,6 +168,14 @@ _VALUES: dict[type, Any] = {
 }
 
 
+def as_value(value: Any) -> dg.MetadataValue[Any]:
+    """A plain value as Dagster's metadata."""
+    if isinstance(value, dg.MetadataValue):
+        return value
+    make = _VALUES.get(type(value))
+    return dg.MetadataValue.text(str(value)) if make is None else make(value)
+
+
 def metadata_of(
     run: dg.DagsterRun, table: MirroredTable, name: str, verdict: CheckVerdict
 ) -> dict[str, Any]:
@@ -181,15 +186,21 @@ def metadata_of(
 
 
 def _days_told(
-    key: dg.AssetKey, name: str, verdict: CheckVerdict
+    run: dg.DagsterRun,
+    table: MirroredTable,
+    key: dg.AssetKey,
+    name: str,
+    verdict: CheckVerdict,
 ) -> Iterator[dg.AssetCheckEvaluation]:
-    """Each day by itself; what blocks is the whole check's own result, which comes after."""
+    """Each day by itself; what blocks is the whole check's own result, which comes after. The UI
+    may show a day as the latest execution: a failed one says what can be done, too."""
     for day, one in verdict.partitions.items():
+        mend = {} if one.passed else mending(run, table.contract, name, one.words)
         yield dg.AssetCheckEvaluation(
             asset_key=key,
             check_name=name,
             passed=one.passed,
-            metadata={k: dg.MetadataValue.int(v) for k, v in one.metadata.items()},
+            metadata={k: as_value(v) for k, v in {**mend, **one.metadata}.items()},
             description=one.words,
             severity=one.severity,
             partition=day,

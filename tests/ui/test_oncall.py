@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from playwright.sync_api import Page, expect
 
+from demo.runs import RunLines
 from mirrorlake.config import load_config
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.table.lake_tables import deduped_of
@@ -60,7 +61,7 @@ def test_a_damaged_table_is_found_and_repaired_by_pressing(
     page.get_by_role("button", name="Execute").last.click()
     expect(page.get_by_text("Failed", exact=True).first).to_be_visible(timeout=240_000)
     expect(page.get_by_text("2 rows differ between MySQL and the lake")).to_be_visible()
-    link = page.get_by_role("link", name=re.compile("/locations/mirrorlake/jobs/repair/")).first
+    link = page.locator("a[href^='/locations/mirrorlake/jobs/repair/']").first
     expect(link).to_be_visible()
     keep(page, "failed-check")
     page.get_by_text("Show table").first.click()
@@ -87,3 +88,22 @@ def test_a_damaged_table_is_found_and_repaired_by_pressing(
     expect(page.get_by_text("Passed", exact=True).first).to_be_visible()
     expect(page.get_by_text("Failed", exact=True)).to_have_count(0)
     keep(page, "repaired-check")
+
+
+def test_the_demos_terminal_has_a_line_for_each_start_and_end_of_a_run(place: Place) -> None:
+    asked = (
+        'mutation { launchRun(executionParams: {selector: {repositoryLocationName: "mirrorlake", '
+        'repositoryName: "__repository__", jobName: "release"}, runConfigData: '
+        '{ops: {release: {config: {source: "nobody"}}}}}) { __typename } }'
+    )
+    assert ask(place, asked)["launchRun"]["__typename"] == "LaunchRunSuccess"
+    assert wait_for_run(place, "release") == "FAILURE"
+    told: list[str] = []
+    lines = RunLines(place.url, told.append)
+    lines.tell()
+    lines.tell()
+    begun, ended = [line for line in told if line.split(" run ")[1][:8] in told[-1]]
+    assert begun.endswith("starts: job release")
+    assert re.search(
+        r"FAILED after \d+ s: there is no source 'nobody'\. Sources are: nyc, shop", ended
+    )
