@@ -125,7 +125,8 @@ def init(source: Source, path: Path, database: str | None = "many") -> list[str]
 
 def ours(command: str, path: Path, *more: str, option: str = "--config") -> list[str]:
     """A command of ours over a contract."""
-    return [sys.executable, "-m", "mirrorlake.cli", command, *more, option, str(path)]
+    script = Path(sys.executable).with_name("mirrorlake")
+    return [sys.executable, str(script), command, *more, option, str(path)]
 
 
 def timed(command: Sequence[str], times: Times) -> str:

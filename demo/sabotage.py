@@ -40,7 +40,7 @@ from mirrorlake.config import TableContract, load_config
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.branches import roll_back
 from mirrorlake.destinations.iceberg.commit import head_of
-from mirrorlake.destinations.iceberg.spark import spark_errors
+from mirrorlake.destinations.iceberg.spark_errors import spark_errors
 from mirrorlake.errors import ConfigError, LakeError, MachineError, MirrorlakeError
 from mirrorlake.operations.refold import refold_table
 from mirrorlake.operations.repair import repair_table

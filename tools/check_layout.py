@@ -31,8 +31,8 @@ ROOMS = {
     "apprise": ("mirrorlake/operations/alert_services.py",),
 }
 """Libraries, and who may import them: the oracle reads the lake by itself, as it judges us."""
-LONGEST_CHAIN = 19
-"""It may only become smaller; 15 is the aim."""
+LONGEST_CHAIN = 15
+"""It may only become smaller."""
 CIRCLES = {("mirrorlake.config.table_findings", "mirrorlake.config.sections")}
 """For annotations alone; import-linter knows of it, too."""
 MODES_SAY = ("mirrorlake/config/modes.py", "mirrorlake/scaffold", "demo")

@@ -110,7 +110,11 @@ def load_raw(context: dg.AssetExecutionContext, mirrored: MirroredTable) -> Even
             yield dg.AssetMaterialization(
                 mirrored.key("raw"),
                 partition=key,
-                metadata=partition_metadata("raw", green[key]),
+                # A copy that midnight overtook is all that the step made.
+                metadata={
+                    **(metadata if contract.copies and not wanted else {}),
+                    **partition_metadata("raw", green[key]),
+                },
                 tags=through_tags(through),
             )
     yield from _partitions(context, mirrored, "raw", wanted, green, metadata, through)

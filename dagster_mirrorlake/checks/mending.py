@@ -7,6 +7,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 import dagster as dg
+import yaml
 
 from dagster_mirrorlake.translator import SOURCE_TAG
 from mirrorlake.config import TableContract
@@ -51,7 +52,8 @@ def mending(
         told["put it right"] = dg.MetadataValue.url(
             launchpad(origin.location_name, job, config, contract.source)
         )
-    told[f"run config of {job}"] = dg.MetadataValue.text(config)
+    # On one line: the UI shows a text without its line breaks.
+    told[f"run config of {job}"] = dg.MetadataValue.text(json.dumps(yaml.safe_load(config)))
     command = _COMMANDS[job].format(table=contract.name, first=contract.start or "1970-01-01")
     told["or in a shell"] = command
     return told

@@ -112,7 +112,7 @@ def warm(quiet: bool, as_json: bool) -> None:
 def status(
     tables: Sequence[str], config_path: Path, as_json: bool, history: bool, days: int
 ) -> None:
-    """Show per table: mode, state, last load, rows, freshness and checks. Asks no source."""
+    """Show per table: mode, state, last load, rows, freshness and checks. Queries no source."""
     from mirrorlake.ledger import Ledger
     from mirrorlake.operations.status import status_of
 

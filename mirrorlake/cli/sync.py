@@ -23,6 +23,8 @@ from mirrorlake.config import Config, TableContract
 from mirrorlake.errors import ConfigError, MirrorlakeError, SourceHeld
 
 if TYPE_CHECKING:
+    from mirrorlake.operations.sync_tables import Synced
+    from mirrorlake.operations.unchanged import Look
     from mirrorlake.table.progress import OnProgress
 
 
@@ -97,15 +99,36 @@ def _sync(
     if not accept_smaller:
         look = look_at(config, Ledger(config.ledger.url, config.ledger.wait), chosen)
     results: list[Any] = [unchanged_result(found, 0, 0, 0.0) for found in look.unchanged.values()]
-    failures: list[tuple[str, MirrorlakeError]] = []
     chosen = [contract for contract in chosen if contract.name not in look.unchanged]
     if not chosen:
-        return results, failures
+        return results, []
 
+    done, failures = _sync_moved(
+        config, chosen, look, quiet=quiet, accept_smaller=accept_smaller, jobs=jobs
+    )
+    results += done
+    order = [contract.name for contract in chosen]
+    failures.sort(key=lambda failure: order.index(failure[0]))
+    results.sort(key=lambda result: order.index(result.table) if result.table in order else -1)
+    return results, failures
+
+
+def _sync_moved(
+    config: Config,
+    chosen: Sequence[TableContract],
+    look: Look,
+    *,
+    quiet: bool,
+    accept_smaller: bool,
+    jobs: int | None,
+) -> tuple[list[Any], list[tuple[str, MirrorlakeError]]]:
+    """Sync the tables that are not known to be unchanged; results and failures as they came."""
     from mirrorlake.cli.bars import Bars
     from mirrorlake.operations.sync_tables import default_jobs, sync_tables
     from mirrorlake.workspace import Workspace
 
+    results: list[Any] = []
+    failures: list[tuple[str, MirrorlakeError]] = []
     jobs = jobs or default_jobs(config, chosen)
     with Workspace.open(config) as workspace, Bars(show.errors, quiet=quiet) as bars:
         done, running = bars.count("all tables", len(chosen)), set[str]()
@@ -126,27 +149,32 @@ def _sync(
                 look=look,
                 watch=watch,
             ):
-                number, words = number + 1, "failed"
+                number += 1
                 if synced.result is not None:
                     results.append(synced.result)
-                    words = f"{synced.result.rows:,} rows, {synced.result.seconds} s"
-                    words = "unchanged" if synced.result.unchanged is not None else words
                 elif synced.error is not None:
                     failures.append((synced.contract.name, synced.error))
-                    words = "held" if isinstance(synced.error, SourceHeld) else words
                 running.discard(synced.contract.name)
                 done(number)
                 if len(chosen) > 1:
-                    bars.line(f"{number:,} of {len(chosen):,}: {synced.contract.name}: {words}")
+                    line = f"{number:,} of {len(chosen):,}: {synced.contract.name}"
+                    bars.line(f"{line}: {_words_of(synced)}")
         except KeyboardInterrupt:
             before = f"{number:,} of {len(chosen):,} tables were done"
             words = f"In table {', '.join(sorted(running))}; {before}." if running else f"{before}."
             show.errors.print(escape(words), highlight=False, soft_wrap=True)
             raise
-    order = [contract.name for contract in chosen]
-    failures.sort(key=lambda failure: order.index(failure[0]))
-    results.sort(key=lambda result: order.index(result.table) if result.table in order else -1)
     return results, failures
+
+
+def _words_of(synced: Synced) -> str:
+    """What became of a table, in a few words."""
+    result = synced.result
+    if result is None:
+        return "held" if isinstance(synced.error, SourceHeld) else "failed"
+    if result.unchanged is not None:
+        return "unchanged"
+    return f"{result.rows:,} rows, {result.seconds} s"
 
 
 _EVIDENCE = {

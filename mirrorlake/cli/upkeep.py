@@ -31,7 +31,7 @@ _day = click.DateTime(["%Y-%m-%d"])
 @show.json_option
 @click.option("--all", "everything", is_flag=True, help="Show loaded days too.")
 def gaps(tables: Sequence[str], config_path: Path, as_json: bool, everything: bool) -> None:
-    """List the days of every table that failed or were never asked. Asks no source."""
+    """List the days of every table whose load failed or was never requested. Queries no source."""
     from mirrorlake.ledger import Ledger
     from mirrorlake.operations.gaps import find_stretches
 
@@ -274,7 +274,7 @@ def _known_source(config: Config, source: str) -> None:
 def alert(config_path: Path, as_json: bool, test: bool) -> None:
     """Tell the contract file's hooks which tables became late or failing, and which no longer are.
 
-    Each is sent once. Asks no source.
+    Each is sent once. Queries no source.
     """
     from mirrorlake.ledger import Ledger
     from mirrorlake.operations.alerts import send_alerts, send_test

@@ -14,7 +14,8 @@ from pydantic import (
     model_validator,
 )
 
-from mirrorlake.config.fields import PLACEHOLDER, Findings, Port, Secret, Section, UnsetSecret
+from mirrorlake.config.fields import Findings, Port, Section
+from mirrorlake.config.secrets import PLACEHOLDER, Secret, UnsetSecret
 
 SERVICES: Final = "services."
 """What the names of hooks under ``alerts.services`` begin with."""

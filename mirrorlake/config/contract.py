@@ -11,9 +11,10 @@ from typing import ClassVar
 from pydantic import ConfigDict, Field, SecretStr
 
 from mirrorlake.config.alerts import AlertsConfig
-from mirrorlake.config.fields import Section, UnsetSecret, nearest
+from mirrorlake.config.fields import Section, nearest
 from mirrorlake.config.landing import LandingConfig, SnapshotConfig
 from mirrorlake.config.modes import MODES, LoadMode, Mode
+from mirrorlake.config.secrets import UnsetSecret
 from mirrorlake.config.server import SourceConfig
 from mirrorlake.config.settings import (
     Clean,

@@ -13,16 +13,11 @@ from pydantic import BaseModel, SecretStr, ValidationError
 from pydantic_core import ErrorDetails
 
 from mirrorlake.config.contract import Config, TableContract
-from mirrorlake.config.fields import (
-    PLACEHOLDER,
-    Findings,
-    UnsetSecret,
-    has_placeholder,
-    nearest,
-)
+from mirrorlake.config.fields import Findings, nearest
 from mirrorlake.config.landing import LandingConfig, SnapshotConfig
 from mirrorlake.config.modes import MODES
 from mirrorlake.config.resolved import contract_problems
+from mirrorlake.config.secrets import PLACEHOLDER, UnsetSecret, has_placeholder
 from mirrorlake.config.sections import (
     ConfigSections,
     DatabaseSection,

@@ -20,14 +20,13 @@ from mirrorlake.config.fields import (
     NamespaceName,
     Owner,
     Port,
-    Secret,
     Section,
-    ServerUrl,
     SourceName,
     TimeZone,
 )
 from mirrorlake.config.landing import LandingConfig, SnapshotConfig
 from mirrorlake.config.modes import Mode
+from mirrorlake.config.secrets import Secret, ServerUrl
 from mirrorlake.config.server import BackOff, TlsField
 from mirrorlake.config.settings import (
     Clean,

@@ -12,17 +12,8 @@ from typing import Final, Literal, TypeAlias
 
 from pydantic import Field, SecretStr, model_validator
 
-from mirrorlake.config.fields import (
-    DatabaseUrl,
-    Duration,
-    Findings,
-    MysqlName,
-    NamespaceName,
-    Properties,
-    Secret,
-    Section,
-    UnsetSecret,
-)
+from mirrorlake.config.fields import Duration, Findings, MysqlName, NamespaceName, Section
+from mirrorlake.config.secrets import DatabaseUrl, Properties, Secret, UnsetSecret
 from mirrorlake.config.spark_settings import EXACT_SETTINGS, changed_settings
 from mirrorlake.runtime.permissions import HADOOP_UMASK, Permissions
 

@@ -11,6 +11,7 @@ from mirrorlake.ledger.decisions import Notice
 from mirrorlake.ledger.files import LayerProof, RawFile
 from mirrorlake.ledger.leases import LEASE_TIME
 from mirrorlake.ledger.migrations import LEDGER_VERSION
+from mirrorlake.ledger.proof_records import Proof, Repair
 from mirrorlake.ledger.records import (
     LOOKING_BACK,
     MOVING,
@@ -21,10 +22,8 @@ from mirrorlake.ledger.records import (
     Lease,
     Load,
     OpenWindow,
-    Proof,
     Receipt,
     Refusal,
-    Repair,
     Stamp,
     Window,
     age_of,

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from mirrorlake.ledger.database import Database, utc_now
 from mirrorlake.ledger.load_rows import read_loads
 from mirrorlake.ledger.records import Load
-from mirrorlake.ledger.settled_rows import note_folds
+from mirrorlake.ledger.settling import note_folds
 from mirrorlake.ledger.tables import CHUNKED, FOLDS, LOADS, VERSIONS, VIEWS
 from mirrorlake.schema.versions import SchemaVersion
 

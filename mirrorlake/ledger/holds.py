@@ -1,4 +1,4 @@
-"""Holds: sources that somebody asked us to leave alone for a while."""
+"""Holds: sources that are to be left alone for a while."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from mirrorlake.ledger.records import Load, Receipt, Window
-from mirrorlake.ledger.tables import LOADS, WINDOWS
+from mirrorlake.ledger.tables import LOADS, UNPROVED, WINDOWS
 
 
 def read_loads(connection: sa.Connection, *where: sa.ColumnElement[bool]) -> list[Load]:
@@ -78,3 +78,18 @@ def read_newest_receipt(connection: sa.Connection, table: str) -> Receipt | None
 def storable(error: str) -> str:
     """An error's text as every database takes it: a failure to note a failure would hide it."""
     return error[:4000].replace("\0", "\N{SYMBOL FOR NULL}").encode(errors="replace").decode()
+
+
+def standing_marks() -> sa.Select[Any]:
+    """The marks of tables that were marked unproved and not read as a whole since."""
+    read = (
+        sa.select(LOADS.c.seq)
+        .select_from(LOADS.join(WINDOWS, LOADS.c.load_id == WINDOWS.c.load_id))
+        .where(
+            LOADS.c.table_name == UNPROVED.c.table_name,
+            LOADS.c.seq > UNPROVED.c.seq,
+            LOADS.c.state == "success",
+            WINDOWS.c.kind.in_(("initial", "full")),
+        )
+    )
+    return UNPROVED.select().where(~read.exists())

@@ -10,7 +10,7 @@ from mirrorlake.errors import LedgerError
 from mirrorlake.ledger.database import Database, utc_now
 from mirrorlake.ledger.load_rows import is_running, read_history_start, read_loads, storable
 from mirrorlake.ledger.records import LOOKING_BACK, MOVING, Lease, Load, OpenWindow, Receipt, Window
-from mirrorlake.ledger.settled_rows import note_load
+from mirrorlake.ledger.settling import note_load
 from mirrorlake.ledger.tables import CHUNKED, CHUNKS, LOADS, WINDOWS
 
 

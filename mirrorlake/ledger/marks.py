@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 import sqlalchemy as sa
 
 from mirrorlake.ledger.database import Database, utc_now
+from mirrorlake.ledger.load_rows import standing_marks
 from mirrorlake.ledger.records import Unproved
-from mirrorlake.ledger.tables import LOADS, PROOF_OFFSETS, UNPROVED, WINDOWS
+from mirrorlake.ledger.tables import LOADS, PROOF_OFFSETS, UNPROVED
 
 
 class Marks:
@@ -38,17 +39,7 @@ class Marks:
 
     def unproved(self, table: str) -> Unproved | None:
         """The mark of a table that was not read again since, or None."""
-        read = (
-            sa.select(LOADS.c.seq)
-            .select_from(LOADS.join(WINDOWS, LOADS.c.load_id == WINDOWS.c.load_id))
-            .where(
-                LOADS.c.table_name == UNPROVED.c.table_name,
-                LOADS.c.seq > UNPROVED.c.seq,
-                LOADS.c.state == "success",
-                WINDOWS.c.kind.in_(("initial", "full")),
-            )
-        )
-        query = UNPROVED.select().where(UNPROVED.c.table_name == table, ~read.exists())
+        query = standing_marks().where(UNPROVED.c.table_name == table)
         with self._database.read() as connection:
             row = connection.execute(query).first()
         return None if row is None else Unproved(table, row.server, row.reason)

@@ -8,7 +8,7 @@ from datetime import UTC
 import sqlalchemy as sa
 
 from mirrorlake.ledger.database import Database, utc_now
-from mirrorlake.ledger.load_rows import read_loads, storable
+from mirrorlake.ledger.load_rows import read_loads, standing_marks, storable
 from mirrorlake.ledger.records import Hold, Load, Refusal, Unproved
 from mirrorlake.ledger.tables import (
     CHUNKED,
@@ -18,8 +18,6 @@ from mirrorlake.ledger.tables import (
     LOADS,
     REFUSALS,
     ROW_COUNTS,
-    UNPROVED,
-    WINDOWS,
 )
 
 _AT_ONCE = 500
@@ -64,18 +62,8 @@ class Overview:
 
     def unproved_tables(self) -> dict[str, Unproved]:
         """The mark of every table that was marked unproved and not read as a whole since."""
-        read = (
-            sa.select(LOADS.c.seq)
-            .select_from(LOADS.join(WINDOWS, LOADS.c.load_id == WINDOWS.c.load_id))
-            .where(
-                LOADS.c.table_name == UNPROVED.c.table_name,
-                LOADS.c.seq > UNPROVED.c.seq,
-                LOADS.c.state == "success",
-                WINDOWS.c.kind.in_(("initial", "full")),
-            )
-        )
         with self._database.read() as connection:
-            rows = connection.execute(UNPROVED.select().where(~read.exists())).all()
+            rows = connection.execute(standing_marks()).all()
         return {row.table_name: Unproved(row.table_name, row.server, row.reason) for row in rows}
 
     def chunked_tables(self) -> set[str]:

@@ -10,7 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from mirrorlake.ledger.database import Database
-from mirrorlake.ledger.records import Proof
+from mirrorlake.ledger.proof_records import Proof
 from mirrorlake.ledger.tables import PROOF_OFFSETS, PROOFS
 
 _TIMES = ("source_time", "started_at")

@@ -9,7 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from mirrorlake.ledger.database import Database, utc_now
-from mirrorlake.ledger.records import Repair
+from mirrorlake.ledger.proof_records import Repair
 from mirrorlake.ledger.tables import REPAIRS
 
 

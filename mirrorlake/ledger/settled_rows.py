@@ -1,43 +1,19 @@
-"""What is written, and read, of settlements and first days within a transaction of another part."""
+"""What is written, and read, of first days within a transaction of another part."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from typing import Final
 
 import sqlalchemy as sa
 
-from mirrorlake.ledger.records import Load
-from mirrorlake.ledger.tables import FIRST_DAYS, LEASES, LOADS, RAW_FILES, SETTLED, WINDOWS
+from mirrorlake.ledger.tables import FIRST_DAYS, LEASES, LOADS, RAW_FILES, WINDOWS
 
-LOADED: Final = "load"
 _FOLDER = "_mirror_day="
 DAY_LENGTH: Final = len(_FOLDER) + len("2026-01-31")
 """So many characters of a file's name say its day."""
 _JOINED = LOADS.join(WINDOWS, LOADS.c.load_id == WINDOWS.c.load_id)
-
-
-def note_load(connection: sa.Connection, load: Load, run_id: str | None = None) -> None:
-    """A load is a success now."""
-    if run_id is None:
-        run_id = connection.scalar(sa.select(LOADS.c.run_id).where(LOADS.c.seq == load.seq))
-    connection.execute(
-        SETTLED.insert().values(table_name=load.table, what=LOADED, seq=load.seq, run_id=run_id)
-    )
-    mine = sa.and_(RAW_FILES.c.table_name == load.table, RAW_FILES.c.seq == load.seq)
-    name = connection.scalar(sa.select(sa.func.min(RAW_FILES.c.name)).where(mine))
-    window = load.window
-    told = [window.day, day_of_file(name), _lower_day(window.kind, window.lo)]
-    lower_first_day(connection, load.table, min(day for day in told if day is not None))
-
-
-def note_folds(
-    connection: sa.Connection, table: str, layer: str, seqs: Iterable[int], run_id: str
-) -> None:
-    """A layer holds these loads now."""
-    told = {"table_name": table, "what": layer, "run_id": run_id}
-    connection.execute(SETTLED.insert(), [{**told, "seq": seq} for seq in seqs])
 
 
 def read_first_days(connection: sa.Connection) -> dict[str, date]:
@@ -63,11 +39,11 @@ def find_first_days(connection: sa.Connection, *, files: bool) -> dict[str, date
     query = (
         sa.select(LOADS.c.table_name, WINDOWS.c.kind, WINDOWS.c.lo, WINDOWS.c.day)
         .select_from(_JOINED)
-        .where(LOADS.c.seq.in_(sa.select(loads)))
+        .where(LOADS.c.seq.in_(sa.select(loads).select_from(LEASES)))
     )
     found: dict[str, date] = {}
     for table, kind, lo, day in connection.execute(query):
-        found[table] = min(d for d in (day, _lower_day(kind, lo)) if d is not None)
+        found[table] = min(d for d in (day, lower_day(kind, lo)) if d is not None)
     for table, name in _earliest_files(connection) if files else ():
         if (day := day_of_file(name)) is not None:
             found[table] = min(day, found.get(table, day))
@@ -108,7 +84,7 @@ def lower_first_day(connection: sa.Connection, table: str, day: date) -> None:
         connection.execute(FIRST_DAYS.update().where(mine).values(day=day))
 
 
-def _lower_day(kind: str, lo: str | None) -> date | None:
+def lower_day(kind: str, lo: str | None) -> date | None:
     """Where a first load began, if that is a time."""
     if kind != "initial" or lo is None or "-" not in lo[1:]:
         return None

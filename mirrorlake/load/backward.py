@@ -24,11 +24,11 @@ import pyarrow.dataset as _dataset
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import added_files, open_storage
-from mirrorlake.destinations.iceberg.tables import KEY
 from mirrorlake.errors import LakeError
 from mirrorlake.ledger import Ledger, Load
 from mirrorlake.load.chunk_receipt import ChunkReceipt
 from mirrorlake.load.chunk_statements import ChunkPlan
+from mirrorlake.schema.own_columns import KEY
 from mirrorlake.table.resolve import ResolvedTable, by_time
 
 pc: Any = _compute  # its functions are made at import: type checkers see none of them

@@ -18,11 +18,11 @@ import pyarrow.parquet as pq
 
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeFile, LakeTable
-from mirrorlake.destinations.iceberg.tables import DELETED
 from mirrorlake.ledger import Load
 from mirrorlake.load.delta import CopyPlan
 from mirrorlake.load.fingerprint import Words, in_order, key_fingerprints
 from mirrorlake.load.row_index import DeltaGivenUp, KeySet
+from mirrorlake.schema.own_columns import DELETED
 
 LoadNumbers = npt.NDArray[np.int64]
 

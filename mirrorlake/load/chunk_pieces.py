@@ -1,4 +1,4 @@
-"""Pieces of a range that an index was asked about: neighbours put together by what it said."""
+"""Pieces of a range that an index was queried for: neighbours merged by its estimates."""
 
 from __future__ import annotations
 

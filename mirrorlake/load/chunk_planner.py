@@ -20,9 +20,9 @@ from typing import Any, TypeAlias
 
 from pymysql.connections import Connection
 
-from mirrorlake.destinations.iceberg.tables import KEY, TOKEN
 from mirrorlake.ledger import Window
 from mirrorlake.load.chunk_pieces import Piece, merge_pieces
+from mirrorlake.schema.own_columns import KEY, TOKEN
 from mirrorlake.sources.mysql.connect import rows_of
 from mirrorlake.sources.mysql.reader import BATCH_ROWS
 from mirrorlake.sources.mysql.registry import HUGE, INTEGERS, LABELS, LARGE, PRINTED, TEXTS

@@ -22,7 +22,6 @@ import pyarrow.compute as _compute
 from mirrorlake.destinations.iceberg.data_files import DayFiles, WrittenFile
 from mirrorlake.destinations.iceberg.model import open_storage
 from mirrorlake.destinations.iceberg.originals import count_originals
-from mirrorlake.destinations.iceberg.tables import ORIGINAL
 from mirrorlake.errors import LakeError, SourceError
 from mirrorlake.failpoints import failpoint
 from mirrorlake.load.chunk_receipt import ChunkReceipt
@@ -32,10 +31,11 @@ from mirrorlake.load.delta import RowSink, made_complete
 from mirrorlake.load.digest import digest_of
 from mirrorlake.load.row_index import DeltaGivenUp
 from mirrorlake.runtime.memory import give_back
+from mirrorlake.schema.own_columns import ORIGINAL
 from mirrorlake.sources.mysql.connect import SourcePosition, read_position, session
 from mirrorlake.sources.mysql.reader import BATCH_ROWS, WITNESS, Question, read_batches, witness
 from mirrorlake.sources.mysql.route import Heed
-from mirrorlake.sources.mysql.throttle import await_calm
+from mirrorlake.sources.mysql.throttle import wait_while_busy
 
 # What is made exact at once, at most (and at least one batch).
 GATHERED_BYTES = 8 * 2**20
@@ -180,7 +180,7 @@ def _looked_at(plan: ChunkPlan) -> tuple[ChunkPlan, SourcePosition]:
     """What is asked before a chunk is read: whether the server may be, which it is, how large its
     rows are."""
     with session(plan.source, plan.database) as connection:
-        await_calm(connection, plan.source, plan.name, plan.load_id)
+        wait_while_busy(connection, plan.source, plan.name, plan.load_id)
         seen = read_position(connection)
         _check_server(plan, seen)
         return measured(connection, plan), seen
@@ -197,7 +197,7 @@ def _check_server(plan: ChunkPlan, seen: SourcePosition) -> None:
 
 
 class _Tally:
-    """What is told of a chunk's rows, counted as they come."""
+    """What a chunk's receipt reports of its rows, counted as they come."""
 
     def __init__(self, plan: ChunkPlan, seen: SourcePosition) -> None:
         self._plan, self._seen = plan, seen

@@ -12,7 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as _compute
 
-from mirrorlake.destinations.iceberg.tables import (
+from mirrorlake.errors import SourceError
+from mirrorlake.load.chunk_statements import ChunkPlan, is_projected, projected
+from mirrorlake.schema.own_columns import (
     DAY,
     DELETED,
     KEY,
@@ -23,8 +25,6 @@ from mirrorlake.destinations.iceberg.tables import (
     SEQ,
     TOKEN,
 )
-from mirrorlake.errors import SourceError
-from mirrorlake.load.chunk_statements import ChunkPlan, is_projected, projected
 from mirrorlake.schema.versions import Exact
 from mirrorlake.sources.mysql.calendar import dates_of, datetimes_of
 from mirrorlake.sources.mysql.reader import WITNESS
@@ -37,8 +37,8 @@ _DECODERS = {"date": dates_of, "datetime": datetimes_of}
 def check_witness(plan: ChunkPlan, other: bool) -> None:
     if other:
         raise SourceError(
-            f"source {plan.source.name}: the reader's session is not what was asked for: another "
-            "server answered, or something between us and MySQL drops the session's settings",
+            f"source {plan.source.name}: the reader's session has other settings than requested: "
+            "another server answered, or something between us and MySQL drops its settings",
             source=plan.source.name,
             next_step="Point the contract at the server itself",
         )

@@ -30,8 +30,8 @@ import pyarrow.compute as _compute
 import mirrorlake
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeTable, arrow_schema
-from mirrorlake.destinations.iceberg.spark import LazySpark, spark_errors
-from mirrorlake.destinations.iceberg.tables import DAY, DELETED, ORIGINAL
+from mirrorlake.destinations.iceberg.spark import LazySpark
+from mirrorlake.destinations.iceberg.spark_errors import spark_errors
 from mirrorlake.errors import LakeError
 from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger import Ledger, Load, Receipt, Window
@@ -46,6 +46,7 @@ from mirrorlake.load.row_index import DeltaGivenUp, KeySet, RowIndex, index_path
 from mirrorlake.proof.loaded import tally_table
 from mirrorlake.proof.ranges import NOTHING, Tally
 from mirrorlake.proof.rows import RowForm
+from mirrorlake.schema.own_columns import DAY, DELETED, ORIGINAL
 from mirrorlake.table.chains import chain_of
 from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.workspace import Workspace

@@ -34,7 +34,7 @@ _SECOND = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 _SHIFTS = ((np.uint64(32), np.uint64(29)), (np.uint64(30), np.uint64(31)))
 _ALL = 2**64
 _FLAGS = 64
-"""So many columns' NULLs are told by one word."""
+"""How many columns' NULLs one word of a fingerprint covers."""
 
 
 def fingerprints(rows: pa.Table, columns: Sequence[str], key: Sequence[str]) -> Words:

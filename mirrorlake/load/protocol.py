@@ -28,19 +28,16 @@ from mirrorlake.destinations.iceberg.commit import (
     newest_load,
 )
 from mirrorlake.destinations.iceberg.conditions import Condition
-from mirrorlake.destinations.iceberg.model import LakeTable, arrow_schema
+from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.destinations.iceberg.spark import LazySpark
 from mirrorlake.destinations.iceberg.tables import ensure_raw_table, raw_schema
-from mirrorlake.errors import (
-    CommitConflict,
-    LedgerError,
-    SchemaError,
-)
+from mirrorlake.errors import CommitConflict, LedgerError, SchemaError
 from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger import ChunkedLoad, Ledger, Load, Receipt, Window
 from mirrorlake.load.attempt import Attempt, LoadTerms
 from mirrorlake.load.backward import count_backward
-from mirrorlake.load.chunk_planner import batch_rows, brings_many, told_columns, widest_columns
+from mirrorlake.load.chunk_planner import batch_rows
+from mirrorlake.load.chunk_plans import chunk_plans
 from mirrorlake.load.chunk_receipt import ChunkReceipt, receipt_to_json
 from mirrorlake.load.chunk_statements import ChunkPlan
 from mirrorlake.load.chunk_task import without_delta
@@ -68,11 +65,7 @@ from mirrorlake.load.resume import ChunkCut, basis_of, find_cut, plan_cut, start
 from mirrorlake.load.row_index import DeltaGivenUp
 from mirrorlake.load.runner import reads_on_spark, run_chunks
 from mirrorlake.load.shrink_guard import refuse_smaller, refuse_smaller_history
-from mirrorlake.load.verify import (
-    commit_proved,
-    form_of_rows,
-    is_verified,
-)
+from mirrorlake.load.verify import commit_proved, form_of_rows, is_verified
 from mirrorlake.proof.ranges import Tally
 from mirrorlake.proof.rows import RowForm
 from mirrorlake.sources.mysql.introspect import read_table
@@ -128,29 +121,12 @@ def load_window(
         if reread is not None:
             cut = ChunkCut(reread.conditions, by_keys=True)
         elif cut is None:
-            cut = plan_cut(connection, plan, window, _chunk_rows(plan, workspace.spark))
-            cut = dataclasses.replace(
-                cut,
-                open_writes=terms.open_writes,
-                clock_ahead=terms.clock_ahead,
-                shown=terms.shown,
-            )
-            if cut.can_be_resumed:
-                ledger.plan_chunks(load, basis, start_of(cut), cut.bounds)
-                failpoint("chunks.planned")
-        chunks = _chunk_plans(plan, load, table, terms.server, cut.bounds, rows)
+            cut = _new_cut(attempt, window, terms, basis)
+        chunks = chunk_plans(plan, load, table, terms.server, cut.bounds, rows)
         copying = plan_copy(workspace, plan, window, terms, table, rows)
         way = _Way(terms, cut, with_copy(chunks, copying), rows, reread, copying)
         before = ledger.newest_receipt(plan.name)
-        try:
-            snapshot, receipt = _land(attempt, way, receipts)
-        except DeltaGivenUp as why:
-            logger.warning(
-                "table %s load %s: %s: a complete copy is made", plan.name, load.load_id, why
-            )
-            _forget_read(attempt, receipts)
-            way = dataclasses.replace(way, chunks=[without_delta(c, why) for c in way.chunks])
-            snapshot, receipt = _land(attempt, way, receipts)
+        snapshot, receipt = _land_or_complete(attempt, way, receipts)
         failpoint("commit.after")
     except BaseException as error:
         give_up(ledger, lake, plan, load, receipts, error)
@@ -177,6 +153,22 @@ class _Way:
     def is_delta(self) -> bool:
         """Whether what was read is a copy that wrote what changed alone."""
         return self.copying is not None and self.copying.is_delta
+
+
+def _land_or_complete(
+    attempt: Attempt, way: _Way, receipts: list[ChunkReceipt]
+) -> tuple[int | None, Receipt]:
+    """`_land`; where the load can't be told by what changed, once more as a complete copy."""
+    try:
+        return _land(attempt, way, receipts)
+    except DeltaGivenUp as why:
+        logger.warning(
+            "table %s load %s: %s: a complete copy is made",
+            *(attempt.plan.name, attempt.load.load_id, why),
+        )
+        _forget_read(attempt, receipts)
+        way = dataclasses.replace(way, chunks=[without_delta(c, why) for c in way.chunks])
+        return _land(attempt, way, receipts)
 
 
 def _land(attempt: Attempt, way: _Way, receipts: list[ChunkReceipt]) -> tuple[int | None, Receipt]:
@@ -270,6 +262,19 @@ def _start(
     return load, cut
 
 
+def _new_cut(attempt: Attempt, window: Window, terms: LoadTerms, basis: dict[str, str]) -> ChunkCut:
+    """How a new load is cut into chunks; recorded where a later run may resume it."""
+    workspace, plan = attempt.workspace, attempt.plan
+    cut = plan_cut(attempt.connection, plan, window, _chunk_rows(plan, workspace.spark))
+    cut = dataclasses.replace(
+        cut, open_writes=terms.open_writes, clock_ahead=terms.clock_ahead, shown=terms.shown
+    )
+    if cut.can_be_resumed:
+        workspace.ledger.plan_chunks(attempt.load, basis, start_of(cut), cut.bounds)
+        failpoint("chunks.planned")
+    return cut
+
+
 def _read_chunks(
     attempt: Attempt,
     progress: OnProgress | None,
@@ -347,45 +352,6 @@ def _replacement(
         return replace_small_loads(attempt, chunk, receipts)
     refuse_fewer_rows(attempt, receipts)
     return NOTHING
-
-
-def _chunk_plans(
-    plan: ResolvedTable,
-    load: Load,
-    table: LakeTable,
-    server: str,
-    bounds: Sequence[str],
-    rows: RowForm | None,
-) -> list[ChunkPlan]:
-    cursor = plan.cursor.name if plan.cursor else None
-    schema = arrow_schema(table.schema())
-    return [
-        ChunkPlan(
-            source=plan.source,
-            database=plan.table.database,
-            table=plan.table.name,
-            columns=plan.columns,
-            schema=schema,
-            location=table.location(),
-            storage=dict(table.io.properties),
-            load_id=load.load_id,
-            attempt=load.attempt,
-            seq=load.seq,
-            number=number,
-            where=where,
-            day=load.window.day,
-            day_column=plan.day_column,
-            cursor=cursor,
-            server=server,
-            told=told_columns(plan),
-            batch_rows=batch_rows(plan),
-            near=brings_many(plan, load.window),
-            widest=widest_columns(plan, load.window),
-            iceberg=table.schema().model_dump_json(),
-            digest=rows.source_digest if rows else None,
-        )
-        for number, where in enumerate(bounds)
-    ]
 
 
 def _chunk_rows(plan: ResolvedTable, spark: LazySpark) -> int:

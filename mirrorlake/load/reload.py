@@ -28,7 +28,6 @@ from mirrorlake.destinations.iceberg.conditions import EVERY_ROW, Condition, raw
 from mirrorlake.destinations.iceberg.data_files import write_files
 from mirrorlake.destinations.iceberg.expressions import expression
 from mirrorlake.destinations.iceberg.model import LakeTable, open_storage
-from mirrorlake.destinations.iceberg.tables import DAY, DELETED, KEY, LOAD, LOADED_AT, SEQ, TOKEN
 from mirrorlake.errors import SourceError
 from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger import Load, Window
@@ -36,6 +35,7 @@ from mirrorlake.load.attempt import Attempt
 from mirrorlake.load.chunk_receipt import ChunkReceipt
 from mirrorlake.load.chunk_statements import ChunkPlan
 from mirrorlake.load.chunk_task import load_chunk
+from mirrorlake.schema.own_columns import DAY, DELETED, KEY, LOAD, LOADED_AT, SEQ, TOKEN
 from mirrorlake.schema.versions import FIRST_CREATED
 from mirrorlake.sources.mysql.keys import key_condition
 from mirrorlake.sources.mysql.limits import reading

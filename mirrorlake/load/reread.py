@@ -12,12 +12,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from mirrorlake.destinations.iceberg.tables import DAY, KEY, ORIGINAL
 from mirrorlake.errors import SourceError
 from mirrorlake.load.attempt import Attempt
 from mirrorlake.load.chunk_receipt import ChunkReceipt
 from mirrorlake.load.chunk_statements import ChunkPlan
 from mirrorlake.load.reload import Replacement, read_columns, write_tombstones
+from mirrorlake.schema.own_columns import DAY, KEY, ORIGINAL
 from mirrorlake.table.resolve import ResolvedTable
 
 
@@ -76,7 +76,7 @@ def tombstones_of(
                 )
             there.add(identity)
     held = reread.held()
-    # One row a key: the lake may hold it twice, and that may be what is mended.
+    # One row a key: the lake may hold it twice, and that may be what is being repaired.
     rows = {identity: n for n, identity in enumerate(identities(plan, held))}
     gone = [n for identity, n in rows.items() if identity is not None and identity not in there]
     if not gone:

@@ -19,7 +19,8 @@ from typing import Any, TypeVar, cast
 
 import pyarrow as pa
 
-from mirrorlake.destinations.iceberg.spark import LazySpark, spark_errors
+from mirrorlake.destinations.iceberg.spark import LazySpark
+from mirrorlake.destinations.iceberg.spark_errors import spark_errors
 from mirrorlake.errors import (
     LakeError,
     MirrorlakeError,

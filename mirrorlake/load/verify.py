@@ -24,7 +24,6 @@ from mirrorlake.destinations.base import Commit, Identifier
 from mirrorlake.destinations.iceberg.branches import (
     create_branch,
     drop_branch,
-    history,
     list_branches,
     publish_branch,
 )
@@ -39,8 +38,7 @@ from mirrorlake.destinations.iceberg.commit import (
 )
 from mirrorlake.destinations.iceberg.cost import counted
 from mirrorlake.destinations.iceberg.lake import Lake
-from mirrorlake.destinations.iceberg.model import LakeTable
-from mirrorlake.destinations.iceberg.tables import ORIGINAL
+from mirrorlake.destinations.iceberg.model import LakeTable, history
 from mirrorlake.errors import CommitConflict, MirrorlakeError, NotProved
 from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger import Load, Window
@@ -57,6 +55,7 @@ from mirrorlake.proof.loaded import (
 )
 from mirrorlake.proof.ranges import NOTHING, Tally
 from mirrorlake.proof.rows import RowForm
+from mirrorlake.schema.own_columns import ORIGINAL
 from mirrorlake.table.resolve import ResolvedTable
 
 logger = logging.getLogger(__name__)
@@ -114,9 +113,7 @@ def commit_proved(
     lake, raw, branch = workspace.lake, commit.identifier, branch_of(attempt.load)
     chunks = _chunks(bounds, receipts)
     if commit.parent is None and not commit.paths:
-        if any(tally.rows for _, tally in chunks.values()):
-            pairs = {n: (tally, Tally(0, 0)) for n, (_, tally) in chunks.items()}
-            raise _not_proved(attempt, "none", pairs, ())
+        _refuse_nothing(attempt, chunks)
         return None
     parent = commit.parent
     try:
@@ -149,6 +146,17 @@ def commit_proved(
             continue
         return snapshot
     raise _moved(raw, parent)
+
+
+def _refuse_nothing(attempt: Attempt, chunks: Mapping[int, tuple[str, Tally]]) -> None:
+    """See that MySQL has no row where nothing was read.
+
+    Raises:
+        NotProved: it has some.
+    """
+    if any(tally.rows for _, tally in chunks.values()):
+        pairs = {n: (tally, Tally(0, 0)) for n, (_, tally) in chunks.items()}
+        raise _not_proved(attempt, "none", pairs, ())
 
 
 def _commit_staged(

@@ -15,7 +15,7 @@ from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeTable, is_rewrite
 from mirrorlake.destinations.iceberg.procedures import rewrite_data_files
-from mirrorlake.destinations.iceberg.spark import spark_errors
+from mirrorlake.destinations.iceberg.spark_errors import spark_errors
 from mirrorlake.destinations.iceberg.tables import TARGET_BYTES
 from mirrorlake.errors import LakeError
 

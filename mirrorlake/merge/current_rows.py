@@ -9,16 +9,7 @@ from pydantic import SecretStr
 
 from mirrorlake.destinations.base import Identifier, as_sql_identifier
 from mirrorlake.destinations.iceberg.lake import Lake
-from mirrorlake.destinations.iceberg.tables import (
-    DELETED,
-    DELETED_AT,
-    KEY,
-    LOADED_AT,
-    ORIGINAL,
-    SEQ,
-    TOKEN,
-    has_original,
-)
+from mirrorlake.destinations.iceberg.tables import has_original
 from mirrorlake.ledger import Load
 from mirrorlake.merge.pruning import bounds_of, bounds_sql, may_prune
 from mirrorlake.merge.statements import (
@@ -32,6 +23,7 @@ from mirrorlake.merge.statements import (
     unplaced_key,
 )
 from mirrorlake.schema.masking import keyed_hash
+from mirrorlake.schema.own_columns import DELETED, DELETED_AT, KEY, LOADED_AT, ORIGINAL, SEQ, TOKEN
 from mirrorlake.schema.versions import FIRST_CREATED
 from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.workspace import Workspace

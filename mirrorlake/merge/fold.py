@@ -18,10 +18,9 @@ from mirrorlake.destinations.iceberg.commit import FOLDED, folded_through, was_o
 from mirrorlake.destinations.iceberg.cost import Scan, counted, written_since
 from mirrorlake.destinations.iceberg.durable import flush_commits
 from mirrorlake.destinations.iceberg.model import LakeTable
-from mirrorlake.destinations.iceberg.spark import spark_errors
+from mirrorlake.destinations.iceberg.spark_errors import spark_errors
 from mirrorlake.destinations.iceberg.statistics import most_rows
 from mirrorlake.destinations.iceberg.tables import (
-    DELETED_AT,
     TARGET_BYTES,
     current_schema,
     drop_column,
@@ -34,6 +33,7 @@ from mirrorlake.merge.compaction import compact_if_due
 from mirrorlake.merge.current_rows import read_changes
 from mirrorlake.merge.pruning import Bounds, bounds_of, bounds_sql, edges_of, may_prune
 from mirrorlake.merge.statements import GONE, Layer, merge_sql, replace_sql, spark_type
+from mirrorlake.schema.own_columns import DELETED_AT
 from mirrorlake.schema.versions import FIRST_CREATED
 from mirrorlake.table.chains import chain_of
 from mirrorlake.table.resolve import ResolvedTable
@@ -104,21 +104,21 @@ def fold_layer(
     if table.current_snapshot() is not None:
         was = workspace.ledger.definition(setting) or was
     # What the layer holds may have been made by another rule.
-    anew = was != plan.contract.deletes
-    if anew and not layer.flags:
+    fresh = was != plan.contract.deletes
+    if fresh and not layer.flags:
         table = drop_column(workspace.lake, layer.identifier, DELETED_AT)
     head = table.current_snapshot()
     empty = head is None
     start = workspace.ledger.history_start(plan.name)
     before = {n for n in workspace.ledger.folded_loads(plan.name, layer.name) if n >= start}
     # What it holds may be of an earlier history, whose rows mean something else.
-    anew = anew or (start > 0 and not before)
+    fresh = fresh or (start > 0 and not before)
     if was_overtaken(table):
         logger.warning(
             "table %s: a stalled fold wrote over %s: folded again", plan.name, layer.name
         )
         before = set()
-    todo = plan_fold(plan, set() if anew else before, empty, workspace.ledger)
+    todo = plan_fold(plan, set() if fresh else before, empty, workspace.ledger)
     if todo.delta and not _shows_chain(workspace, plan, table, before):
         logger.warning(
             "table %s: %s is not as it was folded: it is compared with the whole copy",
@@ -130,21 +130,28 @@ def fold_layer(
     _refuse_damaged(workspace, plan, todo, compared)
     failpoint("fold.before")
     at = head.snapshot_id if head else None
-    scan = _apply(workspace, plan, layer, todo, at, anew=empty or anew) if todo.loads else Scan()
+    scan = _apply(workspace, plan, layer, todo, at, fresh=empty or fresh) if todo.loads else Scan()
     failpoint("fold.committed")
     if todo.loads:
         flush_commits(workspace.lake.load(layer.identifier), at)
     workspace.ledger.record_folds(plan.name, layer.name, todo.held, workspace.run_id)
-    if anew:
+    if fresh:
         workspace.ledger.record_definition(setting, plan.contract.deletes)
     failpoint("fold.recorded")
     if todo.loads and not empty:
         compact_if_due(workspace.spark.get(), workspace.lake, layer.identifier)
     if todo.loads:
-        written = written_since(workspace.lake.load(layer.identifier), at)
-        seq = max(load.seq for load in todo.loads)
-        workspace.ledger.record_cost(plan.name, layer.name, seq, scan.bytes, written)
+        _record_cost(workspace, plan, layer, todo, scan, at)
     return tuple(seq for seq in todo.held if seq not in before)
+
+
+def _record_cost(
+    workspace: Workspace, plan: ResolvedTable, layer: Layer, todo: Todo, scan: Scan, at: int | None
+) -> None:
+    """Record what a fold read, and what it wrote since the snapshot before it."""
+    written = written_since(workspace.lake.load(layer.identifier), at)
+    seq = max(load.seq for load in todo.loads)
+    workspace.ledger.record_cost(plan.name, layer.name, seq, scan.bytes, written)
 
 
 def _shows_chain(
@@ -197,10 +204,10 @@ def _apply(
     todo: Todo,
     at: int | None,
     *,
-    anew: bool,
+    fresh: bool,
 ) -> Scan:
     """Write what these loads observed; what was read for it."""
-    whole = anew or not plan.key or (todo.again and todo.repairs)
+    whole = fresh or not plan.key or (todo.again and todo.repairs)
     # A MERGE compares every row with a copy's, to write only what changed: of few rows, writing
     # them all is a third of its work.
     copied = plan.contract.copies and plan.contract.deletes == "remove" and not todo.delta

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pydantic import SecretStr
 
 from mirrorlake.destinations.base import Identifier, as_sql_identifier, text_literal
-from mirrorlake.destinations.iceberg.tables import DELETED_AT, ORIGINAL, has_original
+from mirrorlake.destinations.iceberg.tables import has_original
 from mirrorlake.errors import ConfigError
 from mirrorlake.schema.masking import HASHABLE, mask_sql
+from mirrorlake.schema.own_columns import DELETED_AT, ORIGINAL
 from mirrorlake.table.resolve import ResolvedTable
 
 GONE = "_mirror_gone"

@@ -79,7 +79,7 @@ def plan_backfill(
 
     Args:
         stretches: of the table up to today, as `find_stretches` tells them.
-        which: ``missing`` (never asked, or failed), ``errored`` or ``all``.
+        which: ``missing`` (never requested, or failed), ``errored`` or ``all``.
         days_per_window: the most days of one window: what is lost when one fails.
 
     Raises:
@@ -206,7 +206,7 @@ def _failed(piece: BackfillWindow, attempt: int, seconds: float, error: Mirrorla
 def _fold_all(
     workspace: Workspace, contracts: Sequence[TableContract], filled: Sequence[Filled]
 ) -> list[Filled]:
-    """Fold the tables that got something; only failures are told."""
+    """Fold the tables that got something; only failures are reported."""
     loaded = {one.table for one in filled if one.error is None}
     failures: list[Filled] = []
     for contract in contracts:

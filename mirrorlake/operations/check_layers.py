@@ -17,7 +17,7 @@ from typing import Any
 from mirrorlake.config import TableContract
 from mirrorlake.destinations.iceberg.integrity import damage_errors
 from mirrorlake.ledger import LayerProof
-from mirrorlake.load.raw_files import RawLook, prove_raw
+from mirrorlake.load.raw_proof import RawLook, prove_raw
 from mirrorlake.operations.resolve import resolve_table
 from mirrorlake.proof.clean import prove_clean
 from mirrorlake.proof.differences import Teller

@@ -15,12 +15,13 @@ import pyarrow as pa
 
 from mirrorlake.config import TableContract
 from mirrorlake.destinations.iceberg.model import arrow_schema
-from mirrorlake.destinations.iceberg.tables import ORIGINAL, raw_schema
+from mirrorlake.destinations.iceberg.tables import raw_schema
 from mirrorlake.errors import ConfigError
 from mirrorlake.load.chunk_planner import batch_rows, brings_many, widest_columns
 from mirrorlake.load.chunk_statements import ChunkPlan
 from mirrorlake.load.chunk_task import read_chunk
 from mirrorlake.operations.resolve import resolve_table
+from mirrorlake.schema.own_columns import ORIGINAL
 from mirrorlake.sources.files.columns import schema_text
 from mirrorlake.sources.files.layout import TableFolder, id_of
 from mirrorlake.sources.files.store import Store

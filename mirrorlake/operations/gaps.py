@@ -1,4 +1,4 @@
-"""Gaps: every raw day of a table was loaded, failed, or was never asked.
+"""Gaps: every raw day of a table was loaded, failed, or was never requested.
 
 The ledger knows; no source and no lake is queried.
 
@@ -85,7 +85,7 @@ def stretches_of(
 
 
 class _Known:
-    """What the ledger knows of one table, asked day by day."""
+    """What the ledger knows of one table, day by day."""
 
     def __init__(
         self,

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 
 from mirrorlake.config import TableContract
 from mirrorlake.destinations.base import as_sql_identifier, text_literal
-from mirrorlake.destinations.iceberg.spark import spark_errors
-from mirrorlake.destinations.iceberg.tables import ORIGINAL
+from mirrorlake.destinations.iceberg.spark_errors import spark_errors
 from mirrorlake.errors import LandingError, MirrorlakeError, SnapshotRefused
 from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger import SnapshotRecord
@@ -24,6 +23,7 @@ from mirrorlake.merge.snapshot.fold import fold_snapshot
 from mirrorlake.merge.snapshot.results import Folded
 from mirrorlake.merge.statements import clean_column
 from mirrorlake.operations.withdrawn import find_withdrawn, refuse_over_gap
+from mirrorlake.schema.own_columns import ORIGINAL
 from mirrorlake.sources.files.columns import LandedSchema
 from mirrorlake.sources.files.frame import landing_errors
 from mirrorlake.sources.files.land import TakenSnapshot, is_verdict, open_taken, take

@@ -27,7 +27,7 @@ from mirrorlake.destinations.iceberg.procedures import (
     rewrite_data_files,
     rewrite_position_deletes,
 )
-from mirrorlake.destinations.iceberg.spark import spark_errors
+from mirrorlake.destinations.iceberg.spark_errors import spark_errors
 from mirrorlake.errors import LakeError, LandingError
 from mirrorlake.failpoints import failpoint
 from mirrorlake.load.copies import kept_indexes

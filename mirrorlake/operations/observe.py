@@ -18,8 +18,8 @@ from mirrorlake.config import TableContract
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.destinations.iceberg.stream import read_batches
-from mirrorlake.destinations.iceberg.tables import DAY, ORIGINAL
 from mirrorlake.ledger import Ledger
+from mirrorlake.schema.own_columns import DAY, ORIGINAL
 from mirrorlake.sources.files.repeats import count_repeats
 from mirrorlake.table.lake_tables import deduped_table, raw_tables
 

@@ -7,9 +7,12 @@ The calls of the face (all of them without a JVM; none asks a source)::
     folded_days(lake, ledger, contract, layer, held) -> FoldedDays
     held_partitions(contract, held, today) -> dict[date, int]
     folded_partitions(contract, held, folded, today) -> set[date]
-    find_reports(lake, ledger, contracts, cursor, most=…, today=…, busy=…)  (in `day_reports`)
-    first_days(ledger_url, contracts, limit_seconds)                (in `mirrorlake.ledger.glance`)
-    first_day_of(contract, known), partition_of(contract, day)  (in `mirrorlake.config.partitions`)
+    find_reports(lake, ledger, contracts, cursor, most=…, today=…, busy=…) -> DayReports
+                                                    (in `mirrorlake.operations.day_reports`)
+    first_days(ledger_url, contracts, limit_seconds) -> dict[str, date]
+                                                    (in `mirrorlake.ledger.glance`)
+    first_day_of(contract, known), partition_of(contract, day), days_in(contract, partition)
+                                                    (in `mirrorlake.config.partitions`)
 
 A day is held when the range that it is was read by a load that succeeded, whether MySQL had rows of
 it or not, or when raw has rows of it. It stays held whatever failed since: a request that failed

@@ -32,7 +32,7 @@ from mirrorlake.destinations.iceberg.integrity import (
     find_unreadable,
 )
 from mirrorlake.destinations.iceberg.lake import Lake
-from mirrorlake.destinations.iceberg.tables import DELETED_AT, drop_column
+from mirrorlake.destinations.iceberg.tables import drop_column
 from mirrorlake.errors import ConfigError, LakeDamaged, SchemaError
 from mirrorlake.failpoints import failpoint
 from mirrorlake.load.outcome import settle_loads
@@ -48,6 +48,7 @@ from mirrorlake.merge.fold import (
 from mirrorlake.merge.snapshot.stage import BRANCH
 from mirrorlake.merge.statements import Layer, deduped_layer
 from mirrorlake.operations.resolve import resolve_table
+from mirrorlake.schema.own_columns import DELETED_AT
 from mirrorlake.serving.views import (
     forget_broken_view,
     is_clean_as_ruled,

@@ -1,5 +1,9 @@
 """Repair: what differs is read again from MySQL, and proved again, until nothing does.
 
+Where there is a key, exactly the keys that differ are read again (`repair_keys`); a table without
+one is read again as it is loaded, day by day or whole. Where that does not help, deduped is written
+from raw again.
+
 Every round is a load by the commit protocol, so a crash between any two lines leaves what a crash
 of a load leaves: `recover`, or the next load, puts it right, and repairing again is harmless. What
 was repaired, why, and what both sides were before and after is kept in the ledger.
@@ -15,15 +19,18 @@ import uuid
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 
 from mirrorlake.config import TableContract
 from mirrorlake.errors import ConfigError
 from mirrorlake.ledger import Repair
+from mirrorlake.operations.fold import fold_table
 from mirrorlake.operations.refold import refold_table
-from mirrorlake.operations.rewrite import RepairRound, copy_again, reread_days, reread_keys
-from mirrorlake.proof.differences import Differing
+from mirrorlake.operations.repair_keys import RepairRound, reread_keys, round_of
+from mirrorlake.operations.sync import load_table, reload_days
+from mirrorlake.proof.differences import Difference, Differing
 from mirrorlake.proof.evidence import prove_table
 from mirrorlake.proof.ranges import RangeProof, Tally
 from mirrorlake.proof.report import Ask, Report, digest_text
@@ -235,6 +242,66 @@ def _named(report: Report) -> set[str]:
     if report.keys:
         return {repr(key.texts[0]) for key in report.keys}
     return {repr(difference.key) for difference in report.differences} or {"all"}
+
+
+# --- by days, and whole ---------------------------------------------------------------------------
+
+
+def reread_days(
+    workspace: Workspace, contract: TableContract, found: Sequence[Difference]
+) -> RepairRound:
+    """Read the days of these rows again, whole, and fold: the way of tables without a key.
+
+    Raises:
+        ConfigError: no column tells a row's day.
+        SourceError: MySQL has fewer rows of a day than raw: they would be lost.
+        MirrorlakeError: see loading and folding.
+    """
+    days = sorted({day for difference in found for day in _days_of(contract, difference)})
+    if not days:
+        raise ConfigError(
+            f"table {contract.name} has no key, and its rows that differ tell no day that could be "
+            "read again",
+            table=contract.name,
+            next_step="Name a key in its contract, or mirror it again in mode full",
+        )
+    before = workspace.ledger.highest_seq()
+    for first, last in _spans(days):
+        reload_days(workspace, contract, first, last)
+    fold_table(workspace, contract)
+    return round_of(workspace.ledger.successful_loads(contract.name, before))
+
+
+def copy_again(workspace: Workspace, contract: TableContract) -> RepairRound:
+    """A new full copy, and deduped made of it alone.
+
+    Raises:
+        MirrorlakeError: see loading and folding.
+    """
+    before = workspace.ledger.highest_seq()
+    load_table(workspace, contract, complete=True)
+    refold_table(workspace, contract)
+    return round_of(workspace.ledger.successful_loads(contract.name, before))
+
+
+def _days_of(contract: TableContract, difference: Difference) -> list[date]:
+    """The day of a row without a key, by its cursor; none where that has no place in a calendar."""
+    wanted = (contract.cursor or "").casefold()
+    shown = [v.shown for v in difference.key if v.column.casefold() == wanted and v.shown]
+    found: list[date] = []
+    for text in shown:
+        try:
+            found.append(date.fromisoformat(text[:10]))
+        except ValueError:
+            continue
+    return found
+
+
+def _spans(days: Sequence[date]) -> list[tuple[date, date]]:
+    """Days in a row, as ranges with both ends included."""
+    starts = [days[0], *(b for a, b in pairwise(days) if b - a > timedelta(days=1))]
+    ends = [*(a for a, b in pairwise(days) if b - a > timedelta(days=1)), days[-1]]
+    return list(zip(starts, ends, strict=True))
 
 
 # --- the journal ----------------------------------------------------------------------------------

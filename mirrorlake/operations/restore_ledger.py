@@ -26,7 +26,7 @@ import sqlalchemy as sa
 
 from mirrorlake.config import Config, TableContract
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.iceberg.branches import drop_branch, history
+from mirrorlake.destinations.iceberg.branches import drop_branch
 from mirrorlake.destinations.iceberg.commit import (
     ATTEMPT,
     FOLDED,
@@ -38,13 +38,14 @@ from mirrorlake.destinations.iceberg.commit import (
 )
 from mirrorlake.destinations.iceberg.integrity import layers_of
 from mirrorlake.destinations.iceberg.lake import Lake
-from mirrorlake.destinations.iceberg.model import LakeSnapshot, LakeTable
+from mirrorlake.destinations.iceberg.model import LakeSnapshot, LakeTable, history
 from mirrorlake.destinations.iceberg.statistics import count_days, least_number
-from mirrorlake.destinations.iceberg.tables import COLUMNS, OF, SEQ
+from mirrorlake.destinations.iceberg.tables import COLUMNS, OF
 from mirrorlake.errors import LakeDamaged
 from mirrorlake.ledger import LOOKING_BACK, Ledger, Load, Receipt, Window
 from mirrorlake.load.delta import SUFFIX
 from mirrorlake.load.verify import load_branches
+from mirrorlake.schema.own_columns import SEQ
 from mirrorlake.schema.versions import SchemaVersion
 from mirrorlake.table.chains import UNKNOWN_DELTA
 

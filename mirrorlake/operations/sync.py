@@ -322,7 +322,7 @@ def _load(
         windows = plan_reload(plan, *days, seen.clock, ledger.successful_loads(plan.name))
     else:
         ahead = reach.ahead if reach else None
-        _tell_of_set_back(plan, set_back(last, ahead))
+        _warn_of_set_back(plan, set_back(last, ahead))
         windows = (plan_window(plan, last, seen.clock, ahead),)
     names = [exact.name for exact in plan.columns]
     remember_columns(ledger, workspace.lake, plan.contract, names)
@@ -355,7 +355,7 @@ def _refuse_other_server(workspace: Workspace, plan: ResolvedTable, server: str)
         )
 
 
-def _tell_of_set_back(plan: ResolvedTable, by: timedelta) -> None:
+def _warn_of_set_back(plan: ResolvedTable, by: timedelta) -> None:
     if by > timedelta(minutes=1) and by_time(plan):
         logger.warning(
             "table %s: the clock of source %s was set back by %s since the last load: the window "

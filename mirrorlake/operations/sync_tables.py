@@ -6,7 +6,6 @@ What belongs here: threads, and how they end. What doesn't: what a sync of one t
 
 from __future__ import annotations
 
-import logging
 import os
 import queue
 import threading
@@ -21,8 +20,6 @@ from mirrorlake.operations.sync import sync_table
 from mirrorlake.operations.unchanged import Look
 from mirrorlake.table.progress import OnProgress, Progress
 from mirrorlake.workspace import Workspace
-
-logger = logging.getLogger(__name__)
 
 Watch = Callable[[TableContract], AbstractContextManager[OnProgress]]
 """What a table's load is watched by, while the block runs."""

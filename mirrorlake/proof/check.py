@@ -17,7 +17,7 @@ from typing import Any
 from pymysql.connections import Connection
 
 from mirrorlake.config.contract import TableContract
-from mirrorlake.destinations.iceberg.spark import spark_errors
+from mirrorlake.destinations.iceberg.spark_errors import spark_errors
 from mirrorlake.proof.arrow_side import Local, digest_locally
 from mirrorlake.proof.beside import Beside, compare_beside, read_beside
 from mirrorlake.proof.compare import (

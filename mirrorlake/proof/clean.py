@@ -19,10 +19,9 @@ import pyarrow as pa
 from mirrorlake.config.contract import TableContract
 from mirrorlake.config.settings import ColumnRule
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.iceberg.branches import history
 from mirrorlake.destinations.iceberg.commit import FOLDED, snapshot_property
 from mirrorlake.destinations.iceberg.lake import Lake
-from mirrorlake.destinations.iceberg.model import LakeTable
+from mirrorlake.destinations.iceberg.model import LakeTable, history
 from mirrorlake.destinations.iceberg.stream import read_batches
 from mirrorlake.errors import LakeError
 from mirrorlake.ledger import Ledger

@@ -23,7 +23,7 @@ from pymysql.connections import Connection
 from mirrorlake.config.contract import TableContract
 from mirrorlake.destinations.base import as_sql_identifier
 from mirrorlake.destinations.iceberg.integrity import damage_errors
-from mirrorlake.destinations.iceberg.spark import spark_errors
+from mirrorlake.destinations.iceberg.spark_errors import spark_errors
 from mirrorlake.destinations.iceberg.stream import read_batches
 from mirrorlake.errors import ProofError
 from mirrorlake.proof.arrow_side import within_cursor

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from mirrorlake.ledger.records import Proof
+from mirrorlake.ledger.proof_records import Proof
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from decimal import Decimal
 
-from mirrorlake.ledger.records import Proof
+from mirrorlake.ledger.proof_records import Proof
 
 BY_KEYS = ("full", "next", "keys")
 """What is requested by ranges of keys: such a check compared every row of its ranges."""

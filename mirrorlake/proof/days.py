@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 
-from mirrorlake.ledger.records import Load, Proof
+from mirrorlake.ledger.proof_records import Proof
+from mirrorlake.ledger.records import Load
 from mirrorlake.proof.covered import BY_KEYS, Ends, is_covered
 from mirrorlake.proof.rows import Row
 from mirrorlake.proof.scope import TIMES

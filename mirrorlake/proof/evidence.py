@@ -14,7 +14,7 @@ from typing import Any
 from mirrorlake.config.contract import Config, TableContract
 from mirrorlake.destinations.iceberg.integrity import damage_errors
 from mirrorlake.errors import ProofError
-from mirrorlake.ledger.records import Proof
+from mirrorlake.ledger.proof_records import Proof
 from mirrorlake.proof.check import MOST, check_table
 from mirrorlake.proof.differences import Teller
 from mirrorlake.proof.report import Ask, Report, digest_text

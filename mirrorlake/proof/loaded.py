@@ -22,7 +22,7 @@ from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.conditions import rows_of_load
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeTable
-from mirrorlake.destinations.iceberg.spark import spark_errors
+from mirrorlake.destinations.iceberg.spark_errors import spark_errors
 from mirrorlake.destinations.iceberg.stream import read_rows
 from mirrorlake.errors import ProofError
 from mirrorlake.ledger.records import Load

@@ -19,7 +19,7 @@ from mirrorlake.proof.ranges import Tally
 from mirrorlake.proof.rows import Key, Row, RowForm, source_number
 from mirrorlake.proof.scope import both
 from mirrorlake.sources.mysql.connect import rows_of
-from mirrorlake.sources.mysql.introspect import ask_anew
+from mirrorlake.sources.mysql.introspect import refresh_statistics
 from mirrorlake.sources.mysql.tables import Column, SourceTable, quote
 
 KEYS_AT_ONCE = 200
@@ -288,7 +288,7 @@ def changed_at(connection: Connection[Any], table: SourceTable) -> Any:
 
     Source: MySQL 8.0 manual, 28.3.38 "The INFORMATION_SCHEMA TABLES Table": kept in memory alone.
     """
-    ask_anew(connection)
+    refresh_statistics(connection)
     statement = (
         "SELECT UPDATE_TIME FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s"
         " AND TABLE_NAME = %s"

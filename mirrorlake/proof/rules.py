@@ -15,11 +15,9 @@ from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as _compute
 
 from mirrorlake.errors import ProofError
 
-pc: Any = _compute  # its functions are made at import: type checkers see none of them
 _BLOCK = 64
 """Bytes of the blocks in which SHA-256 takes its input."""
 STARS = "*" * 8

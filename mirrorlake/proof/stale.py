@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 
 from mirrorlake.ledger import Ledger
-from mirrorlake.ledger.records import Proof
+from mirrorlake.ledger.proof_records import Proof
 from mirrorlake.proof.covered import current_proofs
 
 

@@ -16,6 +16,7 @@ from mirrorlake.config import SourceConfig, TlsConfig, config_schema, load_confi
 from mirrorlake.config.source_url import SourceUrl, parse_source_url
 from mirrorlake.errors import ConfigError, SchemaError, SourceError
 from mirrorlake.scaffold.choice import Choice, choose_databases, choose_tables
+from mirrorlake.scaffold.first_day import read_first_day
 from mirrorlake.scaffold.render import (
     ZoneFound,
     password_variable,
@@ -205,7 +206,9 @@ def _suggest_table(connection: Connection[Any], table: SourceTable) -> Suggested
         whole = f"{quote(table.database)}.{quote(table.name)}"
         rows_of(connection, f"SELECT 1 FROM {whole} LIMIT 0")  # noqa: S608
         suggested = suggest_contract(table, read_samples(connection, table))
-        return replace(suggested, warnings=(*suggested.warnings, *_hidden(connection, table)))
+        first = read_first_day(connection, table, suggested)
+        warnings = (*suggested.warnings, *_hidden(connection, table))
+        return replace(suggested, warnings=warnings, partitions_from=first)
     except SourceError as error:
         if error.retryable:
             raise

@@ -270,6 +270,8 @@ def _table(table: SuggestedTable) -> Iterator[str]:
         yield f"            cursor: {quoted(table.cursor)}"
     if table.created is not None:
         yield f"            created: {quoted(table.created)}"
+    if table.partitions_from is not None:
+        yield f"            partitions_from: {table.partitions_from} # its first day; no filter"
     if table.clean is not None:
         yield f"            clean: {table.clean}"
     if table.rules:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 from typing import Final
 
 from mirrorlake.config import Clean, ColumnRule, Mode
@@ -99,6 +100,7 @@ class SuggestedTable:
     warnings: tuple[Warned, ...]
     estimated_rows: int
     almost: Almost | None = None
+    partitions_from: date | None = None
 
 
 @dataclass(frozen=True)

@@ -18,11 +18,11 @@ from mirrorlake.destinations.base import as_sql_identifier, text_literal
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.destinations.iceberg.stream import read_batches
-from mirrorlake.destinations.iceberg.tables import ORIGINAL
 from mirrorlake.destinations.iceberg.views import LakeView, read_view
 from mirrorlake.errors import LakeError
 from mirrorlake.ledger import Ledger
 from mirrorlake.merge.statements import clean_column
+from mirrorlake.schema.own_columns import ORIGINAL
 from mirrorlake.sources.files.repeats import Read, common_values
 from mirrorlake.table.lake_tables import clean_of, deduped_of, deduped_table, raw_tables
 

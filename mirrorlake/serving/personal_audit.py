@@ -21,7 +21,7 @@ from mirrorlake.destinations.iceberg.stream import sample_batches
 from mirrorlake.destinations.iceberg.views import read_view
 from mirrorlake.ledger import Ledger
 from mirrorlake.schema.detectors import find_personal, texts_of
-from mirrorlake.table.clean_columns import look_name, read_look, undecided
+from mirrorlake.table.clean_columns import look_name, read_look
 
 SAMPLED: Final = 5_000
 """How many rows a look samples, at most; one that looks at all rows again, ten times as many."""
@@ -74,12 +74,6 @@ def find_suspects(
     if look != last:
         ledger.record_definition(look_name(contract), json.dumps(look, ensure_ascii=False))
     return Suspects(dict(sorted(look["found"].items())), rows)
-
-
-def suspected_now(ledger: Ledger, contract: TableContract) -> dict[str, str]:
-    """What the looks so far found in columns of which the contract says nothing yet; reads the
-    ledger alone."""
-    return undecided(contract, read_look(ledger.definition(look_name(contract)))["found"])
 
 
 def suspect_words(found: dict[str, str]) -> Iterable[str]:

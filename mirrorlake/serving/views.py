@@ -13,19 +13,14 @@ from dataclasses import dataclass
 from mirrorlake.destinations.base import Identifier, as_sql_identifier
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeSchema, chosen_columns
-from mirrorlake.destinations.iceberg.spark import spark_errors
-from mirrorlake.destinations.iceberg.tables import (
-    KEY,
-    ORIGINAL,
-    TOKEN,
-    current_schema,
-    has_original,
-)
+from mirrorlake.destinations.iceberg.spark_errors import spark_errors
+from mirrorlake.destinations.iceberg.tables import current_schema, has_original
 from mirrorlake.destinations.iceberg.views import LakeView, forget_view, read_view, write_view
 from mirrorlake.errors import LakeDamaged
 from mirrorlake.ledger import Ledger
 from mirrorlake.merge.current_rows import original_or_none
 from mirrorlake.merge.statements import Layer, clean_layer, clean_view_sql, spark_type
+from mirrorlake.schema.own_columns import KEY, ORIGINAL, TOKEN
 from mirrorlake.table.hash_key import forget_hash_key, has_hash_key, is_hashed, record_hash_key
 from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.workspace import Workspace

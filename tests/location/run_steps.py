@@ -208,6 +208,12 @@ def _told(result: dg.ExecuteInProcessResult) -> dict[str, Any]:
         made.setdefault(name, {})[str(materialization.partition)] = {
             k: v.value for k, v in materialization.metadata.items() if k != "dagster/column_schema"
         } | {"columns": "dagster/column_schema" in materialization.metadata}
+    observed: dict[str, list[dict[str, Any]]] = {}
+    for event in result.all_events:
+        if event.event_type_value == "ASSET_OBSERVATION":
+            said = event.asset_observation_data.asset_observation
+            metadata = {k: v.value for k, v in said.metadata.items() if "column" not in k}
+            observed.setdefault(said.asset_key.to_user_string(), []).append(metadata)
     checks = {
         f"{e.asset_key.to_user_string()}:{e.check_name}": {
             "passed": e.passed,
@@ -236,6 +242,7 @@ def _told(result: dg.ExecuteInProcessResult) -> dict[str, Any]:
     return {
         "success": result.success,
         "made": made,
+        "observed": observed,
         "checks": checks,
         "days": days,
         "failed": failed,

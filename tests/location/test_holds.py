@@ -110,7 +110,7 @@ def test_sensors_ask_nothing_of_a_held_source_and_everything_afterwards(
 def test_the_daily_run_is_asked_for_in_the_first_hour_after_the_hold(
     location: Location, ledger: Ledger
 ) -> None:
-    with dg.DagsterInstance.ephemeral() as instance:
+    with dg.DagsterInstance.local_temp() as instance:
         hold(ledger)
         assert asked_daily(location, instance, 4) == []
         ledger.release("s")

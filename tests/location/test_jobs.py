@@ -212,8 +212,8 @@ def test_a_failed_check_leads_to_a_job_whose_config_is_filled_in(
     query = {name: value for name, (value,) in parse_qs(link.query).items()}
     assert query["tags[0][key]"] == "mirrorlake/source"
     assert query["tags[0][value]"] == "s"
-    assert query["config"] == found[f"run config of {job}"].text
     config = yaml.safe_load(query["config"])
+    assert yaml.safe_load(found[f"run config of {job}"].text) == config
     assert dg.validate_run_config(load_definitions(location.path).resolve_job_def(job), config)
     assert config["ops"][job]["config"]["tables"] == ["s.jobs.orders"]
     assert found["or in a shell"].startswith("mirrorlake ")

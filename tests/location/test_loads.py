@@ -78,7 +78,9 @@ def test_the_location_is_this(contract_file: Write) -> None:
     assert seen == {**SNAPSHOT, "cleanup/s": alone, "maintenance": alone}
     assert {f"{k.asset_key.to_user_string()}:{k.name}" for k in graph.asset_check_keys} == CHECKS
     repository = defs.get_repository_def()
-    assert {s.name for s in repository.sensor_defs} == {"moved_s", "unfolded", "failed_runs"}
+    assert {s.name for s in repository.sensor_defs} == {
+        *("moved_s", "unfolded", "failed_runs", "partitions"),
+    }
     assert [(s.name, s.cron_schedule) for s in repository.schedule_defs] == [
         ("cleanup", "30 3 * * *"),
         ("daily", "0 4-23 * * *"),

@@ -29,8 +29,14 @@ from mirrorlake.workspace import Workspace
 from tests.location.conftest import Location
 
 TABLES = {
-    "a": {"mode": "incremental", "key": ["id"], "cursor": "at"},
-    "b": {"mode": "append", "key": ["id"], "cursor": "id", "overlap_keys": 5},
+    "a": {"mode": "incremental", "key": ["id"], "cursor": "at", "partitions_from": "2026-01-01"},
+    "b": {
+        "mode": "append",
+        "key": ["id"],
+        "cursor": "id",
+        "overlap_keys": 5,
+        "partitions_from": "2026-01-01",
+    },
     "c": {"mode": "full", "key": ["id"]},
 }
 
@@ -213,7 +219,7 @@ def test_the_daily_schedule_asks_for_the_day_that_ended(location: Location) -> N
     schedule = defs.resolve_schedule_def("daily")
     at = datetime(2026, 5, 2, 4, tzinfo=UTC)
     with (
-        dg.DagsterInstance.ephemeral() as instance,
+        dg.DagsterInstance.local_temp() as instance,
         dg.build_schedule_context(
             instance=instance,
             scheduled_execution_time=at,

@@ -14,8 +14,8 @@ from pymysql.connections import Connection
 
 from demo.oracle import check_clean, compare_table
 from demo.oracle_text import read_source
-from mirrorlake.destinations.iceberg.branches import history
 from mirrorlake.destinations.iceberg.commit import LOAD_ID, snapshot_property
+from mirrorlake.destinations.iceberg.model import history
 from tests.soak.steps import Watcher
 
 

@@ -19,11 +19,11 @@ from typing import Any
 from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
 from pyiceberg.table import Table
 from pyiceberg.table.refs import SnapshotRefType
-from pyiceberg.table.snapshots import Snapshot, ancestors_of
 from pyiceberg.table.update import AssertRefSnapshotId, AssertTableUUID
 
 from mirrorlake.destinations.base import MAIN, Identifier
 from mirrorlake.destinations.iceberg.catalog import Connection
+from mirrorlake.destinations.iceberg.model import history
 from mirrorlake.errors import CommitConflict, LakeError
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
@@ -239,15 +239,6 @@ def drop_branch(lake: Connection, identifier: Identifier, name: str) -> None:
     except (CommitFailedException, CommitStateUnknownException) as error:
         if name in list_branches(lake, identifier):
             raise _moved(identifier, f"branch {name} was not dropped") from error
-
-
-def history(table: Table, head: int | None = None) -> list[Snapshot]:
-    """The snapshots that main showed, or those that led to ``head``; newest first.
-
-    A snapshot that expired ends it.
-    """
-    start = table.current_snapshot() if head is None else table.snapshot_by_id(head)
-    return list(ancestors_of(start, table.metadata))
 
 
 # --- refs -----------------------------------------------------------------------------------------

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import logging
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -30,8 +29,6 @@ from mirrorlake.destinations.iceberg.folders import table_uri, warehouse_uri
 from mirrorlake.destinations.iceberg.sql_catalog import LakeCatalog
 from mirrorlake.errors import LakeDamaged, LakeError
 from mirrorlake.runtime.permissions import held
-
-logger = logging.getLogger(__name__)
 
 
 class Connection:

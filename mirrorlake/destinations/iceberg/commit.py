@@ -25,11 +25,10 @@ from pyiceberg.table.update import (
 from pyiceberg.table.update import snapshot as _snapshot
 
 from mirrorlake.destinations.base import MAIN, Commit, Identifier, TableStatistics
-from mirrorlake.destinations.iceberg.branches import history
 from mirrorlake.destinations.iceberg.catalog import Connection
 from mirrorlake.destinations.iceberg.expressions import expression
 from mirrorlake.destinations.iceberg.metrics import FileMetrics
-from mirrorlake.destinations.iceberg.model import is_rewrite
+from mirrorlake.destinations.iceberg.model import history, is_rewrite
 from mirrorlake.errors import CommitConflict
 
 logger = logging.getLogger(__name__)

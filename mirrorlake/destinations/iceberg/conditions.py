@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import date
 
 from mirrorlake.destinations.base import EVERY_ROW, Condition
-from mirrorlake.destinations.iceberg.tables import DAY, LOAD
+from mirrorlake.schema.own_columns import DAY, LOAD
 
 __all__ = ["EVERY_ROW", "Condition", "raw_day", "raw_days", "rows_of_load"]
 

@@ -25,7 +25,7 @@ from pyiceberg.schema import Schema
 from mirrorlake.destinations.iceberg.durable import flush_files, local_path, native
 from mirrorlake.destinations.iceberg.footers import FooterPlan, metrics_of
 from mirrorlake.destinations.iceberg.metrics import FileMetrics
-from mirrorlake.destinations.iceberg.tables import DAY
+from mirrorlake.schema.own_columns import DAY
 
 pc: Any = _compute  # its functions are made at import: type checkers see none of them
 

@@ -238,7 +238,7 @@ def _reading(path: str) -> Iterator[None]:
 
 
 def _look_at_file(io: FileIO, file: DataFile) -> None:
-    """Its length and its footer, where every column's place is told."""
+    """Its length and its footer, which gives every column's place."""
     path, size = file.file_path, file.file_size_in_bytes
     with _reading(path), io.new_input(path).open(seekable=True) as stream:
         there = stream.seek(0, 2)

@@ -17,7 +17,7 @@ from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.manifest import DataFile, ManifestEntryStatus
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
-from pyiceberg.table.snapshots import Operation, Snapshot
+from pyiceberg.table.snapshots import Operation, Snapshot, ancestors_of
 
 LakeTable: TypeAlias = Table
 LakeSchema: TypeAlias = Schema
@@ -34,6 +34,7 @@ __all__ = [
     "added_files",
     "arrow_schema",
     "chosen_columns",
+    "history",
     "is_rewrite",
     "open_storage",
     "removed_files",
@@ -55,6 +56,15 @@ def chosen_columns(schema: LakeSchema, names: Sequence[str]) -> LakeSchema:
     """Some columns of a table, in the order of their names."""
     fields = {field.name: field for field in schema.fields}
     return Schema(*(fields[name] for name in names))
+
+
+def history(table: LakeTable, head: int | None = None) -> list[LakeSnapshot]:
+    """The snapshots that main showed, or those that led to ``head``; newest first.
+
+    A snapshot that expired ends it.
+    """
+    start = table.current_snapshot() if head is None else table.snapshot_by_id(head)
+    return list(ancestors_of(start, table.metadata))
 
 
 def is_rewrite(snapshot: LakeSnapshot) -> bool:

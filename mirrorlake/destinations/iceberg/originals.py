@@ -15,7 +15,7 @@ from mirrorlake.destinations.base import EVERY_ROW
 from mirrorlake.destinations.iceberg.catalog import Connection
 from mirrorlake.destinations.iceberg.conditions import raw_days
 from mirrorlake.destinations.iceberg.stream import read_batches
-from mirrorlake.destinations.iceberg.tables import DAY, ORIGINAL
+from mirrorlake.schema.own_columns import DAY, ORIGINAL
 
 pc: Any = _compute  # its functions are made at import: type checkers see none of them
 

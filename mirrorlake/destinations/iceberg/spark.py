@@ -8,7 +8,6 @@ commits.
 from __future__ import annotations
 
 import hashlib
-import importlib
 import logging
 import os
 import re
@@ -22,12 +21,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import make_url
-
 from mirrorlake.config.settings import SparkConfig
-from mirrorlake.config.spark_settings import EXACT_SETTINGS, changed_settings
-from mirrorlake.destinations.base import CATALOG
 from mirrorlake.destinations.iceberg.catalog import Connection
+from mirrorlake.destinations.iceberg.session_settings import (
+    ANYWHERE,
+    LOCAL,
+    catalog_settings,
+    check_exact,
+    cores_of,
+    files_settings,
+)
+from mirrorlake.destinations.iceberg.spark_errors import import_pyspark, spark_errors
 from mirrorlake.errors import LakeError
 from mirrorlake.runtime.cache import cache_folder
 from mirrorlake.runtime.jars import ensure_jars
@@ -200,7 +204,7 @@ class LazySpark:
 
         session = SparkSession.builder.remote(str(self._config.connect)).getOrCreate()
         # The server's own defaults may be others, and would change values silently.
-        for name, value in _ANYWHERE.items():
+        for name, value in ANYWHERE.items():
             session.conf.set(name, value)
         server = f"the Spark Connect server {_shown(str(self._config.connect))}"
         session = _checked(session, server)
@@ -216,7 +220,7 @@ class LazySpark:
         from pyspark.sql import SparkSession
 
         other = SparkSession.builder.remote(str(self._config.connect)).create()
-        for name, value in _ANYWHERE.items():
+        for name, value in ANYWHERE.items():
             other.conf.set(name, value)
         other = _checked(other, f"the Spark Connect server {_shown(str(self._config.connect))}")
         _ship(other)
@@ -245,8 +249,8 @@ class LazySpark:
         # A session's own builder keeps settings of an earlier one in this process: start clean.
         builder = SparkSession.Builder().master(self._config.master).appName("mirrorlake")
         settings = {
-            **_LOCAL,
-            **_files_settings(self._config.master),
+            **LOCAL,
+            **files_settings(self._config.master),
             "spark.driver.memory": self._config.driver_memory,
             "spark.jars": ",".join(str(jar) for jar in jars),
             **catalog_settings(self._lake),
@@ -306,37 +310,9 @@ def _checked(session: SparkSession, server: str) -> SparkSession:
     return session
 
 
-def check_exact(session: SparkSession, server: str) -> None:
-    """Read back the settings on which exact values depend.
-
-    Raises:
-        LakeError: the session has one of them otherwise.
-    """
-    with spark_errors("of the lake"):
-        found = {name: session.conf.get(name, None) for name in EXACT_SETTINGS}
-    for name in changed_settings(found):
-        raise LakeError(
-            f"{server} did not keep {name} = {EXACT_SETTINGS[name]} (it says {found[name]!r})",
-            next_step="Values would not be exact: let its sessions set it, or use another server",
-        )
-
-
 def _shown(connect: str) -> str:
     """A Spark Connect URL without its parameters, which may hold a token."""
     return connect.partition("/;")[0]
-
-
-def cores_of(master: str) -> int | None:
-    """How many cores a local master has; None for a cluster.
-
-    >>> cores_of("local[2]"), cores_of("local"), cores_of("spark://host:7077")
-    (2, 1, None)
-    """
-    found = re.fullmatch(r"local(?:\[(\*|\d+)(?:,\d+)?\])?", master)
-    if found is None:
-        return None
-    here = os.cpu_count() or 1
-    return here if found[1] == "*" else min(int(found[1] or 1), here)
 
 
 INTERPRETED_ROWS = 20_000
@@ -354,64 +330,6 @@ _INTERPRETED = {
 
 # The server sends, the reader's own thread decodes, and we convert and write.
 _CORES_OF_ONE_STREAM = 2
-
-_ANYWHERE = {
-    **EXACT_SETTINGS,
-    # The JVM compiles no method of more bytes, and would interpret those that Spark makes of a
-    # row's form: a digest of 336,776 rows of 19 columns took 3.6 s, and 2.9 s in smaller methods.
-    "spark.sql.codegen.hugeMethodLimit": "8000",
-}
-"""What a session has wherever it runs."""
-
-_LOCAL = {
-    **_ANYWHERE,
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.sql.shuffle.partitions": "4",
-    "spark.sql.adaptive.enabled": "true",
-    # Of 100, Spark's own number, a fold has put out what the next one needs before it ends: each
-    # then compiled 30 classes again, which the JVM then had to warm up to.
-    "spark.sql.codegen.cache.maxEntries": "1000",
-    "spark.sql.extensions": ("org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"),
-}
-
-
-def _files_settings(master: str) -> dict[str, str]:
-    """Small files are read in several tasks a core. Spark would make one task a core: of two, one
-    read for 3.3 s and the other for 1.7.
-
-    >>> _files_settings("local[2]"), _files_settings("spark://host:7077")
-    ({'spark.sql.files.minPartitionNum': '8'}, {})
-    """
-    cores = cores_of(master)
-    return {"spark.sql.files.minPartitionNum": str(4 * cores)} if cores else {}
-
-
-def catalog_settings(lake: Connection) -> dict[str, str]:
-    """Spark's settings for the lake's catalog and files; a catalog that is not a SQL database comes
-    from ``spark.conf``."""
-    url = make_url(lake.catalog_uri())
-    prefix = f"spark.sql.catalog.{CATALOG}"
-    settings = {
-        prefix: "org.apache.iceberg.spark.SparkCatalog",
-        f"{prefix}.type": "jdbc",
-        f"{prefix}.warehouse": lake.warehouse,
-        f"{prefix}.jdbc.schema-version": "V1",
-        f"{prefix}.cache-enabled": "false",
-        # Hadoop sets the modes of local files itself, whatever the process's umask.
-        HADOOP_UMASK: hadoop_umask(lake.config.permissions),
-    }
-    if url.get_backend_name() == "sqlite":
-        wait = round(lake.config.catalog.wait.total_seconds() * 1000)
-        settings[f"{prefix}.uri"] = f"jdbc:sqlite:{url.database}?busy_timeout={wait}"
-    else:
-        port = f":{url.port}" if url.port else ""
-        settings[f"{prefix}.uri"] = (
-            f"jdbc:{url.get_backend_name()}://{url.host}{port}/{url.database}"
-        )
-        settings[f"{prefix}.jdbc.user"] = url.username or ""
-        settings[f"{prefix}.jdbc.password"] = url.password or ""
-    return settings
 
 
 def _ship(session: Any) -> None:
@@ -436,57 +354,6 @@ def _ship(session: Any) -> None:
                 out.writestr(path, text)
         Path(stream.name).replace(archive)
     session.addArtifacts(str(archive), pyfile=True)
-
-
-_IMPORTING = threading.Lock()
-
-
-def import_pyspark() -> None:
-    """Import PySpark, one thread at a time. Its packages import one another in circles: two threads
-    that begin at different ends each see half of them, and fail."""
-    with _IMPORTING:
-        for name in ("pyspark.errors", "pyspark.sql"):
-            importlib.import_module(name)
-
-
-@contextmanager
-def spark_errors(table: str) -> Iterator[None]:
-    """Turn what Spark and its JVM raise into LakeErrors of one line."""
-    import_pyspark()
-    from py4j.protocol import Py4JError, Py4JNetworkError
-    from pyspark.errors import PySparkException
-
-    try:
-        yield
-    except (Py4JNetworkError, ConnectionError) as error:
-        raise LakeError(
-            f"Spark's JVM ended while it worked on table {table}",
-            table=table,
-            next_step="See its log (memory, most often), and sync again in a new process",
-            retryable=True,
-        ) from error
-    except (Py4JError, PySparkException) as error:
-        raise LakeError(
-            f"Spark failed on table {table}: {_reason(error)}",
-            table=table,
-            next_step="Nothing of this step is visible: sync again",
-            retryable=any(words in str(error) for words in _PASSING),
-        ) from error
-
-
-# Another writer was faster, or holds the catalog.
-_PASSING = ("CommitFailed", "ValidationException", "SQLITE_CONSTRAINT_PRIMARYKEY", "locked")
-
-
-def _reason(error: Any) -> str:
-    """The deepest cause's first line: Spark wraps it in its own and in Python's."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    causes = [line for line in lines if line.startswith("Caused by:")]
-    if not causes and lines and lines[0].startswith("An error occurred while calling"):
-        lines = lines[1:] or lines  # py4j's own line; what Java says follows
-    text = causes[-1].removeprefix("Caused by:") if causes else (lines[0] if lines else "")
-    text = text.strip(": ")
-    return text[:500]
 
 
 @contextmanager

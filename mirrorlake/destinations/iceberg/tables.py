@@ -42,20 +42,19 @@ from pyiceberg.types import (
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.catalog import Connection
 from mirrorlake.errors import LakeError
+from mirrorlake.schema.own_columns import (
+    DAY,
+    DELETED,
+    KEY,
+    LOAD,
+    LOADED_AT,
+    ORIGINAL,
+    POSITION,
+    SEQ,
+    TOKEN,
+)
+from mirrorlake.schema.own_columns import DELETED_AT as DELETED_AT  # checks/ takes it from here
 from mirrorlake.schema.versions import Exact, SchemaVersion
-
-LOAD = "_mirror_load"
-SEQ = "_mirror_seq"
-POSITION = "_mirror_position"
-LOADED_AT = "_mirror_loaded_at"
-DAY = "_mirror_day"
-DELETED = "_mirror_deleted"
-ORIGINAL = "_mirror_original"
-DELETED_AT = "_mirror_deleted_at"
-"""In deduped and clean of tables whose deletes are flagged: when (UTC) a row was found gone."""
-KEY = "_mirror_key"
-TOKEN = "_mirror_token"  # noqa: S105 – a column
-"""Of an entity: bytes that are equal where the server calls two tokens equal."""
 
 OF = "mirrorlake.table"
 COLUMNS = "mirrorlake.columns"

@@ -16,7 +16,7 @@ from datetime import date
 from typing import TYPE_CHECKING
 
 from mirrorlake.destinations.iceberg.lake import Lake
-from mirrorlake.destinations.iceberg.spark import spark_errors
+from mirrorlake.destinations.iceberg.spark_errors import spark_errors
 from mirrorlake.ledger import Ledger
 from mirrorlake.ledger.records import Lease
 from mirrorlake.merge.snapshot.checks import check_columns

@@ -8,22 +8,18 @@ A clone is another table over the same files; see `mirrorlake.destinations.icebe
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.iceberg.branches import history
 from mirrorlake.destinations.iceberg.clones import OF, register_clone, remove_tag
 from mirrorlake.destinations.iceberg.commit import snapshot_property
 from mirrorlake.destinations.iceberg.lake import Lake
-from mirrorlake.destinations.iceberg.model import LakeTable
+from mirrorlake.destinations.iceberg.model import LakeTable, history
 from mirrorlake.errors import LakeError
 from mirrorlake.ledger import Ledger
 from mirrorlake.ledger.records import Lease
 from mirrorlake.merge.snapshot.state import NUMBER, STATE
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)

@@ -11,20 +11,22 @@ from __future__ import annotations
 
 import hashlib
 import json
-import logging
 import uuid
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import date
 from typing import Any
 
-from mirrorlake.destinations.iceberg.branches import history
 from mirrorlake.destinations.iceberg.commit import snapshot_property
-from mirrorlake.destinations.iceberg.model import LakeSnapshot, LakeTable, Storage, is_rewrite
+from mirrorlake.destinations.iceberg.model import (
+    LakeSnapshot,
+    LakeTable,
+    Storage,
+    history,
+    is_rewrite,
+)
 from mirrorlake.errors import LakeError
 from mirrorlake.merge.snapshot.shape import SnapshotTable
-
-logger = logging.getLogger(__name__)
 
 STATE = "mirrorlake.fold-state"
 """On the newest snapshot of every published version: where its state stands."""

@@ -9,11 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.iceberg.branches import history
 from mirrorlake.destinations.iceberg.lake import Lake
-from mirrorlake.destinations.iceberg.model import LakeSchema, LakeTable, is_rewrite
+from mirrorlake.destinations.iceberg.model import LakeSchema, LakeTable, history, is_rewrite
 from mirrorlake.destinations.iceberg.tables import (
-    ORIGINAL,
     can_widen,
     create_table,
     current_schema,
@@ -22,6 +20,7 @@ from mirrorlake.destinations.iceberg.tables import (
 )
 from mirrorlake.errors import SchemaError
 from mirrorlake.merge.snapshot.shape import MISSED_DAY, MISSED_FIRST, SNAPSHOT, SnapshotTable
+from mirrorlake.schema.own_columns import ORIGINAL
 
 _WIDER = "Types are widened from int to long, float to double and to more digits, no other way"
 TARGET_BYTES = 128 * 2**20

@@ -19,7 +19,7 @@ from datetime import date
 from functools import reduce
 from typing import TYPE_CHECKING, Literal
 
-from mirrorlake.destinations.iceberg.spark import spark_errors
+from mirrorlake.destinations.iceberg.spark_errors import spark_errors
 from mirrorlake.merge.snapshot.differences import Telling
 from mirrorlake.merge.snapshot.retention import floor_of
 from mirrorlake.merge.snapshot.row_texts import digest_sql

@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from mirrorlake.config.contract import TableContract
-from mirrorlake.destinations.iceberg.tables import ORIGINAL
 from mirrorlake.errors import SchemaError
+from mirrorlake.schema.own_columns import ORIGINAL
 
 ORIGINALS = "list<struct<column:string,text:string>>"
 """The type of `ORIGINAL` in a snapshot's columns."""

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 
-from mirrorlake.destinations.iceberg.spark import spark_errors
-from mirrorlake.destinations.iceberg.tables import ORIGINAL
+from mirrorlake.destinations.iceberg.spark_errors import spark_errors
 from mirrorlake.errors import LandingError, MirrorlakeError
+from mirrorlake.schema.own_columns import ORIGINAL
 from mirrorlake.sources.files.folder_store import FolderStore
 from mirrorlake.sources.files.parquet import check_parquet, read_parquet
 from mirrorlake.sources.files.records import Bad, LandedFile, Reading, read_records

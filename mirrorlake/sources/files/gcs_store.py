@@ -159,7 +159,7 @@ class GcsStore:
 
 
 def _patience() -> Any:
-    """How long an answer is asked for again: a sensor's tick has a minute."""
+    """How long a request is retried: a sensor's tick has a minute."""
     return importlib.import_module("google.cloud.storage.retry").DEFAULT_RETRY.with_timeout(20)
 
 

@@ -16,8 +16,8 @@ from typing import Any, BinaryIO, Final, cast
 
 import pyarrow as pa
 
-from mirrorlake.destinations.iceberg.tables import ORIGINAL
 from mirrorlake.errors import LandingError
+from mirrorlake.schema.own_columns import ORIGINAL
 from mirrorlake.sources.files.cells import Number, arrow_type, convert
 from mirrorlake.sources.files.columns import LandedSchema
 from mirrorlake.sources.files.csv_records import CsvRow, Fatal, read_csv

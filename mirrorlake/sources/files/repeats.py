@@ -90,7 +90,7 @@ def count_repeats(read: Read) -> int:
 
 
 def common_values(first: Read, second: Read) -> set[Any]:
-    """The values, NULL apart, that stand in both of two columns; at most ``SUSPECTS`` are told."""
+    """The values, NULL apart, that stand in both of two columns; at most ``SUSPECTS`` of them."""
     suspects: list[RowHashes] = []
     with Spool() as left, Spool() as right:
         for spool, read in ((left, first), (right, second)):

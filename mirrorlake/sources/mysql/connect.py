@@ -6,7 +6,6 @@ reads these settings back: a proxy that drops them would change values silently.
 
 from __future__ import annotations
 
-import logging
 import ssl
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -21,8 +20,6 @@ from pymysql.connections import Connection
 
 from mirrorlake.config.server import SourceConfig
 from mirrorlake.errors import SourceError
-
-logger = logging.getLogger(__name__)
 
 SESSION = {
     "time_zone": "+00:00",

@@ -93,7 +93,7 @@ def read_tables(
 def _read(
     connection: Connection[Any], database: str, table: str | None, *, foreign_keys: bool
 ) -> tuple[SourceTable, ...]:
-    ask_anew(connection)
+    refresh_statistics(connection)
 
     def ask(sql: str) -> list[tuple[Any, ...]]:
         # Only an equality spares the server from opening every table of the database.
@@ -247,8 +247,8 @@ def _integer(value: Any) -> int | None:
     return None if value is None else int(value)
 
 
-def ask_anew(connection: Connection[Any]) -> None:
-    """Have MySQL 8 tell a table's statistics as they are: else they may be a day old.
+def refresh_statistics(connection: Connection[Any]) -> None:
+    """Have MySQL 8 report current statistics of tables: its cached ones may be a day old.
 
     Source: MySQL 8.0 manual, 28.3.38 "The INFORMATION_SCHEMA TABLES Table".
     """
@@ -258,7 +258,7 @@ def ask_anew(connection: Connection[Any]) -> None:
 
 def read_sizes(connection: Connection[Any], database: str, table: str) -> tuple[int, int]:
     """About how many bytes a table has, and one row of it, as the server estimates."""
-    ask_anew(connection)
+    refresh_statistics(connection)
     statement = (
         "SELECT DATA_LENGTH, AVG_ROW_LENGTH FROM information_schema.TABLES"
         " WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s"

@@ -19,7 +19,7 @@ from typing import Self
 from mirrorlake.config.server import SourceConfig
 from mirrorlake.errors import ReadGivenUp
 from mirrorlake.sources.mysql import lock_watcher
-from mirrorlake.sources.mysql.route import told_of
+from mirrorlake.sources.mysql.route import login_of
 
 PATIENCE_SECONDS = 1
 """How long a read may last before anybody looks whether it is in the way."""
@@ -49,7 +49,7 @@ class Guard:
         assert self._child.stdin is not None  # noqa: S101 (it has pipes)
         assert self._child.stdout is not None  # noqa: S101
         told = {
-            **told_of(self._source),
+            **login_of(self._source),
             "database": self._database,
             "table": self._table,
             "mark": mark(self._load_id),

@@ -193,7 +193,7 @@ def _start_carrier(
     assert child.stdin is not None  # noqa: S101 (it has pipes)
     assert child.stdout is not None  # noqa: S101
     told = {
-        **told_of(source),
+        **login_of(source),
         "socket": path,
         "database": database,
         "brake": brake,
@@ -208,7 +208,7 @@ def _start_carrier(
     return found
 
 
-def told_of(source: SourceConfig) -> dict[str, Any]:
+def login_of(source: SourceConfig) -> dict[str, Any]:
     """How a process of ours reaches a server, for its standard input."""
     return {
         "host": source.host,

@@ -26,7 +26,9 @@ LOOK_SECONDS = 2.0
 LOG_SECONDS = 30.0
 
 
-def await_calm(connection: Connection[Any], source: SourceConfig, table: str, load_id: str) -> None:
+def wait_while_busy(
+    connection: Connection[Any], source: SourceConfig, table: str, load_id: str
+) -> None:
     """Return when no figure of the server is over its limit; waits as long as ``back_off.wait``.
 
     Raises:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,6 +20,7 @@ from mirrorlake.workspace import Workspace
 from tests.integration.conftest import HASH_KEY, Place
 from tests.integration.contract_files import write_contract
 from tests.integration.lakes import open_to_others
+from tests.support.command import COMMAND
 
 LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
 ROOT = Path(__file__).parents[3]
@@ -87,7 +87,7 @@ def test_syncs_over_connect_are_exact(
 
 def run(config: Path, *words: str) -> None:
     """A command in a process of its own, as a person has it; it may start no JVM."""
-    command = [sys.executable, "-m", "mirrorlake.cli", *words, "--config", str(config)]
+    command = [*COMMAND, *words, "--config", str(config)]
     environment = {**os.environ, "JAVA_HOME": str(config.parent / "no-java")}
     ended = subprocess.run(
         command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False

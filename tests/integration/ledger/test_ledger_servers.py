@@ -9,7 +9,7 @@ import threading
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -19,6 +19,7 @@ import sqlalchemy as sa
 
 from demo.embedded import EmbeddedServer
 from demo.mariadb import MariaDB
+from mirrorlake.config import TableContract, default_namespaces
 from mirrorlake.config.database_url import with_driver
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.commit import LOAD_ID, snapshot_property
@@ -29,12 +30,15 @@ from mirrorlake.ledger import (
     Lease,
     Ledger,
     Proof,
+    RawFile,
     Receipt,
     Window,
     leases,
     loads,
 )
 from mirrorlake.ledger.database import Database
+from mirrorlake.ledger.glance import first_days
+from mirrorlake.ledger.settled_rows import find_first_days
 from mirrorlake.ledger.tables import LOADS
 from mirrorlake.schema.versions import schema_version
 from tests.integration.conftest import PASSWORD, USER, Place
@@ -248,6 +252,39 @@ def test_names_that_a_collation_takes_for_one_are_two(
     for name in (one, other):
         ledger.record_definition(name, name)
     assert (ledger.definition(one), ledger.definition(other)) == (one, other)
+
+
+def test_what_is_settled_and_first_days_are_told_alike(url: str, ledger: Ledger) -> None:
+    with ledger.lease(TABLE, "run"):
+        load = started(ledger)
+    name = f"_mirror_day=2013-01-01/{load.load_id}-1-00000.parquet"
+    ledger.record_raw_files(TABLE, [RawFile(name, "raw", load.seq, 1, 1, "0")])
+    ledger.finish_load(load, 1, RECEIPT)
+    ledger.record_folds(TABLE, "deduped", [load.seq], "fold")
+    found = ledger.settled_since(0)
+    told = [(one.what, one.seq, one.run_id) for one in found.found]
+    assert [what for what, _, _ in told] == ["load", "deduped"]
+    assert told[1] == ("deduped", load.seq, "fold")
+    assert ledger.settled_since(found.highest).found == ()
+    assert ledger.settled_since(found.highest, [found.found[0].number]).found == found.found[:1]
+    first = date(2013, 1, 1)
+    assert ledger.days_written(TABLE, [load.seq]) == {load.seq: {first}}
+    assert ledger.loaded_tables([TABLE, "s.shop.none"]) == {TABLE}
+    assert ledger.unfolded_of(TABLE, "deduped") == (True, [])
+    assert [one.seq for one in ledger.unfolded_of(TABLE, "clean")[1]] == [load.seq]
+    assert set(ledger.newest_copies(TABLE)) <= {load.window.day}
+    assert ledger.moving_before(TABLE, load.seq) is None
+    with ledger._database.read() as connection:
+        assert find_first_days(connection, files=True) == {TABLE: first}
+    contract = TableContract(
+        source="s",
+        database="shop",
+        table="t",
+        mode="append",
+        cursor="at",
+        namespaces=default_namespaces("s", "shop"),
+    )
+    assert first_days(url, [contract], 5) == {TABLE: first}
 
 
 def test_long_texts_are_kept_whole(ledger: Ledger) -> None:

@@ -27,12 +27,12 @@ from demo.oracle import check_clean, compare_table
 from demo.oracle_text import read_source
 from mirrorlake.config import TableContract, load_config
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.iceberg.branches import history
 from mirrorlake.destinations.iceberg.lake import Lake
+from mirrorlake.destinations.iceberg.model import history
 from mirrorlake.errors import CommitConflict, LakeDamaged, LeaseHeld
 from mirrorlake.failpoints import FAILPOINTS, OF_DELTAS, OF_LANDINGS, OF_REFOLDS, OF_SNAPSHOTS
 from mirrorlake.ledger import Ledger
-from mirrorlake.load.raw_files import prove_raw
+from mirrorlake.load.raw_proof import prove_raw
 from mirrorlake.operations.fold import fold_table
 from mirrorlake.operations.recover import recover_table
 from mirrorlake.operations.refold import refold_table
@@ -43,6 +43,7 @@ from mirrorlake.workspace import Workspace
 from tests.integration import crash_runner, harming
 from tests.integration.conftest import HASH_KEY, Place
 from tests.integration.contract_files import write_contract
+from tests.support.command import COMMAND
 
 ROOT = Path(__file__).parents[3]
 DATABASE = "crashes"
@@ -175,7 +176,7 @@ def world(server: MariaDB, place: Place, fork: Callable[..., int]) -> Iterator[W
 
 def killed_by_command_line(world: World, table: str, failpoint: str) -> int:
     done = subprocess.run(
-        [sys.executable, "-m", "mirrorlake.cli", "sync", table, "--config", str(world.config)],
+        [*COMMAND, "sync", table, "--config", str(world.config)],
         env={**os.environ, "MIRRORLAKE_FAILPOINT": failpoint},
         cwd=ROOT,
         capture_output=True,

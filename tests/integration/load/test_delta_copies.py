@@ -28,7 +28,7 @@ from mirrorlake.destinations.iceberg.durable import local_path
 from mirrorlake.errors import CommitConflict, LakeError
 from mirrorlake.ledger import Load, Receipt
 from mirrorlake.load import copies, delta, protocol, row_index
-from mirrorlake.load.raw_files import prove_raw
+from mirrorlake.load.raw_proof import prove_raw
 from mirrorlake.operations.recover import recover_table
 from mirrorlake.operations.refold import refold_table
 from mirrorlake.operations.restore_ledger import rebuild_table

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from mirrorlake.destinations.iceberg.tables import DELETED_AT, KEY, ORIGINAL, SEQ
 from mirrorlake.merge import current_rows
 from mirrorlake.merge.statements import GONE
+from mirrorlake.schema.own_columns import DELETED_AT, KEY, ORIGINAL, SEQ
 from mirrorlake.table.resolve import ResolvedTable
 from tests.integration.conftest import Place
 from tests.unit.plans import planned, time_column

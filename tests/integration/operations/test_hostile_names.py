@@ -24,7 +24,7 @@ from demo.oracle_text import read_source
 from mirrorlake.config import load_config
 from mirrorlake.config.spark_settings import EXACT_SETTINGS
 from mirrorlake.destinations.base import Identifier, as_sql_identifier
-from mirrorlake.destinations.iceberg.spark import check_exact
+from mirrorlake.destinations.iceberg.session_settings import check_exact
 from mirrorlake.errors import LakeError
 from mirrorlake.operations.check_snapshots import check_snapshots
 from mirrorlake.operations.land import fold_snapshots, take_snapshots

@@ -7,7 +7,6 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import time
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -19,6 +18,7 @@ from mirrorlake.destinations.iceberg.branches import list_branches
 from mirrorlake.sources.files.layout import id_of
 from tests.integration.conftest import Place
 from tests.integration.operations.test_landing import Feed, line
+from tests.support.command import COMMAND
 
 ROWS = 30
 ROUNDS = 6
@@ -42,7 +42,7 @@ class Killed(Feed):
     def start(self, *command: str, failpoint: str = "") -> subprocess.Popen[bytes]:
         config = str(self.workspace.config.path)
         return subprocess.Popen(
-            [sys.executable, "-m", "mirrorlake.cli", *command, "--config", config],
+            [*COMMAND, *command, "--config", config],
             env={**os.environ, "MIRRORLAKE_FAILPOINT": failpoint},
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

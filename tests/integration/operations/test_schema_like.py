@@ -7,7 +7,6 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -22,6 +21,7 @@ from mirrorlake.operations.unchanged import look_at
 from mirrorlake.workspace import Workspace
 from tests.integration.lakes import by_pyiceberg
 from tests.integration.sources.mysql.test_types import source_rows
+from tests.support.command import COMMAND
 from tests.support.invented_schema import Invented, changes_of, invented_tables
 
 Sql = Callable[..., Any]
@@ -31,7 +31,7 @@ EngineFor = Callable[..., Workspace]
 def killed_sync(workspace: Workspace, after: int, seconds: float) -> int:
     """A sync in a process of its own, killed a moment after so many more tables were loaded; how
     many loads it left behind that did not end."""
-    command = [sys.executable, "-m", "mirrorlake.cli", "sync", "--jobs", "2", "--config"]
+    command = [*COMMAND, "sync", "--jobs", "2", "--config"]
     before = _loaded(workspace)
     process = subprocess.Popen(
         [*command, str(workspace.config.path)],

@@ -18,6 +18,7 @@ from mirrorlake.cli import cli
 from tests.integration.conftest import Place
 from tests.integration.contract_files import write_contract
 from tests.integration.operations.test_upkeep import shared_session  # noqa: F401 – one JVM for all commands
+from tests.support.command import COMMAND
 
 Sql = Callable[..., Any]
 
@@ -84,7 +85,7 @@ def test_status_shows_refusals_and_holds_and_counts_a_version_once(
     # Nothing moved since the last look: PyIceberg is not even imported, nor a secret asked for.
     secrets = ("TEST_PASSWORD", "TEST_HASH_KEY")
     environment = {name: text for name, text in os.environ.items() if name not in secrets}
-    command = ("-m", "mirrorlake.cli", "status", "--json", "--config", str(config))
+    command = (COMMAND[1], "status", "--json", "--config", str(config))
     found = subprocess.run(
         [sys.executable, "-X", "importtime", *command],
         capture_output=True,
@@ -137,7 +138,7 @@ def test_a_table_that_mysql_does_not_have_is_named_with_its_line_and_the_nearest
 
 
 def test_a_log_shows_each_table_as_it_is_done(config: Path, database: str) -> None:
-    command = [sys.executable, "-m", "mirrorlake.cli", "sync", "--config", str(config)]
+    command = [*COMMAND, "sync", "--config", str(config)]
     ran = subprocess.run(command, capture_output=True, text=True, check=True, cwd=config.parent)
     lines = [line for line in ran.stderr.splitlines() if " of 2: " in line]
     # As they end, side by side.

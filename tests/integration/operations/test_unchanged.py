@@ -6,7 +6,6 @@ from __future__ import annotations
 import itertools
 import json
 import subprocess
-import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -33,6 +32,7 @@ from mirrorlake.operations.unchanged import Look, look_at
 from mirrorlake.sources.mysql.change_stamps import BLUR
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place, lake_rows, share_session
+from tests.support.command import COMMAND
 
 Sql = Callable[..., Any]
 EngineFor = Callable[..., Workspace]
@@ -347,7 +347,7 @@ def test_the_command_reads_what_changed_and_starts_nothing_for_the_rest(
 ) -> None:
     share_session(place, monkeypatch)
     path = str(workspace.config.path)
-    command = [sys.executable, "-X", "importtime", "-m", "mirrorlake.cli", "sync", "--config", path]
+    command = [COMMAND[0], "-X", "importtime", COMMAND[1], "sync", "--config", path]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.startswith("2 of 2 unchanged: "), ran.stdout

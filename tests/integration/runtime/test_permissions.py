@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place
 from tests.integration.contract_files import write_contract
 from tests.integration.lakes import modes, open_to_others
+from tests.support.command import COMMAND
 
 Sql = Callable[..., Any]
 ROOT = Path(__file__).parents[3]
@@ -105,6 +105,6 @@ def test_a_workspace_of_commands_has_the_modes_of_its_setting(
 
 
 def run(config: Path, *words: str) -> None:
-    command = [sys.executable, "-m", "mirrorlake.cli", *words, "--config", str(config)]
+    command = [*COMMAND, *words, "--config", str(config)]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, f"{ended.stdout[-2000:]}\n{ended.stderr[-4000:]}"

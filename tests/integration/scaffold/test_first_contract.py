@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from datetime import date
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -54,7 +55,7 @@ ROWS = (
     "INSERT INTO no_index VALUES (1, '2020-01-01', 1)",
     "INSERT INTO nullable VALUES (1, NULL, 1)",
     "INSERT INTO in_memory VALUES (1, '2020-01-01')",
-    "INSERT INTO moving VALUES (1, '2020-01-01')",
+    "INSERT INTO moving VALUES (1, '2020-01-01'), (2, '2021-01-01'), (3, '0000-00-00')",
 )
 
 
@@ -98,6 +99,8 @@ def test_a_sync_takes_the_contract_as_it_was_written(
     config = take(place, database, tmp_path, monkeypatch)
     synced = CliRunner().invoke(cli, ["sync", "--json", "--config", str(config.path)])
     assert synced.exit_code == 0, synced.stdout
+    begin = {c.table: c.partitions_from for c in config.tables if c.partitions_from}
+    assert begin == {"moving": date(2020, 1, 1)}, "a day by an index alone, and no zero date"
     keys = {c.table: c.key for c in config.tables}
     assert keys["merged"] == ()
     assert {t for t, key in keys.items() if not key} == {"merged"}

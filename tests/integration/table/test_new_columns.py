@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +15,7 @@ from mirrorlake.operations.fold import fold_table
 from mirrorlake.operations.status import status_of
 from mirrorlake.operations.sync import sync_table
 from mirrorlake.workspace import Workspace
+from tests.support.command import COMMAND
 
 Sql = Callable[..., Any]
 EngineFor = Callable[..., Workspace]
@@ -103,7 +103,7 @@ def test_the_command_line_warns_and_shows_no_value(sql: Sql, engine_for: EngineF
     workspace = engine_for({"t": {"mode": "full", "key": ["id"], "verify": False}})
     sync_table(workspace, workspace.config.table("t"))
     # A process of its own: the command stops its Spark, which would be the other tests', too.
-    command = [sys.executable, "-m", "mirrorlake.cli", "check", "t"]
+    command = [*COMMAND, "check", "t"]
     command += ["--config", str(workspace.config.path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stderr

@@ -83,7 +83,8 @@ def main(archive: Path) -> None:
                 connection.commit()
 
         def run(*arguments: str) -> None:
-            command = [sys.executable, "-m", "mirrorlake.cli", *arguments]
+            script = Path(sys.executable).with_name("mirrorlake")
+            command = [sys.executable, str(script), *arguments]
             subprocess.run(command, cwd=PLACE, env=environment, check=True)
 
         with server.admin() as connection, connection.cursor() as cursor:

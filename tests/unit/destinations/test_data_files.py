@@ -20,7 +20,7 @@ from pyiceberg.types import DateType, LongType, NestedField, StringType
 from mirrorlake.destinations.iceberg import data_files
 from mirrorlake.destinations.iceberg.data_files import DayFiles, WrittenFile, holds
 from mirrorlake.destinations.iceberg.metrics import FileMetrics
-from mirrorlake.destinations.iceberg.tables import DAY
+from mirrorlake.schema.own_columns import DAY
 
 FIRST = date(2026, 1, 1)
 SCHEMA = Schema(

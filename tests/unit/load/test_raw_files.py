@@ -37,12 +37,11 @@ from mirrorlake.load.raw_files import (
     ALTERED,
     FOREIGN,
     LOST,
-    RawLook,
     forget_replaced,
-    prove_raw,
     record_written,
     refuse_damaged,
 )
+from mirrorlake.load.raw_proof import RawLook, prove_raw
 from mirrorlake.schema.versions import Exact, SchemaVersion
 
 DAY = date(2026, 1, 2)

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mirrorlake.config import ColumnRule
-from mirrorlake.destinations.iceberg.tables import ORIGINAL
 from mirrorlake.merge.current_rows import with_originals
 from mirrorlake.merge.statements import clean_layer, clean_view_sql, deduped_layer, merge_sql
+from mirrorlake.schema.own_columns import ORIGINAL
 from mirrorlake.table.resolve import ResolvedTable
 from tests.unit.plans import planned, time_column
 from tests.unit.tables import column

@@ -18,7 +18,7 @@ from mirrorlake.errors import ConfigError, SourceError
 from mirrorlake.ledger import Ledger
 from mirrorlake.operations import repair
 from mirrorlake.operations.repair import PATIENCE, PAUSE_SECONDS, Repaired, again_of, repair_table
-from mirrorlake.operations.rewrite import RepairRound
+from mirrorlake.operations.repair_keys import RepairRound
 from mirrorlake.proof.differences import Difference, Differing, Value
 from mirrorlake.proof.ranges import Range, RangeProof, Span, Tally
 from mirrorlake.proof.report import Ask, Report

@@ -17,7 +17,7 @@ from mirrorlake.config import ColumnRule, LakeConfig, Namespaces, TableContract
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.commit import FOLDED
 from mirrorlake.destinations.iceberg.lake import Lake
-from mirrorlake.destinations.iceberg.tables import ORIGINAL, current_schema, ensure_current_table
+from mirrorlake.destinations.iceberg.tables import current_schema, ensure_current_table
 from mirrorlake.errors import LakeError
 from mirrorlake.ledger import Ledger, Load, Window
 from mirrorlake.proof.clean import prove_clean
@@ -25,6 +25,7 @@ from mirrorlake.proof.clean_look import CleanLook
 from mirrorlake.proof.differences import Teller
 from mirrorlake.proof.rules import shown
 from mirrorlake.schema.masking import keyed_hash
+from mirrorlake.schema.own_columns import ORIGINAL
 
 KEY = b"a key of sixteen bytes or more"
 COLUMNS = [

@@ -20,7 +20,7 @@ from mirrorlake.cli import cli
 from mirrorlake.config import load_config
 from mirrorlake.config.settings import LakeConfig
 from mirrorlake.destinations.iceberg.lake import Lake
-from mirrorlake.destinations.iceberg.spark import catalog_settings
+from mirrorlake.destinations.iceberg.session_settings import catalog_settings
 from mirrorlake.operations.doctor import diagnose_contract, look_at_permissions
 from mirrorlake.runtime.launch import hidden_settings
 from mirrorlake.runtime.permissions import Permissions, Umask, find_wider, narrowing

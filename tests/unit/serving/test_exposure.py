@@ -15,10 +15,11 @@ from pyiceberg.catalog.sql import SqlCatalog
 from mirrorlake.config import ColumnRule, LakeConfig, Namespaces, TableContract
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.lake import Lake
-from mirrorlake.destinations.iceberg.tables import ORIGINAL, current_schema, ensure_current_table
+from mirrorlake.destinations.iceberg.tables import current_schema, ensure_current_table
 from mirrorlake.errors import LakeError
 from mirrorlake.ledger import Ledger
 from mirrorlake.schema.masking import keyed_hash, mask_sql
+from mirrorlake.schema.own_columns import ORIGINAL
 from mirrorlake.schema.versions import schema_version
 from mirrorlake.serving.masking_audit import find_exposed, stored_pci, view_columns
 

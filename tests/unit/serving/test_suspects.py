@@ -14,7 +14,8 @@ from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.tables import current_schema, ensure_current_table
 from mirrorlake.ledger import Ledger
 from mirrorlake.serving import personal_audit
-from mirrorlake.serving.personal_audit import find_suspects, suspected_now
+from mirrorlake.serving.personal_audit import find_suspects
+from mirrorlake.table.clean_columns import look_name, read_look, undecided
 
 COLUMNS = [("id", "int"), ("memo", "string"), ("blob", "binary"), ("card", "long"), ("n", "int")]
 PLAIN = {"id": 1, "memo": "plain", "blob": b"\xff\x00", "card": 17, "n": 3}
@@ -43,6 +44,11 @@ def contract(**columns: ColumnRule) -> TableContract:
     )
 
 
+def _recorded(ledger: Ledger, found: TableContract) -> dict[str, str]:
+    """What `status` and `check` show of the looks so far."""
+    return undecided(found, read_look(ledger.definition(look_name(found)))["found"])
+
+
 def append(lake: Lake, *rows: dict[str, Any]) -> None:
     schema = current_schema(COLUMNS, False)
     table = ensure_current_table(lake, Identifier("c", "t"), schema)
@@ -61,14 +67,14 @@ def test_only_new_rows_are_sampled_and_what_was_found_stays(lake: Lake, ledger: 
     assert (seen.rows, seen.found) == (2, expected)
     append(lake, PLAIN)
     assert find_suspects(lake, ledger, contract()).found == expected
-    assert suspected_now(ledger, contract()) == expected
+    assert _recorded(ledger, contract()) == expected
 
 
 def test_a_rule_or_show_ends_it(lake: Lake, ledger: Ledger) -> None:
     append(lake, {**PLAIN, "memo": "to a@example.com"})
     assert set(find_suspects(lake, ledger, contract()).found) == {"memo"}
     shown = contract(MEMO=ColumnRule(pii="show"))
-    assert suspected_now(ledger, shown) == {}
+    assert _recorded(ledger, shown) == {}
     assert find_suspects(lake, ledger, shown).found == {}
     # The rule is taken back: the rows that were there before are looked at after all.
     seen = find_suspects(lake, ledger, contract())

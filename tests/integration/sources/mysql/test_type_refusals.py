@@ -215,7 +215,9 @@ def test_a_session_that_is_not_ours_is_noticed(
     for rows in ("", "INSERT INTO t VALUES (1, NULL)"):
         if rows:
             sql(rows)
-        refused(engine_for(FULL), SourceError, "the reader's session is not what was asked for")
+        refused(
+            engine_for(FULL), SourceError, "the reader's session has other settings than requested"
+        )
 
 
 def test_a_panic_of_the_reader_prints_nothing(

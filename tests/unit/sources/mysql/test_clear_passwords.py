@@ -23,7 +23,7 @@ from mirrorlake.errors import SourceError
 from mirrorlake.sources.mysql import lock_watcher
 from mirrorlake.sources.mysql.connect import open_session
 from mirrorlake.sources.mysql.reader import read_batches
-from mirrorlake.sources.mysql.route import open_route, told_of
+from mirrorlake.sources.mysql.route import login_of, open_route
 from tests.integration.certificates import write_certificates
 
 SECRET = "the secret itself"
@@ -148,7 +148,7 @@ def by_reader(source: SourceConfig) -> None:
 
 
 def by_watcher(source: SourceConfig) -> None:
-    told = {**told_of(source), "mark": "m", "history_list": None, "patience": 1, "table": "t"}
+    told = {**login_of(source), "mark": "m", "history_list": None, "patience": 1, "table": "t"}
     ended = subprocess.run(
         [sys.executable, "-P", lock_watcher.__file__],
         input=json.dumps(told).encode() + b"\n",

@@ -1,39 +1,33 @@
-"""Bringing right rows into a mirror that differs: by keys, by days, by a new copy, or from raw.
+"""Repair by key: exactly the keys that differ are read again, by one load, and folded.
 
-Where there is a key, exactly the keys that differ are read again. What has none is read again as it
-is loaded: day by day, or whole. Every way ends in a fold that trusts nothing of what deduped holds
-of these rows.
+The fold trusts nothing of what deduped holds of these rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date, timedelta
-from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
 
 from mirrorlake.config import TableContract
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.iceberg.spark import spark_errors
-from mirrorlake.destinations.iceberg.tables import KEY, ORIGINAL, SEQ
-from mirrorlake.errors import ConfigError
+from mirrorlake.destinations.iceberg.spark_errors import spark_errors
 from mirrorlake.ledger import Load, Window
 from mirrorlake.load.attempt import LoadTerms
 from mirrorlake.load.outcome import settle_loads
 from mirrorlake.load.protocol import load_window
 from mirrorlake.load.reread import Reread, unplaced, written
-from mirrorlake.operations.fold import fold_layers, fold_table
-from mirrorlake.operations.refold import refold_table, refuse_new_version
+from mirrorlake.operations.fold import fold_layers
+from mirrorlake.operations.refold import refuse_new_version
 from mirrorlake.operations.resolve import resolve_table
-from mirrorlake.operations.sync import load_table, reload_days
-from mirrorlake.proof.differences import Difference, Differing
+from mirrorlake.proof.differences import Differing
 from mirrorlake.proof.mysql_side import SourceSide
 from mirrorlake.proof.resolve import resolve_target
 from mirrorlake.proof.spark_side import LakeSide, key_view
 from mirrorlake.proof.target import Target
+from mirrorlake.schema.own_columns import KEY, ORIGINAL, SEQ
 from mirrorlake.sources.mysql.connect import session
 from mirrorlake.table.holds import refuse_held
 from mirrorlake.table.resolve import ResolvedTable
@@ -74,47 +68,11 @@ def reread_keys(
             reread = Reread(_conditions(target, keys), lambda: _held(workspace, plan, target, keys))
             load = load_window(leased, connection, plan, window, terms, reread)
             fold_layers(leased, plan)
-    return _round_of([load])
+    return round_of([load])
 
 
-def reread_days(
-    workspace: Workspace, contract: TableContract, found: Sequence[Difference]
-) -> RepairRound:
-    """Read the days of these rows again, whole, and fold: the way of tables without a key.
-
-    Raises:
-        ConfigError: no column tells a row's day.
-        SourceError: MySQL has fewer rows of a day than raw: they would be lost.
-        MirrorlakeError: see loading and folding.
-    """
-    days = sorted({day for difference in found for day in _days_of(contract, difference)})
-    if not days:
-        raise ConfigError(
-            f"table {contract.name} has no key, and its rows that differ tell no day that could be "
-            "read again",
-            table=contract.name,
-            next_step="Name a key in its contract, or mirror it again in mode full",
-        )
-    before = workspace.ledger.highest_seq()
-    for first, last in _spans(days):
-        reload_days(workspace, contract, first, last)
-    fold_table(workspace, contract)
-    return _round_of(workspace.ledger.successful_loads(contract.name, before))
-
-
-def copy_again(workspace: Workspace, contract: TableContract) -> RepairRound:
-    """A new full copy, and deduped made of it alone.
-
-    Raises:
-        MirrorlakeError: see loading and folding.
-    """
-    before = workspace.ledger.highest_seq()
-    load_table(workspace, contract, complete=True)
-    refold_table(workspace, contract)
-    return _round_of(workspace.ledger.successful_loads(contract.name, before))
-
-
-def _round_of(loads: Sequence[Load]) -> RepairRound:
+def round_of(loads: Sequence[Load]) -> RepairRound:
+    """What these loads brought."""
     receipts = [load.receipt for load in loads if load.receipt]
     gone = sum(receipt.gone for receipt in receipts)
     rows = sum(receipt.rows for receipt in receipts) - gone
@@ -167,26 +125,3 @@ def _held(
                 known |= dict(zip(written(plan, rows), rows[KEY].to_pylist(), strict=True))
     told = [known.get(identity) for identity in written(plan, held)]
     return held.append_column(KEY, pa.array(told, pa.binary()))
-
-
-# --- days -----------------------------------------------------------------------------------------
-
-
-def _days_of(contract: TableContract, difference: Difference) -> list[date]:
-    """The day of a row without a key, by its cursor; none where that has no place in a calendar."""
-    wanted = (contract.cursor or "").casefold()
-    shown = [v.shown for v in difference.key if v.column.casefold() == wanted and v.shown]
-    found: list[date] = []
-    for text in shown:
-        try:
-            found.append(date.fromisoformat(text[:10]))
-        except ValueError:
-            continue
-    return found
-
-
-def _spans(days: Sequence[date]) -> list[tuple[date, date]]:
-    """Days in a row, as ranges with both ends included."""
-    starts = [days[0], *(b for a, b in pairwise(days) if b - a > timedelta(days=1))]
-    ends = [*(a for a, b in pairwise(days) if b - a > timedelta(days=1)), days[-1]]
-    return list(zip(starts, ends, strict=True))

@@ -1,5 +1,0 @@
-"""``python -m mirrorlake.cli``."""
-
-from mirrorlake.cli import main
-
-main()

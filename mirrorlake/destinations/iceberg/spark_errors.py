@@ -1,0 +1,61 @@
+"""What Spark and its JVM raise, as errors of ours."""
+
+from __future__ import annotations
+
+import importlib
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from mirrorlake.errors import LakeError
+
+_IMPORTING = threading.Lock()
+
+
+def import_pyspark() -> None:
+    """Import PySpark, one thread at a time. Its packages import one another in circles: two threads
+    that begin at different ends each see half of them, and fail."""
+    with _IMPORTING:
+        for name in ("pyspark.errors", "pyspark.sql"):
+            importlib.import_module(name)
+
+
+@contextmanager
+def spark_errors(table: str) -> Iterator[None]:
+    """Turn what Spark and its JVM raise into LakeErrors of one line."""
+    import_pyspark()
+    from py4j.protocol import Py4JError, Py4JNetworkError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (Py4JNetworkError, ConnectionError) as error:
+        raise LakeError(
+            f"Spark's JVM ended while it worked on table {table}",
+            table=table,
+            next_step="See its log (memory, most often), and sync again in a new process",
+            retryable=True,
+        ) from error
+    except (Py4JError, PySparkException) as error:
+        raise LakeError(
+            f"Spark failed on table {table}: {_reason(error)}",
+            table=table,
+            next_step="Nothing of this step is visible: sync again",
+            retryable=any(words in str(error) for words in _PASSING),
+        ) from error
+
+
+# Another writer was faster, or holds the catalog.
+_PASSING = ("CommitFailed", "ValidationException", "SQLITE_CONSTRAINT_PRIMARYKEY", "locked")
+
+
+def _reason(error: Any) -> str:
+    """The deepest cause's first line: Spark wraps it in its own and in Python's."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    causes = [line for line in lines if line.startswith("Caused by:")]
+    if not causes and lines and lines[0].startswith("An error occurred while calling"):
+        lines = lines[1:] or lines  # py4j's own line; what Java says follows
+    text = causes[-1].removeprefix("Caused by:") if causes else (lines[0] if lines else "")
+    text = text.strip(": ")
+    return text[:500]

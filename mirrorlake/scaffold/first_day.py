@@ -1,0 +1,47 @@
+"""The first day of a table's rows, as far as one look at the beginning of an index tells it."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from typing import Any
+
+from pymysql.connections import Connection
+
+from mirrorlake.config.partitions import EARLIEST
+from mirrorlake.scaffold.suggest_tables import SuggestedTable
+from mirrorlake.sources.mysql.connect import rows_of
+from mirrorlake.sources.mysql.registry import TIMES
+from mirrorlake.sources.mysql.tables import SourceTable, quote
+
+
+def read_first_day(
+    connection: Connection[Any], table: SourceTable, suggested: SuggestedTable
+) -> date | None:
+    """The earliest day (of TIMESTAMPs in UTC, else as written) that rows of a table have by the
+    column that tells their raw day, from 1970 on.
+
+    None where no column tells it, none of its indexes begins with that column (the whole table
+    would have to be read), there are no such rows, or all of them are of the future.
+
+    Raises:
+        SourceError: the server can't read the table.
+    """
+    name = _day_column(table, suggested)
+    if name is None or not table.led_by(name):
+        return None
+    column = quote(name)
+    # Bounded, so that zero dates don't count; the index's first entry there answers it.
+    sql = (
+        f"SELECT CAST(DATE(MIN({column})) AS CHAR) "  # noqa: S608
+        f"FROM {quote(table.database)}.{quote(table.name)} WHERE {column} >= '{EARLIEST}'"
+    )
+    found = rows_of(connection, sql)[0][0]
+    first = None if found is None else date.fromisoformat(str(found))
+    return None if first is None or first > datetime.now(UTC).date() else first
+
+
+def _day_column(table: SourceTable, suggested: SuggestedTable) -> str | None:
+    for name in (suggested.cursor, suggested.created):
+        if name is not None and table.column(name).data_type in TIMES:
+            return name
+    return None

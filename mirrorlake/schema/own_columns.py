@@ -1,0 +1,16 @@
+"""The names of Mirrorlake's own columns, beside those of the source."""
+
+from __future__ import annotations
+
+LOAD = "_mirror_load"
+SEQ = "_mirror_seq"
+POSITION = "_mirror_position"
+LOADED_AT = "_mirror_loaded_at"
+DAY = "_mirror_day"
+DELETED = "_mirror_deleted"
+ORIGINAL = "_mirror_original"
+DELETED_AT = "_mirror_deleted_at"
+"""In deduped and clean of tables whose deletes are flagged: when (UTC) a row was found gone."""
+KEY = "_mirror_key"
+TOKEN = "_mirror_token"  # noqa: S105 – a column
+"""Of an entity: bytes that are equal where the server calls two tokens equal."""
