@@ -13,7 +13,7 @@ UV = $(shell ls -d "$${MIRRORLAKE_CACHE:-$${XDG_CACHE_HOME:-$$HOME/.cache}/mirro
 ROUNDS ?= 20
 SEED ?= 1
 RECORD ?=
-.PHONY: help setup warm demo sabotage test test-full soak check bench lock clean
+.PHONY: help setup warm demo sabotage faults test test-full soak check bench lock clean
 
 help: ## Show this list
 	@echo 'Mirrorlake: MySQL, mirrored exactly in the lake, and proved.'
@@ -31,8 +31,11 @@ warm: setup # Java's class archive, once: Spark starts faster. Nothing else need
 demo: warm ## Start the demo's MySQL, mirror it and keep going (ONCE=1: two rounds, every check, end)
 	@"$(BIN)/python" -m demo $(if $(filter-out 0,$(ONCE)),--once)
 
-sabotage: ## Damage the running demo's lake on purpose, see what finds it, repair it
+sabotage: ## Damage a table of the running demo: its check goes red in the UI, a job repairs it
 	@"$(BIN)/python" -m demo sabotage
+
+faults: ## Plant every kind of fault in the running demo's lake, see what finds it, repair it
+	@"$(BIN)/python" -m demo faults
 
 test: warm ## Run the tests (about 10 minutes on 2 cores)
 	@"$(BIN)/python" -m pytest $(WORKERS) -m "not full" tests

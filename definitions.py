@@ -8,7 +8,7 @@ import dagster as dg
 
 from assets import all_assets
 from checks import all_checks
-from dagster_mirrorlake.build import Mirror
+from dagster_mirrorlake.build import Mirror, build_jobs
 from dagster_mirrorlake.location import config_path, find_config, sensors_run
 from resources import all_resources
 from sensors import all_schedules, all_sensors
@@ -23,6 +23,7 @@ def load(path: Path) -> dg.Definitions:
     return dg.Definitions(
         assets=all_assets(mirror),
         asset_checks=all_checks(mirror),
+        jobs=build_jobs(mirror),
         sensors=all_sensors(mirror),
         schedules=all_schedules(mirror),
         resources=all_resources(mirror),

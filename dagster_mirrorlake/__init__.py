@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         build_asset_checks,
         build_assets,
         build_definitions,
+        build_jobs,
         build_schedules,
         build_sensors,
     )
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 _PLACES = {
     "build": (
-        *("build_asset_checks", "build_assets", "build_definitions"),
+        *("build_asset_checks", "build_assets", "build_definitions", "build_jobs"),
         *("build_schedules", "build_sensors"),
     ),
     "component": ("MirrorlakeComponent",),
@@ -63,6 +64,7 @@ __all__ = [
     "build_asset_checks",
     "build_assets",
     "build_definitions",
+    "build_jobs",
     "build_resources",
     "build_schedules",
     "build_sensors",

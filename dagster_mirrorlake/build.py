@@ -16,7 +16,17 @@ from dagster_mirrorlake.assets import (
     build_snapshot_chain,
 )
 from dagster_mirrorlake.checks import build_checks, build_snapshot_checks
+from dagster_mirrorlake.jobs import (
+    build_backfill_errored,
+    build_hold,
+    build_prove,
+    build_refold,
+    build_release,
+    build_repair,
+    build_sync,
+)
 from dagster_mirrorlake.names import Names
+from dagster_mirrorlake.places import TablePlace, table_places
 from dagster_mirrorlake.resources import build_resources
 from dagster_mirrorlake.sensors import (
     build_alerts_sensor,
@@ -73,17 +83,25 @@ class Mirror:
     @cached_property
     def tables(self) -> Sequence[MirroredTable]:
         """The tables that a server has."""
-        return mirrored_tables(self.config.tables, self.translator, self.first_days, self.names)
+        return mirrored_tables(
+            self.config.tables, self.translator, self.first_days, self.names, self._places
+        )
 
     @cached_property
     def snapshots(self) -> Sequence[MirroredTable]:
         """The tables whose snapshots land."""
-        return mirrored_tables(self.config.snapshots, self.translator, names=self.names)
+        return mirrored_tables(
+            self.config.snapshots, self.translator, names=self.names, places=self._places
+        )
 
     @property
     def every(self) -> Sequence[MirroredTable]:
         """All of them."""
         return [*self.tables, *self.snapshots]
+
+    @cached_property
+    def _places(self) -> Mapping[str, TablePlace]:
+        return table_places(self.config)
 
     @property
     def by_source(self) -> Mapping[str, Sequence[MirroredTable]]:
@@ -123,6 +141,13 @@ def build_asset_checks(mirror: Mirror) -> list[dg.AssetChecksDefinition]:
             for check in build_snapshot_checks(table, mirror.needs(table))
         ),
     ]
+
+
+def build_jobs(mirror: Mirror) -> list[dg.JobDefinition]:
+    """What a person on call starts; nothing where no table is read from a server."""
+    about_tables = (build_sync, build_backfill_errored, build_prove, build_repair, build_refold)
+    builds = (*about_tables, build_hold, build_release)
+    return [build(mirror.tables) for build in builds if mirror.tables]
 
 
 def build_sensors(mirror: Mirror) -> list[dg.SensorDefinition]:
@@ -187,6 +212,7 @@ def build_definitions(
     return dg.Definitions(
         assets=build_assets(mirror),
         asset_checks=build_asset_checks(mirror),
+        jobs=build_jobs(mirror),
         sensors=build_sensors(mirror),
         schedules=build_schedules(mirror),
         resources={

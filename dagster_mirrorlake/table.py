@@ -9,6 +9,7 @@ from functools import cached_property
 import dagster as dg
 
 from dagster_mirrorlake.names import Names
+from dagster_mirrorlake.places import TablePlace
 from dagster_mirrorlake.translator import Layer, LayerData, MirrorlakeTranslator
 from mirrorlake.config import TableContract
 from mirrorlake.config.partitions import partition_of
@@ -36,19 +37,21 @@ class MirroredTable:
         translator: what it is called in Dagster.
         first_day: the first day (UTC) that the table has, where it is known.
         names: what the mirror's definitions are called.
+        place: where it stands, where that is known.
     """
 
     contract: TableContract
     translator: MirrorlakeTranslator = field(default_factory=MirrorlakeTranslator)
     first_day: date | None = None
     names: Names = field(default_factory=Names)
+    place: TablePlace | None = None
 
     @cached_property
     def specs(self) -> Mapping[Layer, dg.AssetSpec]:
         """The asset of each layer, the source's first; each depends on the one before it."""
         found: dict[Layer, dg.AssetSpec] = {}
         for layer in ("source", *LAYERS):
-            data = LayerData(self.contract, layer, self.first_day, self.names.mirror)
+            data = LayerData(self.contract, layer, self.first_day, self.names.mirror, self.place)
             spec = self.translator.get_asset_spec(data)
             deps = [found[UPSTREAM[layer]].key] if layer != "source" else []
             found[layer] = spec.replace_attributes(deps=deps)
@@ -134,10 +137,14 @@ def mirrored_tables(
     translator: MirrorlakeTranslator | None = None,
     first_days: Mapping[str, date] | None = None,
     names: Names | None = None,
+    places: Mapping[str, TablePlace] | None = None,
 ) -> Sequence[MirroredTable]:
     """The tables of these contracts under one translator."""
     named, known = translator or MirrorlakeTranslator(), first_days or {}
+    at = places or {}
     return [
-        MirroredTable(contract, named, known.get(contract.name), names or Names())
+        MirroredTable(
+            contract, named, known.get(contract.name), names or Names(), at.get(contract.name)
+        )
         for contract in contracts
     ]

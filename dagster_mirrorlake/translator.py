@@ -4,25 +4,26 @@ A project that wants other names overrides one method, as with other integration
 """
 
 import re
+import warnings
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from typing import Literal
+from typing import Any, Literal
 
 import dagster as dg
 
+from dagster_mirrorlake.meaning import code_version, describe
+from dagster_mirrorlake.places import TablePlace
 from mirrorlake.config import TableContract
 from mirrorlake.config.partitions import first_day_of, partition_of
+
+# One per asset otherwise: references to code are in beta, and we mean to use them.
+warnings.filterwarnings("ignore", category=dg.BetaWarning, message=".*CodeReference.*")
 
 Layer = Literal["source", "raw", "deduped", "clean"]
 SOURCE_TAG = "mirrorlake/source"
 MODE_TAG = "mirrorlake/mode"
 LAYER_TAG = "mirrorlake/layer"
 
-_WORDS = {
-    "raw": "row versions as they were pulled; every load traceable",
-    "deduped": "exactly one current row per key",
-    "clean": "what people query: personal data masked or gone, card data never read",
-}
 _KINDS = {"iceberg", "spark"}
 
 
@@ -35,12 +36,14 @@ class LayerData:
         layer: ``source`` (the table in MySQL, or the landing), ``raw``, ``deduped`` or ``clean``.
         first_day: the first day (UTC) that the table has, where it is known.
         mirror: the mirror's name, where it has one: see `dagster_mirrorlake.names`.
+        place: where the table stands, where that is known.
     """
 
     contract: TableContract
     layer: Layer
     first_day: date | None = None
     mirror: str | None = None
+    place: TablePlace | None = None
 
 
 class MirrorlakeTranslator:
@@ -62,7 +65,8 @@ class MirrorlakeTranslator:
         contract, layer = data.contract, data.layer
         return dg.AssetSpec(
             self.get_asset_key(data),
-            description=_description(data),
+            description=describe(contract, layer),
+            code_version=code_version(contract, layer),
             partitions_def=None if layer == "source" else self.get_partitions_def(data),
             group_name=_plain(f"{contract.source}_{contract.database}"),
             kinds=_kinds(data),
@@ -73,7 +77,7 @@ class MirrorlakeTranslator:
             },
             owners=contract.owners,
             freshness_policy=_freshness(contract) if layer == "clean" else None,
-            metadata={**_table_name(data), **_facts(contract)},
+            metadata={**_table_name(data), **_places(data), **_facts(contract)},
         )
 
     def get_asset_key(self, data: LayerData) -> dg.AssetKey:
@@ -100,20 +104,6 @@ class MirrorlakeTranslator:
         return dg.DailyPartitionsDefinition(start_date=start, end_offset=1)
 
 
-def _description(data: LayerData) -> str:
-    """What the table is, then what the layer keeps of it."""
-    contract = data.contract
-    if data.layer == "source":
-        if contract.landed:
-            return f"The folder in which complete copies of {contract.table} land; only read."
-        return f"The table {contract.database}.{contract.table} in MySQL; never written."
-    if data.layer == "raw" and contract.landed:
-        return (
-            f"{contract.table}: complete copies where they landed, with files, sizes and digests."
-        )
-    return f"{contract.table} of {contract.database}: {_WORDS[data.layer]}."
-
-
 def _kinds(data: LayerData) -> set[str]:
     landed = data.contract.landed
     if data.layer == "source":
@@ -128,6 +118,23 @@ def _table_name(data: LayerData) -> dict[str, str]:
     if data.layer == "raw" and contract.landed:
         return {}
     return {"dagster/table_name": f"{getattr(contract.namespaces, data.layer)}.{contract.table}"}
+
+
+def _places(data: LayerData) -> dict[str, Any]:
+    """Its lines in the contract file, and its address."""
+    place, found = data.place, dict[str, Any]()
+    if place is None:
+        return found
+    if place.line is not None:
+        reference = dg.LocalFileCodeReference(
+            file_path=place.file, line_number=place.line, label=data.contract.name
+        )
+        found["dagster/code_references"] = dg.CodeReferencesMetadataValue(
+            code_references=[reference]
+        )
+    if data.layer in place.uris:
+        found["dagster/uri"] = place.uris[data.layer]
+    return found
 
 
 def _facts(contract: TableContract) -> dict[str, str]:

@@ -1,4 +1,5 @@
-"""``python -m demo`` runs the demo; ``sabotage`` damages its lake, to see what finds it."""
+"""``python -m demo`` runs the demo; ``sabotage`` damages a table of it, for the UI to show;
+``faults`` plants every fault there is, and repairs it."""
 
 from __future__ import annotations
 
@@ -39,14 +40,42 @@ def demo(context: click.Context, once: bool, folder: Path, port: int | None, cha
 
 @demo.command()
 @click.option("--folder", type=click.Path(path_type=Path), default=Path(".mirrorlake/demo"))
+@click.option("--seed", type=int, help="Which rows; others each time by default.")
+def sabotage(folder: Path, seed: int | None) -> None:
+    """Damage a table of the running demo: a row is lost, and a number of another is wrong.
+
+    It stays so until somebody repairs it: what to press in Dagster's UI is printed.
+    """
+    from demo.damage import COLUMN, damage_table
+
+    done = damage_table(folder, Random(seed))  # noqa: S311
+    lines = (
+        f"[bold]{escape(done.table)} is damaged[/], in the lake's deduped layer:",
+        f"  the row {_shown(done.lost)} is lost",
+        f"  the row {_shown(done.altered)} has {COLUMN} {done.after}; in MySQL {done.before}",
+        "In Dagster:",
+        f"  1. Open {escape(done.page)}",
+        "  2. Execute exact_match (beside its name): it goes red, and lists both rows",
+        "  3. Follow its link “put it right” to the job repair; Launch Run",
+        "  4. Back on that page it is green: both rows were read again from MySQL, and proved",
+        "[dim]Nobody presses anything? The schedule “proofs” finds it within two hours.[/]",
+    )
+    for line in lines:
+        show.console.print(line, highlight=False, soft_wrap=True)
+
+
+def _shown(key: Sequence[object]) -> str:
+    return " ".join(map(str, key))
+
+
+@demo.command()
+@click.option("--folder", type=click.Path(path_type=Path), default=Path(".mirrorlake/demo"))
 @click.option("--fault", "names", multiple=True, help="Only this fault; may be given again.")
 @click.option("--all", "everything", is_flag=True, help="A cell of every type; without a key too.")
 @click.option("--seed", type=int, default=1, show_default=True, help="Which rows, and which type.")
 @show.json_option
-def sabotage(
-    folder: Path, names: Sequence[str], everything: bool, seed: int, as_json: bool
-) -> None:
-    """Damage the running demo's lake, show which check finds it, and repair it.
+def faults(folder: Path, names: Sequence[str], everything: bool, seed: int, as_json: bool) -> None:
+    """Plant every kind of fault in the running demo's lake, show what finds it, and repair it.
 
     Only a lake and a server that a demo made are touched, and there only two tables that are made
     for it. Ends with 0 if every fault was caught and repaired, else with 9.

@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -23,12 +24,14 @@ from pymysql.connections import Connection
 from pymysql.cursors import Cursor
 from rich import box
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from demo.checks import CLONE, run_checks
 from demo.mariadb import MariaDB
 from demo.nyc import load_nyc
 from demo.oracle import Verdict, compare_table
+from demo.runs import wait_for, watch_runs
 from demo.shop import create_shop, demo_contract
 from demo.writer import LiveWriter
 from mirrorlake.cli.bars import Bars
@@ -42,6 +45,7 @@ from mirrorlake.workspace import Workspace
 USER = "mirror"
 RATE = 400.0  # changes a second while the second round's changes are made
 MARKER = ".mirrorlake-demo"
+_UI_SECONDS = 300.0  # a busy machine takes its time; a quiet one ten seconds
 
 
 @dataclass
@@ -166,7 +170,11 @@ def _set_up(server: MariaDB, folder: Path, console: Console) -> Config:
 
 def _tell_sabotage(folder: Path, server: MariaDB) -> None:
     """How `make sabotage` reaches this demo's server: for this user's eyes alone."""
-    told = {"port": server.port, "password": os.environ["MIRRORLAKE_DEMO_PASSWORD"]}
+    told = {
+        "port": server.port,
+        "password": os.environ["MIRRORLAKE_DEMO_PASSWORD"],
+        "ui": ui_url(),
+    }
     marker = folder / MARKER
     marker.chmod(0o600)
     marker.write_text(json.dumps(told), encoding="utf-8")
@@ -271,40 +279,85 @@ def _surplus(contract: TableContract, writer: LiveWriter) -> Sequence[tuple[str,
 
 
 def _browse(server: MariaDB, config: Config, console: Console) -> int:
-    """The live writer and Dagster's UI until Ctrl-C."""
-    home = config.path.parent / "dagster"
+    """The live writer and Dagster's UI until Ctrl-C; a line for each of its runs."""
+    folder = config.path.parent
+    home, log = folder / "dagster", folder / "dagster.log"
     home.mkdir(exist_ok=True)
     shutil.copyfile(CLONE / "dagster.yaml", home / "dagster.yaml")
-    environment = {
+    writer = LiveWriter(lambda: _connect(server), seed=12, rate=5.0)
+    writer.start()
+    url = ui_url()
+    console.print(f"\nDagster starts at {url} …", highlight=False)
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            [
+                *(sys.executable, "-m", "dagster", "dev", "-w", str(CLONE / "workspace.yaml")),
+                *("-h", "127.0.0.1", "-p", url.rpartition(":")[2]),
+            ],
+            cwd=CLONE,
+            env=_dagster_environment(home, config),
+            # All that its services say: here nobody could find a run among it.
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    stopped = threading.Event()
+    try:
+        if not wait_for(url, _UI_SECONDS, lambda: process.poll() is None):
+            raise MachineError(
+                f"Dagster does not show its assets at {url}",
+                next_step=f"Its log is {log}; MIRRORLAKE_UI_PORT chooses another port",
+            )
+        _print_steps(folder, url, log, console)
+        watcher = threading.Thread(
+            target=watch_runs, args=(url, lambda line: _say(console, line), stopped), daemon=True
+        )
+        watcher.start()
+        return process.wait()
+    finally:
+        stopped.set()
+        _end(process)
+        with suppress(MirrorlakeError, pymysql.Error):
+            writer.stop()
+
+
+def _dagster_environment(home: Path, config: Config) -> dict[str, str]:
+    return {
         **os.environ,
         "DAGSTER_HOME": str(home),
         "MIRRORLAKE_CONFIG": str(config.path),
         "MIRRORLAKE_SENSORS": "on",
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",
     }
-    port = os.environ.get("MIRRORLAKE_UI_PORT", "3000")
-    command = [sys.executable, "-m", "dagster", "dev", "-w", str(CLONE / "workspace.yaml")]
-    writer = LiveWriter(lambda: _connect(server), seed=12, rate=5.0)
-    writer.start()
-    process = subprocess.Popen(
-        [*command, "-h", "127.0.0.1", "-p", port],
-        cwd=CLONE,
-        env=environment,
-        start_new_session=True,
+
+
+def _print_steps(folder: Path, url: str, log: Path, console: Console) -> None:
+    """What to look at, and what to press."""
+    table = "shop/shop/orders"
+    steps = (
+        f"[bold]{url}[/] — Ctrl-C stops everything. Try:",
+        f"  1. {url}/locations/mirrorlake/asset-groups/shop_shop/lineage",
+        f"     each table from MySQL to clean: mysql/{table} → raw → deduped → clean",
+        f"  2. {url}/assets/raw/{table}?view=partitions",
+        "     its days, and what each holds; “Materialize” loads them again",
+        "  3. In another terminal, damage a table in the lake:",
+        f"     {escape(sabotage_command(folder))}",
+        f"  4. {url}/assets/deduped/nyc/nyc/weather?view=checks",
+        "     execute exact_match: it goes red, and lists the rows that differ",
+        "  5. Follow its link “put it right” to the job repair; Launch Run; the check is green",
+        f"Dagster's own output is in {escape(str(log))}. Its runs:",
     )
-    console.print(f"\n[bold]http://127.0.0.1:{port}[/] — Ctrl-C stops everything. Try:")
-    console.print("  1. Lineage: follow mysql/shop/shop/orders to clean/shop/shop/orders")
-    console.print("  2. Materialise raw/shop/shop/orders and everything downstream")
-    console.print("  3. Open the checks of deduped/shop/shop/orders")
-    console.print("  4. In another terminal, damage the lake and see what finds it:")
-    words = f"     {sabotage_command(config.path.parent)}"
-    console.print(words, markup=False, highlight=False, soft_wrap=True)
-    try:
-        return process.wait()
-    finally:
-        _end(process)
-        with suppress(MirrorlakeError, pymysql.Error):
-            writer.stop()
+    for step in steps:
+        console.print(step, highlight=False, soft_wrap=True)
+
+
+def _say(console: Console, line: str) -> None:
+    console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def ui_url() -> str:
+    """Where the demo's Dagster is, or will be."""
+    return f"http://127.0.0.1:{os.environ.get('MIRRORLAKE_UI_PORT', '3000')}"
 
 
 def sabotage_command(folder: Path) -> str:

@@ -1,4 +1,4 @@
-"""Sabotage: faults planted in the demo's own lake, found by the checks, and repaired.
+"""Faults of every kind planted in the demo's own lake, found by the checks, and repaired.
 
 It works on two tables of its own, made beside the demo's for the while, on the demo's embedded
 server and in the demo's lake. Any other lake or source is refused.
@@ -56,7 +56,7 @@ NAMES = (*(fault.name for fault in ROW_FAULTS), CELL, *FILE_FAULTS)
 """Every fault; the altered cell is of any type."""
 EVERY = (*NAMES, *(altered(column).name for column in TYPES))
 """Every fault, and an altered cell of each type."""
-Sql = Callable[..., None]
+Sql = Callable[..., Any]
 
 
 @dataclass(frozen=True)
@@ -234,10 +234,10 @@ def victims(folder: Path) -> Iterator[list[Victim]]:
         MachineError: the demo does not run.
     """
     folder = folder.absolute()
-    told = _read_marker(folder)
+    told = read_marker(folder)
     os.environ["MIRRORLAKE_DEMO_PASSWORD"] = str(told["password"])
     database = f"sabotage_{uuid.uuid4().hex[:6]}"
-    with held("private"), _connected(folder, told) as sql:
+    with held("private"), connected(folder, told) as sql:
         sql(f"CREATE DATABASE {database} CHARACTER SET utf8mb4", f"USE {database}")
         path = folder / "sabotage.yaml"
         path.write_text(yaml.safe_dump(contract_of(int(told["port"]), database)), encoding="utf-8")
@@ -272,10 +272,15 @@ def contract_of(port: int, database: str, **source: Any) -> dict[str, Any]:
     return {"version": 1, "sources": {"demo": server}}
 
 
-def _read_marker(folder: Path) -> dict[str, Any]:
+def read_marker(folder: Path) -> dict[str, Any]:
+    """How a running demo is reached.
+
+    Raises:
+        ConfigError: the folder is no demo's.
+    """
     try:
         told: dict[str, Any] = json.loads((folder / MARKER).read_text(encoding="utf-8"))
-        return {"port": told["port"], "password": told["password"]}
+        return {"port": told["port"], "password": told["password"], "ui": told.get("ui", "")}
     except (OSError, ValueError, KeyError) as error:
         raise ConfigError(
             f"{folder} is not the folder of a running demo, and nothing else is damaged on purpose",
@@ -284,7 +289,13 @@ def _read_marker(folder: Path) -> dict[str, Any]:
 
 
 @contextmanager
-def _connected(folder: Path, told: dict[str, Any]) -> Iterator[Sql]:
+def connected(folder: Path, told: dict[str, Any]) -> Iterator[Sql]:
+    """Statements on the demo's own server.
+
+    Raises:
+        ConfigError: what answers is another server.
+        MachineError: nothing answers.
+    """
     try:
         connection = pymysql.connect(
             host="127.0.0.1",
@@ -299,11 +310,12 @@ def _connected(folder: Path, told: dict[str, Any]) -> Iterator[Sql]:
             f"the demo in {folder} does not run", next_step="Start `make demo`, and try again"
         ) from error
 
-    def sql(*statements: str) -> None:
+    def sql(*statements: str) -> Sequence[tuple[Any, ...]]:
         with connection.cursor() as cursor:
             cursor.execute("SET time_zone = '+00:00', sql_mode = ''")
             for statement in statements:
                 cursor.execute(statement)
+            return cursor.fetchall()
 
     with connection:
         with connection.cursor() as cursor:

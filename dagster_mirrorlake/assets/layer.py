@@ -4,14 +4,24 @@ Not by the decorator, which looks at a function's signature for each asset; and 
 imported when it runs. Five hundred tables would take several seconds more to load otherwise.
 """
 
+import time
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from typing import Any
 
 import dagster as dg
 
+from dagster_mirrorlake.assets.keys import LOAD_TAG
+from dagster_mirrorlake.resources.failures import named_failures
 from dagster_mirrorlake.table import Layer, MirroredTable
 
+_TOLD = {
+    "rows": "rows read",
+    "loads folded": "loads folded",
+    "snapshots": "snapshots",
+    "dagster/row_count": "rows in all",
+}
+"""Figures of a materialisation that its step's last line repeats, and their words."""
 _IN = {"upstream": dg.In(dg.Nothing)}
 
 
@@ -57,6 +67,34 @@ def _step(
     table: MirroredTable, steps: str, layer: Layer
 ) -> Callable[[dg.AssetExecutionContext, Any], Iterator[Any]]:
     def step(context: dg.AssetExecutionContext, _: Any) -> Iterator[Any]:
-        yield from import_module(steps).STEPS[layer](context, table)
+        name, started = table.contract.name, time.monotonic()
+        context.log.info("table %s: %s begins%s", name, layer, _asked(context))
+        figures: dict[str, str] = {}
+        with named_failures(name):
+            for event in import_module(steps).STEPS[layer](context, table):
+                figures |= _figures(event)
+                yield event
+        words = ", ".join([*figures.values(), f"{time.monotonic() - started:.1f} s"])
+        context.log.info("table %s: %s ended: %s", name, layer, words)
 
     return step
+
+
+def _asked(context: dg.AssetExecutionContext) -> str:
+    """The partitions of a step, as a person would say them."""
+    tags = context.run.tags
+    first = tags.get("dagster/asset_partition_range_start", tags.get("dagster/partition", ""))
+    last = tags.get("dagster/asset_partition_range_end", first)
+    load = tags.get(LOAD_TAG)
+    asked = first if first == last else f"{first} to {last}"
+    return f"{f': {asked}' if asked else ''}{f' ({load})' if load else ''}"
+
+
+def _figures(event: Any) -> dict[str, str]:
+    """What a step's own result says of its rows, for its last line."""
+    metadata = event.metadata or {} if isinstance(event, dg.MaterializeResult) else {}
+    return {
+        name: f"{metadata[name]:,} {words}"
+        for name, words in _TOLD.items()
+        if isinstance(metadata.get(name), int)
+    }

@@ -41,12 +41,16 @@ ExactVerdictOfDays = tuple[
 
 
 def judge_exact(
-    workspace: Workspace, table: MirroredTable, asked: tuple[date, date] | None = None
+    workspace: Workspace,
+    table: MirroredTable,
+    asked: tuple[date, date] | None = None,
+    ask: Ask | None = None,
 ) -> ExactVerdictOfDays:
     """Whether it passed, metadata, words and severity; and the days that are reported one by one.
 
     Args:
         asked: the run's first and last day.
+        ask: the rows to compare; by default the next chunk of keys.
 
     Raises:
         MirrorlakeError: it could not be looked, or not be repaired; see
@@ -55,7 +59,23 @@ def judge_exact(
     contract = table.contract
     if not workspace.ledger.folded_loads(contract.name, "deduped"):
         return False, {}, "Nothing is mirrored yet", dg.AssetCheckSeverity.WARN, {}
-    report, evidence = prove_table(workspace, contract, Ask("next"))
+    report, evidence = prove_table(workspace, contract, ask or Ask("next"))
+    return judge_report(workspace, table, report, evidence, asked)
+
+
+def judge_report(
+    workspace: Workspace,
+    table: MirroredTable,
+    report: Report,
+    evidence: Path,
+    asked: tuple[date, date] | None = None,
+) -> ExactVerdictOfDays:
+    """The same of a comparison that was made just now; repaired where the contract says so.
+
+    Raises:
+        MirrorlakeError: it could not be repaired.
+    """
+    contract = table.contract
     verdict, last = _judge_chunk(workspace, contract, report, evidence)
     told = DaysTold(workspace, contract, EXACT, table.first_partition)
     return *verdict, _judge_days(workspace, told, last, asked)
@@ -176,6 +196,18 @@ def _metadata(report: Report, teller: Teller, evidence: str) -> dict[str, Any]:
         "evidence": dg.MetadataValue.path(evidence),
     }
     if report.differences:
+        told["first differences"] = _table(report.differences, teller)
+    return told
+
+
+def shown_differences(
+    workspace: Workspace, contract: TableContract, report: Report, evidence: Path
+) -> dict[str, Any]:
+    """The first differences of a comparison, what is personal as digests, and where all are."""
+    told: dict[str, Any] = {"evidence": dg.MetadataValue.path(str(evidence))}
+    if report.differences:
+        held = held_now(workspace.ledger, workspace.lake, contract)
+        teller = teller_of(workspace.config, contract, held=held)
         told["first differences"] = _table(report.differences, teller)
     return told
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import dagster as dg
 
+from dagster_mirrorlake.resources.failures import named_failures
 from dagster_mirrorlake.table import Layer, MirroredTable
 from mirrorlake.config import TableContract
 
@@ -119,6 +120,7 @@ def _step(
             for k in context.op_execution_context.selected_asset_check_keys
             if k.asset_key == table.key(layer)
         )
-        yield from judge(context, table, layer, names)
+        with named_failures(table.contract.name):
+            yield from judge(context, table, layer, names)
 
     return step

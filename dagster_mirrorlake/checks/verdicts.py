@@ -14,6 +14,7 @@ from typing import Any
 import dagster as dg
 
 from dagster_mirrorlake.checks.days import DaysTold, Partition
+from dagster_mirrorlake.checks.mending import mending
 from dagster_mirrorlake.resources.failures import dagster_errors
 from dagster_mirrorlake.table import Layer, MirroredTable
 from mirrorlake.config import TableContract
@@ -113,35 +114,97 @@ def judge(
         except Exception as error:  # noqa: BLE001 (raised below, after the others)
             failed = failed or error
             continue
-        _tell_days(context, key, name, verdict)
+        for day in _days_told(run, table, key, name, verdict):
+            # Dagster takes it, and its own annotation does not say so.
+            context.op_execution_context.log_event(day)  # pyright: ignore[reportArgumentType]
         yield dg.AssetCheckResult(
             asset_key=key,
             check_name=name,
             passed=verdict.passed,
             severity=verdict.severity,
-            metadata=dict(verdict.metadata),
+            metadata=metadata_of(run, table, name, verdict),
             description=verdict.words,
         )
     if failed is not None:
         raise failed
 
 
-def _tell_days(
-    context: dg.AssetCheckExecutionContext, key: dg.AssetKey, name: str, verdict: CheckVerdict
-) -> None:
-    """Record each day by itself; what blocks is the whole check's own result, which comes after."""
+def judge_alone(
+    context: dg.OpExecutionContext, table: MirroredTable, layer: Layer, name: str
+) -> CheckVerdict:
+    """The verdict of one check, for a step that is no check's.
+
+    Raises:
+        MirrorlakeError: it could not look.
+    """
+    workspace: Workspace = table.names.resources(context).mirrorlake.workspace
+    with damage_errors(workspace.lake, workspace.ledger, table.contract):
+        return _JUDGES[name](Look(workspace, table, layer, whole=False))
+
+
+def evaluations(
+    run: dg.DagsterRun, table: MirroredTable, layer: Layer, name: str, verdict: CheckVerdict
+) -> Iterator[dg.AssetCheckEvaluation]:
+    """A verdict and its days as events of a step that is no check's. To be yielded: what is only
+    logged is lost where the step fails."""
+    key = table.key(layer)
+    yield from _days_told(run, table, key, name, verdict)
+    shown = metadata_of(run, table, name, verdict)
+    yield dg.AssetCheckEvaluation(
+        asset_key=key,
+        check_name=name,
+        passed=verdict.passed,
+        severity=verdict.severity,
+        metadata={k: as_value(v) for k, v in shown.items()},
+        description=verdict.words,
+    )
+
+
+_VALUES: dict[type, Any] = {
+    bool: dg.MetadataValue.bool,
+    int: dg.MetadataValue.int,
+    float: dg.MetadataValue.float,
+    str: dg.MetadataValue.text,
+}
+
+
+def as_value(value: Any) -> dg.MetadataValue[Any]:
+    """A plain value as Dagster's metadata."""
+    if isinstance(value, dg.MetadataValue):
+        return value
+    make = _VALUES.get(type(value))
+    return dg.MetadataValue.text(str(value)) if make is None else make(value)
+
+
+def metadata_of(
+    run: dg.DagsterRun, table: MirroredTable, name: str, verdict: CheckVerdict
+) -> dict[str, Any]:
+    """What a verdict shows: of a failed one first what a person can do about it."""
+    if verdict.passed:
+        return dict(verdict.metadata)
+    return {**mending(run, table, name, verdict.words), **verdict.metadata}
+
+
+def _days_told(
+    run: dg.DagsterRun,
+    table: MirroredTable,
+    key: dg.AssetKey,
+    name: str,
+    verdict: CheckVerdict,
+) -> Iterator[dg.AssetCheckEvaluation]:
+    """Each day by itself; what blocks is the whole check's own result, which comes after. The UI
+    may show a day as the latest execution: a failed one says what can be done, too."""
     for day, one in verdict.partitions.items():
-        # Dagster takes it, and its own annotation does not say so.
-        event: Any = dg.AssetCheckEvaluation(
+        mend = {} if one.passed else mending(run, table, name, one.words)
+        yield dg.AssetCheckEvaluation(
             asset_key=key,
             check_name=name,
             passed=one.passed,
-            metadata={k: dg.MetadataValue.int(v) for k, v in one.metadata.items()},
+            metadata={k: as_value(v) for k, v in {**mend, **one.metadata}.items()},
             description=one.words,
             severity=one.severity,
             partition=day,
         )
-        context.op_execution_context.log_event(event)
 
 
 def judge_gaps(look: Look) -> CheckVerdict:

@@ -12,6 +12,25 @@ WAIT_SECONDS = 10
 
 
 @contextmanager
+def named_failures(table: str) -> Iterator[None]:
+    """A step's failure begins with its table's name: it is read in lists of runs and in alerts.
+
+    Raises:
+        Failure: the same one, its description after the table's name.
+    """
+    try:
+        yield
+    except dg.Failure as failure:
+        if table in (failure.description or ""):
+            raise
+        raise dg.Failure(
+            f"table {table}: {failure.description}",
+            metadata=failure.metadata,
+            allow_retries=failure.allow_retries,
+        ) from (failure.__cause__ or failure)
+
+
+@contextmanager
 def dagster_errors(retries: int, *, again: bool = True) -> Iterator[None]:
     """Raise `MirrorlakeError` as a failure of the step, or as a request to try it again.
 

@@ -48,17 +48,18 @@ def _is_over(run: dg.DagsterRun, tables: Sequence[MirroredTable], names: Names) 
 
 
 def failure_line(context: dg.RunFailureSensorContext) -> str:
-    """``run … failed: <steps>: <reason>``, on one line."""
-    events = context.get_step_failure_events()
+    """``table …: <the first reason> (run …: <steps>)``, on one line; without a table the steps come
+    first."""
+    run_id, events = context.dagster_run.run_id, context.get_step_failure_events()
     if not events:
-        return (
-            f"run {context.dagster_run.run_id} failed: {_one_line(context.failure_event.message)}"
-        )
+        return f"run {run_id} failed: {_one_line(context.failure_event.message)}"
     steps = ", ".join(str(event.step_key) for event in events)
     data = events[0].step_failure_data
     failure = data.user_failure_data
-    reason = failure.description if failure else (data.error.message if data.error else None)
-    return f"run {context.dagster_run.run_id} failed: {steps}: {_one_line(reason)}"
+    reason = _one_line(failure.description if failure else (data.error and data.error.message))
+    if reason.startswith("table "):
+        return f"{reason} (run {run_id} failed: {steps})"
+    return f"{steps}: {reason} (run {run_id} failed)"
 
 
 def _one_line(text: str | None) -> str:

@@ -28,6 +28,26 @@ def place_of(file: FilePath, table: tuple[str, str, str], name: str | None) -> s
     return None
 
 
+def lines_of(file: FilePath) -> dict[tuple[str, str, str], int]:
+    """The line on which each table's contract (source, database, table) begins; empty where the
+    file can't be read any more."""
+    found: dict[tuple[str, str, str], int] = {}
+    with suppress(OSError, UnicodeDecodeError):
+        read = YamlFile(file.read_bytes().decode("utf-8-sig"))
+        for source in _names(read.root, ("sources",)):
+            for database in _names(read.root, ("sources", source, "databases")):
+                path: Path = ("sources", source, "databases", database, "tables")
+                for table in _names(read.root, path):
+                    place = read.problem((*path, table), "", at_key=True)
+                    found[source, database, table] = place.line
+    return found
+
+
+def _names(root: Plain, path: Path) -> list[str]:
+    found = _at(root, path)
+    return list(found) if isinstance(found, dict) else []
+
+
 def _at(value: Plain, path: Path) -> Plain:
     for part in path:
         value = value.get(str(part)) if isinstance(value, dict) else None

@@ -16,8 +16,8 @@ from pymysql.connections import Connection
 
 from mirrorlake.config.contract import TableContract
 from mirrorlake.errors import ConfigError
-from mirrorlake.ledger import Ledger
 from mirrorlake.ledger.records import Load, Receipt, Window
+from mirrorlake.ledger.store import Ledger
 from mirrorlake.sources.mysql.connect import rows_of
 from mirrorlake.sources.mysql.identity import Identity, read_identity, why_another
 from mirrorlake.sources.mysql.tables import quote

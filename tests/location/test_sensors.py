@@ -246,7 +246,8 @@ def test_the_daily_schedule_asks_for_the_day_that_ended(location: Location) -> N
 def test_a_failed_run_is_told_in_one_line(
     location: Location, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A table that isn't there: the line names the step, and the engine's reason."""
+    """A day that can't be loaded: the line begins with the table, has the engine's reason and names
+    the step."""
     defs = load_definitions(location.path)
     with dg.DagsterInstance.ephemeral() as instance:
         instance.add_dynamic_partitions("copies/s.watched.c", ["2026-05-02"])
@@ -264,6 +265,7 @@ def test_a_failed_run_is_told_in_one_line(
         ).for_run_failure()
         defs.resolve_sensor_def("failed_runs")(context)
     (line,) = [r.message for r in caplog.records if r.name == "mirrorlake.runs"]
+    assert line.startswith("table s.watched.c: ")
     assert "raw__s__watched__c" in line
     assert "mode full" in line
     assert "\n" not in line

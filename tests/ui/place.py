@@ -74,6 +74,13 @@ TABLES: dict[str, Any] = {
 }
 
 
+for _source in TABLES.values():
+    for _database in _source.values():
+        for _table in _database["tables"].values():
+            # Before the first row: the first days are the backfill's.
+            _table["partitions_from"] = BACKFILL[0]
+
+
 @dataclass(frozen=True)
 class Place:
     """A folder with a contract file and a DAGSTER_HOME, and the address of the UI over them."""

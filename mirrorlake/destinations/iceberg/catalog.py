@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
-from urllib.parse import quote, urlparse
 
 import pydantic
 from pyiceberg.catalog import PY_CATALOG_IMPL, Catalog, load_catalog
@@ -26,6 +25,7 @@ from mirrorlake.config.database_url import with_driver
 from mirrorlake.config.settings import LakeConfig
 from mirrorlake.destinations.base import CATALOG, Identifier
 from mirrorlake.destinations.iceberg.durable import IMPLEMENTATION
+from mirrorlake.destinations.iceberg.folders import table_uri, warehouse_uri
 from mirrorlake.destinations.iceberg.sql_catalog import LakeCatalog
 from mirrorlake.errors import LakeDamaged, LakeError
 from mirrorlake.runtime.permissions import held
@@ -41,7 +41,7 @@ class Connection:
     def __init__(self, config: LakeConfig) -> None:
         self.config = config
         self._namespaces: set[str] = set()
-        self.warehouse = _location(config.warehouse)
+        self.warehouse = warehouse_uri(config.warehouse)
         with held(config.permissions), self.translated("catalog"):
             if self.warehouse.startswith("file://"):
                 _make_folder(Path(self.warehouse.removeprefix("file://")))
@@ -169,7 +169,7 @@ class Connection:
     def location(self, identifier: Identifier) -> str:
         """Where a table's files live: names are escaped where a file system would take them
         apart."""
-        return "/".join((self.warehouse, *map(_one_folder, identifier.path)))
+        return table_uri(self.warehouse, identifier.path)
 
 
 def _open(properties: dict[str, str]) -> Catalog:
@@ -204,21 +204,6 @@ def _damaged(identifier: Identifier, reason: str) -> LakeDamaged:
         next_step="`mirrorlake refold` makes deduped and clean again from raw; raw itself comes "
         "from a backup alone",
     )
-
-
-def _one_folder(name: str) -> str:
-    """A name as one folder of its own.
-
-    >>> _one_folder("a/b c"), _one_folder(".."), _one_folder("a.b")
-    ('a%2Fb c', '%2E%2E', 'a.b')
-    """
-    return "%2E" * len(name) if name in (".", "..") else quote(name, safe=" ")
-
-
-def _location(warehouse: str) -> str:
-    if urlparse(warehouse).scheme:
-        return warehouse.rstrip("/")
-    return f"file://{warehouse.rstrip('/')}"
 
 
 def _make_folder(folder: Path) -> None:

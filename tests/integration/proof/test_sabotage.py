@@ -139,7 +139,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_what_no_demo_made_is_refused(folder: Path, server: EmbeddedServer) -> None:
-    asked = ["sabotage", "--folder", str(folder)]
+    asked = ["faults", "--folder", str(folder)]
     found = CliRunner().invoke(demo, asked)
     assert isinstance(found.exception, ConfigError)
     assert "is not the folder of a running demo" in str(found.exception)
@@ -169,7 +169,7 @@ def test_the_command_on_a_running_demos_server(tmp_path: Path) -> None:
     with MariaDB.start(folder / "mysql") as server:
         server.create_user(USER, PASSWORD)
         (folder / MARKER).write_text(json.dumps({"port": server.port, "password": PASSWORD}))
-        asked = ["sabotage", "--folder", str(folder), "--fault", "a lost row", "--json"]
+        asked = ["faults", "--folder", str(folder), "--fault", "a lost row", "--json"]
         done = subprocess.run(
             [sys.executable, "-m", "demo", *asked],
             capture_output=True,

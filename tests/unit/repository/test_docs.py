@@ -59,7 +59,7 @@ SHAPES = {
     "proof": AgedProof,
     "recover": Recovered,
     "refold": Refolded,
-    "python -m demo sabotage": Sabotaged,
+    "python -m demo faults": Sabotaged,
     "ledger rebuild": Rebuilt,
     "status --history": History,
     "proof --layers": LayerProof,

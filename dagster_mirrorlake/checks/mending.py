@@ -1,0 +1,76 @@
+"""What a person can do about a failed check: a link to the job that puts it right, with its run
+config filled in; the config to paste; and the command that does the same.
+"""
+
+import json
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import dagster as dg
+import yaml
+
+from dagster_mirrorlake.table import MirroredTable
+from dagster_mirrorlake.translator import SOURCE_TAG
+from mirrorlake.config import TableContract
+
+_JOBS = {
+    "exact_match": "repair",
+    "row_count": "repair",
+    "unique_key": "repair",
+    "contract": "refold",
+    "matches_deduped": "refold",
+    "gaps": "backfill_errored",
+}
+_COMMANDS = {
+    "repair": "mirrorlake repair {table}",
+    "refold": "mirrorlake refold {table}",
+    "sync": "mirrorlake sync {table}",
+    "backfill_errored": "mirrorlake backfill {table} --missing --from {first}",
+}
+_SETTINGS: dict[str, dict[str, bool]] = {
+    # Whoever comes from a failed check has seen what differs.
+    "repair": {"dry_run": False},
+    "backfill_errored": {"missing_too": True},
+}
+DRIFT = "MySQL's columns changed"
+
+
+def mending(
+    run: dg.DagsterRun, table: MirroredTable, check: str, words: str | None
+) -> dict[str, Any]:
+    """Metadata of a failed check; empty where no job can help.
+
+    Args:
+        run: that of the check: its code location has the job.
+    """
+    contract = table.contract
+    job = "sync" if (words or "").startswith(DRIFT) else _JOBS.get(check)
+    if job is None or (job == "repair" and contract.repair == "off"):
+        return {}
+    config = run_config(job, contract)
+    told: dict[str, Any] = {}
+    origin = run.remote_job_origin
+    if origin is not None:
+        told["put it right"] = dg.MetadataValue.url(
+            launchpad(origin.location_name, table.names.of(job), config, table.source_tag)
+        )
+    # On one line: the UI shows a text without its line breaks.
+    told[f"run config of {job}"] = dg.MetadataValue.text(json.dumps(yaml.safe_load(config)))
+    command = _COMMANDS[job].format(table=contract.name, first=contract.start or "1970-01-01")
+    told["or in a shell"] = command
+    return told
+
+
+def run_config(job: str, contract: TableContract) -> str:
+    """The run config of a job for one table: YAML, in JSON's spelling where names need it."""
+    lines = [f"tables: [{json.dumps(contract.name, ensure_ascii=False)}]"]
+    lines += [f"{name}: {str(value).lower()}" for name, value in _SETTINGS.get(job, {}).items()]
+    inner = "\n".join(f"      {line}" for line in lines)
+    return f"ops:\n  {job}:\n    config:\n{inner}\n"
+
+
+def launchpad(location: str, job: str, config: str, source: str) -> str:
+    """The job's launchpad with this config and its source's tag filled in: a path on the server
+    that shows the check."""
+    query = {"config": config, "tags[0][key]": SOURCE_TAG, "tags[0][value]": source}
+    return f"/locations/{quote(location)}/jobs/{job}/playground/setup?{urlencode(query)}"

@@ -1,0 +1,20 @@
+"""The jobs that a person on call starts from the UI: sync, backfill, prove, repair, refold, hold.
+
+What belongs here: what a person can say in the launchpad, and what a run reports of each table.
+What doesn't: doing it (`mirrorlake.operations`), or what the steps of assets do
+(`dagster_mirrorlake.assets`).
+"""
+
+from dagster_mirrorlake.jobs.holds import build_hold, build_release
+from dagster_mirrorlake.jobs.loads import build_backfill_errored, build_refold, build_sync
+from dagster_mirrorlake.jobs.proofs import build_prove, build_repair
+
+__all__ = [
+    "build_backfill_errored",
+    "build_hold",
+    "build_prove",
+    "build_refold",
+    "build_release",
+    "build_repair",
+    "build_sync",
+]

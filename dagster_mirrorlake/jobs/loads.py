@@ -1,0 +1,213 @@
+"""The jobs that load and fold: sync, the days that failed, and deduped again from raw."""
+
+from collections.abc import Sequence
+from datetime import UTC, date, datetime
+from typing import TYPE_CHECKING
+
+import dagster as dg
+from pydantic import Field
+
+from dagster_mirrorlake.jobs.each import (
+    PATTERNS,
+    Act,
+    Done,
+    Events,
+    chosen_tables,
+    failed,
+    log_line,
+    report,
+    run_each,
+)
+from dagster_mirrorlake.jobs.job import job_of
+from dagster_mirrorlake.resources.failures import dagster_errors
+from dagster_mirrorlake.table import MirroredTable
+from mirrorlake.errors import ConfigError, SourceHeld
+
+if TYPE_CHECKING:
+    from mirrorlake.operations.backfill import Filled
+
+
+class SyncConfig(dg.Config):
+    """What a sync loads."""
+
+    tables: list[str] = Field(default=[], description=f"{PATTERNS}. Empty: every table.")
+    accept_smaller: bool = Field(
+        default=False,
+        description="Take full copies that are far smaller than their last. Only with `tables`: "
+        "somebody has looked at them.",
+    )
+
+
+class BackfillConfig(dg.Config):
+    """Which days a backfill loads again."""
+
+    tables: list[str] = Field(default=[], description=f"{PATTERNS}. Empty: every table.")
+    first: str = Field(
+        default="", description="The first day, YYYY-MM-DD. Empty: each table's first that failed."
+    )
+    last: str = Field(
+        default="", description="The last day, YYYY-MM-DD, included. Empty: today (UTC)."
+    )
+    missing_too: bool = Field(
+        default=False, description="Days that were never asked for as well, not only failed ones."
+    )
+    days_per_window: int = Field(
+        default=31, description="At most so many days in one load: what is lost when it fails."
+    )
+
+
+class RefoldConfig(dg.Config):
+    """Which tables are made again from raw."""
+
+    tables: list[str] = Field(
+        default=[],
+        description=f"{PATTERNS}. Empty only with `damaged`: a refold reads all of raw.",
+    )
+    damaged: bool = Field(
+        default=False, description="Only those of these tables of which a file can't be read."
+    )
+
+
+def build_sync(tables: Sequence[MirroredTable]) -> dg.JobDefinition:
+    """Load what is new, fold it, refresh clean."""
+
+    def sync(context: dg.OpExecutionContext, config: SyncConfig) -> Events:
+        from mirrorlake.operations.results import unchanged_result
+        from mirrorlake.operations.sync_tables import default_jobs, sync_tables
+        from mirrorlake.operations.unchanged import Look, look_at
+
+        if config.accept_smaller and not config.tables:
+            raise dg.Failure("accept_smaller is for tables that somebody has looked at: name them")
+        workspace, chosen = chosen_tables(context, tables, config.tables)
+        contracts = [table.contract for table in chosen]
+        with dagster_errors(0, again=False):
+            look = Look()
+            if not config.accept_smaller:
+                look = look_at(workspace.config, workspace.ledger, contracts)
+        found = [unchanged_result(one, 0, 0, 0.0) for one in look.unchanged.values()]
+        done = {one.table: Done(one.table, "unchanged") for one in found}
+        left = [contract for contract in contracts if contract.name not in done]
+        context.log.info("%d tables, %d of them unchanged", len(contracts), len(done))
+        jobs = default_jobs(workspace.config, left) if left else 1
+        for one in sync_tables(
+            workspace, left, jobs=jobs, accept_smaller=config.accept_smaller, look=look
+        ):
+            name = one.contract.name
+            if one.result is not None:
+                words = f"{one.result.window} window, {one.result.rows:,} rows, "
+                words += f"{one.result.folded} loads folded, {one.result.seconds} s"
+                done[name] = Done(name, "synced", words)
+            elif isinstance(one.error, SourceHeld):
+                done[name] = Done(name, "held", str(one.error))
+            elif one.error is not None:
+                done[name] = failed(name, one.error)
+            log_line(context, done[name])
+        yield report([done[contract.name] for contract in contracts], "There is no table.")
+
+    words = "Load the next window of tables, fold it, refresh clean: as `mirrorlake sync`."
+    return job_of("sync", words, SyncConfig, sync, tables)
+
+
+def build_backfill_errored(tables: Sequence[MirroredTable]) -> dg.JobDefinition:
+    """Load the days again whose newest load failed."""
+
+    def backfill_errored(context: dg.OpExecutionContext, config: BackfillConfig) -> Events:
+        from mirrorlake.operations.backfill import backfill, plan_backfill
+
+        today = datetime.now(UTC).date()
+        which = "missing" if config.missing_too else "errored"
+        with dagster_errors(0, again=False):
+            first = _day(config.first, "first") or date.min
+            last = min(_day(config.last, "last") or today, today)
+        workspace, chosen = chosen_tables(context, tables, config.tables)
+        contracts = [table.contract for table in chosen]
+        context.log.info("%d tables: days that failed are loaded again", len(contracts))
+
+        def told(one: "Filled") -> None:
+            log_line(context, _window(one))
+
+        with dagster_errors(0, again=False):
+            filled = backfill(
+                workspace,
+                contracts,
+                lambda c, s: plan_backfill(c, s, first, last, which, config.days_per_window),
+                today,
+                told,
+            )
+        windows: dict[str, list[Done]] = {}
+        for one in filled:
+            windows.setdefault(one.table, []).append(_window(one))
+        done = [_of_table(name, found) for name, found in windows.items()]
+        yield report(done, "No day failed: nothing was loaded.")
+
+    words = (
+        "Load the days again whose newest load failed, then fold: as `mirrorlake backfill "
+        "--errored`. One window that fails stops no other."
+    )
+    return job_of("backfill_errored", words, BackfillConfig, backfill_errored, tables)
+
+
+def build_refold(tables: Sequence[MirroredTable]) -> dg.JobDefinition:
+    """Make deduped and clean again from raw."""
+
+    def refold(context: dg.OpExecutionContext, config: RefoldConfig) -> Events:
+        from dagster_mirrorlake.jobs.recheck import recheck
+        from mirrorlake.destinations.iceberg.integrity import is_damaged
+        from mirrorlake.operations.refold import refold_table
+
+        if not config.tables and not config.damaged:
+            raise dg.Failure(
+                "refold reads all of raw: name tables, or let `damaged` find those of which a file "
+                "can't be read",
+                allow_retries=False,
+            )
+        workspace, chosen = chosen_tables(context, tables, config.tables)
+
+        def act(table: MirroredTable) -> Act:
+            contract = table.contract
+            if config.damaged and not is_damaged(workspace.lake, contract):
+                return Done(contract.name, "intact", "every file of it can be read")
+            made = refold_table(workspace, contract)
+            words = f"{made.loads} loads folded again in {made.seconds:.1f} s"
+            why = [f"{one.layer}: {one.damage}" for one in made.layers if one.damage]
+            words += f"; could not be read before: {'; '.join(why)}" if why else ""
+            again = yield from recheck(context, table)
+            return Done(contract.name, "refolded", words, metadata=again)
+
+        yield report((yield from run_each(context, chosen, act)), "There is no table.")
+
+    words = (
+        "Make deduped and clean again from raw, whatever they hold: as `mirrorlake refold`. "
+        "Readers see what was there until all is written."
+    )
+    return job_of("refold", words, RefoldConfig, refold, tables)
+
+
+def _day(text: str, name: str) -> date | None:
+    """A day that a person wrote; None where nothing was.
+
+    Raises:
+        ConfigError: it is none.
+    """
+    try:
+        return date.fromisoformat(text) if text else None
+    except ValueError as error:
+        raise ConfigError(
+            f"{name}: {text!r} is no day", next_step="Write YYYY-MM-DD, as 2026-01-31"
+        ) from error
+
+
+def _window(one: "Filled") -> Done:
+    """What became of one window of days."""
+    days = f"{one.first}" if one.first == one.last else f"{one.first} to {one.last}"
+    if one.error is None:
+        return Done(one.table, "loaded", f"{days}: {one.rows:,} rows, {one.seconds} s")
+    words = f"{days}: {one.error.removeprefix(f'table {one.table}: ')}"
+    return Done(one.table, "failed", words, failed=True)
+
+
+def _of_table(name: str, windows: Sequence[Done]) -> Done:
+    """A table's windows as one line: those that failed are what a person must know."""
+    bad = [one for one in windows if one.failed]
+    words = "; ".join(one.words for one in bad or windows)
+    return Done(name, "failed" if bad else "loaded", words, failed=bool(bad))

@@ -1,0 +1,117 @@
+"""Sabotage of the demo's own lake: rows of a mirrored table, past the engine, so that a person sees
+in Dagster's UI what finds it and puts it right.
+
+The table stays damaged until somebody repairs it. `demo.sabotage` plants every fault there is in
+tables of its own, and repairs them.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import warnings
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+
+from demo.sabotage import connected, read_marker
+from mirrorlake.config import TableContract, load_config
+from mirrorlake.destinations.base import Identifier
+from mirrorlake.errors import LeaseHeld, MachineError
+from mirrorlake.runtime.permissions import held
+from mirrorlake.workspace import Workspace
+
+TABLE, KEY, COLUMN = "nyc.nyc.weather", ("origin", "time_hour"), "precip"
+"""What is damaged: a table that nobody writes, so no run replaces what the check showed."""
+Row = tuple[str, datetime]
+_TRIES, _PAUSE_SECONDS = 60, 2.0
+
+
+@dataclass(frozen=True)
+class Damaged:
+    """What was done to the table.
+
+    Attributes:
+        table: its whole name.
+        lost: the key of a row that is gone from the lake.
+        altered: the key of a row whose `COLUMN` is wrong there.
+        before, after: its value in MySQL, and in the lake now.
+        ui: the address of Dagster's UI.
+    """
+
+    table: str
+    lost: Row
+    altered: Row
+    before: Decimal
+    after: Decimal
+    ui: str
+
+    @property
+    def page(self) -> str:
+        """Where the UI shows the table's checks."""
+        return f"{self.ui}/assets/deduped/{self.table.replace('.', '/')}?view=checks"
+
+
+def damage_table(folder: Path, rng: Random) -> Damaged:
+    """Lose an hour of the demo's weather, and alter the rain of another.
+
+    Raises:
+        ConfigError: the folder is no demo's, or the server is not the demo's own.
+        MachineError: the demo does not run, or the table was never free.
+    """
+    folder = folder.absolute()
+    told = read_marker(folder)
+    os.environ["MIRRORLAKE_DEMO_PASSWORD"] = str(told["password"])
+    # Nothing is hashed here; the contract only wants to be read.
+    os.environ.setdefault("MIRRORLAKE_HASH_KEY", "the demo's own key, no secret")
+    with held("private"), connected(folder, told) as query:
+        columns = ", ".join(KEY)
+        rows: list[Row] = list(query(f"SELECT {columns} FROM nyc.weather ORDER BY {columns}"))  # noqa: S608
+        lost, altered = rng.sample(rows, 2)
+        config = load_config(folder / "mirrorlake.yaml")
+        with Workspace.open(config, "sabotage") as workspace:
+            before, after = _write(workspace, config.table(TABLE), lost, altered)
+    return Damaged(TABLE, lost, altered, before, after, str(told["ui"]))
+
+
+def _write(
+    workspace: Workspace, contract: TableContract, lost: Row, altered: Row
+) -> tuple[Decimal, Decimal]:
+    """Damage deduped while no run writes it."""
+    for attempt in range(_TRIES):
+        if attempt:
+            time.sleep(_PAUSE_SECONDS)
+        try:
+            with workspace.leased(contract), warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # PyIceberg's, on how it writes
+                return _damage(workspace, contract, lost, altered)
+        except LeaseHeld:
+            continue
+    raise MachineError(f"table {contract.name} was never free", next_step="Try again")
+
+
+def _damage(
+    workspace: Workspace, contract: TableContract, lost: Row, altered: Row
+) -> tuple[Decimal, Decimal]:
+    name = Identifier(contract.namespaces.deduped, contract.table)
+    table = workspace.lake.load(name)
+    if table is None:
+        raise MachineError(f"{name} is not in the lake yet", next_step="Wait for the demo's sync")
+    row = table.scan(_is(altered)).to_arrow()
+    place = row.schema.get_field_index(COLUMN)
+    (before,) = row.column(place).to_pylist()
+    wrong: Any = pa.array([before + Decimal("0.01")], row.schema.field(place).type)
+    table.delete(f"({_is(lost)}) or ({_is(altered)})")
+    changed = row.set_column(place, row.schema.field(place), wrong)
+    table.append(changed.cast(table.schema().as_arrow()))
+    return before, wrong[0].as_py()
+
+
+def _is(row: Row) -> str:
+    origin, hour = row
+    return f"{KEY[0]} = '{origin}' and {KEY[1]} = '{hour.isoformat()}'"
