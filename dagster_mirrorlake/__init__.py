@@ -19,8 +19,10 @@ if TYPE_CHECKING:
         build_schedules,
         build_sensors,
     )
+    from dagster_mirrorlake.inputs import clean_input, clean_of
     from dagster_mirrorlake.location import load_definitions
     from dagster_mirrorlake.resources import (
+        CleanIOManager,
         LakeResource,
         LedgerResource,
         MySQLResource,
@@ -36,10 +38,11 @@ _PLACES = {
         *("build_asset_checks", "build_assets", "build_definitions"),
         *("build_schedules", "build_sensors"),
     ),
+    "inputs": ("clean_input", "clean_of"),
     "location": ("load_definitions",),
     "resources": (
         *("LakeResource", "LedgerResource", "MySQLResource", "SparkResource"),
-        *("WorkspaceResource", "build_resources"),
+        *("CleanIOManager", "WorkspaceResource", "build_resources"),
     ),
     "table": ("MirroredTable",),
     "translator": ("LayerData", "MirrorlakeTranslator"),
@@ -47,6 +50,7 @@ _PLACES = {
 _MODULES = {name: f"{__name__}.{module}" for module, names in _PLACES.items() for name in names}
 
 __all__ = [
+    "CleanIOManager",
     "LakeResource",
     "LayerData",
     "LedgerResource",
@@ -61,6 +65,8 @@ __all__ = [
     "build_resources",
     "build_schedules",
     "build_sensors",
+    "clean_input",
+    "clean_of",
     "load_definitions",
 ]
 
