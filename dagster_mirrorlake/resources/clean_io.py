@@ -17,7 +17,7 @@ from mirrorlake.config import TableContract
 from mirrorlake.errors import ConfigError
 
 if TYPE_CHECKING:
-    from mirrorlake.serving.clean_days import Span
+    from mirrorlake.serving.clean_days import Period
     from mirrorlake.serving.clean_version import CleanVersion
 
 _FORMS: Mapping[tuple[str, str], Form] = {
@@ -57,11 +57,11 @@ class CleanIOManager(dg.ConfigurableIOManager):
             give = _GIVEN[_form(context)]
             workspace = self.workspace.workspace
             contract = workspace.config.contract(_table(context))
-            spans = _spans(
+            periods = _periods(
                 context, contract, partitioned=step.assets_def.partitions_def is not None
             )
             undated = context.definition_metadata.get(UNDATED, "refuse")
-            version = open_clean(workspace, contract, spans, undated=undated)
+            version = open_clean(workspace, contract, periods, undated=undated)
             context.log.info(
                 "clean of %s is read at snapshot %s of the lake", contract.name, version.snapshot
             )
@@ -115,9 +115,9 @@ def _form(context: dg.InputContext) -> Form:
 # --- which rows -----------------------------------------------------------------------------------
 
 
-def _spans(
+def _periods(
     context: dg.InputContext, contract: TableContract, *, partitioned: bool
-) -> "tuple[Span, ...] | None":
+) -> "tuple[Period, ...] | None":
     """The times of the partitions that are asked for; None for the whole table."""
     if context.definition_metadata.get(WHOLE) or contract.copies:
         return None

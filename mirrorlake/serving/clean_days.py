@@ -20,7 +20,7 @@ from mirrorlake.errors import ConfigError
 
 pc: Any = _compute  # its functions are made at import: type checkers see none of them
 
-Span = tuple[datetime, datetime]
+Period = tuple[datetime, datetime]
 """From a moment (included) to another, without a zone, in the calendar of raw's days."""
 
 _TIMES = ("date", "timestamp", "timestamptz")
@@ -38,17 +38,18 @@ class DayColumn:
     name: str
     kind: str
 
-    def sql(self, spans: Sequence[Span]) -> str:
+    def sql(self, periods: Sequence[Period]) -> str:
         """The rows of these times as a condition in Spark's SQL."""
         name = as_sql_identifier(self.name)
         parts = (
-            f"({name} >= {self._literal(lo)} AND {name} < {self._literal(hi)})" for lo, hi in spans
+            f"({name} >= {self._literal(lo)} AND {name} < {self._literal(hi)})"
+            for lo, hi in periods
         )
         return " OR ".join(parts) or "false"
 
-    def reach(self, spans: Sequence[Span]) -> Condition:
-        """From the first of some spans to the end of the last: no file outside is opened."""
-        lo, hi = min(lo for lo, _ in spans), max(hi for _, hi in spans)
+    def reach(self, periods: Sequence[Period]) -> Condition:
+        """From the first of some periods to the end of the last: no file outside is opened."""
+        lo, hi = min(lo for lo, _ in periods), max(hi for _, hi in periods)
         if self.kind == "date":
             return Condition(self.name, lo.date(), hi.date() - timedelta(days=1))
         last = hi - timedelta(microseconds=1)
@@ -56,12 +57,12 @@ class DayColumn:
             lo, last = lo.replace(tzinfo=UTC), last.replace(tzinfo=UTC)
         return Condition(self.name, lo, last)
 
-    def chosen(self, batch: pa.RecordBatch, spans: Sequence[Span]) -> pa.RecordBatch:
+    def chosen(self, batch: pa.RecordBatch, periods: Sequence[Period]) -> pa.RecordBatch:
         """The rows of a batch that are of these times."""
         wall = pa.timestamp("us")
         moments = batch.column(self.name).cast(wall)  # an instant becomes its wall clock in UTC
         chosen: Any = pa.repeat(pa.scalar(False), batch.num_rows)
-        for lo, hi in spans:
+        for lo, hi in periods:
             begun = pc.greater_equal(moments, pa.scalar(lo, wall))
             within = pc.and_(begun, pc.less(moments, pa.scalar(hi, wall)))
             chosen = pc.or_(chosen, pc.fill_null(within, False))
@@ -107,13 +108,15 @@ def day_column(contract: TableContract, deduped: LakeSchema, clean: LakeSchema) 
     return DayColumn(name, kind)
 
 
-def refuse_parts_of_days(contract: TableContract, column: DayColumn, spans: Sequence[Span]) -> None:
+def refuse_parts_of_days(
+    contract: TableContract, column: DayColumn, periods: Sequence[Period]
+) -> None:
     """See that a DATE is asked for whole days.
 
     Raises:
         ConfigError: it is not: which hour a row is of, it can't tell.
     """
-    parts = any(one.time() != datetime.min.time() for span in spans for one in span)
+    parts = any(one.time() != datetime.min.time() for period in periods for one in period)
     if column.kind == "date" and parts:
         raise ConfigError(
             f"table {contract.name}: {column.name!r} is a DATE, and tells no row's hour",
@@ -123,10 +126,10 @@ def refuse_parts_of_days(contract: TableContract, column: DayColumn, spans: Sequ
         )
 
 
-def spans_of(days: Iterable[date]) -> tuple[Span, ...]:
-    """The days as spans, neighbours as one.
+def periods_of(days: Iterable[date]) -> tuple[Period, ...]:
+    """The days as periods, neighbours as one.
 
-    >>> [lo.day for lo, _ in spans_of([date(2024, 5, 1), date(2024, 5, 2), date(2024, 5, 9)])]
+    >>> [lo.day for lo, _ in periods_of([date(2024, 5, 1), date(2024, 5, 2), date(2024, 5, 9)])]
     [1, 9]
     """
     day = timedelta(days=1)
@@ -134,10 +137,10 @@ def spans_of(days: Iterable[date]) -> tuple[Span, ...]:
     return joined((start, start + day) for start in starts)
 
 
-def joined(spans: Iterable[Span]) -> tuple[Span, ...]:
-    """Spans in order, those that touch as one."""
-    found: list[Span] = []
-    for lo, hi in sorted(spans):
+def joined(periods: Iterable[Period]) -> tuple[Period, ...]:
+    """Periods in order, those that touch as one."""
+    found: list[Period] = []
+    for lo, hi in sorted(periods):
         if found and lo <= found[-1][1]:
             found[-1] = (found[-1][0], max(found[-1][1], hi))
         else:

@@ -23,7 +23,7 @@ from mirrorlake.destinations.iceberg.stream import count_unset, read_rows
 from mirrorlake.destinations.iceberg.views import read_view
 from mirrorlake.errors import ConfigError, LakeError
 from mirrorlake.merge.statements import clean_column, spark_type
-from mirrorlake.serving.clean_days import DayColumn, Span, day_column, refuse_parts_of_days
+from mirrorlake.serving.clean_days import DayColumn, Period, day_column, refuse_parts_of_days
 from mirrorlake.table.lake_tables import clean_of, deduped_of, deduped_table
 from mirrorlake.workspace import Workspace
 
@@ -47,14 +47,14 @@ class CleanVersion:
         snapshot: of the lake table that holds the rows: clean's own, or deduped's; None: no row was
             ever written.
         day: the column that chose the rows; None: all were taken.
-        spans: the times that they are of.
+        periods: the times that they are of.
     """
 
     contract: TableContract
     schema: pa.Schema
     snapshot: int | None
     day: DayColumn | None
-    spans: tuple[Span, ...]
+    periods: tuple[Period, ...]
     _workspace: Workspace
     _rows: LakeTable
     _select: str
@@ -72,7 +72,7 @@ class CleanVersion:
             MachineError: there is no usable Java.
         """
         # The second: what was committed since is not in this version.
-        conditions = [self.day.sql(self.spans)] if self.day is not None else []
+        conditions = [self.day.sql(self.periods)] if self.day is not None else []
         conditions += ["false"] if self.snapshot is None else []
         where = " AND ".join(f"({one})" for one in conditions) or "true"
         spark = self._workspace.spark.get()
@@ -103,13 +103,13 @@ class CleanVersion:
         if self.needs_spark:
             yield from self._spark_batches()
             return
-        if self.day is not None and not self.spans:
+        if self.day is not None and not self.periods:
             return
-        reach = self.day.reach(self.spans) if self.day is not None else EVERY_ROW
+        reach = self.day.reach(self.periods) if self.day is not None else EVERY_ROW
         for batch in read_rows(self._workspace.lake, self._rows, ("*",), reach, None):
             # Without the table's field ids, which are no part of the types.
             found = pa.RecordBatch.from_arrays(batch.columns, schema=self.schema)
-            yield self.day.chosen(found, self.spans) if self.day is not None else found
+            yield self.day.chosen(found, self.periods) if self.day is not None else found
 
     def _spark_batches(self) -> Iterator[pa.RecordBatch]:
         frame = self.frame()
@@ -135,14 +135,14 @@ def as_messages(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def open_clean(
     workspace: Workspace,
     contract: TableContract,
-    spans: Sequence[Span] | None = None,
+    periods: Sequence[Period] | None = None,
     *,
     undated: Undated = "refuse",
 ) -> CleanVersion:
     """The version of clean that readers see now; what is committed later is not in it.
 
     Args:
-        spans: the rows of these times alone, by the column whose date is a row's raw day. Of a
+        periods: the rows of these times alone, by the column whose date is a row's raw day. Of a
             table of full copies all rows: it holds one copy.
         undated: whether rows without a date there are refused, or left out. They are of the raw
             day that loaded them, which clean does not know.
@@ -166,9 +166,9 @@ def open_clean(
         raise _not_ours(contract, "was not made by this ledger's folds, or was changed since")
     _refuse_other_rules(contract, deduped.schema(), schema, made_by)
     day = None
-    if spans is not None and not contract.copies:
+    if periods is not None and not contract.copies:
         day = day_column(contract, deduped.schema(), schema)
-        refuse_parts_of_days(contract, day, spans)
+        refuse_parts_of_days(contract, day, periods)
         if undated == "refuse":
             _refuse_undated(lake, contract, rows, day)
     head = rows.current_snapshot()
@@ -178,7 +178,7 @@ def open_clean(
         schema=arrow_schema(schema, field_ids=False),
         snapshot=head.snapshot_id if head is not None else None,
         day=day,
-        spans=tuple(spans or ()) if day is not None else (),
+        periods=tuple(periods or ()) if day is not None else (),
         _workspace=workspace,
         _rows=rows,
         _select=shown if view is None else _view_over(view.sql, contract, shown),
