@@ -23,6 +23,7 @@ from dagster_mirrorlake.sensors import (
     build_landed_sensor,
     build_maintenance_schedule,
     build_moved_sensor,
+    build_partitions_sensor,
     build_proof_schedule,
     build_schedule,
     build_unfolded_sensor,
@@ -31,10 +32,13 @@ from dagster_mirrorlake.sensors import (
 from dagster_mirrorlake.table import MirroredTable, mirrored_tables
 from dagster_mirrorlake.translator import MirrorlakeTranslator
 from mirrorlake.config import Config
+from mirrorlake.ledger.glance import first_days
 
 # One per asset otherwise: single-run backfills are in beta, and we mean to use them.
 warnings.filterwarnings("ignore", category=dg.BetaWarning, message=".*backfill_policy.*")
 
+LEDGER_LIMIT = 2.0
+"""Seconds that a location waits for its ledger's word as it loads; without it, it loads too."""
 Asset = dg.AssetSpec | dg.AssetsDefinition
 
 
@@ -46,13 +50,15 @@ class Mirror:
         config: the contracts.
         translator: what assets are called.
         running: whether sensors and schedules are on until someone turns them off.
-        first_days: by table, the first day (UTC) that it has, where it is known.
     """
 
     config: Config
     translator: MirrorlakeTranslator = field(default_factory=MirrorlakeTranslator)
     running: bool = False
-    first_days: Mapping[str, date] = field(default_factory=dict[str, date])
+    @cached_property
+    def first_days(self) -> Mapping[str, date]:
+        """By table, the first day (UTC) that it has, where the contract or the ledger tells it."""
+        return first_days(self.config.ledger.url, self.config.tables, LEDGER_LIMIT)
 
     @cached_property
     def tables(self) -> Sequence[MirroredTable]:
@@ -119,6 +125,7 @@ def build_sensors(mirror: Mirror) -> list[dg.SensorDefinition]:
         ),
         *([build_alerts_sensor(config, running=running)] if config.alerts.hooks else []),
         *([build_unfolded_sensor(mirror.tables, running=running)] if mirror.tables else []),
+        *([build_partitions_sensor(mirror.tables)] if mirror.tables else []),
     ]
 
 

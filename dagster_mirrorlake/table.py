@@ -3,13 +3,14 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
 
 import dagster as dg
 
 from dagster_mirrorlake.translator import Layer, LayerData, MirrorlakeTranslator
 from mirrorlake.config import TableContract
+from mirrorlake.config.partitions import partition_of
 
 LAYERS: tuple[Layer, ...] = ("raw", "deduped", "clean")
 FOLDED: tuple[Layer, ...] = ("deduped", "clean")
@@ -64,12 +65,25 @@ class MirroredTable:
         return partitions
 
     def partition_of(self, day: date) -> str:
-        """The key of the partition that a day (UTC) belongs to."""
+        """The key of the partition that a day (UTC) belongs to; of an earlier one, the first."""
         partitions = self.partitions_def
         if isinstance(partitions, dg.TimeWindowPartitionsDefinition):
+            day = max(day, partitions.start.date())
             at = datetime(day.year, day.month, day.day, tzinfo=UTC)
             return partitions.get_partition_key_for_timestamp(at.timestamp())
-        return day.isoformat()
+        return partition_of(self.contract, day).isoformat()
+
+    def days_of(self, partition: str, open_day: date) -> list[date]:
+        """The days (UTC) of a partition, but none after the open one; that day itself where there
+        would be none."""
+        partitions = self.partitions_def
+        if not isinstance(partitions, dg.TimeWindowPartitionsDefinition):
+            day = date.fromisoformat(partition)
+            return [open_day if partition_of(self.contract, open_day) == day else day]
+        window = partitions.time_window_for_partition_key(partition)
+        count = (window.end.date() - window.start.date()).days
+        days = [window.start.date() + timedelta(days=n) for n in range(count)]
+        return [day for day in days if day <= open_day] or days[:1]
 
     @property
     def first_partition(self) -> date | None:

@@ -11,6 +11,7 @@ from typing import Literal
 import dagster as dg
 
 from mirrorlake.config import TableContract
+from mirrorlake.config.partitions import first_day_of, partition_of
 
 Layer = Literal["source", "raw", "deduped", "clean"]
 SOURCE_TAG = "mirrorlake/source"
@@ -88,8 +89,11 @@ class MirrorlakeTranslator:
             return dg.DynamicPartitionsDefinition(name=f"snapshots/{contract.name}")
         if contract.copies:
             return dg.DynamicPartitionsDefinition(name=f"copies/{contract.name}")
-        first = data.first_day or datetime.now(UTC).date()
-        return dg.DailyPartitionsDefinition(start_date=first.isoformat(), end_offset=1)
+        first = first_day_of(contract, data.first_day) or datetime.now(UTC).date()
+        start = partition_of(contract, first).isoformat()
+        if contract.partition == "month":
+            return dg.MonthlyPartitionsDefinition(start_date=start, end_offset=1)
+        return dg.DailyPartitionsDefinition(start_date=start, end_offset=1)
 
 
 def _description(data: LayerData) -> str:

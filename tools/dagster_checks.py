@@ -21,9 +21,10 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from dagster_mirrorlake.assets import chain_keys
 from dagster_mirrorlake.location import config_path, load_definitions
-from mirrorlake.config import TableContract, load_config
+from dagster_mirrorlake.sensors.requests import RANGE_END, RANGE_START, open_copies
+from dagster_mirrorlake.table import MirroredTable, mirrored_tables
+from mirrorlake.config import load_config
 
 LAYERS = ("raw", "deduped", "clean")
 PASSED, WARNED, FAILED, NOT_RUN = "passed", "warned", "failed", "not run"
@@ -58,18 +59,20 @@ def is_green(found: Mapping[dg.AssetCheckKey, Found], failed_steps: Sequence[str
 def main() -> int:
     console = Console()
     path = config_path()
-    definitions, tables = load_definitions(path), load_config(path).tables
+    definitions, tables = load_definitions(path), mirrored_tables(load_config(path).tables)
     if not tables:
         console.print(f"{path} names no table: nothing to check")
         return 1
-    keys = [key for contract in tables for key in chain_keys(contract)]
+    keys = [key for table in tables for key in table.chain_keys]
     console.print(f"Dagster: {len(tables)} chains and their checks, in one run …")
     started = time.monotonic()
+    day = datetime.now(UTC).date()
     with dg.DagsterInstance.ephemeral() as instance:
+        open_copies(instance, tables, day)
         result = definitions.resolve_implicit_global_asset_job_def().execute_in_process(
             instance=instance,
             asset_selection=keys,
-            partition_key=str(datetime.now(UTC).date()),
+            tags={RANGE_START: str(day), RANGE_END: str(day)},
             run_config={"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
             raise_on_error=False,
         )
@@ -122,16 +125,16 @@ def _first_cause(error: SerializableErrorInfo | None) -> str:
     return error.message if error is not None else "unknown"
 
 
-def _table(tables: Sequence[TableContract], found: Mapping[dg.AssetCheckKey, Found]) -> Table:
+def _table(tables: Sequence[MirroredTable], found: Mapping[dg.AssetCheckKey, Found]) -> Table:
     """A line per chain: how many checks of each layer came to what."""
     table = Table("table", *LAYERS, box=box.SIMPLE_HEAD)
-    for contract in tables:
+    for one in tables:
         cells: list[str] = []
-        for key in chain_keys(contract):
+        for key in one.chain_keys:
             states = Counter(one.state for check, one in found.items() if check.asset_key == key)
             parts = [f"[{_COLOURS[s]}]{states[s]} {s}[/]" for s in _COLOURS if states[s]]
             cells.append(", ".join(parts))
-        table.add_row(contract.name, *cells)
+        table.add_row(one.contract.name, *cells)
     return table
 
 

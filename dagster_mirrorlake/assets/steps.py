@@ -11,10 +11,13 @@ import dagster as dg
 
 from dagster_mirrorlake.assets.days import refused_days, spans, today
 from dagster_mirrorlake.assets.keys import ACCEPT_TAG, LOAD_TAG, cleanup_key
+from dagster_mirrorlake.assets.reported import partition_metadata, through_tags
 from dagster_mirrorlake.assets.unchanged import unchanged_layers
 from dagster_mirrorlake.resources.failures import dagster_errors
 from dagster_mirrorlake.table import MirroredTable
+from dagster_mirrorlake.translator import Layer
 from mirrorlake.config import TableContract
+from mirrorlake.config.partitions import partition_of
 from mirrorlake.destinations.iceberg.cost import scanned
 from mirrorlake.destinations.iceberg.model import LakeSchema, LakeTable
 from mirrorlake.destinations.iceberg.views import read_view
@@ -23,6 +26,15 @@ from mirrorlake.ledger import Cost, age_of
 from mirrorlake.operations.backlog import find_due
 from mirrorlake.operations.fold import fold_table
 from mirrorlake.operations.observe import raw_days
+from mirrorlake.operations.partitions import (
+    RawLooked,
+    folded_days,
+    folded_partitions,
+    held_days,
+    held_partitions,
+    look_at_raw,
+    touched_days,
+)
 from mirrorlake.operations.recover import GRACE, Recovered, recover_table
 from mirrorlake.operations.results import SyncResult, speed
 from mirrorlake.operations.sync import fold_looked, load_table, reload_days
@@ -30,7 +42,13 @@ from mirrorlake.operations.unchanged import Look
 from mirrorlake.table.lake_tables import clean_of, deduped_of, raw_tables
 from mirrorlake.workspace import Workspace
 
-Events = Iterator[dg.MaterializeResult[Any] | dg.AssetMaterialization]
+Events = Iterator[dg.MaterializeResult[Any] | dg.AssetMaterialization | dg.AssetObservation]
+
+
+MOST_OTHERS = 50
+"""Partitions beside the run's own that a step reports; of more, the sensor ``partitions`` does."""
+_OF_THE_TABLE = ("dagster/row_count", "dagster/column_schema", "dagster/column_lineage")
+"""Metadata that is as true of the table whatever partition it stands at."""
 
 
 @dataclass
@@ -45,10 +63,11 @@ class Loaded:
 
 def load_raw(context: dg.AssetExecutionContext, mirrored: MirroredTable) -> Events:
     """Load a table's days into raw: past days again, range by range, the open day by its next
-    window.
+    window. A partition of several days is loaded as its days.
 
     Days that can't be loaded fail the step with their reason, after the others were loaded. A full
-    copy that the daily run finds unchanged is not read: see `assets.unchanged`.
+    copy that the daily run finds unchanged is not read: see `dagster_mirrorlake.assets.unchanged`.
+    Only partitions that are in the lake turn green, whatever the run was requested for.
     """
     contract = mirrored.contract
     asked = context.run.tags.get(LOAD_TAG)
@@ -56,7 +75,8 @@ def load_raw(context: dg.AssetExecutionContext, mirrored: MirroredTable) -> Even
     since = datetime.now(UTC)
     with dagster_errors(context.retry_number):
         workspace: Workspace = context.resources.mirrorlake.workspace
-        days = [date.fromisoformat(key) for key in context.partition_keys]
+        open_day = today()
+        days = [d for key in context.partition_keys for d in mirrored.days_of(key, open_day)]
         daily_copy = asked == "daily" and contract.copies and not accept
         look = context.resources.mirrorlake.look(contract.source) if daily_copy else None
         done = _load_days(workspace, contract, days, asked, accept_smaller=accept, look=look)
@@ -65,25 +85,82 @@ def load_raw(context: dg.AssetExecutionContext, mirrored: MirroredTable) -> Even
             return
         if len(done.refused) == len(days) and not done.results:
             raise _refusal(contract, done.refused)
-        held = raw_days(workspace.lake, workspace.ledger, contract)
+        raw = look_at_raw(workspace.lake, workspace.ledger, contract, open_day)
+        held = held_partitions(contract, raw.held, open_day)
         metadata = {
             "retries": context.retry_number,
             **_raw_metadata(workspace, contract, done.results, since),
-            "dagster/row_count": sum(held.values()),
+            "dagster/row_count": sum(raw.files.rows.values()),
         }
+        # Of a copy, the day on which it was begun: midnight may have passed since the request.
+        touched = {partition_of(contract, d) for d in _touched(workspace, contract, done, raw)}
     if (done.refused or done.owed) and asked:
         # What nobody asked for by hand is no failure: it is told, and what is new was loaded.
         metadata["not loaded again"] = _words({**done.owed, **done.refused})
-    elif done.refused:
-        # What was loaded is recorded although the step fails: only yielded events outlive a
-        # failure.
-        loaded = [d for d in days if d not in done.refused]
-        yield from _loaded_days(mirrored.key("raw"), loaded, held, metadata)
-        raise _refusal(contract, done.refused)
-    for day in days:
-        rows = {"dagster/partition_row_count": held.get(day, 0)}
-        context.add_asset_metadata(rows, partition_key=day.isoformat())
-    yield dg.MaterializeResult(metadata=metadata)
+    failed = None if asked or not done.refused else _refusal(contract, done.refused)
+    refused = {mirrored.partition_of(day) for day in done.refused} if failed else set[str]()
+    green = {mirrored.partition_of(day): rows for day, rows in held.items()}
+    wanted = [key for key in context.partition_keys if key in green and key not in refused]
+    others = {mirrored.partition_of(day) for day in touched}.intersection(green).difference(wanted)
+    if contract.copies:
+        context.instance.add_dynamic_partitions(mirrored.dynamic_name, sorted(others))
+    through = raw.held.through
+    if len(others) <= MOST_OTHERS:
+        for key in sorted(others):
+            yield dg.AssetMaterialization(
+                mirrored.key("raw"),
+                partition=key,
+                metadata=partition_metadata("raw", green[key]),
+                tags=through_tags(through),
+            )
+    yield from _partitions(context, mirrored, "raw", wanted, green, metadata, through)
+    if failed is not None:
+        raise failed
+
+
+def _touched(
+    workspace: Workspace, contract: TableContract, done: Loaded, raw: RawLooked
+) -> set[date]:
+    """The held days that the step's loads touched."""
+    chosen = {result.load_id for result in done.results}
+    after = workspace.ledger.successful_loads(contract.name)[-len(chosen) - 8 :]
+    loads = {load.seq: load for load in after if load.load_id in chosen}
+    touched = touched_days(workspace.ledger, contract, loads, raw.files)
+    return {day for days in touched.values() for day in days.among(raw.held.rows)}
+
+
+def _partitions(
+    context: dg.AssetExecutionContext,
+    mirrored: MirroredTable,
+    layer: Layer,
+    wanted: Sequence[str],
+    rows: Mapping[str, int],
+    metadata: Mapping[str, Any],
+    through: int,
+) -> Events:
+    """A materialisation of each of the run's partitions, with its own rows.
+
+    What the step did is metadata of a partition only where it is the run's only one; else it is an
+    observation of the asset. The step's result is what Dagster goes on with: where a partition of
+    the run is not in the lake, there is none, as there is nothing to go on with.
+    """
+    several = len(context.partition_keys) > 1
+    if several:
+        yield dg.AssetObservation(mirrored.key(layer), metadata=metadata)
+    own = {key: partition_metadata(layer, rows[key]) for key in wanted}
+    if len(wanted) < len(context.partition_keys):
+        for key in wanted:
+            yield dg.AssetMaterialization(
+                mirrored.key(layer),
+                partition=key,
+                metadata=own[key] if several else {**metadata, **own[key]},
+                tags=through_tags(through),
+            )
+        return
+    for key in wanted:
+        context.add_asset_metadata(own[key], partition_key=key)
+    shown = {k: v for k, v in metadata.items() if k in _OF_THE_TABLE} if several else metadata
+    yield dg.MaterializeResult(metadata=shown, tags=through_tags(through))
 
 
 def _raw_metadata(
@@ -155,18 +232,18 @@ def _load_due(
 
 
 def fold_deduped(context: dg.AssetExecutionContext, mirrored: MirroredTable) -> Events:
-    """Fold every load that deduped and clean don't hold yet."""
+    """Fold every load that deduped and clean don't hold yet.
+
+    A partition of which raw has nothing fails the step: there is nothing to fold.
+    """
     contract = mirrored.contract
     started, since = time.monotonic(), datetime.now(UTC)
     with dagster_errors(context.retry_number):
         workspace: Workspace = context.resources.mirrorlake.workspace
-        look = context.resources.mirrorlake.looked(contract.source)
-        if look is None:
-            folded = fold_table(workspace, contract)
-        else:
-            folded = fold_looked(workspace, contract, look)
+        folded = _fold(context, workspace, contract)
         costs = workspace.ledger.costs(contract.name, since)
         seconds = round(time.monotonic() - started, 2)
+        there = _find_folded(workspace, mirrored, "deduped")
         identifier = deduped_of(contract)
         rows = workspace.lake.count_rows(identifier)
         table = workspace.lake.load(identifier)
@@ -175,19 +252,82 @@ def fold_deduped(context: dg.AssetExecutionContext, mirrored: MirroredTable) -> 
         "seconds": seconds,
         "retries": context.retry_number,
         **_lake_cost(costs),
+        **_rows(rows),
+        **_schema_metadata(table, contract),
     }
-    yield dg.MaterializeResult(
-        metadata={**metadata, **_rows(rows), **_schema_metadata(table, contract)}
+    yield from _layer_partitions(context, mirrored, "deduped", there, metadata)
+
+
+def _fold(context: dg.AssetExecutionContext, workspace: Workspace, contract: TableContract) -> int:
+    """How many loads were folded: all that deduped and clean did not hold."""
+    look = context.resources.mirrorlake.looked(contract.source)
+    if look is None:
+        return fold_table(workspace, contract)
+    return fold_looked(workspace, contract, look)
+
+
+@dataclass(frozen=True)
+class _There:
+    """What a layer holds: by partition the row versions that were folded; and what raw has."""
+
+    folded: dict[str, int]
+    in_raw: set[str]
+    through: int
+
+
+def _find_folded(workspace: Workspace, mirrored: MirroredTable, layer: Layer) -> _There:
+    contract, open_day = mirrored.contract, today()
+    lake, ledger = workspace.lake, workspace.ledger
+    held = held_days(lake, ledger, contract, open_day)
+    rows = held_partitions(contract, held, open_day)
+    folded = folded_days(lake, ledger, contract, layer, held)
+    days = folded_partitions(contract, held, folded, open_day)
+    return _There(
+        {mirrored.partition_of(day): rows[day] for day in days},
+        {mirrored.partition_of(day) for day in rows},
+        held.through,
     )
 
 
+def _layer_partitions(
+    context: dg.AssetExecutionContext,
+    mirrored: MirroredTable,
+    layer: Layer,
+    there: _There,
+    metadata: Mapping[str, Any],
+) -> Events:
+    """The run's partitions that a folded layer holds; then a failure that names the others."""
+    asked = context.run.tags.get(LOAD_TAG)
+    wanted = [key for key in context.partition_keys if key in there.folded]
+    yield from _partitions(
+        context, mirrored, layer, wanted, there.folded, metadata, there.through
+    )
+    absent = [key for key in context.partition_keys if key not in there.folded]
+    if absent and not asked:
+        why = (
+            "raw has nothing of it: materialise raw first"
+            if absent[0] not in there.in_raw
+            else f"loads that touched it are not in {layer} yet: materialise deduped first"
+        )
+        more = f" and {len(absent) - 1} more partitions" if len(absent) > 1 else ""
+        raise dg.Failure(
+            f"table {mirrored.contract.name}: partition {absent[0]}{more}: {why}",
+            allow_retries=False,
+        )
+
+
 def report_clean(context: dg.AssetExecutionContext, mirrored: MirroredTable) -> Events:
-    """Report what the fold made of clean: a view has the rows of deduped."""
+    """Report what the fold made of clean: a view has the rows of deduped. Materialised alone, it
+    folds what is not folded yet."""
     contract = mirrored.contract
     started = time.monotonic()
     with dagster_errors(context.retry_number):
         workspace: Workspace = context.resources.mirrorlake.workspace
         is_view = contract.clean == "view"
+        there = _find_folded(workspace, mirrored, "clean")
+        if there.in_raw.difference(there.folded).intersection(context.partition_keys):
+            _fold(context, workspace, contract)
+            there = _find_folded(workspace, mirrored, "clean")
         identifier = deduped_of(contract) if is_view else clean_of(contract)
         rows = workspace.lake.count_rows(identifier)
         table = None if is_view else workspace.lake.load(identifier)
@@ -199,7 +339,9 @@ def report_clean(context: dg.AssetExecutionContext, mirrored: MirroredTable) -> 
     if age is not None:
         metadata["freshness (s)"] = round(age.total_seconds(), 1)
     metadata["seconds"] = round(time.monotonic() - started, 2)
-    yield dg.MaterializeResult(metadata={**metadata, **_rows(rows), **schema})
+    yield from _layer_partitions(
+        context, mirrored, "clean", there, {**metadata, **_rows(rows), **schema}
+    )
 
 
 def clean_up(context: dg.AssetExecutionContext, source: str) -> Events:
@@ -257,17 +399,6 @@ def _span(days: Sequence[date]) -> str:
     if len(days) == 1:
         return f"day {days[0]}"
     return f"{len(days)} days from {min(days)} to {max(days)}"
-
-
-def _loaded_days(
-    key: dg.AssetKey,
-    days: Sequence[date],
-    held: Mapping[date, int],
-    shown: Mapping[str, Any],
-) -> Iterator[dg.AssetMaterialization]:
-    for day in days:
-        metadata = {**shown, "dagster/partition_row_count": held.get(day, 0)}
-        yield dg.AssetMaterialization(key, partition=day.isoformat(), metadata=metadata)
 
 
 def _load_metadata(done: Sequence[SyncResult]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import dagster as dg
 
+from dagster_mirrorlake.assets.reported import through_tags
 from dagster_mirrorlake.table import LAYERS, MirroredTable
 from mirrorlake.ledger import Ledger
 from mirrorlake.operations.results import SyncResult
@@ -34,6 +35,7 @@ def unchanged_layers(
     for layer in LAYERS:
         yield dg.AssetMaterialization(
             table.key(layer),
-            partition=load.window.day.isoformat(),
+            partition=table.partition_of(load.window.day),
             metadata={**metadata, **({} if layer == "raw" else {"dagster/row_count": rows})},
+            tags=through_tags(load.seq),
         )

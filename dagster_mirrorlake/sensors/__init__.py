@@ -12,6 +12,7 @@ from dagster_mirrorlake.sensors.failed import failed_runs
 from dagster_mirrorlake.sensors.landed import build_landed_sensor
 from dagster_mirrorlake.sensors.maintenance import build_maintenance_schedule
 from dagster_mirrorlake.sensors.moved import build_moved_sensor
+from dagster_mirrorlake.sensors.partitions import build_partitions_sensor
 from dagster_mirrorlake.sensors.proofs import build_proof_schedule
 from dagster_mirrorlake.sensors.unfolded import build_unfolded_sensor
 
@@ -21,6 +22,7 @@ __all__ = [
     "build_landed_sensor",
     "build_maintenance_schedule",
     "build_moved_sensor",
+    "build_partitions_sensor",
     "build_proof_schedule",
     "build_schedule",
     "build_unfolded_sensor",

@@ -120,7 +120,7 @@ def open_copies(instance: dg.DagsterInstance, tables: Sequence[MirroredTable], d
     for; one on which no copy is taken is removed after it (`sensors.partitions`)."""
     for table in tables:
         if table.contract.copies:
-            instance.add_dynamic_partitions(table.dynamic_name, [day.isoformat()])
+            instance.add_dynamic_partitions(table.dynamic_name, [table.partition_of(day)])
 
 
 def is_busy(instance: dg.DagsterInstance, source: str) -> bool:

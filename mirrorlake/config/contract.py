@@ -25,6 +25,7 @@ from mirrorlake.config.settings import (
     LedgerConfig,
     Namespaces,
     NewColumns,
+    PartitionSize,
     PiiRule,
     PrivacyConfig,
     RepairSetting,
@@ -55,6 +56,10 @@ class TableContract(Section):
     entity: EntitySection | None = None
     start: date | None = None
     """The first day (UTC) that is requested."""
+    partition: PartitionSize = "day"
+    """How many raw days one partition of it has."""
+    partitions_from: date | None = None
+    """The first day of its partitions, where the contract says it; no row is left out by it."""
     overlap: timedelta = timedelta(minutes=30)
     overlap_keys: int = 10_000
     settle: timedelta = timedelta(hours=1)

@@ -276,6 +276,8 @@ def _contract(
         entity=table.entity,
         # `null` takes the default of these three away; the others can't be null.
         start=table.start if "start" in written else defaults.start,
+        partition=table.partition or defaults.partition,
+        partitions_from=table.partitions_from,
         freshness=table.freshness if "freshness" in written else defaults.freshness,
         shrink_limit=(table.shrink_limit if "shrink_limit" in written else defaults.shrink_limit),
         overlap=defaults.overlap if table.overlap is None else table.overlap,

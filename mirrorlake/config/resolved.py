@@ -74,6 +74,8 @@ def _table_problems(sections: ConfigSections, contract: TableContract, today: da
     start = contract.start
     if start is not None and start > today and start != sections.defaults.start:
         yield _path(contract, "start"), _future(start, today)
+    if contract.partitions_from is not None and contract.partitions_from > today:
+        yield _path(contract, "partitions_from"), _future(contract.partitions_from, today)
     key = {column.casefold() for column in contract.key}
     for column, rule in contract.rules.items():
         place = _path(contract, "columns", column, "pii")

@@ -38,6 +38,7 @@ from mirrorlake.config.settings import (
     LakeConfig,
     LedgerConfig,
     NewColumns,
+    PartitionSize,
     PrivacyConfig,
     RepairSetting,
     SparkConfig,
@@ -53,6 +54,9 @@ class DefaultsConfig(Section):
 
     start: Day | None = None
     """The first day that is loaded; earlier days are "not asked". Not in the future (UTC)."""
+    partition: PartitionSize = "day"
+    """How much of a table one partition in Dagster is: a ``day`` or a ``month``. The lake is laid
+    out by days either way."""
     overlap: Duration = timedelta(minutes=30)
     """How far a window reaches back before the last one, where the cursor is a time."""
     overlap_keys: int = Field(default=10_000, ge=0)
@@ -116,6 +120,12 @@ class TableSection(Section):
     time of them as ``original_created_at``, by whose days the deduped table is partitioned."""
     start: Day | None = None
     """The first day that is loaded; earlier days are "not asked". Not in the future (UTC)."""
+    partition: PartitionSize | None = None
+    """How much of this table one partition in Dagster is: a ``day`` or a ``month``."""
+    partitions_from: Day | None = None
+    """The first day of this table's partitions in Dagster; no row is left out by it. With a
+    ``start`` the later of the two counts; without either, the first day that was loaded. Not in the
+    future (UTC)."""
     overlap: Duration | None = None
     """How far a window reaches back before the last one, where the cursor is a time."""
     overlap_keys: int | None = Field(default=None, ge=0)

@@ -39,7 +39,8 @@ def mode_findings(table: TableSection) -> Iterable[tuple[str, str]]:
 def _snapshot_findings(table: TableSection) -> Iterable[tuple[str, str]]:
     if not table.key:
         yield "key", "mode snapshot needs the columns of a unique key, like [id]"
-    for field in ("cursor", "created", "entity", "start", "overlap", "overlap_keys", "settle"):
+    windows = ("cursor", "created", "entity", "start", "overlap", "overlap_keys", "settle")
+    for field in (*windows, "partition", "partitions_from"):
         if field in table.model_fields_set:
             yield field, f"mode snapshot reads what lands, and no window: remove {field}"
 

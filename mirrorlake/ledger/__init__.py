@@ -29,6 +29,7 @@ from mirrorlake.ledger.records import (
     Window,
     age_of,
 )
+from mirrorlake.ledger.settled import Settlement, Settlements
 from mirrorlake.ledger.snapshots import FileRecord, SeenSnapshot, SnapshotRecord
 from mirrorlake.ledger.store import Ledger
 
@@ -54,6 +55,8 @@ __all__ = [
     "Refusal",
     "Repair",
     "SeenSnapshot",
+    "Settlement",
+    "Settlements",
     "SnapshotRecord",
     "Stamp",
     "Window",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 import weakref
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -41,7 +42,12 @@ class Database:
             self._check_version(connection)
 
     def _check_version(self, connection: sa.Connection) -> None:
-        found = connection.scalar(sa.select(META.c.value).where(META.c.name == "version"))
+        rows = connection.execute(META.select().where(META.c.name.in_(("version", "identity"))))
+        told = {row.name: row.value for row in rows}
+        found = told.get("version")
+        if "identity" not in told:
+            # Which ledger this is, for who remembers numbers of it.
+            connection.execute(META.insert().values(name="identity", value=uuid.uuid4().hex))
         if found is None:
             connection.execute(META.insert().values(name="version", value=str(LEDGER_VERSION)))
         elif int(found) > LEDGER_VERSION:

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from mirrorlake.ledger.database import Database, utc_now
 from mirrorlake.ledger.load_rows import read_loads
 from mirrorlake.ledger.records import Load
+from mirrorlake.ledger.settled_rows import note_folds
 from mirrorlake.ledger.tables import CHUNKED, FOLDS, LOADS, VERSIONS, VIEWS
 from mirrorlake.schema.versions import SchemaVersion
 
@@ -49,16 +50,17 @@ class Folds:
                 ),
             )
 
-    def record_folds(self, table: str, layer: str, seqs: Iterable[int]) -> None:
-        """The layer now holds these loads."""
+    def record_folds(self, table: str, layer: str, seqs: Iterable[int], run_id: str = "") -> None:
+        """The layer now holds these loads; ``run_id`` is of the run that folded them."""
         known = self.folded_loads(table, layer)
+        new = sorted(set(seqs) - known)
         rows = [
-            {"table_name": table, "layer": layer, "seq": seq, "folded_at": utc_now()}
-            for seq in sorted(set(seqs) - known)
+            {"table_name": table, "layer": layer, "seq": seq, "folded_at": utc_now()} for seq in new
         ]
         if rows:
             with self._database.begin() as connection:
                 connection.execute(FOLDS.insert(), rows)
+                note_folds(connection, table, layer, new, run_id)
 
     def definition(self, name: str) -> str | None:
         """The definition that a view or clean table was last made with, or None."""

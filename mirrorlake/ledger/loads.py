@@ -10,6 +10,7 @@ from mirrorlake.errors import LedgerError
 from mirrorlake.ledger.database import Database, utc_now
 from mirrorlake.ledger.load_rows import is_running, read_history_start, read_loads, storable
 from mirrorlake.ledger.records import LOOKING_BACK, MOVING, Lease, Load, OpenWindow, Receipt, Window
+from mirrorlake.ledger.settled_rows import note_load
 from mirrorlake.ledger.tables import CHUNKED, CHUNKS, LOADS, WINDOWS
 
 
@@ -116,6 +117,7 @@ class Loads:
                 .values(state="superseded")
             )
             _forget_chunks(connection, LOADS.c.seq == load.seq)
+            note_load(connection, load)
 
     def fail_load(self, load: Load, error: str, *, keep_chunks: bool = False) -> bool:
         """Write an attempt as ``errored`` with the reason, its chunks as not to be resumed
@@ -270,6 +272,7 @@ class Loads:
                 )
             )
             self._database.count_on(connection, LOADS.c.seq)
+            note_load(connection, load, "rebuilt")
             return True
 
     def skip_numbers(self, through: int) -> None:

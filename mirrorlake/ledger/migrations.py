@@ -11,7 +11,9 @@ from collections.abc import Callable
 
 import sqlalchemy as sa
 
-LEDGER_VERSION = 8
+from mirrorlake.ledger.settled_rows import find_first_days, record_first_days
+
+LEDGER_VERSION = 9
 
 
 def _to_2(connection: sa.Connection) -> None:
@@ -70,6 +72,12 @@ def _to_8(_: sa.Connection) -> None:
     whole table, which is why this is a version of its own."""
 
 
+def _to_9(connection: sa.Connection) -> None:
+    """What is settled has an order of its own; each table's first day is recorded. An older release
+    would settle loads that nobody is told of, which is why this is a version of its own."""
+    record_first_days(connection, find_first_days(connection, files=True))
+
+
 _STEPS: dict[int, Callable[[sa.Connection], None]] = {
     2: _to_2,
     3: _to_3,
@@ -78,6 +86,7 @@ _STEPS: dict[int, Callable[[sa.Connection], None]] = {
     6: _to_6,
     7: _to_7,
     8: _to_8,
+    9: _to_9,
 }
 
 

@@ -25,6 +25,7 @@ from mirrorlake.ledger.proofs import Proofs
 from mirrorlake.ledger.records import Lease
 from mirrorlake.ledger.repairs import Repairs
 from mirrorlake.ledger.reports import Reports
+from mirrorlake.ledger.settled import Settled
 from mirrorlake.ledger.snapshots import Snapshots
 from mirrorlake.ledger.stamps import Stamps
 
@@ -42,6 +43,7 @@ class Ledger(
     Proofs,
     Repairs,
     Reports,
+    Settled,
     Snapshots,
     SnapshotDecisions,
     Costs,

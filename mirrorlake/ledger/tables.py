@@ -84,6 +84,22 @@ FOLDS = sa.Table(
     sa.Column("seq", sa.BigInteger, primary_key=True, autoincrement=False),
     sa.Column("folded_at", sa.DateTime, nullable=False),
 )
+SETTLED = sa.Table(
+    "settled",
+    METADATA,
+    sa.Column("number", _counter, primary_key=True, autoincrement=True),
+    sa.Column("table_name", sa.String(255), nullable=False),
+    sa.Column("what", sa.String(16), nullable=False),
+    sa.Column("seq", sa.BigInteger, nullable=False),
+    sa.Column("run_id", sa.String(64)),
+    sqlite_autoincrement=True,
+)
+FIRST_DAYS = sa.Table(
+    "first_days",
+    METADATA,
+    sa.Column("table_name", sa.String(255), primary_key=True),
+    sa.Column("day", sa.Date, nullable=False),
+)
 COSTS = sa.Table(
     "costs",
     METADATA,

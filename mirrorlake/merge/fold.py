@@ -134,7 +134,7 @@ def fold_layer(
     failpoint("fold.committed")
     if todo.loads:
         flush_commits(workspace.lake.load(layer.identifier), at)
-    workspace.ledger.record_folds(plan.name, layer.name, todo.held)
+    workspace.ledger.record_folds(plan.name, layer.name, todo.held, workspace.run_id)
     if anew:
         workspace.ledger.record_definition(setting, plan.contract.deletes)
     failpoint("fold.recorded")

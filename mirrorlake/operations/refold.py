@@ -283,7 +283,8 @@ class _Refold:
 
     def _record(self, layer: Layer, scanned: int | None, head: int | None) -> None:
         ledger, plan = self._workspace.ledger, self._plan
-        ledger.record_folds(plan.name, layer.name, self._todo.held)
+        run_id = self._workspace.run_id
+        ledger.record_folds(plan.name, layer.name, self._todo.held, run_id)
         ledger.record_definition(deletes_setting(layer), plan.contract.deletes)
         seq = max(load.seq for load in self._todo.loads)
         written = written_since(self._lake.load(layer.identifier), head)

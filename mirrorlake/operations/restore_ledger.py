@@ -16,7 +16,7 @@ import json
 import logging
 import re
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -39,7 +39,7 @@ from mirrorlake.destinations.iceberg.commit import (
 from mirrorlake.destinations.iceberg.integrity import layers_of
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeSnapshot, LakeTable
-from mirrorlake.destinations.iceberg.statistics import least_number
+from mirrorlake.destinations.iceberg.statistics import count_days, least_number
 from mirrorlake.destinations.iceberg.tables import COLUMNS, OF, SEQ
 from mirrorlake.errors import LakeDamaged
 from mirrorlake.ledger import LOOKING_BACK, Ledger, Load, Receipt, Window
@@ -122,11 +122,14 @@ def rebuild_table(ledger: Ledger, lake: Lake, contract: TableContract, run_id: s
             key=lambda load: load.seq,
         )
         new = [load for load in found if ledger.adopt(load)]
+        _adopt_first_day(ledger, lake, tables, contract)
         for name in dict.fromkeys(load.raw_table for load in found):
             _adopt_version(ledger, lake, contract, name)
         folded = _adopt_folds(ledger, lake, contract)
         ledger.skip_numbers(max((_highest(table) for table in _all(lake, contract)), default=0))
         dropped = sum(_drop_unknown(ledger, lake, table) for table in tables)
+    if new:
+        ledger.renew_identity()  # it may give out numbers that somebody remembers
     return Rebuilt(
         table=contract.name,
         loads=len(new),
@@ -224,6 +227,16 @@ def _of_files(table: LakeTable, contract: TableContract) -> Iterator[Load]:
 
 def _unknown(day: int, lo: str | None) -> Window:
     return Window("unknown", lo, None, _EPOCH + timedelta(days=day))
+
+
+def _adopt_first_day(
+    ledger: Ledger, lake: Lake, tables: Sequence[LakeTable], contract: TableContract
+) -> None:
+    """A load's receipt does not say which days its rows have: raw does."""
+    with lake.translated(contract.name):
+        days = [day for table in tables for day in count_days(table)]
+    if days:
+        ledger.lower_first_day(contract.name, min(days))
 
 
 def _adopt_version(ledger: Ledger, lake: Lake, contract: TableContract, name: str) -> None:

@@ -15,6 +15,7 @@ import re
 import sys
 import threading
 import time
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +28,11 @@ from dagster._core.storage.tags import (
 )
 from pyiceberg.catalog.sql import SqlCatalog
 
-from dagster_mirrorlake.assets import chain_keys
 from dagster_mirrorlake.checks import proof_check_keys
 from dagster_mirrorlake.location import load_definitions
 from dagster_mirrorlake.resources import failures
+from dagster_mirrorlake.sensors.requests import open_copies
+from dagster_mirrorlake.table import MirroredTable
 from mirrorlake.config import Config, TableContract, load_config
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.spark import LazySpark
@@ -121,23 +123,31 @@ def _run(defs: dg.Definitions, config: Config, step: dict[str, Any]) -> dict[str
         _hold(config, *step["hold"])
     if "proofs" in step:
         return _proofs(defs, config, step["proofs"])
-    keys = [key for name in step["tables"] for key in chain_keys(config.table(name))]
+    tables = [MirroredTable(config.table(name)) for name in step["tables"]]
     tags = dict(step.get("tags", {}))
-    if "days" in step:
-        first, last = step["days"]
+    first, last = step.get("days") or (step.get("day"), step.get("day"))
+    if first:
         tags |= {ASSET_PARTITION_RANGE_START_TAG: first, ASSET_PARTITION_RANGE_END_TAG: last}
     _starts.clear()
     started = time.monotonic()
     with dg.DagsterInstance.ephemeral() as instance:
+        for day in _days(first, last):
+            open_copies(instance, tables, day)
         job = _without_proofs(defs).resolve_implicit_global_asset_job_def()
         result = job.execute_in_process(
             instance=instance,
-            asset_selection=keys,
-            partition_key=step.get("day"),
+            asset_selection=[key for table in tables for key in table.chain_keys],
             tags=tags,
             raise_on_error=False,
         )
     return {**_told(result), "seconds": round(time.monotonic() - started, 1)}
+
+
+def _days(first: str | None, last: str | None) -> list[date]:
+    if first is None or last is None:
+        return []
+    begin, end = date.fromisoformat(first), date.fromisoformat(last)
+    return [begin + timedelta(days=n) for n in range((end - begin).days + 1)]
 
 
 def _without_proofs(defs: dg.Definitions) -> dg.Definitions:
@@ -155,7 +165,7 @@ def _without_proofs(defs: dg.Definitions) -> dg.Definitions:
 
 def _proofs(defs: dg.Definitions, config: Config, tables: list[str]) -> dict[str, Any]:
     """The checks that the proof schedule asks for, of these tables."""
-    keys = [key for name in tables for key in proof_check_keys(config.table(name))]
+    keys = [key for name in tables for key in proof_check_keys(MirroredTable(config.table(name)))]
     job = dg.define_asset_job("proofs", dg.AssetSelection.checks(*keys)).resolve(
         asset_graph=defs.get_repository_def().asset_graph
     )

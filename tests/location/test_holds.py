@@ -14,6 +14,7 @@ import sqlalchemy as sa
 from dagster_mirrorlake.assets.steps import _load_days
 from dagster_mirrorlake.checks.verdicts import Look, judge_gaps
 from dagster_mirrorlake.location import load_definitions
+from dagster_mirrorlake.table import MirroredTable
 from demo.mariadb import MariaDB
 from mirrorlake.errors import SourceError
 from mirrorlake.ledger import Ledger
@@ -171,7 +172,7 @@ def test_the_gaps_check_lists_what_failed_and_what_was_never_asked(
     location: Location, workspace: Workspace, ledger: Ledger
 ) -> None:
     contract = location.config.table("k")
-    look = Look(workspace, contract, "raw", whole=True)
+    look = Look(workspace, MirroredTable(contract), "raw", whole=True)
     never = judge_gaps(look)
     assert (never.passed, never.severity) == (False, dg.AssetCheckSeverity.WARN)
     assert never.words == "0 stretches of days failed, 1 were never asked for"

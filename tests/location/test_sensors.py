@@ -145,7 +145,7 @@ def test_the_request_names_the_open_day_and_the_source(ticks: Ticks) -> None:
         resources=dict(ticks.defs.resources or {}),
     ) as context:
         (request,) = ticks.sensor.evaluate_tick(context).run_requests or []
-    assert request.partition_key == datetime.now(UTC).date().isoformat()
+    assert request.tags["dagster/asset_partition_range_end"] == str(datetime.now(UTC).date())
     assert request.tags["mirrorlake/source"] == "s"
     assert request.tags["mirrorlake/load"] == "live"
 
@@ -212,14 +212,22 @@ def test_the_daily_schedule_asks_for_the_day_that_ended(location: Location) -> N
     defs = load_definitions(location.path)
     schedule = defs.resolve_schedule_def("daily")
     at = datetime(2026, 5, 2, 4, tzinfo=UTC)
-    with dg.build_schedule_context(
-        scheduled_execution_time=at,
-        repository_def=defs.get_repository_def(),
-        resources=dict(defs.resources or {}),
-    ) as context:
+    with (
+        dg.DagsterInstance.ephemeral() as instance,
+        dg.build_schedule_context(
+            instance=instance,
+            scheduled_execution_time=at,
+            repository_def=defs.get_repository_def(),
+            resources=dict(defs.resources or {}),
+        ) as context,
+    ):
         requests = schedule.evaluate_tick(context).run_requests or []
     assert [
-        (r.run_key, r.partition_key, sorted({key.path[-1] for key in r.asset_selection or []}))
+        (
+            r.run_key,
+            r.tags["dagster/asset_partition_range_start"],
+            sorted({key.path[-1] for key in r.asset_selection or []}),
+        )
         for r in requests
     ] == [
         ("daily-s-2026-05-02", "2026-05-01", ["a", "b"]),
@@ -235,6 +243,7 @@ def test_a_failed_run_is_told_in_one_line(
     """A table that isn't there: the line names the step, and the engine's reason."""
     defs = load_definitions(location.path)
     with dg.DagsterInstance.ephemeral() as instance:
+        instance.add_dynamic_partitions("copies/s.watched.c", ["2026-05-02"])
         result = defs.resolve_implicit_global_asset_job_def().execute_in_process(
             instance=instance,
             asset_selection=[dg.AssetKey(["raw", "s", "watched", "c"])],
@@ -294,7 +303,7 @@ def test_a_load_that_nothing_folded_is_asked_for_once(unfolded: Ticks, location:
         "deduped/s/watched/b",
         "clean/s/watched/b",
     ]
-    assert request.partition_key == datetime.now(UTC).date().isoformat()
+    assert request.tags["dagster/asset_partition_range_end"] == str(datetime.now(UTC).date())
     assert request.tags["mirrorlake/source"] == "s"
     assert unfolded.requests() == []
     fold(location, "b")
@@ -398,7 +407,7 @@ def test_a_contract_removed_while_its_run_waits_loses_nothing(
         fewer.resolve_implicit_global_asset_job_def().execute_in_process(
             instance=ticks.instance,
             asset_selection=list(request.asset_selection or []),
-            partition_key=request.partition_key,
+            tags=dict(request.tags),
         )
     assert loads_of(location) == before
     later = Ticks(fewer, ticks.instance)

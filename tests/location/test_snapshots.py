@@ -10,8 +10,8 @@ import dagster as dg
 import pytest
 import sqlalchemy as sa
 
-from dagster_mirrorlake.assets.keys import asset_key
 from dagster_mirrorlake.location import load_definitions
+from dagster_mirrorlake.table import MirroredTable
 from mirrorlake.config import load_config
 from mirrorlake.ledger import Ledger
 
@@ -71,13 +71,13 @@ class Feed:
             "dagster/asset_partition_range_start": first,
             "dagster/asset_partition_range_end": last,
         }
-        chosen = [asset_key(layer, self.contract) for layer in ("raw", "deduped", "clean")]
+        chosen = MirroredTable(self.contract).chain_keys
         return job.execute_in_process(
             instance=instance, asset_selection=chosen, tags=tags, raise_on_error=False,
         )  # fmt: skip
 
     def check_exact(self, instance: dg.DagsterInstance) -> dg.ExecuteInProcessResult:
-        key = dg.AssetCheckKey(asset_key("deduped", self.contract), "exact_match")
+        key = dg.AssetCheckKey(MirroredTable(self.contract).key("deduped"), "exact_match")
         selection = dg.AssetSelection.checks(key)
         job = self.definitions.get_repository_def().asset_graph
         made = dg.define_asset_job("exact", selection=selection).resolve(asset_graph=job)
@@ -110,7 +110,7 @@ def test_a_snapshot_that_lands_is_requested_once_and_published(feed: Feed) -> No
         told = {
             event.partition: event.materialization.metadata
             for event in done.get_asset_materialization_events()
-            if event.asset_key == asset_key("deduped", feed.contract)
+            if event.asset_key == MirroredTable(feed.contract).key("deduped")
         }
         assert {k: m["rows changed"].value for k, m in told.items()} == {IDS[0]: 0, IDS[1]: 1}
         assert {k: m["keys missing"].value for k, m in told.items()} == {IDS[0]: 0, IDS[1]: 1}
@@ -170,7 +170,7 @@ def test_a_snapshot_that_waits_for_too_long_fails_its_check_once(feed: Feed) -> 
         late = feed.tick(instance, asked.cursor)
         (verdict,) = late.asset_events
         assert (verdict.check_name, verdict.passed) == ("fresh", False)
-        assert verdict.asset_key == asset_key("deduped", feed.contract)
+        assert verdict.asset_key == MirroredTable(feed.contract).key("deduped")
         assert verdict.metadata["not published"].value == f"{IDS[0]} (not taken yet)"
         assert late.run_requests
         assert not feed.tick(instance, late.cursor).asset_events

@@ -15,19 +15,19 @@ from dagster._core.storage.tags import (
     ASSET_PARTITION_RANGE_START_TAG,
 )
 
-from dagster_mirrorlake.assets import chain_keys
 from dagster_mirrorlake.location import load_definitions
+from dagster_mirrorlake.table import mirrored_tables
 from mirrorlake.config import load_config
 
 
 def main(first: str, last: str) -> None:
     path = Path(os.environ["MIRRORLAKE_CONFIG"])
     job = load_definitions(path).resolve_implicit_global_asset_job_def()
-    tables = load_config(path).tables
+    tables = mirrored_tables(load_config(path).tables)
     tags = {ASSET_PARTITION_RANGE_START_TAG: first, ASSET_PARTITION_RANGE_END_TAG: last}
     with dg.DagsterInstance.get() as instance:
         done = job.execute_in_process(
-            instance=instance, asset_selection=[k for t in tables for k in chain_keys(t)], tags=tags
+            instance=instance, asset_selection=[k for t in tables for k in t.chain_keys], tags=tags
         )
     assert done.success
 

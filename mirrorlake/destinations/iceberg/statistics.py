@@ -7,6 +7,9 @@ Source: Iceberg specification, "Manifests", lower_bounds.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
+from datetime import date
 from typing import Any
 
 from pyiceberg.conversions import from_bytes
@@ -73,3 +76,24 @@ def _value(kind: IcebergType, raw: bytes) -> Any:
     if isinstance(kind, TimestampType):
         return micros_to_timestamp(value)
     return micros_to_timestamptz(value) if isinstance(kind, TimestamptzType) else value
+
+
+def files_by_day(table: LakeTable) -> Iterator[tuple[date, str, int]]:
+    """Raw's data files as main has them: the day of each, its path and its rows. From manifests
+    alone; raw tables are partitioned by the mirror's day."""
+    snapshot = table.current_snapshot()
+    if snapshot is None:
+        return
+    for manifest in snapshot.manifests(table.io):
+        if manifest.content == ManifestContent.DATA:
+            for entry in manifest.fetch_manifest_entry(table.io):
+                file = entry.data_file
+                yield days_to_date(file.partition[0]), file.file_path, file.record_count
+
+
+def count_days(table: LakeTable) -> dict[date, int]:
+    """Row versions per raw day of a raw table, as main has it."""
+    days: Counter[date] = Counter()
+    for day, _, rows in files_by_day(table):
+        days[day] += rows
+    return dict(days)

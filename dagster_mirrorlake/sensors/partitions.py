@@ -1,0 +1,138 @@
+"""One sensor for the location: what the ledger says is in the lake, reported to Dagster.
+
+A load of the command line, a repair, a reload, a run that died after its commit: each becomes a
+materialisation of every partition that it touched, with that partition's own rows. The first looks
+report the history, some partitions at a time.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import dagster as dg
+
+from dagster_mirrorlake.assets.reported import is_reported, partition_event, partition_metadata
+from dagster_mirrorlake.resources.failures import dagster_errors
+from dagster_mirrorlake.sensors.requests import UNFINISHED
+from dagster_mirrorlake.table import MirroredTable
+from mirrorlake.operations.day_reports import ReportCursor
+
+if TYPE_CHECKING:
+    from mirrorlake.operations.day_reports import DayReport
+
+INTERVAL_SECONDS = 10
+MOST = 500
+"""Reports of a look, at most: Dagster writes each by itself, in 5 to 10 ms."""
+_DAY = timedelta(days=1)
+
+
+@dataclass(frozen=True)
+class LakeCursor:
+    """What is remembered: how far reports have come, and the day (ISO) for which the partitions of
+    copied tables were set right."""
+
+    reports: ReportCursor = field(default_factory=ReportCursor)
+    day: str = ""
+
+
+def build_partitions_sensor(tables: Sequence[MirroredTable]) -> dg.SensorDefinition:
+    """The sensor that makes partitions say what is in the lake. It starts no run, no Spark, and
+    asks no source; it is on unless somebody turns it off."""
+
+    @dg.sensor(
+        name="partitions",
+        minimum_interval_seconds=INTERVAL_SECONDS,
+        required_resource_keys={"lake", "ledger"},
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description="Reports every load and fold that the ledger knows, whoever made it: green is "
+        "what is in the lake.",
+    )
+    def partitions(context: dg.SensorEvaluationContext) -> Any:
+        from mirrorlake.operations.cursors import cursor_text, read_cursor
+        from mirrorlake.operations.day_reports import find_reports
+
+        instance, today = context.instance, datetime.now(UTC).date()
+        before = read_cursor(LakeCursor, context.cursor, LakeCursor())
+        by_name = {table.contract.name: table for table in tables}
+        with dagster_errors(0, again=False):
+            lake, ledger = context.resources.lake.lake, context.resources.ledger.ledger
+            found = find_reports(
+                lake,
+                ledger,
+                [table.contract for table in tables],
+                before.reports,
+                most=MOST,
+                today=today,
+                busy=lambda run: _is_busy(instance, run),
+            )
+            changes = []
+            if before.day != today.isoformat():
+                changes = [
+                    change
+                    for table in tables
+                    if table.contract.copies
+                    for change in _set_right(instance, lake, ledger, table, today)
+                ]
+        for name, words in found.failed.items():
+            context.log.warning(f"table {name}: {words}")
+        due = [(by_name[one.table], one) for one in found.reports]
+        events = [_event(table, one) for table, one in due if _is_due(instance, table, one)]
+        added = [
+            dg.AddDynamicPartitionsRequest(table.dynamic_name, [table.partition_of(one.partition)])
+            for table, one in due
+            if table.contract.copies and one.layer == "raw"
+        ]
+        return dg.SensorResult(
+            skip_reason=None if events else "Everything in the lake is reported",
+            cursor=cursor_text(LakeCursor(found.cursor, today.isoformat())),
+            asset_events=events,
+            dynamic_partitions_requests=[*added, *changes],
+        )
+
+    return partitions
+
+
+def _is_due(instance: dg.DagsterInstance, table: MirroredTable, report: "DayReport") -> bool:
+    """Whether Dagster has such a partition, and was not told: by the run that made the load, or by
+    a tick that died before its cursor was kept."""
+    first = table.first_partition
+    if first is not None and report.partition < first:
+        return False
+    key, partition = table.key(report.layer), table.partition_of(report.partition)
+    return not is_reported(instance, key, partition, report.through)
+
+
+def _event(table: MirroredTable, report: "DayReport") -> dg.AssetMaterialization:
+    metadata = partition_metadata(report.layer, report.rows, report.loads)
+    return partition_event(table, report.layer, report.partition, metadata, report.through)
+
+
+def _is_busy(instance: dg.DagsterInstance, run_id: str) -> bool:
+    run = instance.get_run_by_id(run_id)
+    return run is not None and run.status in UNFINISHED
+
+
+def _set_right(
+    instance: dg.DagsterInstance, lake: Any, ledger: Any, table: MirroredTable, today: date
+) -> list[dg.AddDynamicPartitionsRequest | dg.DeleteDynamicPartitionsRequest]:
+    """The partitions of a copied table are the days on which one was taken, and the open day, so
+    that a person can ask for it; a day that ended without a copy goes."""
+    from mirrorlake.operations.partitions import held_days
+
+    known = set(instance.get_dynamic_partitions(table.dynamic_name))
+    held = {day.isoformat() for day in held_days(lake, ledger, table.contract, today).rows}
+    # Yesterday's may be in a run that waits.
+    kept = held | {today.isoformat(), (today - _DAY).isoformat()}
+    return _changes(table.dynamic_name, {today.isoformat()} - known, known - kept)
+
+
+def _changes(
+    name: str, added: Collection[str], removed: Collection[str]
+) -> list[dg.AddDynamicPartitionsRequest | dg.DeleteDynamicPartitionsRequest]:
+    found: list[dg.AddDynamicPartitionsRequest | dg.DeleteDynamicPartitionsRequest] = []
+    if added:
+        found.append(dg.AddDynamicPartitionsRequest(name, sorted(added)))
+    if removed:
+        found.append(dg.DeleteDynamicPartitionsRequest(name, sorted(removed)))
+    return found

@@ -1,0 +1,348 @@
+"""What is to be reported of each table's raw days: the loads and folds since the last look, whoever
+made them.
+
+A report says of one partition of one layer what is in the lake now. The first look at a table
+reports its history: every partition that it holds. From then on a partition is reported again when
+a load touched it, or a layer folded it. Loads end out of order, and some of runs that report them
+themselves: `ReportCursor` remembers what was left, so nothing is left out and no load is reported
+twice. From one cursor and one state of the ledger and the lake comes one answer: a look that died
+before its cursor was kept is made again.
+
+What belongs here: the decision, and what to remember. What doesn't: reporting it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date
+
+from mirrorlake.config import TableContract
+from mirrorlake.config.partitions import partition_of
+from mirrorlake.destinations.iceberg.lake import Lake
+from mirrorlake.errors import LakeError
+from mirrorlake.ledger import Ledger, Load, Settlement
+from mirrorlake.operations.partitions import (
+    RawLooked,
+    folded_days,
+    folded_partitions,
+    held_partitions,
+    look_at_raw,
+    touched_days,
+)
+
+logger = logging.getLogger(__name__)
+
+LAYERS = ("raw", "deduped", "clean")
+HOLES = 100
+"""So many numbers that are not there yet are looked for again: a database gives a number out before
+its transaction ends, or in vain."""
+
+
+@dataclass(frozen=True)
+class ReportCursor:
+    """How far reports have come; see `mirrorlake.operations.cursors`.
+
+    Attributes:
+        ledger: whose numbers these are; of another ledger everything is forgotten.
+        through: up to this number every settlement was looked at.
+        missing: numbers up to there that were not in the ledger.
+        left: settlements up to there that are not, or not wholly, reported, by number: the last
+            partition that was (ISO), '' for none.
+        imported: the tables whose history is reported.
+        importing: those of which it is in part: the last partition that was.
+    """
+
+    ledger: str = ""
+    through: int = 0
+    missing: tuple[int, ...] = ()
+    left: dict[int, str] = field(default_factory=dict[int, str])
+    imported: tuple[str, ...] = ()
+    importing: dict[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True)
+class DayReport:
+    """One partition of one layer, as it is in the lake now.
+
+    Attributes:
+        layer: ``raw``, ``deduped`` or ``clean``; of the last two: every load that touched the
+            partition is folded into it.
+        partition: its first day; the day itself where partitions are days.
+        rows: row versions that raw has of it (of mode ``full``: rows of the copy).
+        loads: the ids of the loads that this is reported for: that touched it, or were folded;
+            none where it is history.
+        runs: the ids of the runs that made them, or folded them, as far as known.
+        through: the number of the newest settled load of the table that this reflects.
+    """
+
+    layer: str
+    table: str
+    partition: date
+    rows: int
+    loads: tuple[str, ...]
+    runs: tuple[str, ...]
+    through: int
+
+
+@dataclass(frozen=True)
+class DayReports:
+    """What one look found.
+
+    Attributes:
+        reports: by table and partition.
+        cursor: to be remembered once they are made; equal to the one that was given where nothing
+            is new.
+        failed: tables that could not be looked at, and why; the next look tries them again.
+    """
+
+    reports: tuple[DayReport, ...]
+    cursor: ReportCursor
+    failed: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+def find_reports(
+    lake: Lake,
+    ledger: Ledger,
+    contracts: Sequence[TableContract],
+    cursor: ReportCursor,
+    *,
+    most: int,
+    today: date,
+    busy: Callable[[str], bool],
+) -> DayReports:
+    """The reports that are due, about ``most`` of them at most; nothing is written.
+
+    Where nothing is new this costs a few statements to the ledger, however many tables there are,
+    and no look at the lake. Tables of mode ``snapshot`` are left out.
+
+    Args:
+        today: the open day (UTC).
+        busy: whether a run, by the id under which the ledger knows it, has not ended: it reports
+            what it did itself, so its loads and folds are left until it has.
+
+    Raises:
+        LedgerError: the ledger can't be read.
+    """
+    chosen = {c.name: c for c in contracts if not c.landed}
+    look = _Look(lake, ledger, chosen, cursor, today)
+    settled = look.find_settled(busy)
+    reports = look.report_settled(settled, most)
+    reports += look.report_history(most - len(reports))
+    return DayReports(tuple(reports), look.cursor(), look.failed)
+
+
+@dataclass(frozen=True)
+class _Due:
+    """A report that is due: whose settlements it is for, and their loads."""
+
+    settlements: list[Settlement] = field(default_factory=list[Settlement])
+    loads: dict[int, Load] = field(default_factory=dict[int, Load])
+
+
+class _Look:
+    """One look: what was remembered, and what is to be remembered of it."""
+
+    def __init__(
+        self,
+        lake: Lake,
+        ledger: Ledger,
+        contracts: Mapping[str, TableContract],
+        before: ReportCursor,
+        today: date,
+    ) -> None:
+        self._lake, self._ledger, self._contracts, self._today = lake, ledger, contracts, today
+        self._before = self._after = before
+        self._left: dict[int, str] = {}
+        self.failed: dict[str, str] = {}
+
+    def cursor(self) -> ReportCursor:
+        """What is to be remembered."""
+        return replace(self._after, left=dict(sorted(self._left.items())))
+
+    # --- what is new ----------------------------------------------------------------------------
+
+    def find_settled(self, busy: Callable[[str], bool]) -> list[Settlement]:
+        """The settlements to be reported now, by number; those of runs that have not ended are
+        left."""
+        before, ledger = self._before, self._ledger
+        others = (*before.missing, *before.left)
+        seen = ledger.settled_since(before.through, others)
+        if seen.ledger != before.ledger or seen.newest < before.through:
+            # Another ledger, or an older copy of it: all that it holds is history.
+            start = max(0, seen.newest - HOLES)
+            before = ReportCursor(ledger=seen.ledger, through=start)
+            seen = ledger.settled_since(start)
+        found = {one.number: one for one in seen.found}
+        looked = {*before.missing, *range(before.through + 1, seen.highest + 1)}
+        missing = sorted(looked - set(found))[-HOLES:]
+        known = set(self._contracts)
+        self._before = self._after = replace(
+            before,
+            through=max(before.through, seen.highest),
+            missing=tuple(missing),
+            left={n: at for n, at in before.left.items() if n in found},
+            imported=tuple(sorted(known.intersection(before.imported))),
+            importing={n: at for n, at in sorted(before.importing.items()) if n in known},
+        )
+        begun = {*self._before.imported, *self._before.importing}
+        ended: dict[str, bool] = {}
+        settled: list[Settlement] = []
+        for one in sorted(found.values(), key=lambda s: s.number):
+            if one.table not in begun:
+                continue  # its history, which is not reported yet, holds it
+            if one.run_id not in ended:
+                ended[one.run_id] = not one.run_id or not busy(one.run_id)
+            if ended[one.run_id]:
+                settled.append(one)
+            else:
+                self._left[one.number] = self._before.left.get(one.number, "")
+        return settled
+
+    def report_settled(self, settled: Sequence[Settlement], most: int) -> list[DayReport]:
+        """Reports for these settlements, table by table; what is too much is left."""
+        tables: dict[str, list[Settlement]] = {}
+        for one in settled:
+            tables.setdefault(one.table, []).append(one)
+        reports: list[DayReport] = []
+        for table, of_table in tables.items():
+            if len(reports) >= most:
+                self._leave(of_table)
+                continue
+            try:
+                reports += self._report_table(self._contracts[table], of_table, most - len(reports))
+            except LakeError as error:
+                self._leave(of_table)
+                self._fail(table, error)
+        return reports
+
+    def _report_table(
+        self, contract: TableContract, settled: Sequence[Settlement], most: int
+    ) -> list[DayReport]:
+        table = _Table(self._lake, self._ledger, contract, self._today)
+        due = table.due(settled, self._before.left)
+        chosen = _chosen(due, most)
+        last = max((day for day, _ in chosen), default=date.min)
+        rest = {one.number for key in due if key[0] > last for one in due[key].settlements}
+        self._left |= {n: last.isoformat() for n in rest}
+        return [table.report(day, layer, due[day, layer]) for day, layer in chosen]
+
+    def _leave(self, settled: Iterable[Settlement]) -> None:
+        self._left |= {s.number: self._before.left.get(s.number, "") for s in settled}
+
+    def _fail(self, table: str, error: LakeError) -> None:
+        logger.warning("table %s: what is in the lake can't be reported: %s", table, error)
+        self.failed[table] = str(error)
+
+    # --- history --------------------------------------------------------------------------------
+
+    def report_history(self, most: int) -> list[DayReport]:
+        """Reports for the partitions of tables that were not reported before, some at a time."""
+        unknown = [name for name in self._contracts if name not in self._after.imported]
+        loaded = self._ledger.loaded_tables(unknown) if unknown else set[str]()
+        imported, importing = set(self._after.imported), dict(self._after.importing)
+        reports: list[DayReport] = []
+        for name in unknown:
+            if name not in loaded or name in self.failed:
+                continue
+            if len(reports) >= most:
+                break
+            try:
+                table = _Table(self._lake, self._ledger, self._contracts[name], self._today)
+                due = table.history(importing.get(name, ""))
+            except LakeError as error:
+                self._fail(name, error)
+                continue
+            chosen = _chosen(due, most - len(reports))
+            reports += [table.report(day, layer, due[day, layer]) for day, layer in chosen]
+            if len(chosen) == len(due):
+                imported.add(name)
+                importing.pop(name, None)
+            else:
+                importing[name] = chosen[-1][0].isoformat()
+        self._after = replace(
+            self._after,
+            imported=tuple(sorted(imported)),
+            importing=dict(sorted(importing.items())),
+        )
+        return reports
+
+
+_Key = tuple[date, str]
+
+
+def _chosen(due: Mapping[_Key, _Due], most: int) -> list[_Key]:
+    """Whole partitions, the earliest first, at least one."""
+    keys = sorted(due, key=lambda key: (key[0], LAYERS.index(key[1])))
+    if len(keys) <= most:
+        return keys
+    last = keys[max(most, 1) - 1][0]
+    if most >= 1 and keys[most][0] == last and keys[0][0] < last:
+        last = max(day for day, _ in keys if day < last)
+    return [key for key in keys if key[0] <= last]
+
+
+class _Table:
+    """One table of a look: read once."""
+
+    def __init__(self, lake: Lake, ledger: Ledger, contract: TableContract, today: date) -> None:
+        self._lake, self._ledger, self._contract, self._today = lake, ledger, contract, today
+        self._raw: RawLooked = look_at_raw(lake, ledger, contract, today)
+        self._held = held_partitions(contract, self._raw.held, today)
+        self._folded: dict[str, set[date]] = {}
+
+    def report(self, partition: date, layer: str, due: _Due) -> DayReport:
+        loads = (due.loads[seq].load_id for seq in sorted(due.loads))
+        runs = sorted({one.run_id for one in due.settlements if one.run_id})
+        return DayReport(
+            layer,
+            self._contract.name,
+            partition,
+            self._held[partition],
+            tuple(loads),
+            tuple(runs),
+            self._raw.held.through,
+        )
+
+    def history(self, after: str) -> dict[_Key, _Due]:
+        """Every partition that is held, of every layer, after one."""
+        found = {(day, "raw"): _Due() for day in self._held}
+        for layer in LAYERS[1:]:
+            found |= {(day, layer): _Due() for day in self._folded_into(layer)}
+        return {key: due for key, due in found.items() if key[0].isoformat() > after}
+
+    def due(self, settled: Sequence[Settlement], after: Mapping[int, str]) -> dict[_Key, _Due]:
+        """The partitions that these settlements touched, after those that are reported."""
+        contract = self._contract
+        loads = self._ledger.loads_of(contract.name, {one.seq for one in settled})
+        touched = touched_days(self._ledger, contract, loads, self._raw.files)
+        partitions = {
+            seq: {partition_of(contract, day) for day in days.among(self._raw.held.rows)}
+            for seq, days in touched.items()
+        }
+        found: dict[_Key, _Due] = {}
+        for one in settled:
+            reported = after.get(one.number, "")
+            for layer in self._layers_of(one.what):
+                there = self._held if layer == "raw" else self._folded_into(layer)
+                for day in partitions.get(one.seq, set()).intersection(there):
+                    if day.isoformat() > reported:
+                        due = found.setdefault((day, layer), _Due())
+                        due.settlements.append(one)
+                        due.loads[one.seq] = loads[one.seq]
+        return found
+
+    def _layers_of(self, what: str) -> tuple[str, ...]:
+        """The layers of which a settlement tells: a clean view has what deduped has."""
+        if what == "load":
+            return ("raw",)
+        both = what == "deduped" and self._contract.clean == "view"
+        return ("deduped", "clean") if both else (what,)
+
+    def _folded_into(self, layer: str) -> set[date]:
+        if layer not in self._folded:
+            held = self._raw.held
+            folded = folded_days(self._lake, self._ledger, self._contract, layer, held)
+            self._folded[layer] = folded_partitions(self._contract, held, folded, self._today)
+        return self._folded[layer]

@@ -1,0 +1,333 @@
+"""Partitions: which raw days of a table are in the lake, how many row versions each has, and which
+of them deduped and clean hold.
+
+The calls of the face (all of them without a JVM; none asks a source)::
+
+    held_days(lake, ledger, contract, today) -> HeldDays
+    folded_days(lake, ledger, contract, layer, held) -> FoldedDays
+    held_partitions(contract, held, today) -> dict[date, int]
+    folded_partitions(contract, held, folded, today) -> set[date]
+    find_reports(lake, ledger, contracts, cursor, most=…, today=…, busy=…)  (in `day_reports`)
+    first_days(ledger_url, contracts, limit_seconds)                (in `mirrorlake.ledger.glance`)
+    first_day_of(contract, known), partition_of(contract, day)  (in `mirrorlake.config.partitions`)
+
+A day is held when the range that it is was read by a load that succeeded, whether MySQL had rows of
+it or not, or when raw has rows of it. It stays held whatever failed since: a request that failed
+takes nothing out of raw, and what was read is there still. It is not a promise that the day is
+equal to MySQL: that is a proof's (`mirrorlake.proof`).
+
+What belongs here: looking. What doesn't: telling anybody, and deciding what is to be read.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime, timedelta
+
+from mirrorlake.config import TableContract
+from mirrorlake.config.partitions import days_in, first_day_of, partition_of
+from mirrorlake.destinations.iceberg.lake import Lake
+from mirrorlake.destinations.iceberg.statistics import files_by_day
+from mirrorlake.ledger import Ledger, Load
+from mirrorlake.operations.gaps import Stretch, stretches_of
+from mirrorlake.table.lake_tables import raw_tables
+from mirrorlake.table.windows import days_of
+
+READ = ("loaded", "reloaded", "unproved")
+"""The states of a day that was read."""
+_DAY = timedelta(days=1)
+
+
+@dataclass(frozen=True)
+class HeldDays:
+    """The raw days of one table that are in the lake, from its first day through today.
+
+    Attributes:
+        rows: day → how many row versions raw has of it; 0: the range was read, and MySQL had
+            nothing. Of mode ``full``: the rows of the newest copy that was begun that day, whatever
+            of them it had to write.
+        through: the number of the newest settled load that this reflects; 0: none.
+        read_until: the day on which the newest load read that brought the mirror forward; None:
+            there is none, or the table is copied.
+    """
+
+    rows: Mapping[date, int]
+    through: int
+    read_until: date | None = None
+
+
+@dataclass(frozen=True)
+class FoldedDays:
+    """Which of a table's held days a layer holds.
+
+    Attributes:
+        days: those of which every load is folded.
+        waiting: every other held day → the ids of the loads that touched it and are not folded;
+            none where the layer holds nothing of the table.
+    """
+
+    days: frozenset[date]
+    waiting: Mapping[date, tuple[str, ...]] = field(default_factory=dict[date, tuple[str, ...]])
+
+
+def held_days(lake: Lake, ledger: Ledger, contract: TableContract, today: date) -> HeldDays:
+    """The raw days of a table that are in the lake. One row a day, in their order.
+
+    Args:
+        today: the open day (UTC); what is dated later is held when its day has come.
+
+    Raises:
+        LakeError: raw can't be read.
+        LedgerError: the ledger can't be read.
+    """
+    return look_at_raw(lake, ledger, contract, today).held
+
+
+def folded_days(
+    lake: Lake, ledger: Ledger, contract: TableContract, layer: str, held: HeldDays
+) -> FoldedDays:
+    """Which held days a layer (``deduped``, ``clean``) holds: those that no load touched which is
+    not folded. A clean view holds what deduped holds.
+
+    Raises:
+        LakeError: raw can't be read.
+        LedgerError: the ledger can't be read.
+    """
+    stored = "clean" if layer == "clean" and contract.clean == "table" else "deduped"
+    some, unfolded = ledger.unfolded_of(contract.name, stored)
+    if not some:
+        return FoldedDays(frozenset(), dict.fromkeys(held.rows, ()))
+    waiting: dict[date, list[str]] = {}
+    if unfolded:
+        raw = RawFiles(lake, ledger, contract)
+        touched = touched_days(ledger, contract, {load.seq: load for load in unfolded}, raw)
+        for load in unfolded:
+            for day in touched[load.seq].among(held.rows):
+                waiting.setdefault(day, []).append(load.load_id)
+    left = {day: tuple(ids) for day, ids in sorted(waiting.items())}
+    return FoldedDays(frozenset(held.rows).difference(left), left)
+
+
+def held_partitions(contract: TableContract, held: HeldDays, today: date) -> dict[date, int]:
+    """`HeldDays.rows` by partition, given by its first day. A month is held when all its days are
+    that the table has had: from its first day through today, or, of the open month, through the
+    day that was read last."""
+    if contract.partition == "day":
+        return dict(held.rows)
+    rows: Counter[date] = Counter()
+    for day, count in held.rows.items():
+        rows[partition_of(contract, day)] += count
+    first = min(held.rows, default=today)
+    whole: dict[date, int] = {}
+    for month, count in rows.items():
+        is_open = partition_of(contract, today) == month
+        last = min(today, held.read_until or today) if is_open else today
+        days = (day for day in days_in(contract, month) if first <= day <= last)
+        if contract.copies or all(day in held.rows for day in days):
+            whole[month] = count
+    return whole
+
+
+def folded_partitions(
+    contract: TableContract, held: HeldDays, folded: FoldedDays, today: date
+) -> set[date]:
+    """The held partitions all whose held days a layer holds."""
+    waiting = {partition_of(contract, day) for day in held.rows if day not in folded.days}
+    return set(held_partitions(contract, held, today)) - waiting
+
+
+# --- raw as it is now -----------------------------------------------------------------------------
+
+
+class RawFiles:
+    """A table's raw files by their metadata, of all schema versions; read once, when needed."""
+
+    def __init__(self, lake: Lake, ledger: Ledger, contract: TableContract) -> None:
+        self._parts = (lake, ledger, contract)
+        self._rows: dict[date, int] | None = None
+        self._loads: dict[str, set[date]] = {}
+
+    @property
+    def rows(self) -> Mapping[date, int]:
+        """Row versions per raw day."""
+        if self._rows is None:
+            self._rows = self._read()
+        return self._rows
+
+    def days_of_load(self, load_id: str) -> set[date]:
+        """The days of the files that a load wrote and that are there still: their names tell."""
+        return self._loads.get(load_id, set()) if self.rows else set()
+
+    def _read(self) -> dict[date, int]:
+        lake, ledger, contract = self._parts
+        rows: Counter[date] = Counter()
+        for table in raw_tables(lake, ledger, contract):
+            with lake.translated(contract.name):
+                for day, path, count in files_by_day(table):
+                    rows[day] += count
+                    load_id = path.rsplit("/", 1)[-1].split("-", 1)[0]
+                    self._loads.setdefault(load_id, set()).add(day)
+        return dict(rows)
+
+
+@dataclass(frozen=True)
+class RawLooked:
+    """A table's held days, the files that they were seen in, and its first day."""
+
+    held: HeldDays
+    files: RawFiles
+    first: date | None
+
+
+def look_at_raw(lake: Lake, ledger: Ledger, contract: TableContract, today: date) -> RawLooked:
+    """`held_days`, with what it looked at."""
+    through = ledger.newest_success(contract.name)
+    files = RawFiles(lake, ledger, contract)
+    if not through:
+        return RawLooked(HeldDays({}, 0), files, None)
+    days = [day for day in (ledger.first_day(contract.name), *files.rows) if day is not None]
+    first = first_day_of(contract, min(days, default=None))
+    if first is None:
+        return RawLooked(HeldDays({}, through), files, None)
+    if contract.copies:
+        held = _copies(ledger, contract, files)
+        kept = {day: rows for day, rows in sorted(held.items()) if first <= day <= today}
+        return RawLooked(HeldDays(kept, through), files, first)
+    landmarks = ledger.landmarks(contract.name)
+    # Without the requests that failed: they took nothing away.
+    stretches = stretches_of(contract, landmarks, (), today)
+    read = dict.fromkeys(_read_days(stretches, first, today), 0)
+    there = {day: rows for day, rows in files.rows.items() if first <= day <= today}
+    moments = [moment_of(load) for load in landmarks if load.window.kind in ("initial", "live")]
+    until = max(moments, default=None)
+    return RawLooked(
+        HeldDays(dict(sorted({**read, **there}.items())), through, until), files, first
+    )
+
+
+def moment_of(load: Load) -> date:
+    """The day (UTC) by the source's clock on which a load read."""
+    if load.receipt is None:
+        return load.window.day
+    return datetime.fromisoformat(load.receipt.moment).date()
+
+
+def _read_days(stretches: Iterable[Stretch], first: date, today: date) -> Iterator[date]:
+    for stretch in stretches:
+        if stretch.state in READ:
+            yield from span(max(stretch.first or first, first), min(stretch.last, today))
+
+
+def span(first: date, last: date) -> Iterator[date]:
+    """The days from one to another, both included."""
+    for number in range((last - first).days + 1):
+        yield first + number * _DAY
+
+
+def _copies(ledger: Ledger, contract: TableContract, files: RawFiles) -> dict[date, int]:
+    """The days on which a copy was begun that raw still holds, with the rows of the newest.
+
+    A copy that wrote what changed is held while the complete one that it stands on is; an empty
+    table's copy has no file.
+    """
+    copies = ledger.newest_copies(contract.name)
+    bases = ledger.loads_of(
+        contract.name, {c.receipt.stands_on for c in copies.values() if c.receipt} - {0}
+    )
+    found: dict[date, int] = {}
+    for day, copy in copies.items():
+        receipt, there = copy.receipt, files.rows.get(day, 0)
+        if receipt is None:
+            if there:
+                found[day] = there
+            continue
+        if (receipt.meaning or {}).get("raw", contract.namespaces.raw) != contract.namespaces.raw:
+            continue
+        base = bases.get(receipt.stands_on)
+        if base is not None and not receipt.committed:
+            there = files.rows.get(base.window.day, 0)
+        empty = not receipt.committed and not receipt.stands_on
+        if there or empty:
+            found[day] = receipt.rows
+    return found
+
+
+# --- which days a load touched --------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class TouchedDays:
+    """What a load touched: the days of its files, and the range that it read, found empty or not.
+
+    Attributes:
+        days: of files that it wrote, or the like.
+        since, until: the range, both included; None: it read none, and `since` None: from the first
+            day on.
+    """
+
+    days: frozenset[date]
+    since: date | None = None
+    until: date | None = None
+
+    def among(self, held: Iterable[date]) -> set[date]:
+        """Those of these days."""
+        low = self.since or date.min
+        return {
+            day
+            for day in held
+            if day in self.days or (self.until is not None and low <= day <= self.until)
+        }
+
+
+def touched_days(
+    ledger: Ledger, contract: TableContract, loads: Mapping[int, Load], files: RawFiles
+) -> dict[int, TouchedDays]:
+    """By load: the days of the files it wrote, and of those it took the place of, which lie within
+    the range that it read.
+
+    Args:
+        loads: successful loads of the table, by number.
+        files: asked for the loads whose files the ledger did not record: of an older release, or of
+            a ledger that was rebuilt.
+    """
+    written = ledger.days_written(contract.name, loads)
+    found: dict[int, TouchedDays] = {}
+    for seq, load in loads.items():
+        days = written.get(seq)
+        if days is None and (load.receipt is None or load.receipt.files):
+            days = files.days_of_load(load.load_id)
+        found[seq] = _touched(ledger, load, frozenset(days or ()))
+    return found
+
+
+def _touched(ledger: Ledger, load: Load, days: frozenset[date]) -> TouchedDays:
+    window = load.window
+    if window.kind == "reload":
+        return TouchedDays(days, *days_of(window))
+    if window.kind in ("full", "unknown"):
+        return TouchedDays(days | {window.day})
+    if window.kind not in ("initial", "live"):
+        return TouchedDays(days)
+    until = moment_of(load)
+    if window.lo is None:
+        return TouchedDays(days, None, until)
+    if "-" not in window.lo[1:]:  # a key: it read on from where the load before ended
+        before = ledger.moving_before(load.table, load.seq)
+        return TouchedDays(days, moment_of(before) if before else until, until)
+    since = datetime.fromisoformat(window.lo).date()
+    if load.receipt is not None and (load.receipt.meaning or {}).get("time_zone"):
+        since -= _DAY if since > date.min else timedelta()  # by the calendar of its zone
+    return TouchedDays(days, since, until)
+
+
+def loads_by_day(
+    touched: Mapping[int, TouchedDays], loads: Mapping[int, Load], held: Sequence[date]
+) -> dict[date, list[Load]]:
+    """The loads that touched each of these days, in their order."""
+    found: dict[date, list[Load]] = {}
+    for seq in sorted(touched):
+        for day in touched[seq].among(held):
+            found.setdefault(day, []).append(loads[seq])
+    return found
