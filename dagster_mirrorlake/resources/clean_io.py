@@ -5,6 +5,7 @@ day's rows are, and reading them (`mirrorlake.serving.clean_version`).
 """
 
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -130,8 +131,16 @@ def _periods(
         raise _refused(contract, "clean's partitions are no days")
     if partitions.timezone != "UTC":
         raise _refused(contract, f"clean's partitions begin by the clock of {partitions.timezone}")
-    windows = (partitions.time_window_for_partition_key(k) for k in context.asset_partition_keys)
-    return joined((w.start.replace(tzinfo=None), w.end.replace(tzinfo=None)) for w in windows)
+    windows = [partitions.time_window_for_partition_key(k) for k in context.asset_partition_keys]
+    # What is dated before the first partition is in it, as raw's days are.
+    first = partitions.start
+    return joined(
+        (
+            datetime.min if w.start <= first else w.start.replace(tzinfo=None),  # noqa: DTZ901
+            w.end.replace(tzinfo=None),
+        )
+        for w in windows
+    )
 
 
 def _refused(contract: TableContract, words: str) -> ConfigError:

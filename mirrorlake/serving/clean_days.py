@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -126,21 +126,15 @@ def refuse_parts_of_days(
         )
 
 
-def periods_of(days: Iterable[date]) -> tuple[Period, ...]:
-    """The days as periods, neighbours as one.
+def joined(periods: Iterable[Sequence[datetime]]) -> tuple[Period, ...]:
+    """Periods in order, those that touch as one.
 
-    >>> [lo.day for lo, _ in periods_of([date(2024, 5, 1), date(2024, 5, 2), date(2024, 5, 9)])]
-    [1, 9]
+    >>> days = [datetime(2024, 5, number) for number in (1, 2, 3, 9, 10)]
+    >>> [(lo.day, hi.day) for lo, hi in joined([days[3:5], days[1:3], days[0:2]])]
+    [(1, 3), (9, 10)]
     """
-    day = timedelta(days=1)
-    starts = (datetime(one.year, one.month, one.day) for one in days)  # noqa: DTZ001 - wall clock
-    return joined((start, start + day) for start in starts)
-
-
-def joined(periods: Iterable[Period]) -> tuple[Period, ...]:
-    """Periods in order, those that touch as one."""
     found: list[Period] = []
-    for lo, hi in sorted(periods):
+    for lo, hi in sorted((lo, hi) for lo, hi in periods):
         if found and lo <= found[-1][1]:
             found[-1] = (found[-1][0], max(found[-1][1], hi))
         else:
