@@ -78,6 +78,10 @@ class Mirror:
             found.setdefault(table.contract.source, []).append(table)
         return found
 
+    def named(self, *names: str) -> Sequence[MirroredTable]:
+        """The tables of these names (``source.database.table``) that the contract file has."""
+        return [table for table in self.tables if table.contract.name in names]
+
     def needs(self, table: MirroredTable) -> frozenset[str]:
         """The resources that must be given to whatever reads a table's landing."""
         url = self.config.landings[table.contract.source].url

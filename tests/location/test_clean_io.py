@@ -21,6 +21,7 @@ from dagster._core.storage.tags import (
     ASSET_PARTITION_RANGE_START_TAG as RANGE_START,
 )
 
+from assets.reports import flights_per_airport
 from dagster_mirrorlake import MirrorlakeTranslator, build_definitions, clean_input, clean_of
 from dagster_mirrorlake.resources.contracts import read_config
 from dagster_mirrorlake.table import MirroredTable
@@ -92,6 +93,10 @@ OTHERS = [
     f"(5, '{NEXT}')",
     "CREATE TABLE door.days (id INT PRIMARY KEY, day DATE NOT NULL, KEY (day))",
     f"INSERT INTO door.days VALUES (1, '{DAY.date()}'), (2, '{NEXT.date()}')",
+    "CREATE TABLE door.flights (id INT PRIMARY KEY, origin CHAR(3) NOT NULL, dep_time SMALLINT, "
+    "dep_delay DECIMAL(6,1), time_hour DATETIME NOT NULL, KEY (time_hour))",
+    f"INSERT INTO door.flights VALUES (1, 'JFK', 517, 2, '{DAY}'), (2, 'JFK', 533, 5, '{DAY}'), "
+    f"(3, 'JFK', NULL, NULL, '{DAY}'), (4, 'LGA', NULL, NULL, '{DAY}'), (5, 'LGA', 1, 0, '{NEXT}')",
 ]
 PLAIN: dict[str, Any] = {"mode": "full", "key": ["id"]}
 START = str((DAY - timedelta(days=5)).date())
@@ -112,6 +117,7 @@ CONTRACTS: dict[str, Any] = {
             },
             "visits": {**{"mode": "append", "key": ["id"], "cursor": "id", "created": "made"}, **STORED},
             "days": {"mode": "append", "key": ["id"], "cursor": "day", **STORED},
+            "flights": {"mode": "append", "key": ["id"], "cursor": "time_hour", **STORED},
             "absent": PLAIN,
         }
     }
@@ -150,11 +156,12 @@ def taken(
     table: str,
     kind: Any = Any,
     day: datetime | tuple[datetime, datetime] | None = None,
+    translator: MirrorlakeTranslator | None = None,
     **how: Any,
 ) -> Any:
     """What an asset is given of a table; ``day``: one that is partitioned by days is run for it."""
     given: list[Any] = []
-    translator = Daily()
+    translator = translator or Daily()
     mirrored = MirroredTable(place.config.table(table), translator)
 
     @dg.asset(
@@ -268,6 +275,38 @@ def test_a_day_is_its_rows_and_no_partitions_are_all(place: Location) -> None:
     assert ids(taken(place, "orders_stored", day=DAY, whole=True)) == [1, 2, 3, 4]
     assert ids(taken(place, "days", day=DAY)) == [1]
     assert ids(taken(place, "days", day=NEXT)) == [2]
+
+
+def test_what_is_dated_before_the_first_partition_is_in_it(place: Location) -> None:
+    class Later(MirrorlakeTranslator):
+        def get_partitions_def(self, data: Any) -> dg.PartitionsDefinition:
+            return dg.DailyPartitionsDefinition(start_date=str(DAY.date()), end_offset=1)
+
+    later = Later()
+    assert ids(taken(place, "orders_stored", day=DAY, translator=later)) == [1, 2, 3]
+    assert ids(taken(place, "orders_stored", day=NEXT, translator=later)) == [4]
+
+
+def test_the_deployments_example_counts_flights(place: Location) -> None:
+    flights = MirroredTable(place.config.table("flights"), Daily())
+    defs = build_definitions(place.config, translator=Daily())
+    mine = dg.Definitions([flights_per_airport(flights)], resources=defs.resources)
+    key = dg.AssetKey(["reports", "flights_per_airport"])
+    with dg.DagsterInstance.ephemeral() as instance:
+        mine.resolve_implicit_global_asset_job_def().execute_in_process(
+            instance=instance, partition_key=str(DAY.date())
+        )
+        event = instance.get_latest_materialization_event(key)
+    assert event is not None
+    assert event.asset_materialization is not None
+    metadata = event.asset_materialization.metadata
+    told = [dict(record.data) for record in metadata["the first days"].records]
+    day = {"day": str(DAY.date())}
+    assert told == [
+        {**day, "airport": "JFK", "flights": 3, "cancelled": 1, "minutes late": 3.5},
+        {**day, "airport": "LGA", "flights": 1, "cancelled": 1, "minutes late": 0.0},
+    ]
+    assert (metadata["flights"].value, metadata["cancelled"].value) == (4, 2)
 
 
 def test_of_full_copies_every_partition_is_the_whole(place: Location) -> None:
