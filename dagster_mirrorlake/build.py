@@ -55,6 +55,7 @@ class Mirror:
     config: Config
     translator: MirrorlakeTranslator = field(default_factory=MirrorlakeTranslator)
     running: bool = False
+
     @cached_property
     def first_days(self) -> Mapping[str, date]:
         """By table, the first day (UTC) that it has, where the contract or the ledger tells it."""

@@ -17,6 +17,15 @@ FOLDED: tuple[Layer, ...] = ("deduped", "clean")
 UPSTREAM: Mapping[Layer, Layer] = {"raw": "source", "deduped": "raw", "clean": "deduped"}
 
 
+def layer_named(name: str) -> Layer:
+    """The layer of a chain that has this name.
+
+    Raises:
+        StopIteration: none has.
+    """
+    return next(layer for layer in LAYERS if layer == name)
+
+
 @dataclass(frozen=True)
 class MirroredTable:
     """One table of the contract file, and its assets by layer; each is translated once.

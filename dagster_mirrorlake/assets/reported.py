@@ -50,7 +50,9 @@ def partition_event(
     )
 
 
-def is_reported(instance: dg.DagsterInstance, key: dg.AssetKey, partition: str, through: int) -> bool:
+def is_reported(
+    instance: dg.DagsterInstance, key: dg.AssetKey, partition: str, through: int
+) -> bool:
     """Whether the newest materialisation of a partition reflects this much."""
     chosen = dg.AssetRecordsFilter(asset_key=key, asset_partitions=[partition])
     found = instance.fetch_materializations(chosen, limit=1).records

@@ -301,9 +301,7 @@ def _layer_partitions(
     """The run's partitions that a folded layer holds; then a failure that names the others."""
     asked = context.run.tags.get(LOAD_TAG)
     wanted = [key for key in context.partition_keys if key in there.folded]
-    yield from _partitions(
-        context, mirrored, layer, wanted, there.folded, metadata, there.through
-    )
+    yield from _partitions(context, mirrored, layer, wanted, there.folded, metadata, there.through)
     absent = [key for key in context.partition_keys if key not in there.folded]
     if absent and not asked:
         why = (

@@ -5,7 +5,7 @@ materialisation of every partition that it touched, with that partition's own ro
 report the history, some partitions at a time.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ import dagster as dg
 from dagster_mirrorlake.assets.reported import is_reported, partition_event, partition_metadata
 from dagster_mirrorlake.resources.failures import dagster_errors
 from dagster_mirrorlake.sensors.requests import UNFINISHED
-from dagster_mirrorlake.table import MirroredTable
+from dagster_mirrorlake.table import MirroredTable, layer_named
 from mirrorlake.operations.day_reports import ReportCursor
 
 if TYPE_CHECKING:
@@ -66,28 +66,24 @@ def build_partitions_sensor(tables: Sequence[MirroredTable]) -> dg.SensorDefinit
                 today=today,
                 busy=lambda run: _is_busy(instance, run),
             )
-            changes = []
-            if before.day != today.isoformat():
-                changes = [
-                    change
-                    for table in tables
-                    if table.contract.copies
-                    for change in _set_right(instance, lake, ledger, table, today)
-                ]
+            stale = before.day != today.isoformat()
+            opened, ended = _set_right(instance, lake, ledger, tables, today) if stale else ({}, {})
         for name, words in found.failed.items():
             context.log.warning(f"table {name}: {words}")
         due = [(by_name[one.table], one) for one in found.reports]
         events = [_event(table, one) for table, one in due if _is_due(instance, table, one)]
-        added = [
-            dg.AddDynamicPartitionsRequest(table.dynamic_name, [table.partition_of(one.partition)])
-            for table, one in due
-            if table.contract.copies and one.layer == "raw"
-        ]
+        for table, one in due:
+            if table.contract.copies:
+                key = table.partition_of(one.partition)
+                opened.setdefault(table.dynamic_name, set()).add(key)
         return dg.SensorResult(
             skip_reason=None if events else "Everything in the lake is reported",
             cursor=cursor_text(LakeCursor(found.cursor, today.isoformat())),
             asset_events=events,
-            dynamic_partitions_requests=[*added, *changes],
+            dynamic_partitions_requests=[
+                *(dg.AddDynamicPartitionsRequest(n, sorted(keys)) for n, keys in opened.items()),
+                *(dg.DeleteDynamicPartitionsRequest(n, sorted(keys)) for n, keys in ended.items()),
+            ],
         )
 
     return partitions
@@ -99,13 +95,14 @@ def _is_due(instance: dg.DagsterInstance, table: MirroredTable, report: "DayRepo
     first = table.first_partition
     if first is not None and report.partition < first:
         return False
-    key, partition = table.key(report.layer), table.partition_of(report.partition)
+    key, partition = table.key(layer_named(report.layer)), table.partition_of(report.partition)
     return not is_reported(instance, key, partition, report.through)
 
 
 def _event(table: MirroredTable, report: "DayReport") -> dg.AssetMaterialization:
-    metadata = partition_metadata(report.layer, report.rows, report.loads)
-    return partition_event(table, report.layer, report.partition, metadata, report.through)
+    layer = layer_named(report.layer)
+    metadata = partition_metadata(layer, report.rows, report.loads)
+    return partition_event(table, layer, report.partition, metadata, report.through)
 
 
 def _is_busy(instance: dg.DagsterInstance, run_id: str) -> bool:
@@ -114,25 +111,29 @@ def _is_busy(instance: dg.DagsterInstance, run_id: str) -> bool:
 
 
 def _set_right(
-    instance: dg.DagsterInstance, lake: Any, ledger: Any, table: MirroredTable, today: date
-) -> list[dg.AddDynamicPartitionsRequest | dg.DeleteDynamicPartitionsRequest]:
-    """The partitions of a copied table are the days on which one was taken, and the open day, so
-    that a person can ask for it; a day that ended without a copy goes."""
-    from mirrorlake.operations.partitions import held_days
+    instance: dg.DagsterInstance,
+    lake: Any,
+    ledger: Any,
+    tables: Sequence[MirroredTable],
+    today: date,
+) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
+    """By name: keys to add and to remove. The partitions of a copied table are the days on which
+    one was taken, and the open day, so that a person can request it; a day that ended without a
+    copy goes."""
+    from mirrorlake.operations.partitions import held_days, held_partitions
 
-    known = set(instance.get_dynamic_partitions(table.dynamic_name))
-    held = {day.isoformat() for day in held_days(lake, ledger, table.contract, today).rows}
-    # Yesterday's may be in a run that waits.
-    kept = held | {today.isoformat(), (today - _DAY).isoformat()}
-    return _changes(table.dynamic_name, {today.isoformat()} - known, known - kept)
-
-
-def _changes(
-    name: str, added: Collection[str], removed: Collection[str]
-) -> list[dg.AddDynamicPartitionsRequest | dg.DeleteDynamicPartitionsRequest]:
-    found: list[dg.AddDynamicPartitionsRequest | dg.DeleteDynamicPartitionsRequest] = []
-    if added:
-        found.append(dg.AddDynamicPartitionsRequest(name, sorted(added)))
-    if removed:
-        found.append(dg.DeleteDynamicPartitionsRequest(name, sorted(removed)))
-    return found
+    opened: dict[str, set[str]] = {}
+    ended: dict[str, set[str]] = {}
+    for table in (t for t in tables if t.contract.copies):
+        name, open_key = table.dynamic_name, table.partition_of(today)
+        held = held_partitions(
+            table.contract, held_days(lake, ledger, table.contract, today), today
+        )
+        known = set(instance.get_dynamic_partitions(name))
+        # Yesterday's may be in a run that waits.
+        kept = {*map(table.partition_of, held), open_key, table.partition_of(today - _DAY)}
+        if open_key not in known:
+            opened[name] = {open_key}
+        if gone := known - kept:
+            ended[name] = gone
+    return opened, ended

@@ -1,0 +1,243 @@
+"""Green is what is in the lake: partitions in Dagster against raw itself, whoever loaded it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import dagster as dg
+import duckdb
+import pytest
+
+from dagster_mirrorlake.assets.reported import THROUGH_TAG
+from dagster_mirrorlake.location import load_definitions
+from dagster_mirrorlake.table import LAYERS, MirroredTable
+from demo.mariadb import MariaDB
+from mirrorlake.ledger import Ledger
+from mirrorlake.operations.sync import load_table
+from mirrorlake.workspace import Workspace
+from tests.location.conftest import Location
+
+TODAY = datetime.now(UTC).date()
+DAY = timedelta(days=1)
+FIRST = TODAY - 9 * DAY
+TABLES: dict[str, Any] = {
+    "moves": {
+        "mode": "incremental",
+        "key": ["id"],
+        "cursor": "at",
+        "partitions_from": str(FIRST),
+    },
+    "grows": {"mode": "append", "key": ["id"], "cursor": "id", "overlap_keys": 5},
+    "copied": {"mode": "full", "key": ["id"]},
+}
+pytestmark = pytest.mark.timeout(900)
+
+
+@pytest.fixture(scope="module")
+def location(server: MariaDB, location_for: Callable[[dict[str, Any]], Location]) -> Location:
+    """Rows on three of ten days, synced by the command line: Dagster knows of nothing."""
+    with server.admin() as admin, admin.cursor() as cursor:
+        cursor.execute("CREATE DATABASE green")
+        cursor.execute("USE green")
+        cursor.execute("CREATE TABLE moves (id INT PRIMARY KEY, at DATETIME NOT NULL, KEY (at))")
+        cursor.execute("CREATE TABLE grows (id INT PRIMARY KEY, n INT)")
+        cursor.execute("CREATE TABLE copied (id INT PRIMARY KEY)")
+        cursor.execute(
+            f"INSERT INTO moves VALUES (1, '{FIRST} 05:00'), (2, '{FIRST} 06:00'), "
+            f"(3, '{TODAY - 4 * DAY} 23:59:59'), (4, '{TODAY - 2 * DAY} 00:00')"
+        )
+        cursor.execute("INSERT INTO grows VALUES (1, 1), (2, 2)")
+        cursor.execute("INSERT INTO copied VALUES (1), (2), (3)")
+        admin.commit()
+    place = location_for({"green": {"tables": TABLES}})
+    command = [sys.executable, "-m", "mirrorlake.cli", "sync", "--config", place.path]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    return place
+
+
+@pytest.fixture
+def instance() -> Iterator[dg.DagsterInstance]:
+    with dg.DagsterInstance.ephemeral() as instance:
+        yield instance
+
+
+class Daemon:
+    """The sensor, and what the daemon does with its answer; it may be killed on the way."""
+
+    def __init__(self, location: Location, instance: dg.DagsterInstance) -> None:
+        self.location, self.instance, self.cursor = location, instance, ""
+        self.reload()
+
+    def reload(self) -> None:
+        self.defs = load_definitions(self.location.path)
+        self.sensor = self.defs.resolve_sensor_def("partitions")
+
+    def tick(self, *, killed_after: int | None = None) -> list[dg.AssetMaterialization]:
+        """One tick; killed after so many events, before the cursor is kept."""
+        context = dg.build_sensor_context(
+            instance=self.instance,
+            cursor=self.cursor or None,
+            repository_def=self.defs.get_repository_def(),
+            resources=dict(self.defs.resources or {}),
+        )
+        with context:
+            data = self.sensor.evaluate_tick(context)
+        events = [e for e in data.asset_events if isinstance(e, dg.AssetMaterialization)]
+        for event in events[:killed_after]:
+            self.instance.report_runless_asset_event(event)
+        if killed_after is not None:
+            return events[:killed_after]
+        for change in data.dynamic_partitions_requests or []:
+            if isinstance(change, dg.AddDynamicPartitionsRequest):
+                self.instance.add_dynamic_partitions(
+                    change.partitions_def_name, change.partition_keys
+                )
+            else:
+                for key in change.partition_keys:
+                    self.instance.delete_dynamic_partition(change.partitions_def_name, key)
+        self.cursor = data.cursor or self.cursor
+        return events
+
+    def table(self, name: str) -> MirroredTable:
+        return MirroredTable(self.location.config.table(name))
+
+    def green(self, name: str, layer: Any) -> set[str]:
+        """The partitions that the UI shows as materialised."""
+        return self.instance.get_materialized_partitions(self.table(name).key(layer))
+
+    def missing(self, name: str, layer: Any) -> set[str]:
+        """What a backfill of "missing" would launch."""
+        partitions = self.defs.resolve_asset_graph().get(self.table(name).key(layer)).partitions_def
+        assert partitions is not None
+        keys = partitions.get_partition_keys(dynamic_partitions_store=self.instance)
+        return set(keys) - self.green(name, layer)
+
+    def rows(self, name: str) -> dict[str, int]:
+        """What raw's newest events say, by partition."""
+        key, found = self.table(name).key("raw"), {}
+        for record in self.instance.fetch_materializations(key, limit=1000, ascending=True).records:
+            event = record.asset_materialization
+            assert event is not None
+            metadata = event.metadata["dagster/partition_row_count"]
+            found[str(event.partition)] = metadata.value
+        return found
+
+    def events(self, name: str, layer: Any) -> list[tuple[str | None, str | None]]:
+        """Partition and ``through`` of each event there ever was."""
+        key = self.table(name).key(layer)
+        records = self.instance.fetch_materializations(key, limit=1000).records
+        found = [record.asset_materialization for record in records]
+        return [(e.partition, (e.tags or {}).get(THROUGH_TAG)) for e in found if e]
+
+
+@pytest.fixture
+def daemon(location: Location, instance: dg.DagsterInstance) -> Daemon:
+    return Daemon(location, instance)
+
+
+def raw_rows(location: Location, name: str) -> dict[str, int]:
+    """Rows of raw by day, counted by DuckDB in the files: no code of ours."""
+    folder = location.folder / "lake" / "s_green__raw"
+    files = [
+        str(p) for p in folder.rglob("*.parquet") if p.is_relative_to(folder) and name in str(p)
+    ]
+    query = "SELECT _mirror_day::DATE::VARCHAR, count(*) FROM read_parquet(?) GROUP BY 1"
+    return dict(duckdb.execute(query, [files]).fetchall())
+
+
+def test_the_history_of_the_command_line_is_green(daemon: Daemon, location: Location) -> None:
+    daemon.tick()
+    days = {str(FIRST + n * DAY) for n in range(10)}
+    for layer in LAYERS:
+        assert daemon.green("moves", layer) == days, layer
+        assert daemon.green("copied", layer) == {str(TODAY)}, layer
+        assert str(TODAY) in daemon.green("grows", layer)
+    told = daemon.rows("moves")
+    counted = raw_rows(location, "moves")
+    assert {day: rows for day, rows in told.items() if rows} == counted
+    assert len(counted) == 3
+    assert set(told) == days
+    assert daemon.rows("copied") == {str(TODAY): 3}
+
+
+def test_a_backfill_of_missing_launches_nothing(daemon: Daemon) -> None:
+    daemon.tick()
+    daemon.reload()
+    for name in TABLES:
+        for layer in LAYERS:
+            assert daemon.missing(name, layer) == set(), (name, layer)
+
+
+def test_a_second_tick_reports_nothing(daemon: Daemon) -> None:
+    assert daemon.tick()
+    assert daemon.tick() == []
+
+
+@pytest.mark.parametrize("events", [0, 1, 7])
+def test_a_killed_daemon_reports_each_once(daemon: Daemon, events: int) -> None:
+    daemon.tick(killed_after=events)
+    daemon.tick()
+    daemon.tick()
+    for name in TABLES:
+        for layer in LAYERS:
+            found = daemon.events(name, layer)
+            assert found
+            assert len(found) == len(set(found)) == len({p for p, _ in found}), (name, layer)
+
+
+def test_a_load_is_reported_for_its_days_and_no_other(
+    daemon: Daemon, location: Location, server: MariaDB
+) -> None:
+    daemon.tick()
+    with server.admin("green") as admin, admin.cursor() as cursor:
+        cursor.execute("INSERT INTO grows SELECT MAX(id) + 1, 0 FROM grows")
+        admin.commit()
+    config = location.config
+    with Workspace.open(config) as workspace:
+        load_table(workspace, config.table("grows"))
+    events = daemon.tick()
+    assert {(e.asset_key.path[0], e.asset_key.path[-1], e.partition) for e in events} == {
+        ("raw", "grows", str(TODAY))
+    }
+    assert daemon.rows("grows") == raw_rows(location, "grows")
+
+
+def test_what_a_run_loads_is_left_to_it_until_it_ends(
+    daemon: Daemon, location: Location, instance: dg.DagsterInstance
+) -> None:
+    """A run that was killed between its commit and its event: the next tick reports it, once."""
+    daemon.tick()
+    job = daemon.defs.resolve_implicit_global_asset_job_def()
+    run = instance.create_run_for_job(job, status=dg.DagsterRunStatus.STARTED)
+    config = location.config
+    with Workspace.open(config, run.run_id) as workspace:
+        load_table(workspace, config.table("moves"))
+    assert daemon.tick() == []
+    instance.report_run_failed(run)
+    events = daemon.tick()
+    assert {(e.asset_key.path[0], e.partition) for e in events} >= {("raw", str(TODAY))}
+    assert daemon.tick() == []
+
+
+def test_a_sensor_of_another_ledger_begins_again(daemon: Daemon, location: Location) -> None:
+    """An edited cursor is forgotten; nothing that is green is reported twice."""
+    daemon.tick()
+    before = {(n, layer): daemon.events(n, layer) for n in TABLES for layer in LAYERS}
+    daemon.cursor = "{"
+    daemon.tick()
+    assert {(n, layer): daemon.events(n, layer) for n in TABLES for layer in LAYERS} == before
+    assert Ledger(location.config.ledger.url).highest_seq() > 0
+
+
+def test_a_day_without_a_copy_is_no_partition(daemon: Daemon, instance: dg.DagsterInstance) -> None:
+    """A day that was requested and not copied is gone with the next day's first look."""
+    name = daemon.table("copied").dynamic_name
+    old = str(TODAY - 3 * DAY)
+    instance.add_dynamic_partitions(name, [old])
+    daemon.tick()
+    assert instance.get_dynamic_partitions(name) == [str(TODAY)]
