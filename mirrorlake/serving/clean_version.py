@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import pyarrow as pa
+import pyarrow.compute as _compute
 
 from mirrorlake.config.contract import TableContract
 from mirrorlake.destinations.base import EVERY_ROW, Identifier, as_sql_identifier
@@ -20,6 +21,7 @@ from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeSchema, LakeTable, arrow_schema
 from mirrorlake.destinations.iceberg.spark import spark_errors
 from mirrorlake.destinations.iceberg.stream import count_unset, read_rows
+from mirrorlake.destinations.iceberg.tables import ORIGINAL
 from mirrorlake.destinations.iceberg.views import read_view
 from mirrorlake.errors import ConfigError, LakeError
 from mirrorlake.merge.statements import clean_column, spark_type
@@ -29,6 +31,8 @@ from mirrorlake.workspace import Workspace
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+pc: Any = _compute  # its functions are made at import: type checkers see none of them
 
 Undated = Literal["refuse", "skip"]
 """What becomes of rows without a date, when days are asked for."""
@@ -108,7 +112,7 @@ class CleanVersion:
         reach = self.day.reach(self.periods) if self.day is not None else EVERY_ROW
         for batch in read_rows(self._workspace.lake, self._rows, ("*",), reach, None):
             # Without the table's field ids, which are no part of the types.
-            found = pa.RecordBatch.from_arrays(batch.columns, schema=self.schema)
+            found = _none_is_null(pa.RecordBatch.from_arrays(batch.columns, schema=self.schema))
             yield self.day.chosen(found, self.periods) if self.day is not None else found
 
     def _spark_batches(self) -> Iterator[pa.RecordBatch]:
@@ -119,6 +123,18 @@ class CleanVersion:
                 with pa.ipc.open_stream(row[_MESSAGE]) as stream:
                     for batch in stream:
                         yield batch.cast(self.schema)
+
+
+def _none_is_null(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Rows without originals have NULL: some writers leave an empty list there, others don't."""
+    place = batch.schema.get_field_index(ORIGINAL)
+    if place < 0:
+        return batch
+    held = batch.column(place)
+    some = pc.greater(pc.list_value_length(held), 0)
+    return batch.set_column(
+        place, batch.schema.field(place), pc.if_else(some, held, pa.scalar(None, held.type))
+    )
 
 
 def as_messages(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -276,6 +292,8 @@ def _pinned(table: LakeTable, is_clean: bool, contract: TableContract) -> str:
             columns.append(f"CAST(NULL AS {kind}) AS {name}")
         elif then[field.name] != field.field_type and not kind.startswith("array"):
             columns.append(f"CAST({name} AS {kind}) AS {name}")
+        elif field.name == ORIGINAL:
+            columns.append(f"CASE WHEN size({name}) > 0 THEN {name} END AS {name}")
         else:
             columns.append(name)
     version = f"VERSION AS OF {head.snapshot_id}"

@@ -59,7 +59,7 @@ def test_a_days_rows_are_those_of_its_date(
     connection.execute("SET TimeZone = 'UTC'")
     held = pa.Table.from_batches([batch])  # noqa: F841 - DuckDB finds it by its name
     found = connection.execute(
-        "SELECT n FROM held WHERE CAST(at AS DATE) IN (SELECT unnest(?::DATE[])) ORDER BY n",
+        'SELECT n FROM held WHERE CAST("at" AS DATE) IN (SELECT unnest(?::DATE[])) ORDER BY n',
         [named],
     ).fetchall()
     assert chosen == [n for (n,) in found]
