@@ -15,6 +15,7 @@ from dagster_mirrorlake.assets import (
     build_maintenance,
     build_snapshot_chain,
 )
+from dagster_mirrorlake.assets.columns import COLUMN_SCHEMA, source_schema
 from dagster_mirrorlake.checks import build_checks, build_snapshot_checks
 from dagster_mirrorlake.resources import build_resources
 from dagster_mirrorlake.sensors import (
@@ -32,7 +33,8 @@ from dagster_mirrorlake.sensors import (
 from dagster_mirrorlake.table import MirroredTable, mirrored_tables
 from dagster_mirrorlake.translator import MirrorlakeTranslator
 from mirrorlake.config import Config
-from mirrorlake.ledger.glance import first_days
+from mirrorlake.ledger.glance import definitions_now, first_days
+from mirrorlake.table.source_columns import RECORDED, parse_columns
 
 # One per asset otherwise: single-run backfills are in beta, and we mean to use them.
 warnings.filterwarnings("ignore", category=dg.BetaWarning, message=".*backfill_policy.*")
@@ -60,6 +62,11 @@ class Mirror:
     def first_days(self) -> Mapping[str, date]:
         """By table, the first day (UTC) that it has, where the contract or the ledger tells it."""
         return first_days(self.config.ledger.url, self.config.tables, LEDGER_LIMIT)
+
+    @cached_property
+    def source_columns(self) -> Mapping[str, str]:
+        """By table, its columns as the ledger keeps them."""
+        return definitions_now(self.config.ledger.url, RECORDED, LEDGER_LIMIT)
 
     @cached_property
     def tables(self) -> Sequence[MirroredTable]:
@@ -92,7 +99,7 @@ class Mirror:
 def build_assets(mirror: Mirror) -> list[Asset]:
     """Every table's chain, every source's cleanup, and the lake's maintenance."""
     return [
-        *(asset for table in mirror.tables for asset in build_chain(table)),
+        *(asset for table in mirror.tables for asset in _chain(mirror, table)),
         *(
             asset
             for table in mirror.snapshots
@@ -101,6 +108,18 @@ def build_assets(mirror: Mirror) -> list[Asset]:
         *(build_cleanup(source) for source in mirror.by_source),
         *([build_maintenance()] if mirror.tables or mirror.snapshots else []),
     ]
+
+
+def _chain(mirror: Mirror, table: MirroredTable) -> list[Asset]:
+    """A table's chain; of the source, which nobody materialises, the definition tells the columns
+    as the newest load saw them."""
+    assets = build_chain(table)
+    text = mirror.source_columns.get(table.contract.name)
+    source = assets[0]
+    if text is not None and isinstance(source, dg.AssetSpec):
+        schema = source_schema(table.contract, parse_columns(text))
+        assets[0] = source.merge_attributes(metadata={COLUMN_SCHEMA: schema})
+    return assets
 
 
 def build_asset_checks(mirror: Mirror) -> list[dg.AssetChecksDefinition]:

@@ -9,13 +9,15 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from typing import Final
 
 from mirrorlake.config.contract import TableContract
 from mirrorlake.ledger import Ledger
 from mirrorlake.schema.versions import Exact
 from mirrorlake.sources.mysql.tables import SourceTable
 
-_PREFIX = "columns "
+RECORDED: Final = "columns "
+"""How the names of what the ledger keeps of columns begin; the table's own name follows."""
 
 
 @dataclass(frozen=True)
@@ -62,15 +64,20 @@ def record_source_columns(
 ) -> None:
     """Keep what the source says of a table's columns; nothing is written where it says the same."""
     text = json.dumps([asdict(column) for column in columns], ensure_ascii=False)
-    if ledger.definition(f"{_PREFIX}{contract.name}") != text:
-        ledger.record_definition(f"{_PREFIX}{contract.name}", text)
+    if ledger.definition(f"{RECORDED}{contract.name}") != text:
+        ledger.record_definition(f"{RECORDED}{contract.name}", text)
 
 
 def recorded_columns(ledger: Ledger, contract: TableContract) -> tuple[SourceColumn, ...]:
     """A table's columns as they were at its newest load; of a ledger that was rebuilt, or of an
     earlier release, what its newest schema version has of them."""
-    text = ledger.definition(f"{_PREFIX}{contract.name}")
+    text = ledger.definition(f"{RECORDED}{contract.name}")
     if text is not None:
-        return tuple(SourceColumn(**one) for one in json.loads(text))
+        return parse_columns(text)
     versions = ledger.schema_versions(contract.name)
     return tuple(SourceColumn(*one) for one in versions[-1].columns) if versions else ()
+
+
+def parse_columns(text: str) -> tuple[SourceColumn, ...]:
+    """What `record_source_columns` wrote."""
+    return tuple(SourceColumn(**one) for one in json.loads(text))

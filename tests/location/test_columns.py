@@ -52,7 +52,8 @@ def pages(server: MariaDB, location_for: Callable[[dict[str, Any]], Location]) -
     with server.admin() as admin, admin.cursor() as cursor:
         for statement in SQL:
             cursor.execute(statement)
-    defs = build_definitions(location_for(CONTRACTS).config)
+    config = location_for(CONTRACTS).config
+    defs = build_definitions(config)
     job = defs.resolve_implicit_global_asset_job_def()
     found: Pages = {}
     with dg.DagsterInstance.ephemeral() as instance:
@@ -68,6 +69,9 @@ def pages(server: MariaDB, location_for: Callable[[dict[str, Any]], Location]) -
                 assert event is not None
                 assert event.asset_materialization is not None
                 found[key.to_user_string()] = dict(event.asset_materialization.metadata)
+    graph = build_definitions(config).resolve_asset_graph()
+    source = dg.AssetKey(["mysql", "s", "pages", "people"])
+    found["definition"] = dict(graph.get(source).metadata)
     return found
 
 
@@ -94,6 +98,11 @@ def test_the_pages_tell_of_columns_and_where_they_come_from(pages: Pages) -> Non
 
 def the_source_is_told_in_its_own_words(pages: Pages) -> None:
     source = columns(pages, "mysql/s/pages/people")
+    # Its page shows what the definition says, once the location is loaded again.
+    assert (
+        pages["definition"]["dagster/column_schema"]
+        == pages["mysql/s/pages/people"]["dagster/column_schema"].schema
+    )
     names = ["id", "email", "street", "born", "note", "card", "rank_", "modified_at"]
     assert list(source) == names
     assert source["id"].type == "int(10) unsigned"
@@ -123,6 +132,7 @@ def types_nulls_and_keys_are_the_lakes(pages: Pages) -> None:
     unique = {
         asset: [name for name, one in columns(pages, asset).items() if one.constraints.unique]
         for asset in pages
+        if asset != "definition"
     }
     assert unique["raw/s/pages/people"] == []
     assert unique["deduped/s/pages/people"] == unique["clean/s/pages/people"] == ["id"]
