@@ -16,6 +16,7 @@ from mirrorlake.ledger import Ledger
 from mirrorlake.table.source_columns import SourceColumn, recorded_columns
 
 if TYPE_CHECKING:
+    from mirrorlake.destinations.iceberg.lake import Lake
     from mirrorlake.destinations.iceberg.model import LakeSchema
 
 COLUMN_SCHEMA = "dagster/column_schema"
@@ -68,6 +69,24 @@ def columns_metadata(
         COLUMN_SCHEMA: dg.TableSchema(columns, None if layer == "raw" else _key_of(contract)),
         COLUMN_LINEAGE: dg.TableColumnLineage({name: of for name, of in deps.items() if of}),
     }
+
+
+def layer_columns(
+    lake: "Lake", ledger: Ledger, table: MirroredTable, layer: Layer
+) -> dict[str, Any]:
+    """The columns of a layer as the lake has it now, without Spark; nothing before it is there."""
+    from mirrorlake.destinations.iceberg.views import read_view
+    from mirrorlake.table.lake_tables import clean_of, deduped_of, raw_tables
+
+    contract = table.contract
+    if layer == "clean" and contract.clean == "view":
+        view = read_view(lake, clean_of(contract))
+        return columns_metadata(ledger, table, layer, view.schema if view is not None else None)
+    if layer == "raw":
+        found = next(reversed(raw_tables(lake, ledger, contract)), None)
+    else:
+        found = lake.load(clean_of(contract) if layer == "clean" else deduped_of(contract))
+    return columns_metadata(ledger, table, layer, found.schema() if found is not None else None)
 
 
 def source_schema(contract: TableContract, columns: Iterable[SourceColumn]) -> dg.TableSchema:

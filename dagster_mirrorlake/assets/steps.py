@@ -9,7 +9,7 @@ from typing import Any
 
 import dagster as dg
 
-from dagster_mirrorlake.assets.columns import COLUMN_SCHEMA, columns_metadata, source_schema
+from dagster_mirrorlake.assets.columns import COLUMN_SCHEMA, layer_columns, source_schema
 from dagster_mirrorlake.assets.days import refused_days, spans, today
 from dagster_mirrorlake.assets.keys import ACCEPT_TAG, LOAD_TAG, cleanup_key
 from dagster_mirrorlake.assets.reported import partition_metadata, through_tags
@@ -20,7 +20,6 @@ from dagster_mirrorlake.translator import Layer
 from mirrorlake.config import TableContract
 from mirrorlake.config.partitions import partition_of
 from mirrorlake.destinations.iceberg.cost import scanned
-from mirrorlake.destinations.iceberg.views import read_view
 from mirrorlake.errors import ConfigError, LeaseHeld, MirrorlakeError
 from mirrorlake.ledger import Cost, age_of
 from mirrorlake.operations.backlog import find_due
@@ -39,7 +38,7 @@ from mirrorlake.operations.recover import GRACE, Recovered, recover_table
 from mirrorlake.operations.results import SyncResult, speed
 from mirrorlake.operations.sync import fold_looked, load_table, reload_days
 from mirrorlake.operations.unchanged import Look
-from mirrorlake.table.lake_tables import clean_of, deduped_of, raw_tables
+from mirrorlake.table.lake_tables import clean_of, deduped_of
 from mirrorlake.table.source_columns import recorded_columns
 from mirrorlake.workspace import Workspace
 
@@ -150,18 +149,18 @@ def _partitions(
     if several:
         yield dg.AssetObservation(mirrored.key(layer), metadata=metadata)
     own = {key: partition_metadata(layer, rows[key]) for key in wanted}
+    shown = {k: v for k, v in metadata.items() if k in _OF_THE_TABLE} if several else metadata
     if len(wanted) < len(context.partition_keys):
         for key in wanted:
             yield dg.AssetMaterialization(
                 mirrored.key(layer),
                 partition=key,
-                metadata=own[key] if several else {**metadata, **own[key]},
+                metadata={**shown, **own[key]},
                 tags=through_tags(through),
             )
         return
     for key in wanted:
         context.add_asset_metadata(own[key], partition_key=key)
-    shown = {k: v for k, v in metadata.items() if k in _OF_THE_TABLE} if several else metadata
     yield dg.MaterializeResult(metadata=shown, tags=through_tags(through))
 
 
@@ -173,7 +172,7 @@ def _raw_metadata(
     return {
         **_load_metadata(done),
         **_lake_cost(costs, sum(r.bytes for r in done)),
-        **_layer_columns(workspace, mirrored, "raw"),
+        **layer_columns(workspace.lake, workspace.ledger, mirrored, "raw"),
     }
 
 
@@ -248,7 +247,7 @@ def fold_deduped(context: dg.AssetExecutionContext, mirrored: MirroredTable) -> 
         there = _find_folded(workspace, mirrored, "deduped")
         identifier = deduped_of(contract)
         rows = workspace.lake.count_rows(identifier)
-        columns = _layer_columns(workspace, mirrored, "deduped")
+        columns = layer_columns(workspace.lake, workspace.ledger, mirrored, "deduped")
     metadata: dict[str, Any] = {
         "loads folded": folded,
         "seconds": seconds,
@@ -330,7 +329,7 @@ def report_clean(context: dg.AssetExecutionContext, mirrored: MirroredTable) -> 
             there = _find_folded(workspace, mirrored, "clean")
         identifier = deduped_of(contract) if is_view else clean_of(contract)
         rows = workspace.lake.count_rows(identifier)
-        schema = _layer_columns(workspace, mirrored, "clean")
+        schema = layer_columns(workspace.lake, workspace.ledger, mirrored, "clean")
         age = age_of(workspace.ledger.last_load(contract.name, "success", moving=True))
     metadata: dict[str, Any] = {"clean is a": contract.clean, "rules": _rules(contract)}
     if age is not None:
@@ -453,20 +452,6 @@ def _rules(contract: TableContract) -> str:
     rules = [f"{c}: {rule}" for c, rule in sorted(contract.rules.items())]
     rules += [f"{c}: never read" for c in sorted(contract.excluded)]
     return ", ".join(rules) or "none"
-
-
-def _layer_columns(workspace: Workspace, table: MirroredTable, layer: Layer) -> dict[str, Any]:
-    """The columns of a layer as the lake has it now."""
-    contract, lake, ledger = table.contract, workspace.lake, workspace.ledger
-    view = None
-    if layer == "raw":
-        found = raw_tables(lake, ledger, contract)[-1]
-    elif layer == "clean" and contract.clean == "view":
-        found, view = None, read_view(lake, clean_of(contract))
-    else:
-        found = lake.load(clean_of(contract) if layer == "clean" else deduped_of(contract))
-    schema = view.schema if view is not None else found.schema() if found is not None else None
-    return columns_metadata(ledger, table, layer, schema)
 
 
 def _source_observed(context: dg.AssetExecutionContext, mirrored: MirroredTable) -> Events:

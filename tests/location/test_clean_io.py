@@ -296,11 +296,12 @@ def test_what_is_dated_before_the_first_partition_is_in_it(place: Location) -> N
 def test_the_deployments_example_counts_flights(place: Location) -> None:
     flights = MirroredTable(place.config.table("flights"), Daily())
     defs = build_definitions(place.config, translator=Daily())
-    mine = dg.Definitions([flights_per_airport(flights)], resources=defs.resources)
+    assets = [*(defs.assets or ()), flights_per_airport(flights)]
+    mine = dg.Definitions(assets, resources=defs.resources)
     key = dg.AssetKey(["reports", "flights_per_airport"])
     with dg.DagsterInstance.ephemeral() as instance:
         mine.resolve_implicit_global_asset_job_def().execute_in_process(
-            instance=instance, partition_key=str(DAY.date())
+            instance=instance, asset_selection=[key], partition_key=str(DAY.date())
         )
         event = instance.get_latest_materialization_event(key)
     assert event is not None
