@@ -18,6 +18,7 @@ import pytest
 from dagster._core.errors import DagsterUserCodeProcessError
 
 from dagster_mirrorlake.location import build_definitions, load_definitions
+from dagster_mirrorlake.resources.contracts import read_config
 from definitions import load
 from mirrorlake.config import load_config
 from tests.location.conftest import ROOT
@@ -95,6 +96,7 @@ def test_the_deployments_example_is_there_with_its_table(contract_file: Write) -
     graph = load(path).resolve_asset_graph()
     node = graph.get(dg.AssetKey(["reports", "flights_per_airport"]))
     assert node.parent_keys == {dg.AssetKey(["clean", "nyc", "nyc", "flights"])}
+    read_config.cache_clear()
     assert not load(contract_file(SMALL)).resolve_asset_graph().has(node.key)
 
 
