@@ -42,7 +42,7 @@ def flights_per_airport(flights: MirroredTable) -> dg.AssetsDefinition:
                     "airport": line["origin"],
                     "flights": line["count_all"],
                     "cancelled": line["count_all"] - line["dep_time_count"],
-                    "minutes late": round(line["dep_delay_mean"] or 0, 1),
+                    "minutes late": round(float(line["dep_delay_mean"] or 0), 1),
                 }
             )
             for line in lines[:_SHOWN]
