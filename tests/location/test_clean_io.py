@@ -266,7 +266,7 @@ def test_a_clean_view_is_mysqls_and_the_tables_values(server: MariaDB, place: Lo
     assert ids(taken(place, "visits", ps.DataFrame, DAY, undated="skip")) == [1, 4]
     assert ids(taken(place, "days", ps.DataFrame, NEXT)) == [2]
     masked = taken(place, "orders")
-    assert masked.column_names == ["id", "email", "modified_at"]
+    assert masked.column_names == ["id", "email", "modified_at", "_mirror_original"]
     assert set(masked.column("email").to_pylist()) == {"********om", None}
 
 
