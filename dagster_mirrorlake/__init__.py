@@ -21,8 +21,10 @@ if TYPE_CHECKING:
         build_sensors,
     )
     from dagster_mirrorlake.component import MirrorlakeComponent
+    from dagster_mirrorlake.inputs import clean_input, clean_of
     from dagster_mirrorlake.location import load_definitions
     from dagster_mirrorlake.resources import (
+        CleanIOManager,
         LakeResource,
         LedgerResource,
         MySQLResource,
@@ -40,10 +42,11 @@ _PLACES = {
         *("build_schedules", "build_sensors"),
     ),
     "component": ("MirrorlakeComponent",),
+    "inputs": ("clean_input", "clean_of"),
     "location": ("load_definitions",),
     "resources": (
         *("LakeResource", "LedgerResource", "MySQLResource", "SparkResource"),
-        *("WorkspaceResource", "build_resources"),
+        *("CleanIOManager", "WorkspaceResource", "build_resources"),
     ),
     "selection": ("select_tables",),
     "table": ("MirroredTable",),
@@ -52,6 +55,7 @@ _PLACES = {
 _MODULES = {name: f"{__name__}.{module}" for module, names in _PLACES.items() for name in names}
 
 __all__ = [
+    "CleanIOManager",
     "LakeResource",
     "LayerData",
     "LedgerResource",
@@ -68,6 +72,8 @@ __all__ = [
     "build_resources",
     "build_schedules",
     "build_sensors",
+    "clean_input",
+    "clean_of",
     "load_definitions",
     "select_tables",
 ]

@@ -15,6 +15,7 @@ from dagster_mirrorlake.assets import (
     build_maintenance,
     build_snapshot_chain,
 )
+from dagster_mirrorlake.assets.columns import COLUMN_SCHEMA, source_schema
 from dagster_mirrorlake.checks import build_checks, build_snapshot_checks
 from dagster_mirrorlake.jobs import (
     build_backfill_errored,
@@ -43,7 +44,8 @@ from dagster_mirrorlake.sensors import (
 from dagster_mirrorlake.table import MirroredTable, mirrored_tables
 from dagster_mirrorlake.translator import MirrorlakeTranslator
 from mirrorlake.config import Config
-from mirrorlake.ledger.glance import first_days
+from mirrorlake.ledger.glance import definitions_now, first_days
+from mirrorlake.table.source_columns import RECORDED, parse_columns
 
 # One per asset otherwise: single-run backfills are in beta, and we mean to use them.
 warnings.filterwarnings("ignore", category=dg.BetaWarning, message=".*backfill_policy.*")
@@ -81,6 +83,11 @@ class Mirror:
         return first_days(self.config.ledger.url, self.config.tables, LEDGER_LIMIT)
 
     @cached_property
+    def source_columns(self) -> Mapping[str, str]:
+        """By table, its columns as the ledger keeps them."""
+        return definitions_now(self.config.ledger.url, RECORDED, LEDGER_LIMIT)
+
+    @cached_property
     def tables(self) -> Sequence[MirroredTable]:
         """The tables that a server has."""
         return mirrored_tables(
@@ -111,6 +118,10 @@ class Mirror:
             found.setdefault(table.contract.source, []).append(table)
         return found
 
+    def named(self, *names: str) -> Sequence[MirroredTable]:
+        """The tables of these names (``source.database.table``) that the contract file has."""
+        return [table for table in self.tables if table.contract.name in names]
+
     def needs(self, table: MirroredTable) -> frozenset[str]:
         """The resources that must be given to whatever reads a table's landing."""
         url = self.config.landings[table.contract.source].url
@@ -120,7 +131,7 @@ class Mirror:
 def build_assets(mirror: Mirror) -> list[Asset]:
     """Every table's chain, every source's cleanup, and the lake's maintenance."""
     return [
-        *(asset for table in mirror.tables for asset in build_chain(table)),
+        *(asset for table in mirror.tables for asset in _chain(mirror, table)),
         *(
             asset
             for table in mirror.snapshots
@@ -129,6 +140,18 @@ def build_assets(mirror: Mirror) -> list[Asset]:
         *(build_cleanup(source, tables) for source, tables in mirror.by_source.items()),
         *([build_maintenance(mirror.every)] if mirror.every else []),
     ]
+
+
+def _chain(mirror: Mirror, table: MirroredTable) -> list[Asset]:
+    """A table's chain; of the source, which nobody materialises, the definition tells the columns
+    as the newest load saw them."""
+    assets = build_chain(table)
+    text = mirror.source_columns.get(table.contract.name)
+    source = assets[0]
+    if text is not None and isinstance(source, dg.AssetSpec):
+        schema = source_schema(table.contract, parse_columns(text))
+        assets[0] = source.merge_attributes(metadata={COLUMN_SCHEMA: schema})
+    return assets
 
 
 def build_asset_checks(mirror: Mirror) -> list[dg.AssetChecksDefinition]:

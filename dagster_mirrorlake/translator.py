@@ -68,7 +68,8 @@ class MirrorlakeTranslator:
             description=describe(contract, layer),
             code_version=code_version(contract, layer),
             partitions_def=None if layer == "source" else self.get_partitions_def(data),
-            group_name=_plain(f"{contract.source}_{contract.database}"),
+            # By layer: the global graph then shows how a source's groups follow each other.
+            group_name=_plain(f"{contract.source}_{contract.database}__{_layer_name(data)}"),
             kinds=_kinds(data),
             tags={
                 SOURCE_TAG: _plain(contract.source),
@@ -83,9 +84,7 @@ class MirrorlakeTranslator:
     def get_asset_key(self, data: LayerData) -> dg.AssetKey:
         """``<layer>/<source>/<database>/<table>``, every part as MySQL spells it."""
         contract = data.contract
-        upstream = "landing" if contract.landed else "mysql"
-        layer = upstream if data.layer == "source" else data.layer
-        return dg.AssetKey([layer, contract.source, contract.database, contract.table])
+        return dg.AssetKey([_layer_name(data), contract.source, contract.database, contract.table])
 
     def get_partitions_def(self, data: LayerData) -> dg.PartitionsDefinition:
         """Days or months (UTC) from the table's first one, the open one included; of full copies
@@ -102,6 +101,13 @@ class MirrorlakeTranslator:
         if contract.partition == "month":
             return dg.MonthlyPartitionsDefinition(start_date=start, end_offset=1)
         return dg.DailyPartitionsDefinition(start_date=start, end_offset=1)
+
+
+def _layer_name(data: LayerData) -> str:
+    """As keys and groups call a layer: the source's, ``mysql`` or ``landing``."""
+    if data.layer != "source":
+        return data.layer
+    return "landing" if data.contract.landed else "mysql"
 
 
 def _kinds(data: LayerData) -> set[str]:

@@ -18,7 +18,8 @@ from mirrorlake.config.contract import Config, TableContract
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.spark import LazySpark
 from mirrorlake.errors import LeaseHeld
-from mirrorlake.ledger import Lease, Ledger
+from mirrorlake.ledger.records import Lease
+from mirrorlake.ledger.store import Ledger
 from mirrorlake.runtime.permissions import hold
 
 _PAUSE = 0.25

@@ -5,12 +5,14 @@ from typing import Any
 
 import dagster as dg
 
+from dagster_mirrorlake.assets.columns import columns_metadata, landed_metadata
 from dagster_mirrorlake.assets.keys import ACCEPT_TAG
 from dagster_mirrorlake.resources.failures import dagster_errors
 from dagster_mirrorlake.table import MirroredTable
 from mirrorlake.config import format_duration
+from mirrorlake.destinations.iceberg.views import read_view
 from mirrorlake.operations.land import fold_snapshots, take_snapshots
-from mirrorlake.table.lake_tables import deduped_of
+from mirrorlake.table.lake_tables import clean_of, deduped_of
 from mirrorlake.workspace import Workspace
 
 Events = Iterator[dg.MaterializeResult[Any]]
@@ -36,7 +38,8 @@ def take(context: dg.AssetExecutionContext, mirrored: MirroredTable) -> Events:
         if one.bad:
             metadata["the first malformed"] = "\n".join(str(bad) for bad in one.bad[:20])
         context.add_asset_metadata(metadata, partition_key=f"{one.record.id:014d}")
-    yield dg.MaterializeResult(metadata={"snapshots": len(done)})
+    metadata = {"snapshots": len(done), **landed_metadata(workspace.ledger, mirrored)}
+    yield dg.MaterializeResult(metadata=metadata)
 
 
 def fold(context: dg.AssetExecutionContext, mirrored: MirroredTable) -> Events:
@@ -50,6 +53,9 @@ def fold(context: dg.AssetExecutionContext, mirrored: MirroredTable) -> Events:
         _reach(context, workspace, mirrored)
         done = fold_snapshots(workspace, contract, _ids(context), accept_smaller=accept)
         rows = workspace.lake.count_rows(deduped_of(contract))
+        table = workspace.lake.load(deduped_of(contract))
+        schema = table.schema() if table is not None else None
+        columns = columns_metadata(workspace.ledger, mirrored, "deduped", schema)
     for one in done:
         metadata: dict[str, Any] = {
             "dagster/partition_row_count": one.rows,
@@ -68,7 +74,7 @@ def fold(context: dg.AssetExecutionContext, mirrored: MirroredTable) -> Events:
             metadata["limit"] = format_duration(limit)
             metadata["in time"] = one.minutes * 60 <= limit.total_seconds()
         context.add_asset_metadata(metadata, partition_key=f"{one.id:014d}")
-    result: dict[str, Any] = {"snapshots folded": len(done)}
+    result: dict[str, Any] = {"snapshots folded": len(done), **columns}
     yield dg.MaterializeResult(metadata={**result, "dagster/row_count": rows or 0})
 
 
@@ -78,7 +84,11 @@ def show(context: dg.AssetExecutionContext, mirrored: MirroredTable) -> Events:
     with dagster_errors(context.retry_number):
         workspace: Workspace = mirrored.names.resources(context).mirrorlake.workspace
         rows = workspace.lake.count_rows(deduped_of(contract))
-    yield dg.MaterializeResult(metadata={"clean is a": "view", "dagster/row_count": rows or 0})
+        view = read_view(workspace.lake, clean_of(contract))
+        schema = view.schema if view is not None else None
+        columns = columns_metadata(workspace.ledger, mirrored, "clean", schema)
+    told = {"clean is a": "view", "dagster/row_count": rows or 0}
+    yield dg.MaterializeResult(metadata={**told, **columns})
 
 
 def _reach(

@@ -9,6 +9,7 @@ from typing import Any
 
 import dagster as dg
 
+from dagster_mirrorlake.assets.columns import COLUMN_SCHEMA, layer_columns, source_schema
 from dagster_mirrorlake.assets.days import refused_days, spans, today
 from dagster_mirrorlake.assets.keys import ACCEPT_TAG, LOAD_TAG, cleanup_key
 from dagster_mirrorlake.assets.reported import partition_metadata, through_tags
@@ -19,8 +20,6 @@ from dagster_mirrorlake.translator import Layer
 from mirrorlake.config import TableContract
 from mirrorlake.config.partitions import partition_of
 from mirrorlake.destinations.iceberg.cost import scanned
-from mirrorlake.destinations.iceberg.model import LakeSchema, LakeTable
-from mirrorlake.destinations.iceberg.views import read_view
 from mirrorlake.errors import ConfigError, LeaseHeld, MirrorlakeError
 from mirrorlake.ledger import Cost, age_of
 from mirrorlake.operations.backlog import find_due
@@ -39,7 +38,8 @@ from mirrorlake.operations.recover import GRACE, Recovered, recover_table
 from mirrorlake.operations.results import SyncResult, speed
 from mirrorlake.operations.sync import fold_looked, load_table, reload_days
 from mirrorlake.operations.unchanged import Look
-from mirrorlake.table.lake_tables import clean_of, deduped_of, raw_tables
+from mirrorlake.table.lake_tables import clean_of, deduped_of
+from mirrorlake.table.source_columns import recorded_columns
 from mirrorlake.workspace import Workspace
 
 Events = Iterator[dg.MaterializeResult[Any] | dg.AssetMaterialization | dg.AssetObservation]
@@ -93,11 +93,12 @@ def load_raw(context: dg.AssetExecutionContext, mirrored: MirroredTable) -> Even
         held = held_partitions(contract, raw.held, open_day)
         metadata = {
             "retries": context.retry_number,
-            **_raw_metadata(workspace, contract, done.results, since),
+            **_raw_metadata(workspace, mirrored, done.results, since),
             "dagster/row_count": sum(raw.files.rows.values()),
         }
         # Of a copy, the day on which it was begun: midnight may have passed since the request.
         touched = {partition_of(contract, d) for d in _touched(workspace, contract, done, raw)}
+    yield from _source_observed(context, mirrored)
     if (done.refused or done.owed) and asked:
         # What nobody asked for by hand is no failure: it is told, and what is new was loaded.
         metadata["not loaded again"] = _words({**done.owed, **done.refused})
@@ -156,30 +157,30 @@ def _partitions(
     if several:
         yield dg.AssetObservation(mirrored.key(layer), metadata=metadata)
     own = {key: partition_metadata(layer, rows[key]) for key in wanted}
+    shown = {k: v for k, v in metadata.items() if k in _OF_THE_TABLE} if several else metadata
     if len(wanted) < len(context.partition_keys):
         for key in wanted:
             yield dg.AssetMaterialization(
                 mirrored.key(layer),
                 partition=key,
-                metadata=own[key] if several else {**metadata, **own[key]},
+                metadata={**shown, **own[key]},
                 tags=through_tags(through),
             )
         return
     for key in wanted:
         context.add_asset_metadata(own[key], partition_key=key)
-    shown = {k: v for k, v in metadata.items() if k in _OF_THE_TABLE} if several else metadata
     yield dg.MaterializeResult(metadata=shown, tags=through_tags(through))
 
 
 def _raw_metadata(
-    workspace: Workspace, contract: TableContract, done: Sequence[SyncResult], since: datetime
+    workspace: Workspace, mirrored: MirroredTable, done: Sequence[SyncResult], since: datetime
 ) -> dict[str, Any]:
     """What was loaded since, what that cost, and raw's columns."""
-    costs = workspace.ledger.costs(contract.name, since)
+    costs = workspace.ledger.costs(mirrored.contract.name, since)
     return {
         **_load_metadata(done),
         **_lake_cost(costs, sum(r.bytes for r in done)),
-        **_schema_metadata(raw_tables(workspace.lake, workspace.ledger, contract)[-1], contract),
+        **layer_columns(workspace.lake, workspace.ledger, mirrored, "raw"),
     }
 
 
@@ -254,14 +255,14 @@ def fold_deduped(context: dg.AssetExecutionContext, mirrored: MirroredTable) -> 
         there = _find_folded(workspace, mirrored, "deduped")
         identifier = deduped_of(contract)
         rows = workspace.lake.count_rows(identifier)
-        table = workspace.lake.load(identifier)
+        columns = layer_columns(workspace.lake, workspace.ledger, mirrored, "deduped")
     metadata: dict[str, Any] = {
         "loads folded": folded,
         "seconds": seconds,
         "retries": context.retry_number,
         **_lake_cost(costs),
         **_rows(rows),
-        **_schema_metadata(table, contract),
+        **columns,
     }
     yield from _layer_partitions(context, mirrored, "deduped", there, metadata)
 
@@ -337,10 +338,7 @@ def report_clean(context: dg.AssetExecutionContext, mirrored: MirroredTable) -> 
             there = _find_folded(workspace, mirrored, "clean")
         identifier = deduped_of(contract) if is_view else clean_of(contract)
         rows = workspace.lake.count_rows(identifier)
-        table = None if is_view else workspace.lake.load(identifier)
-        schema = (
-            _view_metadata(workspace, contract) if is_view else _schema_metadata(table, contract)
-        )
+        schema = layer_columns(workspace.lake, workspace.ledger, mirrored, "clean")
         age = age_of(workspace.ledger.last_load(contract.name, "success", moving=True))
     metadata: dict[str, Any] = {"clean is a": contract.clean, "rules": _rules(contract)}
     if age is not None:
@@ -468,27 +466,13 @@ def _rules(contract: TableContract) -> str:
     return ", ".join(rules) or "none"
 
 
-def _view_metadata(workspace: Workspace, contract: TableContract) -> dict[str, Any]:
-    view = read_view(workspace.lake, clean_of(contract))
-    return {} if view is None else _columns_metadata(view.schema, contract)
-
-
-def _schema_metadata(table: LakeTable | None, contract: TableContract) -> dict[str, Any]:
-    return {} if table is None else _columns_metadata(table.schema(), contract)
-
-
-def _columns_metadata(schema: LakeSchema, contract: TableContract) -> dict[str, Any]:
-    """Columns with their types in the lake; the contract's rule is a column's description."""
-    columns = [
-        dg.TableColumn(
-            field.name,
-            str(field.field_type),
-            description=f"pii: {rule.pii}" if (rule := contract.column_rule(field.name)) else None,
-            constraints=dg.TableColumnConstraints(unique=(field.name,) == contract.key),
-        )
-        for field in schema.fields
-    ]
-    return {"dagster/column_schema": dg.TableSchema(columns)}
+def _source_observed(context: dg.AssetExecutionContext, mirrored: MirroredTable) -> Events:
+    """The source's columns, where no sensor has told of it yet."""
+    key, workspace = mirrored.key("source"), context.resources.mirrorlake.workspace
+    columns = recorded_columns(workspace.ledger, mirrored.contract)
+    if columns and not context.instance.fetch_observations(key, limit=1).records:
+        schema = source_schema(mirrored.contract, columns)
+        yield dg.AssetObservation(key, metadata={COLUMN_SCHEMA: schema})
 
 
 STEPS = {"raw": load_raw, "deduped": fold_deduped, "clean": report_clean}

@@ -9,19 +9,23 @@ doesn't: anything that reads or writes a table.
 `lake`       the Iceberg catalog, without Spark
 `ledger`     windows, loads, folds
 `spark`      the workspace's Spark session, for models of your own
+`clean_io`   clean as the input of assets of your own
 `gcs`        Google's client, only where a landing is in ``gs://``
 ============ ==================================================================
 """
 
 from typing import Any
 
+from dagster_mirrorlake.inputs import CLEAN_IO
 from dagster_mirrorlake.names import Names
+from dagster_mirrorlake.resources.clean_io import CleanIOManager
 from dagster_mirrorlake.resources.parts import LakeResource, LedgerResource, MySQLResource
 from dagster_mirrorlake.resources.spark import SparkResource
 from dagster_mirrorlake.resources.workspace import WorkspaceResource
 from mirrorlake.config import Config
 
 __all__ = [
+    "CleanIOManager",
     "LakeResource",
     "LedgerResource",
     "MySQLResource",
@@ -47,6 +51,7 @@ def build_resources(
         "lake": LakeResource(config_path=config_path),
         "ledger": LedgerResource(config_path=config_path),
         "spark": SparkResource(spark_config={}, workspace=workspace),
+        CLEAN_IO: CleanIOManager(workspace=workspace),
         **_gcs(config),
     }
     return {(names or Names()).of(name): resource for name, resource in found.items()}

@@ -97,21 +97,15 @@ def _columns(
     connection: Any, contracts: Sequence[TableContract]
 ) -> dict[tuple[str, str], dg.TableSchema]:
     """The columns of these tables as MySQL has them: what a page can show before the first load."""
+    from dagster_mirrorlake.assets.columns import source_schema
     from mirrorlake.sources.mysql.introspect import read_tables
+    from mirrorlake.table.source_columns import source_columns
 
     wanted = {(c.database, c.table): c for c in contracts}
     databases = dict.fromkeys(database for database, _ in wanted)
     return {
-        (table.database, table.name): dg.TableSchema(
-            [
-                dg.TableColumn(
-                    column.name,
-                    column.column_type,
-                    description=column.comment or None,
-                    constraints=dg.TableColumnConstraints(nullable=column.nullable),
-                )
-                for column in table.columns
-            ]
+        (table.database, table.name): source_schema(
+            wanted[table.database, table.name], source_columns(table)
         )
         for database in databases
         for table in read_tables(connection, database)

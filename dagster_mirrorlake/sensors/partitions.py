@@ -5,13 +5,14 @@ materialisation of every partition that it touched, with that partition's own ro
 report the history, some partitions at a time.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
+from dagster_mirrorlake.assets.columns import layer_columns
 from dagster_mirrorlake.assets.reported import is_reported, partition_event, partition_metadata
 from dagster_mirrorlake.resources.failures import dagster_errors
 from dagster_mirrorlake.sensors.requests import UNFINISHED
@@ -72,7 +73,19 @@ def build_partitions_sensor(tables: Sequence[MirroredTable]) -> dg.SensorDefinit
         for name, words in found.failed.items():
             context.log.warning(f"table {name}: {words}")
         due = [(by_name[one.table], one) for one in found.reports]
-        events = [_event(table, one) for table, one in due if _is_due(instance, table, one)]
+        told = [(table, one) for table, one in due if _is_due(instance, table, one)]
+        # An asset's page shows the columns of its newest event: the last one has them.
+        last = {(table.contract.name, one.layer): one for table, one in told}
+        events = [
+            _event(
+                table,
+                one,
+                layer_columns(lake, ledger, table, layer_named(one.layer))
+                if last[table.contract.name, one.layer] is one
+                else {},
+            )
+            for table, one in told
+        ]
         for table, one in due:
             if table.contract.copies:
                 key = table.partition_of(one.partition)
@@ -100,9 +113,11 @@ def _is_due(instance: dg.DagsterInstance, table: MirroredTable, report: "DayRepo
     return not is_reported(instance, key, partition, report.through)
 
 
-def _event(table: MirroredTable, report: "DayReport") -> dg.AssetMaterialization:
+def _event(
+    table: MirroredTable, report: "DayReport", columns: Mapping[str, Any]
+) -> dg.AssetMaterialization:
     layer = layer_named(report.layer)
-    metadata = partition_metadata(layer, report.rows, report.loads)
+    metadata = {**partition_metadata(layer, report.rows, report.loads), **columns}
     return partition_event(table, layer, report.partition, metadata, report.through)
 
 

@@ -24,7 +24,7 @@ from mirrorlake.config.database_url import with_driver
 from mirrorlake.config.partitions import first_day_of
 from mirrorlake.ledger.servers import kind_of, words_of
 from mirrorlake.ledger.settled_rows import find_first_days, read_first_days
-from mirrorlake.ledger.tables import FIRST_DAYS, LOADS, RAW_FILES
+from mirrorlake.ledger.tables import FIRST_DAYS, LOADS, RAW_FILES, VIEWS
 
 logger = logging.getLogger(__name__)
 _FAILED: Final = (SQLAlchemyError, sqlite3.Error, OSError, ImportError)
@@ -49,6 +49,28 @@ def first_days(
             logger.warning("the tables' first days are not known: the ledger: %s", words)
     days = {c.name: first_day_of(c, known.get(c.name)) for c in chosen}
     return {name: day for name, day in days.items() if day is not None}
+
+
+def definitions_now(ledger_url: str, prefix: str, limit_seconds: float) -> dict[str, str]:
+    """Every definition whose name begins so, by the rest of its name; none where the ledger can't
+    be read within about ``limit_seconds``, with a warning."""
+    try:
+        engine = _engine(sa.make_url(ledger_url), limit_seconds)
+        if engine is None:
+            return {}
+        try:
+            with engine.connect() as connection:
+                if VIEWS.name not in sa.inspect(connection).get_table_names():
+                    return {}
+                like = VIEWS.c.view_name.startswith(prefix, autoescape=True)
+                rows = connection.execute(VIEWS.select().where(like)).all()
+        finally:
+            engine.dispose()
+    except _FAILED as error:
+        words = words_of(error) if isinstance(error, DBAPIError) else str(error)
+        logger.warning("the sources' columns are not known: the ledger: %s", words)
+        return {}
+    return {row.view_name.removeprefix(prefix): row.definition for row in rows}
 
 
 def _read(url: sa.URL, limit: float) -> dict[str, date]:

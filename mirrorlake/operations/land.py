@@ -30,6 +30,7 @@ from mirrorlake.sources.files.land import TakenSnapshot, is_verdict, open_taken,
 from mirrorlake.sources.files.look import Looked, look, place_of
 from mirrorlake.table.lake_tables import clean_of, deduped_of
 from mirrorlake.table.new_columns import held_columns, held_words, remember_columns
+from mirrorlake.table.source_columns import SourceColumn, record_source_columns
 from mirrorlake.workspace import Workspace
 
 logger = logging.getLogger(__name__)
@@ -271,6 +272,16 @@ def make_clean_view(workspace: Workspace, contract: TableContract, schema: Lande
     out until the contract names them."""
     names = [column.name for column in schema.columns]
     remember_columns(workspace.ledger, workspace.lake, contract, names)
+    record_source_columns(
+        workspace.ledger,
+        contract,
+        [
+            SourceColumn(
+                *(c.name, c.iceberg, c.nullable), original=c.has_original, unplaced=c.has_original
+            )
+            for c in schema.columns
+        ],
+    )
     held = held_columns(workspace.ledger, workspace.lake, contract, names)
     rules = {name.casefold(): str(rule) for name, rule in contract.rules.items()}
     rules |= {name.casefold(): "drop" for name in held}

@@ -45,6 +45,7 @@ from mirrorlake.table.holds import refuse_held
 from mirrorlake.table.new_columns import held_words, remember_columns
 from mirrorlake.table.progress import OnProgress, Progress
 from mirrorlake.table.resolve import ResolvedTable, by_time
+from mirrorlake.table.source_columns import record_source_columns, source_columns
 from mirrorlake.table.windows import plan_reload, plan_window, set_back
 from mirrorlake.workspace import Workspace
 
@@ -326,6 +327,7 @@ def _load(
         windows = (plan_window(plan, last, seen.clock, ahead),)
     names = [exact.name for exact in plan.columns]
     remember_columns(ledger, workspace.lake, plan.contract, names)
+    record_source_columns(ledger, plan.contract, source_columns(plan.table, plan.columns))
     if fresh and plan.held:
         logger.warning("table %s: %s", plan.name, held_words(plan.held))
     if fresh:

@@ -20,6 +20,7 @@ from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
 
 from dagster_mirrorlake.checks.mending import mending
 from dagster_mirrorlake.location import load_definitions
+from dagster_mirrorlake.table import MirroredTable
 from demo.mariadb import MariaDB
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.ledger import Ledger

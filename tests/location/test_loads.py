@@ -18,6 +18,8 @@ import pytest
 from dagster._core.errors import DagsterUserCodeProcessError
 
 from dagster_mirrorlake.location import build_definitions, load_definitions
+from dagster_mirrorlake.resources.contracts import read_config
+from definitions import load
 from mirrorlake.config import load_config
 from tests.location.conftest import ROOT
 from tests.location.contracts import SMALL
@@ -30,7 +32,7 @@ SNAPSHOT = {
     f"{layer}/s/shop/{table}": (
         f"{upstream}/s/shop/{table}" if upstream else None,
         bool(upstream),
-        "s_shop",
+        f"s_shop__{layer}",
         "mysql_s" if layer == "raw" else None,
     )
     for table in TABLES
@@ -87,6 +89,17 @@ def test_the_location_is_this(contract_file: Write) -> None:
         ("maintenance", "30 2 * * *"),
         ("proofs", "15 */2 * * *"),
     ]
+
+
+def test_the_deployments_example_is_there_with_its_table(contract_file: Write) -> None:
+    table = {"mode": "append", "key": ["flight"], "cursor": "time_hour"}
+    path = contract_file({"nyc": {"tables": {"flights": table}}})
+    path.write_text(path.read_text().replace("\n  s:\n", "\n  nyc:\n"))
+    graph = load(path).resolve_asset_graph()
+    node = graph.get(dg.AssetKey(["reports", "flights_per_airport"]))
+    assert node.parent_keys == {dg.AssetKey(["clean", "nyc", "nyc", "flights"])}
+    read_config.cache_clear()
+    assert not load(contract_file(SMALL)).resolve_asset_graph().has(node.key)
 
 
 def test_one_run_per_backfill_and_the_open_day_is_a_partition(contract_file: Write) -> None:

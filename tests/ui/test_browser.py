@@ -68,12 +68,12 @@ def test_lineage_goes_from_the_mysql_table_to_clean(page: Page, keep: Keep) -> N
 
 def test_both_sources_are_in_the_global_lineage(page: Page, keep: Keep) -> None:
     page.goto("/asset-groups")
-    for group, assets in (("nyc_nyc", 4), ("shop_shop", 8)):
+    for group, assets in (("nyc_nyc__raw", 1), ("shop_shop__mysql", 2), ("shop_shop__clean", 2)):
         node = page.locator("foreignObject", has_text=group)
         # Zoomed out, a group shows its number alone.
         expect(node).to_contain_text(re.compile(rf"{group}\D*{assets}(\D|$)"))
-    # Three layers of three tables, a cleanup for each source, and the lake's maintenance.
-    expect(page.get_by_text("Materialize all (12)")).to_be_visible()
+    # Three layers of three tables, a cleanup for each source, the lake's maintenance, a report.
+    expect(page.get_by_text("Materialize all (13)")).to_be_visible()
 
 
 def test_a_tables_checks_show_their_verdicts(page: Page, keep: Keep) -> None:

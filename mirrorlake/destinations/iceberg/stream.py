@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any, cast
 
 import pyarrow as pa
-from pyiceberg.expressions import AlwaysTrue
+from pyiceberg.expressions import AlwaysTrue, IsNull
 from pyiceberg.io.pyarrow import ArrowScan, schema_to_pyarrow
 from pyiceberg.table import FileScanTask, Table
 
@@ -73,6 +74,18 @@ def read_rows(
     with lake.translated(".".join(table.name())):
         for task in scan.plan_files():
             yield from _typed(reader, task, schema)
+
+
+def count_unset(lake: Connection, table: Table, column: str) -> int:
+    """How many rows of the snapshot that ``table`` was loaded at have no value in a column; files
+    whose statistics say that they have none are not opened.
+
+    Raises:
+        LakeError: the catalog or the storage failed.
+    """
+    unset = cast(Any, IsNull)(column)
+    with lake.translated(".".join(table.name())):
+        return table.scan(unset).count()
 
 
 def sample_batches(

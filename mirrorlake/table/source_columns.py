@@ -1,0 +1,83 @@
+"""What a server says of a table's columns, kept for who shows them without asking it again.
+
+What belongs here: names, types, NULLs, uniqueness and comments, as they were at the newest load.
+What doesn't: the shape by which loads are told apart (`mirrorlake.schema.versions`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Final
+
+from mirrorlake.config.contract import TableContract
+from mirrorlake.ledger import Ledger
+from mirrorlake.schema.versions import Exact
+from mirrorlake.sources.mysql.tables import SourceTable
+
+RECORDED: Final = "columns "
+"""How the names of what the ledger keeps of columns begin; the table's own name follows."""
+
+
+@dataclass(frozen=True)
+class SourceColumn:
+    """One column of a source table.
+
+    Attributes:
+        type: in the source's own words.
+        unique: whether the source keeps its values apart, NULLs aside.
+        original: whether a value's original text may be kept beside it.
+        unplaced: whether a value of it may have no place in the lake's type: NULL stands there.
+    """
+
+    name: str
+    type: str
+    nullable: bool = True
+    unique: bool = False
+    comment: str = ""
+    original: bool = False
+    unplaced: bool = False
+
+
+def source_columns(table: SourceTable, read: Sequence[Exact] = ()) -> tuple[SourceColumn, ...]:
+    """A table's columns, in the server's order; ``read`` is how they are read, where they are."""
+    alone = {i.columns[0] for i in table.indexes if i.unique and len(i.columns) == 1}
+    original = {e.name for e in read if e.has_original}
+    unplaced = {e.name for e in read if e.has_original and not e.keeps_value}
+    return tuple(
+        SourceColumn(
+            name=column.name,
+            type=column.column_type,
+            nullable=column.nullable,
+            unique=column.name in alone,
+            comment=column.comment,
+            original=column.name in original,
+            unplaced=column.name in unplaced,
+        )
+        for column in table.columns
+    )
+
+
+def record_source_columns(
+    ledger: Ledger, contract: TableContract, columns: Sequence[SourceColumn]
+) -> None:
+    """Keep what the source says of a table's columns; nothing is written where it says the same."""
+    text = json.dumps([asdict(column) for column in columns], ensure_ascii=False)
+    if ledger.definition(f"{RECORDED}{contract.name}") != text:
+        ledger.record_definition(f"{RECORDED}{contract.name}", text)
+
+
+def recorded_columns(ledger: Ledger, contract: TableContract) -> tuple[SourceColumn, ...]:
+    """A table's columns as they were at its newest load; of a ledger that was rebuilt, or of an
+    earlier release, what its newest schema version has of them."""
+    text = ledger.definition(f"{RECORDED}{contract.name}")
+    if text is not None:
+        return parse_columns(text)
+    versions = ledger.schema_versions(contract.name)
+    return tuple(SourceColumn(*one) for one in versions[-1].columns) if versions else ()
+
+
+def parse_columns(text: str) -> tuple[SourceColumn, ...]:
+    """What `record_source_columns` wrote."""
+    return tuple(SourceColumn(**one) for one in json.loads(text))
