@@ -468,7 +468,7 @@ def _rules(contract: TableContract) -> str:
 
 def _source_observed(context: dg.AssetExecutionContext, mirrored: MirroredTable) -> Events:
     """The source's columns, where no sensor has told of it yet."""
-    key, workspace = mirrored.key("source"), context.resources.mirrorlake.workspace
+    key, workspace = mirrored.key("source"), mirrored.names.resources(context).mirrorlake.workspace
     columns = recorded_columns(workspace.ledger, mirrored.contract)
     if columns and not context.instance.fetch_observations(key, limit=1).records:
         schema = source_schema(mirrored.contract, columns)

@@ -43,7 +43,9 @@ def job_of(
         out=dg.Out(dg.Nothing),
     )(compute)
     sources = {table.source_tag for table in tables}
-    tags = {SOURCE_TAG: sources.pop()} if len(sources) == 1 else {}
+    # A job that reads no table (a hold) waits for no run.
+    alone = needs == "mirrorlake" and len(sources) == 1
+    tags = {SOURCE_TAG: sources.pop()} if alone else {}
     graph = dg.GraphDefinition(
         name=names.of(name),
         node_defs=[step],

@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import sys
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -142,7 +141,7 @@ def place(server: MariaDB, location_for: Callable[[dict[str, Any]], Location]) -
             cursor.execute(statement)
     place = location_for(CONTRACTS)
     names = [name for name in CONTRACTS["door"]["tables"] if name != "absent"]
-    command = [sys.executable, "-m", "mirrorlake.cli", "sync", *names, "--config", place.path]
+    command = [*COMMAND, "sync", *names, "--config", place.path]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
         command, cwd=place.folder, env=environment, capture_output=True, text=True, check=False

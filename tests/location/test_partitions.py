@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -20,6 +19,7 @@ from mirrorlake.ledger import Ledger
 from mirrorlake.operations.sync import load_table
 from mirrorlake.workspace import Workspace
 from tests.location.conftest import Location
+from tests.support.command import COMMAND
 
 TODAY = datetime.now(UTC).date()
 DAY = timedelta(days=1)
@@ -54,7 +54,7 @@ def location(server: MariaDB, location_for: Callable[[dict[str, Any]], Location]
         cursor.execute("INSERT INTO copied VALUES (1), (2), (3)")
         admin.commit()
     place = location_for({"green": {"tables": TABLES}})
-    command = [sys.executable, "-m", "mirrorlake.cli", "sync", "--config", place.path]
+    command = [*COMMAND, "sync", "--config", place.path]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     return place
