@@ -34,6 +34,7 @@ from mirrorlake.serving.clean_version import open_clean
 from mirrorlake.table.lake_tables import clean_of as clean_table
 from mirrorlake.workspace import Workspace
 from tests.location.conftest import ROOT, Location
+from tests.support.command import COMMAND
 
 NOW = datetime.now(UTC).replace(tzinfo=None)
 DAY = (NOW - timedelta(days=3)).replace(hour=0, minute=0, second=0, microsecond=0)
