@@ -47,6 +47,7 @@ from mirrorlake.config import Config
 from mirrorlake.ledger.glance import definitions_now, first_days
 from mirrorlake.table.source_columns import RECORDED, parse_columns
 
+warnings.filterwarnings("ignore", category=dg.PreviewWarning, message=".*partitions_def.*")
 # One per asset otherwise: single-run backfills are in beta, and we mean to use them.
 warnings.filterwarnings("ignore", category=dg.BetaWarning, message=".*backfill_policy.*")
 

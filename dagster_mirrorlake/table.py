@@ -109,6 +109,12 @@ class MirroredTable:
         return None
 
     @property
+    def has_days(self) -> bool:
+        """Whether each partition is a day of the table's rows, so that a check can speak of it."""
+        contract = self.contract
+        return not contract.landed and not contract.copies and contract.partition == "day"
+
+    @property
     def dynamic_name(self) -> str:
         """Of tables whose partitions are added as they come: the name they are added under."""
         partitions = self.partitions_def

@@ -8,6 +8,7 @@ from typing import Any
 
 import dagster as dg
 
+from dagster_mirrorlake.assets.days import spans
 from mirrorlake.config import TableContract
 from mirrorlake.table.lake_tables import deduped_of
 from mirrorlake.workspace import Workspace
@@ -53,6 +54,22 @@ class DaysTold:
         if failed != self.failed():
             text = json.dumps([str(day) for day in failed])
             self.workspace.ledger.record_definition(self._name, text)
+
+    def passed(self) -> tuple[set[date], int]:
+        """The days that were reported as passed, and are not known to have changed since; and the
+        number of the newest load that was known then."""
+        told = json.loads(self.workspace.ledger.definition(f"passed {self._name}") or "{}")
+        ends = [(date.fromisoformat(a), date.fromisoformat(b)) for a, b in told.get("days", [])]
+        lengths = (((last - first).days + 1, first) for first, last in ends)
+        days = {first + timedelta(days=n) for count, first in lengths for n in range(count)}
+        return days, int(told.get("through", 0))
+
+    def record_passed(self, days: Iterable[date], through: int) -> None:
+        """Remember these."""
+        if (set(days), through) != self.passed():
+            ends = [[str(first), str(last)] for first, last in spans(days)]
+            text = json.dumps({"days": ends, "through": through})
+            self.workspace.ledger.record_definition(f"passed {self._name}", text)
 
     def choose(
         self, failing: Collection[date], known: Sequence[date], asked: tuple[date, date] | None

@@ -4,7 +4,7 @@ its contract says so.
 What is personal is told as keyed digests here too.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ import dagster as dg
 from dagster_mirrorlake.checks.days import NEWEST, DaysTold, Partition
 from dagster_mirrorlake.table import MirroredTable
 from mirrorlake.config import TableContract
+from mirrorlake.operations.partitions import RawFiles, touched_days
 from mirrorlake.operations.repair import Repaired, repair_table
 from mirrorlake.proof.coverage import round_of
 from mirrorlake.proof.days import Proved, proved_days
@@ -33,6 +34,10 @@ _LOOKED_AT = 7
 EXACT, PROVED = "exact_match", "proved of this round (%)"
 _COLUMNS = ("kind", "key", "column", "MySQL", "lake")
 
+_NEWLY = 100
+"""Newly proved days that one look reports: Dagster writes each by itself."""
+_DAY = timedelta(days=1)
+_STALE = "Rows of it were written since it was proved: the next round compares them"
 _WRONG = "Rows that differ between MySQL and the lake are of this day, on one side at least"
 ExactVerdict = tuple[bool, Mapping[str, Any], str | None, dg.AssetCheckSeverity]
 ExactVerdictOfDays = tuple[
@@ -84,8 +89,9 @@ def judge_report(
 def _judge_days(
     workspace: Workspace, told: DaysTold, report: Report, asked: tuple[date, date] | None
 ) -> dict[str, Partition]:
-    """Days are reported as failed where rows of them differ, and as passed only where every row of
-    them was compared; of all others nothing is said.
+    """Days are reported as failed where rows of them differ, as passed only where every row of
+    them was compared, and as stale where something was written to them since; of all others
+    nothing is said. What is newly proved comes some days at a time, the newest first.
 
     A day that failed before, and is in neither, is compared by itself: nothing else would ever tell
     of it again in a table of many chunks.
@@ -99,7 +105,12 @@ def _judge_days(
         ledger.successful_loads(contract.name),
         mark[0] if mark else None,
     )
-    good = dict.fromkeys(_listed(proved, told.failed(), asked), _whole(proved))
+    passed, through = told.passed()
+    newest = ledger.newest_success(contract.name)
+    good = dict.fromkeys(
+        [*_listed(proved, told.failed(), asked), *_newly(proved, passed, told.begin)],
+        _whole(proved),
+    )
     # Of a table whose cursor tells no day any more, nothing is left to look at.
     failed = told.failed() if report.days is not None else []
     left = [day for day in failed if day not in differing and day not in good]
@@ -112,15 +123,44 @@ def _judge_days(
             differing[day] = alone.differing_days.get(day, 1)
     for day in differing:
         good.pop(day, None)
-    chosen = told.choose(differing, sorted({*differing, *good}), asked)
+    stale = (passed & _written_since(workspace, contract, through)) - {*good, *differing}
+    chosen = told.choose({*differing, *good, *stale}, sorted({*differing, *good, *stale}), asked)
     told.record({*differing, *told.failed()} - {*good})
-    error = dg.AssetCheckSeverity.ERROR
-    return {
-        str(day): Partition(day in good, {}, good[day], error)
-        if day in good
-        else Partition(False, {"keys that differ": differing[day]}, _WRONG, error)
-        for day in chosen
+    # What is too much for one look is left to the next.
+    shown = set(chosen)
+    kept = (passed - {*differing, *(stale & shown)}) | (set(good) & shown)
+    told.record_passed(kept, newest if stale <= shown else through)
+    error, warning = dg.AssetCheckSeverity.ERROR, dg.AssetCheckSeverity.WARN
+    found = {day: Partition(True, {}, words, error) for day, words in good.items()}
+    found |= {day: Partition(False, {}, _STALE, warning) for day in stale}
+    found |= {
+        day: Partition(False, {"keys that differ": keys}, _WRONG, error)
+        for day, keys in differing.items()
     }
+    return {str(day): found[day] for day in chosen}
+
+
+def _newly(proved: Proved | None, passed: Collection[date], begin: date | None) -> list[date]:
+    """The newest days that are proved and were not reported as such yet."""
+    if proved is None or begin is None:
+        return []
+    found: list[date] = []
+    day = proved.days.before - _DAY
+    while day >= begin and len(found) < _NEWLY:
+        if day in proved and day not in passed:
+            found.append(day)
+        day -= _DAY
+    return found
+
+
+def _written_since(workspace: Workspace, contract: TableContract, through: int) -> set[date]:
+    """The days to which loads after a number wrote rows."""
+    loads = {one.seq: one for one in workspace.ledger.successful_loads(contract.name, through)}
+    if not loads:
+        return set()
+    files = RawFiles(workspace.lake, workspace.ledger, contract)
+    touched = touched_days(workspace.ledger, contract, loads, files)
+    return {day for one in touched.values() for day in one.days}
 
 
 def _listed(

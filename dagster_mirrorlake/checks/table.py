@@ -11,10 +11,12 @@ import dagster as dg
 
 from dagster_mirrorlake.resources.failures import named_failures
 from dagster_mirrorlake.table import Layer, MirroredTable
-from mirrorlake.config import TableContract
 
 _RESOURCES = {"mirrorlake"}
 EXACT, INTACT, MATCHES = "exact_match", "intact", "matches_deduped"
+BY_DAY = "_by_day"
+"""What a check that says it of each day ends in, beside the one of the whole table: each has a
+series of its own."""
 _TOLD = (EXACT, INTACT, MATCHES, "gaps", "originals", "row_count", "suspected_pii")
 """What they find is reported; it keeps nothing downstream from running."""
 _IN, _OUT = {"asset": dg.In(dg.Nothing)}, dg.Out(dg.Nothing, is_required=False)
@@ -32,8 +34,8 @@ def build_checks(table: MirroredTable) -> list[dg.AssetChecksDefinition]:
         "Clean shows exactly deduped's rows by the contract's rules: none more, less or other."
     )
     return [
-        *(_checks_of(table, layer, words) for layer, words in _words(table.contract).items()),
-        _checks_of(table, "deduped", {EXACT: exact}, "exact"),
+        *(_checks_of(table, layer, words) for layer, words in _words(table).items()),
+        _checks_of(table, "deduped", {EXACT: exact, **_by_day(table, EXACT)}, "exact"),
         _checks_of(table, "raw", {INTACT: intact}, "proof"),
         _checks_of(table, "clean", {MATCHES: matches}, "proof"),
     ]
@@ -43,7 +45,7 @@ def chain_check_keys(table: MirroredTable) -> list[dg.AssetCheckKey]:
     """The checks that run with every materialisation of a chain."""
     return [
         dg.AssetCheckKey(table.key(layer), name)
-        for layer, words in _words(table.contract).items()
+        for layer, words in _words(table).items()
         for name in words
     ]
 
@@ -53,22 +55,44 @@ def proof_check_keys(table: MirroredTable) -> list[dg.AssetCheckKey]:
     clean against deduped."""
     names: tuple[tuple[Layer, str], ...]
     names = (("deduped", "row_count"), ("deduped", EXACT), ("raw", INTACT), ("clean", MATCHES))
-    return [dg.AssetCheckKey(table.key(layer), name) for layer, name in names]
+    days = (f"{name}{BY_DAY}" for name in ("row_count", EXACT) if table.has_days)
+    return [
+        *(dg.AssetCheckKey(table.key(layer), name) for layer, name in names),
+        *(dg.AssetCheckKey(table.key("deduped"), name) for name in days),
+    ]
 
 
-def _words(contract: TableContract) -> dict[Layer, dict[str, str]]:
+_DAYS = {
+    "gaps": "Of each day that changed: it was loaded; it failed; it was never asked for; or it is "
+    "unproved since.",
+    "row_count": "Of each day that differs, or did: as many rows in deduped as in MySQL.",
+    EXACT: "Of each day: every row of it is MySQL's, field by field (passed); something was "
+    "written since it was proved (a warning); rows of it differ (an error). A day without a "
+    "verdict is unproved.",
+}
+
+
+def _by_day(table: MirroredTable, name: str) -> dict[str, str]:
+    """The check of a table's days beside that of the whole; none where it has no days."""
+    return {f"{name}{BY_DAY}": _DAYS[name]} if table.has_days else {}
+
+
+def _words(table: MirroredTable) -> dict[Layer, dict[str, str]]:
     """Per layer: the name of each check and what it promises."""
+    contract = table.contract
     deduped = {
         "contract": "The columns, types, ranges and NULLs that MySQL's columns promise; no other "
         "column.",
         "row_count": "Rows older than settle: as many in deduped as in MySQL; of a full copy, all "
         "that it read.",
+        **_by_day(table, "row_count"),
     }
     if contract.key:
         deduped["unique_key"] = f"No two rows of deduped share ({', '.join(contract.key)})."
     return {
         "raw": {
             "gaps": "Every day that has ended was loaded: none failed, none was never asked for.",
+            **_by_day(table, "gaps"),
             "originals": "How many values have no place in their column's type, and keep their "
             "original text: by column and by day of the run. Always passes.",
         },
@@ -89,7 +113,13 @@ def _checks_of(
 ) -> dg.AssetChecksDefinition:
     key = table.key(layer)
     specs = [
-        dg.AssetCheckSpec(check, asset=key, description=text, blocking=check not in _TOLD)
+        dg.AssetCheckSpec(
+            check,
+            asset=key,
+            description=text,
+            blocking=check.removesuffix(BY_DAY) not in _TOLD,
+            partitions_def=table.partitions_def if check.endswith(BY_DAY) else None,
+        )
         for check, text in words.items()
     ]
     outputs = {spec.get_python_identifier(): spec for spec in specs}

@@ -8,13 +8,14 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import dagster as dg
 
 from dagster_mirrorlake.checks.days import DaysTold, Partition
 from dagster_mirrorlake.checks.mending import mending
+from dagster_mirrorlake.checks.table import BY_DAY
 from dagster_mirrorlake.resources.failures import dagster_errors
 from dagster_mirrorlake.table import Layer, MirroredTable
 from mirrorlake.config import TableContract
@@ -24,7 +25,7 @@ from mirrorlake.destinations.iceberg.originals import originals_by_day
 from mirrorlake.destinations.iceberg.stream import read_batches
 from mirrorlake.destinations.iceberg.views import read_view
 from mirrorlake.errors import LakeError
-from mirrorlake.operations.gaps import find_stretches
+from mirrorlake.operations.gaps import Stretch, find_stretches
 from mirrorlake.operations.observe import duplicate_keys
 from mirrorlake.operations.resolve import resolve_table
 from mirrorlake.proof.counts import NO_DAY, Counts, DayCounts, count_rows
@@ -36,6 +37,8 @@ from mirrorlake.table.new_columns import held_now, held_words
 from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.workspace import Workspace
 
+_SWEPT_WITHIN = timedelta(days=1)
+"""Without a compared chunk for so long, a table is not swept: `proofs` runs every two hours."""
 _SHOWN = 100
 """How many gaps or days a verdict lists."""
 
@@ -104,7 +107,7 @@ def judge(
     failed: Exception | None = None
     key, run = table.key(layer), context.op_execution_context.run
     alone, days = not run.asset_selection, _days_of(run.tags)
-    for name in names:
+    for name in sorted({name.removesuffix(BY_DAY) for name in names}):
         try:
             with dagster_errors(0, again=False):
                 workspace: Workspace = table.names.resources(context).mirrorlake.workspace
@@ -114,9 +117,12 @@ def judge(
         except Exception as error:  # noqa: BLE001 (raised below, after the others)
             failed = failed or error
             continue
-        for day in _days_told(run, table, key, name, verdict):
-            # Dagster takes it, and its own annotation does not say so.
-            context.op_execution_context.log_event(day)  # pyright: ignore[reportArgumentType]
+        if f"{name}{BY_DAY}" in names:
+            for day in _days_told(run, table, key, name, verdict):
+                # Dagster takes it, and its own annotation does not say so.
+                context.op_execution_context.log_event(day)  # pyright: ignore[reportArgumentType]
+        if name not in names:
+            continue
         yield dg.AssetCheckResult(
             asset_key=key,
             check_name=name,
@@ -192,13 +198,12 @@ def _days_told(
     name: str,
     verdict: CheckVerdict,
 ) -> Iterator[dg.AssetCheckEvaluation]:
-    """Each day by itself; what blocks is the whole check's own result, which comes after. The UI
-    may show a day as the latest execution: a failed one says what can be done, too."""
-    for day, one in verdict.partitions.items():
+    """Each day by itself, in a series of its own; a failed one says what can be done, too."""
+    for day, one in verdict.partitions.items() if table.has_days else ():
         mend = {} if one.passed else mending(run, table, name, one.words)
         yield dg.AssetCheckEvaluation(
             asset_key=key,
-            check_name=name,
+            check_name=f"{name}{BY_DAY}",
             passed=one.passed,
             metadata={k: as_value(v) for k, v in {**mend, **one.metadata}.items()},
             description=one.words,
@@ -215,8 +220,9 @@ def judge_gaps(look: Look) -> CheckVerdict:
         for s in find_stretches(look.contract, look.workspace.ledger, today)
         if s.state in ("errored", "unproved") or (s.state == "not asked" and s.first != today)
     ]
+    days = _days_of_gaps(look, found, today)
     if not found:
-        return CheckVerdict(True, {"gaps": 0})
+        return CheckVerdict(True, {"gaps": 0}, partitions=days)
     records = [
         dg.TableRecord(
             {"from": str(s.first or "-"), "to": str(s.last), "state": s.state, "reason": s.reason}
@@ -231,7 +237,28 @@ def judge_gaps(look: Look) -> CheckVerdict:
     words += f", {unproved} are unproved" if unproved else ""
     severity = dg.AssetCheckSeverity.ERROR if failed else dg.AssetCheckSeverity.WARN
     metadata = {"gaps": len(found), "days": dg.MetadataValue.table(records)}
-    return CheckVerdict(False, metadata, words, severity)
+    return CheckVerdict(False, metadata, words, severity, days)
+
+
+def _days_of_gaps(look: Look, gaps: Sequence[Stretch], today: date) -> dict[str, Partition]:
+    """The days that are gaps, those that were, the newest and the run's own."""
+    begin = look.table.first_partition
+    if not look.table.has_days or begin is None:
+        return {}
+    told = DaysTold(look.workspace, look.contract, "gaps", begin)
+    days = [begin + timedelta(days=n) for n in range((today - begin).days + 1)]
+    states = {
+        day: gap for gap in gaps for day in days if (gap.first or date.min) <= day <= gap.last
+    }
+    found: dict[str, Partition] = {}
+    for day in told.choose(states, days, look.days):
+        gap = states.get(day)
+        words = f"{gap.state}: {gap.reason}" if gap and gap.reason else gap.state if gap else None
+        error = dg.AssetCheckSeverity.ERROR
+        severity = error if gap and gap.state == "errored" else dg.AssetCheckSeverity.WARN
+        found[str(day)] = Partition(gap is None, {}, words, severity)
+    told.record(date.fromisoformat(day) for day, one in found.items() if not one.passed)
+    return found
 
 
 def _days_of(tags: Mapping[str, str]) -> tuple[date, date] | None:
@@ -317,7 +344,8 @@ def judge_contract(look: Look) -> CheckVerdict:
 def judge_rows(look: Look) -> CheckVerdict:
     """Whether the mirror has the rows that MySQL has, in all and day by day.
 
-    Fewer is an error. More is a warning: deletes, which the sweep of the exact check takes away.
+    Fewer is an error. More are deletes, which the sweep of the exact check takes away: they pass
+    with their number while it comes around, and are a warning where it does not.
     """
     workspace, contract = look.workspace, look.contract
     if not workspace.ledger.folded_loads(contract.name, "deduped"):
@@ -337,12 +365,25 @@ def judge_rows(look: Look) -> CheckVerdict:
     if counts.verdict == "undecided":
         words = f"Nothing can be said yet: {counts.waiting} rows of MySQL are too new to be counted"
         return CheckVerdict(False, metadata, words, dg.AssetCheckSeverity.WARN)
-    passed, words, severity = _of_count(contract, counts.lost, counts.surplus)
-    return CheckVerdict(passed, metadata, words, severity, _partitions(look, counts))
+    swept = _is_swept(look)
+    passed, words, severity = _of_count(contract, counts.lost, counts.surplus, swept=swept)
+    return CheckVerdict(passed, metadata, words, severity, _partitions(look, counts, swept=swept))
+
+
+def _is_swept(look: Look) -> bool:
+    """Whether the sweep of deletes comes around: a chunk of keys was compared within a day, or the
+    table is not a day in the mirror. Without a key a surplus row may as well be a doubled one."""
+    contract, ledger = look.contract, look.workspace.ledger
+    if not contract.key or contract.copies or contract.repair == "off":
+        return False
+    since = ledger.ledger_clock() - _SWEPT_WITHIN
+    newest = max((proof.started_at for proof in ledger.proofs(contract.name)), default=None)
+    loads = ledger.successful_loads(contract.name)
+    return (newest is not None and newest > since) or (bool(loads) and loads[0].started_at > since)
 
 
 def _of_count(
-    contract: TableContract, lost: int, surplus: int
+    contract: TableContract, lost: int, surplus: int, *, swept: bool
 ) -> tuple[bool, str | None, dg.AssetCheckSeverity]:
     error, warning = dg.AssetCheckSeverity.ERROR, dg.AssetCheckSeverity.WARN
     if lost:
@@ -352,12 +393,14 @@ def _of_count(
         return True, f"{surplus} rows of the mirror were deleted in MySQL, and are kept", error
     if surplus:
         words = f"{surplus} rows of the mirror are not in MySQL any more: deleted there"
+        if swept:
+            return True, f"{words}; the sweep looks at each key, and removes them", warning
         # A copy sees deletes: there it is no delete.
         return False, words, error if contract.copies else warning
     return True, None, error
 
 
-def _partitions(look: Look, counts: Counts) -> dict[str, Partition]:
+def _partitions(look: Look, counts: Counts, *, swept: bool) -> dict[str, Partition]:
     """Of the days that are reported one by one; all others are as the whole check says: equal."""
     told = DaysTold(look.workspace, look.contract, "row_count", look.table.first_partition)
     # A day that failed may have no row any more: then it is equal.
@@ -366,7 +409,8 @@ def _partitions(look: Look, counts: Counts) -> dict[str, Partition]:
     found: dict[str, Partition] = {}
     for day in map(str, told.choose(differ, sorted(days), look.days)):
         ours, theirs = counts.counted.get(day, (0, 0))
-        judged = _of_count(look.contract, max(0, ours - theirs), max(0, theirs - ours))
+        lost, surplus = max(0, ours - theirs), max(0, theirs - ours)
+        judged = _of_count(look.contract, lost, surplus, swept=swept)
         metadata = {"rows in MySQL": ours, "rows in the mirror": theirs}
         found[day] = Partition(judged[0], metadata, judged[1], judged[2])
     told.record(date.fromisoformat(day) for day, one in found.items() if not one.passed)

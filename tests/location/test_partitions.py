@@ -12,11 +12,17 @@ import duckdb
 import pytest
 
 from dagster_mirrorlake.assets.reported import THROUGH_TAG
+from dagster_mirrorlake.checks.exact import judge_exact, judge_report
 from dagster_mirrorlake.location import load_definitions
 from dagster_mirrorlake.table import LAYERS, MirroredTable
 from demo.mariadb import MariaDB
 from mirrorlake.ledger import Ledger
-from mirrorlake.operations.sync import load_table
+from mirrorlake.operations.fold import fold_table
+from mirrorlake.operations.sync import load_table, reload_days
+from mirrorlake.proof.evidence import prove_table
+from mirrorlake.proof.ranges import Range
+from mirrorlake.proof.report import Ask
+from mirrorlake.table.lake_tables import deduped_of
 from mirrorlake.workspace import Workspace
 from tests.location.conftest import Location
 from tests.support.command import COMMAND
@@ -241,3 +247,38 @@ def test_a_day_without_a_copy_is_no_partition(daemon: Daemon, instance: dg.Dagst
     instance.add_dynamic_partitions(name, [old])
     daemon.tick()
     assert instance.get_dynamic_partitions(name) == [str(TODAY)]
+
+
+# --- proof as a colour ----------------------------------------------------------------------------
+
+
+def test_a_day_is_unproved_then_proved_then_stale_then_different(
+    location: Location, server: MariaDB
+) -> None:
+    """Each look at all keys; what is reported of one day, as the table goes on."""
+    config = location.config
+    table = MirroredTable(config.table("moves"), first_day=FIRST)
+    old = str(TODAY - 4 * DAY)
+    with Workspace.open(config) as workspace:
+        assert workspace.ledger.proofs(table.contract.name) == []
+        first = judge_exact(workspace, table)
+        assert first[0], first[2]
+        assert first[4][old].passed
+        assert old not in judge_exact(workspace, table)[4], "reported already"
+        with server.admin("green") as admin, admin.cursor() as cursor:
+            cursor.execute(f"INSERT INTO moves VALUES (90, '{old} 12:00')")
+            admin.commit()
+        reload_days(workspace, table.contract, TODAY - 4 * DAY, TODAY - 4 * DAY)
+        fold_table(workspace, table.contract)
+        report, evidence = prove_table(workspace, table.contract, Ask("keys", keys=Range(500, 600)))
+        stale = judge_report(workspace, table, report, evidence)[4]
+        assert (stale[old].passed, stale[old].severity) == (False, dg.AssetCheckSeverity.WARN)
+        assert "since it was proved" in str(stale[old].words)
+        deduped = workspace.lake.load(deduped_of(table.contract))
+        assert deduped is not None
+        deduped.delete("id = 90")
+        different = judge_exact(workspace, table)[4]
+        assert (different[old].passed, different[old].severity) == (
+            False,
+            dg.AssetCheckSeverity.ERROR,
+        )
