@@ -336,8 +336,8 @@ def _print_steps(folder: Path, url: str, log: Path, console: Console) -> None:
     table = "shop/shop/orders"
     steps = (
         f"[bold]{url}[/] — Ctrl-C stops everything. Try:",
-        f"  1. {url}/locations/mirrorlake/asset-groups/shop_shop/lineage",
-        f"     each table from MySQL to clean: mysql/{table} → raw → deduped → clean",
+        f"  1. {url}/assets/clean/shop/shop/orders?view=lineage",
+        f"     a table from MySQL to clean (Upstream, All): mysql/{table} → raw → deduped → clean",
         f"  2. {url}/assets/raw/{table}?view=partitions",
         "     its days, and what each holds; “Materialize” loads them again",
         "  3. In another terminal, damage a table in the lake:",

@@ -72,13 +72,13 @@ def test_files_are_on_the_disk_before_they_are_named(
     sa.event.listen(catalog.engine, "before_cursor_execute", on_statement)
     folded: list[int] = []
 
-    def on_fold(ledger: Ledger, table: str, layer: str, seqs: Any) -> None:
+    def on_fold(ledger: Ledger, table: str, layer: str, seqs: Any, run_id: str) -> None:
         deduped = workspace.lake.load(Identifier(contract.namespaces.deduped, "t"))
         assert deduped is not None
         wanted = files_of(deduped)
         assert wanted | folders_of(wanted) <= flushed
         folded.append(len(wanted))
-        record(ledger, table, layer, seqs)
+        record(ledger, table, layer, seqs, run_id)
 
     record = Ledger.record_folds
     monkeypatch.setattr(Ledger, "record_folds", on_fold)
