@@ -74,10 +74,8 @@ def test_lineage_goes_from_the_mysql_table_to_clean(page: Page, keep: Keep) -> N
 
 def test_both_sources_are_in_the_global_lineage(page: Page, keep: Keep) -> None:
     page.goto("/asset-groups")
-    for group, assets in (("nyc_nyc__raw", 1), ("shop_shop__mysql", 2), ("shop_shop__clean", 2)):
-        node = page.locator("foreignObject", has_text=group)
-        # Zoomed out, a group shows its number alone.
-        expect(node).to_contain_text(re.compile(rf"{group}\D*{assets}(\D|$)"))
+    for group in ("nyc_nyc__raw", "shop_shop__mysql", "shop_shop__clean"):
+        expect(page.locator("foreignObject", has_text=group)).to_be_visible()
     # Three layers of three tables, a cleanup for each source, the lake's maintenance, a report.
     expect(page.get_by_text("Materialize all (13)")).to_be_visible()
 
