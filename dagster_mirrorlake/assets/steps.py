@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from typing import Any
@@ -21,7 +21,7 @@ from mirrorlake.config import TableContract
 from mirrorlake.config.partitions import partition_of
 from mirrorlake.destinations.iceberg.cost import scanned
 from mirrorlake.errors import ConfigError, LeaseHeld, MirrorlakeError
-from mirrorlake.ledger import Cost, age_of
+from mirrorlake.ledger import Cost, Load, age_of
 from mirrorlake.operations.backlog import find_due
 from mirrorlake.operations.fold import fold_table
 from mirrorlake.operations.observe import raw_days
@@ -249,6 +249,7 @@ def fold_deduped(context: dg.AssetExecutionContext, mirrored: MirroredTable) -> 
     started, since = time.monotonic(), datetime.now(UTC)
     with dagster_errors(context.retry_number):
         workspace: Workspace = mirrored.names.resources(context).mirrorlake.workspace
+        _, waiting = workspace.ledger.unfolded_of(contract.name, "deduped")
         folded = _fold(context, workspace, mirrored)
         costs = workspace.ledger.costs(contract.name, since)
         seconds = round(time.monotonic() - started, 2)
@@ -264,6 +265,9 @@ def fold_deduped(context: dg.AssetExecutionContext, mirrored: MirroredTable) -> 
         **_rows(rows),
         **columns,
     }
+    with dagster_errors(context.retry_number):
+        touched = _touched_by(workspace, mirrored, waiting)
+    yield from _other_partitions(context, mirrored, "deduped", there, touched)
     yield from _layer_partitions(context, mirrored, "deduped", there, metadata)
 
 
@@ -297,6 +301,36 @@ def _find_folded(workspace: Workspace, mirrored: MirroredTable, layer: Layer) ->
         {mirrored.partition_of(day) for day in rows},
         held.through,
     )
+
+
+def _touched_by(workspace: Workspace, mirrored: MirroredTable, loads: Sequence[Load]) -> set[str]:
+    """The partitions that these loads touched."""
+    if not loads:
+        return set()
+    raw = look_at_raw(workspace.lake, workspace.ledger, mirrored.contract, today())
+    by_seq = {load.seq: load for load in loads}
+    touched = touched_days(workspace.ledger, mirrored.contract, by_seq, raw.files)
+    days = {day for one in touched.values() for day in one.among(raw.held.rows)}
+    return {mirrored.partition_of(day) for day in days}
+
+
+def _other_partitions(
+    context: dg.AssetExecutionContext,
+    mirrored: MirroredTable,
+    layer: Layer,
+    there: _There,
+    touched: Iterable[str],
+) -> Events:
+    """The partitions beside the run's own that the step changed. They are reported before the
+    checks look: what is reported after a check makes Dagster call it not evaluated."""
+    others = there.folded.keys() & set(touched) - set(context.partition_keys)
+    for key in sorted(others) if len(others) <= MOST_OTHERS else ():
+        yield dg.AssetMaterialization(
+            mirrored.key(layer),
+            partition=key,
+            metadata=partition_metadata(layer, there.folded[key]),
+            tags=through_tags(there.through),
+        )
 
 
 def _layer_partitions(
@@ -344,6 +378,11 @@ def report_clean(context: dg.AssetExecutionContext, mirrored: MirroredTable) -> 
     if age is not None:
         metadata["freshness (s)"] = round(age.total_seconds(), 1)
     metadata["seconds"] = round(time.monotonic() - started, 2)
+    events = context.instance.fetch_materializations(mirrored.key("deduped"), MOST_OTHERS * 2)
+    touched = {e.partition_key for e in events.records if e.run_id == context.run_id}
+    yield from _other_partitions(
+        context, mirrored, "clean", there, [key for key in touched if key is not None]
+    )
     yield from _layer_partitions(
         context, mirrored, "clean", there, {**metadata, **_rows(rows), **schema}
     )
