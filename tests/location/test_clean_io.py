@@ -250,7 +250,11 @@ def test_a_clean_table_is_mysqls_without_a_jvm(server: MariaDB, place: Location)
 
 
 @pytest.mark.alone
-def test_a_clean_view_is_mysqls_and_the_tables_values(server: MariaDB, place: Location) -> None:
+def test_a_clean_view_is_mysqls_and_the_tables_values(
+    server: MariaDB, place: Location, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Each read gives its session back; the JVM behind it stays, for a start costs as much as a read.
+    monkeypatch.setattr(LazySpark, "stop", lambda self: setattr(self, "_session", None))
     stored = taken(place, "stored")
     for kind in (Any, pa.RecordBatchReader, ps.DataFrame, duckdb.DuckDBPyRelation, pl.DataFrame):
         rows = taken(place, "seen", kind)
