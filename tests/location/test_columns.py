@@ -46,8 +46,7 @@ CONTRACTS: dict[str, Any] = {
 Pages = dict[str, dict[str, Any]]
 
 
-@pytest.fixture(scope="module")
-def pages(server: MariaDB, location_for: Callable[[dict[str, Any]], Location]) -> Pages:
+def read_pages(server: MariaDB, location_for: Callable[[dict[str, Any]], Location]) -> Pages:
     """By asset, the metadata that it was last materialised, or observed, with."""
     with server.admin() as admin, admin.cursor() as cursor:
         for statement in SQL:
@@ -100,7 +99,11 @@ def origins(pages: Pages, asset: str) -> dict[str, set[str]]:
 
 
 @pytest.mark.alone
-def test_the_pages_tell_of_columns_and_where_they_come_from(pages: Pages) -> None:
+def test_the_pages_tell_of_columns_and_where_they_come_from(
+    server: MariaDB, location_for: Callable[[dict[str, Any]], Location]
+) -> None:
+    # No fixture: its Spark would start in the process that this test is to be alone of.
+    pages = read_pages(server, location_for)
     the_source_is_told_in_its_own_words(pages)
     types_nulls_and_keys_are_the_lakes(pages)
     rules_are_tags_and_comments_are_descriptions(pages)
