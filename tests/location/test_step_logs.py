@@ -52,7 +52,9 @@ def run_raw(location: Location, table: str) -> tuple[dg.ExecuteInProcessResult, 
 
 
 def test_a_step_says_where_it_begins_and_what_it_came_to(location: Location) -> None:
-    _, (first, last) = run_raw(location, "log")
+    _, said = run_raw(location, "log")
+    # Dagster's own line on days of which a check had nothing to say.
+    first, last = [line for line in said if "did not yield or return expected" not in line]
     assert first == f"table s.spoken.log: raw begins: {TODAY} (live)"
     assert last.startswith("table s.spoken.log: raw ended: 3 rows read, 3 rows in all, ")
     assert last.endswith(" s")
