@@ -21,7 +21,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from dagster_mirrorlake.checks.table import BY_DAY
+from dagster_mirrorlake.checks.series import BY_DAY
 from dagster_mirrorlake.location import config_path, load_definitions
 from dagster_mirrorlake.sensors.requests import RANGE_END, RANGE_START, open_copies
 from dagster_mirrorlake.table import MirroredTable, mirrored_tables

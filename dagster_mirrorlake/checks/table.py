@@ -9,14 +9,12 @@ from typing import Any
 
 import dagster as dg
 
+from dagster_mirrorlake.checks.series import BY_DAY
 from dagster_mirrorlake.resources.failures import named_failures
 from dagster_mirrorlake.table import Layer, MirroredTable
 
 _RESOURCES = {"mirrorlake"}
 EXACT, INTACT, MATCHES = "exact_match", "intact", "matches_deduped"
-BY_DAY = "_by_day"
-"""What a check that says it of each day ends in, beside the one of the whole table: each has a
-series of its own."""
 _TOLD = (EXACT, INTACT, MATCHES, "gaps", "originals", "row_count", "suspected_pii")
 """What they find is reported; it keeps nothing downstream from running."""
 _IN, _OUT = {"asset": dg.In(dg.Nothing)}, dg.Out(dg.Nothing, is_required=False)

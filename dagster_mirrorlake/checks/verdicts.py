@@ -15,7 +15,7 @@ import dagster as dg
 
 from dagster_mirrorlake.checks.days import DaysTold, Partition
 from dagster_mirrorlake.checks.mending import mending
-from dagster_mirrorlake.checks.table import BY_DAY
+from dagster_mirrorlake.checks.series import BY_DAY
 from dagster_mirrorlake.resources.failures import dagster_errors
 from dagster_mirrorlake.table import Layer, MirroredTable
 from mirrorlake.config import TableContract
