@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mirrorlake.destinations.base import as_sql_identifier
 from mirrorlake.destinations.iceberg.commit import FOLDED, folded_through, was_overtaken
@@ -294,6 +294,14 @@ class OverwriteTarget:
     properties: tuple[tuple[str, str], ...] = ()
 
 
+def _activate(session: Any) -> None:
+    """Let this thread's parser read names by the session's settings: `writeTo` does not ask the
+    session, and by Spark's own ``${env:…}`` in a table's name would be expanded."""
+    classic = getattr(session, "_jsparkSession", None)
+    if classic is not None:  # over Connect the server parses, in the session
+        session._jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(classic)
+
+
 def overwrite(
     workspace: Workspace, plan: ResolvedTable, layer: Layer, todo: Todo, target: OverwriteTarget
 ) -> Scan:
@@ -316,6 +324,7 @@ def overwrite(
         several = len(todo.loads) > 1 and bool(plan.key)
         if several and files > 1:
             rows = rows.repartitionByRange(files, f.col(as_sql_identifier(plan.key[0])))
+        _activate(rows.sparkSession)
         writer = rows.writeTo(target.sql)
         writer = writer.option("use-table-distribution-and-ordering", str(several).lower())
         for name, value in ((FOLDED, str(max(todo.held))), *target.properties):
