@@ -100,7 +100,7 @@ def load_raw(context: dg.AssetExecutionContext, mirrored: MirroredTable) -> Even
         touched = {partition_of(contract, d) for d in _touched(workspace, contract, done, raw)}
     yield from _source_observed(context, mirrored)
     if (done.refused or done.owed) and asked:
-        # What nobody asked for by hand is no failure: it is told, and what is new was loaded.
+        # What nobody requested by hand is no failure: it is recorded, and what is new was loaded.
         metadata["not loaded again"] = _words({**done.owed, **done.refused})
     failed = None if asked or not done.refused else _refusal(contract, done.refused)
     refused = {mirrored.partition_of(day) for day in done.refused} if failed else set[str]()
@@ -150,7 +150,7 @@ def _partitions(
     """A materialisation of each of the run's partitions, with its own rows.
 
     What the step did is metadata of a partition only where it is the run's only one; else it is an
-    observation of the asset. The step's result is what Dagster goes on with: where a partition of
+    observation of the asset. Dagster continues with the step's result: where a partition of
     the run is not in the lake, there is none, as there is nothing to go on with.
     """
     several = len(context.partition_keys) > 1
