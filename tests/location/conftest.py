@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 from demo.mariadb import MariaDB
 from mirrorlake.config import Config, load_config
@@ -44,6 +45,15 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     )
     assert ended.returncode == 0, ended.stdout[-6000:]
     return True
+
+
+@pytest.fixture(autouse=True)
+def no_spark_of_ours(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A test that starts Spark here passes or fails by what ran before it: it is `alone`."""
+    before = SparkSession._instantiatedSession
+    yield
+    after = SparkSession._instantiatedSession
+    assert os.environ.get(ALONE) or after is before, "mark it `alone`: it started Spark"
 
 
 @pytest.fixture(scope="session")

@@ -252,6 +252,7 @@ def test_a_day_without_a_copy_is_no_partition(daemon: Daemon, instance: dg.Dagst
 # --- proof as a colour ----------------------------------------------------------------------------
 
 
+@pytest.mark.alone
 def test_a_day_is_unproved_then_proved_then_stale_then_different(
     location: Location, server: MariaDB
 ) -> None:
