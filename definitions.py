@@ -9,6 +9,7 @@ import dagster as dg
 from assets import all_assets
 from checks import all_checks
 from dagster_mirrorlake.build import Mirror, build_jobs
+from dagster_mirrorlake.executor import threads_executor
 from dagster_mirrorlake.location import config_path, find_config, sensors_run
 from resources import all_resources
 from sensors import all_schedules, all_sensors
@@ -27,8 +28,8 @@ def load(path: Path) -> dg.Definitions:
         sensors=all_sensors(mirror),
         schedules=all_schedules(mirror),
         resources=all_resources(mirror),
-        # All steps of a run share one process, and so one JVM.
-        executor=dg.in_process_executor,
+        # Steps of a run are threads of one process, and so share one JVM.
+        executor=threads_executor,
     )
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         build_sensors,
     )
     from dagster_mirrorlake.component import MirrorlakeComponent
+    from dagster_mirrorlake.executor import threads_executor
     from dagster_mirrorlake.inputs import clean_input, clean_of
     from dagster_mirrorlake.location import load_definitions
     from dagster_mirrorlake.resources import (
@@ -42,6 +43,7 @@ _PLACES = {
         *("build_schedules", "build_sensors"),
     ),
     "component": ("MirrorlakeComponent",),
+    "executor": ("threads_executor",),
     "inputs": ("clean_input", "clean_of"),
     "location": ("load_definitions",),
     "resources": (
@@ -76,6 +78,7 @@ __all__ = [
     "clean_of",
     "load_definitions",
     "select_tables",
+    "threads_executor",
 ]
 
 

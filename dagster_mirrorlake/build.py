@@ -17,6 +17,7 @@ from dagster_mirrorlake.assets import (
 )
 from dagster_mirrorlake.assets.columns import COLUMN_SCHEMA, source_schema
 from dagster_mirrorlake.checks import build_checks, build_snapshot_checks
+from dagster_mirrorlake.executor import threads_executor
 from dagster_mirrorlake.jobs import (
     build_backfill_errored,
     build_hold,
@@ -180,7 +181,7 @@ def build_sensors(mirror: Mirror) -> list[dg.SensorDefinition]:
     return [
         build_failed_sensor(mirror.every, mirror.names),
         *(
-            build_moved_sensor(source, tables, config.sources[source].every, running=running)
+            build_moved_sensor(source, tables, running=running)
             for source, tables in mirror.by_source.items()
         ),
         *(
@@ -214,7 +215,7 @@ def build_definitions(
     translator: MirrorlakeTranslator | None = None,
     running: bool = False,
     name: str | None = None,
-    executor: dg.ExecutorDefinition | None = dg.in_process_executor,
+    executor: dg.ExecutorDefinition | None = threads_executor,
 ) -> dg.Definitions:
     """Everything that Dagster is told of a config, to load by itself or to merge with others.
 
@@ -226,8 +227,9 @@ def build_definitions(
         name: what resources, sensors, schedules and chores are called beside those of another
             mirror in the same location, or beside resources of your own: see
             `dagster_mirrorlake.names`. Keys of tables are the translator's to say.
-        executor: of the location, whatever else is in it. All steps of a run share one process and
-            so one JVM by default; None leaves the location its own.
+        executor: of the location, whatever else is in it. By default the steps of a run share one
+            process, and so one JVM: tables side by side in threads, assets of your own one at a
+            time. None leaves the location its own.
 
     Raises:
         ConfigError: the name is none that Dagster takes.

@@ -12,6 +12,7 @@ import dagster as dg
 from dagster.components.utils.translation import TranslationFn, TranslationFnResolver
 
 from dagster_mirrorlake.build import build_definitions
+from dagster_mirrorlake.executor import threads_executor
 from dagster_mirrorlake.resources.contracts import read_config
 from dagster_mirrorlake.scaffolder import MirrorlakeScaffolder
 from dagster_mirrorlake.selection import select_tables
@@ -54,7 +55,7 @@ class MirrorlakeComponent(dg.Component, dg.Resolvable):
             ``layer``, ``source``, ``database``, ``table`` and ``spec``.
         sensors_running: whether sensors and schedules are on until someone turns them off.
         in_process: whether every run of the project, of other assets too, is one process, which
-            starts Spark once; else that is the project's to say.
+            starts Spark once (`threads_executor`); else that is the project's to say.
     """
 
     config: str = "mirrorlake.yaml"
@@ -95,7 +96,7 @@ class MirrorlakeComponent(dg.Component, dg.Resolvable):
             translator=ComponentTranslator(self),
             running=self.sensors_running,
             name=self.name,
-            executor=dg.in_process_executor if self.in_process else None,
+            executor=threads_executor if self.in_process else None,
         )
 
     def _read(self, path: Path) -> Config:

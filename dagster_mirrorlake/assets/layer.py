@@ -12,6 +12,7 @@ from typing import Any
 import dagster as dg
 
 from dagster_mirrorlake.assets.keys import LOAD_TAG
+from dagster_mirrorlake.executor import step_tags
 from dagster_mirrorlake.resources.failures import named_failures
 from dagster_mirrorlake.table import Layer, MirroredTable
 
@@ -52,6 +53,7 @@ def layer_asset(
         outs={"result": dg.Out(dg.Nothing, is_required=required)},
         required_resource_keys=table.names.all_of({"mirrorlake", *needs}),
         pool=pool,
+        tags=step_tags(layer),
     )
     return dg.AssetsDefinition(
         node_def=step,

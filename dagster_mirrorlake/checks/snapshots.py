@@ -15,6 +15,7 @@ from dagster_mirrorlake.checks.snapshot_promises import (
     SUSPECTED,
     UNIQUE,
 )
+from dagster_mirrorlake.executor import step_tags
 from dagster_mirrorlake.table import MirroredTable
 from mirrorlake.config import TableContract, format_duration
 
@@ -43,6 +44,7 @@ def build_snapshot_checks(
         ins=_IN,
         outs=dict.fromkeys(outputs, _OUT),
         required_resource_keys=table.names.all_of({"mirrorlake", *needs}),
+        tags=step_tags("clean"),
     )
     return [
         dg.AssetChecksDefinition(

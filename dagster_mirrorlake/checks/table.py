@@ -10,6 +10,7 @@ from typing import Any
 import dagster as dg
 
 from dagster_mirrorlake.checks.series import BY_DAY
+from dagster_mirrorlake.executor import step_tags
 from dagster_mirrorlake.resources.failures import named_failures
 from dagster_mirrorlake.table import Layer, MirroredTable
 
@@ -127,6 +128,7 @@ def _checks_of(
         ins=_IN,
         outs=dict.fromkeys(outputs, _OUT),
         required_resource_keys=table.names.all_of(_RESOURCES),
+        tags=step_tags("clean"),
     )
     return dg.AssetChecksDefinition(
         node_def=step,

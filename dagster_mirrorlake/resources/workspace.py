@@ -1,5 +1,6 @@
 """The engine, for one run."""
 
+import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -20,17 +21,36 @@ class _Shared:
     users: int = 0
     workspace: "Workspace | None" = None
     looks: "dict[str, Look]" = field(default_factory=dict)
+    opening: threading.RLock = field(default_factory=threading.RLock)
 
 
 # Dagster makes a second resource of one that another depends on: both are given the same engine.
 _SHARED: dict[tuple[str, str | None], _Shared] = {}
 
 
+def end_thread(run_id: str) -> None:
+    """Give back what this thread had of the run's engines: its Spark session, for another step."""
+    for workspace in _workspaces(run_id):
+        workspace.spark.rejoin()
+
+
+def give_up(run_id: str) -> None:
+    """End what Spark is doing for a run."""
+    for workspace in _workspaces(run_id):
+        workspace.spark.cancel()
+
+
+def _workspaces(run_id: str) -> "list[Workspace]":
+    found = [shared.workspace for (_, run), shared in list(_SHARED.items()) if run == run_id]
+    return [workspace for workspace in found if workspace is not None]
+
+
 class WorkspaceResource(dg.ConfigurableResource[Any]):
     """The engine over one contract file: opened when a step first uses it, closed with its run.
 
-    With the in-process executor all steps of a run share it, and so one JVM, which starts only
-    when a step needs Spark. Files that are written meanwhile have the contract's permissions.
+    All steps of a run share it, and so one JVM, which starts only when a step needs Spark. A step
+    in a thread of its own has a Spark session of its own. Files that are written meanwhile have the
+    contract's permissions.
     """
 
     config_path: str
@@ -61,22 +81,26 @@ class WorkspaceResource(dg.ConfigurableResource[Any]):
     def workspace(self) -> "Workspace":
         """The engine; the first call opens lake and ledger."""
         shared = _SHARED.setdefault(self._key, _Shared())
-        if shared.workspace is None:
-            from mirrorlake.workspace import Workspace
+        with shared.opening:
+            if shared.workspace is None:
+                from mirrorlake.workspace import Workspace
 
-            shared.workspace = Workspace.open(read_config(self.config_path), self._run_id)
+                shared.workspace = Workspace.open(read_config(self.config_path), self._run_id)
+        if threading.current_thread() is not threading.main_thread():
+            shared.workspace.spark.separate()
         return shared.workspace
 
     def look(self, source: str) -> "Look":
         """What a source shows of its full copies: asked once in a run, before any is read."""
-        looks = _SHARED.setdefault(self._key, _Shared()).looks
-        if source not in looks:
-            from mirrorlake.operations.unchanged import look_at
+        shared = _SHARED.setdefault(self._key, _Shared())
+        with shared.opening:
+            if source not in shared.looks:
+                from mirrorlake.operations.unchanged import look_at
 
-            workspace = self.workspace
-            copies = [c for c in workspace.config.tables if c.source == source and c.copies]
-            looks[source] = look_at(workspace.config, workspace.ledger, copies)
-        return looks[source]
+                workspace = self.workspace
+                copies = [c for c in workspace.config.tables if c.source == source and c.copies]
+                shared.looks[source] = look_at(workspace.config, workspace.ledger, copies)
+        return shared.looks[source]
 
     def looked(self, source: str) -> "Look | None":
         """The run's look at a source; None where it made none."""

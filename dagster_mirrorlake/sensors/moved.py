@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from dagster_mirrorlake.resources.failures import dagster_errors
-from dagster_mirrorlake.sensors.requests import chains_of, is_busy, request_chains, why_held
+from dagster_mirrorlake.sensors.requests import busy_tables, chains_of, request_chains, why_held
 from dagster_mirrorlake.table import MirroredTable
 from mirrorlake.config import TableContract
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from mirrorlake.operations.detect import Mark, Moved, Seen
 
 INTERVAL_SECONDS = 60
-"""How often a tick looks at most; less often than a source's `every` would have it."""
+"""How often a tick looks at most; less often than some table's `every` would have it."""
 _DATA_VERSION = "dagster/data_version"
 _STATUS = {
     True: dg.DefaultSensorStatus.RUNNING,
@@ -40,45 +40,48 @@ def interval_of(every: timedelta) -> int:
 def build_moved_sensor(
     source: str,
     tables: Sequence[MirroredTable],
-    every: timedelta,
     *,
     running: bool = False,
 ) -> dg.SensorDefinition:
-    """The sensor of one source, which asks for runs ``every`` so often at most.
+    """The sensor of one source, which requests a table's chain once in its ``every`` at most.
 
-    A tick looks at all its tables by one connection. While a run of the source is under way it
-    looks at nothing: what moves meanwhile is seen after it. So it is with a source that is held.
-    A source that can't be queried fails the tick with the reason; the cursor stays where it was.
+    A tick looks at its tables by one connection. A table that a run under way is not done with is
+    left alone: what moves meanwhile is seen after it. So are all of a source that is held. A source
+    that can't be queried fails the tick with the reason; the cursor stays where it was.
     """
     names = tables[0].names
 
     @dg.sensor(
         name=names.of(f"moved_{re.sub(r'[^A-Za-z0-9_]', '_', source)}"),
         asset_selection=chains_of(tables),
-        minimum_interval_seconds=interval_of(every),
+        minimum_interval_seconds=interval_of(min(table.contract.every for table in tables)),
         required_resource_keys=names.all_of({"mysql", "ledger"}),
         default_status=_STATUS[running],
         description=f"Requests the chains of the tables of source {source} that moved in MySQL.",
     )
     def moved(context: dg.SensorEvaluationContext) -> Any:
-        if is_busy(context.instance, tables[0].source_tag):
-            return dg.SkipReason(f"A run of source {source} is under way")
+        busy = busy_tables(context.instance, tables)
+        if len(busy) == len(tables):
+            return dg.SkipReason(f"Runs of all tables of source {source} are under way")
         with dagster_errors(0, again=False):
             if why := why_held(names.resources(context).ledger.ledger, source):
                 return dg.SkipReason(why)
-        return _look(context, source, tables)
+        return _look(context, source, tables, busy)
 
     return moved
 
 
 def _look(
-    context: dg.SensorEvaluationContext, source: str, tables: Sequence[MirroredTable]
+    context: dg.SensorEvaluationContext,
+    source: str,
+    tables: Sequence[MirroredTable],
+    busy: set[str],
 ) -> dg.SensorResult | dg.SkipReason:
     from mirrorlake.operations.cursors import read_cursor
     from mirrorlake.operations.detect import Mark, find_moved
 
     marks = read_cursor(dict[str, Mark], context.cursor, {})
-    contracts = [table.contract for table in tables]
+    contracts = [table.contract for table in tables if table.contract.name not in busy]
     with dagster_errors(0, again=False):
         resources = tables[0].names.resources(context)
         mysql, ledger = resources.mysql, resources.ledger.ledger
@@ -89,7 +92,7 @@ def _look(
     for reason in seen.refused.values():
         context.log.warning(reason)
     if not seen.moved:
-        return dg.SkipReason(_nothing(seen, len(contracts)))
+        return dg.SkipReason(_nothing(seen, len(contracts), len(busy)))
     return _ask(context.instance, source, tables, marks, seen, columns)
 
 
@@ -161,8 +164,11 @@ def _observed(
     )
 
 
-def _nothing(seen: "Seen", tables: int) -> str:
+def _nothing(seen: "Seen", tables: int, busy: int) -> str:
     words = f"None of {tables} tables moved"
     if seen.until is not None:
-        words = f"Asked a moment ago: the next look is at {seen.until:%H:%M:%S} UTC"
+        words = "Nothing moved; tables that were requested a moment ago are looked at again at "
+        words += f"{seen.until:%H:%M:%S} UTC"
+    if busy:
+        words = f"{words}; runs of {busy} other tables are under way"
     return f"{words}; not watched: {'; '.join(seen.refused.values())}" if seen.refused else words

@@ -25,6 +25,9 @@ UNFINISHED = [
 ]
 
 
+_ENDED = ("SUCCESS", "FAILURE", "SKIPPED")
+
+
 def chains_of(tables: Sequence[MirroredTable]) -> list[dg.AssetKey]:
     """The whole chain of every table."""
     return [key for table in tables for key in table.chain_keys]
@@ -123,10 +126,42 @@ def open_copies(instance: dg.DagsterInstance, tables: Sequence[MirroredTable], d
             instance.add_dynamic_partitions(table.dynamic_name, [table.partition_of(day)])
 
 
-def is_busy(instance: dg.DagsterInstance, source_tag: str) -> bool:
-    """Whether a run with this tag of a source waits or works."""
-    under_way = dg.RunsFilter(tags={SOURCE_TAG: source_tag}, statuses=UNFINISHED)
-    return bool(instance.get_run_records(under_way, limit=1))
+def busy_tables(instance: dg.DagsterInstance, tables: Sequence[MirroredTable]) -> set[str]:
+    """Those of these tables (``source.database.table``) that a run waits or works for, whoever
+    launched it: sensors, a backfill, a person.
+
+    A run that is done with a table is no reason to leave it alone while the run goes on for others:
+    one slow table would hold up all of its source.
+    """
+    keys = {key: table for table in tables for key in table.chain_keys}
+    found: set[str] = set()
+    for record in instance.get_run_records(dg.RunsFilter(statuses=UNFINISHED)):
+        run = record.dagster_run
+        chosen = {*(run.asset_selection or ())}
+        chosen |= {check.asset_key for check in run.asset_check_selection or ()}
+        if not chosen:
+            # A job over tables that its config names: all of its source, or none that we know of.
+            tag = run.tags.get(SOURCE_TAG)
+            found |= {t.contract.name for t in tables if tag == t.source_tag}
+            continue
+        about = {keys[key].contract.name: keys[key] for key in chosen if key in keys}
+        if about.keys() <= found:
+            continue
+        ended = _ended_steps(instance, run) if run.asset_selection else set[str]()
+        found |= {name for name, table in about.items() if not _is_through(table, chosen, ended)}
+    return found
+
+
+def _ended_steps(instance: dg.DagsterInstance, run: dg.DagsterRun) -> set[str]:
+    """The steps of a run that will do nothing more."""
+    stats = instance.get_run_step_stats(run.run_id)
+    return {one.step_key for one in stats if one.status is not None and one.status.name in _ENDED}
+
+
+def _is_through(table: MirroredTable, chosen: set[dg.AssetKey], ended: set[str]) -> bool:
+    """Whether a run has done what it was requested for a table: a failure ends its chain."""
+    layers = [key for key in table.chain_keys if key in chosen]
+    return bool(layers) and layers[-1].to_python_identifier() in ended
 
 
 def why_held(ledger: "Ledger", source: str) -> str | None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from dagster_mirrorlake.resources.failures import dagster_errors
-from dagster_mirrorlake.sensors.requests import folds_of, is_busy, request_folds, why_held
+from dagster_mirrorlake.sensors.requests import busy_tables, folds_of, request_folds, why_held
 from dagster_mirrorlake.table import MirroredTable
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ def build_unfolded_sensor(
 ) -> dg.SensorDefinition:
     """The sensor on new snapshots of raw: of loads that no fold followed, whoever made them.
 
-    Sources with a run under way are left for the next tick: that run folds what it loads. So are
-    held ones: a fold reads the columns of its table in MySQL.
+    Tables that a run or a backfill under way is not done with are left for the next tick: it folds
+    what it loads. So are held sources: a fold reads the columns of its table in MySQL.
     """
     names = tables[0].names
 
@@ -41,20 +41,22 @@ def build_unfolded_sensor(
         from mirrorlake.operations.cursors import read_cursor
         from mirrorlake.operations.unfolded import FoldCursor, find_unfolded
 
-        contracts = [table.contract for table in tables]
-        sources = dict.fromkeys(c.source for c in contracts)
-        idle = {source for source in sources if not is_busy(context.instance, names.of(source))}
-        if not idle:
-            return dg.SkipReason("Runs of all sources are under way")
+        busy = busy_tables(context.instance, tables)
+        free = [table.contract for table in tables if table.contract.name not in busy]
+        if not free:
+            return dg.SkipReason("Runs of all tables are under way")
         marks = read_cursor(FoldCursor, context.cursor, FoldCursor())
         with dagster_errors(0, again=False):
             resources = names.resources(context)
             lake, ledger = resources.lake.lake, resources.ledger.ledger
-            idle = {source for source in idle if why_held(ledger, source) is None}
+            sources = dict.fromkeys(contract.source for contract in free)
+            idle = {source for source in sources if why_held(ledger, source) is None}
             if not idle:
                 return dg.SkipReason("Every source is held, or has a run under way")
-            waiting = find_unfolded(lake, ledger, contracts, marks)
-        return _ask(context.instance, tables, marks, waiting, idle)
+            # Of busy ones too: none of their loads may be taken for folded.
+            waiting = find_unfolded(lake, ledger, [table.contract for table in tables], marks)
+            due = {contract.name for contract in free if contract.source in idle}
+        return _ask(context.instance, tables, marks, waiting, due)
 
     return unfolded
 
@@ -64,18 +66,18 @@ def _ask(
     tables: Sequence[MirroredTable],
     marks: "FoldCursor",
     waiting: "Unfolded",
-    idle: set[str],
+    due: set[str],
 ) -> dg.SensorResult:
     """A request per source, and the marks of exactly the requested tables moved on."""
     from mirrorlake.operations.cursors import cursor_text
     from mirrorlake.operations.unfolded import FoldCursor, run_key
 
-    chosen = [b for b in waiting.behind if b.contract.source in idle]
+    chosen = [b for b in waiting.behind if b.contract.name in due]
     known = {table.contract.name: table for table in tables}
     requests = [
         request
-        for source in sorted(idle)
-        if (found := [b for b in chosen if b.contract.source == source])
+        for source in sorted({b.contract.source for b in chosen})
+        for found in [[b for b in chosen if b.contract.source == source]]
         for request in request_folds(
             instance,
             [known[b.contract.name] for b in found],

@@ -61,6 +61,8 @@ class TableContract(Section):
     """How many raw days one partition of it has."""
     partitions_from: date | None = None
     """The first day of its partitions, where the contract says it; no row is left out by it."""
+    every: timedelta = timedelta(minutes=15)
+    """How long after its last request the sensor leaves it alone."""
     overlap: timedelta = timedelta(minutes=30)
     overlap_keys: int = 10_000
     settle: timedelta = timedelta(hours=1)

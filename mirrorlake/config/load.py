@@ -244,7 +244,9 @@ def _contracts(sections: ConfigSections) -> Iterator[TableContract]:
         for database, section in server.databases.items():
             namespaces = _namespaces(source, database, section)
             for table, contract in section.tables.items():
-                yield _contract((source, database, table), contract, sections.defaults, namespaces)
+                name = (source, database, table)
+                found = _contract(name, contract, sections.defaults, namespaces)
+                yield found.model_copy(update={"every": contract.every or server.every})
 
 
 def _namespaces(source: str, database: str, section: DatabaseSection) -> Namespaces:

@@ -125,6 +125,9 @@ class TableSection(Section):
     """The first day of this table's partitions in Dagster; no row is left out by it. With a
     ``start`` the later of the two counts; without either, the first day that was loaded. Not in the
     future (UTC)."""
+    every: Duration | None = None
+    """How long after its last request the sensor requests loads of what moved again; its source's
+    ``every`` by default. Tables with the same value share a run."""
     overlap: Duration | None = None
     """How far a window reaches back before the last one, where the cursor is a time."""
     overlap_keys: int | None = Field(default=None, ge=0)

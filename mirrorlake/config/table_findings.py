@@ -25,22 +25,28 @@ def mode_findings(table: TableSection) -> Iterable[tuple[str, str]]:
     if table.snapshot is not None:
         yield "snapshot", f"mode {table.mode} reads a server: remove snapshot or change the mode"
     if mode.copies:
-        if table.cursor is not None:
-            yield "cursor", "mode full reads the whole table: remove the cursor or change the mode"
-        for field in ("overlap", "overlap_keys", "entity"):
-            if getattr(table, field) is not None:
-                yield field, f"mode full reads the whole table: remove {field}"
+        yield from _copy_findings(table)
     elif "shrink_limit" in table.model_fields_set:
         yield "shrink_limit", f"mode {table.mode} makes no copies to compare: remove shrink_limit"
     if mode.by_windows and table.cursor is None:
         yield "cursor", f"mode {table.mode} needs the column that moves when a row does"
 
 
+def _copy_findings(table: TableSection) -> Iterable[tuple[str, str]]:
+    if table.cursor is not None:
+        yield "cursor", "mode full reads the whole table: remove the cursor or change the mode"
+    if table.every is not None:
+        yield "every", "mode full is copied by the daily schedule: remove every"
+    for field in ("overlap", "overlap_keys", "entity"):
+        if getattr(table, field) is not None:
+            yield field, f"mode full reads the whole table: remove {field}"
+
+
 def _snapshot_findings(table: TableSection) -> Iterable[tuple[str, str]]:
     if not table.key:
         yield "key", "mode snapshot needs the columns of a unique key, like [id]"
     windows = ("cursor", "created", "entity", "start", "overlap", "overlap_keys", "settle")
-    for field in (*windows, "partition", "partitions_from"):
+    for field in (*windows, "every", "partition", "partitions_from"):
         if field in table.model_fields_set:
             yield field, f"mode snapshot reads what lands, and no window: remove {field}"
 

@@ -79,7 +79,7 @@ class Moved:
 @dataclass(frozen=True)
 class Seen:
     """One look at a source: its clock (UTC), the tables that are due, and those that can't be
-    watched; ``until``: known tables are not asked again before this time."""
+    watched; ``until``: when the first of those that were left alone will be looked at again."""
 
     clock: datetime
     moved: tuple[Moved, ...]
@@ -98,17 +98,16 @@ def find_moved(
 
     Nothing is written. A table that the contract gets wrong (gone, or without its cursor) is named
     in ``refused`` and does not keep the others from being seen. Tables that are known are left
-    alone for the source's ``every`` after its last request, so that what moves meanwhile shares one
-    run.
+    alone for their ``every`` after the last request of a table with the same value, so that what
+    moves meanwhile shares one run.
 
     Raises:
         SourceError: the source could not be queried.
         LedgerError: the ledger could not be read.
     """
     clock: datetime = rows_of(connection, "SELECT UTC_TIMESTAMP(6)")[0][0]
-    until = _until(source, contracts, marks, clock)
-    if until is not None:
-        contracts = [c for c in contracts if c.name not in marks]
+    until = _until(contracts, marks, clock)
+    contracts = [c for c in contracts if c.name not in marks or c.every not in until]
     tables = _tables(connection, contracts)
     newest = ledger.newest_loads([c.name for c in contracts])
     moved: list[Moved] = []
@@ -123,22 +122,21 @@ def find_moved(
             continue
         if found is not None:
             moved.append(found)
-    at = until.replace(tzinfo=UTC) if until is not None else None
+    at = min(until.values()).replace(tzinfo=UTC) if until else None
     return Seen(clock.replace(tzinfo=UTC), tuple(moved), refused, at)
 
 
 def _until(
-    source: SourceConfig,
-    contracts: Sequence[TableContract],
-    marks: Mapping[str, Mark],
-    clock: datetime,
-) -> datetime | None:
-    """When the source is due again; None where it is now. A clock that was set back waits for
-    nothing."""
-    asked = [datetime.fromisoformat(marks[c.name].asked_at) for c in contracts if c.name in marks]
-    if not asked or not timedelta() <= clock - max(asked) < source.every:
-        return None
-    return max(asked) + source.every
+    contracts: Sequence[TableContract], marks: Mapping[str, Mark], clock: datetime
+) -> dict[timedelta, datetime]:
+    """By their `every`, when tables are due again, where that is not now. A clock that was set back
+    waits for nothing."""
+    asked: dict[timedelta, datetime] = {}
+    for contract in contracts:
+        if (mark := marks.get(contract.name)) is not None:
+            at = datetime.fromisoformat(mark.asked_at)
+            asked[contract.every] = max(at, asked.get(contract.every, at))
+    return {every: at + every for every, at in asked.items() if timedelta() <= clock - at < every}
 
 
 def run_key(source: str, moved: Sequence[Moved]) -> str:

@@ -14,6 +14,7 @@ import yaml
 from dagster.components.testing import create_defs_folder_sandbox
 
 from dagster_mirrorlake import MirrorlakeComponent
+from dagster_mirrorlake.executor import threads_executor
 from mirrorlake.config import load_config
 from tests.location.contracts import SMALL
 
@@ -89,7 +90,7 @@ def test_the_projects_executor_is_left_alone_unless_asked(contract_file: Write) 
     path = contract_file(SMALL)
     assert load(path, {}).executor is None
     asked = load(path, {"in_process": True})
-    assert asked.executor is dg.in_process_executor
+    assert asked.executor is threads_executor
 
 
 def test_sensors_and_schedules_run_where_it_says_so(contract_file: Write) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 import dagster as dg
 import pytest
 import yaml
+from dagster._core.execution.plan.objects import StepSuccessData
 
 from dagster_mirrorlake.location import load_definitions
 from dagster_mirrorlake.sensors.moved import interval_of
@@ -438,3 +439,32 @@ def loads_of(location: Location) -> int:
 def test_no_look_is_a_moment_too_early_for_the_daemon(every: int, seconds: int) -> None:
     """It comes every five seconds, and a tick begins after it came: five would be passed by."""
     assert interval_of(timedelta(seconds=every)) == seconds
+
+
+def test_a_run_that_is_done_with_a_table_does_not_hold_it_up(
+    ticks: Ticks, sql: Callable[[str], None]
+) -> None:
+    """One of a backfill or a person, who set no tag: `a` is still to be folded, `b` is through."""
+    ticks.tick()
+    sql("UPDATE a SET n = n + 1, at = at + INTERVAL 1 SECOND WHERE id = 2")
+    sql("INSERT INTO b VALUES (5000, 1)")
+    job = ticks.defs.resolve_implicit_global_asset_job_def()
+    chosen = frozenset(
+        dg.AssetKey([layer, "s", "watched", table])
+        for layer in ("raw", "deduped")
+        for table in ("a", "b")
+    )
+    run = ticks.instance.create_run_for_job(
+        job, status=dg.DagsterRunStatus.STARTED, asset_selection=chosen
+    )
+    assert ticks.tick() == []
+    for step in ("raw__s__watched__b", "deduped__s__watched__b", "raw__s__watched__a"):
+        for kind in (dg.DagsterEventType.STEP_START, dg.DagsterEventType.STEP_SUCCESS):
+            data = StepSuccessData(1.0) if kind is dg.DagsterEventType.STEP_SUCCESS else None
+            event = dg.DagsterEvent(kind.value, job.name, step_key=step, event_specific_data=data)
+            ticks.instance.report_dagster_event(event, run.run_id)
+    ((_, tables),) = ticks.tick()
+    assert tables == {"b"}
+    ticks.instance.report_run_failed(run)
+    ((_, tables),) = ticks.tick()
+    assert tables == {"a"}

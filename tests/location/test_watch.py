@@ -135,12 +135,14 @@ def test_what_moves_within_every_shares_the_next_run(
 ) -> None:
     """A table that was never seen does not wait; nor does a source whose clock was set back."""
     config = location.config
-    source = config.sources["s"].model_copy(update={"every": timedelta(minutes=15)})
+    source = config.sources["s"]
+    every = {"every": timedelta(minutes=15)}
+    tables = [table.model_copy(update=every) for table in config.tables]
     mark = replace(named(look({}))["s.due.t"], rows=99)  # it moved
     mark = replace(mark, asked_at=earlier(mark.asked_at, timedelta(minutes=minutes)))
     ledger = Ledger(config.ledger.url)
     with session(source) as connection:
-        seen = find_moved(connection, source, config.tables, {"s.due.t": mark}, ledger)
+        seen = find_moved(connection, source, tables, {"s.due.t": mark}, ledger)
     assert {m.contract.table for m in seen.moved} == ({"f", "t"} if due else {"f"})
     if due:
         assert seen.until is None
@@ -148,3 +150,22 @@ def test_what_moves_within_every_shares_the_next_run(
         assert seen.until is not None
         left = seen.until - seen.clock
         assert timedelta() < left <= timedelta(minutes=15 - minutes)
+
+
+def test_a_table_with_an_every_of_its_own_waits_for_that(location: Location, look: Look) -> None:
+    """Not for another one's, nor is another one looked at because of it."""
+    config = location.config
+    source, ledger = config.sources["s"], Ledger(config.ledger.url)
+    (table,) = [one for one in config.tables if one.table == "t"]
+    mark = replace(named(look({}))["s.due.t"], rows=99)
+    mark = replace(mark, asked_at=earlier(mark.asked_at, timedelta(minutes=3)))
+    slow, quick = (
+        table.model_copy(update={"every": timedelta(minutes=m), "database": "due", "source": name})
+        for name, m in (("s", 60), ("quick", 2))
+    )
+    marks = {slow.name: mark, quick.name: mark}
+    with session(source) as connection:
+        seen = find_moved(connection, source, [slow, quick], marks, ledger)
+    assert [m.contract.name for m in seen.moved] == [quick.name]
+    assert seen.until is not None
+    assert timedelta(minutes=56) < seen.until - seen.clock <= timedelta(minutes=57)

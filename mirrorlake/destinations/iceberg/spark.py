@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+import queue
 import re
 import signal
 import tempfile
@@ -54,6 +55,7 @@ class LazySpark:
         self._starting: Future[SparkSession] | None = None
         self._lock = threading.Lock()
         self._own = threading.local()
+        self._spare: queue.SimpleQueue[SparkSession] = queue.SimpleQueue()
         self._expected: int | None = None
 
     @property
@@ -90,7 +92,10 @@ class LazySpark:
         if not getattr(self._own, "wanted", False):
             return session
         if self._own.session is None:
-            self._own.session = self._another(session)
+            try:
+                self._own.session = self._spare.get_nowait()
+            except queue.Empty:
+                self._own.session = self._another(session)
         return self._own.session
 
     def expect(self, rows: int) -> None:
@@ -154,13 +159,22 @@ class LazySpark:
     def own_session(self) -> Iterator[None]:
         """While the block runs, this thread has a session of its own in the same JVM: settings and
         temporary views are a session's, and two folds set the same ones."""
-        self._own.wanted, self._own.session = True, None
+        self.separate()
         try:
             yield
         finally:
-            if self._own.session is not None and self._config.connect:
-                self._own.session.stop()
-            self._own.wanted, self._own.session = False, None
+            self.rejoin()
+
+    def separate(self) -> None:
+        """Give this thread a session of its own, until it gives it back by `rejoin`."""
+        if not getattr(self._own, "wanted", False):
+            self._own.wanted, self._own.session = True, None
+
+    def rejoin(self) -> None:
+        """Let this thread share the first session again; its own one serves another thread."""
+        if getattr(self._own, "session", None) is not None:
+            self._spare.put(self._own.session)
+        self._own.wanted, self._own.session = False, None
 
     def cancel(self) -> None:
         """End what the session is doing for other threads, if it was started."""
@@ -195,9 +209,16 @@ class LazySpark:
             session, self._starting = self._there(), None
             if session is None:
                 return
+            self._drop_spare()
             session.stop()
             if not self._config.connect:
                 _stop_gateway(seconds)
+
+    def _drop_spare(self) -> None:
+        while not self._spare.empty():
+            spare = self._spare.get()
+            if self._config.connect:
+                spare.stop()
 
     def _attach(self) -> SparkSession:
         from pyspark.sql import SparkSession

@@ -122,6 +122,7 @@ REFUSED = {
     "incremental without cursor": (table("{mode: incremental, key: [id]}"), "tables.t.cursor: mode incremental needs"),
     "append without cursor": (table("{mode: append}"), "tables.t.cursor: mode append needs"),
     "full with cursor": (table("{mode: full, cursor: m}"), "m.yaml:9:35: sources.s.databases.d.tables.t.cursor: mode full reads the whole table"),
+    "full with every": (table("{mode: full, every: 1h}"), "tables.t.every: mode full is copied by the daily schedule"),
     "full with overlap": (table("{mode: full, overlap: 1h}"), "tables.t.overlap: mode full reads"),
     "shrink limit of another mode": (table("{mode: append, cursor: m, shrink_limit: 0.5}"), "tables.t.shrink_limit: mode append makes no copies"),
     "shrink limit as a share": (table("{mode: full, shrink_limit: 90}"), "tables.t.shrink_limit: input should be less than or equal to 1"),
