@@ -12,6 +12,7 @@
     │   │   └── LandingClosed  the landing may not be read: nothing is said of what is in it
     │   └── ReadGivenUp    a read of ours stood in somebody's way, and was ended
     ├── SchemaError        a source table is not what its contract, or the lake, says it is
+    │   ├── SchemaMoved    a column was added since the table was loaded: loading it again helps
     │   └── TypeRefused    a column's type can't be kept exactly
     ├── LakeError          the catalog, a lake table or a file in it
     │   ├── SnapshotRefused a full copy that landed can't become part of its table
@@ -117,6 +118,11 @@ class SchemaError(MirrorlakeError):
     """A source table is not what its contract, or the lake, says it is."""
 
     exit_code = 5
+
+
+class SchemaMoved(SchemaError):
+    """A column was added to a source table since it was loaded. Nothing was folded; the next load
+    takes the column up."""
 
 
 class TypeRefused(SchemaError):

@@ -33,7 +33,7 @@ def build_cleanup(source: str, tables: Sequence[MirroredTable]) -> dg.AssetsDefi
 
 def _step(source: str, tables: Sequence[MirroredTable]) -> Any:
     def step(context: dg.AssetExecutionContext, _: Any) -> Iterator[Any]:
-        from dagster_mirrorlake.assets.steps import clean_up
+        from dagster_mirrorlake.assets.cleanup_step import clean_up
 
         yield from clean_up(context, source, tables)
 

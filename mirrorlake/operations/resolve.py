@@ -12,7 +12,7 @@ from typing import Any
 from pymysql.connections import Connection
 
 from mirrorlake.config import TableContract
-from mirrorlake.errors import SchemaError
+from mirrorlake.errors import SchemaError, SchemaMoved
 from mirrorlake.merge.statements import check_rules
 from mirrorlake.schema.versions import SchemaVersion
 from mirrorlake.sources.mysql.introspect import read_contracted
@@ -80,13 +80,14 @@ def refuse_unloaded(workspace: Workspace, plan: ResolvedTable) -> None:
     ever succeeded, there is nothing to fold.
 
     Raises:
-        SchemaError: one did; retryable, as a load takes it up.
+        SchemaMoved: one came; retryable, as a load takes it up.
+        SchemaError: more changed than that.
         ConfigError: the contract means something else by now.
     """
     receipt = workspace.ledger.newest_receipt(plan.name)
     refuse_changed(receipt, plan.contract, plan.source, plan.table)
     if needs_first_load(workspace, plan) and workspace.ledger.successful_loads(plan.name):
-        raise SchemaError(
+        raise SchemaMoved(
             f"table {plan.name}: its schema changed in MySQL since it was loaded",
             table=plan.name,
             next_step="Load it again first: the new version's first load is folded with it",

@@ -1,6 +1,6 @@
 """Runs steps on one code location and writes what happened: ``config steps.json done.json``.
 
-A step: ``tables`` (names), ``day`` or ``days`` ([first, last]), ``tags`` of the run; before it ``sql``
+A step: ``tables`` (names), ``layers`` of them (all), ``day`` or ``days`` ([first, last]), ``tags`` of the run; before it ``sql``
 (statements by the mirror's user), ``hold`` ([table, seconds]: another run has the table for so long)
 and ``plant``, a fault and its table: in deduped ``duplicate`` a row, ``lose`` row 10, add an ``odd`` one
 or ``mend`` it; ``expose`` a column in clean's view. ``proofs``: tables that are held against MySQL. Or ``model``: a table that an asset
@@ -32,7 +32,7 @@ from dagster_mirrorlake.checks import proof_check_keys
 from dagster_mirrorlake.location import load_definitions
 from dagster_mirrorlake.resources import failures
 from dagster_mirrorlake.sensors.requests import open_copies
-from dagster_mirrorlake.table import MirroredTable
+from dagster_mirrorlake.table import LAYERS, MirroredTable
 from mirrorlake.config import Config, TableContract, load_config
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.spark import LazySpark
@@ -136,7 +136,7 @@ def _run(defs: dg.Definitions, config: Config, step: dict[str, Any]) -> dict[str
         job = _without_proofs(defs).resolve_implicit_global_asset_job_def()
         result = job.execute_in_process(
             instance=instance,
-            asset_selection=[key for table in tables for key in table.chain_keys],
+            asset_selection=[t.key(one) for t in tables for one in step.get("layers", LAYERS)],
             tags=tags,
             raise_on_error=False,
         )

@@ -1,0 +1,87 @@
+"""What a step did, as metadata: figures that Dagster plots over time, and words.
+
+What belongs here: the engine's results under the names that the UI shows. What doesn't: partitions
+(`dagster_mirrorlake.assets.partition_events`), columns (`dagster_mirrorlake.assets.columns`).
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from dagster_mirrorlake.assets.columns import layer_columns
+from dagster_mirrorlake.table import MirroredTable
+from mirrorlake.config import TableContract
+from mirrorlake.destinations.iceberg.cost import scanned
+from mirrorlake.ledger import Cost
+from mirrorlake.operations.results import SyncResult, speed
+from mirrorlake.workspace import Workspace
+
+
+def raw_metadata(
+    workspace: Workspace, mirrored: MirroredTable, done: Sequence[SyncResult], since: datetime
+) -> dict[str, Any]:
+    """What was loaded since, what that cost, and raw's columns."""
+    costs = workspace.ledger.costs(mirrored.contract.name, since)
+    return {
+        **_load_metadata(done),
+        **lake_cost(costs, sum(r.bytes for r in done)),
+        **layer_columns(workspace.lake, workspace.ledger, mirrored, "raw"),
+    }
+
+
+def _load_metadata(done: Sequence[SyncResult]) -> dict[str, Any]:
+    """What the loads of one step come to; numbers are plotted over time."""
+    if not done:
+        return {"rows": 0, "bytes": 0, "seconds": 0.0}
+    return {
+        "load id": ", ".join(r.load_id for r in done),
+        "window": ", ".join(r.window for r in done),
+        "rows": sum(r.rows for r in done),
+        "bytes": sum(r.bytes for r in done),
+        "MB read": round(sum(r.read_bytes for r in done) / 1e6, 3),
+        "MB/s": speed(sum(r.read_bytes for r in done), sum(r.read_seconds for r in done)),
+        "files": sum(r.files for r in done),
+        "seconds": round(sum(r.seconds for r in done), 2),
+        "longest query (s)": max(r.longest_query for r in done),
+        "originals kept": sum(r.originals for r in done),
+        "originals by column": _by_column(done),
+        "moments": "; ".join(_moments(r) for r in done),
+        "rows dated in the future": sum(r.future for r in done),
+        "rows whose time went back": sum(r.backward for r in done),
+        "keys looked up": sum(r.looked_up for r in done),
+        "keys gone": sum(r.gone for r in done),
+        "loads of dead runs settled": sum(r.settled for r in done),
+    }
+
+
+def lake_cost(costs: Sequence[Cost], loaded: int = 0) -> dict[str, Any]:
+    """What a step read of the lake and wrote to it (``loaded``: by loads); what other processes
+    read for Spark is left out."""
+    read, written = scanned(costs), loaded + sum(c.written for c in costs)
+    told = {} if read is None else {"lake MB scanned": round(read / 1e6, 3)}
+    return {"lake MB written": round(written / 1e6, 3), **told}
+
+
+def _by_column(done: Sequence[SyncResult]) -> str:
+    found: Counter[str] = Counter()
+    for result in done:
+        found.update(result.original_columns)
+    return ", ".join(f"{name}: {count}" for name, count in sorted(found.items())) or "none"
+
+
+def _moments(result: SyncResult) -> str:
+    """What of MySQL the load shows: one moment, or as many as it has chunks."""
+    if result.chunks == 1:
+        return f"{result.moment} UTC"
+    return f"{result.chunks} chunks, from {result.moment} to {result.until} UTC"
+
+
+def row_count(count: int | None) -> dict[str, Any]:
+    return {} if count is None else {"dagster/row_count": count}
+
+
+def rules_of(contract: TableContract) -> str:
+    rules = [f"{c}: {rule}" for c, rule in sorted(contract.rules.items())]
+    rules += [f"{c}: never read" for c in sorted(contract.excluded)]
+    return ", ".join(rules) or "none"

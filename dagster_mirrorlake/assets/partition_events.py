@@ -1,0 +1,162 @@
+"""The partitions that a step reports: those that are in the lake, each with its own rows.
+
+What belongs here: which partitions a step's loads and folds touched, and their events. What
+doesn't: the step's own work (`dagster_mirrorlake.assets.steps`), and what nobody's step reported
+(`dagster_mirrorlake.sensors.partitions`).
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+import dagster as dg
+
+from dagster_mirrorlake.assets.days import today
+from dagster_mirrorlake.assets.keys import LOAD_TAG
+from dagster_mirrorlake.assets.reported import partition_metadata, through_tags
+from dagster_mirrorlake.table import MirroredTable
+from dagster_mirrorlake.translator import Layer
+from mirrorlake.config import TableContract
+from mirrorlake.ledger import Load
+from mirrorlake.operations.partitions import (
+    RawLooked,
+    folded_days,
+    folded_partitions,
+    held_days,
+    held_partitions,
+    look_at_raw,
+    touched_days,
+)
+from mirrorlake.workspace import Workspace
+
+Events = Iterator[dg.MaterializeResult[Any] | dg.AssetMaterialization | dg.AssetObservation]
+
+MOST_OTHERS = 50
+"""Partitions beside the run's own that a step reports; of more, the sensor ``partitions`` does."""
+_OF_THE_TABLE = ("dagster/row_count", "dagster/column_schema", "dagster/column_lineage")
+"""Metadata that is as true of the table whatever partition it stands at."""
+
+
+def touched_days_of(
+    workspace: Workspace, contract: TableContract, chosen: set[str], raw: RawLooked
+) -> set[date]:
+    """The held days that these loads (ids) of a step touched."""
+    after = workspace.ledger.successful_loads(contract.name)[-len(chosen) - 8 :]
+    loads = {load.seq: load for load in after if load.load_id in chosen}
+    touched = touched_days(workspace.ledger, contract, loads, raw.files)
+    return {day for days in touched.values() for day in days.among(raw.held.rows)}
+
+
+def run_partitions(
+    context: dg.AssetExecutionContext,
+    mirrored: MirroredTable,
+    layer: Layer,
+    wanted: Sequence[str],
+    rows: Mapping[str, int],
+    metadata: Mapping[str, Any],
+    through: int,
+) -> Events:
+    """A materialisation of each of the run's partitions, with its own rows.
+
+    What the step did is metadata of a partition only where it is the run's only one; else it is an
+    observation of the asset. Dagster continues with the step's result: where a partition of
+    the run is not in the lake, there is none, as there is nothing to go on with.
+    """
+    several = len(context.partition_keys) > 1
+    if several:
+        yield dg.AssetObservation(mirrored.key(layer), metadata=metadata)
+    own = {key: partition_metadata(layer, rows[key]) for key in wanted}
+    shown = {k: v for k, v in metadata.items() if k in _OF_THE_TABLE} if several else metadata
+    if len(wanted) < len(context.partition_keys):
+        for key in wanted:
+            yield dg.AssetMaterialization(
+                mirrored.key(layer),
+                partition=key,
+                metadata={**shown, **own[key]},
+                tags=through_tags(through),
+            )
+        return
+    for key in wanted:
+        context.add_asset_metadata(own[key], partition_key=key)
+    yield dg.MaterializeResult(metadata=shown, tags=through_tags(through))
+
+
+@dataclass(frozen=True)
+class Folded:
+    """What a layer holds: by partition the row versions that were folded; and what raw has."""
+
+    folded: dict[str, int]
+    in_raw: set[str]
+    through: int
+
+
+def find_folded(workspace: Workspace, mirrored: MirroredTable, layer: Layer) -> Folded:
+    contract, open_day = mirrored.contract, today()
+    lake, ledger = workspace.lake, workspace.ledger
+    held = held_days(lake, ledger, contract, open_day)
+    rows = held_partitions(contract, held, open_day)
+    folded = folded_days(lake, ledger, contract, layer, held)
+    days = folded_partitions(contract, held, folded, open_day)
+    return Folded(
+        {mirrored.partition_of(day): rows[day] for day in days},
+        {mirrored.partition_of(day) for day in rows},
+        held.through,
+    )
+
+
+def partitions_of(workspace: Workspace, mirrored: MirroredTable, loads: Sequence[Load]) -> set[str]:
+    """The partitions that these loads touched."""
+    if not loads:
+        return set()
+    raw = look_at_raw(workspace.lake, workspace.ledger, mirrored.contract, today())
+    by_seq = {load.seq: load for load in loads}
+    touched = touched_days(workspace.ledger, mirrored.contract, by_seq, raw.files)
+    days = {day for one in touched.values() for day in one.among(raw.held.rows)}
+    return {mirrored.partition_of(day) for day in days}
+
+
+def other_partitions(
+    context: dg.AssetExecutionContext,
+    mirrored: MirroredTable,
+    layer: Layer,
+    there: Folded,
+    touched: Iterable[str],
+) -> Events:
+    """The partitions beside the run's own that the step changed. They are reported before the
+    checks look: what is reported after a check makes Dagster call it not evaluated."""
+    others = there.folded.keys() & set(touched) - set(context.partition_keys)
+    for key in sorted(others) if len(others) <= MOST_OTHERS else ():
+        yield dg.AssetMaterialization(
+            mirrored.key(layer),
+            partition=key,
+            metadata=partition_metadata(layer, there.folded[key]),
+            tags=through_tags(there.through),
+        )
+
+
+def folded_layer(
+    context: dg.AssetExecutionContext,
+    mirrored: MirroredTable,
+    layer: Layer,
+    there: Folded,
+    metadata: Mapping[str, Any],
+) -> Events:
+    """The run's partitions that a folded layer holds; then a failure that names the others."""
+    asked = context.run.tags.get(LOAD_TAG)
+    wanted = [key for key in context.partition_keys if key in there.folded]
+    yield from run_partitions(
+        context, mirrored, layer, wanted, there.folded, metadata, there.through
+    )
+    absent = [key for key in context.partition_keys if key not in there.folded]
+    if absent and not asked:
+        why = (
+            "raw has nothing of it: materialise raw first"
+            if absent[0] not in there.in_raw
+            else f"loads that touched it are not in {layer} yet: materialise deduped first"
+        )
+        more = f" and {len(absent) - 1} more partitions" if len(absent) > 1 else ""
+        raise dg.Failure(
+            f"table {mirrored.contract.name}: partition {absent[0]}{more}: {why}",
+            allow_retries=False,
+        )

@@ -1,0 +1,65 @@
+"""A column that comes between a table's load and its fold: the run that folds it takes it up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from demo.mariadb import MariaDB
+from mirrorlake.destinations.iceberg.lake import Lake
+from mirrorlake.table.lake_tables import deduped_of
+from tests.location.conftest import Location
+
+TODAY = str(datetime.now(UTC).date())
+TABLES = {
+    "copied": {"mode": "full", "key": ["id"]},
+    "grows": {"mode": "append", "key": ["id"], "cursor": "id", "overlap_keys": 5},
+}
+pytestmark = pytest.mark.timeout(600)
+
+
+@pytest.fixture
+def location(server: MariaDB, location_for: Callable[[dict[str, Any]], Location]) -> Location:
+    with server.admin() as admin, admin.cursor() as cursor:
+        cursor.execute("CREATE DATABASE added")
+        for table in TABLES:
+            cursor.execute(f"CREATE TABLE added.{table} (id INT PRIMARY KEY)")
+            cursor.execute(f"INSERT INTO added.{table} VALUES (1), (2)")
+        # The runs' `sql` is the mirror's own user's.
+        cursor.execute("GRANT ALL ON added.* TO mirror@'%'")
+        admin.commit()
+    return location_for({"added": {"tables": TABLES}})
+
+
+def test_the_fold_loads_it_and_has_mysqls_values(location: Location) -> None:
+    alter = [f"ALTER TABLE added.{name} ADD COLUMN v INT NOT NULL DEFAULT 7" for name in TABLES]
+    tags = {"mirrorlake/load": "live"}
+    names = list(TABLES)
+    loaded, folded = location.run(
+        [
+            {"tables": names, "layers": ["raw"], "day": TODAY, "tags": tags},
+            {
+                "tables": names,
+                "layers": ["deduped", "clean"],
+                "day": TODAY,
+                "tags": tags,
+                "sql": alter,
+            },
+        ]
+    )
+    assert loaded["success"], loaded["failed"]
+    assert folded["success"], folded["failed"]
+    assert folded["tried again"] == []
+    lake = Lake(location.config.lake)
+    for name in names:
+        table = lake.load(deduped_of(location.config.table(name)))
+        assert table is not None
+        rows: pa.Table = table.scan(selected_fields=("id", "v")).to_arrow()
+        assert sorted(rows.to_pylist(), key=lambda row: row["id"]) == [
+            {"id": 1, "v": 7},
+            {"id": 2, "v": 7},
+        ]
