@@ -46,7 +46,7 @@ from dagster_mirrorlake.table import MirroredTable, mirrored_tables
 from dagster_mirrorlake.translator import MirrorlakeTranslator
 from mirrorlake.config import Config
 from mirrorlake.ledger.glance import definitions_now, first_days
-from mirrorlake.table.source_columns import RECORDED, parse_columns
+from mirrorlake.table.source_columns import RECORDED, parse_columns, parse_comment
 
 warnings.filterwarnings("ignore", category=dg.PreviewWarning, message=".*partitions_def.*")
 # One per asset otherwise: single-run backfills are in beta, and we mean to use them.
@@ -86,14 +86,17 @@ class Mirror:
 
     @cached_property
     def source_columns(self) -> Mapping[str, str]:
-        """By table, its columns as the ledger keeps them."""
+        """By table, its columns and comment as the ledger keeps them."""
         return definitions_now(self.config.ledger.url, RECORDED, LEDGER_LIMIT)
 
     @cached_property
     def tables(self) -> Sequence[MirroredTable]:
         """The tables that a server has."""
+        comments = {name: parse_comment(text) for name, text in self.source_columns.items()}
         return mirrored_tables(
-            self.config.tables, self.translator, self.first_days, self.names, self._places
+            *(self.config.tables, self.translator, self.first_days, self.names),
+            places=self._places,
+            comments=comments,
         )
 
     @cached_property

@@ -38,6 +38,7 @@ class MirroredTable:
         first_day: the first day (UTC) that the table has, where it is known.
         names: what the mirror's definitions are called.
         place: where it stands, where that is known.
+        comment: what MySQL has as its comment, as of its newest load.
     """
 
     contract: TableContract
@@ -45,13 +46,18 @@ class MirroredTable:
     first_day: date | None = None
     names: Names = field(default_factory=Names)
     place: TablePlace | None = None
+    comment: str = ""
 
     @cached_property
     def specs(self) -> Mapping[Layer, dg.AssetSpec]:
         """The asset of each layer, the source's first; each depends on the one before it."""
         found: dict[Layer, dg.AssetSpec] = {}
         for layer in ("source", *LAYERS):
-            data = LayerData(self.contract, layer, self.first_day, self.names.mirror, self.place)
+            data = LayerData(
+                *(self.contract, layer, self.first_day, self.names.mirror),
+                place=self.place,
+                comment=self.comment,
+            )
             spec = self.translator.get_asset_spec(data)
             deps = [found[UPSTREAM[layer]].key] if layer != "source" else []
             found[layer] = spec.replace_attributes(deps=deps)
@@ -144,13 +150,16 @@ def mirrored_tables(
     first_days: Mapping[str, date] | None = None,
     names: Names | None = None,
     places: Mapping[str, TablePlace] | None = None,
+    comments: Mapping[str, str] | None = None,
 ) -> Sequence[MirroredTable]:
     """The tables of these contracts under one translator."""
     named, known = translator or MirrorlakeTranslator(), first_days or {}
-    at = places or {}
+    at, said = places or {}, comments or {}
     return [
         MirroredTable(
-            contract, named, known.get(contract.name), names or Names(), at.get(contract.name)
+            *(contract, named, known.get(contract.name), names or Names()),
+            place=at.get(contract.name),
+            comment=said.get(contract.name, ""),
         )
         for contract in contracts
     ]

@@ -37,6 +37,7 @@ class LayerData:
         first_day: the first day (UTC) that the table has, where it is known.
         mirror: the mirror's name, where it has one: see `dagster_mirrorlake.names`.
         place: where the table stands, where that is known.
+        comment: what MySQL has as the table's comment, as of its newest load.
     """
 
     contract: TableContract
@@ -44,6 +45,7 @@ class LayerData:
     first_day: date | None = None
     mirror: str | None = None
     place: TablePlace | None = None
+    comment: str = ""
 
 
 class MirrorlakeTranslator:
@@ -65,7 +67,7 @@ class MirrorlakeTranslator:
         contract, layer = data.contract, data.layer
         return dg.AssetSpec(
             self.get_asset_key(data),
-            description=describe(contract, layer),
+            description="\n\n".join(filter(None, (data.comment, describe(contract, layer)))),
             code_version=code_version(contract, layer),
             partitions_def=None if layer == "source" else self.get_partitions_def(data),
             # By layer: the global graph then shows how a source's groups follow each other.

@@ -327,7 +327,8 @@ def _load(
         windows = (plan_window(plan, last, seen.clock, ahead),)
     names = [exact.name for exact in plan.columns]
     remember_columns(ledger, workspace.lake, plan.contract, names)
-    record_source_columns(ledger, plan.contract, source_columns(plan.table, plan.columns))
+    columns = source_columns(plan.table, plan.columns)
+    record_source_columns(ledger, plan.contract, columns, plan.table.comment)
     if fresh and plan.held:
         logger.warning("table %s: %s", plan.name, held_words(plan.held))
     if fresh:

@@ -60,10 +60,13 @@ def source_columns(table: SourceTable, read: Sequence[Exact] = ()) -> tuple[Sour
 
 
 def record_source_columns(
-    ledger: Ledger, contract: TableContract, columns: Sequence[SourceColumn]
+    ledger: Ledger, contract: TableContract, columns: Sequence[SourceColumn], comment: str = ""
 ) -> None:
-    """Keep what the source says of a table's columns; nothing is written where it says the same."""
-    text = json.dumps([asdict(column) for column in columns], ensure_ascii=False)
+    """Keep what the source says of a table and its columns; nothing is written where it says the
+    same."""
+    said = [asdict(column) for column in columns]
+    whole = {"comment": comment, "columns": said} if comment else said
+    text = json.dumps(whole, ensure_ascii=False)
     if ledger.definition(f"{RECORDED}{contract.name}") != text:
         ledger.record_definition(f"{RECORDED}{contract.name}", text)
 
@@ -79,5 +82,13 @@ def recorded_columns(ledger: Ledger, contract: TableContract) -> tuple[SourceCol
 
 
 def parse_columns(text: str) -> tuple[SourceColumn, ...]:
-    """What `record_source_columns` wrote."""
-    return tuple(SourceColumn(**one) for one in json.loads(text))
+    """The columns of what `record_source_columns` wrote."""
+    said = json.loads(text)
+    columns = said if isinstance(said, list) else said["columns"]
+    return tuple(SourceColumn(**one) for one in columns)
+
+
+def parse_comment(text: str) -> str:
+    """The table's comment of what `record_source_columns` wrote; '' where it has none."""
+    said = json.loads(text)
+    return "" if isinstance(said, list) else str(said["comment"])

@@ -32,7 +32,7 @@ SELECT COLUMN_NAME, ORDINAL_POSITION, DATA_TYPE, COLUMN_TYPE, IS_NULLABLE, CHARA
 FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = %s AND TABLE_NAME {match}
 ORDER BY TABLE_NAME, ORDINAL_POSITION"""
 _TABLES = """
-SELECT TABLE_NAME, ENGINE, TABLE_ROWS FROM information_schema.TABLES
+SELECT TABLE_NAME, ENGINE, TABLE_ROWS, TABLE_COMMENT FROM information_schema.TABLES
 WHERE TABLE_SCHEMA = %s AND TABLE_NAME {match}
   AND TABLE_TYPE IN ('BASE TABLE', 'SYSTEM VERSIONED') ORDER BY TABLE_NAME"""
 
@@ -72,7 +72,7 @@ def estimate_rows(
     found: dict[tuple[str, str], int] = {}
     for database in dict.fromkeys(database for database, _ in tables):
         rows = rows_of(connection, _TABLES.format(match="IS NOT NULL"), (database,))
-        found |= {(database, str(name)): int(count or 0) for name, _, count in rows}
+        found |= {(database, str(name)): int(count or 0) for name, _, count, _ in rows}
     return {place: found[place] for place in tables if place in found}
 
 
@@ -119,8 +119,9 @@ def _read(
             estimated_rows=int(rows or 0),
             foreign_keys=foreign.get(str(name), ()),
             keys_hidden=hidden(str(name)),
+            comment=str(comment or ""),
         )
-        for name, engine, rows in ask(_TABLES)
+        for name, engine, rows, comment in ask(_TABLES)
     )
 
 

@@ -86,6 +86,8 @@ class SourceTable:
     foreign_keys: tuple[ForeignKey, ...]
     keys_hidden: bool = False
     """Whether this account may not see foreign keys, so that there may be others."""
+    comment: str = ""
+    """What its makers wrote of it."""
 
     @property
     def unseen_rules(self) -> bool:
