@@ -35,6 +35,8 @@ from mirrorlake.operations.partitions import (
 logger = logging.getLogger(__name__)
 
 LAYERS = ("raw", "deduped", "clean")
+FIRST_SHARE = 21
+"""Reports of a table's history that come before any other table's: a week of three layers."""
 HOLES = 100
 """So many numbers that are not there yet are looked for again: a database gives a number out before
 its transaction ends, or in vain."""
@@ -48,18 +50,18 @@ class ReportCursor:
         ledger: whose numbers these are; of another ledger everything is forgotten.
         through: up to this number every settlement was looked at.
         missing: numbers up to there that were not in the ledger.
-        left: settlements up to there that are not, or not wholly, reported, by number: the last
-            partition that was (ISO), '' for none.
+        waiting: settlements up to there that are not, or not wholly, reported, by number: the
+            earliest partition that was (ISO), '' for none. The newest ones go first.
         imported: the tables whose history is reported.
-        importing: those of which it is in part: the last partition that was.
+        history_to: those of which it is in part: the earliest partition that was.
     """
 
     ledger: str = ""
     through: int = 0
     missing: tuple[int, ...] = ()
-    left: dict[int, str] = field(default_factory=dict[int, str])
+    waiting: dict[int, str] = field(default_factory=dict[int, str])
     imported: tuple[str, ...] = ()
-    importing: dict[str, str] = field(default_factory=dict[str, str])
+    history_to: dict[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True)
@@ -154,12 +156,13 @@ class _Look:
     ) -> None:
         self._lake, self._ledger, self._contracts, self._today = lake, ledger, contracts, today
         self._before = self._after = before
-        self._left: dict[int, str] = {}
+        self._waiting: dict[int, str] = {}
+        self._tables: dict[str, _Table] = {}
         self.failed: dict[str, str] = {}
 
     def cursor(self) -> ReportCursor:
         """What is to be remembered."""
-        return replace(self._after, left=dict(sorted(self._left.items())))
+        return replace(self._after, waiting=dict(sorted(self._waiting.items())))
 
     # --- what is new ----------------------------------------------------------------------------
 
@@ -167,7 +170,7 @@ class _Look:
         """The settlements to be reported now, by number; those of runs that have not ended are
         left."""
         before, ledger = self._before, self._ledger
-        others = (*before.missing, *before.left)
+        others = (*before.missing, *before.waiting)
         seen = ledger.settled_since(before.through, others)
         if seen.ledger != before.ledger or seen.newest < before.through:
             # Another ledger, or an older copy of it: all that it holds is history.
@@ -182,11 +185,11 @@ class _Look:
             before,
             through=max(before.through, seen.highest),
             missing=tuple(missing),
-            left={n: at for n, at in before.left.items() if n in found},
+            waiting={n: at for n, at in before.waiting.items() if n in found},
             imported=tuple(sorted(known.intersection(before.imported))),
-            importing={n: at for n, at in sorted(before.importing.items()) if n in known},
+            history_to={n: at for n, at in sorted(before.history_to.items()) if n in known},
         )
-        begun = {*self._before.imported, *self._before.importing}
+        begun = {*self._before.imported, *self._before.history_to}
         ended: dict[str, bool] = {}
         settled: list[Settlement] = []
         for one in sorted(found.values(), key=lambda s: s.number):
@@ -197,7 +200,7 @@ class _Look:
             if ended[one.run_id]:
                 settled.append(one)
             else:
-                self._left[one.number] = self._before.left.get(one.number, "")
+                self._waiting[one.number] = self._before.waiting.get(one.number, "")
         return settled
 
     def report_settled(self, settled: Sequence[Settlement], most: int) -> list[DayReport]:
@@ -221,15 +224,15 @@ class _Look:
         self, contract: TableContract, settled: Sequence[Settlement], most: int
     ) -> list[DayReport]:
         table = _Table(self._lake, self._ledger, contract, self._today)
-        due = table.due(settled, self._before.left)
+        due = table.due(settled, self._before.waiting)
         chosen = _chosen(due, most)
-        last = max((day for day, _ in chosen), default=date.min)
-        rest = {one.number for key in due if key[0] > last for one in due[key].settlements}
-        self._left |= {n: last.isoformat() for n in rest}
+        last = min((day for day, _ in chosen), default=date.max)
+        rest = {one.number for key in due if key[0] < last for one in due[key].settlements}
+        self._waiting |= {n: last.isoformat() for n in rest}
         return [table.report(day, layer, due[day, layer]) for day, layer in chosen]
 
     def _leave(self, settled: Iterable[Settlement]) -> None:
-        self._left |= {s.number: self._before.left.get(s.number, "") for s in settled}
+        self._waiting |= {s.number: self._before.waiting.get(s.number, "") for s in settled}
 
     def _fail(self, table: str, error: LakeError) -> None:
         logger.warning("table %s: what is in the lake can't be reported: %s", table, error)
@@ -238,49 +241,63 @@ class _Look:
     # --- history --------------------------------------------------------------------------------
 
     def report_history(self, most: int) -> list[DayReport]:
-        """Reports for the partitions of tables that were not reported before, some at a time."""
+        """Reports for the partitions of tables that were not reported before, some at a time: of
+        every table its newest ones first, then table by table the rest."""
         unknown = [name for name in self._contracts if name not in self._after.imported]
         loaded = self._ledger.loaded_tables(unknown) if unknown else set[str]()
-        imported, importing = set(self._after.imported), dict(self._after.importing)
+        imported, history_to = set(self._after.imported), dict(self._after.history_to)
         reports: list[DayReport] = []
-        for name in unknown:
-            if name not in loaded or name in self.failed:
-                continue
+        due = [name for name in unknown if name in loaded and name not in self.failed]
+        new = [(name, FIRST_SHARE) for name in due if name not in history_to]
+        for name, share in (*new, *((name, most) for name in due)):
             if len(reports) >= most:
                 break
+            if name in imported or name in self.failed:
+                continue
+            share = min(share, most - len(reports))
             try:
-                table = _Table(self._lake, self._ledger, self._contracts[name], self._today)
-                due = table.history(importing.get(name, ""))
+                found, more = self._history_of(name, history_to.get(name, ""), share)
             except LakeError as error:
                 self._fail(name, error)
                 continue
-            chosen = _chosen(due, most - len(reports))
-            reports += [table.report(day, layer, due[day, layer]) for day, layer in chosen]
-            if len(chosen) == len(due):
-                imported.add(name)
-                importing.pop(name, None)
+            reports += found
+            if more:
+                history_to[name] = found[0].partition.isoformat()
             else:
-                importing[name] = chosen[-1][0].isoformat()
+                imported.add(name)
+                history_to.pop(name, None)
         self._after = replace(
             self._after,
             imported=tuple(sorted(imported)),
-            importing=dict(sorted(importing.items())),
+            history_to=dict(sorted(history_to.items())),
         )
         return reports
+
+    def _history_of(self, name: str, before: str, most: int) -> tuple[list[DayReport], bool]:
+        """A share of a table's history, the newest of what is left; and whether there is more."""
+        if name not in self._tables:
+            parts = (self._lake, self._ledger, self._contracts[name], self._today)
+            self._tables[name] = _Table(*parts)
+        table = self._tables[name]
+        due = table.history(before)
+        chosen = _chosen(due, most)
+        reports = [table.report(day, layer, due[day, layer]) for day, layer in chosen]
+        return reports, len(chosen) < len(due)
 
 
 _Key = tuple[date, str]
 
 
 def _chosen(due: Mapping[_Key, _Due], most: int) -> list[_Key]:
-    """Whole partitions, the earliest first, at least one."""
+    """Whole partitions, the newest ones, at least one; in the order of their days."""
     keys = sorted(due, key=lambda key: (key[0], LAYERS.index(key[1])))
     if len(keys) <= most:
         return keys
-    last = keys[max(most, 1) - 1][0]
-    if most >= 1 and keys[most][0] == last and keys[0][0] < last:
-        last = max(day for day, _ in keys if day < last)
-    return [key for key in keys if key[0] <= last]
+    newest = keys[::-1]
+    last = newest[max(most, 1) - 1][0]
+    if most >= 1 and newest[most][0] == last and newest[0][0] > last:
+        last = min(day for day, _ in keys if day > last)
+    return [key for key in keys if key[0] >= last]
 
 
 class _Table:
@@ -305,15 +322,15 @@ class _Table:
             self._raw.held.through,
         )
 
-    def history(self, after: str) -> dict[_Key, _Due]:
-        """Every partition that is held, of every layer, after one."""
+    def history(self, before: str) -> dict[_Key, _Due]:
+        """Every partition that is held, of every layer, before one; '': all."""
         found = {(day, "raw"): _Due() for day in self._held}
         for layer in LAYERS[1:]:
             found |= {(day, layer): _Due() for day in self._folded_into(layer)}
-        return {key: due for key, due in found.items() if key[0].isoformat() > after}
+        return {k: due for k, due in found.items() if not before or k[0].isoformat() < before}
 
-    def due(self, settled: Sequence[Settlement], after: Mapping[int, str]) -> dict[_Key, _Due]:
-        """The partitions that these settlements touched, after those that are reported."""
+    def due(self, settled: Sequence[Settlement], before: Mapping[int, str]) -> dict[_Key, _Due]:
+        """The partitions that these settlements touched, before those that are reported."""
         contract = self._contract
         loads = self._ledger.loads_of(contract.name, {one.seq for one in settled})
         touched = touched_days(self._ledger, contract, loads, self._raw.files)
@@ -323,11 +340,11 @@ class _Table:
         }
         found: dict[_Key, _Due] = {}
         for one in settled:
-            reported = after.get(one.number, "")
+            reported = before.get(one.number, "")
             for layer in self._layers_of(one.what):
                 there = self._held if layer == "raw" else self._folded_into(layer)
                 for day in partitions.get(one.seq, set()).intersection(there):
-                    if day.isoformat() > reported:
+                    if not reported or day.isoformat() < reported:
                         due = found.setdefault((day, layer), _Due())
                         due.settlements.append(one)
                         due.loads[one.seq] = loads[one.seq]

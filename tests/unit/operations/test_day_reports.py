@@ -21,6 +21,7 @@ from mirrorlake.config import TableContract, default_namespaces
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.ledger import Ledger, Load, Receipt, Window
 from mirrorlake.ledger.tables import SETTLED
+from mirrorlake.operations import day_reports
 from mirrorlake.operations.cursors import cursor_text, read_cursor
 from mirrorlake.operations.day_reports import DayReports, ReportCursor, find_reports
 from mirrorlake.operations.partitions import folded_days, held_days
@@ -189,7 +190,7 @@ def test_every_day_of_every_load_is_told_and_none_twice(
         assert world.shown.get(("clean", contract.name)) == world.shown.get(
             ("deduped", contract.name)
         )
-    assert not world.cursor.left
+    assert not world.cursor.waiting
 
 
 def test_a_layer_is_shown_on_a_day_when_all_its_loads_are_folded(ledger: Ledger) -> None:
@@ -269,3 +270,23 @@ def test_a_failed_request_takes_no_day_away(ledger: Ledger) -> None:
     # What was never read is not held, whatever failed there.
     later = held_days(NO_LAKE, ledger, contract, TODAY + timedelta(days=3))
     assert max(later.rows) == TODAY
+
+
+def test_history_begins_with_the_newest_days_of_every_table(ledger: Ledger) -> None:
+    """A table's years keep nobody else from being seen."""
+    contracts = [contract_of(f"t{next(_numbers)}") for _ in range(3)]
+    world = World(ledger, contracts)
+    for contract in contracts:
+        first_load(ledger, contract.name)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(day_reports, "FIRST_SHARE", 2)
+        first = world.look(7).reports
+    newest = {TODAY, TODAY - timedelta(days=1)}
+    assert {(r.table, r.partition) for r in first} >= {
+        (contract.name, day) for contract in contracts for day in newest
+    }
+    assert len(first) == 7
+    while found := world.look(4).reports:
+        assert len(found) <= 4
+    for contract in contracts:
+        assert len(world.shown["raw", contract.name]) == 10
