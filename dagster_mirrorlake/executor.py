@@ -10,20 +10,8 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 
-from dagster_mirrorlake.table import LAYERS, Layer
-
 if TYPE_CHECKING:
     from dagster._core.executor.base import Executor
-
-THREAD_TAG = "mirrorlake/thread"
-"""On an op whose step may run beside others. Any other step runs in the run's main thread, one at a
-time: nobody has promised that it can share its process."""
-
-
-def step_tags(layer: Layer) -> dict[str, str]:
-    """The tags of a layer's op, or of its checks': it runs in a thread, and what completes a chain
-    goes before what begins another."""
-    return {THREAD_TAG: "true", "dagster/priority": str(LAYERS.index(layer))}
 
 
 @dg.executor(

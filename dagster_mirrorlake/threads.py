@@ -36,8 +36,8 @@ from dagster._core.execution.plan.plan import ExecutionPlan
 from dagster._core.execution.retries import RetryMode
 from dagster._core.executor.base import Executor
 
-from dagster_mirrorlake.executor import THREAD_TAG
 from dagster_mirrorlake.resources.workspace import end_thread, give_up
+from dagster_mirrorlake.step_tags import THREAD_TAG
 
 _POLL = 0.2
 """Seconds between two looks for a step whose turn comes by time: a retry, a slot of a pool."""

@@ -12,8 +12,8 @@ from typing import Any
 import dagster as dg
 
 from dagster_mirrorlake.assets.keys import LOAD_TAG
-from dagster_mirrorlake.executor import step_tags
 from dagster_mirrorlake.resources.failures import named_failures
+from dagster_mirrorlake.step_tags import step_tags
 from dagster_mirrorlake.table import Layer, MirroredTable
 
 _TOLD = {

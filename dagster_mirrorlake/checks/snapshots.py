@@ -15,7 +15,7 @@ from dagster_mirrorlake.checks.snapshot_promises import (
     SUSPECTED,
     UNIQUE,
 )
-from dagster_mirrorlake.executor import step_tags
+from dagster_mirrorlake.step_tags import step_tags
 from dagster_mirrorlake.table import MirroredTable
 from mirrorlake.config import TableContract, format_duration
 

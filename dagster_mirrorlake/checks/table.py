@@ -10,8 +10,8 @@ from typing import Any
 import dagster as dg
 
 from dagster_mirrorlake.checks.series import BY_DAY
-from dagster_mirrorlake.executor import step_tags
 from dagster_mirrorlake.resources.failures import named_failures
+from dagster_mirrorlake.step_tags import step_tags
 from dagster_mirrorlake.table import Layer, MirroredTable
 
 _RESOURCES = {"mirrorlake"}

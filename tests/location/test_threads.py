@@ -18,7 +18,8 @@ from typing import Any, cast
 import dagster as dg
 import pytest
 
-from dagster_mirrorlake.executor import THREAD_TAG, threads_executor
+from dagster_mirrorlake.executor import threads_executor
+from dagster_mirrorlake.step_tags import THREAD_TAG
 from dagster_mirrorlake.table import MirroredTable
 from demo.mariadb import MariaDB
 from mirrorlake.ledger import Ledger
