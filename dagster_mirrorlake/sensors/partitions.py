@@ -6,7 +6,7 @@ report the history, the newest partitions first, some at a time.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ import dagster as dg
 
 from dagster_mirrorlake.assets.columns import layer_columns
 from dagster_mirrorlake.assets.reported import is_reported, partition_event, partition_metadata
+from dagster_mirrorlake.assets.unchanged import confirmed_clean
 from dagster_mirrorlake.resources.failures import dagster_errors
 from dagster_mirrorlake.sensors.requests import UNFINISHED
 from dagster_mirrorlake.table import MirroredTable, layer_named
@@ -30,10 +31,12 @@ _DAY = timedelta(days=1)
 @dataclass(frozen=True)
 class LakeCursor:
     """What is remembered: how far reports have come (a cursor of its own, as text), and the day
-    (ISO) for which the partitions of copied tables were set right."""
+    (ISO) for which the partitions of copied tables were set right; by table, until when (ISO) it
+    was reported to be unchanged."""
 
     reports: str = ""
     day: str = ""
+    unchanged: dict[str, str] = field(default_factory=dict[str, str])
 
 
 def build_partitions_sensor(tables: Sequence[MirroredTable]) -> dg.SensorDefinition:
@@ -50,57 +53,73 @@ def build_partitions_sensor(tables: Sequence[MirroredTable]) -> dg.SensorDefinit
         "what is in the lake.",
     )
     def partitions(context: dg.SensorEvaluationContext) -> Any:
-        from mirrorlake.operations.cursors import cursor_text, read_cursor
-        from mirrorlake.operations.day_reports import ReportCursor, find_reports
-
-        instance, today = context.instance, datetime.now(UTC).date()
-        before = read_cursor(LakeCursor, context.cursor, LakeCursor())
-        by_name = {table.contract.name: table for table in tables}
-        with dagster_errors(0, again=False):
-            resources = names.resources(context)
-            lake, ledger = resources.lake.lake, resources.ledger.ledger
-            found = find_reports(
-                lake,
-                ledger,
-                [table.contract for table in tables],
-                read_cursor(ReportCursor, before.reports, ReportCursor()),
-                most=MOST,
-                today=today,
-                busy=lambda run: _is_busy(instance, run),
-            )
-            stale = before.day != today.isoformat()
-            opened, ended = _set_right(instance, lake, ledger, tables, today) if stale else ({}, {})
-        for name, words in found.failed.items():
-            context.log.warning(f"table {name}: {words}")
-        due = [(by_name[one.table], one) for one in found.reports]
-        told = _find_untold(instance, due)
-        # An asset's page shows the columns of its newest event: the last one has them.
-        last = {(table.contract.name, one.layer): one for table, one in told}
-        events = [
-            _event(
-                table,
-                one,
-                layer_columns(lake, ledger, table, layer_named(one.layer))
-                if last[table.contract.name, one.layer] is one
-                else {},
-            )
-            for table, one in told
-        ]
-        for table, one in due:
-            if table.contract.copies:
-                key = table.partition_of(one.partition)
-                opened.setdefault(table.dynamic_name, set()).add(key)
-        return dg.SensorResult(
-            skip_reason=None if events else "Everything in the lake is reported",
-            cursor=cursor_text(LakeCursor(cursor_text(found.cursor), today.isoformat())),
-            asset_events=events,
-            dynamic_partitions_requests=[
-                *(dg.AddDynamicPartitionsRequest(n, sorted(keys)) for n, keys in opened.items()),
-                *(dg.DeleteDynamicPartitionsRequest(n, sorted(keys)) for n, keys in ended.items()),
-            ],
-        )
+        return _look(context, tables)
 
     return partitions
+
+
+def _look(context: dg.SensorEvaluationContext, tables: Sequence[MirroredTable]) -> dg.SensorResult:
+    from mirrorlake.operations.cursors import cursor_text, read_cursor
+    from mirrorlake.operations.day_reports import ReportCursor, find_reports
+
+    instance, now = context.instance, datetime.now(UTC)
+    before = read_cursor(LakeCursor, context.cursor, LakeCursor())
+    by_name = {table.contract.name: table for table in tables}
+    with dagster_errors(0, again=False):
+        resources = tables[0].names.resources(context)
+        lake, ledger = resources.lake.lake, resources.ledger.ledger
+        found = find_reports(
+            lake,
+            ledger,
+            [table.contract for table in tables],
+            read_cursor(ReportCursor, before.reports, ReportCursor()),
+            most=MOST,
+            today=now.date(),
+            busy=lambda run: _is_busy(instance, run),
+        )
+        stale = before.day != now.date().isoformat()
+        opened, ended = (
+            _set_right(instance, lake, ledger, tables, now.date()) if stale else ({}, {})
+        )
+        due = [(by_name[one.table], one) for one in found.reports]
+        events = _events(lake, ledger, _find_untold(instance, due))
+        confirmed = list(confirmed_clean(instance, ledger, tables, before.unchanged, now))
+    for name, words in found.failed.items():
+        context.log.warning(f"table {name}: {words}")
+    for table, one in due:
+        if table.contract.copies:
+            key = table.partition_of(one.partition)
+            opened.setdefault(table.dynamic_name, set()).add(key)
+    events += [event for _, _, event in confirmed]
+    unchanged = {n: at for n, at in before.unchanged.items() if n in by_name}
+    unchanged |= {name: until for name, until, _ in confirmed}
+    after = LakeCursor(cursor_text(found.cursor), now.date().isoformat(), unchanged)
+    return dg.SensorResult(
+        skip_reason=None if events else "Everything in the lake is reported",
+        cursor=cursor_text(after),
+        asset_events=events,
+        dynamic_partitions_requests=[
+            *(dg.AddDynamicPartitionsRequest(n, sorted(keys)) for n, keys in opened.items()),
+            *(dg.DeleteDynamicPartitionsRequest(n, sorted(keys)) for n, keys in ended.items()),
+        ],
+    )
+
+
+def _events(
+    lake: Any, ledger: Any, told: "Sequence[tuple[MirroredTable, DayReport]]"
+) -> list[dg.AssetMaterialization]:
+    """An asset's page shows the columns of its newest event: the last one of each has them."""
+    last = {(table.contract.name, one.layer): one for table, one in told}
+    return [
+        _event(
+            table,
+            one,
+            layer_columns(lake, ledger, table, layer_named(one.layer))
+            if last[table.contract.name, one.layer] is one
+            else {},
+        )
+        for table, one in told
+    ]
 
 
 def _find_untold(

@@ -3,17 +3,21 @@ for a copy that was not made."""
 
 from __future__ import annotations
 
+import subprocess
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import dagster as dg
 import pytest
 
 from demo.mariadb import MariaDB
 from mirrorlake.ledger import Ledger
 from mirrorlake.sources.mysql.change_stamps import BLUR
 from tests.location.conftest import Location
+from tests.location.test_partitions import Daemon
+from tests.support.command import COMMAND
 
 TODAY = datetime.now(UTC).date()
 YESTERDAY = TODAY - timedelta(days=1)
@@ -119,3 +123,25 @@ def test_what_is_asked_for_by_hand_or_by_the_sensor_is_read(
 ) -> None:
     said = runs[run]["made"]["raw/s/quiet/still"][str(TODAY)]
     assert (said["rows"], "unchanged" in said) == (2, False)
+
+
+@pytest.mark.usefixtures("runs")
+def test_a_sync_of_the_command_line_that_finds_a_table_unchanged_makes_clean_fresh(
+    place: Location,
+) -> None:
+    """Once, and only clean: nothing was loaded."""
+    with dg.DagsterInstance.ephemeral() as instance:
+        daemon = Daemon(place, instance)
+        assert daemon.tick()
+        command = [*COMMAND, "sync", "--config", place.path]
+        ended = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert ended.returncode == 0, ended.stdout + ended.stderr
+        # What it did read (a table that it can't call unchanged) is a report of its own.
+        told = [event for event in daemon.tick() if "unchanged" in event.metadata]
+        assert dg.AssetKey(["clean", "s", "quiet", "still"]) in {e.asset_key for e in told}
+        assert {event.asset_key.path[0] for event in told} == {"clean"}
+        assert {event.partition for event in told} == {str(TODAY)}
+        assert all("as of" in event.metadata for event in told)
+        daemon.tick()
+        daemon.reload()
+        assert daemon.tick() == []
