@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -16,6 +17,7 @@ from dagster_mirrorlake.checks.exact import judge_exact, judge_report
 from dagster_mirrorlake.location import load_definitions
 from dagster_mirrorlake.table import LAYERS, MirroredTable
 from demo.mariadb import MariaDB
+from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.ledger import Ledger
 from mirrorlake.operations.fold import fold_table
 from mirrorlake.operations.sync import load_table, reload_days
@@ -247,6 +249,98 @@ def test_a_day_without_a_copy_is_no_partition(daemon: Daemon, instance: dg.Dagst
     instance.add_dynamic_partitions(name, [old])
     daemon.tick()
     assert instance.get_dynamic_partitions(name) == [str(TODAY)]
+
+
+def test_what_is_made_of_clean_is_due_when_a_sync_changed_it(
+    daemon: Daemon, location: Location, server: MariaDB, instance: dg.DagsterInstance
+) -> None:
+    """Dagster's automation knows what the sensor reported, whoever ran the sync."""
+    clean = daemon.table("grows").key("clean")
+
+    @dg.asset(deps=[clean], automation_condition=dg.AutomationCondition.any_deps_updated())
+    def report() -> None: ...
+
+    mine = dg.Definitions([*(daemon.defs.assets or ()), report], resources=daemon.defs.resources)
+    daemon.tick()
+    before = dg.evaluate_automation_conditions(mine, instance)
+    quiet = dg.evaluate_automation_conditions(mine, instance, cursor=before.cursor)
+    assert quiet.get_num_requested(report.key) == 0
+    with server.admin("green") as admin, admin.cursor() as cursor:
+        cursor.execute("INSERT INTO grows SELECT MAX(id) + 1, 0 FROM grows")
+        admin.commit()
+    run(location, "sync", "grows")
+    daemon.tick()
+    due = dg.evaluate_automation_conditions(mine, instance, cursor=quiet.cursor)
+    assert due.get_num_requested(report.key) == 1
+
+
+def run(location: Location, *arguments: str) -> None:
+    command = [*COMMAND, *arguments, "--config", str(location.path)]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("sensor", ["after each", "at the end"])
+def test_the_page_has_the_lakes_numbers_whatever_was_done(
+    daemon: Daemon, location: Location, server: MariaDB, sensor: str
+) -> None:
+    """Every partition of every layer after a sync, a reload, a backfill, a repair, maintenance with
+    retention, a refold and a rebuilt ledger: rows as PyIceberg counts them in raw."""
+
+    def sql(statement: str) -> None:
+        with server.admin("green") as admin, admin.cursor() as cursor:
+            cursor.execute(statement)
+            admin.commit()
+
+    def compare() -> None:
+        daemon.tick()
+        for name in TABLES:
+            counted = lake_rows(location, name)
+            told = {day: rows for day, rows in daemon.rows(name).items() if rows}
+            assert told == counted, (name, sensor)
+            for layer in LAYERS:
+                assert daemon.green(name, layer) >= set(counted), (name, layer)
+                assert daemon.missing(name, layer) == set(), (name, layer)
+
+    old = TODAY - 4 * DAY
+    moves: list[tuple[str, ...] | str] = [
+        f"INSERT INTO moves VALUES (70, '{old} 08:00')",
+        ("backfill", "moves", "--from", str(old), "--to", str(old), "--all"),
+        "INSERT INTO grows SELECT MAX(id) + 1, 5 FROM grows",
+        "UPDATE copied SET id = id + 100 WHERE id = 3",
+        ("sync",),
+        f"DELETE FROM moves WHERE id = 70 AND at > '{FIRST}'",
+        ("repair", "moves", "--yes"),
+        ("maintain",),
+        ("refold", "moves"),
+        ("ledger", "rebuild"),
+        ("sync",),
+    ]
+    daemon.tick()
+    for move in moves:
+        if isinstance(move, str):
+            sql(move)
+            continue
+        if move[0] == "ledger":
+            for file in location.folder.glob("ledger.db*"):
+                file.unlink()
+        run(location, *move)
+        if sensor == "after each":
+            compare()
+    compare()
+
+
+def lake_rows(location: Location, name: str) -> dict[str, int]:
+    """Rows of raw by day as PyIceberg reads them; of copies, of the newest of each day."""
+    contract = location.config.table(name)
+    lake = Lake(location.config.lake)
+    found: Counter[str] = Counter()
+    for one in lake.catalog.list_tables(contract.namespaces.raw):
+        if one[-1] == name or one[-1].startswith(f"{name}_v_"):
+            rows = lake.catalog.load_table(one).scan(selected_fields=("_mirror_day",)).to_arrow()
+            found.update(str(day) for day in rows["_mirror_day"].to_pylist())
+    return dict(found)
 
 
 # --- proof as a colour ----------------------------------------------------------------------------
