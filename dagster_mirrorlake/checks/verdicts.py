@@ -117,10 +117,9 @@ def judge(
         except Exception as error:  # noqa: BLE001 (raised below, after the others)
             failed = failed or error
             continue
-        if f"{name}{BY_DAY}" in names:
-            for day in _days_told(run, table, key, name, verdict):
-                # Dagster takes it, and its own annotation does not say so.
-                context.op_execution_context.log_event(day)  # pyright: ignore[reportArgumentType]
+        for day in _days_told(run, table, key, name, verdict):
+            # Dagster takes it, and its own annotation does not say so.
+            context.op_execution_context.log_event(day)  # pyright: ignore[reportArgumentType]
         if name not in names:
             continue
         yield dg.AssetCheckResult(
