@@ -220,7 +220,7 @@ def build_definitions(
     name: str | None = None,
     executor: dg.ExecutorDefinition | None = threads_executor,
 ) -> dg.Definitions:
-    """Everything that Dagster is told of a config, to load by itself or to merge with others.
+    """Everything that Dagster needs of a config, to load by itself or to merge with others.
 
     Args:
         config: the contracts.

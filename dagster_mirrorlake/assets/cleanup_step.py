@@ -19,7 +19,7 @@ def clean_up(
 ) -> Events:
     """Recover these tables of a source.
 
-    A table that a run holds is left for the next time. One that can't be read is told, and fails
+    A table that a run holds is left for the next time. One that can't be read is named, and fails
     the step after all others were done.
     """
     names = tables[0].names

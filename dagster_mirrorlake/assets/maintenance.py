@@ -43,7 +43,7 @@ def _step(tables: Sequence[MirroredTable]) -> Any:
 
 
 def _maintain(context: dg.AssetExecutionContext, tables: Sequence[MirroredTable]) -> Iterator[Any]:
-    """A table that a run holds is left for the next time; one that fails is told, and fails the
+    """A table that a run holds is left for the next time; one that fails is named, and fails the
     step after all others were done."""
     from dagster_mirrorlake.resources.failures import dagster_errors
     from mirrorlake.errors import LeaseHeld, MirrorlakeError

@@ -1,5 +1,5 @@
-"""What Dagster is told of a table that was found unchanged, and not read: by its own daily run, or
-by somebody's `mirrorlake sync`."""
+"""What is reported to Dagster of a table that was found unchanged, and not read: by its own daily
+run, or by a `mirrorlake sync`."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime

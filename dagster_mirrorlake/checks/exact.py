@@ -1,7 +1,7 @@
 """The exact check in Dagster's words: the next chunk of a table, proved or not, and repaired where
 its contract says so.
 
-What is personal is told as keyed digests here too.
+Personal values are shown as keyed digests here too.
 """
 
 from collections.abc import Collection, Mapping, Sequence

@@ -25,7 +25,7 @@ class HoldConfig(dg.Config):
         default="",
         description="Or until when: YYYY-MM-DDTHH:MM[+00:00]; without an offset in UTC.",
     )
-    reason: str = Field(default="", description="Shown to whoever meets the hold.")
+    reason: str = Field(default="", description="Shown to everyone who meets the hold.")
 
 
 class ReleaseConfig(dg.Config):

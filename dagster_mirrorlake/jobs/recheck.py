@@ -1,6 +1,6 @@
 """The checks of a table after it was repaired: what was red is looked at again, and told.
 
-A check belongs to an asset, whoever looks: its verdict is recorded by this run as by a run of the
+A check belongs to an asset, not to a job: its verdict is recorded by this run as by a run of the
 check itself.
 """
 
@@ -15,7 +15,7 @@ from dagster_mirrorlake.table import Layer, MirroredTable
 from mirrorlake.errors import MirrorlakeError
 
 _REPAIRED = ("contract", "row_count", "unique_key", MATCHES)
-"""What a repair may change; whoever repaired knows the exact check's verdict already."""
+"""What a repair may change; the job has the exact check's verdict already."""
 
 
 def recheck(

@@ -124,7 +124,7 @@ def _print_filled(filled: Sequence[Filled]) -> None:
 @show.config_option
 @show.json_option
 @click.option("--until", help="YYYY-MM-DDTHH:MM[+00:00]; without an offset in UTC.")
-@click.option("--reason", default="", help="Shown to whoever meets the hold.")
+@click.option("--reason", default="", help="Shown to everyone who meets the hold.")
 @click.option("--release", is_flag=True, help="End the hold now.")
 def hold(
     source: str | None,

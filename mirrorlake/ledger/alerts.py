@@ -1,4 +1,4 @@
-"""Alerts: which breaches each hook was notified of, so that it is notified once, whoever looks."""
+"""Alerts: which breaches each hook was notified of, so that it is notified once."""
 
 from __future__ import annotations
 

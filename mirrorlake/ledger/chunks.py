@@ -54,7 +54,7 @@ class Chunks:
             LeaseHeld: another run has taken the load over; the chunk's files are nobody's.
         """
         with self._database.begin() as connection:
-            # Locks the load's row: whoever takes it over comes before this, or after.
+            # Locks the load's row: a run that takes it over comes before this, or after.
             mine = connection.execute(
                 LOADS.update().where(is_running(load)).values(state="pending")
             )

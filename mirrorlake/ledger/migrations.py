@@ -74,7 +74,7 @@ def _to_8(_: sa.Connection) -> None:
 
 def _to_9(connection: sa.Connection) -> None:
     """What is settled has an order of its own; each table's first day is recorded. An older release
-    would settle loads that nobody is told of, which is why this is a version of its own."""
+    would settle loads that are reported nowhere, which is why this is a version of its own."""
     record_first_days(connection, find_first_days(connection, files=True))
 
 

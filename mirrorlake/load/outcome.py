@@ -1,6 +1,6 @@
 """What becomes of a load that did not end well: its run died, or it failed.
 
-Whether it landed is told by the raw table's history alone, by the load's id. Files go only once
+The raw table's history alone shows whether it landed, by the load's id. Files go only once
 they are seen not to be named there.
 """
 

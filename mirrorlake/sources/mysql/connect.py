@@ -27,7 +27,7 @@ SESSION = {
     "character_set_results": "utf8mb4",
     "character_set_client": "utf8mb4",
 }
-"""What holds in every session of ours, whoever opens it."""
+"""What holds in every session of ours."""
 # Server errors that a later attempt may not meet: too many connections, lost connection, deadlock,
 # a query that was killed or took too long…
 _RETRYABLE = {
