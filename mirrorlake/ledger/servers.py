@@ -1,8 +1,8 @@
 """What each database needs so that the ledger means the same on all of them.
 
-Writes are READ COMMITTED everywhere: a transaction that waited for a row sees what the other made of
-it, and MySQL takes no gap locks, with which two writers of different tables would end in a deadlock.
-Reads are snapshots: their statements see one state.
+Writes are READ COMMITTED everywhere: a transaction that waited for a row sees what the other made
+of it, and MySQL takes no gap locks, with which two writers of different tables would end in a
+deadlock. Reads are snapshots: their statements see one state.
 """
 
 from __future__ import annotations
