@@ -8,6 +8,7 @@ multiprocess executor's.
 import ctypes
 import os
 import queue
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -28,6 +29,7 @@ from dagster._core.execution.context.system import (
 from dagster._core.execution.context_creation_job import PlanExecutionContextManager
 from dagster._core.execution.plan.active import ActiveExecution
 from dagster._core.execution.plan.execute_plan import (
+    _handle_compute_log_setup_error,  # pyright: ignore[reportPrivateUsage]
     _trigger_hook,  # pyright: ignore[reportPrivateUsage]
     dagster_event_sequence_for_step,
 )
@@ -97,12 +99,14 @@ class ThreadsExecutor(Executor):
                 )
             )
             steps = stack.enter_context(_Steps(job.run_id))
-            key = job.instance.compute_log_manager.build_log_key_for_run(
-                job.run_id, create_compute_log_file_key()
-            )
-            logs = stack.enter_context(job.instance.compute_log_manager.capture_logs(key))
+            manager = job.instance.compute_log_manager
+            key = manager.build_log_key_for_run(job.run_id, create_compute_log_file_key())
             every = [step.key for step in execution_plan.get_steps_to_execute_in_topo_order()]
-            yield DagsterEvent.capture_logs(job, every, key, logs)
+            try:
+                logs = stack.enter_context(manager.capture_logs(key))
+                yield DagsterEvent.capture_logs(job, every, key, logs)
+            except Exception:  # noqa: BLE001 - as of every executor: a run goes on without its output
+                yield from _handle_compute_log_setup_error(job, sys.exc_info())
             yield from self._loop(job, active, steps)
 
     def _loop(
@@ -135,7 +139,7 @@ class ThreadsExecutor(Executor):
                 active.verify_complete(job, step.step.key)
                 skipped = list(active.plan_events_iterator(job))
                 yield from skipped
-                yield from _trigger_hook(step, [*steps.told.pop(step.step.key), *skipped])
+                yield from _trigger_hook(step, [*steps.told.pop(step.step.key, ()), *skipped])
 
 
 def _in_main(step: StepExecutionContext) -> bool:
@@ -183,7 +187,7 @@ class _Steps:
 
     def run(self, step: StepExecutionContext) -> None:
         """Run a step in this thread."""
-        self._run(step)
+        self._coming.put((step, self._run(step)))
 
     def events(self) -> Iterator[tuple[StepExecutionContext, DagsterEvent | None]]:
         """What is there to be reported; None after a step's last. Waits a moment where nothing is.
@@ -208,19 +212,19 @@ class _Steps:
 
     def _run_alone(self, step: StepExecutionContext) -> None:
         with _own_lines(step):
-            try:
-                self._run(step)
-            finally:
-                end_thread(self.run_id)
+            ended = self._run(step)
+        end_thread(self.run_id)
+        # Last: what the thread borrowed is there for the next step.
+        self._coming.put((step, ended))
 
-    def _run(self, step: StepExecutionContext) -> None:
+    def _run(self, step: StepExecutionContext) -> BaseException | None:
+        """Report what a step does; what it lets through, if anything, the run raises."""
         try:
             for event in dagster_event_sequence_for_step(step):
                 self._coming.put((step, event))
-        except BaseException as error:  # noqa: BLE001 - the run's thread raises it
-            self._coming.put((step, error))
-        else:
-            self._coming.put((step, None))
+        except BaseException as error:  # noqa: BLE001
+            return error
+        return None
 
     def _alive(self) -> list[threading.Thread]:
         return [thread for thread in self.threads.values() if thread.is_alive()]
