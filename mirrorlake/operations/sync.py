@@ -33,6 +33,7 @@ from mirrorlake.operations.unchanged import (
     form_digest,
     note_unchanged,
     stamp_of,
+    was_read_after,
 )
 from mirrorlake.proof.mysql_side import SourceSide
 from mirrorlake.proof.ranges import NOTHING
@@ -261,6 +262,8 @@ def _stamp(
     shown, ledger = look.shown.get(plan.name), workspace.ledger
     newest = ledger.newest_attempts([plan.name]).get(plan.name)
     if shown is None or newest is None:
+        return
+    if unchanged is None and not was_read_after(newest, shown):
         return
     form = None
     table = (

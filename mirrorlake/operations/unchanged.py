@@ -123,7 +123,7 @@ def stamp_of(
     use. The caller has the table's lease.
 
     Args:
-        shown: what the source showed before the load read.
+        shown: what the source showed before the load read, or before it was found unchanged.
         form: SQL of the digest of a row, by which the load was proved.
     """
     if shown is None or load.receipt is None or load.receipt.server != shown.server:
@@ -141,6 +141,15 @@ def stamp_of(
         read_at=datetime.fromisoformat(shown.clock).replace(tzinfo=UTC),
         seen_at=datetime.fromisoformat(load.receipt.moment).replace(tzinfo=UTC),
     )
+
+
+def was_read_after(load: Load, shown: ChangeStamp) -> bool:
+    """Whether all of a load was read after the source showed this. A load that resumed a dead run's
+    has chunks from before it: what changed since their reading was there when the source was
+    looked at, and the mirror has not got it."""
+    if load.receipt is None:
+        return False
+    return datetime.fromisoformat(load.receipt.moment) >= datetime.fromisoformat(shown.clock)
 
 
 @contextmanager

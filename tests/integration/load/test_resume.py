@@ -10,6 +10,7 @@ import json
 import signal
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -31,6 +32,8 @@ from mirrorlake.operations.recover import recover_table
 from mirrorlake.operations.results import SyncResult
 from mirrorlake.operations.status import status_of
 from mirrorlake.operations.sync import load_table, reload_days, sync_table
+from mirrorlake.operations.unchanged import look_at
+from mirrorlake.sources.mysql.change_stamps import BLUR
 from mirrorlake.table.progress import OnProgress, Progress
 from mirrorlake.workspace import Workspace
 from tests.integration import crash_runner
@@ -234,6 +237,33 @@ def test_the_result_is_mysqls_by_the_oracle(world: World) -> None:
     assert sync_table(workspace, contract).rows == ROWS
     assert world.readings().keys() == {1, 2, 3}
     sync_table(workspace, contract)
+    deduped = workspace.lake.load(Identifier(contract.namespaces.deduped, "big"))
+    assert deduped is not None
+    with world.server.admin() as admin:
+        verdict = compare_table(admin, world.database, "big", ("id",), deduped)
+    assert verdict.equal, verdict.describe()
+
+
+def test_a_look_at_the_source_knows_nothing_of_chunks_that_were_read_before_it(
+    world: World,
+) -> None:
+    """What changed between a dead run's chunks and the run that resumed them was there when that
+    run looked: nothing changed since, and the mirror has not got it."""
+    world.kill("chunk.written:4")
+    world.sql("UPDATE big SET v = -9 WHERE id IN (10, 20)")
+    time.sleep(BLUR.total_seconds() + 1.2)
+    workspace = world.workspace()
+    contract = workspace.config.table("big")
+
+    def sync() -> SyncResult:
+        look = look_at(workspace.config, workspace.ledger, [contract])
+        assert look.shown, "the source shows nothing"
+        return sync_table(workspace, contract, look=look)
+
+    assert sync().rows == ROWS
+    assert world.readings().keys() == {1, 2}, "nothing was resumed"
+    time.sleep(BLUR.total_seconds() + 1.2)
+    assert not sync().unchanged
     deduped = workspace.lake.load(Identifier(contract.namespaces.deduped, "big"))
     assert deduped is not None
     with world.server.admin() as admin:

@@ -35,7 +35,7 @@ def size_of(workspace: Workspace, identifier: Identifier) -> int:
 @pytest.mark.full
 def test_what_folds_scan_and_write_is_counted(sql: Sql, engine_for: EngineFor) -> None:
     since = datetime.now(UTC)
-    sql(CREATE, PADDED.format(1, 20_000))
+    sql(CREATE, PADDED.format(1, 60_000))
     workspace = engine_for({"t": {**TABLE, "verify": True, "clean": "table"}})
     contract = workspace.config.tables[0]
     sync_table(workspace, contract)
