@@ -250,6 +250,7 @@ def test_a_clean_table_is_mysqls_without_a_jvm(server: MariaDB, place: Location)
 
 
 @pytest.mark.alone
+@pytest.mark.full
 def test_a_clean_view_is_mysqls_and_the_tables_values(
     server: MariaDB, place: Location, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -26,6 +26,7 @@ PASSWORD = "the demo's"
 
 
 @pytest.mark.alone
+@pytest.mark.full
 def test_a_row_is_lost_and_another_is_altered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

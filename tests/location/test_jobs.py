@@ -241,6 +241,7 @@ def test_a_hold_and_its_end(runs: Runs) -> None:
 
 
 @pytest.mark.alone
+@pytest.mark.full
 def test_a_damaged_table_goes_red_is_repaired_and_goes_green(runs: Runs) -> None:
     """One table of the three is not in MySQL: it fails, and stops no other."""
     synced = runs.run("sync")
@@ -288,6 +289,7 @@ def test_a_damaged_table_goes_red_is_repaired_and_goes_green(runs: Runs) -> None
 
 
 @pytest.mark.alone
+@pytest.mark.full
 def test_days_without_a_load_are_loaded(
     server: MariaDB, location_for: Callable[[dict[str, Any]], Location]
 ) -> None:

@@ -22,6 +22,7 @@ class MySQL8(EmbeddedServer):
         # Whatever the machine's zone is.
         "--default-time-zone=+00:00",
         "--ssl=0",
+        "--secure-file-priv=",  # LOAD DATA INFILE from the tests' folders
         "--mysqlx=0",
         "--character-set-server=utf8mb4",
         "--log-bin=bin",
