@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from dagster._core.executor.base import Executor
 
 
+def _by_default() -> int:
+    return min(max(2, os.cpu_count() or 1), 4)
+
+
 @dg.executor(
     name="threads",
     config_schema={
@@ -22,7 +26,8 @@ if TYPE_CHECKING:
             default_value=None,
             is_required=False,
             description="How many steps of a run work at once; by default as many as there are "
-            "cores, and at least two. How many of them read from one source is its pool's limit.",
+            "cores, but two to four: each may fold in the memory of Spark's driver. How many of "
+            "them read from one source is its pool's limit.",
         )
     },
 )
@@ -36,7 +41,7 @@ def threads_executor(init_context: dg.InitExecutorContext) -> "Executor":
         DagsterInvariantViolationError: ``max_concurrent`` is less than one.
     """
     limit = init_context.executor_config.get("max_concurrent")
-    chosen = max(2, os.cpu_count() or 1) if limit is None else int(str(limit))
+    chosen = _by_default() if limit is None else int(str(limit))
     if chosen < 1:
         raise dg.DagsterInvariantViolationError(
             f"max_concurrent: {chosen} steps at once would run nothing: give at least 1"
