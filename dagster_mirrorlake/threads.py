@@ -37,6 +37,7 @@ from dagster._core.execution.plan.instance_concurrency_context import InstanceCo
 from dagster._core.execution.plan.plan import ExecutionPlan
 from dagster._core.execution.retries import RetryMode
 from dagster._core.executor.base import Executor
+from dagster._core.storage.tags import PRIORITY_TAG
 
 from dagster_mirrorlake.resources.workspace import end_thread, give_up
 from dagster_mirrorlake.step_tags import THREAD_TAG
@@ -126,7 +127,7 @@ class ThreadsExecutor(Executor):
                 for step in active.get_steps_to_execute()
             ]
             yield from active.concurrency_event_iterator(job)
-            for step in sorted(ready, key=_in_main):
+            for step in sorted(ready, key=_turn):
                 if _in_main(step):
                     steps.run(step)
                 else:
@@ -144,6 +145,11 @@ class ThreadsExecutor(Executor):
 
 def _in_main(step: StepExecutionContext) -> bool:
     return step.step.tags.get(THREAD_TAG) != "true"
+
+
+def _turn(step: StepExecutionContext) -> tuple[int, bool]:
+    """What is more urgent first, whatever waits for it; else threads before what fills this one."""
+    return -int(step.step.tags.get(PRIORITY_TAG, "0")), _in_main(step)
 
 
 _Report = tuple[StepExecutionContext, DagsterEvent | BaseException | None]

@@ -6,7 +6,7 @@ from typing import Any
 import dagster as dg
 
 from dagster_mirrorlake.assets.keys import GROUP, cleanup_key
-from dagster_mirrorlake.table import MirroredTable
+from dagster_mirrorlake.table import LAYERS, MirroredTable
 
 
 def build_cleanup(source: str, tables: Sequence[MirroredTable]) -> dg.AssetsDefinition:
@@ -17,6 +17,8 @@ def build_cleanup(source: str, tables: Sequence[MirroredTable]) -> dg.AssetsDefi
         compute_fn=_step(source, tables),
         name=key.to_python_identifier(),
         outs={"result": dg.Out(dg.Nothing)},
+        # Before the `gaps` of its run: they are to see what it settled.
+        tags={"dagster/priority": str(len(LAYERS))},
         required_resource_keys=names.all_of({"mirrorlake"}),
     )
     spec = dg.AssetSpec(

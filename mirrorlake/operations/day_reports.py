@@ -250,8 +250,8 @@ class _Look:
         due = [name for name in unknown if name in loaded and name not in self.failed]
         new = [(name, FIRST_SHARE) for name in due if name not in history_to]
         for name, share in (*new, *((name, most) for name in due)):
-            if len(reports) >= most:
-                break
+            if len(reports) > most - len(LAYERS) and reports:
+                break  # a partition is reported with all of its layers
             if name in imported or name in self.failed:
                 continue
             share = min(share, most - len(reports))

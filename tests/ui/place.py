@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import random
 import shutil
+import socket
 import subprocess
 import sys
 import time
@@ -19,7 +21,7 @@ import requests
 import yaml
 
 from benchmarks.programs import running
-from demo.embedded import HOST, free_port
+from demo.embedded import HOST
 from demo.mariadb import MariaDB
 from demo.nyc import NYC_TABLES, read_nyc
 from demo.shop import create_shop
@@ -105,12 +107,21 @@ class Place:
         }
 
 
+def _kept_port() -> int:
+    """A free port that stays free until the UI takes it: of none that systems give out."""
+    while True:
+        port = random.randint(20_000, 30_000)  # noqa: S311 - no secret
+        with socket.socket() as tried, suppress(OSError):
+            tried.bind((HOST, port))
+            return port
+
+
 @contextmanager
 def running_place(folder: Path) -> Iterator[Place]:
     """The sources, mirrored through Dagster, and the UI over them; all of it ends with the block."""
     with MariaDB.start(folder / "mysql") as server:
         server.create_user(USER, PASSWORD)
-        place = Place(folder, free_port())
+        place = Place(folder, _kept_port())
         _write_files(place, server.port)
         _fill_sources(server)
         # The server starts while the runs that it will show are made.

@@ -163,12 +163,12 @@ def test_a_busy_runs_load_is_left_and_found_again(engine_for: EngineFor, sql: Sq
     sync_table(workspace, contract)
     face.busy.add(workspace.run_id)
     assert face.look() == []
-    assert face.cursor.left
+    assert face.cursor.waiting
     assert face.look() == []
     face.busy.clear()
     assert of(face.look(), "raw") >= {TODAY}
     face.agrees()
-    assert not face.cursor.left
+    assert not face.cursor.waiting
 
 
 def test_history_comes_some_days_at_a_time(engine_for: EngineFor, sql: Sql) -> None:

@@ -285,7 +285,7 @@ def test_history_begins_with_the_newest_days_of_every_table(ledger: Ledger) -> N
     assert {(r.table, r.partition) for r in first} >= {
         (contract.name, day) for contract in contracts for day in newest
     }
-    assert len(first) == 7
+    assert len(first) == 6
     while found := world.look(4).reports:
         assert len(found) <= 4
     for contract in contracts:
