@@ -228,7 +228,10 @@ class _Look:
         chosen = _chosen(due, most)
         last = min((day for day, _ in chosen), default=date.max)
         rest = {one.number for key in due if key[0] < last for one in due[key].settlements}
-        self._waiting |= {n: last.isoformat() for n in rest}
+        for number in rest:
+            # What was reported of it already stays so: others may touch newer days.
+            reached = self._before.waiting.get(number)
+            self._waiting[number] = min(filter(None, (reached, last.isoformat())))
         return [table.report(day, layer, due[day, layer]) for day, layer in chosen]
 
     def _leave(self, settled: Iterable[Settlement]) -> None:
