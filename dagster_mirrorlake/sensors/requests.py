@@ -147,21 +147,24 @@ def busy_tables(instance: dg.DagsterInstance, tables: Sequence[MirroredTable]) -
         about = {keys[key].contract.name: keys[key] for key in chosen if key in keys}
         if about.keys() <= found:
             continue
-        ended = _ended_steps(instance, run) if run.asset_selection else set[str]()
+        ended = _ended_steps(instance, run) if run.asset_selection else dict[str, str]()
         found |= {name for name, table in about.items() if not _is_through(table, chosen, ended)}
     return found
 
 
-def _ended_steps(instance: dg.DagsterInstance, run: dg.DagsterRun) -> set[str]:
-    """The steps of a run that will do nothing more."""
+def _ended_steps(instance: dg.DagsterInstance, run: dg.DagsterRun) -> dict[str, str]:
+    """The steps of a run that will do nothing more, and how they ended."""
     stats = instance.get_run_step_stats(run.run_id)
-    return {one.step_key for one in stats if one.status is not None and one.status.name in _ENDED}
+    found = {one.step_key: one.status.name for one in stats if one.status is not None}
+    return {step: status for step, status in found.items() if status in _ENDED}
 
 
-def _is_through(table: MirroredTable, chosen: set[dg.AssetKey], ended: set[str]) -> bool:
-    """Whether a run has done what it was requested for a table: a failure ends its chain."""
-    layers = [key for key in table.chain_keys if key in chosen]
-    return bool(layers) and layers[-1].to_python_identifier() in ended
+def _is_through(table: MirroredTable, chosen: set[dg.AssetKey], ended: Mapping[str, str]) -> bool:
+    """Whether a run has done what it was requested for a table: a failed step, or one that was
+    skipped, ends its chain."""
+    steps = [key.to_python_identifier() for key in table.chain_keys if key in chosen]
+    states = [ended.get(step) for step in steps]
+    return states[-1:] == ["SUCCESS"] or bool({"FAILURE", "SKIPPED"}.intersection(map(str, states)))
 
 
 def why_held(ledger: "Ledger", source: str) -> str | None:

@@ -16,7 +16,7 @@ from typing import Any
 import dagster as dg
 import pytest
 import yaml
-from dagster._core.execution.plan.objects import StepSuccessData
+from dagster._core.execution.plan.objects import StepFailureData, StepSuccessData
 
 from dagster_mirrorlake.location import load_definitions
 from dagster_mirrorlake.sensors.moved import interval_of
@@ -465,6 +465,13 @@ def test_a_run_that_is_done_with_a_table_does_not_hold_it_up(
             ticks.instance.report_dagster_event(event, run.run_id)
     ((_, tables),) = ticks.tick()
     assert tables == {"b"}
-    ticks.instance.report_run_failed(run)
+    assert ticks.tick() == [], "a is still to be folded"
+    failed = dg.DagsterEvent(
+        dg.DagsterEventType.STEP_FAILURE.value,
+        job.name,
+        step_key="deduped__s__watched__a",
+        event_specific_data=StepFailureData(None, None),
+    )
+    ticks.instance.report_dagster_event(failed, run.run_id)
     ((_, tables),) = ticks.tick()
     assert tables == {"a"}
