@@ -88,7 +88,7 @@ class ThreadsExecutor(Executor):
     def _events(
         self, job_context: PlanExecutionContext, execution_plan: ExecutionPlan
     ) -> Iterator[DagsterEvent]:
-        job = job_context
+        job = job_context  # Dagster calls it by that name
         with ExitStack() as stack:
             slots = InstanceConcurrencyContext(job.instance, job.dagster_run)
             active = stack.enter_context(

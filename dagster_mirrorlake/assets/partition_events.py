@@ -14,7 +14,7 @@ import dagster as dg
 
 from dagster_mirrorlake.assets.days import today
 from dagster_mirrorlake.assets.keys import LOAD_TAG
-from dagster_mirrorlake.assets.reported import partition_metadata, through_tags
+from dagster_mirrorlake.assets.reported import partition_event, partition_metadata, through_tags
 from dagster_mirrorlake.table import MirroredTable
 from dagster_mirrorlake.translator import Layer
 from mirrorlake.config import TableContract
@@ -43,8 +43,15 @@ def touched_days_of(
 ) -> set[date]:
     """The held days that these loads (ids) of a step touched."""
     after = workspace.ledger.successful_loads(contract.name)[-len(chosen) - 8 :]
-    loads = {load.seq: load for load in after if load.load_id in chosen}
-    touched = touched_days(workspace.ledger, contract, loads, raw.files)
+    loads = [load for load in after if load.load_id in chosen]
+    return _held_days_of(workspace, contract, loads, raw)
+
+
+def _held_days_of(
+    workspace: Workspace, contract: TableContract, loads: Sequence[Load], raw: RawLooked
+) -> set[date]:
+    by_seq = {load.seq: load for load in loads}
+    touched = touched_days(workspace.ledger, contract, by_seq, raw.files)
     return {day for days in touched.values() for day in days.among(raw.held.rows)}
 
 
@@ -70,12 +77,7 @@ def run_partitions(
     shown = {k: v for k, v in metadata.items() if k in _OF_THE_TABLE} if several else metadata
     if len(wanted) < len(context.partition_keys):
         for key in wanted:
-            yield dg.AssetMaterialization(
-                mirrored.key(layer),
-                partition=key,
-                metadata={**shown, **own[key]},
-                tags=through_tags(through),
-            )
+            yield partition_event(mirrored, layer, key, {**shown, **own[key]}, through)
         return
     for key in wanted:
         context.add_asset_metadata(own[key], partition_key=key)
@@ -110,9 +112,7 @@ def partitions_of(workspace: Workspace, mirrored: MirroredTable, loads: Sequence
     if not loads:
         return set()
     raw = look_at_raw(workspace.lake, workspace.ledger, mirrored.contract, today())
-    by_seq = {load.seq: load for load in loads}
-    touched = touched_days(workspace.ledger, mirrored.contract, by_seq, raw.files)
-    days = {day for one in touched.values() for day in one.among(raw.held.rows)}
+    days = _held_days_of(workspace, mirrored.contract, loads, raw)
     return {mirrored.partition_of(day) for day in days}
 
 
@@ -127,12 +127,8 @@ def other_partitions(
     checks look: what is reported after a check makes Dagster call it not evaluated."""
     others = there.folded.keys() & set(touched) - set(context.partition_keys)
     for key in sorted(others) if len(others) <= MOST_OTHERS else ():
-        yield dg.AssetMaterialization(
-            mirrored.key(layer),
-            partition=key,
-            metadata=partition_metadata(layer, there.folded[key]),
-            tags=through_tags(there.through),
-        )
+        metadata = partition_metadata(layer, there.folded[key])
+        yield partition_event(mirrored, layer, key, metadata, there.through)
 
 
 def folded_layer(

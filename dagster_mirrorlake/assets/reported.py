@@ -7,7 +7,6 @@ not reported a second time.
 """
 
 from collections.abc import Iterable, Mapping
-from datetime import date
 from typing import Any
 
 import dagster as dg
@@ -37,14 +36,14 @@ def partition_metadata(layer: Layer, rows: int, loads: Iterable[str] = ()) -> di
 def partition_event(
     table: MirroredTable,
     layer: Layer,
-    day: date,
+    partition: str,
     metadata: Mapping[str, Any],
     through: int,
 ) -> dg.AssetMaterialization:
-    """One partition of one layer, by a day of it, as a materialisation."""
+    """One partition of one layer as a materialisation."""
     return dg.AssetMaterialization(
         table.key(layer),
-        partition=table.partition_of(day),
+        partition=partition,
         metadata=metadata,
         tags=through_tags(through),
     )

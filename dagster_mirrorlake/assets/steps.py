@@ -22,7 +22,7 @@ from dagster_mirrorlake.assets.partition_events import (
     run_partitions,
     touched_days_of,
 )
-from dagster_mirrorlake.assets.reported import partition_metadata, through_tags
+from dagster_mirrorlake.assets.reported import partition_event, partition_metadata
 from dagster_mirrorlake.assets.unchanged import unchanged_layers
 from dagster_mirrorlake.resources.failures import dagster_errors
 from dagster_mirrorlake.table import MirroredTable
@@ -109,16 +109,10 @@ def load_raw(context: dg.AssetExecutionContext, mirrored: MirroredTable) -> Even
     through = raw.held.through
     if len(others) <= MOST_OTHERS:
         for key in sorted(others):
-            yield dg.AssetMaterialization(
-                mirrored.key("raw"),
-                partition=key,
-                # A copy that midnight overtook is all that the step made.
-                metadata={
-                    **(metadata if contract.copies and not wanted else {}),
-                    **partition_metadata("raw", green[key]),
-                },
-                tags=through_tags(through),
-            )
+            # A copy that midnight overtook is all that the step made.
+            done_by_step = metadata if contract.copies and not wanted else {}
+            shown = {**done_by_step, **partition_metadata("raw", green[key])}
+            yield partition_event(mirrored, "raw", key, shown, through)
     yield from run_partitions(context, mirrored, "raw", wanted, green, metadata, through)
     if failed is not None:
         raise failed

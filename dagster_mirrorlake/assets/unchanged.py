@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import dagster as dg
 
-from dagster_mirrorlake.assets.reported import through_tags
+from dagster_mirrorlake.assets.reported import partition_event
 from dagster_mirrorlake.table import LAYERS, Layer, MirroredTable
 from mirrorlake.ledger import Ledger, Load
 from mirrorlake.operations.results import SyncResult
@@ -88,15 +88,11 @@ def _event(
     metadata: Mapping[str, int],
 ) -> dg.AssetMaterialization:
     """Of the day on which the newest load was made: that is what the lake holds."""
-    return dg.AssetMaterialization(
-        table.key(layer),
-        partition=table.partition_of(load.window.day),
-        metadata={
-            "unchanged": _EVIDENCE[evidence],
-            "evidence": evidence,
-            "as of": f"{moment} UTC",
-            "load id": load.load_id,
-            **metadata,
-        },
-        tags=through_tags(load.seq),
-    )
+    shown = {
+        "unchanged": _EVIDENCE[evidence],
+        "evidence": evidence,
+        "as of": f"{moment} UTC",
+        "load id": load.load_id,
+        **metadata,
+    }
+    return partition_event(table, layer, table.partition_of(load.window.day), shown, load.seq)

@@ -1,4 +1,4 @@
-"""How checks that speak of days are told apart from those of the whole table."""
+"""How checks by day are named, beside those of the whole table."""
 
 BY_DAY = "_by_day"
 """What a check that says it of each day ends in, beside the one of the whole table: each has a

@@ -147,7 +147,9 @@ def _event(
 ) -> dg.AssetMaterialization:
     layer = layer_named(report.layer)
     metadata = {**partition_metadata(layer, report.rows, report.loads), **columns}
-    return partition_event(table, layer, report.partition, metadata, report.through)
+    return partition_event(
+        table, layer, table.partition_of(report.partition), metadata, report.through
+    )
 
 
 def _is_busy(instance: dg.DagsterInstance, run_id: str) -> bool:

@@ -127,8 +127,8 @@ def open_copies(instance: dg.DagsterInstance, tables: Sequence[MirroredTable], d
 
 
 def busy_tables(instance: dg.DagsterInstance, tables: Sequence[MirroredTable]) -> set[str]:
-    """Those of these tables (``source.database.table``) that a run waits or works for, whoever
-    launched it: sensors, a backfill, a person.
+    """Those of these tables (``source.database.table``) that a run waits or works for, be it a
+    sensor's, a backfill's or a person's.
 
     A run that is done with a table is no reason to leave it alone while the run goes on for others:
     one slow table would hold up all of its source.

@@ -10,7 +10,7 @@ from dagster_mirrorlake.sensors.requests import busy_tables, folds_of, request_f
 from dagster_mirrorlake.table import MirroredTable
 
 if TYPE_CHECKING:
-    from mirrorlake.operations.unfolded import FoldCursor, Unfolded
+    from mirrorlake.operations.unfolded import Behind, FoldCursor, Unfolded
 
 INTERVAL_SECONDS = 60
 _STATUS = {
@@ -74,10 +74,12 @@ def _ask(
 
     chosen = [b for b in waiting.behind if b.contract.name in due]
     known = {table.contract.name: table for table in tables}
+    by_source: dict[str, list[Behind]] = {}
+    for one in chosen:
+        by_source.setdefault(one.contract.source, []).append(one)
     requests = [
         request
-        for source in sorted({b.contract.source for b in chosen})
-        for found in [[b for b in chosen if b.contract.source == source]]
+        for source, found in sorted(by_source.items())
         for request in request_folds(
             instance,
             [known[b.contract.name] for b in found],

@@ -255,7 +255,7 @@ def test_a_day_without_a_copy_is_no_partition(daemon: Daemon, instance: dg.Dagst
 def test_what_is_made_of_clean_is_due_when_a_sync_changed_it(
     daemon: Daemon, location: Location, server: MariaDB, instance: dg.DagsterInstance
 ) -> None:
-    """Dagster's automation knows what the sensor reported, whoever ran the sync."""
+    """Dagster's automation knows what the sensor reported, wherever the sync ran."""
     clean = daemon.table("grows").key("clean")
 
     @dg.asset(deps=[clean], automation_condition=dg.AutomationCondition.any_deps_updated())
