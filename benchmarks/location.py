@@ -3,8 +3,10 @@
 Loading: each run is a fresh process that does what the code server does, up to the serialised
 snapshot that the webserver asks for. Imports are told apart: a server imports once, and the same
 for one table as for five hundred. Ticks: the sensors' own functions over 500 tables of a real
-MariaDB, each with a load that is folded, in a process that ticked before. Beside the wall's seconds
-stand those of this process's processor: on a machine that does other work too, they tell more.
+MariaDB, each with a load that is folded, in a process that ticked before. History: the sensor that
+reports three years of days of as many tables, and Dagster writing its events. Beside the wall's
+seconds stand those of this process's processor: on a machine that does other work too, they tell
+more.
 """
 
 from __future__ import annotations
@@ -17,18 +19,20 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
 
 from benchmarks.report import ROOT, Figures, Section, spread
+from dagster_mirrorlake.table import LAYERS
 from demo.mariadb import MariaDB
 from mirrorlake.config import Config, load_config
 from mirrorlake.ledger import Ledger, Receipt, Window
 
 TABLES = 500
+HISTORY = timedelta(days=3 * 365)
 LOAD_LIMIT, TICK_LIMIT = "4", "2"
 # What a code server does, by stage, each in seconds of the wall.
 _LOAD = """
@@ -78,7 +82,11 @@ def run(runs: int, _scale: float) -> Figures:
         path = Path(name) / "mirrorlake.yaml"
         path.write_text(contracts(server.port), encoding="utf-8")
         fold_all(load_config(path))
-        return [_loads(path, runs), _ticks(path, runs)]
+        old = Path(name) / "old" / "mirrorlake.yaml"
+        old.parent.mkdir()
+        old.write_text(contracts(server.port, datetime.now(UTC).date() - HISTORY), encoding="utf-8")
+        fold_all(load_config(old))
+        return [_loads(path, runs), _ticks(path, runs), _history(old)]
 
 
 def _loads(path: Path, runs: int) -> Section:
@@ -129,6 +137,69 @@ def _ticks(path: Path, runs: int) -> Section:
     return Section("Idle tick", about, ("sensor", *_COLUMNS), tuple(rows), (load_note(),))
 
 
+def _history(path: Path) -> Section:
+    """The sensor `partitions` over tables that Dagster knows nothing of, until the newest week of
+    each is shown; its events are written as the daemon writes them, into files."""
+    from dagster_mirrorlake.location import load_definitions
+
+    defs = load_definitions(path)
+    looks: list[float] = []
+    writes: list[float] = []
+    events, wanted = 0, TABLES * len(LAYERS) * 7
+    with tempfile.TemporaryDirectory() as home, dg.DagsterInstance.local_temp(home) as instance:
+        look = _reports(defs, instance)
+        while events < wanted:
+            started = time.perf_counter()
+            found = look()
+            looked = time.perf_counter()
+            for event in found:
+                instance.report_runless_asset_event(event)
+            looks.append(looked - started)
+            writes.append(time.perf_counter() - looked)
+            events += len(found)
+            if not found:
+                raise AssertionError(f"history ended after {events} reports")
+    rate = events / sum(writes)
+    total = TABLES * len(LAYERS) * (HISTORY.days + 1)
+    rows = (
+        ("a look", *spread(looks)),
+        ("writing its events", *spread(writes)),
+        ("both, until every table's newest week is shown", *spread([sum(looks) + sum(writes)])),
+    )
+    about = (
+        f"{TABLES} tables of {HISTORY.days + 1:,} days, none of them reported yet: {len(looks)} "
+        f"looks. Dagster writes {rate:.0f} events a second, one at a time."
+    )
+    whole = (
+        f"All {total:,} events of their history take {total / rate / 3600:.1f} hours of writing, "
+        "the newest days first; the sensor rests between its looks."
+    )
+    return Section("History", about, ("", *_COLUMNS[:3]), rows, (whole, load_note()))
+
+
+def _reports(
+    defs: dg.Definitions, instance: dg.DagsterInstance
+) -> Callable[[], list[dg.AssetMaterialization]]:
+    """A function that looks once, with the cursor of the look before."""
+    sensor, repository = defs.resolve_sensor_def("partitions"), defs.get_repository_def()
+    cursor: str | None = None
+
+    def look() -> list[dg.AssetMaterialization]:
+        nonlocal cursor
+        context = dg.build_sensor_context(
+            instance=instance,
+            cursor=cursor,
+            repository_def=repository,
+            resources=dict(defs.resources or {}),
+        )
+        with context:
+            data = sensor.evaluate_tick(context)
+        cursor = data.cursor or cursor
+        return [one for one in data.asset_events if isinstance(one, dg.AssetMaterialization)]
+
+    return look
+
+
 def ticker(
     defs: dg.Definitions, repository: Any, instance: dg.DagsterInstance, name: str
 ) -> Callable[[], int]:
@@ -174,14 +245,17 @@ def fold_all(config: Config) -> None:
     )  # fmt: skip
     for contract in config.tables:
         with ledger.lease(contract.name, "bench") as lease:
-            load_id = ledger.create_load(contract.name, Window("live", None, None, now.date()))
+            window = Window("initial", None, None, now.date())
+            load_id = ledger.create_load(contract.name, window)
             load = ledger.start_load(load_id, lease, "bench", f"{contract.table}_v_0", None)
             ledger.finish_load(load, None, receipt)
         ledger.record_folds(contract.name, "deduped", [load.seq])
 
 
-def contracts(port: int) -> str:
-    table = "{mode: incremental, key: [id], cursor: modified_at}"
+def contracts(port: int, first: date | None = None) -> str:
+    """A contract file of `TABLES` tables, whose partitions begin on a day."""
+    begin = f", partitions_from: {first}" if first else ""
+    table = f"{{mode: incremental, key: [id], cursor: modified_at{begin}}}"
     tables: Sequence[str] = [f"          t{number}: {table}" for number in range(TABLES)]
     head = f"""version: 1
 lake: {{warehouse: lake}}

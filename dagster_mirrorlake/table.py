@@ -12,7 +12,7 @@ from dagster_mirrorlake.names import Names
 from dagster_mirrorlake.places import TablePlace
 from dagster_mirrorlake.translator import Layer, LayerData, MirrorlakeTranslator
 from mirrorlake.config import TableContract
-from mirrorlake.config.partitions import partition_of
+from mirrorlake.config.partitions import hours_of, partition_of
 
 LAYERS: tuple[Layer, ...] = ("raw", "deduped", "clean")
 FOLDED: tuple[Layer, ...] = ("deduped", "clean")
@@ -86,13 +86,30 @@ class MirroredTable:
         return partitions
 
     def partition_of(self, day: date) -> str:
-        """The key of the partition that a day (UTC) belongs to; of an earlier one, the first."""
+        """The key of the partition that a day (UTC), or of an hour its moment (UTC, without a
+        zone), belongs to; of an earlier one, the first."""
         partitions = self.partitions_def
         if isinstance(partitions, dg.TimeWindowPartitionsDefinition):
-            day = max(day, partitions.start.date())
-            at = datetime(day.year, day.month, day.day, tzinfo=UTC)
+            hour = day.hour if isinstance(day, datetime) else 0
+            at = datetime(day.year, day.month, day.day, hour, tzinfo=UTC)
+            at = max(at, partitions.start.replace(tzinfo=UTC))
             return partitions.get_partition_key_for_timestamp(at.timestamp())
         return partition_of(self.contract, day).isoformat()
+
+    def range_of(self, day: date, now: datetime) -> tuple[str, str]:
+        """The keys of the first and the last partition to request of a day (UTC): its own one; of
+        hours all of an ended day, and of the open day the one that runs now.
+
+        Args:
+            now: the time (UTC).
+        """
+        if self.contract.partition != "hour":
+            return self.partition_of(day), self.partition_of(day)
+        if day >= now.date():
+            key = self.partition_of(now)
+            return key, key
+        hours = hours_of(day)
+        return self.partition_of(hours[0]), self.partition_of(hours[-1])
 
     def days_of(self, partition: str, open_day: date) -> list[date]:
         """The days (UTC) of a partition, but none after the open one; that day itself where there
@@ -103,7 +120,7 @@ class MirroredTable:
             return [open_day if partition_of(self.contract, open_day) == day else day]
         window = partitions.time_window_for_partition_key(partition)
         count = (window.end.date() - window.start.date()).days
-        days = [window.start.date() + timedelta(days=n) for n in range(count)]
+        days = [window.start.date() + timedelta(days=n) for n in range(count or 1)]
         return [day for day in days if day <= open_day] or days[:1]
 
     @property

@@ -89,8 +89,8 @@ class MirrorlakeTranslator:
         return dg.AssetKey([_layer_name(data), contract.source, contract.database, contract.table])
 
     def get_partitions_def(self, data: LayerData) -> dg.PartitionsDefinition:
-        """Days or months (UTC) from the table's first one, the open one included; of full copies
-        the days on which one was taken; of snapshots that land, their ids."""
+        """Hours, days or months (UTC) from the table's first one, the open one included; of full
+        copies the days on which one was taken; of snapshots that land, their ids."""
         contract = data.contract
         # Dynamic partitions are the whole instance's: their name must say whose they are.
         whose = f"{data.mirror}/" if data.mirror else ""
@@ -99,6 +99,9 @@ class MirrorlakeTranslator:
         if contract.copies:
             return dg.DynamicPartitionsDefinition(name=f"{whose}copies/{contract.name}")
         first = first_day_of(contract, data.first_day) or datetime.now(UTC).date()
+        if contract.partition == "hour":
+            start = f"{first.isoformat()}-00:00"
+            return dg.HourlyPartitionsDefinition(start_date=start, end_offset=1)
         start = partition_of(contract, first).isoformat()
         if contract.partition == "month":
             return dg.MonthlyPartitionsDefinition(start_date=start, end_offset=1)

@@ -46,7 +46,7 @@ from mirrorlake.operations.refold import refold_table
 from mirrorlake.operations.repair import repair_table
 from mirrorlake.operations.sync import sync_table
 from mirrorlake.proof.counts import count_rows
-from mirrorlake.proof.evidence import prove_table, teller_of
+from mirrorlake.proof.evidence import formatter_of, prove_table
 from mirrorlake.proof.report import Ask
 from mirrorlake.runtime.permissions import held
 from mirrorlake.workspace import Workspace
@@ -159,8 +159,8 @@ class Victim:
         except LakeError as error:
             self.lines = [str(error)]
             return "error"
-        teller = teller_of(self.workspace.config, self.contract)
-        self.lines = [line for d in report.differences for line in teller.tell(d)]
+        formatter = formatter_of(self.workspace.config, self.contract)
+        self.lines = [line for d in report.differences for line in formatter.lines(d)]
         return report.verdict
 
     def count(self) -> str:

@@ -23,7 +23,6 @@ from mirrorlake.operations.partitions import (
     RawLooked,
     folded_days,
     folded_partitions,
-    held_days,
     held_partitions,
     look_at_raw,
     touched_days,
@@ -38,21 +37,21 @@ _OF_THE_TABLE = ("dagster/row_count", "dagster/column_schema", "dagster/column_l
 """Metadata that is as true of the table whatever partition it stands at."""
 
 
-def touched_days_of(
+def touched_partitions(
     workspace: Workspace, contract: TableContract, chosen: set[str], raw: RawLooked
 ) -> set[date]:
-    """The held days that these loads (ids) of a step touched."""
+    """The partitions, by their beginning, that these loads (ids) of a step touched."""
     after = workspace.ledger.successful_loads(contract.name)[-len(chosen) - 8 :]
     loads = [load for load in after if load.load_id in chosen]
-    return _held_days_of(workspace, contract, loads, raw)
+    return _touched(workspace, contract, loads, raw)
 
 
-def _held_days_of(
+def _touched(
     workspace: Workspace, contract: TableContract, loads: Sequence[Load], raw: RawLooked
 ) -> set[date]:
     by_seq = {load.seq: load for load in loads}
     touched = touched_days(workspace.ledger, contract, by_seq, raw.files)
-    return {day for days in touched.values() for day in days.among(raw.held.rows)}
+    return {p for one in touched.values() for p in one.partitions(contract, raw.held.rows)}
 
 
 def run_partitions(
@@ -84,11 +83,32 @@ def run_partitions(
     yield dg.MaterializeResult(metadata=shown, tags=through_tags(through))
 
 
+class KeyedRows(Mapping[str, int]):
+    """Row versions by partition key; each is looked up when it is wanted, for an hour's are read.
+
+    Args:
+        beginnings: key → the beginning of its partition.
+        rows: row versions by beginning.
+    """
+
+    def __init__(self, beginnings: Mapping[str, date], rows: Mapping[date, int]) -> None:
+        self._beginnings, self._rows = beginnings, rows
+
+    def __getitem__(self, key: str) -> int:
+        return self._rows[self._beginnings[key]]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._beginnings)
+
+    def __len__(self) -> int:
+        return len(self._beginnings)
+
+
 @dataclass(frozen=True)
 class Folded:
     """What a layer holds: by partition the row versions that were folded; and what raw has."""
 
-    folded: dict[str, int]
+    folded: Mapping[str, int]
     in_raw: set[str]
     through: int
 
@@ -96,14 +116,14 @@ class Folded:
 def find_folded(workspace: Workspace, mirrored: MirroredTable, layer: Layer) -> Folded:
     contract, open_day = mirrored.contract, today()
     lake, ledger = workspace.lake, workspace.ledger
-    held = held_days(lake, ledger, contract, open_day)
-    rows = held_partitions(contract, held, open_day)
-    folded = folded_days(lake, ledger, contract, layer, held)
-    days = folded_partitions(contract, held, folded, open_day)
+    raw = look_at_raw(lake, ledger, contract, open_day)
+    rows = held_partitions(contract, raw, open_day)
+    folded = folded_days(lake, ledger, contract, layer, raw.held)
+    there = folded_partitions(contract, raw, folded, open_day)
     return Folded(
-        {mirrored.partition_of(day): rows[day] for day in days},
+        KeyedRows({mirrored.partition_of(p): p for p in there}, rows),
         {mirrored.partition_of(day) for day in rows},
-        held.through,
+        raw.held.through,
     )
 
 
@@ -112,8 +132,8 @@ def partitions_of(workspace: Workspace, mirrored: MirroredTable, loads: Sequence
     if not loads:
         return set()
     raw = look_at_raw(workspace.lake, workspace.ledger, mirrored.contract, today())
-    days = _held_days_of(workspace, mirrored.contract, loads, raw)
-    return {mirrored.partition_of(day) for day in days}
+    touched = _touched(workspace, mirrored.contract, loads, raw)
+    return {mirrored.partition_of(partition) for partition in touched}
 
 
 def other_partitions(

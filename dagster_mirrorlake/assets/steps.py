@@ -15,19 +15,19 @@ from dagster_mirrorlake.assets.keys import ACCEPT_TAG, LOAD_TAG
 from dagster_mirrorlake.assets.partition_events import (
     MOST_OTHERS,
     Events,
+    KeyedRows,
     find_folded,
     folded_layer,
     other_partitions,
     partitions_of,
     run_partitions,
-    touched_days_of,
+    touched_partitions,
 )
 from dagster_mirrorlake.assets.reported import partition_event, partition_metadata
 from dagster_mirrorlake.assets.unchanged import unchanged_layers
 from dagster_mirrorlake.resources.failures import dagster_errors
 from dagster_mirrorlake.table import MirroredTable
 from mirrorlake.config import TableContract
-from mirrorlake.config.partitions import partition_of
 from mirrorlake.errors import ConfigError, MirrorlakeError, SchemaMoved
 from mirrorlake.ledger import age_of
 from mirrorlake.operations.backlog import find_due
@@ -70,7 +70,8 @@ def load_raw(context: dg.AssetExecutionContext, mirrored: MirroredTable) -> Even
     with dagster_errors(context.retry_number):
         workspace: Workspace = mirrored.names.resources(context).mirrorlake.workspace
         open_day = today()
-        days = [d for key in context.partition_keys for d in mirrored.days_of(key, open_day)]
+        of_run = (mirrored.days_of(key, open_day) for key in context.partition_keys)
+        days = list(dict.fromkeys(day for found in of_run for day in found))
         daily_copy = asked == "daily" and contract.copies and not accept
         look = (
             mirrored.names.resources(context).mirrorlake.look(contract.source)
@@ -84,7 +85,7 @@ def load_raw(context: dg.AssetExecutionContext, mirrored: MirroredTable) -> Even
         if len(done.refused) == len(days) and not done.results:
             raise _refusal(contract, done.refused)
         raw = look_at_raw(workspace.lake, workspace.ledger, contract, open_day)
-        held = held_partitions(contract, raw.held, open_day)
+        held = held_partitions(contract, raw, open_day)
         metadata = {
             "retries": context.retry_number,
             **raw_metadata(workspace, mirrored, done.results, since),
@@ -92,17 +93,19 @@ def load_raw(context: dg.AssetExecutionContext, mirrored: MirroredTable) -> Even
         }
         loads = {result.load_id for result in done.results}
         # Of a copy, the day on which it was begun: midnight may have passed since the request.
-        touched = {
-            partition_of(contract, d) for d in touched_days_of(workspace, contract, loads, raw)
-        }
+        touched = touched_partitions(workspace, contract, loads, raw)
     yield from _source_observed(context, mirrored)
     if (done.refused or done.owed) and asked:
         # What nobody requested by hand is no failure: it is recorded, and what is new was loaded.
         metadata["not loaded again"] = _words({**done.owed, **done.refused})
     failed = None if asked or not done.refused else _refusal(contract, done.refused)
-    refused = {mirrored.partition_of(day) for day in done.refused} if failed else set[str]()
-    green = {mirrored.partition_of(day): rows for day, rows in held.items()}
-    wanted = [key for key in context.partition_keys if key in green and key not in refused]
+    green = KeyedRows({mirrored.partition_of(partition): partition for partition in held}, held)
+    refused = done.refused if failed else {}
+    wanted = [
+        key
+        for key in context.partition_keys
+        if key in green and not any(day in refused for day in mirrored.days_of(key, open_day))
+    ]
     others = {mirrored.partition_of(day) for day in touched}.intersection(green).difference(wanted)
     if contract.copies:
         context.instance.add_dynamic_partitions(mirrored.dynamic_name, sorted(others))

@@ -18,8 +18,8 @@ from mirrorlake.operations.partitions import RawFiles, touched_days
 from mirrorlake.operations.repair import Repaired, repair_table
 from mirrorlake.proof.coverage import round_of
 from mirrorlake.proof.days import Proved, proved_days
-from mirrorlake.proof.differences import Difference, Field, Teller
-from mirrorlake.proof.evidence import prove_table, teller_of
+from mirrorlake.proof.differences import Difference, Field, Formatter
+from mirrorlake.proof.evidence import formatter_of, prove_table
 from mirrorlake.proof.ranges import EVERYWHERE, Span
 from mirrorlake.proof.report import Ask, Report
 from mirrorlake.proof.stale import aged_proofs
@@ -186,7 +186,7 @@ def _judge_chunk(
 ) -> tuple[ExactVerdict, Report]:
     """The verdict on the chunk, repaired where the contract says so; and the last look at it."""
     held = held_now(workspace.ledger, workspace.lake, contract)
-    metadata = _metadata(report, teller_of(workspace.config, contract, held=held), str(evidence))
+    metadata = _metadata(report, formatter_of(workspace.config, contract, held=held), str(evidence))
     metadata |= _coverage(workspace, contract)
     stale = [p.stale for p in aged_proofs(workspace.ledger, contract.name) if p.stale is not None]
     if stale:
@@ -221,7 +221,7 @@ def _judge_chunk(
     return (True, metadata, words, dg.AssetCheckSeverity.ERROR), report
 
 
-def _metadata(report: Report, teller: Teller, evidence: str) -> dict[str, Any]:
+def _metadata(report: Report, formatter: Formatter, evidence: str) -> dict[str, Any]:
     told: dict[str, Any] = {
         "keys": str(report.ask.keys) if report.ranges[0].range else "all",
         "compared": report.scope,
@@ -236,7 +236,7 @@ def _metadata(report: Report, teller: Teller, evidence: str) -> dict[str, Any]:
         "evidence": dg.MetadataValue.path(evidence),
     }
     if report.differences:
-        told["first differences"] = _table(report.differences, teller)
+        told["first differences"] = _table(report.differences, formatter)
     return told
 
 
@@ -247,8 +247,8 @@ def shown_differences(
     told: dict[str, Any] = {"evidence": dg.MetadataValue.path(str(evidence))}
     if report.differences:
         held = held_now(workspace.ledger, workspace.lake, contract)
-        teller = teller_of(workspace.config, contract, held=held)
-        told["first differences"] = _table(report.differences, teller)
+        formatter = formatter_of(workspace.config, contract, held=held)
+        told["first differences"] = _table(report.differences, formatter)
     return told
 
 
@@ -288,21 +288,21 @@ def _repaired(done: Repaired) -> dict[str, Any]:
     }
 
 
-def _table(differences: Sequence[Difference], teller: Teller) -> dg.TableMetadataValue:
-    rows = [row for d in differences[:_SHOWN] for row in _rows(d, teller)][:_SHOWN]
+def _table(differences: Sequence[Difference], formatter: Formatter) -> dg.TableMetadataValue:
+    rows = [row for d in differences[:_SHOWN] for row in _rows(d, formatter)][:_SHOWN]
     return dg.MetadataValue.table(
         [dg.TableRecord(dict(zip(_COLUMNS, row, strict=True))) for row in rows],
         dg.TableSchema([dg.TableColumn(name, "string") for name in _COLUMNS]),
     )
 
 
-def _rows(difference: Difference, teller: Teller) -> list[tuple[str, ...]]:
-    key = ", ".join(f"{v.column}={teller.value(v)}" for v in difference.key)
+def _rows(difference: Difference, formatter: Formatter) -> list[tuple[str, ...]]:
+    key = ", ".join(f"{v.column}={formatter.value(v)}" for v in difference.key)
     kind = f"{difference.kind}{difference.note}"
     if not difference.fields:
         return [(kind, key, "", "", "")]
-    return [(kind, key, f.source.column, *_both(f, teller)) for f in difference.fields]
+    return [(kind, key, f.source.column, *_both(f, formatter)) for f in difference.fields]
 
 
-def _both(field: Field, teller: Teller) -> tuple[str, str]:
-    return teller.value(field.source), teller.value(field.lake)
+def _both(field: Field, formatter: Formatter) -> tuple[str, str]:
+    return formatter.value(field.source), formatter.value(field.lake)

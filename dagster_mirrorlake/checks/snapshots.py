@@ -123,7 +123,7 @@ def _exact(workspace: Any, contract: TableContract, key: dg.AssetKey) -> dg.Asse
     from mirrorlake.operations.check_snapshots import (
         check_snapshots,
         compared_words,
-        landed_teller,
+        landed_formatter,
         tell,
         unread_words,
         verdict_words,
@@ -145,7 +145,7 @@ def _exact(workspace: Any, contract: TableContract, key: dg.AssetKey) -> dg.Asse
     if found.unread:
         metadata["snapshots that can't be read"] = "\n".join(unread_words(found))
     if found.differences:
-        lines = tell(landed_teller(workspace, contract), found.differences[:_SHOWN])[:_SHOWN]
+        lines = tell(landed_formatter(workspace, contract), found.differences[:_SHOWN])[:_SHOWN]
         metadata["first differences"] = "\n".join(lines)
     undecided = found.verdict == "undecided"
     return dg.AssetCheckResult(

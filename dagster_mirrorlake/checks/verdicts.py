@@ -106,7 +106,7 @@ def judge(
     """
     failed: Exception | None = None
     key, run = table.key(layer), context.op_execution_context.run
-    alone, days = not run.asset_selection, _days_of(run.tags)
+    alone, days = not run.asset_selection, _days_of(table, run.tags)
     for name in sorted({name.removesuffix(BY_DAY) for name in names}):
         try:
             with dagster_errors(0, again=False):
@@ -260,12 +260,15 @@ def _days_of_gaps(look: Look, gaps: Sequence[Stretch], today: date) -> dict[str,
     return found
 
 
-def _days_of(tags: Mapping[str, str]) -> tuple[date, date] | None:
-    """The days of a run, by its partition or its range of partitions."""
+def _days_of(table: MirroredTable, tags: Mapping[str, str]) -> tuple[date, date] | None:
+    """The first and the last day of a run, by its partition or its range of partitions."""
     one = tags.get("dagster/partition")
     first = tags.get("dagster/asset_partition_range_start", one)
     last = tags.get("dagster/asset_partition_range_end", one)
-    return (date.fromisoformat(first), date.fromisoformat(last)) if first and last else None
+    if not first or not last:
+        return None
+    open_day = datetime.now(UTC).date()
+    return table.days_of(first, open_day)[0], table.days_of(last, open_day)[-1]
 
 
 def judge_originals(look: Look) -> CheckVerdict:

@@ -18,6 +18,7 @@ from dagster_mirrorlake.assets.unchanged import confirmed_clean
 from dagster_mirrorlake.resources.failures import dagster_errors
 from dagster_mirrorlake.sensors.requests import UNFINISHED
 from dagster_mirrorlake.table import MirroredTable, layer_named
+from mirrorlake.config.partitions import day_of
 
 if TYPE_CHECKING:
     from mirrorlake.operations.day_reports import DayReport
@@ -131,7 +132,7 @@ def _find_untold(
     untold: list[tuple[MirroredTable, DayReport]] = []
     for table, report in due:
         first = table.first_partition
-        if first is not None and report.partition < first:
+        if first is not None and day_of(report.partition) < first:
             continue
         key, partition = table.key(layer_named(report.layer)), table.partition_of(report.partition)
         if key not in heard:
@@ -167,14 +168,14 @@ def _set_right(
     """By name: keys to add and to remove. The partitions of a copied table are the days on which
     one was taken, and the open day, so that a person can request it; a day that ended without a
     copy goes."""
-    from mirrorlake.operations.partitions import held_days, held_partitions
+    from mirrorlake.operations.partitions import held_partitions, look_at_raw
 
     opened: dict[str, set[str]] = {}
     ended: dict[str, set[str]] = {}
     for table in (t for t in tables if t.contract.copies):
         name, open_key = table.dynamic_name, table.partition_of(today)
         held = held_partitions(
-            table.contract, held_days(lake, ledger, table.contract, today), today
+            table.contract, look_at_raw(lake, ledger, table.contract, today), today
         )
         known = set(instance.get_dynamic_partitions(name))
         # Yesterday's may be in a run that waits.

@@ -1,7 +1,7 @@
 """One request for the chains of several tables, the same for every trigger."""
 
 from collections.abc import Mapping, Sequence
-from datetime import date
+from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING
 
 import dagster as dg
@@ -75,16 +75,17 @@ def _requests(
     load: str,
 ) -> list[dg.RunRequest]:
     open_copies(instance, tables, day)
-    by_partition: dict[str, list[MirroredTable]] = {}
+    now = datetime.now(UTC).replace(tzinfo=None)
+    by_partition: dict[tuple[str, str], list[MirroredTable]] = {}
     for table in tables:
-        by_partition.setdefault(table.partition_of(day), []).append(table)
+        by_partition.setdefault(table.range_of(day, now), []).append(table)
     tags = {LOAD_TAG: load, "mirrorlake/reason": reason}
     return [
         _request(
             found,
             layers,
             partition,
-            run_key if len(by_partition) == 1 else f"{run_key}-{partition}",
+            run_key if len(by_partition) == 1 else f"{run_key}-{partition[0]}",
             tags,
         )
         for partition, found in by_partition.items()
@@ -94,7 +95,7 @@ def _requests(
 def _request(
     tables: Sequence[MirroredTable],
     layers: Sequence[Layer],
-    partition: str,
+    partition: tuple[str, str],
     run_key: str,
     tags: Mapping[str, str],
 ) -> dg.RunRequest:
@@ -110,8 +111,8 @@ def _request(
         ],
         # A range: `partition_key` is refused where tables begin on different days.
         tags={
-            RANGE_START: partition,
-            RANGE_END: partition,
+            RANGE_START: partition[0],
+            RANGE_END: partition[1],
             SOURCE_TAG: tables[0].source_tag,
             **tags,
         },

@@ -50,7 +50,7 @@ def check(table: str, config_path: Path, as_json: bool, show_pii: bool, **asked:
     landed. Ends with 0 if all are equal, 9 if one differs, 10 if that can't be decided yet.
     """
     from mirrorlake.operations.check_layers import prove_layers, worst
-    from mirrorlake.proof.evidence import evidence_of, prove_table, report_words, teller_of
+    from mirrorlake.proof.evidence import evidence_of, formatter_of, prove_table, report_words
     from mirrorlake.serving.personal_audit import find_suspects
     from mirrorlake.table.new_columns import held_now
     from mirrorlake.workspace import Workspace
@@ -69,16 +69,16 @@ def check(table: str, config_path: Path, as_json: bool, show_pii: bool, **asked:
         held = held_now(workspace.ledger, workspace.lake, contract)
         suspects = find_suspects(workspace.lake, workspace.ledger, contract).found
     verdict = worst(report.verdict, *(layer.verdict for layer in layers))
-    teller = teller_of(config, contract, shown=show_pii, held=held)
+    formatter = formatter_of(config, contract, shown=show_pii, held=held)
     if as_json:
-        told = evidence_of(report, teller, "")
+        told = evidence_of(report, formatter, "")
         kept = {key: told[key] for key in (*report_words(report), "undecided", "differences")}
         kept |= {"verdict": verdict, "evidence": str(path), "layers": _layers(report, layers)}
         show.print_json({**kept, "held_columns": held, "suspected_pii": suspects})
     else:
         print_report(report, path)
         for difference in report.differences:
-            for line in teller.tell(difference):
+            for line in formatter.lines(difference):
                 show.console.print(escape(line), highlight=False, soft_wrap=True)
         print_layers(layers)
         _warn_of_clean(held, suspects)
@@ -92,7 +92,7 @@ def _check_landed(
     from mirrorlake.operations.check_snapshots import (
         check_snapshots,
         compared_words,
-        landed_teller,
+        landed_formatter,
         tell,
         unread_words,
         verdict_words,
@@ -109,7 +109,7 @@ def _check_landed(
         )
     with Workspace.open(config) as workspace:
         found = check_snapshots(workspace, contract, asked["most"])
-        lines = tell(landed_teller(workspace, contract, shown=show_pii), found.differences)
+        lines = tell(landed_formatter(workspace, contract, shown=show_pii), found.differences)
         suspects = find_suspects(workspace.lake, workspace.ledger, contract).found
     if as_json:
         told = {k: v for k, v in asdict(found).items() if k != "differences"}

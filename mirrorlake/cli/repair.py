@@ -18,7 +18,7 @@ from mirrorlake.errors import ConfigError
 
 if TYPE_CHECKING:
     from mirrorlake.operations.repair import Repaired
-    from mirrorlake.proof.differences import Teller
+    from mirrorlake.proof.differences import Formatter
     from mirrorlake.proof.report import Report
 
 _SHOWN = 20
@@ -43,7 +43,7 @@ def repair(table: str, config_path: Path, as_json: bool, **asked: Any) -> None:
     be decided yet.
     """
     from mirrorlake.operations.repair import MOST_KEYS, refuse_repair, repair_table
-    from mirrorlake.proof.evidence import prove_table, teller_of
+    from mirrorlake.proof.evidence import formatter_of, prove_table
     from mirrorlake.table.new_columns import held_now
     from mirrorlake.workspace import Workspace
 
@@ -61,7 +61,7 @@ def repair(table: str, config_path: Path, as_json: bool, **asked: Any) -> None:
         if not as_json:
             print_report(report, path)
             held = held_now(workspace.ledger, workspace.lake, contract)
-            _print_differences(report, teller_of(config, contract, held=held))
+            _print_differences(report, formatter_of(config, contract, held=held))
         wanted = report.verdict == "different"
         if wanted and not asked["yes"] and not click.confirm("Repair them?"):
             sys.exit(CODES["different"])
@@ -80,8 +80,8 @@ def repair(table: str, config_path: Path, as_json: bool, **asked: Any) -> None:
     sys.exit(CODES[done.outcome])
 
 
-def _print_differences(report: Report, teller: Teller) -> None:
-    lines = [line for d in report.differences[:_SHOWN] for line in teller.tell(d)]
+def _print_differences(report: Report, formatter: Formatter) -> None:
+    lines = [line for d in report.differences[:_SHOWN] for line in formatter.lines(d)]
     for line in lines[:_SHOWN]:
         show.console.print(f"  {escape(line)}", highlight=False, soft_wrap=True)
     more = len(report.differences) - _SHOWN

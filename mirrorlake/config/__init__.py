@@ -4,8 +4,8 @@
 with its line. Secrets come from the environment alone (``${env:NAME}``) and are shown by nothing
 here.
 
-What belongs here: what a person may write, what it means, and what is refused before anything is
-asked of a server. What doesn't: anything that opens a connection or looks into the lake.
+What belongs here: what a person may write, what it means, and what is refused before any server
+is queried. What doesn't: anything that opens a connection or looks into the lake.
 
 ======================  ============================================================
 `yaml_file`             text → plain values that remember their line

@@ -36,7 +36,7 @@ from mirrorlake.errors import ConfigError
 
 
 class TableContract(Section):
-    """What is agreed on one table, with the defaults filled in.
+    """What the file says of one table, with the defaults filled in.
 
     MySQL's column names are one name in any case: compare the columns named here (``key``,
     ``cursor``, ``created``, ``entity``, ``columns``, ``excluded``, ``rules``) with the server's
@@ -150,7 +150,7 @@ class Config(Section):
     """A whole ``mirrorlake.yaml``, resolved. Tables are sorted by name.
 
     What is read from a server (``sources``, ``tables``) and what lands (``landings``,
-    ``snapshots``) are apart: nothing that asks a server meets a table that has none.
+    ``snapshots``) are apart: nothing that queries a server meets a table that has none.
     """
 
     path: Path

@@ -26,7 +26,13 @@ from mirrorlake.config.sections import (
     TableSection,
 )
 from mirrorlake.config.server import TLS_SECTION, TLS_WORD, SourceConfig, Tls, TlsConfig
-from mirrorlake.config.settings import LakeConfig, LedgerConfig, Namespaces, default_namespaces
+from mirrorlake.config.settings import (
+    LakeConfig,
+    LedgerConfig,
+    Namespaces,
+    PartitionSize,
+    default_namespaces,
+)
 from mirrorlake.config.source_url import default_tls, parse_source_url
 from mirrorlake.config.yaml_file import MOST_BYTES, Plain, Problem, YamlFile
 from mirrorlake.config.yaml_file import Path as YamlPath
@@ -254,6 +260,12 @@ def _namespaces(source: str, database: str, section: DatabaseSection) -> Namespa
     return default_namespaces(source, database).model_copy(update=written)
 
 
+def _partition(table: TableSection, defaults: DefaultsConfig) -> PartitionSize:
+    """The default size of a table's partitions. A copy is of a day, not of an hour."""
+    copies = defaults.partition == "hour" and not MODES[table.mode].by_windows
+    return "day" if copies else defaults.partition
+
+
 def _contract(
     name: tuple[str, str, str],
     table: TableSection,
@@ -273,7 +285,7 @@ def _contract(
         entity=table.entity,
         # `null` takes the default of these three away; the others can't be null.
         start=table.start if "start" in written else defaults.start,
-        partition=table.partition or defaults.partition,
+        partition=table.partition or _partition(table, defaults),
         partitions_from=table.partitions_from,
         freshness=table.freshness if "freshness" in written else defaults.freshness,
         shrink_limit=(table.shrink_limit if "shrink_limit" in written else defaults.shrink_limit),

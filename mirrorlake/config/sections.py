@@ -54,8 +54,8 @@ class DefaultsConfig(Section):
     start: Day | None = None
     """The first day that is loaded; earlier days are "not asked". Not in the future (UTC)."""
     partition: PartitionSize = "day"
-    """How much of a table one partition in Dagster is: a ``day`` or a ``month``. The lake is laid
-    out by days either way."""
+    """How much of a table one partition in Dagster is: an ``hour``, a ``day`` or a ``month``. The
+    lake is laid out by days in any case. Full copies have days where this says ``hour``."""
     overlap: Duration = timedelta(minutes=30)
     """How far a window reaches back before the last one, where the cursor is a time."""
     overlap_keys: int = Field(default=10_000, ge=0)
@@ -86,7 +86,7 @@ class DefaultsConfig(Section):
     verify: bool = True
     """Whether full copies and first loads are proved before anybody sees them: MySQL digests the
     rows in the very state that is read, Spark what was written to a branch; main moves to it only
-    if they agree. Costs about another read."""
+    if both are equal. Costs about another read."""
 
 
 class NamespacesSection(Section):
@@ -104,7 +104,7 @@ class TableSection(Section):
     """The contract of one table."""
 
     mode: Mode
-    """``append``: rows are only added; ``incremental``: rows change and the cursor tells;
+    """``append``: rows are only added; ``incremental``: rows change and the cursor moves;
     ``full``: a complete copy each time; ``snapshot``: complete copies that land in a folder."""
     key: tuple[MysqlName, ...] = ()
     """The columns of a unique key. Required for ``incremental`` and ``snapshot``."""
@@ -120,7 +120,8 @@ class TableSection(Section):
     start: Day | None = None
     """The first day that is loaded; earlier days are "not asked". Not in the future (UTC)."""
     partition: PartitionSize | None = None
-    """How much of this table one partition in Dagster is: a ``day`` or a ``month``."""
+    """How much of this table one partition in Dagster is: an ``hour``, a ``day`` or a ``month``.
+    An ``hour`` needs a ``cursor`` or ``created`` that has one: a DATETIME or TIMESTAMP."""
     partitions_from: Day | None = None
     """The first day of this table's partitions in Dagster; no row is left out by it. With a
     ``start`` the later of the two counts; without either, the first day that was loaded. Not in the
@@ -210,7 +211,7 @@ class SourceSection(Section):
     by a clock of its own, and the server's zone does not matter."""
     replica: ServerUrl | None = None
     """A replica of it that is read in its place: ``mysql://user:${env:NAME}@host:port?tls=…``. The
-    server above is then asked for its oldest open transaction and its position alone."""
+    server above is then queried for its oldest open transaction and its position alone."""
     connections: int = Field(default=2, ge=1, le=1000)
     """How many reads of this server a process may have open at once, over all its tables."""
     rows_per_second: int | None = Field(default=None, ge=1)
@@ -220,7 +221,7 @@ class SourceSection(Section):
     """How long one statement of ours may run; the server stops it after that. ``null``: for
     ever."""
     every: Duration = timedelta(minutes=15)
-    """How long after its last request the sensor asks for loads of what moved again. A source that
+    """How long after its last request the sensor requests loads of what moved again. A source that
     was quiet for longer is requested within a minute."""
     skip_unchanged: Duration | None = timedelta(days=1)
     """`mirrorlake sync` does not read a table again of which the server shows that it has not

@@ -50,7 +50,7 @@ class BackOff(Section):
 class SourceConfig(Section):
     """One MySQL server or cluster, as it is read: where the contract names a replica, that one.
 
-    ``primary`` is then the server that it replicates, which is asked for its oldest open
+    ``primary`` is then the server that it replicates, which is queried for its oldest open
     transaction and its position, and for no row.
     """
 

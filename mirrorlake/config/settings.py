@@ -22,7 +22,7 @@ Deletes: TypeAlias = Literal["remove", "flag", "ignore"]
 RepairSetting: TypeAlias = Literal["off", "ask", "auto"]
 PiiRule: TypeAlias = Literal["drop", "null", "hash", "mask", "show"]
 NewColumns: TypeAlias = Literal["hide", "show"]
-PartitionSize: TypeAlias = Literal["day", "month"]
+PartitionSize: TypeAlias = Literal["hour", "day", "month"]
 HASH_KEY_LENGTH: Final = 16
 
 

@@ -37,6 +37,8 @@ def _copy_findings(table: TableSection) -> Iterable[tuple[str, str]]:
         yield "cursor", "mode full reads the whole table: remove the cursor or change the mode"
     if table.every is not None:
         yield "every", "mode full is copied by the daily schedule: remove every"
+    if table.partition == "hour":
+        yield "partition", "mode full keeps one copy a day: choose day or month"
     for field in ("overlap", "overlap_keys", "entity"):
         if getattr(table, field) is not None:
             yield field, f"mode full reads the whole table: remove {field}"

@@ -7,7 +7,7 @@ later than this one's start: only those two are compared. A row that went back b
 found by the reload of its old day, which looks it up.
 
 However large the window is, what is in memory is bounded: of the load before only the rows later
-than the window's first time matter (its overlap, and rows of the future), so many of them at a
+than the window's first time matter (its overlap, and rows of the future), a batch of them at a
 time; the window's own rows pass by in batches, those earlier than the latest of them alone.
 """
 

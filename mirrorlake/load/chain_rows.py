@@ -84,17 +84,18 @@ class RawRows:
         named = [*self.key_columns(), DELETED]
         with _readable(file), self._opened(file) as parquet:
             for group in range(parquet.num_row_groups):
-                told = self._read(parquet, group, named)
-                numbers = keys.find(self.key_prints(told))
+                key_rows = self._read(parquet, group, named)
+                numbers = keys.find(self.key_prints(key_rows))
                 new = numbers >= 0
                 new[new] = ~found[numbers[new]]
                 if len(np.unique(numbers[new])) != new.sum():
                     raise DeltaGivenUp("raw has a key twice in one load")
                 found[numbers[new]] = True
-                alive = new & ~_flags(told.column(DELETED))
+                alive = new & ~_flags(key_rows.column(DELETED))
                 if not alive.any():
                     continue
-                rows = told if set(columns) <= set(named) else self._read(parquet, group, columns)
+                enough = set(columns) <= set(named)
+                rows = key_rows if enough else self._read(parquet, group, columns)
                 chosen = pa.array(np.flatnonzero(alive))
                 yield numbers[alive], rows.select(list(columns)).take(chosen)
 

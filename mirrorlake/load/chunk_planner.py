@@ -4,8 +4,9 @@ Bounds are half-open, and every bound is written twice, in the chunk that it end
 that it begins, as one literal in the column's own charset and collation: whatever order the server
 has, a row is on one side. Numbers, dates and bytes are cut by halving, where the index says how
 many rows lie between (EXPLAIN looks into it, and reads no row). Texts have no middle that Python
-could know: there, and where many rows share a value, the index is walked, so many entries a step.
-Nothing is ever read by OFFSET, and what can't be cut by an index is read in one stream.
+could know: there, and where many rows share a value, the index is walked in steps of
+a fixed number of entries. Nothing is ever read by OFFSET, and what can't be cut by an index is read
+in one stream.
 
 Source: MySQL 8.0 manual, 8.2.1.2 "Range Optimization", 10.3.8 "Character Set Introducers".
 """
@@ -314,8 +315,8 @@ def _joined(*conditions: str) -> str:
     return " AND ".join(f"({c})" for c in conditions if c)
 
 
-def told_columns(plan: ResolvedTable) -> tuple[tuple[str, str], ...]:
-    """Columns of raw that hold the server's own word on equality, and the SQL of their bytes."""
+def equality_columns(plan: ResolvedTable) -> tuple[tuple[str, str], ...]:
+    """Columns of raw by which the server's own equality is kept, and the SQL of their bytes."""
     found: list[tuple[str, str]] = []
     if (key := key_expression(plan)) is not None:
         found.append((KEY, key))
@@ -379,7 +380,7 @@ def batch_rows(plan: ResolvedTable) -> int:
 
 
 def widest_columns(plan: ResolvedTable, window: Window | None) -> tuple[str, ...]:
-    """The columns that may make a row large, where it is worth to ask how large rows are: the
+    """The columns that may make a row large, where it is worth asking how large rows are: the
     window (or without one, the table) has many."""
     if not brings_many(plan, window):
         return ()
@@ -389,6 +390,6 @@ def widest_columns(plan: ResolvedTable, window: Window | None) -> tuple[str, ...
 
 
 def brings_many(plan: ResolvedTable, window: Window | None) -> bool:
-    """Whether a window (without one, the table) has so many rows that it is worth to ask first how
-    they are best held."""
+    """Whether a window (without one, the table) has enough rows that it is worth asking first
+    how they are best held."""
     return (window is None or window.kind != "live") and plan.table.estimated_rows > _MANY_ROWS

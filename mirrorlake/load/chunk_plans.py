@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from mirrorlake.destinations.iceberg.model import LakeTable, arrow_schema
 from mirrorlake.ledger.records import Load
-from mirrorlake.load.chunk_planner import batch_rows, brings_many, told_columns, widest_columns
+from mirrorlake.load.chunk_planner import batch_rows, brings_many, equality_columns, widest_columns
 from mirrorlake.load.chunk_statements import ChunkPlan
 from mirrorlake.proof.rows import RowForm
 from mirrorlake.table.resolve import ResolvedTable
@@ -24,7 +24,7 @@ def chunk_plans(
 
     Args:
         bounds: the conditions, in order.
-        rows: the form by which the server digests the rows; None: it is not asked.
+        rows: the form by which the server digests the rows; None: it does not.
     """
     cursor = plan.cursor.name if plan.cursor else None
     schema = arrow_schema(table.schema())
@@ -46,7 +46,7 @@ def chunk_plans(
             day_column=plan.day_column,
             cursor=cursor,
             server=server,
-            told=told_columns(plan),
+            equality_columns=equality_columns(plan),
             batch_rows=batch_rows(plan),
             near=brings_many(plan, load.window),
             widest=widest_columns(plan, load.window),

@@ -15,7 +15,7 @@ class ChunkReceipt:
 
     ``originals`` are counted by column. ``read_bytes`` are those of its rows in memory; ``metrics``
     are pairs of a path and what a commit says of it; without, its footer is read. ``source_rows``
-    and ``source_digest`` are what the server said of the state that was read, where it was asked.
+    and ``source_digest`` are what the server reported of the state that was read, where it did.
     ``written`` are the rows in its files, where that is not known to be ``rows``.
     """
 

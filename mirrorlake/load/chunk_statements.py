@@ -1,4 +1,4 @@
-"""What one chunk's task must know, and the statements that it asks MySQL."""
+"""What one chunk's task must know, and the statements that it sends to MySQL."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ class ChunkPlan:
         day_column: the column whose date is the raw day, or None: then every row gets ``day``.
         cursor: the time column to compare with the source's clock, or None.
         server: the server that must answer, '' if any may.
-        iceberg: the raw table's schema as Iceberg's JSON: what files' metrics are told by.
+        iceberg: the raw table's schema as Iceberg's JSON: by which files' metrics are recorded.
         retry, task: which reading of the chunk this is: files of two readings never share a name.
         batch_rows: how many rows are held at once while they are read.
         near: whether the reader is kept near the files, if the table is large (`measured`): what it
             is ahead is held in memory.
         widest: columns that may make a row large, if `measured` shall say how large rows are.
-        digest: SQL of a row's digest in MySQL, by the proof's forms: the server is asked for the
-            chunk's rows and digest, in the very state that is read; None: it is not.
-        told: columns of raw (`_mirror_key`, `_mirror_token`) that hold the server's word on what is
-            equal, and the SQL of their bytes.
+        digest: SQL of a row's digest in MySQL, by the proof's forms: the server reports the chunk's
+            rows and digest, in the very state that is read; None: it does not.
+        equality_columns: columns of raw (`_mirror_key`, `_mirror_token`) by which the server's own
+            equality is kept, and the SQL of their bytes.
         copy: how a full copy is written, if it leaves a row index; else None.
     """
 
@@ -59,7 +59,7 @@ class ChunkPlan:
     day_column: str | None
     cursor: str | None
     server: str
-    told: tuple[tuple[str, str], ...] = ()
+    equality_columns: tuple[tuple[str, str], ...] = ()
     iceberg: str | None = None
     digest: str | None = None
     batch_rows: int = BATCH_ROWS
@@ -93,7 +93,7 @@ def select_statement(plan: ChunkPlan, server: SourcePosition, session: int | Non
         parts.append(f"{exact.select} AS c{number}")
         if exact.original is not None:
             parts.append(f"{exact.original} AS o{number}")
-    parts += [f"{sql} AS k{number}" for number, (_, sql) in enumerate(plan.told)]
+    parts += [f"{sql} AS k{number}" for number, (_, sql) in enumerate(plan.equality_columns)]
     filled = " + ".join(f"({quote(e.name)} IS NOT NULL)" for e in projected(plan))
     parts.append(f"{witness(server, filled or '0', session)} AS {WITNESS}")
     return _statement(plan, ", ".join(parts))
@@ -106,7 +106,7 @@ def is_projected(exact: Exact) -> bool:
 
 
 def projected(plan: ChunkPlan) -> list[Exact]:
-    """The columns of which every row tells how many have a value."""
+    """The columns of which each row counts how many have a value."""
     return [e for e in plan.columns if is_projected(e)]
 
 
@@ -149,7 +149,7 @@ def _widest_statement(plan: ChunkPlan) -> str:
     return _statement(plan, f"MAX({longest})")
 
 
-def _statement(plan: ChunkPlan, told: str) -> str:
+def _statement(plan: ChunkPlan, columns: str) -> str:
     where = f" WHERE {plan.where}" if plan.where else ""
     table = f"{quote(plan.database)}.{quote(plan.table)}"
-    return f"SELECT /* {mark(plan.load_id)} */ {told} FROM {table}{where}"  # noqa: S608
+    return f"SELECT /* {mark(plan.load_id)} */ {columns} FROM {table}{where}"  # noqa: S608

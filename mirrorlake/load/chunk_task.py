@@ -63,8 +63,8 @@ def take_in(plan: ChunkPlan, report: OnRows | None = None, heed: Heed | None = N
     """Read one chunk in one statement; the last of its rows are not written yet.
 
     Rows are read, made exact and written batch by batch: memory does not grow with the chunk. A
-    server that is busy is waited for first, as its contract says. A copy that can't be told by what
-    changed is read again, as a complete one.
+    server that is busy is waited for first, as its contract says. A copy that can't be written as
+    changes is read again, as a complete one.
 
     Args:
         heed: called while rows come, and are waited for; raises to give the chunk up.
@@ -177,8 +177,8 @@ def read_chunk(plan: ChunkPlan, heed: Heed | None = None) -> Iterator[pa.Table]:
 
 
 def _looked_at(plan: ChunkPlan) -> tuple[ChunkPlan, SourcePosition]:
-    """What is asked before a chunk is read: whether the server may be, which it is, how large its
-    rows are."""
+    """What is looked up before a chunk is read: whether the server may be read, which it is, how
+    large its rows are."""
     with session(plan.source, plan.database) as connection:
         wait_while_busy(connection, plan.source, plan.name, plan.load_id)
         seen = read_position(connection)
@@ -277,8 +277,8 @@ def _read(
         yield pa.Table.from_batches([batch])
     if rows == 0:
         # No row bears witness that the right server has none.
-        asked = f"SELECT {witness(seen)} AS {WITNESS}"
-        for batch in read_batches(plan.source, plan.database, asked):
+        statement = f"SELECT {witness(seen)} AS {WITNESS}"
+        for batch in read_batches(plan.source, plan.database, statement):
             check_witness(plan, batch.column(0).to_pylist() != [0])
 
 

@@ -1,6 +1,6 @@
 """A chunk's rows as MySQL gave them, made exact: Arrow in the raw table's schema.
 
-Pure but for the clock: nothing here reads, writes or asks.
+Pure but for the clock: nothing here reads or writes.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ def check_witness(plan: ChunkPlan, other: bool) -> None:
 
 def _check_nothing_lost(plan: ChunkPlan, found: pa.Table) -> None:
     """See that every value that the server has arrived, as itself or as its original text."""
-    told = found.column(WITNESS).cast(pa.int64())
-    check_witness(plan, pc.any(pc.less(told, 0)).as_py() is True)
+    filled = found.column(WITNESS).cast(pa.int64())
+    check_witness(plan, pc.any(pc.less(filled, 0)).as_py() is True)
     arrived: Any = pa.repeat(pa.scalar(0, pa.int64()), found.num_rows)
     for number, exact in enumerate(plan.columns):
         if not is_projected(exact):
@@ -56,7 +56,7 @@ def _check_nothing_lost(plan: ChunkPlan, found: pa.Table) -> None:
         if exact.original is not None:
             there = pc.or_(there, found.column(f"o{number}").is_valid())
         arrived = pc.add(arrived, there.cast(pa.int64()))
-    if pc.any(pc.not_equal(arrived, told)).as_py():
+    if pc.any(pc.not_equal(arrived, filled)).as_py():
         names = ", ".join(repr(e.name) for e in projected(plan))
         raise SourceError(
             f"reading {plan.database}.{plan.table} from source {plan.source.name}: a value of one "
@@ -93,7 +93,7 @@ def exact_rows(plan: ChunkPlan, found: pa.Table, position: str) -> pa.Table:
     columns[LOADED_AT] = _constant(now, rows, pa.timestamp("us", "UTC"))
     columns[DELETED] = _constant(False, rows, pa.bool_())
     columns[DAY] = _days(plan, columns, rows)
-    for number, (name, _) in enumerate(plan.told):
+    for number, (name, _) in enumerate(plan.equality_columns):
         columns[name] = found.column(f"k{number}")
     if any(e.has_original for e in plan.columns):
         columns[ORIGINAL] = _originals(texts, rows, plan.schema.field(ORIGINAL).type)
@@ -125,7 +125,7 @@ def _cast(plan: ChunkPlan, exact: Exact, values: Any, wanted: pa.DataType) -> An
                 source=plan.source.name,
                 table=f"{plan.source.name}.{plan.database}.{plan.table}",
                 column=exact.name,
-                next_step="Mend the value in MySQL, declare the column as binary, or mark it "
+                next_step="Repair the value in MySQL, declare the column as binary, or mark it "
                 "`pci: never` to leave it out",
             ) from None
         raise SourceError(

@@ -58,12 +58,12 @@ pc: Any = _compute  # its functions are made at import: type checkers see none o
 SMALL_ROWS = 20_000
 """A smaller table is always copied whole: that takes less than finding out what changed."""
 MOST_DELTAS = 16
-"""So many copies at most stand on one: raw keeps its newest 20 versions, so that a ledger that is
+"""At most this many copies stand on one: raw keeps its newest 20 versions, so that a ledger that is
 made again knows all loads of a chain; and a fold of all of them reads few files."""
 TRUSTED = timedelta(days=1)
 """How old a complete copy may be, where the source's `skip_unchanged` does not say it."""
 _AT_ONCE = 50_000
-"""So many rows of the lake are digested at once."""
+"""This many rows of the lake are digested at once."""
 
 
 @dataclass(frozen=True)
@@ -93,17 +93,17 @@ def plan_copy(
     rows: RowForm | None,
 ) -> Copying | None:
     """How a load is made that leaves a row index; None of one that leaves none."""
-    if window.kind != "full" or rows is None or not may_tell_changes(plan):
+    if window.kind != "full" or rows is None or not may_write_changes(plan):
         return None
     if plan.table.estimated_rows < SMALL_ROWS:
         return None
     columns = [exact.name for exact in plan.columns]
     if ORIGINAL in {field.name for field in table.schema().fields}:
         columns.append(ORIGINAL)
-    told = _terms(plan, table, rows, terms.server, columns)
-    copy = CopyPlan(tuple(columns), plan.key, told)
+    digest = _terms(plan, table, rows, terms.server, columns)
+    copy = CopyPlan(tuple(columns), plan.key, digest)
     loads = workspace.ledger.successful_loads(plan.name)
-    index = _index_of(loads, plan, told)
+    index = _index_of(loads, plan, digest)
     if index is None or terms.complete:
         return Copying(copy)
     if index.wait:
@@ -120,8 +120,8 @@ def plan_copy(
     return Copying(dataclasses.replace(copy, before=index), chain)
 
 
-def may_tell_changes(plan: ResolvedTable) -> bool:
-    """Whether a table's copies may be told by what changed: its rows have keys that the lake tells
+def may_write_changes(plan: ResolvedTable) -> bool:
+    """Whether a table's copies may write only what changed: its rows have keys that the lake tells
     apart as they are, a row that is gone is gone, and every copy shows one moment."""
     floating = {e.name for e in plan.columns if e.iceberg in ("float", "double")}
     unplaced = {e.name for e in plan.columns if e.has_original}
@@ -142,12 +142,12 @@ def _terms(
 ) -> str:
     """A digest of all that must be the same for rows of two copies to be compared."""
     schema = arrow_schema(table.schema(), field_ids=False)
-    told = (
+    parts = (
         *(VERSION, mirrorlake.__version__, table.location(), plan.version.hash, server),
         *([(name, str(schema.field(name).type)) for name in columns], plan.key),
         *(rows.source_digest, plan.contract.mode),
     )
-    return hashlib.sha256(repr(told).encode()).hexdigest()
+    return hashlib.sha256(repr(parts).encode()).hexdigest()
 
 
 def _index_of(loads: Sequence[Load], plan: ResolvedTable, terms: str) -> RowIndex | None:
@@ -155,8 +155,8 @@ def _index_of(loads: Sequence[Load], plan: ResolvedTable, terms: str) -> RowInde
     newest = loads[-1] if loads else None
     if newest is None or newest.receipt is None or newest.raw_table != plan.raw.name:
         return None
-    told = newest.receipt.row_index
-    index = RowIndex.from_fields(told) if told else None
+    fields = newest.receipt.row_index
+    index = RowIndex.from_fields(fields) if fields else None
     return index if index is not None and index.terms == terms else None
 
 
@@ -248,7 +248,7 @@ def prove_delta(
         snapshot: of raw, with the load's files.
 
     Raises:
-        DeltaGivenUp: they are others, or that can't be told.
+        DeltaGivenUp: they are others, or that is not known.
         LakeError: the lake could not be read.
     """
     lake, load_id = attempt.workspace.lake, attempt.load.load_id

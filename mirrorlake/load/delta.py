@@ -1,7 +1,7 @@
 """What of a copy is written: all its rows, or those that the last copy's row index does not hold.
 
 Here rows are on their way from MySQL to the data files, in the process that reads them. Whether a
-copy may be told by what changed, and what follows from it, is decided elsewhere
+copy may write only what changed, and what follows from it, is decided elsewhere
 (`mirrorlake.load.copies`).
 """
 
@@ -27,9 +27,9 @@ from mirrorlake.load.row_index import (
 )
 
 LOOKED_AT = 65_536
-"""After so many rows, or a twentieth of the table, a copy of which most changed is complete."""
+"""After this many rows, or a twentieth of the table, a copy of which most changed is complete."""
 WAIT = 8
-"""So many copies are complete after one that turned out to be no delta: it was read twice."""
+"""This many copies are complete after one that turned out to be no delta: it was read twice."""
 SUFFIX = "d"
 """What the names of a delta's files have after the chunk's number: a rebuilt ledger knows by it
 that a load was not the whole table, even where its commit is gone."""
@@ -70,7 +70,7 @@ class CopyPlan:
     Attributes:
         columns: what a row's fingerprint is of; ``key``: what its key's is.
         terms: a digest of all that decides what fingerprints mean.
-        before: the row index of the copy before, if this one may be told by what changed.
+        before: the row index of the copy before, if this one may write only what changed.
         wait: how many copies after this one are complete whatever happens.
         found: what became of the reading: it is done in one process.
     """

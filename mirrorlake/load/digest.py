@@ -24,7 +24,7 @@ _MIX = np.uint64(0x9E3779B97F4A7C15)
 _MORE = np.uint64(0xBF58476D1CE4E5B9)
 _NULL = np.uint64(0xD6E8FEB86659FD93)
 _29, _31, _32 = np.uint64(29), np.uint64(31), np.uint64(32)
-# Up to so many bytes, texts of one column are hashed side by side, padded to the longest.
+# Up to this many bytes, texts of one column are hashed side by side, padded to the longest.
 PADDED = 64
 _ALL = 2**64
 

@@ -1,6 +1,6 @@
 """Fingerprints of rows: 128 bits of a row's key, and 128 of all its columns, as they are in raw.
 
-By them a copy tells which of its rows the last copy had already. They are chained, column after
+By them a copy knows which of its rows the last copy had already. They are chained, column after
 column, in two lanes with constants of their own: every step is a bijection of what came before it
 and of the word that it takes in, so two rows of one table that differ in one number, or in eight
 bytes of one text, never share a fingerprint in either lane. Rows that differ in more share one by
@@ -95,14 +95,14 @@ class _Chain:
             self._nulls |= missing << np.uint64(self._columns % _FLAGS)
         self._columns += 1
         if self._columns % _FLAGS == 0:
-            self._tell_nulls()
+            self._mix_nulls()
 
     def end(self) -> tuple[Words, ...]:
         if self._columns % _FLAGS:
-            self._tell_nulls()
+            self._mix_nulls()
         return self._lanes
 
-    def _tell_nulls(self) -> None:
+    def _mix_nulls(self) -> None:
         for lane, state in enumerate(self._lanes):
             _mix(state, self._nulls, lane)
         self._nulls = np.zeros_like(self._nulls)

@@ -62,8 +62,8 @@ def give_up(
 ) -> None:
     """Record a failure; files go only once the table's history is seen not to name the load.
 
-    Where another run could go on, finished chunks stay. Where another run has taken the load over,
-    everything is that run's.
+    Where another run could resume it, finished chunks stay. Where another run has taken the load
+    over, everything is that run's.
     """
     try:
         landed = find_load(lake, plan.raw, load.load_id) is not None
@@ -100,4 +100,4 @@ def _may_pass(error: BaseException) -> bool:
     if isinstance(error, MirrorlakeError):
         passes = error.retryable or isinstance(error, SourceError)
         return passes and not error.column and not isinstance(error, SchemaError)
-    return not isinstance(error, Exception)  # Ctrl-C, or an end that was asked for
+    return not isinstance(error, Exception)  # Ctrl-C, or an end that was requested

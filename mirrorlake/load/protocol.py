@@ -158,7 +158,7 @@ class _Way:
 def _land_or_complete(
     attempt: Attempt, way: _Way, receipts: list[ChunkReceipt]
 ) -> tuple[int | None, Receipt]:
-    """`_land`; where the load can't be told by what changed, once more as a complete copy."""
+    """`_land`; where the load can't be written as changes, once more as a complete copy."""
     try:
         return _land(attempt, way, receipts)
     except DeltaGivenUp as why:
@@ -175,7 +175,7 @@ def _land(attempt: Attempt, way: _Way, receipts: list[ChunkReceipt]) -> tuple[in
     """Read the chunks that have no receipt yet, and commit the load; raw's new snapshot.
 
     Raises:
-        DeltaGivenUp: the load can't be told by what changed; nothing of it is visible.
+        DeltaGivenUp: the load can't be written as changes; nothing of it is visible.
     """
     workspace, plan, load, terms = attempt.workspace, attempt.plan, attempt.load, way.terms
     ledger, lake, chunk, copying = workspace.ledger, workspace.lake, way.chunks[0], way.copying
@@ -217,7 +217,7 @@ def _commit(
 
 
 def _forget_read(attempt: Attempt, receipts: list[ChunkReceipt]) -> None:
-    """Forget what was read and written of a copy that can't be told by what changed: its files go
+    """Forget what was read and written of a copy that can't be written as changes: its files go
     when no snapshot names them any more."""
     plan, ledger = attempt.plan, attempt.workspace.ledger
     table = attempt.workspace.lake.load(plan.raw)
@@ -320,8 +320,8 @@ def _expected(plan: ResolvedTable, cut: ChunkCut) -> int | None:
 def _refuse_unknown(ledger: Ledger, plan: ResolvedTable, table: LakeTable) -> None:
     """See that the ledger is the one that this raw table was loaded with.
 
-    Another one would give out numbers that the table's rows carry already, and what is newer could
-    not be told any more.
+    Another one would give out numbers that the table's rows carry already, and what is newer would
+    not be known any more.
 
     Raises:
         LedgerError: it does not know the newest load.

@@ -63,10 +63,10 @@ def record_written(ledger: Ledger, load: Load, location: str, metrics: Mapping[s
 
     Before the commit: a death right after it leaves no file without its record.
     """
-    told = {path: FileMetrics.from_json(text) for path, text in metrics.items() if text}
+    recorded = {path: FileMetrics.from_json(text) for path, text in metrics.items() if text}
     files = [
         RawFile(_name(path, location), load.raw_table, load.seq, one.rows, one.size, one.checksum)
-        for path, one in told.items()
+        for path, one in recorded.items()
         if one.checksum
     ]
     if files:

@@ -84,8 +84,8 @@ def with_waited(now: OpenWrites, last: Load | None) -> OpenWrites:
 
 def _source_digest(chunks: Sequence[ChunkReceipt]) -> str | None:
     digests = [c.source_digest for c in chunks]
-    told = [digest for digest in digests if digest is not None]
-    return digest_text(Tally(0, sum(told))) if told and len(told) == len(digests) else None
+    known = [digest for digest in digests if digest is not None]
+    return digest_text(Tally(0, sum(known))) if known and len(known) == len(digests) else None
 
 
 def _originals(chunks: Sequence[ChunkReceipt]) -> dict[str, int]:
@@ -100,8 +100,8 @@ def _moments(chunks: Sequence[ChunkReceipt], first: datetime) -> dict[str, Any]:
     a thousand chunks stands in the summary of a commit too."""
     ordered = sorted(chunks, key=lambda c: c.number)
     prefix = commonprefix([c.position for c in ordered])  # noqa: RUF071 - of texts, no paths
-    told = [[(c.moment - first).total_seconds(), c.position[len(prefix) :]] for c in ordered]
-    return {"prefix": prefix, "chunks": told}
+    listed = [[(c.moment - first).total_seconds(), c.position[len(prefix) :]] for c in ordered]
+    return {"prefix": prefix, "chunks": listed}
 
 
 def _end(

@@ -6,8 +6,8 @@ return have moved on: they are looked up by key. A row that is there is written 
 observation; a key that is not gets a tombstone. So no key loses its newest state with the files
 that go.
 
-What an earlier reload wrote, or an initial load of a day that had ended, stays: asking again only
-adds, and never destroys what MySQL has no more.
+What an earlier reload wrote, or an initial load of a day that had ended, stays: a later reload
+only adds, and never destroys what MySQL has no more.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from mirrorlake.table.windows import days_of, end_of_day, replaced_from
 pc: Any = _compute  # its functions are made at import: type checkers see none of them
 
 KEYS_PER_LOOKUP = 1_000
-_EPOCH = date(1970, 1, 1)  # PyIceberg tells a day of a partition as days from here
+_EPOCH = date(1970, 1, 1)  # PyIceberg gives a day of a partition as days from here
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def replace_small_loads(
         receipts: of the chunks that read and wrote the days.
 
     Raises:
-        SourceError: MySQL could not be asked; what was written here is removed again.
+        SourceError: MySQL could not be queried; what was written here is removed again.
         LakeError: the lake could not be read or written.
     """
     plan = attempt.plan
@@ -167,9 +167,9 @@ def _names(plan: ResolvedTable) -> list[str]:
 
 
 def _columns(plan: ResolvedTable) -> list[str]:
-    # Of an entity's first time too: a file goes only when another one holds what it was told.
-    told = [TOKEN, FIRST_CREATED] if plan.entity else []
-    return [*plan.key, *([KEY] if plan.keeps_aliases else []), *told]
+    # Of an entity's first time too: a file goes only when another one holds what it recorded.
+    of_entity = [TOKEN, FIRST_CREATED] if plan.entity else []
+    return [*plan.key, *([KEY] if plan.keeps_aliases else []), *of_entity]
 
 
 # --- what small windows hold ----------------------------------------------------------------------
@@ -183,7 +183,7 @@ def _held_rows(attempt: Attempt, chunk: ChunkPlan) -> tuple[pa.Table | None, lis
     plan, ledger = attempt.plan, attempt.workspace.ledger
     if any(pa.types.is_floating(chunk.schema.field(k).type) for k in plan.key):
         return None, []  # 0.0 and -0.0 are one key to the server, and two to us
-    # What an earlier history holds was told by another key, perhaps; no fold reaches it.
+    # What an earlier history holds was read by another key, perhaps; no fold reaches it.
     loads = {load.load_id: load for load in ledger.successful_loads(plan.name)}
     files: list[str] = []
     parts: list[pa.Table] = []

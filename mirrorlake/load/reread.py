@@ -27,8 +27,8 @@ class Reread:
 
     Attributes:
         conditions: SQL of MySQL, each of some keys.
-        held: reads the keys that the lake holds of those asked, as `key_columns` has them; it is
-            called under the table's lease.
+        held: reads the keys that the lake holds of those requested, as `key_columns` has them; it
+            is called under the table's lease.
     """
 
     conditions: tuple[str, ...]
@@ -36,7 +36,7 @@ class Reread:
 
 
 def key_columns(plan: ResolvedTable) -> list[str]:
-    """The columns that tell a key: its own, the server's view of it, and the originals of parts
+    """The columns that identify a key: its own, the server's view of it, and the originals of parts
     that have no place in their type."""
     columns = list(plan.key)
     if plan.keeps_aliases:
@@ -89,7 +89,7 @@ def tombstones_of(
 
 
 def identities(plan: ResolvedTable, keys: pa.Table) -> Iterator[Any]:
-    """Each row's key, equal where two rows are of one key; None where it can't be told."""
+    """Each row's key, equal where two rows are of one key; None where that is not known."""
     if plan.keeps_aliases:
         yield from keys[KEY].to_pylist()
     else:

@@ -1,4 +1,4 @@
-"""Going on with a load whose run ended in the middle: what was read of it is not read again.
+"""Resuming a load whose run ended in the middle: what was read of it is not read again.
 
 Rows carry their load's number, and a higher number is a later observation. A load is therefore
 resumed only while no later number was given out for its table; then all of its rows, read
@@ -24,7 +24,7 @@ from mirrorlake.destinations.iceberg.data_files import holds
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeSchema, LakeTable
 from mirrorlake.ledger import ChunkedLoad, Ledger, Window
-from mirrorlake.load.chunk_planner import plan_chunks, told_columns
+from mirrorlake.load.chunk_planner import equality_columns, plan_chunks
 from mirrorlake.load.chunk_receipt import ChunkReceipt, receipt_from_json
 from mirrorlake.proof.hashing import ALGORITHM
 from mirrorlake.sources.mysql.connect import rows_of
@@ -101,7 +101,7 @@ def basis_of(
     made = rows_of(connection, sql, (plan.table.database, plan.table.name))
     contract = (
         *(plan.table.columns, plan.columns, plan.key, plan.cursor, plan.day_column),
-        *(told_columns(plan), plan.contract.mode, plan.source.time_zone),
+        *(equality_columns(plan), plan.contract.mode, plan.source.time_zone),
         plan.contract.verify,
     )
     lake = (plan.raw, table.location(), table.schema().model_dump_json())
@@ -183,9 +183,9 @@ def files_of(chunked: ChunkedLoad | None) -> frozenset[str]:
 
 def _is_whole(receipt: ChunkReceipt, table: LakeTable) -> bool:
     schema: LakeSchema = table.schema()
-    told = dict(receipt.metrics)
-    return set(told) == set(receipt.paths) and all(
-        metrics and holds(table.io, path, metrics, schema) for path, metrics in told.items()
+    recorded = dict(receipt.metrics)
+    return set(recorded) == set(receipt.paths) and all(
+        metrics and holds(table.io, path, metrics, schema) for path, metrics in recorded.items()
     )
 
 

@@ -24,12 +24,12 @@ FOLDER = "rows"
 """Where row indexes are, in a raw table's location: neither data nor metadata of the table."""
 ENTRY_BYTES = 32
 NEAR = 4_096
-"""So many entries past a batch are looked at: a row that was deleted shifts all that follow."""
+"""This many entries past a batch are looked at: a row that was deleted shifts all that follow."""
 WIDE = 1_048_576
-"""So many at most, where most of a batch was found nowhere near: a block of rows went. Behind a
+"""At most this many, where most of a batch was found nowhere near: a block of rows went. Behind a
 larger one nothing is found any more: that copy is complete."""
 PASSED = 262_144
-"""So many entries that were passed by may still be met. Of a row that comes later than that the
+"""This many entries that were passed by may still be met. Of a row that comes later than that the
 entry is given up, and the row is written, changed or not."""
 READ_AT_ONCE = 65_536
 MOST_CHANGED = 4_194_304
@@ -37,7 +37,7 @@ MOST_CHANGED = 4_194_304
 
 
 class DeltaGivenUp(Exception):
-    """A copy can't be told by what changed: it is made complete. Never an error of its own.
+    """A copy can't be written as changes: it is made complete. Never an error of its own.
 
     ``costly``: the table was read in vain, and may be so again.
     """
@@ -56,7 +56,7 @@ class RowIndex:
         rows: how many entries it has.
         checksum: SHA-256 of its bytes.
         terms: a digest of all that decides what its fingerprints mean.
-        wait: how many copies are complete before one is told by changes again.
+        wait: how many copies are complete before one writes only changes again.
     """
 
     name: str
@@ -69,10 +69,10 @@ class RowIndex:
         return dict(vars(self))
 
     @staticmethod
-    def from_fields(told: dict[str, Any]) -> RowIndex | None:
+    def from_fields(fields: dict[str, Any]) -> RowIndex | None:
         """What `to_fields` gave; None where a newer release says more, or something else."""
         with suppress(TypeError):
-            return RowIndex(**told)
+            return RowIndex(**fields)
         return None
 
 
@@ -163,7 +163,7 @@ class Matcher:
     def __init__(self, index: IndexReader) -> None:
         self._index = index
         self._window = np.empty((0, 4), dtype=np.uint64)
-        self._passed = 0  # so many at the window's beginning were passed by
+        self._passed = 0  # how many at the window's beginning were passed by
         self._lost: list[Words] = []
         self._lost_rows = 0
 
@@ -206,7 +206,7 @@ class Matcher:
         return np.concatenate(found)
 
     def _fill(self, wanted: int) -> None:
-        """See that so many entries that were not passed by are at hand, if there are."""
+        """See that this many entries that were not passed by are at hand, if there are."""
         parts = [self._window]
         there = len(self._window) - self._passed
         while there < wanted and self._index.left:
@@ -216,7 +216,7 @@ class Matcher:
             self._window = np.concatenate(parts)
 
     def _pass_by(self, used: npt.NDArray[np.bool_]) -> None:
-        """Go on behind the last entry that was met, and forget those that are used up."""
+        """Continue behind the last entry that was met, and forget those that are used up."""
         met = np.flatnonzero(used[self._passed :])
         end = self._passed + int(met[-1]) + 1 if len(met) else self._passed
         left = self._window[:end][~used[:end]]

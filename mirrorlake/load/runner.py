@@ -69,7 +69,7 @@ def run_chunks(
         record: called with each receipt before it is yielded, in whatever thread.
 
     Raises:
-        MirrorlakeError: a chunk failed for good; the others' files are theirs who ask.
+        MirrorlakeError: a chunk failed for good; the caller owns the others' files.
     """
     if not reads_on_spark(chunks, spark):
         yield from _read_here(chunks, table, pace, heed, record)
@@ -231,7 +231,7 @@ def _answer(plan: ChunkPlan, permissions: Permissions) -> str:
         with held(permissions):
             return json.dumps({"receipt": receipt_to_json(load_chunk(plan))})
     except MirrorlakeError as error:
-        told = {
+        fields = {
             "message": error.message,
             "next_step": error.next_step,
             "retryable": error.retryable,
@@ -240,4 +240,4 @@ def _answer(plan: ChunkPlan, permissions: Permissions) -> str:
             "column": error.column,
         }
         kind = type(error).__name__
-        return json.dumps({"error": told, "kind": kind if kind in _KINDS else "SourceError"})
+        return json.dumps({"error": fields, "kind": kind if kind in _KINDS else "SourceError"})

@@ -1,4 +1,4 @@
-"""The shrink guard: a full copy that is far smaller than the last one stops, and asks.
+"""The shrink guard: a full copy far smaller than the last one stops until a person accepts it.
 
 Such a copy stands for a table that was emptied by mistake, a restore that is still running or the
 wrong server more often than for what somebody wanted, and everything that reads the mirror would

@@ -44,7 +44,7 @@ from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger import Load, Window
 from mirrorlake.load.attempt import Attempt
 from mirrorlake.load.chunk_receipt import ChunkReceipt
-from mirrorlake.proof.differences import Teller
+from mirrorlake.proof.differences import Formatter
 from mirrorlake.proof.loaded import (
     Unseen,
     equals_locally,
@@ -281,8 +281,8 @@ def _prove(
         logger.warning("table %s: rows that differ could not be read: %s", plan.name, error)
         found = []
     # Values of columns with a rule are not shown, nor those of columns that nobody decided on.
-    teller = Teller(plan.clean_rules, None)
-    lines = [line for difference in found for line in teller.tell(difference)]
+    formatter = Formatter(plan.clean_rules, None)
+    lines = [line for difference in found for line in formatter.lines(difference)]
     raise _not_proved(attempt, branch, differing, lines)
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 FEW = 200_000
-"""Up to so many rows of a fold, the keys of their entities are brought here to be bounded."""
+"""Up to this many rows of a fold, the keys of their entities are brought here to be bounded."""
 
 
 def read_changes(
@@ -193,23 +193,23 @@ def _with_first_created(
     workspace: Workspace, plan: ResolvedTable, rows: DataFrame, *, few: bool
 ) -> DataFrame:
     """All current rows of the entities that these rows belong to, each with its entity's earliest
-    time: of all that raw was ever told, so that no order of loads makes a difference.
+    time: of all that raw ever recorded, so that no order of loads makes a difference.
 
     Raw's tokens, times and keys are read for it, whole: a token says nothing of where its rows are.
     Of ``few`` rows the other columns are read only where the keys of their entities can be.
     """
     from pyspark.sql import functions as f
 
-    told = _of_all_loads(workspace, plan)
+    history = _of_all_loads(workspace, plan)
     tokens = rows.select(TOKEN).where(f"{TOKEN} IS NOT NULL").distinct()
-    of_tokens = told.join(tokens, TOKEN, "left_semi")
+    of_tokens = history.join(tokens, TOKEN, "left_semi")
     first = of_tokens.groupBy(TOKEN).agg(f.min(FIRST_CREATED).alias("_mirror_first"))
     # A key's newest version may have another token than those that brought it here.
     key = [KEY] if plan.keeps_aliases else list(plan.key)
     same = " AND ".join(f"t.{as_sql_identifier(k)} <=> s.{as_sql_identifier(k)}" for k in key)
     if few:
-        told = told.alias("t").where(_where_keys_are(plan, of_tokens, key))
-    mates = told.alias("t").join(of_tokens.alias("s"), f.expr(same), "left_semi")
+        history = history.alias("t").where(_where_keys_are(plan, of_tokens, key))
+    mates = history.alias("t").join(of_tokens.alias("s"), f.expr(same), "left_semi")
     newest = _current(mates, plan).join(tokens, TOKEN, "left_semi")
     columns = [f.col(as_sql_identifier(c)) for c in newest.columns if c != FIRST_CREATED]
     timed = newest.join(first, TOKEN).select(*columns, f.col("_mirror_first").alias(FIRST_CREATED))

@@ -45,14 +45,14 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 LISTED = 200_000
-"""Up to so many rows, the changed keys are brought here to be bounded."""
+"""Up to this many rows, the changed keys are brought here to be bounded."""
 KNOWN_LOADS, KNOWN_ROWS = 8, 20_000
-"""How far back loads are asked what the layer holds: so many at most, and so many rows, or four
-times those that are folded."""
+"""How far back loads are read for what the layer holds: at most this many, and this many rows, or
+four times those that are folded."""
 SMALL_COPY = 20_000
-"""A full copy of so many rows takes the place of the layer's rows; a larger one is merged."""
+"""A full copy of up to this many rows replaces the layer's rows; a larger one is merged."""
 ROWS_A_TASK = 50_000
-"""So many changed rows are written by one task: each makes a file of rows, and one of deletes per
+"""One task writes this many changed rows: each makes a file of rows, and one of deletes per
 file that it meets."""
 
 
@@ -63,7 +63,7 @@ class Todo:
     Attributes:
         loads: those whose rows, latest per key, must be applied.
         held: the numbers of the loads that the layer then holds.
-        known: the loads right before these, which tell what the layer holds of a key.
+        known: the loads right before these, which show what the layer holds of a key.
         windows: whether all are small windows, after all that the layer holds.
         again: whether all loads are folded again.
         repairs: whether a repair is among them: what the layer holds of these keys is not trusted.
@@ -158,12 +158,12 @@ def _shows_chain(
     workspace: Workspace, plan: ResolvedTable, table: LakeTable, folded: set[int]
 ) -> bool:
     """Whether a layer shows what was folded into it of a chain of copies: nobody wrote to it since,
-    or set it back. A copy's fold that wrote nothing is not told from one that was undone."""
+    or set it back. A copy's fold that wrote nothing can't be told from one that was undone."""
     chain = chain_of(workspace.ledger.successful_loads(plan.name))
-    told = [load.seq for load in chain if load.seq in folded and load.snapshot_id is not None]
+    committed = [load.seq for load in chain if load.seq in folded and load.snapshot_id is not None]
     with workspace.lake.translated(plan.name):
         through = folded_through(table)
-    return through is not None and through >= max(told, default=0)
+    return through is not None and through >= max(committed, default=0)
 
 
 def _refuse_damaged(
@@ -183,7 +183,7 @@ def ensure_layer(
         location: where a new table's files go; by its name if not given.
 
     Raises:
-        LakeError: a column of it has another type than asked for.
+        LakeError: a column of it has another type than requested.
     """
     schema = current_schema(layer.stored, layer.original is not None)
     days_of = FIRST_CREATED if plan.entity else None
@@ -350,7 +350,7 @@ def _merge(
     Of several loads there is always one: without, a stalled run that had begun to fold the first
     of them would meet no conflict.
 
-    Of a small window the loads before it tell which rows are equal already, so the layer's own
+    Of a small window the loads before it show which rows are equal already, so the layer's own
     rows need not be read for it: only its keys are.
     """
     types = {name: spark_type(kind) for name, kind, _ in layer.columns}

@@ -7,11 +7,11 @@ lake, over the lake's own values on both sides: no order and no collation of the
 in it. The ranges let Iceberg leave out files; the hashes let Spark drop rows before it shuffles
 them for the join.
 
-Of a layer's files the ranges are told by where the files begin (`edges_of`): a range is of whole
-files anyway, and the same files make the same words. Spark writes a number of a condition into the
-code that it makes of it: with other numbers in every fold the JVM would compile that code again,
-and look through millions of rows before it has (1.1 s of six million keys, and 0.3 s with the same
-numbers again).
+Of a layer's files the ranges are given by where the files begin (`edges_of`): a range is of whole
+files anyway, and the same files make the same condition. Spark writes a number of a condition into
+the code that it makes of it: with other numbers in every fold the JVM would compile that code
+again, and look through millions of rows before it has (1.1 s of six million keys, and 0.3 s with
+the same numbers again).
 
 A FLOAT or DOUBLE in the key is the exception: 0.0 and -0.0 are equal, have two hashes, and Iceberg
 orders them; such a key is not pruned.
@@ -53,9 +53,9 @@ _OF_HASHES = (0, 20, 40)
 the name of its file. By one part alone 190,000 of six million were."""
 LARGE = TARGET_BYTES // 8
 """A file from this many bytes on is one of the table's own, not one of a fold's changes."""
-ASKED = 2_000
-"""Up to this many files are asked where they begin. Of more, or of many small ones, narrower ranges
-save more than code that was compiled before."""
+MOST_FILES = 2_000
+"""Up to this many files are looked into for where they begin. Of more, or of many small ones,
+narrower ranges save more than code that was compiled before."""
 _FLOATING = ("float", "double")
 
 
@@ -157,7 +157,7 @@ def _bounds_by_parts(changes: DataFrame, leading: str) -> Bounds:
 
 def edges_of(table: LakeTable, column: str) -> tuple[Any, ...] | None:
     """Where a table's larger files after the first begin in a column: their least values, in the
-    lake's order; None where these hold less than half of its bytes, or it has more than `ASKED`.
+    lake's order; None where these hold less than half of its bytes, or more than `MOST_FILES`.
 
     Where the first one begins is left out, so that ranges which meet all files make no condition:
     for one, be it true of every row, Iceberg reads each file's dictionary of the column.
@@ -167,10 +167,10 @@ def edges_of(table: LakeTable, column: str) -> tuple[Any, ...] | None:
 
     Source: Iceberg specification, "Manifests", lower_bounds.
     """
-    told = file_starts(table, column, at_least=LARGE, most=ASKED)
-    if told is None:
+    found = file_starts(table, column, at_least=LARGE, most=MOST_FILES)
+    if found is None:
         return None
-    starts, large, small = told
+    starts, large, small = found
     return tuple(sorted(starts, key=_ordered)[1:]) if large > small else None
 
 
@@ -236,7 +236,7 @@ def cover(values: pa.ChunkedArray, most: int = RANGES) -> tuple[KeyRange, ...]:
 
 
 def _places(ordered: Sequence[Any]) -> Any:
-    """Where each value lies on a line: only the width of gaps is judged by it, never equality."""
+    """Where each value lies on a line: only the width of gaps is measured by it, never equality."""
     first = ordered[0]
     if isinstance(first, (str, bytes)):
         texts = [v.encode() if isinstance(v, str) else v for v in ordered]
@@ -269,13 +269,13 @@ def bounds_sql(bounds: Bounds, key: Sequence[tuple[str, str]], target: str = "t"
     parts = [_range_sql(column, r, kind) for r in bounds.ranges]
     if bounds.missing:
         parts.append(f"{column} IS NULL")
-    told: list[str] = []
+    conditions: list[str] = []
     if bounds.hashes:  # most rows fail here, before the ranges are looked at
         columns = ", ".join(f"{target}.{as_sql_identifier(n)}" for n, _ in key)
-        told.append(among_sql(f"xxhash64({columns})", bounds.hashes, _OF_HASHES))
+        conditions.append(among_sql(f"xxhash64({columns})", bounds.hashes, _OF_HASHES))
     if not any(r.is_all for r in bounds.ranges):
-        told.append(f"({' OR '.join(parts) or 'false'})")
-    return " AND ".join(told) or "true"
+        conditions.append(f"({' OR '.join(parts) or 'false'})")
+    return " AND ".join(conditions) or "true"
 
 
 def _range_sql(column: str, r: KeyRange, kind: str) -> str:
@@ -291,7 +291,7 @@ def _range_sql(column: str, r: KeyRange, kind: str) -> str:
 def among_sql(number: str, numbers: Sequence[int], parts: Sequence[int] = (0,)) -> str:
     """A condition that holds where a BIGINT is one of these numbers, and of few others.
 
-    A number is a bit of many for each of its ``parts``: its bits from there on (so a part tells
+    A number is a bit of many for each of its ``parts``: its bits from there on (so a part shows
     nothing that is the same in all numbers). Spark takes longer to read and to plan a list of
     20,000 numbers than to look through millions of rows.
     """

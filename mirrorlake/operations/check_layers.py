@@ -20,8 +20,8 @@ from mirrorlake.ledger import LayerProof
 from mirrorlake.load.raw_proof import RawLook, prove_raw
 from mirrorlake.operations.resolve import resolve_table
 from mirrorlake.proof.clean import prove_clean
-from mirrorlake.proof.differences import Teller
-from mirrorlake.proof.evidence import teller_of
+from mirrorlake.proof.differences import Formatter
+from mirrorlake.proof.evidence import formatter_of
 from mirrorlake.proof.report import code_version
 from mirrorlake.serving.views import clean_view, find_replaced, raw_view
 from mirrorlake.sources.mysql.connect import session
@@ -132,7 +132,7 @@ def prove_clean_layer(
             return _Found("undecided", "nothing is folded yet: sync first", "nothing")
         if contract.clean == "table":
             return _of_clean_table(
-                workspace, contract, teller_of(workspace.config, contract, shown=show_pii)
+                workspace, contract, formatter_of(workspace.config, contract, shown=show_pii)
             )
         return _of_clean_view(workspace, contract)
 
@@ -239,7 +239,7 @@ def _is_current(workspace: Workspace, plan: ResolvedTable) -> bool:
 # --- clean ----------------------------------------------------------------------------------------
 
 
-def _of_clean_table(workspace: Workspace, contract: TableContract, teller: Teller) -> _Found:
+def _of_clean_table(workspace: Workspace, contract: TableContract, formatter: Formatter) -> _Found:
     key = workspace.config.privacy.hash_key
     held = held_now(workspace.ledger, workspace.lake, contract)
     secret = key.get_secret_value().encode() if key else None
@@ -259,7 +259,7 @@ def _of_clean_table(workspace: Workspace, contract: TableContract, teller: Telle
         expected_digest=f"{look.expected.digest:024x}",
         snapshots=look.snapshots,
         through=look.through,
-        lines=tuple(difference.tell(teller) for difference in look.differences[:SHOWN]),
+        lines=tuple(difference.line(formatter) for difference in look.differences[:SHOWN]),
         next_step=f"`mirrorlake refold {contract.name}` makes clean again from raw"
         if look.verdict == "different"
         else "",

@@ -28,8 +28,8 @@ from mirrorlake.merge.snapshot.shape import SnapshotTable
 from mirrorlake.merge.snapshot.state import State, read_state
 from mirrorlake.merge.snapshot.trace import Traced, trace_table
 from mirrorlake.operations.withdrawn import find_withdrawn
-from mirrorlake.proof.differences import Difference, Teller
-from mirrorlake.proof.evidence import teller_of
+from mirrorlake.proof.differences import Difference, Formatter
+from mirrorlake.proof.evidence import formatter_of
 from mirrorlake.sources.files.frame import landing_errors
 from mirrorlake.sources.files.land import TakenSnapshot, is_verdict, open_taken
 from mirrorlake.sources.files.look import Place, place_of
@@ -218,23 +218,26 @@ def unread_words(found: Traced) -> list[str]:
     return [*lines, f"and {more:,} older snapshots"] if more > 0 else lines
 
 
-def landed_teller(workspace: Workspace, contract: TableContract, *, shown: bool = False) -> Teller:
-    """Who tells a table's differences; ``shown``: with the values of columns that clean hides."""
+def landed_formatter(
+    workspace: Workspace, contract: TableContract, *, shown: bool = False
+) -> Formatter:
+    """Describes a table's differences; ``shown``: with the values of columns that clean hides."""
     names = [column.name for column in place_of(workspace.config, contract).schema().columns]
     held = held_columns(workspace.ledger, workspace.lake, contract, names)
-    return teller_of(workspace.config, contract, shown=shown, held=held)
+    return formatter_of(workspace.config, contract, shown=shown, held=held)
 
 
-def tell(teller: Teller, found: Iterable[Difference]) -> list[str]:
+def tell(formatter: Formatter, found: Iterable[Difference]) -> list[str]:
     """The lines that say what differs: one a field, or one for the row."""
     lines: list[str] = []
     for one in found:
-        key = ", ".join(f"{value.column}={teller.value(value)}" for value in one.key)
+        key = ", ".join(f"{value.column}={formatter.value(value)}" for value in one.key)
         if one.kind != "changed":
             lines.append(f"{one.kind} ({key}){one.note}")
         lines += [
             f"changed ({key}): `{field.source.column}` does not match between {one.note} "
-            f"(val={teller.value(field.source)}) and the lake (val={teller.value(field.lake)})"
+            f"(val={formatter.value(field.source)}) and the lake "
+            f"(val={formatter.value(field.lake)})"
             for field in one.fields
         ]
     return lines

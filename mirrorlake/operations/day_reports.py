@@ -19,7 +19,6 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 
 from mirrorlake.config import TableContract
-from mirrorlake.config.partitions import partition_of
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.errors import LakeError
 from mirrorlake.ledger import Ledger, Load, Settlement
@@ -71,7 +70,8 @@ class DayReport:
     Attributes:
         layer: ``raw``, ``deduped`` or ``clean``; of the last two: every load that touched the
             partition is folded into it.
-        partition: its first day; the day itself where partitions are days.
+        partition: its first day; the day itself where partitions are days, and the beginning of the
+            hour, without a zone, where they are hours.
         rows: row versions that raw has of it (of mode ``full``: rows of the copy).
         loads: the ids of the loads that this is reported for: that touched it, or were folded;
             none where it is history.
@@ -309,7 +309,7 @@ class _Table:
     def __init__(self, lake: Lake, ledger: Ledger, contract: TableContract, today: date) -> None:
         self._lake, self._ledger, self._contract, self._today = lake, ledger, contract, today
         self._raw: RawLooked = look_at_raw(lake, ledger, contract, today)
-        self._held = held_partitions(contract, self._raw.held, today)
+        self._held = held_partitions(contract, self._raw, today)
         self._folded: dict[str, set[date]] = {}
 
     def report(self, partition: date, layer: str, due: _Due) -> DayReport:
@@ -338,8 +338,7 @@ class _Table:
         loads = self._ledger.loads_of(contract.name, {one.seq for one in settled})
         touched = touched_days(self._ledger, contract, loads, self._raw.files)
         partitions = {
-            seq: {partition_of(contract, day) for day in days.among(self._raw.held.rows)}
-            for seq, days in touched.items()
+            seq: days.partitions(contract, self._raw.held.rows) for seq, days in touched.items()
         }
         found: dict[_Key, _Due] = {}
         for one in settled:
@@ -364,5 +363,5 @@ class _Table:
         if layer not in self._folded:
             held = self._raw.held
             folded = folded_days(self._lake, self._ledger, self._contract, layer, held)
-            self._folded[layer] = folded_partitions(self._contract, held, folded, self._today)
+            self._folded[layer] = folded_partitions(self._contract, self._raw, folded, self._today)
         return self._folded[layer]

@@ -5,8 +5,8 @@ The calls of the face (all of them without a JVM; none asks a source)::
 
     held_days(lake, ledger, contract, today) -> HeldDays
     folded_days(lake, ledger, contract, layer, held) -> FoldedDays
-    held_partitions(contract, held, today) -> dict[date, int]
-    folded_partitions(contract, held, folded, today) -> set[date]
+    held_partitions(contract, looked, today) -> Mapping[date, int]
+    folded_partitions(contract, looked, folded, today) -> set[date]
     find_reports(lake, ledger, contracts, cursor, most=…, today=…, busy=…) -> DayReports
                                                     (in `mirrorlake.operations.day_reports`)
     first_days(ledger_url, contracts, limit_seconds) -> dict[str, date]
@@ -27,10 +27,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date, datetime, timedelta
+from datetime import date, datetime, time, timedelta
 
 from mirrorlake.config import TableContract
-from mirrorlake.config.partitions import days_in, first_day_of, partition_of
+from mirrorlake.config.partitions import days_in, first_day_of, hours_of, partition_of
+from mirrorlake.destinations.iceberg.hours import rows_by_hour
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.statistics import files_by_day
 from mirrorlake.ledger import Ledger, Load
@@ -52,13 +53,13 @@ class HeldDays:
             nothing. Of mode ``full``: the rows of the newest copy that was begun that day, whatever
             of them it had to write.
         through: the number of the newest settled load that this reflects; 0: none.
-        read_until: the day on which the newest load read that brought the mirror forward; None:
-            there is none, or the table is copied.
+        read_until: when (by the source's clock, UTC, without a zone) the newest load read that
+            brought the mirror forward; None: there is none, or the table is copied.
     """
 
     rows: Mapping[date, int]
     through: int
-    read_until: date | None = None
+    read_until: datetime | None = None
 
 
 @dataclass(frozen=True)
@@ -69,10 +70,14 @@ class FoldedDays:
         days: those of which every load is folded.
         waiting: every other held day → the ids of the loads that touched it and are not folded;
             none where the layer holds nothing of the table.
+        unfolded: what each load touched that is not folded.
+        is_empty: whether the layer holds nothing of the table.
     """
 
     days: frozenset[date]
     waiting: Mapping[date, tuple[str, ...]] = field(default_factory=dict[date, tuple[str, ...]])
+    unfolded: tuple[TouchedDays, ...] = ()
+    is_empty: bool = False
 
 
 def held_days(lake: Lake, ledger: Ledger, contract: TableContract, today: date) -> HeldDays:
@@ -101,8 +106,9 @@ def folded_days(
     stored = "clean" if layer == "clean" and contract.clean == "table" else "deduped"
     some, unfolded = ledger.unfolded_of(contract.name, stored)
     if not some:
-        return FoldedDays(frozenset(), dict.fromkeys(held.rows, ()))
+        return FoldedDays(frozenset(), dict.fromkeys(held.rows, ()), is_empty=True)
     waiting: dict[date, list[str]] = {}
+    touched: dict[int, TouchedDays] = {}
     if unfolded:
         raw = RawFiles(lake, ledger, contract)
         touched = touched_days(ledger, contract, {load.seq: load for load in unfolded}, raw)
@@ -110,23 +116,31 @@ def folded_days(
             for day in touched[load.seq].among(held.rows):
                 waiting.setdefault(day, []).append(load.load_id)
     left = {day: tuple(ids) for day, ids in sorted(waiting.items())}
-    return FoldedDays(frozenset(held.rows).difference(left), left)
+    return FoldedDays(frozenset(held.rows).difference(left), left, tuple(touched.values()))
 
 
-def held_partitions(contract: TableContract, held: HeldDays, today: date) -> dict[date, int]:
-    """`HeldDays.rows` by partition, given by its first day. A month is held when all its days are
-    that the table has had: from its first day through today, or, of the open month, through the
-    day that was read last."""
+def held_partitions(contract: TableContract, looked: RawLooked, today: date) -> Mapping[date, int]:
+    """`HeldDays.rows` by partition, given by its beginning.
+
+    A month is held when all its days are that the table has had: from its first day through today,
+    or, of the open month, through the day that was read last. An hour is held when its day is, and
+    of the open day when it had begun by UTC when the newest load read. How many rows an hour has is
+    read when it is asked for, a day at a time.
+    """
+    held = looked.held
     if contract.partition == "day":
         return dict(held.rows)
+    if contract.partition == "hour":
+        return _HourRows(looked, today)
     rows: Counter[date] = Counter()
     for day, count in held.rows.items():
         rows[partition_of(contract, day)] += count
     first = min(held.rows, default=today)
     whole: dict[date, int] = {}
     for month, count in rows.items():
-        is_open = partition_of(contract, today) == month
-        last = min(today, held.read_until or today) if is_open else today
+        last = today
+        if held.read_until is not None and partition_of(contract, today) == month:
+            last = min(today, held.read_until.date())
         days = (day for day in days_in(contract, month) if first <= day <= last)
         if contract.copies or all(day in held.rows for day in days):
             whole[month] = count
@@ -134,11 +148,43 @@ def held_partitions(contract: TableContract, held: HeldDays, today: date) -> dic
 
 
 def folded_partitions(
-    contract: TableContract, held: HeldDays, folded: FoldedDays, today: date
+    contract: TableContract, looked: RawLooked, folded: FoldedDays, today: date
 ) -> set[date]:
-    """The held partitions all whose held days a layer holds."""
-    waiting = {partition_of(contract, day) for day in held.rows if day not in folded.days}
-    return set(held_partitions(contract, held, today)) - waiting
+    """The held partitions of which a layer holds every load that touched them."""
+    if folded.is_empty:
+        return set()
+    held = looked.held.rows
+    waiting = {p for one in folded.unfolded for p in one.partitions(contract, held)}
+    return set(held_partitions(contract, looked, today)) - waiting
+
+
+class _HourRows(Mapping[date, int]):
+    """The row versions of the hours that are held, in their order; a day of them is counted when
+    one of its hours is asked for."""
+
+    def __init__(self, looked: RawLooked, today: date) -> None:
+        self._files, held = looked.files, looked.held
+        self._hours = dict.fromkeys(
+            hour
+            for day in held.rows
+            for hour in hours_of(day)
+            if day < today or self._has_begun(hour, held.read_until)
+        )
+
+    def _has_begun(self, hour: datetime, until: datetime | None) -> bool:
+        """Whether an hour of the open day was read; by its rows where no load says when it read."""
+        return hour <= until if until is not None else hour in self._files.hours_of(hour.date())
+
+    def __getitem__(self, partition: date) -> int:
+        if not isinstance(partition, datetime) or partition not in self._hours:
+            raise KeyError(partition)
+        return self._files.hours_of(partition.date()).get(partition, 0)
+
+    def __iter__(self) -> Iterator[date]:
+        return iter(self._hours)
+
+    def __len__(self) -> int:
+        return len(self._hours)
 
 
 # --- raw as it is now -----------------------------------------------------------------------------
@@ -151,6 +197,7 @@ class RawFiles:
         self._parts = (lake, ledger, contract)
         self._rows: dict[date, int] | None = None
         self._loads: dict[str, set[date]] = {}
+        self._hours: dict[date, Mapping[datetime, int]] = {}
 
     @property
     def rows(self) -> Mapping[date, int]:
@@ -162,6 +209,21 @@ class RawFiles:
     def days_of_load(self, load_id: str) -> set[date]:
         """The days of the files that a load wrote and that are there still: their names tell."""
         return self._loads.get(load_id, set()) if self.rows else set()
+
+    def hours_of(self, day: date) -> Mapping[datetime, int]:
+        """Row versions of a raw day per hour; hours without any are absent. They are read once.
+
+        Raises:
+            LakeError: raw can't be read.
+        """
+        if day not in self._hours:
+            lake, ledger, contract = self._parts
+            names = [name for name in (contract.cursor, contract.created) if name]
+            counted: Counter[datetime] = Counter()
+            for table in raw_tables(lake, ledger, contract):
+                counted += rows_by_hour(lake, table, names, day, day)
+            self._hours[day] = counted
+        return self._hours[day]
 
     def _read(self) -> dict[date, int]:
         lake, ledger, contract = self._parts
@@ -203,7 +265,7 @@ def look_at_raw(lake: Lake, ledger: Ledger, contract: TableContract, today: date
     stretches = stretches_of(contract, landmarks, (), today)
     read = dict.fromkeys(_read_days(stretches, first, today), 0)
     there = {day: rows for day, rows in files.rows.items() if first <= day <= today}
-    moments = [moment_of(load) for load in landmarks if load.window.kind in ("initial", "live")]
+    moments = [_read_at(load) for load in landmarks if load.window.kind in ("initial", "live")]
     until = max(moments, default=None)
     return RawLooked(
         HeldDays(dict(sorted({**read, **there}.items())), through, until), files, first
@@ -212,9 +274,15 @@ def look_at_raw(lake: Lake, ledger: Ledger, contract: TableContract, today: date
 
 def moment_of(load: Load) -> date:
     """The day (UTC) by the source's clock on which a load read."""
+    return _read_at(load).date()
+
+
+def _read_at(load: Load) -> datetime:
+    """When (UTC, without a zone) by the source's clock a load read; at its day's end where only the
+    day is known."""
     if load.receipt is None:
-        return load.window.day
-    return datetime.fromisoformat(load.receipt.moment).date()
+        return datetime.combine(load.window.day, time.max)
+    return datetime.fromisoformat(load.receipt.moment).replace(tzinfo=None)
 
 
 def _read_days(stretches: Iterable[Stretch], first: date, today: date) -> Iterator[date]:
@@ -268,11 +336,13 @@ class TouchedDays:
         days: of files that it wrote, or the like.
         since, until: the range, both included; None: it read none, and `since` None: from the first
             day on.
+        hour: the first hour of which it can have read or written a row; None: any of these days.
     """
 
     days: frozenset[date]
     since: date | None = None
     until: date | None = None
+    hour: datetime | None = None
 
     def among(self, held: Iterable[date]) -> set[date]:
         """Those of these days."""
@@ -282,6 +352,14 @@ class TouchedDays:
             for day in held
             if day in self.days or (self.until is not None and low <= day <= self.until)
         }
+
+    def partitions(self, contract: TableContract, held: Iterable[date]) -> set[date]:
+        """The partitions that it touched of these days."""
+        days = self.among(held)
+        if contract.partition != "hour":
+            return {partition_of(contract, day) for day in days}
+        hours = (hour for day in days for hour in hours_of(day))
+        return {hour for hour in hours if self.hour is None or hour >= self.hour}
 
 
 def touched_days(
@@ -301,11 +379,13 @@ def touched_days(
         days = written.get(seq)
         if days is None and (load.receipt is None or load.receipt.files):
             days = files.days_of_load(load.load_id)
-        found[seq] = _touched(ledger, load, frozenset(days or ()))
+        found[seq] = _touched(ledger, contract, load, frozenset(days or ()))
     return found
 
 
-def _touched(ledger: Ledger, load: Load, days: frozenset[date]) -> TouchedDays:
+def _touched(
+    ledger: Ledger, contract: TableContract, load: Load, days: frozenset[date]
+) -> TouchedDays:
     window = load.window
     if window.kind == "reload":
         return TouchedDays(days, *days_of(window))
@@ -319,10 +399,13 @@ def _touched(ledger: Ledger, load: Load, days: frozenset[date]) -> TouchedDays:
     if "-" not in window.lo[1:]:  # a key: it read on from where the load before ended
         before = ledger.moving_before(load.table, load.seq)
         return TouchedDays(days, moment_of(before) if before else until, until)
-    since = datetime.fromisoformat(window.lo).date()
-    if load.receipt is not None and (load.receipt.meaning or {}).get("time_zone"):
-        since -= _DAY if since > date.min else timedelta()  # by the calendar of its zone
-    return TouchedDays(days, since, until)
+    since = datetime.fromisoformat(window.lo)
+    zone = (load.receipt.meaning or {}).get("time_zone") if load.receipt is not None else None
+    if zone not in (None, "UTC") and since.date() > date.min:
+        since -= _DAY  # by the calendar of its zone
+    # A time is the cursor, so it tells a row's hour; without a key whole days are written again.
+    hour = since.replace(minute=0, second=0, microsecond=0) if contract.key else None
+    return TouchedDays(days, since.date(), until, hour)
 
 
 def loads_by_day(

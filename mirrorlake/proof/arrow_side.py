@@ -82,8 +82,8 @@ def digest_locally(
     found = Local()
     if target.mirror.snapshot is None:
         return found
-    told = {",".join(key).encode("utf-8", "replace") for key in newer}
-    moved = _Moved(told, listed=bool(named(target, newer)))
+    forms = {",".join(key).encode("utf-8", "replace") for key in newer}
+    moved = _Moved(forms, listed=bool(named(target, newer)))
     try:
         for batch in batches:
             for start in range(0, batch.num_rows, AT_ONCE):
@@ -155,7 +155,7 @@ def _as_span(keys: Range) -> Span:
 def _row_filter(parts: Sequence[Part], span: Span) -> Condition:
     """The rows of the span, and perhaps more: by the key's leading column alone."""
     if span == Span():
-        return EVERY_ROW  # a key that both sides order differently has no parts to ask by
+        return EVERY_ROW  # a key that both sides order differently has no parts to filter by
     leading = parts[0].column
     lo, hi = (None if end is None else _value(leading, end[0]) for end in (span.lo, span.hi))
     # A key without a place in its type may be anywhere.
@@ -248,40 +248,40 @@ def _take(target: Target, rows: Any, moved: _Moved, found: Local) -> None:
         cell.name: _form(columns[cell.name], cell, rows.column(cell.name).combine_chunks())
         for cell in target.rows.cells
     }
-    told = _joined([forms[cell.name] for cell in target.rows.cells])
+    joined = _joined([forms[cell.name] for cell in target.rows.cells])
     keys = [forms[column.name] for column in target.key]
     chosen = pa.array([True] * rows.num_rows, pa.bool_())
     if moved.keys:
         own = _joined(keys)
         away = pc.is_in(own, pa.array(sorted(moved.keys), own.type))
         if moved.listed:
-            found.list_beside(_listed(told.filter(away), [key.filter(away) for key in keys]))
+            found.list_beside(_listed(joined.filter(away), [key.filter(away) for key in keys]))
         chosen = pc.invert(away)
     scope = target.scope
     if scope.beside:
         cursor = rows.column(scope.cursor).combine_chunks()
         inside = within_cursor(cursor, scope.first, scope.until)
         beside = pc.and_(chosen, pc.invert(inside))
-        found.list_beside(_listed(told.filter(beside), [key.filter(beside) for key in keys]))
+        found.list_beside(_listed(joined.filter(beside), [key.filter(beside) for key in keys]))
         chosen = pc.and_(chosen, inside)
-    found.tally += _tally(told.filter(chosen))
+    found.tally += _tally(joined.filter(chosen))
 
 
-def _listed(told: Any, keys: Sequence[Any]) -> list[RowDigest]:
+def _listed(forms: Any, keys: Sequence[Any]) -> list[RowDigest]:
     """Key and digest of each row."""
-    digests = [int.from_bytes(hash_bytes(form)[:8]) for form in told.to_pylist()]
+    digests = [int.from_bytes(hash_bytes(form)[:8]) for form in forms.to_pylist()]
     if not keys:
         return [((str(digest),), digest) for digest in digests]
     texts = ([cell.decode("utf-8", "surrogateescape") for cell in key.to_pylist()] for key in keys)
     return list(zip(zip(*texts, strict=True), digests, strict=True))
 
 
-def _tally(told: Any) -> Tally:
-    digests = b"".join(hash_bytes(form) for form in told.to_pylist())
-    words = np.frombuffer(digests, dtype=">u4").reshape(len(told), 8)
+def _tally(forms: Any) -> Tally:
+    digests = b"".join(hash_bytes(form) for form in forms.to_pylist())
+    words = np.frombuffer(digests, dtype=">u4").reshape(len(forms), 8)
     halves = words[:, :2].astype(np.uint64)
     high, low = (int(part) for part in halves.sum(axis=0, dtype=np.uint64))
-    return Tally(len(told), (high << 32) + low)
+    return Tally(len(forms), (high << 32) + low)
 
 
 def _joined(forms: Sequence[Any]) -> Any:

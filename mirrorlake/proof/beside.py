@@ -98,14 +98,14 @@ def _by_key(
     times = Counter(key for key, _ in rows.elements())
     flag = target.scope.newer or target.scope.later or "0"
     for start in range(0, len(keys), KEYS_AT_ONCE):
-        asked = keys[start : start + KEYS_AT_ONCE]
-        condition = " OR ".join(f"({side.key_condition(key)})" for key in asked)
+        batch = keys[start : start + KEYS_AT_ONCE]
+        condition = " OR ".join(f"({side.key_condition(key)})" for key in batch)
         ours = {
             tuple(map(text_of, key)): (int(digest), bool(awaited))
             for digest, *key, awaited in rows_of(connection, side.found_sql(flag, condition))
             if digest is not None
         }
-        for key in asked:
+        for key in batch:
             mine = ours.get(key)
             if times[key] == 1 and mine is not None and (key, mine[0]) in rows:
                 found.equal += 1

@@ -296,8 +296,8 @@ def _unplaced(column: Column, form: Form, originals: bool, *, checked: bool, lon
         error = f"{kept} = '0' AND octet_length({lake}) = 0"
         wrong = f"NOT coalesce({error}, false) AND ({wrong})"
         right = f"CASE WHEN {error} THEN 'E' ELSE {right} END"
-    told = replace(form, source=source, source_shown=shown)
-    return _with_original(told, kept, lake, wrong, right) if originals else told
+    extended = replace(form, source=source, source_shown=shown)
+    return _with_original(extended, kept, lake, wrong, right) if originals else extended
 
 
 def _lost(name: str, charset: str) -> str:

@@ -1,7 +1,7 @@
 """One check of one table, from what is requested to a report. Nothing of the mirror is written.
 
 First the digests of both sides, group by group. Where they differ, the keys and digests of that
-group's rows; where those differ, the rows themselves, asked for again until they are decided.
+group's rows; where those differ, the rows themselves, read again until they are decided.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ def _report(found: _Found, started: datetime, seconds: float) -> Report:
 
 
 def _days(target: Target, ask: Ask) -> Days | None:
-    """The days that a check compares as a whole, within what it asks for."""
+    """The days that a check compares as a whole, within what was requested."""
     days = None if ask.kind == "where" else whole_days(target)
     if ask.kind != "partition" or days is None or ask.day is None:
         return days
@@ -239,25 +239,25 @@ def _read_both(
 ) -> tuple[Digests, list[RowDigest] | None]:
     """The groups of both sides, and the lake's rows beside the bounds where they are known. The
     lake digests while MySQL does, as soon as MySQL has named the keys that it must leave out."""
-    target, told = sides.target, Future[list[Key]]()
+    target, newer = sides.target, Future[list[Key]]()
     local = _is_small(connection, target, ask)
 
     def read_meanwhile() -> dict[int, Tally] | Local:
         if local:
             parts = parts_of(target)
-            found = digest_locally(workspace.lake, target, parts, ask.keys, told.result())
+            found = digest_locally(workspace.lake, target, parts, ask.keys, newer.result())
             if found is not None:
                 return found
         with spark_errors(target.name):
-            return read_lake(workspace.spark.get(), sides.lake, cut, told.result())
+            return read_lake(workspace.spark.get(), sides.lake, cut, newer.result())
 
     with ThreadPoolExecutor(1) as beside:
         lake = beside.submit(read_meanwhile)
         try:
-            digests = read_source(connection, target, sides.source, cut, told.set_result)
+            digests = read_source(connection, target, sides.source, cut, newer.set_result)
         finally:
             # Whatever went wrong: nobody waits for keys that will not come.
-            told.cancel()
+            newer.cancel()
         found = lake.result()
     if not isinstance(found, Local):
         digests.lake = found

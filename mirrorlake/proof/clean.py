@@ -3,7 +3,7 @@
 Both tables are read without Spark, one data file in memory at a time, and digested row by row:
 deduped as `mirrorlake.proof.rules` says that clean must show it, clean as it stands. Where the sums
 differ, rows are told apart by their digests, and only those that differ are read once more.
-MySQL is not asked: that deduped is MySQL's is proved elsewhere.
+MySQL is not queried: that deduped is equal to it is proved elsewhere.
 """
 
 from __future__ import annotations
@@ -266,7 +266,7 @@ class _Comparison:
     def _differences(
         self, deduped: LakeTable, clean: LakeTable
     ) -> tuple[int, int, tuple[CleanDifference, ...]]:
-        """How many rows each side has more often, and the first of them told apart."""
+        """How many rows each side has more often, and the first of them one by one."""
         missing = extra = 0
         wanted: list[int] = []
         with Spool() as ours, Spool() as theirs:

@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from mirrorlake.proof.differences import DifferenceKind, Teller, Value
+from mirrorlake.proof.differences import DifferenceKind, Formatter, Value
 from mirrorlake.proof.ranges import Tally, Verdict
 
 
 @dataclass(frozen=True)
 class CleanDifference:
     """One row that clean lacks, has too often, or shows otherwise; ``columns`` are those that are
-    not as the rules make them. The key may hold values that a teller hides."""
+    not as the rules make them. The key may hold values that a formatter hides."""
 
     kind: DifferenceKind
     key: tuple[Value, ...]
     columns: tuple[str, ...] = ()
 
-    def tell(self, teller: Teller) -> str:
+    def line(self, formatter: Formatter) -> str:
         """What differs, in one line; no cell's value but the key's."""
-        key = ", ".join(f"{value.column}={teller.value(value)}" for value in self.key)
+        key = ", ".join(f"{value.column}={formatter.value(value)}" for value in self.key)
         where = f" ({key})" if key else ""
         if self.kind == "missing":
             return f"missing in clean{where}: deduped has this row"

@@ -81,13 +81,13 @@ def read_source(
     target: Target,
     side: SourceSide,
     cut: KeyCut,
-    tell: Callable[[list[Key]], None] | None = None,
+    on_newer: Callable[[list[Key]], None] | None = None,
 ) -> Digests:
     """MySQL's groups: statements are shared out among the connections that the source allows.
 
     Args:
-        tell: called with all keys that MySQL has moved past the bound as soon as they are known,
-            while digests are still made; at most once.
+        on_newer: called with all keys that MySQL has moved past the bound as soon as they are
+            known, while digests are still made; at most once.
 
     Raises:
         SourceError: a statement failed.
@@ -95,9 +95,9 @@ def read_source(
     """
     spans = list(_spans(cut, target))
     moves = bool(target.scope.newer and target.key)
-    if tell is not None and not moves:
-        tell([])
-    shared = _Shared(target, side, cut, spans, tell if moves else None)
+    if on_newer is not None and not moves:
+        on_newer([])
+    shared = _Shared(target, side, cut, spans, on_newer if moves else None)
     helpers = min(target.source.connections, len(spans), 2) - 1
     threads = [threading.Thread(target=shared.work_beside, daemon=True) for _ in range(helpers)]
     for thread in threads:
@@ -122,10 +122,10 @@ class _Shared:
         side: SourceSide,
         cut: KeyCut,
         spans: Sequence[range],
-        tell: Callable[[list[Key]], None] | None,
+        on_newer: Callable[[list[Key]], None] | None,
     ) -> None:
         self._target, self._side, self._cut = target, side, cut
-        self._left, self._untold, self._tell = deque(spans), len(spans), tell
+        self._left, self._unread, self._on_newer = deque(spans), len(spans), on_newer
         self._lock = threading.Lock()
         self.found = Digests()
         self.failed: list[BaseException] = []
@@ -134,10 +134,10 @@ class _Shared:
         """In a thread: on a connection of its own, whose bytes it counts."""
         try:
             with session(self._target.source, self._target.table.database) as connection:
-                asked = SessionTraffic(connection)
+                traffic = SessionTraffic(connection)
                 self.work(connection)
                 with self._lock:
-                    self.found.bytes += asked.bytes
+                    self.found.bytes += traffic.bytes
         except BaseException as error:  # noqa: BLE001 (raised again by the thread that waits)
             self.failed.append(error)
 
@@ -169,10 +169,10 @@ class _Shared:
             self.found.newer += newer
             if len(self.found.newer) > MOST_WAITING:
                 raise _too_far_behind(self._target)
-            self._untold -= 1
-            last = self._untold == 0
-        if last and self._tell is not None:
-            self._tell(list(self.found.newer))
+            self._unread -= 1
+            last = self._unread == 0
+        if last and self._on_newer is not None:
+            self._on_newer(list(self.found.newer))
 
     def _add(self, tallies: Tallies) -> None:
         with self._lock:

@@ -4,8 +4,8 @@ too many of a day cancel out.
 Rows that are old enough must be as many on both sides. Of newer ones the lake may lack some, which
 wait; it may not have more than MySQL. Nor may it have more from before the contract's ``start``,
 where MySQL has rows that were never to be mirrored. The lake's rows are counted without Spark, one
-data file in memory at a time. Only where MySQL has moved rows on whose keys are no single whole
-number, Spark is asked to leave these out.
+data file in memory at a time. Only where MySQL has moved rows on, and the key is no single
+whole number, does Spark count them, leaving these out.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from mirrorlake.workspace import Workspace
 
 pc: Any = _compute  # its functions are made at import: type checkers see none of them
 NO_DAY = "none"
-"""The day of rows that have none: a zero date, or a table without a column that tells it."""
+"""The day of rows that have none: a zero date, or a table without a column that has it."""
 DayCounts = Mapping[str, tuple[int, int]]
 """By day, rows in MySQL and rows in the lake."""
 
@@ -189,7 +189,7 @@ def _count_copy(workspace: Workspace, contract: TableContract) -> Counts:
         raise ProofError(
             f"table {contract.name}: what its newest copy read is not known: the ledger was lost",
             table=contract.name,
-            next_step="Sync it: a new copy tells",
+            next_step="Sync it: a new copy records it",
         )
     with workspace.lake.translated(contract.name):
         held = table.scan().count() if table.current_snapshot() else 0
@@ -242,14 +242,14 @@ def _by_day(connection: Connection[Any], target: Target, condition: str) -> dict
     where = f" WHERE {condition}" if condition else ""
     statement = f"SELECT {day}, COUNT(*) FROM {side.name}{where} GROUP BY 1"  # noqa: S608
     counts: Counter[str] = Counter()
-    for told, rows in rows_of(connection, statement):
-        counts[_day(told)] += int(rows)
+    for cell, rows in rows_of(connection, statement):
+        counts[_day(cell)] += int(rows)
     return dict(counts)
 
 
-def _day(told: Any) -> str:
+def _day(cell: Any) -> str:
     """A day of the calendar; what has none in the lake has none here."""
-    text = NO_DAY if told is None else text_of(told)
+    text = NO_DAY if cell is None else text_of(cell)
     return NO_DAY if text.startswith("0000") or "-00" in text else text
 
 
@@ -303,8 +303,8 @@ def _add_days(counts: Counter[str], rows: Any, day: Column | None) -> None:
         counts.update({NO_DAY: rows.num_rows} if rows.num_rows else {})
         return
     for one in pc.value_counts(rows.column(day.name).cast(pa.date32())).to_pylist():
-        told: date | None = one["values"]
-        counts[NO_DAY if told is None else told.isoformat()] += int(one["counts"])
+        value: date | None = one["values"]
+        counts[NO_DAY if value is None else value.isoformat()] += int(one["counts"])
 
 
 def _count_without(workspace: Workspace, target: Target, moved: list[Key], all_: _Side) -> _Side:

@@ -135,7 +135,7 @@ def _all_of(proofs: Sequence[Proof]) -> Days | None:
 
 
 def _left_alone(days: Days, loads: Sequence[Load]) -> Days | None:
-    """Those days of which no load wrote a row; None where it can't be told."""
+    """Those days of which no load wrote a row; None where that is not known."""
     before = days.before
     for load in loads:
         first = _first_written(load)
@@ -157,5 +157,5 @@ def _first_written(load: Load) -> date | None:
     if window.kind == "reload" and receipt.looked_up and receipt.backward != 0:
         return None
     first = _day_of(window.lo)
-    # Windows are told in UTC, days by the clock that the application writes.
+    # Windows are recorded in UTC, days by the clock that the application writes.
     return None if first is None else first - _DAY

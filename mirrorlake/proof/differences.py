@@ -1,4 +1,4 @@
-"""What differs between a row of MySQL and its row in the lake, and how that is told."""
+"""What differs between a row of MySQL and its row in the lake, and how it is described."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ class Differing:
     gone: bool
 
 
-class Teller:
-    """Tells differences; values of hidden columns as keyed digests, equal for equal values.
+class Formatter:
+    """Describes differences; values of hidden columns as keyed digests, equal for equal values.
 
     Args:
         hidden: the columns with a rule on personal or card data, in any case.
@@ -67,7 +67,7 @@ class Teller:
         self._hidden = {name.casefold() for name in hidden}
         self._key = key
 
-    def tell(self, difference: Difference) -> list[str]:
+    def lines(self, difference: Difference) -> list[str]:
         """The lines that say what differs: one a field, or one for the row."""
         key = ", ".join(f"{v.column}={self.value(v)}" for v in difference.key)
         if difference.kind == "missing":

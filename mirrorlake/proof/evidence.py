@@ -16,7 +16,7 @@ from mirrorlake.destinations.iceberg.integrity import damage_errors
 from mirrorlake.errors import ProofError
 from mirrorlake.ledger.proof_records import Proof
 from mirrorlake.proof.check import MOST, check_table
-from mirrorlake.proof.differences import Teller
+from mirrorlake.proof.differences import Formatter
 from mirrorlake.proof.report import Ask, Report, digest_text
 from mirrorlake.table.new_columns import held_now
 from mirrorlake.workspace import Workspace
@@ -49,9 +49,9 @@ def prove_table(
     check_id = uuid.uuid4().hex
     path = folder / f"{report.started:%Y%m%dT%H%M%SZ}-{check_id[:8]}.json"
     held = held_now(workspace.ledger, workspace.lake, contract)
-    teller = teller_of(workspace.config, contract, held=held)
+    formatter = formatter_of(workspace.config, contract, held=held)
     path.write_text(
-        json.dumps(evidence_of(report, teller, check_id), indent=2, ensure_ascii=False),
+        json.dumps(evidence_of(report, formatter, check_id), indent=2, ensure_ascii=False),
         encoding="utf-8",
     )
     keys = report.ask.keys
@@ -74,17 +74,17 @@ def folder_name(table: str) -> str:
     return table.replace("%", "%25").replace("/", "%2F")
 
 
-def teller_of(
+def formatter_of(
     config: Config, contract: TableContract, *, shown: bool = False, held: Collection[str] = ()
-) -> Teller:
-    """Who tells a table's differences; ``shown``: with the values of hidden columns; ``held``: new
-    columns of which nobody decided, whose values are hidden too."""
+) -> Formatter:
+    """What describes a table's differences; ``shown``: with the values of hidden columns; ``held``:
+    new columns of which nobody decided, whose values are hidden too."""
     key = config.privacy.hash_key
     hidden = () if shown else (*contract.rules, *held)
-    return Teller(hidden, key.get_secret_value() if key else None)
+    return Formatter(hidden, key.get_secret_value() if key else None)
 
 
-def evidence_of(report: Report, teller: Teller, check_id: str) -> dict[str, Any]:
+def evidence_of(report: Report, formatter: Formatter, check_id: str) -> dict[str, Any]:
     """A report as it is written into a file."""
     return {
         "check": check_id,
@@ -97,7 +97,7 @@ def evidence_of(report: Report, teller: Teller, check_id: str) -> dict[str, Any]
         "through_load": report.through,
         "ranges": [_range(r) for r in report.ranges],
         "undecided": dict(report.undecided),
-        "differences": [line for d in report.differences for line in teller.tell(d)],
+        "differences": [line for d in report.differences for line in formatter.lines(d)],
         "sql": _without_condition(report),
     }
 

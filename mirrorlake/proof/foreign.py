@@ -1,6 +1,6 @@
 """Keys of the lake that MySQL's column can't hold: no row has them, so they are extra by that fact.
 
-Somebody wrote them into the lake. A server that is asked for one may refuse the whole statement
+Somebody wrote them into the lake. A server that is queried for one may refuse the whole statement
 (`Illegal mix of collations`, `Incorrect DATE value`), or take it for another value: 70 for 1970.
 
 Source: MySQL 8.0 manual, 10.8.4 "Collation Coercibility in Expressions", 11.2.4 "The YEAR Type".
@@ -31,7 +31,7 @@ _SHAPES = {
 
 
 def can_hold(column: Column, cell: str) -> bool:
-    """Whether a form can be one of a value of the column, as far as the text alone tells.
+    """Whether a form can be one of a value of the column, as far as the text alone shows.
 
     >>> from types import SimpleNamespace
     >>> [can_hold(SimpleNamespace(data_type="year"), year) for year in ("0", "70", "1970")]

@@ -38,14 +38,14 @@ def resolve_keys(target: Target, named: Named) -> Range | Span:
 
 
 def ordered_of(target: Target) -> Column | None:
-    """The column whose ranges cut the table; never one whose values are not to be told."""
+    """The column whose ranges cut the table; never one whose values must not be shown."""
     column = ordered_column(target.key)
     return None if column is None or is_hidden(target, column) else column
 
 
 def parts_of(target: Target) -> tuple[Part, ...]:
     """The leading columns of the table's key, in the order of its index, that both sides order
-    alike; never one whose values are not to be told."""
+    alike; never one whose values must not be shown."""
     names = [column.name.casefold() for column in target.key]
     forms = {cell.name: cell for cell in target.rows.cells}
     unique = [i for i in target.table.indexes if i.unique]

@@ -1,9 +1,10 @@
 """A load proved before anybody sees it: what MySQL digested in the very states that were read,
 beside what stands in the lake on a branch.
 
-MySQL's side was asked in the session, and in the consistent snapshot, from which the rows were then
-read. So the two agree whatever changes meanwhile, unless a row was lost, doubled or changed on its
-way. Rows are compared by the forms of `mirrorlake.proof.canonical`, which the loads don't use.
+MySQL's side was queried in the session, and in the consistent snapshot, from which the rows were
+then read. So both are equal whatever changes meanwhile, unless a row was lost, doubled or changed
+on its way. Rows are compared by the forms of `mirrorlake.proof.canonical`, which the loads don't
+use.
 """
 
 from __future__ import annotations
@@ -80,10 +81,10 @@ class LoadSide(LakeSide):
     def name(self) -> str:
         # Files are named after their load, attempt and chunk.
         found = f"regexp_extract(_file, '{self.load_id}-[0-9]+-([0-9]+)', 1)"
-        told = f"*, coalesce(try_cast({found} AS INT), -1) AS {_CHUNK}"
+        columns = f"*, coalesce(try_cast({found} AS INT), -1) AS {_CHUNK}"
         where = f"_mirror_load = '{self.load_id}'"
         at = f"{self.identifier.sql} VERSION AS OF {self.snapshot}"
-        return f"(SELECT {told} FROM {at} WHERE {where})"  # noqa: S608
+        return f"(SELECT {columns} FROM {at} WHERE {where})"  # noqa: S608
 
 
 def load_form(
@@ -147,14 +148,14 @@ def tally_table(
     spark: Callable[[], Any], table: SourceTable, rows: RowForm, found: pa.Table
 ) -> Tally:
     """Number and digest of some rows of a lake table that are at hand, by a form's columns; Spark
-    is asked for what only it can say.
+    reads what only it can.
 
     Raises:
         LakeError: Spark failed.
     """
-    told = tally_rows(table, rows, found.combine_chunks().to_batches())
-    if told is not None:
-        return told
+    tally = tally_rows(table, rows, found.combine_chunks().to_batches())
+    if tally is not None:
+        return tally
     session, view = spark(), f"mirror_rows_{uuid4().hex}"
     with spark_errors(table.name):
         session.createDataFrame(_as_spark_takes(found)).createOrReplaceTempView(view)

@@ -57,9 +57,9 @@ class SourceSide:
 
     def groups_sql(self, group: str, *conditions: str) -> str:
         """Group, rows and digest of every group."""
-        told = f"{group}, COUNT(*), SUM({self.rows.source_digest})"
+        columns = f"{group}, COUNT(*), SUM({self.rows.source_digest})"
         # By its place: to MySQL a name is the table's own column, if it has one of that name.
-        return f"SELECT {told} FROM {self.name}{self._where(*conditions)} GROUP BY 1"  # noqa: S608
+        return f"SELECT {columns} FROM {self.name}{self._where(*conditions)} GROUP BY 1"  # noqa: S608
 
     def digests_sql(self, *conditions: str) -> str:
         """Each row's digest and key."""
@@ -82,21 +82,21 @@ class SourceSide:
 
     def key_at_sql(self, order: Sequence[str], forms: Sequence[Form], beyond: str, row: int) -> str:
         """Some forms of the key of the row with a number, counted from 0 in the server's order."""
-        told, by = ", ".join(map(_as_text, forms)), ", ".join(order)
+        columns, by = ", ".join(map(_as_text, forms)), ", ".join(order)
         where = _where_of(beyond)
-        return f"SELECT {told} FROM {self.name}{where} ORDER BY {by} LIMIT 1 OFFSET {row}"  # noqa: S608
+        return f"SELECT {columns} FROM {self.name}{where} ORDER BY {by} LIMIT 1 OFFSET {row}"  # noqa: S608
 
     def rows_sql(self, condition: str) -> str:
         """Whole rows, wherever they are."""
         cells = [_as_text(cell) for cell in self.rows.cells]
         shown = [cell.source_shown for cell in self.rows.cells]
-        told = ", ".join([self.settled, *cells, *shown])
-        return f"SELECT {told} FROM {self.name}{_where_of(condition)}"  # noqa: S608
+        columns = ", ".join([self.settled, *cells, *shown])
+        return f"SELECT {columns} FROM {self.name}{_where_of(condition)}"  # noqa: S608
 
     def _where(self, *conditions: str) -> str:
         return _where_of(both(self.where, *conditions))
 
-    # --- asking -----------------------------------------------------------------------------------
+    # --- reading ----------------------------------------------------------------------------------
 
     def read_groups(self, connection: Connection[Any], statement: str) -> dict[int, Tally]:
         """What `groups_sql` says."""
@@ -136,10 +136,10 @@ class SourceSide:
         """
         found: dict[Key, list[Row]] = {}
         for start in range(0, len(keys), KEYS_AT_ONCE):
-            asked = keys[start : start + KEYS_AT_ONCE]
-            condition = " OR ".join(f"({self.key_condition(key)})" for key in asked)
+            batch = keys[start : start + KEYS_AT_ONCE]
+            condition = " OR ".join(f"({self.key_condition(key)})" for key in batch)
             rows = {row.key: row for row in self._rows(connection, condition)}
-            for key in asked:
+            for key in batch:
                 if key in rows:
                     found[key] = [rows[key]]
                 elif any(column.collation for column in self.key):
@@ -241,7 +241,7 @@ def _commas(forms: Sequence[str]) -> str:
 
 @dataclass
 class SessionTraffic:
-    """What one session was asked, and how many bytes it answered with."""
+    """How many bytes the server has sent to one session."""
 
     connection: Connection[Any]
     before: int = field(init=False)

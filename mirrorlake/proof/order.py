@@ -7,7 +7,7 @@ no such form (most collations, ENUM, MariaDB's UUID), there are no spans: the ta
 The forms are total: every row of the lake is in exactly one of the spans that follow each other,
 whatever stands in it, so that no row is compared in none. NULL, which no key of MySQL is, comes
 first. Were a form to sort otherwise than the server after all, the rows concerned would differ, be
-asked for by their keys, and be found equal.
+looked up by their keys, and be found equal.
 
 Source: MySQL 8.0 manual, 12.8.6 "Examples of the Effect of Collation" and 12.10.1 "Unicode
 Character Sets"; MariaDB knowledge base, "Supported Character Sets and Collations".
@@ -39,7 +39,7 @@ _NUMBER = re.compile(r"-?[0-9]+([.][0-9]+)?")
 
 
 def bound_of(text: str | None, parts: Sequence[Part]) -> Cells | None:
-    """The end of a span that a text tells of these columns; None where it tells none."""
+    """The end of a span over these columns that a text holds; None where it holds none."""
     try:
         cells: object = json.loads(text or "")
     except ValueError:

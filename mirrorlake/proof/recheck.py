@@ -1,6 +1,6 @@
 """Candidates read again: a difference counts only if it survives a moving source.
 
-MySQL is asked for the row, then the newest version of the mirror, then MySQL once more. What MySQL
+The row is read from MySQL, from the newest version of the mirror, and from MySQL again. What MySQL
 changed meanwhile, or so late that the mirror need not have it, is not decidable yet; a row that
 MySQL wrote so late, and that the mirror lacks, waits. A row that MySQL does not have is extra at
 any age: no load will bring it back.
@@ -35,7 +35,7 @@ class Rechecked:
     """What became of candidates: differences that are real, of which keys (a row without a key has
     none), and why others can't be decided yet. ``ignored``: rows that MySQL deleted, where that is
     no difference. ``waiting``: rows that MySQL wrote too late for the mirror to have them.
-    ``days``: how many keys that differ have a row of a day, where a cursor tells."""
+    ``days``: how many keys that differ have a row of a day, where a cursor gives it."""
 
     differences: list[Difference] = field(default_factory=list[Difference])
     keys: list[Differing] = field(default_factory=list[Differing])
@@ -53,10 +53,10 @@ def recheck(
     lake: LakeSide,
     keys: Sequence[Key],
 ) -> Rechecked:
-    """Judge these keys again; ``target`` and both sides are those of the newest mirror."""
+    """Recheck these keys; ``target`` and both sides are those of the newest mirror."""
     read = source.read_rows if target.key else source.read_by_digest
     before = read(connection, keys)
-    # The server may know an asked key under other letters: then the lake's rows of both belong
+    # The server may know a requested key under other letters: then the lake's rows of both belong
     # together.
     own = {key: found[0].key for key, found in before.items()}
     together: dict[Key, list[Key]] = {}
@@ -70,9 +70,9 @@ def recheck(
         connection, target.source, target.table, target.mirror.load
     )
     rechecked = Rechecked()
-    for key, asked in together.items():
-        ours = before.get(asked[0], [])
-        theirs = [row for k in dict.fromkeys((key, *asked)) for row in mirrored.get(k, [])]
+    for key, requested in together.items():
+        ours = before.get(requested[0], [])
+        theirs = [row for k in dict.fromkeys((key, *requested)) for row in mirrored.get(k, [])]
         found = _compare(target, ours, theirs)
         if not found:
             continue
@@ -91,7 +91,7 @@ def recheck(
             rechecked.differences += found
             rechecked.days.update(days_of(target, [*ours, *theirs]))
             if target.key:
-                texts = tuple(dict.fromkeys((key, *asked)))
+                texts = tuple(dict.fromkeys((key, *requested)))
                 rechecked.keys.append(Differing(texts, gone=not ours))
     return rechecked
 
@@ -134,7 +134,7 @@ def moved_since(connection: Connection[Any], target: Target) -> str:
         return ""
     moment = datetime.fromisoformat(load.receipt.moment)
     at: datetime | None = changed_at(connection, target.table)
-    # Told in whole seconds: the second of the load itself is not decided.
+    # Reported in whole seconds: the second of the load itself is not decided.
     if at is not None and at < moment.replace(microsecond=0, tzinfo=None) - timedelta(seconds=1):
         return ""
     return _since(load, at)

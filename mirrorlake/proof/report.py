@@ -54,8 +54,8 @@ class Ask:
             )
 
     def __str__(self) -> str:
-        told = {"partition": self.day, "keys": self.keys, "where": self.where}.get(self.kind)
-        return self.kind if told is None else f"{self.kind} {told}"
+        detail = {"partition": self.day, "keys": self.keys, "where": self.where}.get(self.kind)
+        return self.kind if detail is None else f"{self.kind} {detail}"
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Report:
         days: those of which every row in the ranges was old enough to be compared; None where that
             is not known.
         differing_days: how many of ``keys`` have a row of a day, on either side; empty where no
-            cursor tells it.
+            cursor gives it.
         seconds, bytes: how long it took, and what MySQL sent for it.
         statements: by their name, the SQL of both sides.
     """
@@ -128,10 +128,10 @@ class Report:
 @functools.cache
 def code_version() -> str:
     """Mirrorlake's version, and a hash of the code that compares."""
-    told = hashlib.sha256()
+    digest = hashlib.sha256()
     for path in sorted(Path(__file__).parent.glob("*.py")):
-        told.update(path.name.encode() + b"\0" + path.read_bytes())
-    return f"{mirrorlake.__version__}+{told.hexdigest()[:12]}"
+        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    return f"{mirrorlake.__version__}+{digest.hexdigest()[:12]}"
 
 
 def digest_text(tally: Tally) -> str:

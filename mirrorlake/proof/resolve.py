@@ -143,7 +143,7 @@ def _check_columns(
             column=DELETED_AT,
             next_step="Sync it first: it is folded again by this rule",
         )
-    # MySQL may have deleted an entity's first row: the mirror's time is not its to judge.
+    # MySQL may have deleted an entity's first row: it can't confirm the mirror's time.
     kept = {ORIGINALS, FIRST_CREATED} if contract.entity else {ORIGINALS}
     strange = sorted({*fields} - {cell.name for cell in rows.cells} - kept - flag)
     if strange:

@@ -2,7 +2,7 @@
 
 A mirror that was folded up to a load holds every row whose cursor is older than that load's moment,
 less the settle time. What MySQL wrote later may not be in the lake yet: such rows wait, and are
-counted. Every row of the lake is judged, wherever its cursor lies: a row that MySQL has no more is
+counted. Every row of the lake is checked, wherever its cursor lies: a row that MySQL has no more is
 extra, however new it looks. Where MySQL has not changed the table since the load, nothing waits.
 """
 
@@ -170,11 +170,11 @@ def _lake_sides(cursor: Column, first: str, until: str) -> tuple[str, str]:
     if first:
         inside.append(f"{name} >= {typed}{first}")
         beside += [f"{name} < {typed}{first}", f"{name} IS NULL"]
-    told = " AND ".join(inside)
+    chosen = " AND ".join(inside)
     if until and not first:
         # A cursor without a place in its type is a zero date: NULL in the lake, the first in MySQL.
-        told += f" OR {name} IS NULL"
-    return (f"({told})" if told else ""), (f"({' OR '.join(beside)})" if beside else "")
+        chosen += f" OR {name} IS NULL"
+    return (f"({chosen})" if chosen else ""), (f"({' OR '.join(beside)})" if beside else "")
 
 
 def _wall(cursor: Column, at: datetime, source: SourceConfig) -> datetime:

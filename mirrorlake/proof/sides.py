@@ -1,4 +1,4 @@
-"""The statements of both sides of one check: which rows they ask for, and the SQL to show."""
+"""The statements of both sides of one check: which rows they read, and the SQL to show."""
 
 from __future__ import annotations
 
@@ -88,12 +88,12 @@ def statements_of(sides: Sides, cut: KeyCut) -> dict[str, str]:
     """The SQL that digested both sides, for anyone who wants to run it again."""
     source, lake = sides.source, sides.lake
     newer, beside = sides.target.scope.newer, sides.beside
-    told = {
+    statements = {
         "mysql": source.groups_sql(cut.source(source)),
         "spark": lake.groups_sql(cut.lake(lake)),
     }
     if newer:
-        told["mysql, keys left out"] = source.keys_sql(newer)
+        statements["mysql, keys left out"] = source.keys_sql(newer)
     if beside.where:
-        told["spark, rows looked up by key"] = beside.digests_sql()
-    return told
+        statements["spark, rows looked up by key"] = beside.digests_sql()
+    return statements

@@ -78,12 +78,12 @@ class LakeSide:
 
     def among_sql(self, view: str, keys: Sequence[Key]) -> str:
         """Each row's digest and key, of the rows under these keys, which a view holds."""
-        told = "".join(f", {form.lake} AS f{n}_" for n, form in enumerate(self.key_forms))
-        told = f"{self.key_form} AS own_, {self.rows.lake_digest} AS h_{told}"
+        cells = "".join(f", {form.lake} AS f{n}_" for n, form in enumerate(self.key_forms))
+        columns = f"{self.key_form} AS own_, {self.rows.lake_digest} AS h_{cells}"
         names = [form.name for form in self.key_forms]
         by_name = [dict(zip(names, key, strict=True)) for key in keys]
         where = _where_of(both(self.where, among_condition(self.parts, by_name)))
-        inner = f"SELECT {told} FROM {self.name}{where}"  # noqa: S608
+        inner = f"SELECT {columns} FROM {self.name}{where}"  # noqa: S608
         return f"SELECT * FROM ({inner}) r LEFT SEMI JOIN {view} k ON r.own_ = k.{_KEY}"  # noqa: S608
 
     def count_sql(self) -> str:
@@ -95,11 +95,11 @@ class LakeSide:
         cells = [cell.lake for cell in self.rows.cells]
         shown = [cell.lake_shown for cell in self.rows.cells]
         named = ", ".join(f"{sql} AS c{n}_" for n, sql in enumerate([*cells, *shown]))
-        told = f"{self.key_form} AS own_, {self.rows.strays} AS s_, {named}"
+        columns = f"{self.key_form} AS own_, {self.rows.strays} AS s_, {named}"
         names = [form.name for form in self.key_forms]
         by_name = [dict(zip(names, key, strict=True)) for key in keys] if names else []
         where = among_condition(self.parts, by_name) if names else self.where
-        inner = f"SELECT {told} FROM {self.name}{_where_of(where)}"  # noqa: S608
+        inner = f"SELECT {columns} FROM {self.name}{_where_of(where)}"  # noqa: S608
         return f"SELECT r.* FROM ({inner}) r LEFT SEMI JOIN {view} k ON r.own_ = k.{_KEY}"  # noqa: S608
 
     def stored_sql(self, columns: Sequence[str], keys: str) -> str:
@@ -110,15 +110,15 @@ class LakeSide:
         chosen = f"({inner}) r LEFT SEMI JOIN {keys} k ON r.own_ = k.{_KEY}"
         return f"SELECT {named} FROM {chosen}"  # noqa: S608
 
-    def _rows_sql(self, told: str, conditions: Sequence[str], without: str) -> str:
+    def _rows_sql(self, columns: str, conditions: Sequence[str], without: str) -> str:
         where = _where_of(both(self.where, *conditions))
         own = f"{self.key_form} AS own_, " if without else ""
-        inner = f"SELECT {own}{told} FROM {self.name}{where}"  # noqa: S608
+        inner = f"SELECT {own}{columns} FROM {self.name}{where}"  # noqa: S608
         if not without:
             return inner
         return f"SELECT * FROM ({inner}) r LEFT ANTI JOIN {without} k ON r.own_ = k.{_KEY}"  # noqa: S608
 
-    # --- asking -----------------------------------------------------------------------------------
+    # --- reading ----------------------------------------------------------------------------------
 
     def read_groups(self, spark: SparkSession, statement: str) -> dict[int, Tally]:
         """What `groups_sql` says."""

@@ -18,7 +18,7 @@ from mirrorlake.sources.mysql.connect import SourcePosition, read_position
 from mirrorlake.sources.mysql.tables import SourceTable
 
 _MARGIN = timedelta(seconds=1)
-"""The server tells in whole seconds when a table was changed."""
+"""The server reports in whole seconds when a table was changed."""
 
 
 def is_still(
@@ -30,7 +30,7 @@ def is_still(
 ) -> bool:
     """Whether the table is surely as the load found it. False where that is not known.
 
-    A replica is never known to be still: its clock and its position tell of what it applied, not of
+    A replica is never known to be still: its clock and its position show what it applied, not
     what it is about to apply.
 
     Args:

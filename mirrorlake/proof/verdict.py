@@ -18,8 +18,8 @@ NOTHING_OLD = "are newer than what the newest load has surely read, and no other
 def uncompared(ranges: Sequence[RangeProof], beside: Beside, waiting: int) -> Counter[str]:
     """Rows that no verdict may speak for, by the reason.
 
-    Rows that wait are told apart where others were compared: the verdict is of those. Where none
-    was, it would be of nothing.
+    Rows that wait are left out where others were compared: the verdict is about those. Where none
+    were, it would be about nothing.
     """
     found = Counter({LEFT: beside.left} if beside.left else {})
     if waiting and not is_any_compared(ranges, beside):

@@ -122,7 +122,7 @@ def look_for_java() -> tuple[Java | None, list[PassedOver]]:
 
 
 def real_home(command: Path) -> Path:
-    """Return the home of a ``bin/java``: links followed, and a version manager's shim asked.
+    """Return the home of a ``bin/java``: links followed, and a version manager's shim queried.
 
     A shim (jenv, asdf, macOS's /usr/bin/java) is no home, but the runtime behind it knows its own.
     """
@@ -144,7 +144,7 @@ def real_home(command: Path) -> Path:
 def find_java() -> Java:
     """Return the Java that Spark is started with: JAVA_HOME, PATH, else the embedded runtime.
 
-    Asked once per process: the answer costs a JVM's start.
+    Looked up once per process: the answer costs a JVM's start.
 
     Raises:
         MachineError: there is none, and the embedded one is missing or doesn't start.

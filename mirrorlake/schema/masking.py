@@ -62,7 +62,7 @@ _CONSTANT = b"mirrorlake: the fingerprint of a hash key"
 
 
 def fingerprint_of(hash_key: SecretStr) -> str:
-    """A keyed digest of a constant: equal for equal keys, and it does not tell the key.
+    """A keyed digest of a constant: equal for equal keys, and it does not reveal the key.
 
     >>> fingerprint_of(SecretStr("k" * 16))
     '4da17a5286d13bf3'

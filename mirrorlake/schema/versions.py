@@ -27,7 +27,7 @@ class Exact:
         original: the SQL expression of the exact text of a value that has no place in the typed
             column (NULL for all others), or None where every value has one.
         decode: what ``select`` gives, where that is not the value itself: ``date`` and ``datetime``
-            are numbers (YYYYMMDD, YYYYMMDDhhmmss), which tell value and original; ``unscaled`` is
+            are numbers (YYYYMMDD, YYYYMMDDhhmmss), which hold value and original; ``unscaled`` is
             a decimal's digits as a whole number.
         derived: whether it is no column of the server's, but computed from its rows.
         keeps_value: whether the typed value stands beside its original (ENUM's error value) rather

@@ -1,9 +1,9 @@
 """Chains of full copies: a complete copy, and the later ones that wrote what had changed since.
 
-What a table's rows are is told by its newest chain: of each key the newest row among its loads,
+A table's rows are those of its newest chain: of each key the newest row among its loads,
 unless that is a tombstone. A complete copy begins a chain, and nothing before it counts any more.
 
-What belongs here: which loads belong together, told by their receipts alone; pure.
+What belongs here: which loads belong together, by their receipts alone; pure.
 """
 
 from __future__ import annotations

@@ -114,7 +114,7 @@ def stamp_receipt(
 
 
 def mark_silent_changes(plan: ResolvedTable, ledger: Ledger, server: str) -> None:
-    """See whether a DDL changed values that no cursor tells of; the table is then unproved."""
+    """See whether a DDL changed values without moving a cursor; the table is then unproved."""
     if plan.contract.copies:
         return  # every copy is of all values
     name = f"definition {plan.name}"
@@ -140,7 +140,7 @@ def _by_contract(plan: ResolvedTable, ledger: Ledger, course: Course) -> tuple[C
     """The course as far as the contract decides it, and why."""
     receipt = ledger.newest_receipt(plan.name)
     if receipt is None:
-        # Only files told the rebuilt ledger of its loads: by which contract is not known.
+        # A rebuilt ledger knows loads by their files alone: by which contract is not known.
         reason = "what its loads mean is not known since the ledger was rebuilt"
         return replace(course, whole=True, begins=not _kept(plan.contract)), reason
     before = recorded_meaning(receipt)
@@ -201,8 +201,8 @@ def _why_other_rows(
     if last.receipt is not None and last.receipt.server != server:
         # A person took it for the source; it need not have every row that the other one had.
         return f"its source became server {server}"
-    told = last.receipt.identity if last.receipt else None
-    why = why_another(Identity.from_fields(told), now) if told else None
+    recorded = last.receipt.identity if last.receipt else None
+    why = why_another(Identity.from_fields(recorded), now) if recorded else None
     return why or _why_keys_fell(connection, plan, last.window, now)
 
 

@@ -46,13 +46,13 @@ def definition_of(table: SourceTable, mirrored: Collection[str]) -> str:
 def silent_changes(before: str, now: str) -> tuple[str, ...]:
     """In words, what of a later definition may have changed values silently; nothing if nothing.
 
-    Both are as `definition_of` tells them. A column that went changes no value of another, nor does
+    Both are as `definition_of` gives them. A column that went changes no value of another, nor does
     a foreign key that went.
 
-    >>> told = '{"columns": {"a": "latin1"}, "keys": {}}'
-    >>> silent_changes(told, told.replace("latin1", "utf8mb4"))
+    >>> old = '{"columns": {"a": "latin1"}, "keys": {}}'
+    >>> silent_changes(old, old.replace("latin1", "utf8mb4"))
     ('column a was latin1 and is utf8mb4',)
-    >>> silent_changes(told, '{"columns": {"a": "latin1", "b": ""}, "keys": {}}')
+    >>> silent_changes(old, '{"columns": {"a": "latin1", "b": ""}, "keys": {}}')
     ('column b was added',)
     """
     old, new = (_parts(text) for text in (before, now))

@@ -2,9 +2,9 @@
 
 An application that never changes a row writes a new one for each change: all rows of one thing
 share a token, and each has a time of creation of its own. When the thing itself was created is the
-first of these times. It is asked of MySQL in the statement that reads the row, so that it is of the
-same moment, and kept: MySQL may delete old rows, and later loads then see a later first. What the
-lake shows of an entity is the earliest time that any row version in raw was told, for all its rows
+first of these times. The statement that reads a row queries it too, so that it is of the same
+moment, and it is kept: MySQL may delete old rows, and later loads then see a later first. What the
+lake shows of an entity is the earliest time that any row version in raw recorded, for all its rows
 alike. So it is a function of raw, whatever the order of loads.
 """
 

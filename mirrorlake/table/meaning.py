@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from mirrorlake.sources.mysql.tables import SourceTable
 
 Effect = Literal["none", "read", "begin"]
-"""What a change asks for: nothing; the whole table to be read again; and a new history too."""
+"""What a change requires: nothing; the whole table to be read again; and a new history too."""
 
 _SEVERAL = ("key", "collations")
 _Said = str | tuple[str, ...] | None
@@ -67,16 +67,16 @@ class Meaning:
 
     def to_fields(self) -> dict[str, Any]:
         """What `from_fields` takes; what is None or empty is left out."""
-        told = {name: value for name, value in asdict(self).items() if value not in (None, ())}
-        return {name: list(v) if name in _SEVERAL else v for name, v in told.items()}
+        given = {name: value for name, value in asdict(self).items() if value not in (None, ())}
+        return {name: list(v) if name in _SEVERAL else v for name, v in given.items()}
 
     @staticmethod
-    def from_fields(told: dict[str, Any]) -> Meaning:
+    def from_fields(recorded: dict[str, Any]) -> Meaning:
         """What `to_fields` gave; what a newer release added is left out."""
         known = {field.name for field in fields(Meaning)}
         kept: dict[str, Any] = {
             name: tuple(value) if name in _SEVERAL else value
-            for name, value in told.items()
+            for name, value in recorded.items()
             if name in known
         }
         return Meaning(**kept)
@@ -84,7 +84,7 @@ class Meaning:
 
 @dataclass(frozen=True)
 class Change:
-    """One thing that is another one now, in words, and what that asks for."""
+    """One thing that is another one now, in words, and what that requires."""
 
     words: str
     effect: Effect
@@ -119,7 +119,7 @@ def meaning_of(contract: TableContract, source: SourceConfig, table: SourceTable
 
 
 def changes_between(before: Meaning, now: Meaning) -> tuple[Change, ...]:
-    """Everything of a later meaning that is another one, and what it asks for.
+    """Everything of a later meaning that is another one, and what it requires.
 
     >>> read = Meaning("append", "raw", key=("id",), cursor="at", by_time=True)
     >>> changes_between(read, replace(read, mode="incremental"))
@@ -156,13 +156,13 @@ def changes_between(before: Meaning, now: Meaning) -> tuple[Change, ...]:
 
 
 def strongest(changes: tuple[Change, ...]) -> Effect:
-    """What several changes ask for together."""
+    """What several changes require together."""
     effects = {change.effect for change in changes}
     return "begin" if "begin" in effects else "read" if "read" in effects else "none"
 
 
 def words_of(changes: tuple[Change, ...]) -> str:
-    """Those changes that ask for something, in words."""
+    """Those changes that require something, in words."""
     return "; ".join(change.words for change in changes if change.effect != "none")
 
 
@@ -174,8 +174,8 @@ def carried(before: Meaning | None, now: Meaning, *, whole: bool) -> Meaning:
 
 def recorded_meaning(receipt: Receipt | None) -> Meaning | None:
     """What a load's rows mean by its receipt; None where that says nothing."""
-    told = receipt.meaning if receipt else None
-    return Meaning.from_fields(told) if told else None
+    recorded = receipt.meaning if receipt else None
+    return Meaning.from_fields(recorded) if recorded else None
 
 
 def refuse_changed(
@@ -203,8 +203,8 @@ def refuse_changed(
 
 
 def edits_of(receipt: Receipt | None, contract: TableContract) -> str:
-    """What of a contract asks for the whole table since the newest load, in words, as far as the
-    contract alone tells; '' if nothing. A start that moved back is left out: the days before are
+    """What of a contract requires the whole table since the newest load, in words, as far as the
+    contract alone shows; '' if nothing. A start that moved back is left out: the days before are
     known to be unread.
 
     Args:

@@ -24,7 +24,7 @@ class Progress:
     Attributes:
         rows: rows that are there, those of an interrupted run's chunks included.
         expected: rows that the load may bring by the server's statistics, never fewer than were
-            read; None where nothing tells.
+            read; None where unknown.
         bytes: bytes in memory of what this run has read.
         read: rows that this run has read.
         seconds: since this run began to read.
@@ -46,7 +46,7 @@ class Progress:
 
     @property
     def seconds_left(self) -> float | None:
-        """At the pace so far; None where nothing tells."""
+        """At the pace so far; None where unknown."""
         if self.ended or self.expected is None or not self.read:
             return None
         return max(self.expected - self.rows, 0) * self.seconds / self.read
@@ -71,7 +71,7 @@ class Pace:
     """Counts one load's rows as they come.
 
     Args:
-        expected: rows that the load may bring, by the server's statistics; None if nothing tells.
+        expected: rows that the load may bring, by the server's statistics; None if unknown.
         there: rows of chunks that an interrupted run has read.
     """
 
@@ -95,14 +95,14 @@ class Pace:
         with self._lock:
             self._rows += rows
             self._bytes += size
-            self._tell(ended=False)
+            self._note_progress(ended=False)
 
     def finish(self) -> Progress:
-        """Everything was read; the last of what is told."""
+        """Everything was read; the last report."""
         with self._lock:
-            return self._tell(ended=True)
+            return self._note_progress(ended=True)
 
-    def _tell(self, *, ended: bool) -> Progress:
+    def _note_progress(self, *, ended: bool) -> Progress:
         now, rows = time.monotonic(), self._there + self._rows
         # The statistics may say too little.
         expected = rows if ended else self._expected and max(self._expected, rows)

@@ -103,8 +103,8 @@ def plan_table(contract: TableContract, source: SourceConfig, table: SourceTable
         TypeRefused: a column can't be kept exactly.
     """
     excluded = frozenset(table.column(name).name for name in contract.excluded)
-    asked = contract.entity
-    entity = asked and resolve_entity(contract.name, table, asked.token, asked.created)
+    declared = contract.entity
+    entity = declared and resolve_entity(contract.name, table, declared.token, declared.created)
     columns = exact_columns(table, excluded)
     kept = {c.name: c for c in table.columns if c.name not in excluded}
     of_version = [(c.name, c.column_type) for c in kept.values()]
@@ -126,6 +126,7 @@ def plan_table(contract: TableContract, source: SourceConfig, table: SourceTable
     _check_names(plan)
     _check_key(plan)
     _check_cursor(plan)
+    _check_partition(plan)
     _check_rules(plan)
     return plan
 
@@ -141,6 +142,22 @@ def resolve_contract(config: Config, contract: TableContract, table: SourceTable
     except (ConfigError, SchemaError) as error:
         name = (contract.source, contract.database, contract.table)
         raise error.located(place_of(config.path, name, error.column or "")) from None
+
+
+def _check_partition(plan: ResolvedTable) -> None:
+    """Partitions of an hour need a column that tells a row's hour."""
+    if plan.contract.partition != "hour":
+        return
+    name = plan.day_column
+    if name is None or plan.table.column(name).data_type == "date":
+        which = f"{name!r} is a DATE" if name else "no column tells a row's day"
+        raise ConfigError(
+            f"table {plan.name}: `partition: hour` needs a DATETIME or TIMESTAMP as cursor or "
+            f"created; {which}",
+            table=plan.name,
+            column=name,
+            next_step="Choose `partition: day`, or name such a column as `created`",
+        )
 
 
 def _check_names(plan: ResolvedTable) -> None:

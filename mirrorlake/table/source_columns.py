@@ -1,4 +1,4 @@
-"""What a server says of a table's columns, kept for who shows them without asking it again.
+"""What a server says of a table's columns, kept to be shown without querying it again.
 
 What belongs here: names, types, NULLs, uniqueness and comments, as they were at the newest load.
 What doesn't: the shape by which loads are told apart (`mirrorlake.schema.versions`).

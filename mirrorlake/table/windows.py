@@ -64,7 +64,7 @@ def set_back(last: Load | None, ahead: timedelta | None) -> timedelta:
 def _oldest_open(last: Load) -> datetime:
     """When (UTC) the oldest transaction began whose rows the last window may not have seen yet.
 
-    The margin: a statement's clock may be read a moment before its transaction is told to begin.
+    The margin: a statement's clock may be read just before its transaction is reported to begin.
     """
     oldest = last.receipt.oldest_open if last.receipt else None
     if oldest is None:
@@ -193,7 +193,7 @@ def lower_bound(plan: ResolvedTable, window: Window) -> str:
         return _day_bound(cursor, replaced_from(plan, window))
     at = datetime.fromisoformat(window.lo)
     if window.kind == "initial":
-        # The contract's first day, in the calendar in which the raw day of a row is told.
+        # The contract's first day, in the calendar that gives a row its raw day.
         return _day_bound(cursor, at.date())
     # A row written just after a moment carries it cut to the column's digits: so is the bound.
     step = 10 ** (6 - (cursor.fraction or 0))
@@ -211,7 +211,7 @@ def replaced_from(plan: ResolvedTable, window: Window) -> date:
 
 
 def _day_bound(column: Column, day: date, operator: str = ">=") -> str:
-    """``column >= day`` (or ``<``), in the calendar in which the raw day of a row is told."""
+    """``column >= day`` (or ``<``), in the calendar that gives a row its raw day."""
     if column.data_type == "timestamp":
         return time_bound(column, datetime.combine(day, time()), UTC, operator)
     return f"{quote(column.name)} {operator} '{day.isoformat()}'"

@@ -146,7 +146,7 @@ def _run(defs: dg.Definitions, config: Config, step: dict[str, Any]) -> dict[str
 def _days(first: str | None, last: str | None) -> list[date]:
     if first is None or last is None:
         return []
-    begin, end = date.fromisoformat(first), date.fromisoformat(last)
+    begin, end = date.fromisoformat(first[:10]), date.fromisoformat(last[:10])
     return [begin + timedelta(days=n) for n in range((end - begin).days + 1)]
 
 

@@ -318,6 +318,7 @@ def test_the_page_has_the_lakes_numbers_whatever_was_done(
         ("ledger", "rebuild"),
         ("sync",),
     ]
+    run(location, "sync")  # other tests leave loads that no fold followed
     daemon.tick()
     for move in moves:
         if isinstance(move, str):

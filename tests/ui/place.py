@@ -25,6 +25,7 @@ from demo.embedded import HOST
 from demo.mariadb import MariaDB
 from demo.nyc import NYC_TABLES, read_nyc
 from demo.shop import create_shop
+from tests.support.command import COMMAND
 
 ROOT = Path(__file__).parents[2]
 USER = "mirror"
@@ -76,6 +77,13 @@ TABLES: dict[str, Any] = {
 }
 
 
+MANY: tuple[dict[str, Any], ...] = (
+    {"mode": "full", "key": ["id"]},
+    {"mode": "incremental", "key": ["id"], "cursor": "at"},
+    {"mode": "append", "key": ["id"], "cursor": "at", "partition": "hour"},
+)
+"""The contracts of many tables, in turn."""
+
 for _source in TABLES.values():
     for _database in _source.values():
         for _table in _database["tables"].values():
@@ -117,21 +125,29 @@ def _kept_port() -> int:
 
 
 @contextmanager
-def running_place(folder: Path) -> Iterator[Place]:
-    """The sources, mirrored through Dagster, and the UI over them; all of it ends with the block."""
+def running_place(folder: Path, many: int = 0) -> Iterator[Place]:
+    """The sources, mirrored through Dagster, and the UI over them; all of it ends with the block.
+
+    Args:
+        many: the tables of a third source; then the command line mirrors all of them.
+    """
     with MariaDB.start(folder / "mysql") as server:
         server.create_user(USER, PASSWORD)
         place = Place(folder, _kept_port())
-        _write_files(place, server.port)
+        _write_files(place, server.port, many)
         _fill_sources(server)
+        _fill_many(server, many)
         # The server starts while the runs that it will show are made.
         with _dagster(place):
-            _mirror(place)
+            if many:
+                _run(place, *COMMAND, "sync", "--config", str(place.folder / "mirrorlake.yaml"))
+            else:
+                _run(place, sys.executable, "-m", "tests.ui.mirror", *DAYS)
             _wait_for_location(place)
             yield place
 
 
-def _write_files(place: Place, port: int) -> None:
+def _write_files(place: Place, port: int, many: int) -> None:
     login = {"host": HOST, "port": port, "user": USER, "password": "${env:TEST_PASSWORD}"}
     contract = {
         "version": 1,
@@ -140,6 +156,9 @@ def _write_files(place: Place, port: int) -> None:
         "privacy": {"hash_key": "${env:MIRRORLAKE_HASH_KEY}"},
         "sources": {name: {**login, "databases": found} for name, found in TABLES.items()},
     }
+    if many:
+        tables = {f"t{number}": MANY[number % len(MANY)] for number in range(many)}
+        contract["sources"]["many"] = {**login, "databases": {"many": {"tables": tables}}}
     path = place.folder / "mirrorlake.yaml"
     path.write_text(yaml.safe_dump(contract, sort_keys=False), encoding="utf-8")
     home = place.folder / "dagster"
@@ -171,9 +190,27 @@ def _fill_sources(server: MariaDB) -> None:
         create_shop(admin, customers=300, now=datetime.now(UTC) - timedelta(hours=3))
 
 
-def _mirror(place: Place) -> None:
-    """Every table's chain, as the runs of a week leave it."""
-    command = [sys.executable, "-m", "tests.ui.mirror", *DAYS]
+def _fill_many(server: MariaDB, many: int) -> None:
+    """Tables of one to five rows, today's and yesterday's."""
+    if not many:
+        return
+    with server.admin() as admin, admin.cursor() as cursor:
+        cursor.execute("CREATE DATABASE many")
+        for number in range(many):
+            cursor.execute(
+                f"CREATE TABLE many.t{number} (id INT PRIMARY KEY, word VARCHAR(20), "
+                "at DATETIME NOT NULL, KEY (at))"
+            )
+            rows = ", ".join(
+                f"({n}, 'word {n}', UTC_TIMESTAMP() - INTERVAL {n % 2} DAY)"
+                for n in range(1 + number % 5)
+            )
+            cursor.execute(f"INSERT INTO many.t{number} VALUES {rows}")
+        admin.commit()
+
+
+def _run(place: Place, *command: str) -> None:
+    """Every table's chain, as the runs of a week leave it, or one sync."""
     ran = subprocess.run(
         command, cwd=ROOT, env=place.environment, capture_output=True, text=True, check=False
     )

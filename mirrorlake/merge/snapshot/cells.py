@@ -36,7 +36,7 @@ class CellDifference:
     Attributes:
         cells: its digests by cell, cached.
         deltas: what to add to the kept digests, kept too.
-        listed: the cells of keys that differ; None if they are too many to tell.
+        listed: the cells of keys that differ; None if they are too many to list.
         days: the days that differ; None without a day column.
         count: how many cells of keys differ, and there are.
         known: whether there were digests to compare with; without, everything differs.

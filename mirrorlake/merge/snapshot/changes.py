@@ -82,7 +82,7 @@ def plain_rows(rows: DataFrame, table: SnapshotTable) -> DataFrame:
 
 
 def repeated_keys(rows: DataFrame, table: SnapshotTable) -> int:
-    """How many keys these rows have more than once. Mostly none: their hashes tell that sooner."""
+    """How many keys these rows have more than once. Mostly none: their hashes show that sooner."""
     from pyspark.sql import functions as f
 
     hashes = rows.groupBy(f.expr(table.hash_sql())).count()
@@ -96,7 +96,7 @@ def compare_rows(
     target: DataFrame,
     missing: DataFrame | None,
     table: SnapshotTable,
-    asked: ComparedSnapshot,
+    compared: ComparedSnapshot,
 ) -> DataFrame:
     """Every key whose row, or whose being missing, changes.
 
@@ -112,7 +112,7 @@ def compare_rows(
         although they may not change, with as many rows.
     """
     return (
-        _judged(source, target, missing, table, asked)
+        _decided(source, target, missing, table, compared)
         .selectExpr(
             *_columns(table), SNAPSHOT, KIND, WAS, SINCE, f"coalesce({COPIES}, 1L) AS {COPIES}"
         )
@@ -125,28 +125,28 @@ def folded_rows(
     target: DataFrame,
     missing: DataFrame | None,
     table: SnapshotTable,
-    asked: ComparedSnapshot,
+    compared: ComparedSnapshot,
 ) -> DataFrame:
     """The rows as they are afterwards, unchanged ones too: what replaces the target's."""
     return (
-        _judged(source, target, missing, table, asked)
+        _decided(source, target, missing, table, compared)
         .where(f"{KIND} <> '{REMOVED}'")
         .selectExpr(*_columns(table), SNAPSHOT)
     )
 
 
-def _judged(
+def _decided(
     source: DataFrame,
     target: DataFrame,
     missing: DataFrame | None,
     table: SnapshotTable,
-    asked: ComparedSnapshot,
+    compared: ComparedSnapshot,
 ) -> DataFrame:
     """Both sides of every key (`_NEW`, `_OLD`), and what becomes of it: `KIND`, `SNAPSHOT`,
     `SINCE`, and `_TAKEN`, whether the new row is the one that stays."""
     differs = table.differs_sql(_NEW, _OLD)
     one_side = f"{_NEW} IS NULL OR {_OLD} IS NULL"
-    kind, snapshot, since, taken = _judge(table, asked)
+    kind, snapshot, since, taken = _decision_sql(table, compared)
     return (
         _joined(source, target, missing, table)
         .selectExpr(
@@ -183,15 +183,15 @@ def _packed(table: SnapshotTable) -> str:
     return f"struct({', '.join(table.others)})" if table.others else "struct(1 AS `1`)"
 
 
-def _judge(table: SnapshotTable, asked: ComparedSnapshot) -> tuple[str, str, str, str]:
+def _decision_sql(table: SnapshotTable, compared: ComparedSnapshot) -> tuple[str, str, str, str]:
     """SQL of `KIND`, of the snapshot in which the row changed last, of `SINCE` (which may use
     `KIND`), and of whether the row becomes the snapshot's."""
-    if asked.next is None:
-        return _judge_newest(table, asked.number)
-    return _judge_late(table, asked)
+    if compared.next is None:
+        return _newest_decision_sql(table, compared.number)
+    return _late_decision_sql(table, compared)
 
 
-def _judge_newest(table: SnapshotTable, number: int) -> tuple[str, str, str, str]:
+def _newest_decision_sql(table: SnapshotTable, number: int) -> tuple[str, str, str, str]:
     gone = "same" if table.missing == "kept" else REMOVED
     kind = (
         f"CASE WHEN {_OLD} IS NULL THEN '{ADDED}' WHEN {_NEW} IS NULL THEN '{gone}' "
@@ -203,13 +203,15 @@ def _judge_newest(table: SnapshotTable, number: int) -> tuple[str, str, str, str
     return kind, snapshot, since, f"{KIND} IN ('{ADDED}', '{CHANGED}')"
 
 
-def _judge_late(table: SnapshotTable, asked: ComparedSnapshot) -> tuple[str, str, str, str]:
-    k, n = asked.number, f"{asked.next}L"
+def _late_decision_sql(
+    table: SnapshotTable, compared: ComparedSnapshot
+) -> tuple[str, str, str, str]:
+    k, n = compared.number, f"{compared.next}L"
     # A row of a day that has left the window since is not taken; it takes the key's row along.
     inside = "TRUE"
-    if asked.floor is not None and table.day is not None:
+    if compared.floor is not None and table.day is not None:
         day = table.day_sql("" if table.in_days else f"{_NEW}.")
-        inside = f"coalesce({day} >= DATE'{asked.floor}', TRUE)"
+        inside = f"coalesce({day} >= DATE'{compared.floor}', TRUE)"
     same = f"({_NEW} IS NOT NULL AND NOT {_DIFFERS})"
     # Not seen since before k, and seen again in k with another row, or after k's predecessor too.
     behind = f"({_OLD} IS NOT NULL AND {WAS} IS NOT NULL AND {WAS} <= {n})"

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 _HASH = "_mirror_hash"
 
 
-class Telling:
-    """The differing rows of one trace, told.
+class DifferenceReader:
+    """Reads what differs in the rows that one trace found to differ.
 
     Args:
         table: as it was traced.
@@ -44,8 +44,8 @@ class Telling:
         self.table, self.ids = table, ids
         self.lake, self.frames, self.end = lake, frames, len(ids)
 
-    def tell(self, differing: DataFrame, most: int) -> list[Difference]:
-        """The first differences, no more than asked for.
+    def first(self, differing: DataFrame, most: int) -> list[Difference]:
+        """The first differences, at most ``most``.
 
         Args:
             differing: one row per key with kind, held, place, run, begins, unsure, stays, top,
@@ -56,8 +56,8 @@ class Telling:
             f"{shown_sql(name, kind)} AS _k{i}" for i, (name, kind) in enumerate(key_columns(table))
         ]
         own = ("kind", "held", "place", "run", "begins", "unsure", "stays", "top", "best")
-        told = [f"_mirror_told.{name} AS {name}" for name in own]
-        listed = differing.selectExpr(*keys, *told, f"{key_hash_sql(table)} AS {_HASH}")
+        facts = [f"_mirror_facts.{name} AS {name}" for name in own]
+        listed = differing.selectExpr(*keys, *facts, f"{key_hash_sql(table)} AS {_HASH}")
         rows = listed.orderBy(*(f"_k{i}" for i in range(len(keys)))).limit(most).collect()
         values = self._values(rows)
         found: list[Difference] = []
@@ -83,9 +83,9 @@ class Telling:
         fields: list[Field] = []
         if row.best.v:
             ours, theirs = (values.get((p, row[_HASH]), ()) for p in (row.place, self.end))
-            told = zip(other_columns(self.table), ours, theirs, strict=False)
+            cells = zip(other_columns(self.table), ours, theirs, strict=False)
             fields = [
-                _field(name, kind, one, other) for (name, kind), one, other in told if one != other
+                _field(name, kind, one, other) for (name, kind), one, other in cells if one != other
             ]
         if row.best.s:
             fields.append(
@@ -102,7 +102,7 @@ class Telling:
         return ": the newest snapshot lacks it"
 
     def _since(self, row: Any) -> str:
-        """What `SNAPSHOT` must be, as far as the files tell."""
+        """What `SNAPSHOT` must be, as far as the files show."""
         if row.place < 0:
             return "one that can't be read"
         number = self.ids[row.run]
@@ -123,18 +123,18 @@ class Telling:
             }
             side = self.lake if place == self.end else self.frames[place]
             for row in self._read(side, digests):
-                found[place, row[_HASH]] = row.told
+                found[place, row[_HASH]] = row.cells
         return found
 
     def _read(self, side: DataFrame, digests: Mapping[str, str]) -> list[Any]:
         from pyspark.sql import functions as f
 
-        told = ", ".join(shown_sql(name, kind) for name, kind in other_columns(self.table))
+        cells = ", ".join(shown_sql(name, kind) for name, kind in other_columns(self.table))
         columns = (
             f"{key_hash_sql(self.table)} AS {_HASH}",
             f"hex({digest_sql(self.table)}) AS digest",
         )
-        read = side.selectExpr(*columns, f"array({told}) AS told")
+        read = side.selectExpr(*columns, f"array({cells}) AS cells")
         some = read.where(f.col(_HASH).isin(list(digests))).collect()
         return [row for row in some if digests[row[_HASH]] == row.digest]
 

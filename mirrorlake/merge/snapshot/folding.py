@@ -138,7 +138,7 @@ class SnapshotFold:
                 f"{totals.n:,} now, or others",
                 "Two snapshots can't have one number: give the new one its own",
             )
-        return self._told(head, published=False, strategy="same", late=False, rows=totals.n)
+        return self._folded(head, published=False, strategy="same", late=False, rows=totals.n)
 
     def _newest(self, frame: DataFrame, state: State, day: date | None, head: int | None) -> Folded:
         difference = compare_cells(frame.sparkSession, frame, self.table, state)
@@ -166,7 +166,7 @@ class SnapshotFold:
             columns=columns_of(table),
             floor=floor,
         )
-        asked = ComparedSnapshot(self.number, state, floor)
+        compared = ComparedSnapshot(self.number, state, floor)
         with self._staged(frame, head) as stage:
             strategy = self._strategy(difference, head)
             if strategy == "first":
@@ -175,7 +175,7 @@ class SnapshotFold:
                 counts = ChangeCounts()
             else:
                 counts, after = self._change(
-                    stage, frame, state, after, asked, strategy, difference
+                    stage, frame, state, after, compared, strategy, difference
                 )
             if head is not None and floor is not None and passes(state.floor, floor):
                 counts = replace(counts, left=drop_days(stage, floor))
@@ -196,21 +196,21 @@ class SnapshotFold:
                 after = replace(after, cells=cells, additions=additions, slots=state.slots)
             version = self._publish(stage, after, head)
         dropped = floor if passes(state.floor, floor) else None
-        return self._told(
+        return self._folded(
             version, published=True, strategy=strategy, late=False, rows=totals.n,
             dropped_before=dropped, counts=counts,
         )  # fmt: skip
 
     def _late(self, frame: DataFrame, state: State, day: date | None, head: int | None) -> Folded:
         totals = read_totals(frame, self.table)
-        asked = ComparedSnapshot(self.number, state, state.floor)
+        compared = ComparedSnapshot(self.number, state, state.floor)
         after = state.with_taken(self._taken(state, day, totals))
         with self._staged(frame, head) as stage:
             strategy: Strategy = "rewrite" if self.table.strategy == "rewrite" else "merge"
-            counts, after = self._change(stage, frame, state, after, asked, strategy, None)
+            counts, after = self._change(stage, frame, state, after, compared, strategy, None)
             failpoint("snapshot.staged")
             version = self._publish(stage, after, head)
-        return self._told(
+        return self._folded(
             version, published=True, strategy=strategy, late=True, rows=totals.n, counts=counts
         )
 
@@ -256,29 +256,29 @@ class SnapshotFold:
         frame: DataFrame,
         state: State,
         after: State,
-        asked: ComparedSnapshot,
+        compared: ComparedSnapshot,
         strategy: str,
         difference: CellDifference | None,
     ) -> tuple[ChangeCounts, State]:
         """Write what the snapshot changes on the branch, and which keys are missing."""
         table = self.table
         listed = difference.listed if difference is not None and strategy == "diff" else None
-        days = difference.days_since(asked.floor) if difference is not None else None
+        days = difference.days_since(compared.floor) if difference is not None else None
         missing = read_missing(stage.spark, table, state.missing)
-        told = self._tells_repeated(strategy, difference)
-        unique = plain_rows if told else unique_rows
+        plain = self._shows_repeated(strategy, difference)
+        unique = plain_rows if plain else unique_rows
         source, target, old_days = self._sides(stage, frame, state, missing, listed, days, unique)
-        changes = compare_rows(source, target, missing, table, asked)
-        if asked.next is not None:
+        changes = compare_rows(source, target, missing, table, compared)
+        if compared.next is not None:
             changes = without_gone(stage.spark, self.lake, table, state, self.number, changes)
         # Not a cache: Spark would make that again from the rows as soon as they are written to.
         changes = changes.localCheckpoint()
         counts = count_changes(changes, table)
-        if told:
+        if plain:
             counts = replace(counts, several=repeated_keys(changes, table))
         check_keys(table, self.number, counts.without, counts.several)
-        if counts.rows and strategy == "rewrite" and asked.next is None:
-            rows = folded_rows(source, target, missing, table, asked)
+        if counts.rows and strategy == "rewrite" and compared.next is None:
+            rows = folded_rows(source, target, missing, table, compared)
             replace_rows(stage, rows, old_days)
         elif counts.rows:
             put_rows(stage, changes, counts, old_days)
@@ -320,7 +320,7 @@ class SnapshotFold:
             source = source.where(f"{COPIES} > 1 OR {days_sql(table, days, f'{ROW}.')}")
         return source, target.where(days_sql(table, days)), days
 
-    def _tells_repeated(self, strategy: str, difference: CellDifference | None) -> bool:
+    def _shows_repeated(self, strategy: str, difference: CellDifference | None) -> bool:
         """Whether a key that comes twice shows without every key being looked at.
 
         Two of its rows that change are among the changes. Of others the branch takes one, and has
@@ -376,7 +376,7 @@ class SnapshotFold:
         order = max((t.order for t in state.taken), default=0) + 1
         return FoldedSnapshot(self.number, day, totals, order, columns_hash(self.table))
 
-    def _told(
+    def _folded(
         self,
         version: int | None,
         *,
@@ -389,5 +389,5 @@ class SnapshotFold:
     ) -> Folded:
         return Folded(
             self.table.name, self.number, version, published, strategy, late, rows,
-            dropped_before=dropped_before, **(counts or ChangeCounts()).told(),
+            dropped_before=dropped_before, **(counts or ChangeCounts()).to_fields(),
         )  # fmt: skip

@@ -34,7 +34,7 @@ def without_gone(
     day.
 
     Raises:
-        SnapshotRefused: the version before a drop has expired, so that can't be told.
+        SnapshotRefused: the version before a drop has expired, so that is not known.
     """
     added = f"{KIND} = '{ADDED}'"
     rows = lake.load(table.identifier)

@@ -73,7 +73,7 @@ class ChangeCounts:
     def rows(self) -> int:
         return self.added + self.changed + self.removed
 
-    def told(self) -> dict[str, int]:
+    def to_fields(self) -> dict[str, int]:
         return {
             "added": self.added, "changed": self.changed, "removed": self.removed + self.left,
             "left": self.left, "missing": self.missing, "back": self.back,

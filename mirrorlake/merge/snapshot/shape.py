@@ -1,9 +1,9 @@
 """What a table of snapshots looks like, and the SQL that is made of it: cells, hashes, equality.
 
-A *cell* is a small set of keys, told by a hash of the key: so many rows of a snapshot that their
-digest can be kept, and so few that one changed row does not cost many. Where the key holds the day
-column, a cell lies within one day, and the digests of a day's cells tell whether the day changed;
-else days have cells of their own, of negative numbers, beside those of the keys.
+A *cell* is a small set of keys, chosen by a hash of the key: enough rows of a snapshot that their
+digest can be kept, and few enough that one changed row does not cost many. Where the key holds the
+day column, a cell lies within one day, and the digests of a day's cells show whether the day
+changed; else days have cells of their own, of negative numbers, beside those of the keys.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ class SnapshotTable:
         return f"coalesce(-CAST(unix_date({self.day_sql()}) AS BIGINT) - {_DAY_BASE}L, {NO_DAY}L)"
 
     def day_of_cell(self, cell: int, slots: int) -> date | None:
-        """The day that a cell tells of; None for NULL.
+        """The day that a cell belongs to; None for NULL.
 
         >>> from mirrorlake.destinations.base import Identifier
         >>> t = SnapshotTable("t", Identifier("n", "t"), (("d", "date"),), ("d",), "d")
@@ -172,20 +172,20 @@ class SnapshotTable:
         Spark's hash skips NULLs and takes -0.0 for 0.0, so which columns are NULL, and which
         floats are -0.0, is hashed first.
         """
-        told = [(as_sql_identifier(n), t) for n, t in self.compared]
-        flags = [f"{n} IS NULL" for n, _ in told if n not in self.key_sql]
-        flags += [f"{n} = 0 AND CAST({n} AS STRING) = '-0.0'" for n, t in told if t in _FLOATS]
+        columns = [(as_sql_identifier(n), t) for n, t in self.compared]
+        flags = [f"{n} IS NULL" for n, _ in columns if n not in self.key_sql]
+        flags += [f"{n} = 0 AND CAST({n} AS STRING) = '-0.0'" for n, t in columns if t in _FLOATS]
         masks = [
             " + ".join(f"IF({flag}, {1 << i}L, 0L)" for i, flag in enumerate(part))
             for part in _parts(flags)
         ]
-        listed = ", ".join([*masks, *(n for n, _ in told)])
+        listed = ", ".join([*masks, *(n for n, _ in columns)])
         return f"xxhash64(1, {listed})", f"xxhash64(2, {listed})"
 
     def differs_sql(self, a: str, b: str) -> str:
         """Whether two rows of one key differ in a compared column, by the values themselves."""
-        told = [(as_sql_identifier(n), t) for n, t in self.compared if n not in self.key]
-        return " OR ".join(_differ(f"{a}.{n}", f"{b}.{n}", t) for n, t in told) or "FALSE"
+        columns = [(as_sql_identifier(n), t) for n, t in self.compared if n not in self.key]
+        return " OR ".join(_differ(f"{a}.{n}", f"{b}.{n}", t) for n, t in columns) or "FALSE"
 
     def order_sql(self) -> str:
         """An order of the rows of one key in one snapshot that tells any two different rows apart:

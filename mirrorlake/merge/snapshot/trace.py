@@ -20,7 +20,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, Literal
 
 from mirrorlake.destinations.iceberg.spark_errors import spark_errors
-from mirrorlake.merge.snapshot.differences import Telling
+from mirrorlake.merge.snapshot.differences import DifferenceReader
 from mirrorlake.merge.snapshot.retention import floor_of
 from mirrorlake.merge.snapshot.row_texts import digest_sql
 from mirrorlake.merge.snapshot.shape import SNAPSHOT, SnapshotTable, before_sql
@@ -30,8 +30,8 @@ from mirrorlake.proof.differences import Difference
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_SEEN, _ENTRY, _ROWS, _TOP, _RUN, _JUDGED, _PLACE = (
-    f"_mirror_{name}" for name in ("seen", "entry", "rows", "top", "run", "judged", "place")
+_SEEN, _ENTRY, _ROWS, _TOP, _RUN, _CHECKED, _PLACE = (
+    f"_mirror_{name}" for name in ("seen", "entry", "rows", "top", "run", "checked", "place")
 )
 _KIND = "_mirror_kind"
 
@@ -151,7 +151,7 @@ def trace_table(
     Raises:
         LakeError: Spark or the storage failed.
     """
-    told = Traced(version, state.taken[-1].id, len(state.taken), dict(unread))
+    traced = Traced(version, state.taken[-1].id, len(state.taken), dict(unread))
     with spark_errors(table.name):
         trace = _Trace(spark, table, version, state, dict(frames))
         found = trace.count()
@@ -163,10 +163,10 @@ def trace_table(
         counts = {name: sum(part[name] for part in found if part["place"] < 0) for name in _COUNTS}
         newest = len(trace.line.ids) - 1
         expected = sum(part["copies"] for part in found if part["place"] == newest)
-        told = replace(told, expected=expected, **counts)
-        if told.differing:
-            told = replace(told, differences=tuple(trace.differences(most)))
-    return told
+        traced = replace(traced, expected=expected, **counts)
+        if traced.differing:
+            traced = replace(traced, differences=tuple(trace.differences(most)))
+    return traced
 
 
 _COUNTS = ("rows", "kept", "missing", "extra", "changed", "undecided", "undecided_since")
@@ -237,10 +237,10 @@ class _Trace:
 
     # --- the rule ---------------------------------------------------------------------------------
 
-    def judged(self) -> DataFrame:
+    def checked(self) -> DataFrame:
         """One row per key: the key, `_SEEN` (its rows in the snapshots), `_ROWS` (in the table),
         `_TOP` (the last of `_SEEN`), `_RUN` (since which place the files have that one so),
-        `_JUDGED` (of each of `_ROWS` what is wrong, the best one first)."""
+        `_CHECKED` (of each of `_ROWS` what is wrong, the best one first)."""
         from pyspark.sql import functions as f
 
         sides = [self._of_lake(), *(self._of_snapshot(place) for place in self.frames)]
@@ -262,7 +262,7 @@ class _Trace:
             )
             .selectExpr(*key, _SEEN, _ROWS, f"try_element_at({_SEEN}, -1) AS {_TOP}")
             .selectExpr(*key, _SEEN, _ROWS, _TOP, f"{top} AS {_PLACE}", f"{run} AS {_RUN}")
-            .selectExpr("*", f"{self._rows_sql()} AS {_JUDGED}")
+            .selectExpr("*", f"{self._rows_sql()} AS {_CHECKED}")
             .selectExpr("*", f"{self._kind_sql()} AS {_KIND}")
         )
 
@@ -298,11 +298,11 @@ class _Trace:
         place = f"named_struct('h', r.h, 'c', r.c, 'p', {line.place_sql('r.c')})"
         placed = f"transform({_ROWS}, r -> {place})"
         first = f"named_struct('v', {values}, 's', {number}, 'h', r.h, 'c', r.c, 'p', r.p)"
-        told = f"transform({placed}, r -> {first})"
+        marked = f"transform({placed}, r -> {first})"
         open_ = f"NOT r.v AND NOT r.s AND {unsure}"
         tail = f"NOT r.v AND NOT r.s AND NOT {unsure} AND NOT {begins}"
         fields = f"'v', r.v, 's', r.s, 'u', {open_}, 'o', {tail}, 'h', r.h, 'c', r.c, 'p', r.p"
-        return f"array_sort(transform({told}, r -> named_struct({fields})))"
+        return f"array_sort(transform({marked}, r -> named_struct({fields})))"
 
     def _kind_sql(self) -> str:
         unsure, stays = self._unsure_sql(), self._stays_sql()
@@ -312,7 +312,7 @@ class _Trace:
         lost = "'undecided'" if windows else "'missing'"
         gap = f"IF({_PLACE} >= 0, {lost}, 'equal')" if kept else "'equal'"
         none = f"IF({unsure}, {gap}, IF({stays}, 'missing', 'equal'))"
-        best = f"try_element_at({_JUDGED}, 1)"
+        best = f"try_element_at({_CHECKED}, 1)"
         return (
             f"CASE WHEN size({_ROWS}) = 0 THEN {none} "
             f"WHEN NOT {unsure} AND NOT {stays} THEN 'extra' "
@@ -350,22 +350,22 @@ class _Trace:
             f"transform({_SEEN}, e -> named_struct({of_snapshot})))) AS _one"
         )
         sums = [f"sum({name}) AS {name}" for name in names if name != "place"]
-        rows = self.judged().selectExpr(listed).selectExpr("_one.*").groupBy("place")
+        rows = self.checked().selectExpr(listed).selectExpr("_one.*").groupBy("place")
         from pyspark.sql import functions as f
 
         return [row.asDict() for row in rows.agg(*(f.expr(one) for one in sums)).collect()]
 
     def unlike(self, found: Sequence[Mapping[str, int]]) -> dict[int, str]:
         """The snapshots that are read otherwise now than when they were folded, and why."""
-        told = {part["place"]: part for part in found}
+        by_place = {part["place"]: part for part in found}
         wrong: dict[int, str] = {}
         for place in self.frames:
             number = self.line.ids[place]
             taken = self.state.find(number)
-            now = told[place]["copies"] if place in told else 0
+            now = by_place[place]["copies"] if place in by_place else 0
             if taken is not None and taken.totals.n != now:
                 wrong[number] = f"was folded with {taken.totals.n:,} rows, and now {now:,} are read"
-            elif place in told and told[place]["twice"]:
+            elif place in by_place and by_place[place]["twice"]:
                 wrong[number] = "holds a key twice, which was resolved when it was folded"
         return wrong
 
@@ -373,14 +373,15 @@ class _Trace:
         """Some of the keys whose rows differ, with what differs; ``most`` at most."""
         wanted = f"{_KIND} IN ('missing', 'extra', 'changed') OR size({_ROWS}) > 1"
         begins = f"({_RUN} = 0 OR {self.line.there_sql(f'greatest({_RUN} - 1, 0)')})"
-        told = (
+        facts = (
             f"named_struct('kind', {_KIND}, 'held', size({_ROWS}), 'place', {_PLACE}, "
             f"'run', {_RUN}, 'begins', {begins}, 'unsure', {self._unsure_sql()}, "
             f"'stays', coalesce({_TOP}.d, FALSE), 'top', hex({_TOP}.h), "
-            f"'best', try_element_at({_JUDGED}, 1)) AS _mirror_told"
+            f"'best', try_element_at({_CHECKED}, 1)) AS _mirror_facts"
         )
-        differing = self.judged().where(wanted).selectExpr(*self.table.key_sql, told)
-        return Telling(self.table, self.line.ids, self.lake, self.frames).tell(differing, most)
+        differing = self.checked().where(wanted).selectExpr(*self.table.key_sql, facts)
+        reader = DifferenceReader(self.table, self.line.ids, self.lake, self.frames)
+        return reader.first(differing, most)
 
 
 def _from_sql(table: SnapshotTable, floor: date) -> str:

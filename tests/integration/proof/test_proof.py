@@ -17,7 +17,7 @@ from mirrorlake.errors import ConfigError, MirrorlakeError, ProofError, SchemaEr
 from mirrorlake.operations.sync import sync_table
 from mirrorlake.proof import check, compare, ranges
 from mirrorlake.proof.counts import count_rows
-from mirrorlake.proof.evidence import prove_table, teller_of
+from mirrorlake.proof.evidence import formatter_of, prove_table
 from mirrorlake.proof.ranges import Range
 from mirrorlake.proof.report import Ask, Report
 from mirrorlake.workspace import Workspace
@@ -34,8 +34,8 @@ def checked(workspace: Workspace, table: str, ask: Ask | None = None, **more: An
 
 
 def told(workspace: Workspace, table: str, report: Report, *, shown: bool = False) -> list[str]:
-    teller = teller_of(workspace.config, workspace.config.table(table), shown=shown)
-    return sorted(line for d in report.differences for line in teller.tell(d))
+    formatter = formatter_of(workspace.config, workspace.config.table(table), shown=shown)
+    return sorted(line for d in report.differences for line in formatter.lines(d))
 
 
 def mirrored(engine_for: EngineFor, sql: Sql, rows: int = 40, **contract: Any) -> Workspace:

@@ -82,7 +82,7 @@ def test_a_table_of_small_files_is_not_asked(
 def test_a_table_of_many_files_is_not_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pruning, "ASKED", 1)
+    monkeypatch.setattr(pruning, "MOST_FILES", 1)
     monkeypatch.setattr(pruning, "LARGE", 0)
     assert edges_of(table_of(tmp_path, pa.int32(), [1]), "k") == ()
     assert edges_of(table_of(tmp_path / "two", pa.int32(), [1], [5]), "k") is None

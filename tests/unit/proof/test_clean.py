@@ -22,7 +22,7 @@ from mirrorlake.errors import LakeError
 from mirrorlake.ledger import Ledger, Load, Window
 from mirrorlake.proof.clean import prove_clean
 from mirrorlake.proof.clean_look import CleanLook
-from mirrorlake.proof.differences import Teller
+from mirrorlake.proof.differences import Formatter
 from mirrorlake.proof.rules import shown
 from mirrorlake.schema.masking import keyed_hash
 from mirrorlake.schema.own_columns import ORIGINAL
@@ -166,7 +166,7 @@ def test_every_fault_of_a_row_is_found_and_named(world: World) -> None:
     assert found == expected
     changed = sum(kind == "changed" for kind, _ in expected.values())
     assert (look.missing, look.extra) == (changed + 1, changed + 1)
-    lines = [one.tell(Teller(world.contract.rules, "k")) for one in look.differences]
+    lines = [one.line(Formatter(world.contract.rules, "k")) for one in look.differences]
     assert "example.com" not in str(lines)
     assert "missing in clean (id=2): deduped has this row" in lines
 
@@ -217,7 +217,7 @@ def test_tables_without_a_key_are_compared_as_multisets(tmp_path: Path) -> None:
     world.fill(clean[:-1], rows)
     look = world.look()
     assert (look.verdict, look.missing, look.extra) == ("different", 1, 0)
-    assert look.differences[0].tell(Teller((), None)) == "missing in clean: deduped has this row"
+    assert look.differences[0].line(Formatter((), None)) == "missing in clean: deduped has this row"
 
 
 def test_what_can_not_be_decided_is_said(world: World) -> None:

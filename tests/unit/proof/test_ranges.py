@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from mirrorlake.errors import ProofError, TypeRefused
 from mirrorlake.proof.canonical import Form, form_of
-from mirrorlake.proof.differences import Difference, Field, Teller, Value, compare_rows
+from mirrorlake.proof.differences import Difference, Field, Formatter, Value, compare_rows
 from mirrorlake.proof.ranges import (
     EVERYWHERE,
     Range,
@@ -140,12 +140,12 @@ def test_an_original_that_no_column_accounts_for_is_a_difference() -> None:
 def test_values_of_hidden_columns_are_told_by_a_keyed_digest() -> None:
     field = Field(Value("A", "x", text=True), Value("A", None, text=True))
     changed = Difference("changed", (Value("id", "1"),), (field,))
-    [shown] = Teller((), "k" * 16).tell(changed)
+    [shown] = Formatter((), "k" * 16).lines(changed)
     assert "(val='x') and the lake (val=NULL)" in shown
-    [hidden] = Teller(("a",), "k" * 16).tell(changed)
+    [hidden] = Formatter(("a",), "k" * 16).lines(changed)
     assert "'x'" not in hidden
     assert "keyed digest" in hidden
-    [unkeyed] = Teller(("a",), None).tell(changed)
+    [unkeyed] = Formatter(("a",), None).lines(changed)
     assert "(val=(hidden)) and the lake (val=NULL)" in unkeyed
 
 

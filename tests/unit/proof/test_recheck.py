@@ -15,7 +15,7 @@ from mirrorlake.proof.canonical import SHOWN, Form
 from mirrorlake.proof.differences import (
     Difference,
     Field,
-    Teller,
+    Formatter,
     Value,
     compare_counts,
     compare_rows,
@@ -253,25 +253,25 @@ def test_a_copy_without_a_receipt_has_no_age() -> None:
 
 
 def test_how_differences_are_told() -> None:
-    teller, key = Teller((), None), (Value("id", "7"), Value("t", "x", text=True))
-    assert teller.tell(Difference("missing", key, note=": so")) == [
+    formatter, key = Formatter((), None), (Value("id", "7"), Value("t", "x", text=True))
+    assert formatter.lines(Difference("missing", key, note=": so")) == [
         "missing (id=7, t='x'): MySQL has this row, the lake has not: so"
     ]
-    assert teller.tell(Difference("extra", key, note=": so")) == [
+    assert formatter.lines(Difference("extra", key, note=": so")) == [
         "extra: so (id=7, t='x'): the lake has this row"
     ]
     changed = Difference("changed", key, (Field(Value("a", "1"), Value("a", None)),))
-    assert teller.tell(changed) == [
+    assert formatter.lines(changed) == [
         "changed (id=7, t='x'): `a` does not match between MySQL (val=1) and the lake (val=NULL)"
     ]
 
 
 def test_how_values_are_told() -> None:
-    teller = Teller(("S",), "k" * 16)
-    assert teller.value(Value("a", "1" * (SHOWN - 1))) == "1" * (SHOWN - 1)
+    formatter = Formatter(("S",), "k" * 16)
+    assert formatter.value(Value("a", "1" * (SHOWN - 1))) == "1" * (SHOWN - 1)
     # That is where values are cut.
-    assert teller.value(Value("a", "1" * SHOWN)) == "1" * SHOWN + "…"
-    assert re.fullmatch(r"\(keyed digest [0-9a-f]{16}\)", teller.value(Value("s", "x")))
+    assert formatter.value(Value("a", "1" * SHOWN)) == "1" * SHOWN + "…"
+    assert re.fullmatch(r"\(keyed digest [0-9a-f]{16}\)", formatter.value(Value("s", "x")))
 
 
 def test_a_difference_names_its_key_and_its_fields_alone() -> None:

@@ -91,7 +91,7 @@ def test_bytes_that_are_no_text(
         f"{database}.t",
         "'secret'",
         "no text in the column's own charset",
-        "Mend the value",
+        "Repair the value",
     )
     assert "abc" not in str(error)
     assert not error.retryable
