@@ -10,7 +10,7 @@ from assets import all_assets
 from checks import all_checks
 from dagster_mirrorlake.build import Mirror, build_jobs
 from dagster_mirrorlake.executor import threads_executor
-from dagster_mirrorlake.location import config_path, find_config, sensors_run
+from dagster_mirrorlake.location import config_path, few_collections, find_config, sensors_run
 from resources import all_resources
 from sensors import all_schedules, all_sensors
 
@@ -33,4 +33,5 @@ def load(path: Path) -> dg.Definitions:
     )
 
 
-defs = load(config_path(Path(__file__).parent))
+with few_collections():
+    defs = load(config_path(Path(__file__).parent))

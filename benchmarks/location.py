@@ -44,7 +44,8 @@ marks.append(clock())
 import definitions, assets, checks, resources, sensors
 marks.append(clock())
 from pathlib import Path
-defs = definitions.load_definitions(Path(sys.argv[1]))
+with definitions.few_collections():
+    defs = definitions.load(Path(sys.argv[1]))
 marks.append(clock())
 repository = defs.get_repository_def()
 repository.load_all_definitions()
