@@ -162,13 +162,13 @@ def _set_up(server: MariaDB, folder: Path, console: Console) -> Config:
         f"shop ({sum(shop.values()):,} rows).",
         highlight=False,
     )
-    _tell_sabotage(folder, server)
+    _explain_sabotage(folder, server)
     path = folder / "mirrorlake.yaml"
     path.write_text(demo_contract(server.port), encoding="utf-8")
     return load_config(path)
 
 
-def _tell_sabotage(folder: Path, server: MariaDB) -> None:
+def _explain_sabotage(folder: Path, server: MariaDB) -> None:
     """How `make sabotage` reaches this demo's server: for this user's eyes alone."""
     told = {
         "port": server.port,

@@ -51,9 +51,9 @@ class RunLines:
         """Print what happened to runs since the last time."""
         found = self.ask(_QUERY % _MOST)["runsOrError"].get("results", [])
         for run in reversed(found):
-            self._tell_one(run)
+            self._print_run(run)
 
-    def _tell_one(self, run: dict[str, Any]) -> None:
+    def _print_run(self, run: dict[str, Any]) -> None:
         known, status = self._seen.get(run["runId"]), run["status"]
         short = run["runId"][:8]
         if known is None and status in ("STARTED", *_ENDED):

@@ -16,7 +16,7 @@ from dagster_mirrorlake.resources.failures import named_failures
 from dagster_mirrorlake.step_tags import step_tags
 from dagster_mirrorlake.table import Layer, MirroredTable
 
-_TOLD = {
+_FIGURES = {
     "rows": "rows read",
     "loads folded": "loads folded",
     "snapshots": "snapshots",
@@ -97,6 +97,6 @@ def _figures(event: Any) -> dict[str, str]:
     metadata = event.metadata or {} if isinstance(event, dg.MaterializeResult) else {}
     return {
         name: f"{metadata[name]:,} {words}"
-        for name, words in _TOLD.items()
+        for name, words in _FIGURES.items()
         if isinstance(metadata.get(name), int)
     }

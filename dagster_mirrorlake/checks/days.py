@@ -30,7 +30,7 @@ class Partition:
 
 
 @dataclass(frozen=True)
-class DaysTold:
+class ReportedDays:
     """The days of a table that one of its checks reported as failed the last time."""
 
     workspace: Workspace

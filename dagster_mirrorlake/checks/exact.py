@@ -11,7 +11,7 @@ from typing import Any
 
 import dagster as dg
 
-from dagster_mirrorlake.checks.days import NEWEST, DaysTold, Partition
+from dagster_mirrorlake.checks.days import NEWEST, Partition, ReportedDays
 from dagster_mirrorlake.table import MirroredTable
 from mirrorlake.config import TableContract
 from mirrorlake.operations.partitions import RawFiles, touched_days
@@ -45,7 +45,7 @@ ExactVerdictOfDays = tuple[
 ]
 
 
-def judge_exact(
+def exact_verdict(
     workspace: Workspace,
     table: MirroredTable,
     asked: tuple[date, date] | None = None,
@@ -65,10 +65,10 @@ def judge_exact(
     if not workspace.ledger.folded_loads(contract.name, "deduped"):
         return False, {}, "Nothing is mirrored yet", dg.AssetCheckSeverity.WARN, {}
     report, evidence = prove_table(workspace, contract, ask or Ask("next"))
-    return judge_report(workspace, table, report, evidence, asked)
+    return report_verdict(workspace, table, report, evidence, asked)
 
 
-def judge_report(
+def report_verdict(
     workspace: Workspace,
     table: MirroredTable,
     report: Report,
@@ -81,13 +81,13 @@ def judge_report(
         MirrorlakeError: it could not be repaired.
     """
     contract = table.contract
-    verdict, last = _judge_chunk(workspace, contract, report, evidence)
-    told = DaysTold(workspace, contract, EXACT, table.first_partition)
-    return *verdict, _judge_days(workspace, told, last, asked)
+    verdict, last = _chunk_verdict(workspace, contract, report, evidence)
+    told = ReportedDays(workspace, contract, EXACT, table.first_partition)
+    return *verdict, _days_verdict(workspace, told, last, asked)
 
 
-def _judge_days(
-    workspace: Workspace, told: DaysTold, report: Report, asked: tuple[date, date] | None
+def _days_verdict(
+    workspace: Workspace, told: ReportedDays, report: Report, asked: tuple[date, date] | None
 ) -> dict[str, Partition]:
     """Days are reported as failed where rows of them differ, as passed only where every row of
     them was compared, and as stale where something was written to them since; of all others
@@ -181,7 +181,7 @@ def _whole(proved: Proved | None) -> str:
     return f"Every row of it was compared since {since}" if proved else ""
 
 
-def _judge_chunk(
+def _chunk_verdict(
     workspace: Workspace, contract: TableContract, report: Report, evidence: Path
 ) -> tuple[ExactVerdict, Report]:
     """The verdict on the chunk, repaired where the contract says so; and the last look at it."""

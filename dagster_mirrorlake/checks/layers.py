@@ -28,7 +28,7 @@ _SEVERITY = {
 }
 
 
-def judge_raw(workspace: Workspace, contract: TableContract, *, whole: bool) -> LayerVerdict:
+def raw_verdict(workspace: Workspace, contract: TableContract, *, whole: bool) -> LayerVerdict:
     """Whether raw holds its loads' files and no other, and the bytes of some, or of all.
 
     Args:
@@ -42,7 +42,7 @@ def judge_raw(workspace: Workspace, contract: TableContract, *, whole: bool) -> 
     return _found(report, passed=partly or report.verdict == "equal")
 
 
-def judge_clean(workspace: Workspace, contract: TableContract, *, whole: bool) -> LayerVerdict:
+def clean_verdict(workspace: Workspace, contract: TableContract, *, whole: bool) -> LayerVerdict:
     """Whether clean shows exactly deduped's rows.
 
     Args:

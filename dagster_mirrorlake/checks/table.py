@@ -16,7 +16,7 @@ from dagster_mirrorlake.table import Layer, MirroredTable
 
 _RESOURCES = {"mirrorlake"}
 EXACT, INTACT, MATCHES = "exact_match", "intact", "matches_deduped"
-_TOLD = (EXACT, INTACT, MATCHES, "gaps", "originals", "row_count", "suspected_pii")
+_NOT_BLOCKING = (EXACT, INTACT, MATCHES, "gaps", "originals", "row_count", "suspected_pii")
 """What they find is reported; it keeps nothing downstream from running."""
 _IN, _OUT = {"asset": dg.In(dg.Nothing)}, dg.Out(dg.Nothing, is_required=False)
 
@@ -115,7 +115,7 @@ def _checks_of(
             check,
             asset=key,
             description=text,
-            blocking=check.removesuffix(BY_DAY) not in _TOLD,
+            blocking=check.removesuffix(BY_DAY) not in _NOT_BLOCKING,
             partitions_def=table.partitions_def if check.endswith(BY_DAY) else None,
         )
         for check, text in words.items()
@@ -142,7 +142,7 @@ def _step(
     table: MirroredTable, layer: Layer
 ) -> Callable[[dg.AssetCheckExecutionContext, Any], Iterator[dg.AssetCheckResult]]:
     def step(context: dg.AssetCheckExecutionContext, _: Any) -> Iterator[dg.AssetCheckResult]:
-        from dagster_mirrorlake.checks.verdicts import judge
+        from dagster_mirrorlake.checks.verdicts import report_verdicts
 
         names = sorted(
             k.name
@@ -150,6 +150,6 @@ def _step(
             if k.asset_key == table.key(layer)
         )
         with named_failures(table.contract.name):
-            yield from judge(context, table, layer, names)
+            yield from report_verdicts(context, table, layer, names)
 
     return step

@@ -13,8 +13,8 @@ from typing import Any
 
 import dagster as dg
 
-from dagster_mirrorlake.checks.days import DaysTold, Partition
-from dagster_mirrorlake.checks.mending import mending
+from dagster_mirrorlake.checks.days import Partition, ReportedDays
+from dagster_mirrorlake.checks.repair_links import repair_links
 from dagster_mirrorlake.checks.series import BY_DAY
 from dagster_mirrorlake.resources.failures import dagster_errors
 from dagster_mirrorlake.table import Layer, MirroredTable
@@ -89,7 +89,7 @@ class Look:
         return f"{name} {layer(self.contract)}"
 
 
-def judge(
+def report_verdicts(
     context: dg.AssetCheckExecutionContext,
     table: MirroredTable,
     layer: Layer,
@@ -113,11 +113,11 @@ def judge(
                 workspace: Workspace = table.names.resources(context).mirrorlake.workspace
                 look = Look(workspace, table, layer, alone, days)
                 with damage_errors(workspace.lake, workspace.ledger, table.contract):
-                    verdict = _JUDGES[name](look)
+                    verdict = _VERDICTS[name](look)
         except Exception as error:  # noqa: BLE001 (raised below, after the others)
             failed = failed or error
             continue
-        for day in _days_told(run, table, key, name, verdict):
+        for day in _day_events(run, table, key, name, verdict):
             # Dagster takes it, and its own annotation does not say so.
             context.op_execution_context.log_event(day)  # pyright: ignore[reportArgumentType]
         if name not in names:
@@ -134,7 +134,7 @@ def judge(
         raise failed
 
 
-def judge_alone(
+def alone_verdict(
     context: dg.OpExecutionContext, table: MirroredTable, layer: Layer, name: str
 ) -> CheckVerdict:
     """The verdict of one check, for a step that is no check's.
@@ -144,7 +144,7 @@ def judge_alone(
     """
     workspace: Workspace = table.names.resources(context).mirrorlake.workspace
     with damage_errors(workspace.lake, workspace.ledger, table.contract):
-        return _JUDGES[name](Look(workspace, table, layer, whole=False))
+        return _VERDICTS[name](Look(workspace, table, layer, whole=False))
 
 
 def evaluations(
@@ -153,7 +153,7 @@ def evaluations(
     """A verdict and its days as events of a step that is no check's. To be yielded: what is only
     logged is lost where the step fails."""
     key = table.key(layer)
-    yield from _days_told(run, table, key, name, verdict)
+    yield from _day_events(run, table, key, name, verdict)
     shown = metadata_of(run, table, name, verdict)
     yield dg.AssetCheckEvaluation(
         asset_key=key,
@@ -187,10 +187,10 @@ def metadata_of(
     """What a verdict shows: of a failed one first what a person can do about it."""
     if verdict.passed:
         return dict(verdict.metadata)
-    return {**mending(run, table, name, verdict.words), **verdict.metadata}
+    return {**repair_links(run, table, name, verdict.words), **verdict.metadata}
 
 
-def _days_told(
+def _day_events(
     run: dg.DagsterRun,
     table: MirroredTable,
     key: dg.AssetKey,
@@ -199,19 +199,19 @@ def _days_told(
 ) -> Iterator[dg.AssetCheckEvaluation]:
     """Each day by itself, in a series of its own; a failed one says what can be done, too."""
     for day, one in verdict.partitions.items() if table.has_days else ():
-        mend = {} if one.passed else mending(run, table, name, one.words)
+        links = {} if one.passed else repair_links(run, table, name, one.words)
         yield dg.AssetCheckEvaluation(
             asset_key=key,
             check_name=f"{name}{BY_DAY}",
             passed=one.passed,
-            metadata={k: as_value(v) for k, v in {**mend, **one.metadata}.items()},
+            metadata={k: as_value(v) for k, v in {**links, **one.metadata}.items()},
             description=one.words,
             severity=one.severity,
             partition=day,
         )
 
 
-def judge_gaps(look: Look) -> CheckVerdict:
+def gaps_verdict(look: Look) -> CheckVerdict:
     """Whether every day of the table that has ended was loaded; the days that were not, listed."""
     today = datetime.now(UTC).date()
     found = [
@@ -244,7 +244,7 @@ def _days_of_gaps(look: Look, gaps: Sequence[Stretch], today: date) -> dict[str,
     begin = look.table.first_partition
     if not look.table.has_days or begin is None:
         return {}
-    told = DaysTold(look.workspace, look.contract, "gaps", begin)
+    told = ReportedDays(look.workspace, look.contract, "gaps", begin)
     days = [begin + timedelta(days=n) for n in range((today - begin).days + 1)]
     states = {
         day: gap for gap in gaps for day in days if (gap.first or date.min) <= day <= gap.last
@@ -271,7 +271,7 @@ def _days_of(table: MirroredTable, tags: Mapping[str, str]) -> tuple[date, date]
     return table.days_of(first, open_day)[0], table.days_of(last, open_day)[-1]
 
 
-def judge_originals(look: Look) -> CheckVerdict:
+def originals_verdict(look: Look) -> CheckVerdict:
     """How many values keep their original text, of the run's days or of all."""
     workspace, contract = look.workspace, look.contract
     first, last = look.days or (None, None)
@@ -295,7 +295,7 @@ def judge_originals(look: Look) -> CheckVerdict:
     return CheckVerdict(True, metadata, f"Originals kept in raw ({days}): {told or 'none'}")
 
 
-def judge_keys(look: Look) -> CheckVerdict:
+def keys_verdict(look: Look) -> CheckVerdict:
     """Whether every key stands in one row only."""
     contract, lake = look.contract, look.workspace.lake
     table, terms = deduped_table(lake, contract), ", ".join(contract.key)
@@ -309,7 +309,7 @@ def judge_keys(look: Look) -> CheckVerdict:
     return CheckVerdict(True, {"rows beyond the first of their key": 0})
 
 
-def judge_contract(look: Look) -> CheckVerdict:
+def contract_verdict(look: Look) -> CheckVerdict:
     """Whether a layer has the contract's columns, and its rows what MySQL's columns promise."""
     from dagster_mirrorlake.checks.contract import build_schema, find_broken, fingerprint, layer_of
 
@@ -343,7 +343,7 @@ def judge_contract(look: Look) -> CheckVerdict:
     return CheckVerdict(not broken, {"columns": len(schema.columns), **seen, **cells}, words)
 
 
-def judge_rows(look: Look) -> CheckVerdict:
+def rows_verdict(look: Look) -> CheckVerdict:
     """Whether the mirror has the rows that MySQL has, in all and day by day.
 
     Fewer is an error. More are deletes, which the sweep of the exact check takes away: they pass
@@ -404,7 +404,7 @@ def _of_count(
 
 def _partitions(look: Look, counts: Counts, *, swept: bool) -> dict[str, Partition]:
     """Of the days that are reported one by one; all others are as the whole check says: equal."""
-    told = DaysTold(look.workspace, look.contract, "row_count", look.table.first_partition)
+    told = ReportedDays(look.workspace, look.contract, "row_count", look.table.first_partition)
     # A day that failed may have no row any more: then it is equal.
     days = {date.fromisoformat(day) for day in counts.counted if day != NO_DAY} | {*told.failed()}
     differ = [date.fromisoformat(day) for day in counts.days if day != NO_DAY]
@@ -412,9 +412,9 @@ def _partitions(look: Look, counts: Counts, *, swept: bool) -> dict[str, Partiti
     for day in map(str, told.choose(differ, sorted(days), look.days)):
         ours, theirs = counts.counted.get(day, (0, 0))
         lost, surplus = max(0, ours - theirs), max(0, theirs - ours)
-        judged = _of_count(look.contract, lost, surplus, swept=swept)
+        verdict = _of_count(look.contract, lost, surplus, swept=swept)
         metadata = {"rows in MySQL": ours, "rows in the mirror": theirs}
-        found[day] = Partition(judged[0], metadata, judged[1], judged[2])
+        found[day] = Partition(verdict[0], metadata, verdict[1], verdict[2])
     told.record(date.fromisoformat(day) for day, one in found.items() if not one.passed)
     return found
 
@@ -428,7 +428,7 @@ def _table_of(days: DayCounts) -> dg.TableMetadataValue:
     )
 
 
-def judge_privacy(look: Look) -> CheckVerdict:
+def privacy_verdict(look: Look) -> CheckVerdict:
     """Whether clean shows nothing that the contract hides, and no layer holds card columns."""
     lake, contract = look.workspace.lake, look.contract
     held = held_now(look.workspace.ledger, lake, contract)
@@ -447,7 +447,7 @@ def judge_privacy(look: Look) -> CheckVerdict:
     return CheckVerdict(not found, metadata, words)
 
 
-def judge_suspects(look: Look) -> CheckVerdict:
+def suspects_verdict(look: Look) -> CheckVerdict:
     """Whether clean's new rows hold what looks personal, in columns without a rule."""
     workspace = look.workspace
     seen = find_suspects(workspace.lake, workspace.ledger, look.contract, whole=look.whole)
@@ -471,33 +471,33 @@ def _snapshot(table: LakeTable) -> int | None:
     return snapshot.snapshot_id if snapshot else None
 
 
-def _judge_exact(look: Look) -> CheckVerdict:
-    from dagster_mirrorlake.checks.exact import judge_exact
+def _exact_verdict(look: Look) -> CheckVerdict:
+    from dagster_mirrorlake.checks.exact import exact_verdict
 
-    return CheckVerdict(*judge_exact(look.workspace, look.table, look.days))
-
-
-def _judge_intact(look: Look) -> CheckVerdict:
-    from dagster_mirrorlake.checks.layers import judge_raw
-
-    return CheckVerdict(*judge_raw(look.workspace, look.contract, whole=False))
+    return CheckVerdict(*exact_verdict(look.workspace, look.table, look.days))
 
 
-def _judge_matches(look: Look) -> CheckVerdict:
-    from dagster_mirrorlake.checks.layers import judge_clean
+def _intact_verdict(look: Look) -> CheckVerdict:
+    from dagster_mirrorlake.checks.layers import raw_verdict
 
-    return CheckVerdict(*judge_clean(look.workspace, look.contract, whole=False))
+    return CheckVerdict(*raw_verdict(look.workspace, look.contract, whole=False))
 
 
-_JUDGES = {
-    "contract": judge_contract,
-    "exact_match": _judge_exact,
-    "gaps": judge_gaps,
-    "intact": _judge_intact,
-    "matches_deduped": _judge_matches,
-    "no_pii": judge_privacy,
-    "originals": judge_originals,
-    "row_count": judge_rows,
-    "suspected_pii": judge_suspects,
-    "unique_key": judge_keys,
+def _matches_verdict(look: Look) -> CheckVerdict:
+    from dagster_mirrorlake.checks.layers import clean_verdict
+
+    return CheckVerdict(*clean_verdict(look.workspace, look.contract, whole=False))
+
+
+_VERDICTS = {
+    "contract": contract_verdict,
+    "exact_match": _exact_verdict,
+    "gaps": gaps_verdict,
+    "intact": _intact_verdict,
+    "matches_deduped": _matches_verdict,
+    "no_pii": privacy_verdict,
+    "originals": originals_verdict,
+    "row_count": rows_verdict,
+    "suspected_pii": suspects_verdict,
+    "unique_key": keys_verdict,
 }

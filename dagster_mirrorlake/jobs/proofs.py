@@ -131,20 +131,20 @@ def _ask(day: str, keys: str, *, whole: bool) -> "Ask":
 def _prove(
     context: dg.OpExecutionContext, workspace: "Workspace", table: MirroredTable, ask: "Ask"
 ) -> Act:
-    from dagster_mirrorlake.checks.exact import EXACT, judge_exact
-    from dagster_mirrorlake.checks.layers import INTACT, MATCHES, judge_clean, judge_raw
+    from dagster_mirrorlake.checks.exact import EXACT, exact_verdict
+    from dagster_mirrorlake.checks.layers import INTACT, MATCHES, clean_verdict, raw_verdict
     from dagster_mirrorlake.checks.verdicts import CheckVerdict, evaluations
     from mirrorlake.destinations.iceberg.integrity import damage_errors
 
     contract = table.contract
     verdicts: dict[str, CheckVerdict] = {}
     with damage_errors(workspace.lake, workspace.ledger, contract):
-        verdicts[EXACT] = CheckVerdict(*judge_exact(workspace, table, ask=ask))
+        verdicts[EXACT] = CheckVerdict(*exact_verdict(workspace, table, ask=ask))
         yield from evaluations(context.run, table, "deduped", EXACT, verdicts[EXACT])
         if ask.kind == "full":
-            verdicts[INTACT] = CheckVerdict(*judge_raw(workspace, contract, whole=True))
+            verdicts[INTACT] = CheckVerdict(*raw_verdict(workspace, contract, whole=True))
             yield from evaluations(context.run, table, "raw", INTACT, verdicts[INTACT])
-            verdicts[MATCHES] = CheckVerdict(*judge_clean(workspace, contract, whole=True))
+            verdicts[MATCHES] = CheckVerdict(*clean_verdict(workspace, contract, whole=True))
             yield from evaluations(context.run, table, "clean", MATCHES, verdicts[MATCHES])
     return _proved(contract.name, verdicts)
 
@@ -196,7 +196,7 @@ def _repair(
     *,
     only_deletes: bool,
 ) -> Act:
-    from dagster_mirrorlake.checks.exact import EXACT, judge_report
+    from dagster_mirrorlake.checks.exact import EXACT, report_verdict
     from dagster_mirrorlake.checks.verdicts import CheckVerdict, evaluations
     from dagster_mirrorlake.jobs.recheck import recheck
     from mirrorlake.operations.refold import refold_table
@@ -212,7 +212,7 @@ def _repair(
         made = f"a file could not be read ({error.reason}): made again from raw; then "
         done = repair_table(workspace, contract, ask, only_deletes=only_deletes)
     last, evidence = done.after, done.evidence[-1]
-    verdict = CheckVerdict(*judge_report(workspace, table, last, evidence))
+    verdict = CheckVerdict(*report_verdict(workspace, table, last, evidence))
     yield from evaluations(context.run, table, "deduped", EXACT, verdict)
     words = f"{made}{done.rows} rows read again, {done.gone} gone from MySQL (it was: {done.why})"
     bad = done.outcome == "different"

@@ -10,7 +10,7 @@ from typing import Any
 import dagster as dg
 
 from dagster_mirrorlake.checks.table import MATCHES, chain_check_keys
-from dagster_mirrorlake.checks.verdicts import evaluations, judge_alone
+from dagster_mirrorlake.checks.verdicts import alone_verdict, evaluations
 from dagster_mirrorlake.table import Layer, MirroredTable
 from mirrorlake.errors import MirrorlakeError
 
@@ -31,7 +31,7 @@ def recheck(
         if layer is None or key.name not in _REPAIRED:
             continue
         try:
-            verdict = judge_alone(context, table, layer, key.name)
+            verdict = alone_verdict(context, table, layer, key.name)
         except MirrorlakeError as error:
             found.append(f"- {key.name} of {layer}: could not look: {error}")
             continue

@@ -32,7 +32,7 @@ TIMEOUT = 15.0
 
 
 @dataclass(frozen=True)
-class Told:
+class Delivered:
     """What one hook was sent at one look.
 
     Attributes:
@@ -87,7 +87,7 @@ def _late(contract: TableContract, age: timedelta | None, now: datetime) -> Aler
     return Alert(contract.name, "late", now - age + contract.freshness.fail_after)
 
 
-def send_alerts(config: Config, ledger: Ledger, now: datetime | None = None) -> list[Told]:
+def send_alerts(config: Config, ledger: Ledger, now: datetime | None = None) -> list[Delivered]:
     """Tell every hook of the config what began and what ended since it was last told.
 
     While a source is held nothing of it begins: its tables are late because somebody said so.
@@ -103,7 +103,7 @@ def send_alerts(config: Config, ledger: Ledger, now: datetime | None = None) -> 
     source_of = {c.name: c.source for c in config.tables}
     lasting = {(a.table, a.kind) for a in breaches}
     begins = [a for a in breaches if source_of[a.table] not in held]
-    told: list[Told] = []
+    told: list[Delivered] = []
     unusable: list[ConfigError] = []
     for hook in config.alerts.hooks:
         try:
@@ -115,7 +115,7 @@ def send_alerts(config: Config, ledger: Ledger, now: datetime | None = None) -> 
         begun = ledger.claim_begun(hook, [a for a in begins if (a.table, a.kind) not in known])
         ended = ledger.claim_ended(hook, lasting)
         if begun or ended:
-            told += _tell(deliver, ledger, hook, begun, ended)
+            told += _deliver(deliver, ledger, hook, begun, ended)
     if unusable:
         raise _one(unusable)
     return told
@@ -145,9 +145,9 @@ def _test(config: AlertsConfig, hook: str) -> str | None:
     return deliver("Mirrorlake: this is a test of the alert hook.", [], [])
 
 
-def _tell(
+def _deliver(
     deliver: Deliver, ledger: Ledger, hook: str, begun: list[Alert], ended: list[Alert]
-) -> list[Told]:
+) -> list[Delivered]:
     error = deliver(text_of(begun, ended), begun, ended)
     if error is None:
         ledger.delivered(hook, begun, ended)
@@ -156,7 +156,8 @@ def _tell(
         ledger.not_delivered(hook, [*begun, *ended])
     events = [*((a, "began") for a in begun), *((a, "ended") for a in ended)]
     return [
-        Told(hook, a.table, a.kind, event, a.since, error is None, error) for a, event in events
+        Delivered(hook, a.table, a.kind, event, a.since, error is None, error)
+        for a, event in events
     ]
 
 

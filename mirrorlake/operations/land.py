@@ -79,7 +79,7 @@ class RefusedSnapshot:
     code: int
 
 
-def _tell_nobody(_: int, __: str) -> None:
+def _ignore(_: int, __: str) -> None:
     """Nobody watches."""
 
 
@@ -142,7 +142,7 @@ def land_table(
     ids: Iterable[int],
     *,
     accept_smaller: Collection[int] = (),
-    report: Callable[[int, str], None] = _tell_nobody,
+    report: Callable[[int, str], None] = _ignore,
 ) -> Iterator[Arrived | RefusedSnapshot]:
     """Take each snapshot, fold and publish it, before the next one by id; tell what became of it.
 

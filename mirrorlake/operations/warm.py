@@ -56,7 +56,7 @@ MERGE INTO {name} t USING changes s ON t.id <=> s.id AND t.id BETWEEN 0 AND 100
 WHEN MATCHED AND s.gone THEN DELETE
 WHEN MATCHED AND NOT (t.name <=> s.name AND t.price <=> s.price) THEN UPDATE SET *
 WHEN NOT MATCHED AND NOT s.gone THEN INSERT *"""
-_ASKED = (
+_STATEMENTS = (
     """SELECT day, COUNT(*), SUM(CAST(CONV(SUBSTR(SHA2(CONCAT(OCTET_LENGTH(name), ':', name),
         256), 1, 15), 16, 10) AS DECIMAL(20,0)))
         FROM {name} WHERE id >= 1 GROUP BY day ORDER BY day""",
@@ -169,8 +169,8 @@ def rehearse(folder: Path) -> None:
         session.sql(_ROWS)
         session.sql(_CHANGES)
         session.sql(_MERGE.format(name=_DEDUPED))
-    for asked in _ASKED:
-        session.sql(asked.format(name=_DEDUPED)).collect()
+    for statement in _STATEMENTS:
+        session.sql(statement.format(name=_DEDUPED)).collect()
     session.sql(f"SELECT * FROM {_DEDUPED}").toArrow()  # noqa: S608
     for statement in _KEPT:
         session.sql(statement.format(name=_DEDUPED)).collect()

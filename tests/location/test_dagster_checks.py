@@ -69,7 +69,7 @@ def test_an_exception_inside_a_check_fails_its_step_and_is_no_verdict(
     def bug(_: verdicts.Look) -> verdicts.CheckVerdict:
         raise ZeroDivisionError
 
-    monkeypatch.setitem(verdicts._JUDGES, "gaps", bug)
+    monkeypatch.setitem(verdicts._VERDICTS, "gaps", bug)
     path = contract_file({"d": {"tables": {"t": {"mode": "full", "key": ["id"]}}}})
     definitions = load_definitions(path)
     asset = dg.AssetKey(["raw", "s", "d", "t"])

@@ -12,7 +12,7 @@ import pytest
 import sqlalchemy as sa
 
 from dagster_mirrorlake.assets.steps import _load_days
-from dagster_mirrorlake.checks.verdicts import Look, judge_gaps
+from dagster_mirrorlake.checks.verdicts import Look, gaps_verdict
 from dagster_mirrorlake.location import load_definitions
 from dagster_mirrorlake.table import MirroredTable
 from demo.mariadb import MariaDB
@@ -173,16 +173,16 @@ def test_the_gaps_check_lists_what_failed_and_what_was_never_asked(
 ) -> None:
     contract = location.config.table("k")
     look = Look(workspace, MirroredTable(contract), "raw", whole=True)
-    never = judge_gaps(look)
+    never = gaps_verdict(look)
     assert (never.passed, never.severity) == (False, dg.AssetCheckSeverity.WARN)
     assert never.words == "0 stretches of days failed, 1 were never asked for"
     load_table(workspace, contract)
-    assert judge_gaps(look).passed
+    assert gaps_verdict(look).passed
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("mirrorlake.load.protocol.run_chunks", _lost)
         with pytest.raises(SourceError):
             load_table(workspace, contract)
-    failed = judge_gaps(look)
+    failed = gaps_verdict(look)
     assert (failed.passed, failed.severity) == (False, dg.AssetCheckSeverity.ERROR)
     (record,) = failed.metadata["days"].records
     assert record.data == {

@@ -18,7 +18,7 @@ from dagster._core.remote_origin import (
 )
 from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
 
-from dagster_mirrorlake.checks.mending import mending
+from dagster_mirrorlake.checks.repair_links import repair_links
 from dagster_mirrorlake.location import load_definitions
 from dagster_mirrorlake.table import MirroredTable
 from demo.mariadb import MariaDB
@@ -206,7 +206,7 @@ def test_a_failed_check_leads_to_a_job_whose_config_is_filled_in(
     origin = RemoteJobOrigin(RemoteRepositoryOrigin(ORIGIN, "__repository__"), "__ASSET_JOB")
     run = dg.DagsterRun(job_name="__ASSET_JOB", remote_job_origin=origin)
     contract = location.config.table("orders")
-    found = mending(run, MirroredTable(contract), check, words)
+    found = repair_links(run, MirroredTable(contract), check, words)
     link = urlsplit(found["put it right"].url)
     job = link.path.removeprefix("/locations/our%20lake/jobs/").removesuffix("/playground/setup")
     assert job == MENDED.get(check, "sync")
@@ -223,9 +223,9 @@ def test_a_failed_check_leads_to_a_job_whose_config_is_filled_in(
 def test_what_no_job_puts_right_has_no_link(location: Location) -> None:
     run = dg.DagsterRun(job_name="__ASSET_JOB")
     contract = location.config.table("orders")
-    assert mending(run, MirroredTable(contract), "no_pii", "email is shown") == {}
+    assert repair_links(run, MirroredTable(contract), "no_pii", "email is shown") == {}
     off = contract.model_copy(update={"repair": "off"})
-    assert mending(run, MirroredTable(off), "exact_match", "2 rows differ") == {}
+    assert repair_links(run, MirroredTable(off), "exact_match", "2 rows differ") == {}
 
 
 def test_a_hold_and_its_end(runs: Runs) -> None:

@@ -13,7 +13,7 @@ import duckdb
 import pytest
 
 from dagster_mirrorlake.assets.reported import THROUGH_TAG
-from dagster_mirrorlake.checks.exact import judge_exact, judge_report
+from dagster_mirrorlake.checks.exact import exact_verdict, report_verdict
 from dagster_mirrorlake.location import load_definitions
 from dagster_mirrorlake.table import LAYERS, MirroredTable
 from demo.mariadb import MariaDB
@@ -358,24 +358,24 @@ def test_a_day_is_unproved_then_proved_then_stale_then_different(
     old = str(TODAY - 4 * DAY)
     with Workspace.open(config) as workspace:
         assert workspace.ledger.proofs(table.contract.name) == []
-        first = judge_exact(workspace, table)
+        first = exact_verdict(workspace, table)
         assert first[0], first[2]
         assert first[4][old].passed
         assert str(FIRST) in first[4]
-        assert str(FIRST) not in judge_exact(workspace, table)[4], "reported already"
+        assert str(FIRST) not in exact_verdict(workspace, table)[4], "reported already"
         with server.admin("green") as admin, admin.cursor() as cursor:
             cursor.execute(f"INSERT INTO moves VALUES (90, '{old} 12:00')")
             admin.commit()
         reload_days(workspace, table.contract, TODAY - 4 * DAY, TODAY - 4 * DAY)
         fold_table(workspace, table.contract)
         report, evidence = prove_table(workspace, table.contract, Ask("keys", keys=Range(500, 600)))
-        stale = judge_report(workspace, table, report, evidence)[4]
+        stale = report_verdict(workspace, table, report, evidence)[4]
         assert (stale[old].passed, stale[old].severity) == (False, dg.AssetCheckSeverity.WARN)
         assert "since it was proved" in str(stale[old].words)
         deduped = workspace.lake.load(deduped_of(table.contract))
         assert deduped is not None
         deduped.delete("id = 90")
-        different = judge_exact(workspace, table)[4]
+        different = exact_verdict(workspace, table)[4]
         assert (different[old].passed, different[old].severity) == (
             False,
             dg.AssetCheckSeverity.ERROR,

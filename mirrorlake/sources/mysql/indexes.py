@@ -86,7 +86,7 @@ class _Parts:
         names = tuple(str(column) for column, _ in plain)
         whole = _before(plain, lambda part: part[1])
         ordered = self.used and self.kind.upper() == "BTREE"
-        told = all(not cut or _told_by_prefix(columns.get(str(c))) for c, cut in plain)
+        told = all(not cut or _equal_by_prefix(columns.get(str(c))) for c, cut in plain)
         return Index(
             name,
             self.unique and told and len(plain) == len(self.parts),
@@ -103,7 +103,7 @@ def _before(
     return parts[:end]
 
 
-def _told_by_prefix(column: Column | None) -> bool:
+def _equal_by_prefix(column: Column | None) -> bool:
     """Whether values that are equal have equal beginnings, so that unique beginnings make them
     unique."""
     if column is None:

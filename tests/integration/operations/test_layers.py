@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from click.testing import CliRunner
 from pyiceberg.catalog.sql import SqlCatalog
 
-from dagster_mirrorlake.checks.layers import judge_clean, judge_raw
+from dagster_mirrorlake.checks.layers import clean_verdict, raw_verdict
 from demo.mariadb import MariaDB
 from demo.oracle import compare_table
 from mirrorlake.cli import cli
@@ -116,8 +116,8 @@ def test_a_check_of_the_whole_table_proves_every_layer(world: World) -> None:
 
     # Under Dagster a table that has not changed is not read again.
     people = world.contract("people")
-    assert judge_raw(world.workspace, people, whole=False)[0]
-    judged = [judge_clean(world.workspace, people, whole=False) for _ in range(2)]
+    assert raw_verdict(world.workspace, people, whole=False)[0]
+    judged = [clean_verdict(world.workspace, people, whole=False) for _ in range(2)]
     assert [passed for passed, *_ in judged] == [True, True]
     assert "has changed since" in str(judged[1][2])
 
@@ -134,7 +134,7 @@ def test_a_check_of_the_whole_table_proves_every_layer(world: World) -> None:
     code, layers = world.check("people")
     assert (code, layers["deduped"]["verdict"], layers["raw"]["verdict"]) == (9, "equal", "equal")
     assert layers["clean"]["verdict"] == "different"
-    passed, metadata, words, _ = judge_clean(world.workspace, people, whole=False)
+    passed, metadata, words, _ = clean_verdict(world.workspace, people, whole=False)
     assert not passed
     assert "rows of deduped are not in clean" in str(words)
     assert "mirrorlake refold" in metadata["next step"]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from dagster_mirrorlake.checks.exact import judge_exact
+from dagster_mirrorlake.checks.exact import exact_verdict
 from dagster_mirrorlake.table import MirroredTable
 from demo.mariadb import MariaDB
 from demo.oracle import compare_table
@@ -314,7 +314,7 @@ def test_a_scheduled_check_repairs_what_its_contract_lets_it(
     workspace = mirrored(engine_for, sql, repair="auto", repair_limit=3)
     contract = workspace.config.table("t")
     plant(workspace, database, FAULTS[0])
-    passed, metadata, words, *_ = judge_exact(workspace, MirroredTable(contract))
+    passed, metadata, words, *_ = exact_verdict(workspace, MirroredTable(contract))
     assert passed
     assert metadata["repaired"] == "3 changed"
     assert (
@@ -322,7 +322,7 @@ def test_a_scheduled_check_repairs_what_its_contract_lets_it(
     )
     assert_equal(server, workspace)
     plant(workspace, database, "UPDATE {t} SET a = 'no' WHERE id < 5")
-    passed, metadata, words, *_ = judge_exact(workspace, MirroredTable(contract))
+    passed, metadata, words, *_ = exact_verdict(workspace, MirroredTable(contract))
     assert not passed
     assert str(words).endswith("more than repair_limit (3): not repaired")
     assert metadata["repair it by"] == f"mirrorlake repair {contract.name}"

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dagster_mirrorlake.checks.exact import judge_exact
+from dagster_mirrorlake.checks.exact import exact_verdict
 from dagster_mirrorlake.table import MirroredTable
 from mirrorlake.operations.repair import repair_table
 from mirrorlake.operations.sync import sync_table
@@ -25,7 +25,7 @@ FIRST, LAST = date(2020, 1, 2), date(2020, 1, 5)
 
 def told(workspace: Workspace) -> dict[str, bool]:
     """The days of 2020 that the next chunk's verdict tells."""
-    found = judge_exact(workspace, MirroredTable(workspace.config.table("t")), (FIRST, LAST))[4]
+    found = exact_verdict(workspace, MirroredTable(workspace.config.table("t")), (FIRST, LAST))[4]
     return {day: one.passed for day, one in found.items() if day < "2021"}
 
 

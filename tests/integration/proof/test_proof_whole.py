@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dagster_mirrorlake.checks.exact import judge_exact
+from dagster_mirrorlake.checks.exact import exact_verdict
 from dagster_mirrorlake.table import MirroredTable
 from demo.embedded import EmbeddedServer
 from mirrorlake.operations.repair import repair_table
@@ -68,7 +68,7 @@ def test_a_table_of_fewer_keys_than_the_overlap_is_compared(
     assert (report.verdict, lines(workspace, report)) == ("different", [gone])
     assert (report.waiting, sum(report.undecided.values())) == (2, 1)
     # The sweep takes away what MySQL has no more; the rest is not passed as equal.
-    passed, _, words, *_ = judge_exact(workspace, MirroredTable(contract))
+    passed, _, words, *_ = exact_verdict(workspace, MirroredTable(contract))
     assert (passed, "now undecided" in str(words)) == (False, True)
     assert (
         "newest check undecided: 1 rows"
@@ -140,7 +140,7 @@ def test_nothing_compared_is_not_equal(database: str, sql: Sql, engine_for: Engi
     assert (report.verdict, report.waiting) == ("undecided", 2)
     assert sum(report.undecided.values()) == 2
     assert count_rows(workspace, contract).source_rows in (0, 2)
-    assert judge_exact(workspace, MirroredTable(contract))[0] is False
+    assert exact_verdict(workspace, MirroredTable(contract))[0] is False
 
 
 KEYS = {

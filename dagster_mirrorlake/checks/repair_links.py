@@ -35,7 +35,7 @@ _SETTINGS: dict[str, dict[str, bool]] = {
 DRIFT = "MySQL's columns changed"
 
 
-def mending(
+def repair_links(
     run: dg.DagsterRun, table: MirroredTable, check: str, words: str | None
 ) -> dict[str, Any]:
     """Metadata of a failed check; empty where no job can help.
