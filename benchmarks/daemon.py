@@ -42,7 +42,7 @@ LIMIT = "15"
 PATIENCE = 240.0
 _STAGES = (
     "waits for the sensor's tick",
-    "the tick: MySQL is asked, a run requested",
+    "the tick: MySQL is queried, a run requested",
     "waits in the run queue",
     "the run's process starts and imports",
     "load (raw, its check, the session attached or started)",

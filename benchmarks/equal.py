@@ -95,8 +95,8 @@ def _columns(source: Source, database: str, table: str) -> list[tuple[str, str]]
             "WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s ORDER BY ORDINAL_POSITION",
             (database, table),
         )
-        told = [(str(name), str(kind), str(whole)) for name, kind, whole in cursor.fetchall()]
+        found = [(str(name), str(kind), str(whole)) for name, kind, whole in cursor.fetchall()]
     return [
         (name, re.sub(r" .*", "", whole).upper() if kind == "decimal" else _TYPES[kind])
-        for name, kind, whole in told
+        for name, kind, whole in found
     ]

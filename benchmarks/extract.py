@@ -116,7 +116,7 @@ def _case(source: Source, case: Case, sides: dict[str, Side], runs: int, scale: 
             found[name].append(side.run(job_of(source, case, side)))
             if found[name][-1].rows != rows:
                 raise click.ClickException(f"{name}: {found[name][-1].rows} rows, not {rows}")
-    told = _compared(source, case, {n: _files(s) - there[n] for n, s in sides.items()})
+    compared = _compared(source, case, {n: _files(s) - there[n] for n, s in sides.items()})
     about = f"{rows:,} rows"
     if case.database == "tpch":
         about += f" (TPC-H, scale factor {scale:g})"
@@ -125,7 +125,7 @@ def _case(source: Source, case: Case, sides: dict[str, Side], runs: int, scale: 
         f"{about}; every side's rows were counted.",
         COLUMNS,
         (_limit_row(limit[1:]), *(_row(n, r[1:], limit[1:]) for n, r in found.items())),
-        (_between(found), told),
+        (_between(found), compared),
     )
 
 
@@ -153,8 +153,8 @@ def _compared(source: Source, case: Case, written: dict[str, set[Path]]) -> str:
     others = [
         f"{name.split(',')[0]} ({', '.join(found)})" for name, found in unlike.items() if found
     ]
-    told = "Read again by DuckDB, every cell cast to its declared type: ours are the server's rows"
-    return f"{told}; others in {'; '.join(others)}." if others else f"{told}, and all others' too."
+    text = "Read again by DuckDB, every cell cast to its declared type: ours are the server's rows"
+    return f"{text}; others in {'; '.join(others)}." if others else f"{text}, and all others' too."
 
 
 def job_of(source: Source, case: Case, side: Side) -> Job:

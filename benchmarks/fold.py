@@ -39,7 +39,7 @@ TARGETS = {
     0.001: "To reach: 0.35 of both (goal 0.2), and 2 % of the table written.",
     0.1: "To reach: never slower than the better of the two.",
 }
-"""What is asked for at a share: it is run several times, at the others once."""
+"""What is required at a share: it is run several times, at the others once."""
 WHOLE = 0.001
 """At this share every side runs; at the others those that the targets name."""
 _KEY = ("date", "product_id", "store_id", "attribute_id")
@@ -140,8 +140,8 @@ def run(runs: int, scale: float) -> Figures:
     """Seconds and bytes of every side at every share: the median of ``runs`` of those that the
     targets name, one run of the others."""
     rows = max(10_000, round(ROWS * scale))
-    asked = os.environ.get("FOLD_SHARES")
-    shares = tuple(float(part) for part in asked.split(",")) if asked else SHARES
+    given = os.environ.get("FOLD_SHARES")
+    shares = tuple(float(part) for part in given.split(",")) if given else SHARES
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         lake = Lake(LakeConfig(warehouse=str(folder / "lake")))
@@ -177,9 +177,9 @@ def _measure(place: Place, rows: int, shares: Sequence[float], runs: int) -> lis
             _set_back(place, _name(name))
     cores = place.spark.sparkContext.defaultParallelism
     # What a fold costs whatever it folds would be carried over with the rest.
-    told = dict(sorted(costs.items()))
-    model = [cost_model(told, size, cores)] if rows >= 1_000_000 else []
-    return [*(sections[share] for share in told), *model]
+    ordered = dict(sorted(costs.items()))
+    model = [cost_model(ordered, size, cores)] if rows >= 1_000_000 else []
+    return [*(sections[share] for share in ordered), *model]
 
 
 def _write(place: Place, rows: int, share: float) -> Path:

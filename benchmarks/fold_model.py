@@ -60,9 +60,9 @@ def cost_model(found: Mapping[float, Mapping[str, Cost]], size: int, cores: int)
         "page cache."
     )
     notes = (
-        "`diff` tells up to 200,000 cells of keys. Where changes lie in some days, as in a sliding "
-        "window that is mended at its end, its line holds. Where 0.1 % changes evenly over all of "
-        "15 TB, more cells differ than can be told, and the fold costs what the lines with "
+        "`diff` names up to 200,000 cells of keys. Where changes lie in some days, as in a sliding "
+        "window that is corrected at its end, its line holds. Where 0.1 % changes evenly over all "
+        "of 15 TB, more cells differ than it can name, and the fold costs what the lines with "
         "`merge` say: it then saves the bytes written, not the shuffle.",
     )
     return Section("Cost model for 15 TB", about, columns, tuple(rows), notes)

@@ -115,7 +115,7 @@ def _large(
         ("dlt with connectorx, warm, lineitem alone", theirs),
     )
     whole = statistics.median(limit)
-    told = tuple(
+    lines = tuple(
         (name, *spread(seconds), f"{statistics.median(seconds) / whole:.2f}")
         for name, seconds in sides
     )
@@ -126,7 +126,7 @@ def _large(
     )
     cpu = f"A sync took {statistics.median(times.cpu):.2f} s of CPU, and {times.peak:.0f} MB."
     columns = ("side", "median s", "min", "max", "ratio to the limit")
-    return Section("Many small tables and a large one", about, columns, told, (cpu,))
+    return Section("Many small tables and a large one", about, columns, lines, (cpu,))
 
 
 def run_growth(runs: int, scale: float) -> Figures:

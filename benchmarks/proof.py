@@ -65,7 +65,7 @@ CASES = (
             "mode": "append",
             "key": ["time_hour", "carrier", "flight", "origin"],
             "cursor": "time_hour",
-            # The first day itself is not judged, whatever its zone.
+            # The first day itself is not compared, whatever its zone.
             "start": "2012-12-01",
         },
         ("dep_time", "coalesce(dep_time, 0) + 1"),
@@ -114,7 +114,7 @@ class Bench:
         limit = [text_client.read(self._source, database, table) for _ in range(self._runs)]
         median = float(spread(copy)[0])
         together = (median + float(spread(clean[0])[0])) / float(spread(limit)[0])
-        told = [
+        lines = [
             _row(f"{LIMIT}, no copy", limit, median),
             _row("full copy into raw", copy, median),
             _row("its fold into deduped", [fold], median),
@@ -131,7 +131,7 @@ class Bench:
             f"{case.table}: proved, and copied",
             about + (f" (TPC-H, scale factor {scale:g})." if case.database == "tpch" else "."),
             COLUMNS,
-            tuple(told),
+            tuple(lines),
             (
                 f"Bytes from MySQL in a clean check: {share:.3f} % of the table.",
                 f"Copy and clean check together: {together:.2f} × {LIMIT}. To reach, of lineitem: "
@@ -243,10 +243,10 @@ class Bench:
             why = (done.stderr.strip().splitlines() or ["it ended without a word"])[-1]
             print(done.stderr[-2_000:], file=sys.stderr)
             return [], f"reladiff 0.6.0 can't compare this table: {why[:200]}"
-        told = json.loads(done.stdout)
-        return [told["seconds"]], (
+        result = json.loads(done.stdout)
+        return [result["seconds"]], (
             f"reladiff ran once, over the same rows in DuckDB, and called "
-            f"{told['differing']:,} rows different (there are none)."
+            f"{result['differing']:,} rows different (there are none)."
         )
 
     def _size(self, case: Case) -> tuple[int, int]:

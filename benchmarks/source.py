@@ -67,7 +67,7 @@ class Source:
         return f"mysql://{USER}:{self.password}@127.0.0.1:{self.server.port}"
 
     def count(self, table: str) -> int:
-        """The table's rows, told by the server."""
+        """The table's rows, counted by the server."""
         with self.server.admin() as admin, admin.cursor() as cursor:
             cursor.execute(f"SELECT COUNT(*) FROM {table}")
             found = cursor.fetchone()

@@ -42,7 +42,7 @@ from mirrorlake.workspace import Workspace
 TABLES, MOVED = 500, (0, 25, 250)
 CHANGES, HOT, NEWEST = 10_000, 0.8, 0.05
 SCALES = (0.1, 1.0, 3.0)
-"""Times the scale factor that is asked for."""
+"""Times the requested scale factor."""
 WARMED = 3
 """Rounds before those that count: the JVM compiles what it meets often, while it runs."""
 DAEMON = 1.0
@@ -85,18 +85,18 @@ def _ticks(runs: int) -> Section:
         path.write_text(contracts(server.port), encoding="utf-8")
         fold_all(load_config(path))
         for moved in MOVED:
-            found = [_asked(path, server, moved) for _ in range(runs)]
-            asked = {requests for _, requests in found}
-            told = "/".join(str(n) for n in sorted(asked))
+            found = [_tick(path, server, moved) for _ in range(runs)]
+            counts = {requests for _, requests in found}
+            requested = "/".join(str(n) for n in sorted(counts))
             limit = "2" if moved == 0 else "–"
-            rows.append((str(moved), *spread([s for s, _ in found]), told, limit))
-    columns = ("tables that moved", "median s", "min", "max", "runs asked for", "limit s")
+            rows.append((str(moved), *spread([s for s, _ in found]), requested, limit))
+    columns = ("tables that moved", "median s", "min", "max", "runs requested", "limit s")
     about = f"{TABLES} tables of one source, one connection, no JVM."
     return Section("A tick of the sensor", about, columns, tuple(rows), (load_note(),))
 
 
-def _asked(path: Path, server: MariaDB, moved: int) -> tuple[float, int]:
-    """Seconds of one tick and the runs that it asked for, after ``moved`` tables moved."""
+def _tick(path: Path, server: MariaDB, moved: int) -> tuple[float, int]:
+    """Seconds of one tick and the runs that it requested, after ``moved`` tables moved."""
     from dagster_mirrorlake.location import load_definitions
 
     defs = load_definitions(path)

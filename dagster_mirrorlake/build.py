@@ -81,7 +81,7 @@ class Mirror:
 
     @cached_property
     def first_days(self) -> Mapping[str, date]:
-        """By table, the first day (UTC) that it has, where the contract or the ledger tells it."""
+        """By table, the first day (UTC) that it has, where the contract or the ledger gives it."""
         return first_days(self.config.ledger.url, self.config.tables, LEDGER_LIMIT)
 
     @cached_property
@@ -148,7 +148,7 @@ def build_assets(mirror: Mirror) -> list[Asset]:
 
 
 def _chain(mirror: Mirror, table: MirroredTable) -> list[Asset]:
-    """A table's chain; of the source, which nobody materialises, the definition tells the columns
+    """A table's chain; of the source, which nobody materialises, the definition shows the columns
     as the newest load saw them."""
     assets = build_chain(table)
     text = mirror.source_columns.get(table.contract.name)

@@ -42,7 +42,7 @@ def clean_input(
 
     Args:
         whole: whether all rows are given, whatever the asset's partitions are.
-        undated: whether rows that have no date are refused when days are asked for, or left out.
+        undated: whether rows that have no date are refused when days are requested, or left out.
         form: what the rows are given as, where the argument has no annotation.
         partition_mapping: which of clean's partitions each one of the asset needs.
     """

@@ -1,7 +1,7 @@
 """The contract file of a code location, and what Dagster loads of it.
 
 ``MIRRORLAKE_CONFIG`` names the file; without it, ``mirrorlake.yaml`` in the working folder or in a
-folder that the caller names. When the location loads, that file is read, and the ledger is asked
+folder that the caller names. When the location loads, that file is read, and the ledger is queried
 once for the first day of each table. ``MIRRORLAKE_SENSORS=on`` has sensors and schedules on from
 the start; else a person turns them on.
 """

@@ -140,7 +140,7 @@ class ThreadsExecutor(Executor):
                 active.verify_complete(job, step.step.key)
                 skipped = list(active.plan_events_iterator(job))
                 yield from skipped
-                yield from _trigger_hook(step, [*steps.told.pop(step.step.key, ()), *skipped])
+                yield from _trigger_hook(step, [*steps.reported.pop(step.step.key, ()), *skipped])
 
 
 def _in_main(step: StepExecutionContext) -> bool:
@@ -163,7 +163,7 @@ class _Steps:
 
     run_id: str
     threads: dict[str, threading.Thread] = field(default_factory=dict)
-    told: dict[str, list[DagsterEvent]] = field(default_factory=dict)
+    reported: dict[str, list[DagsterEvent]] = field(default_factory=dict)
     _coming: "queue.SimpleQueue[_Report]" = field(default_factory=queue.SimpleQueue)
 
     def __enter__(self) -> "_Steps":
@@ -213,7 +213,7 @@ class _Steps:
             if event is None:
                 self.threads.pop(step.step.key, None)
             else:
-                self.told.setdefault(step.step.key, []).append(event)
+                self.reported.setdefault(step.step.key, []).append(event)
             yield step, event
 
     def _run_alone(self, step: StepExecutionContext) -> None:

@@ -65,18 +65,18 @@ def damage_table(folder: Path, rng: Random) -> Damaged:
         MachineError: the demo does not run, or the table was never free.
     """
     folder = folder.absolute()
-    told = read_marker(folder)
-    os.environ["MIRRORLAKE_DEMO_PASSWORD"] = str(told["password"])
+    demo = read_marker(folder)
+    os.environ["MIRRORLAKE_DEMO_PASSWORD"] = str(demo["password"])
     # Nothing is hashed here; the contract only wants to be read.
     os.environ.setdefault("MIRRORLAKE_HASH_KEY", "the demo's own key, no secret")
-    with held("private"), connected(folder, told) as query:
+    with held("private"), connected(folder, demo) as query:
         columns = ", ".join(KEY)
         rows: list[Row] = list(query(f"SELECT {columns} FROM nyc.weather ORDER BY {columns}"))  # noqa: S608
         lost, altered = rng.sample(rows, 2)
         config = load_config(folder / "mirrorlake.yaml")
         with Workspace.open(config, "sabotage") as workspace:
             before, after = _write(workspace, config.table(TABLE), lost, altered)
-    return Damaged(TABLE, lost, altered, before, after, str(told["ui"]))
+    return Damaged(TABLE, lost, altered, before, after, str(demo["ui"]))
 
 
 def _write(

@@ -192,7 +192,7 @@ class EmbeddedServer(ABC):
                 # Ctrl-C in a terminal goes to us; we then stop the server in order.
                 start_new_session=True,
             )
-        assert self._watcher.stdout is not None  # noqa: S101 (a pipe was asked for)
+        assert self._watcher.stdout is not None  # noqa: S101 (a pipe was requested)
         first = self._watcher.stdout.readline().strip()
         self._pid = int(first) if first.isdigit() else None
         self._wait_until_ready()

@@ -1,6 +1,6 @@
-"""The independent judge: is a lake table exactly its MySQL table, a clean one its masks?
+"""The independent oracle: is a lake table exactly its MySQL table, a clean one its masks?
 
-It shares no code with the engine it judges, and depends on nothing of this package but the
+It shares no code with the engine it checks, and depends on nothing of this package but the
 errors. MySQL is read as the text that the server itself prints; the lake is read by PyIceberg.
 Both become one text per cell (`oracle_text.py`), rows are paired by key as multisets, and every
 cell is compared.

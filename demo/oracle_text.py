@@ -1,4 +1,4 @@
-"""The two readings of the independent judge: MySQL's own text, and the text a lake cell stands for.
+"""The two readings of the independent oracle: MySQL's own text, and what a lake cell stands for.
 
 One text per cell, NULL apart. The rules are written from the documented type table alone, not from
 the engine, and each text names one value only: DOUBLE and FLOAT are the shortest decimal that reads

@@ -148,12 +148,12 @@ def _set_up(server: MariaDB, folder: Path, console: Console) -> Config:
     os.environ.setdefault("MIRRORLAKE_HASH_KEY", "the demo's own key, no secret")
     server.create_user(USER, os.environ["MIRRORLAKE_DEMO_PASSWORD"])
     with server.admin() as connection, Bars(console) as bars:
-        told: dict[str, Callable[[int], None]] = {}
+        counters: dict[str, Callable[[int], None]] = {}
 
         def report(table: str, done: int, total: int) -> None:
-            if table not in told:
-                told[table] = bars.count(f"load {table}", total)
-            told[table](done)
+            if table not in counters:
+                counters[table] = bars.count(f"load {table}", total)
+            counters[table](done)
 
         nyc = load_nyc(connection, progress=report)
         shop = create_shop(connection, progress=report)
@@ -170,14 +170,14 @@ def _set_up(server: MariaDB, folder: Path, console: Console) -> Config:
 
 def _explain_sabotage(folder: Path, server: MariaDB) -> None:
     """How `make sabotage` reaches this demo's server: for this user's eyes alone."""
-    told = {
+    content = {
         "port": server.port,
         "password": os.environ["MIRRORLAKE_DEMO_PASSWORD"],
         "ui": ui_url(),
     }
     marker = folder / MARKER
     marker.chmod(0o600)
-    marker.write_text(json.dumps(told), encoding="utf-8")
+    marker.write_text(json.dumps(content), encoding="utf-8")
 
 
 def _connect(server: MariaDB) -> Connection[Cursor]:

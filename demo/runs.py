@@ -47,7 +47,7 @@ class RunLines:
     say: Callable[[str], None]
     _seen: dict[str, str] = field(default_factory=dict[str, str])
 
-    def tell(self) -> None:
+    def print_changes(self) -> None:
         """Print what happened to runs since the last time."""
         found = self.ask(_QUERY % _MOST)["runsOrError"].get("results", [])
         for run in reversed(found):
@@ -94,12 +94,11 @@ class RunLines:
 
 
 def watch_runs(url: str, say: Callable[[str], None], stopped: threading.Event) -> None:
-    """Print the lines of runs until told to stop; a server that doesn't answer yet is waited
-    for."""
+    """Print the lines of runs until stopped; a server that doesn't answer yet is waited for."""
     lines = RunLines(url, say)
     while not stopped.wait(_ASK_SECONDS):
         try:
-            lines.tell()
+            lines.print_changes()
         except (OSError, ValueError, KeyError, TypeError):
             continue
 
@@ -126,8 +125,8 @@ def _what(run: dict[str, Any]) -> str:
     listed = tables[0] if len(tables) == 1 else f"{len(tables)} tables" if tables else ""
     source = tags.get("mirrorlake/source", "")
     reason = tags.get("mirrorlake/reason", "" if job else "by hand")
-    told = [job or listed, f"of {source}" if source and len(tables) > 1 else ""]
-    words = " ".join(part for part in told if part) or _checks(run["assetCheckSelection"] or [])
+    parts = [job or listed, f"of {source}" if source and len(tables) > 1 else ""]
+    words = " ".join(part for part in parts if part) or _checks(run["assetCheckSelection"] or [])
     return f"{words} ({reason})" if reason else words
 
 

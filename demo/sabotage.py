@@ -109,7 +109,7 @@ class Victim:
         self.before = head_of(self.workspace.lake, self.deduped) or 0
         self.sql(*change_sql(self.contract.table))
         if not self.contract.key:
-            time.sleep(2.1)  # MySQL tells in whole seconds when a table was changed
+            time.sleep(2.1)  # MySQL records a table's changes in whole seconds
         sync_table(self.workspace, self.contract)
         if self.contract.key:  # an incremental window sees no delete
             repair_table(self.workspace, self.contract, Ask(), evidence=self.evidence)
@@ -234,13 +234,13 @@ def victims(folder: Path) -> Iterator[list[Victim]]:
         MachineError: the demo does not run.
     """
     folder = folder.absolute()
-    told = read_marker(folder)
-    os.environ["MIRRORLAKE_DEMO_PASSWORD"] = str(told["password"])
+    demo = read_marker(folder)
+    os.environ["MIRRORLAKE_DEMO_PASSWORD"] = str(demo["password"])
     database = f"sabotage_{uuid.uuid4().hex[:6]}"
-    with held("private"), connected(folder, told) as sql:
+    with held("private"), connected(folder, demo) as sql:
         sql(f"CREATE DATABASE {database} CHARACTER SET utf8mb4", f"USE {database}")
         path = folder / "sabotage.yaml"
-        path.write_text(yaml.safe_dump(contract_of(int(told["port"]), database)), encoding="utf-8")
+        path.write_text(yaml.safe_dump(contract_of(int(demo["port"]), database)), encoding="utf-8")
         try:
             with Workspace.open(load_config(path)) as workspace:
                 found = [
@@ -279,8 +279,8 @@ def read_marker(folder: Path) -> dict[str, Any]:
         ConfigError: the folder is no demo's.
     """
     try:
-        told: dict[str, Any] = json.loads((folder / MARKER).read_text(encoding="utf-8"))
-        return {"port": told["port"], "password": told["password"], "ui": told.get("ui", "")}
+        found: dict[str, Any] = json.loads((folder / MARKER).read_text(encoding="utf-8"))
+        return {"port": found["port"], "password": found["password"], "ui": found.get("ui", "")}
     except (OSError, ValueError, KeyError) as error:
         raise ConfigError(
             f"{folder} is not the folder of a running demo, and nothing else is damaged on purpose",
@@ -289,7 +289,7 @@ def read_marker(folder: Path) -> dict[str, Any]:
 
 
 @contextmanager
-def connected(folder: Path, told: dict[str, Any]) -> Iterator[Sql]:
+def connected(folder: Path, demo: dict[str, Any]) -> Iterator[Sql]:
     """Statements on the demo's own server.
 
     Raises:
@@ -299,9 +299,9 @@ def connected(folder: Path, told: dict[str, Any]) -> Iterator[Sql]:
     try:
         connection = pymysql.connect(
             host="127.0.0.1",
-            port=int(told["port"]),
+            port=int(demo["port"]),
             user=USER,
-            password=str(told["password"]).encode(),  # pyright: ignore[reportArgumentType]
+            password=str(demo["password"]).encode(),  # pyright: ignore[reportArgumentType]
             charset="utf8mb4",
             autocommit=True,
         )
@@ -323,7 +323,7 @@ def connected(folder: Path, told: dict[str, Any]) -> Iterator[Sql]:
             (datadir,) = cursor.fetchone() or ("",)
         if not Path(str(datadir)).resolve().is_relative_to(folder.resolve()):
             raise ConfigError(
-                f"the server on port {told['port']} is not the demo's own: its files are elsewhere",
+                f"the server on port {demo['port']} is not the demo's own: its files are elsewhere",
                 next_step="Start `make demo` again: only what it made is damaged on purpose",
             )
         yield sql

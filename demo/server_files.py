@@ -49,7 +49,7 @@ class ServerFiles:
         words = [f"--lc-messages-dir={self.share}"] if self.share is not None else []
         if self.share is not None:
             words.append(f"--character-sets-dir={self.share / 'charsets'}")
-        # A server refuses to run as root unless told so by name.
+        # A server refuses to run as root unless its user is given by name.
         return [*words, *self.layout, *(["--user=root"] if os.geteuid() == 0 else [])]
 
 

@@ -1,6 +1,6 @@
 """The demo's application at work: seeded changes to every shop table, at a steady rate.
 
-Run as a process it writes until it is told to stop::
+Run as a process it writes until it is stopped::
 
     python -m demo.writer --port 3306 --rate 20
 

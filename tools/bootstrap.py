@@ -255,12 +255,12 @@ def pip_setting(name: str) -> str:
     if explicit is not None:
         return explicit
     for section in ("install", "global"):
-        asked = subprocess.run(
+        answer = subprocess.run(
             [sys.executable, "-m", "pip", "config", "get", f"{section}.{name}"],
             capture_output=True, text=True, check=False,
         )  # fmt: skip
-        if asked.returncode == 0:
-            return asked.stdout.strip()
+        if answer.returncode == 0:
+            return answer.stdout.strip()
     return ""
 
 

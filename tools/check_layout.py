@@ -30,7 +30,7 @@ ROOMS = {
     "pyiceberg": ("mirrorlake/destinations/iceberg", "demo/oracle.py"),
     "apprise": ("mirrorlake/operations/alert_services.py",),
 }
-"""Libraries, and who may import them: the oracle reads the lake by itself, as it judges us."""
+"""Libraries, and who may import them: the oracle reads the lake by itself, as it checks us."""
 LONGEST_CHAIN = 15
 """It may only become smaller."""
 CIRCLES = {("mirrorlake.config.table_findings", "mirrorlake.config.sections")}
@@ -114,11 +114,11 @@ def moded() -> Iterator[str]:
             if any(place == room or place.startswith(f"{room}/") for room in MODES_SAY):
                 continue
             for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-                if isinstance(node, ast.Compare) and _asks_mode(node):
-                    yield f"{place}:{node.lineno}: asks for a mode's name; ask {MODES_SAY[0]}"
+                if isinstance(node, ast.Compare) and _compares_mode(node):
+                    yield f"{place}:{node.lineno}: compares a mode's name; use {MODES_SAY[0]}"
 
 
-def _asks_mode(node: ast.Compare) -> bool:
+def _compares_mode(node: ast.Compare) -> bool:
     sides = [node.left, *node.comparators]
     modes = [s for s in sides if isinstance(s, ast.Attribute) and s.attr == "mode"]
     texts = [s for side in sides for s in ast.walk(side) if isinstance(s, ast.Constant)]

@@ -115,8 +115,8 @@ def _failed_steps(result: dg.ExecuteInProcessResult) -> list[str]:
     for event in result.all_events:
         if event.is_step_failure:
             data = event.step_failure_data
-            told = data.user_failure_data
-            cause = (told and told.description) or _first_cause(data.error)
+            failure = data.user_failure_data
+            cause = (failure and failure.description) or _first_cause(data.error)
             failed.append(f"{event.step_key} failed: {cause.strip()}")
     return failed
 

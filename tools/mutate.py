@@ -152,8 +152,8 @@ _COUNTED: dict[type[ast.operator], type[ast.operator]] = {
 
 
 def edits(node: ast.AST) -> Iterator[str]:  # noqa: C901 - one branch a kind of node
-    """The changes that can be made to one node, by name; each is made in place when it is asked
-    for, and undone before the next."""
+    """The changes that can be made to one node, by name; each is made in place in its turn,
+    and undone before the next."""
     if isinstance(node, ast.Compare) and len(node.ops) == 1:
         was = node.ops[0]
         for other in _COMPARED.get(type(was), ()):
@@ -205,8 +205,8 @@ def nodes(tree: ast.Module) -> Iterator[ast.AST]:
     skipped: set[int] = set()
     for node in ast.walk(tree):
         for name in ("annotation", "returns"):
-            told = getattr(node, name, None)
-            skipped |= {id(part) for part in ast.walk(told)} if told is not None else set()
+            hint = getattr(node, name, None)
+            skipped |= {id(part) for part in ast.walk(hint)} if hint is not None else set()
         if isinstance(node, ast.JoinedStr):
             # What stands between the texts is code; its own constants are texts.
             skipped |= {id(part) for part in node.values if isinstance(part, ast.Constant)}
@@ -338,13 +338,13 @@ def run(name: str, known: str, before: Mapping[str, Any] | None) -> dict[str, An
     if before is not None and before["code"] != code:
         sys.exit(f"{name} is not the code of the recorded run: run it without --again")
     count, survivors = 0, list[str]()
-    for line, told, tree in mutants(name, text):
+    for line, mutant, tree in mutants(name, text):
         count += 1
-        if (before is not None and told not in before["survivors"]) or is_noticed(name, tree):
+        if (before is not None and mutant not in before["survivors"]) or is_noticed(name, tree):
             continue
-        survivors.append(told)
-        why = "known" if told in known else f"NOT KNOWN, line {line}"
-        print(f"survived ({why}): {told}", flush=True)
+        survivors.append(mutant)
+        why = "known" if mutant in known else f"NOT KNOWN, line {line}"
+        print(f"survived ({why}): {mutant}", flush=True)
     seconds = round(time.monotonic() - started)
     print(f"{name}: {count} mutants, {len(survivors)} survived ({seconds} s)", flush=True)
     return {"mutants": count, "survivors": survivors, "code": code, "seconds": seconds}
@@ -366,13 +366,13 @@ def record(found: Mapping[str, Any]) -> None:
         sys.exit(f"{', '.join(found)}: the result could not be kept in {KEPT}")
 
 
-def main(asked: Sequence[str]) -> int:
+def main(arguments: Sequence[str]) -> int:
     warm()
-    options = [word for word in asked if word.startswith("--")]
+    options = [word for word in arguments if word.startswith("--")]
     known = KNOWN.read_text("utf-8") if KNOWN.exists() else ""
     kept = json.loads(KEPT.read_text("utf-8"))["modules"] if "--again" in options else {}
     found: dict[str, Any] = {}
-    for name in [word for word in asked if word not in options] or MODULES:
+    for name in [word for word in arguments if word not in options] or MODULES:
         if not is_noticed(name, ast.parse("raise ImportError")):
             sys.exit(f"{name}: a module that can't be imported was not noticed")
         if is_noticed(name, ast.parse(path_of(name).read_text("utf-8"))):
@@ -380,7 +380,7 @@ def main(asked: Sequence[str]) -> int:
         found[name] = run(name, known, kept[name] if kept else None)
         if "--record" in options:
             record({name: found[name]})
-    return 1 if any(told not in known for one in found.values() for told in one["survivors"]) else 0
+    return 1 if any(text not in known for one in found.values() for text in one["survivors"]) else 0
 
 
 if __name__ == "__main__":

@@ -32,8 +32,8 @@ def main() -> None:
         for database, table in sides
     ]
     differing = list(reladiff.diff_tables(*segments, max_threadpool_size=2))
-    told = {"seconds": time.perf_counter() - started, "differing": len(differing)}
-    print(json.dumps(told))
+    result = {"seconds": time.perf_counter() - started, "differing": len(differing)}
+    print(json.dumps(result))
 
 
 if __name__ == "__main__":

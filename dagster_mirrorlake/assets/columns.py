@@ -203,12 +203,12 @@ def _tags(contract: TableContract, name: str) -> dict[str, str]:
     rule = next((r for n, r in contract.columns.items() if n.casefold() == wanted), None)
     if rule is None:
         return {}
-    told = {"pii": rule.pii, "pci": rule.pci}
-    return {name: str(value) for name, value in told.items() if value}
+    rules = {"pii": rule.pii, "pci": rule.pci}
+    return {name: str(value) for name, value in rules.items() if value}
 
 
 def _key_of(contract: TableContract) -> dg.TableConstraints | None:
-    """A key of several columns, which no column can tell alone."""
+    """A key of several columns, which no column can show alone."""
     if len(contract.key) < 2:
         return None
     return dg.TableConstraints([f"key ({', '.join(contract.key)})"])

@@ -22,7 +22,7 @@ def refused_days(
     refused: dict[date, str] = {}
     for day in days:
         if contract.start is not None and day < contract.start:
-            refused[day] = f"it is before the table's start ({contract.start}) and is not asked for"
+            refused[day] = f"it is before the table's start ({contract.start}) and is not loaded"
         elif contract.copies and day < open_day and day not in kept:
             refused[day] = (
                 "mode full copies the table as it is now: a past day's copy can't be made"

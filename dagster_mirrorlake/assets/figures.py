@@ -59,8 +59,8 @@ def lake_cost(costs: Sequence[Cost], loaded: int = 0) -> dict[str, Any]:
     """What a step read of the lake and wrote to it (``loaded``: by loads); what other processes
     read for Spark is left out."""
     read, written = scanned(costs), loaded + sum(c.written for c in costs)
-    told = {} if read is None else {"lake MB scanned": round(read / 1e6, 3)}
-    return {"lake MB written": round(written / 1e6, 3), **told}
+    reads = {} if read is None else {"lake MB scanned": round(read / 1e6, 3)}
+    return {"lake MB written": round(written / 1e6, 3), **reads}
 
 
 def _by_column(done: Sequence[SyncResult]) -> str:

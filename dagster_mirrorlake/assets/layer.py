@@ -41,7 +41,7 @@ def layer_asset(
         steps: the module whose ``STEPS`` says what each layer does.
         needs: resources that it takes, beside the engine.
         pool: where it waits for its turn.
-        required: whether its step always makes what it was asked for: else what is downstream is
+        required: whether its step always makes what was requested: else what is downstream is
             skipped where it did not.
     """
     spec = table.specs[layer]
@@ -70,7 +70,7 @@ def _step(
 ) -> Callable[[dg.AssetExecutionContext, Any], Iterator[Any]]:
     def step(context: dg.AssetExecutionContext, _: Any) -> Iterator[Any]:
         name, started = table.contract.name, time.monotonic()
-        context.log.info("table %s: %s begins%s", name, layer, _asked(context))
+        context.log.info("table %s: %s begins%s", name, layer, _requested(context))
         figures: dict[str, str] = {}
         with named_failures(name):
             for event in import_module(steps).STEPS[layer](context, table):
@@ -82,14 +82,14 @@ def _step(
     return step
 
 
-def _asked(context: dg.AssetExecutionContext) -> str:
+def _requested(context: dg.AssetExecutionContext) -> str:
     """The partitions of a step, as a person would say them."""
     tags = context.run.tags
     first = tags.get("dagster/asset_partition_range_start", tags.get("dagster/partition", ""))
     last = tags.get("dagster/asset_partition_range_end", first)
     load = tags.get(LOAD_TAG)
-    asked = first if first == last else f"{first} to {last}"
-    return f"{f': {asked}' if asked else ''}{f' ({load})' if load else ''}"
+    partitions = first if first == last else f"{first} to {last}"
+    return f"{f': {partitions}' if partitions else ''}{f' ({load})' if load else ''}"
 
 
 def _figures(event: Any) -> dict[str, str]:

@@ -67,7 +67,7 @@ def run_partitions(
 
     What the step did is metadata of a partition only where it is the run's only one; else it is an
     observation of the asset. Dagster continues with the step's result: where a partition of
-    the run is not in the lake, there is none, as there is nothing to go on with.
+    the run is not in the lake, there is none, and nothing to continue with.
     """
     several = len(context.partition_keys) > 1
     if several:
@@ -159,13 +159,13 @@ def folded_layer(
     metadata: Mapping[str, Any],
 ) -> Events:
     """The run's partitions that a folded layer holds; then a failure that names the others."""
-    asked = context.run.tags.get(LOAD_TAG)
+    load = context.run.tags.get(LOAD_TAG)
     wanted = [key for key in context.partition_keys if key in there.folded]
     yield from run_partitions(
         context, mirrored, layer, wanted, there.folded, metadata, there.through
     )
     absent = [key for key in context.partition_keys if key not in there.folded]
-    if absent and not asked:
+    if absent and not load:
         why = (
             "raw has nothing of it: materialise raw first"
             if absent[0] not in there.in_raw

@@ -87,8 +87,8 @@ def show(context: dg.AssetExecutionContext, mirrored: MirroredTable) -> Events:
         view = read_view(workspace.lake, clean_of(contract))
         schema = view.schema if view is not None else None
         columns = columns_metadata(workspace.ledger, mirrored, "clean", schema)
-    told = {"clean is a": "view", "dagster/row_count": rows or 0}
-    yield dg.MaterializeResult(metadata={**told, **columns})
+    shown = {"clean is a": "view", "dagster/row_count": rows or 0}
+    yield dg.MaterializeResult(metadata={**shown, **columns})
 
 
 def _reach(

@@ -64,7 +64,7 @@ def load_raw(context: dg.AssetExecutionContext, mirrored: MirroredTable) -> Even
     Only partitions that are in the lake turn green, whatever the run was requested for.
     """
     contract = mirrored.contract
-    asked = context.run.tags.get(LOAD_TAG)
+    load = context.run.tags.get(LOAD_TAG)
     accept = context.run.tags.get(ACCEPT_TAG) == "true"
     since = datetime.now(UTC)
     with dagster_errors(context.retry_number):
@@ -72,13 +72,13 @@ def load_raw(context: dg.AssetExecutionContext, mirrored: MirroredTable) -> Even
         open_day = today()
         of_run = (mirrored.days_of(key, open_day) for key in context.partition_keys)
         days = list(dict.fromkeys(day for found in of_run for day in found))
-        daily_copy = asked == "daily" and contract.copies and not accept
+        daily_copy = load == "daily" and contract.copies and not accept
         look = (
             mirrored.names.resources(context).mirrorlake.look(contract.source)
             if daily_copy
             else None
         )
-        done = _load_days(workspace, contract, days, asked, accept_smaller=accept, look=look)
+        done = _load_days(workspace, contract, days, load, accept_smaller=accept, look=look)
         if look is not None and (found := done.results[-1]).unchanged:
             yield from unchanged_layers(workspace.ledger, mirrored, found)
             return
@@ -95,10 +95,10 @@ def load_raw(context: dg.AssetExecutionContext, mirrored: MirroredTable) -> Even
         # Of a copy, the day on which it was begun: midnight may have passed since the request.
         touched = touched_partitions(workspace, contract, loads, raw)
     yield from _source_observed(context, mirrored)
-    if (done.refused or done.owed) and asked:
+    if (done.refused or done.owed) and load:
         # What nobody requested by hand is no failure: it is recorded, and what is new was loaded.
         metadata["not loaded again"] = _words({**done.owed, **done.refused})
-    failed = None if asked or not done.refused else _refusal(contract, done.refused)
+    failed = None if load or not done.refused else _refusal(contract, done.refused)
     green = KeyedRows({mirrored.partition_of(partition): partition for partition in held}, held)
     refused = done.refused if failed else {}
     wanted = [
@@ -125,7 +125,7 @@ def _load_days(
     workspace: Workspace,
     contract: TableContract,
     days: Sequence[date],
-    asked: str | None,
+    load: str | None,
     *,
     accept_smaller: bool,
     look: Look | None,
@@ -135,11 +135,11 @@ def _load_days(
         return Loaded([load_table(workspace, contract, look=look)])
     held = set(raw_days(workspace.lake, workspace.ledger, contract))
     open_day = today()
-    if asked == "live":
+    if load == "live":
         return Loaded([load_table(workspace, contract, accept_smaller=accept_smaller)])
     done = Loaded(refused=refused_days(contract, days, held, open_day))
     wanted = [day for day in days if day not in done.refused]
-    if asked == "daily":
+    if load == "daily":
         done.results += _load_due(workspace, contract, set(wanted), open_day, done.owed)
     if not contract.copies:
         for first, last in spans(day for day in wanted if day < open_day):
@@ -147,7 +147,7 @@ def _load_days(
                 done.results.append(reload_days(workspace, contract, first, last))
             except ConfigError as error:
                 done.refused.update({d: str(error) for d in wanted if first <= d <= last})
-    if open_day in wanted or asked == "daily":
+    if open_day in wanted or load == "daily":
         done.results.append(
             load_table(workspace, contract, accept_smaller=accept_smaller, look=look)
         )
@@ -157,17 +157,17 @@ def _load_days(
 def _load_due(
     workspace: Workspace,
     contract: TableContract,
-    asked: set[date],
+    requested: set[date],
     open_day: date,
     owed: dict[date, str],
 ) -> Iterator[SyncResult]:
-    """The days before the asked ones that are owed a reload, oldest first.
+    """The days before the requested ones that are owed a reload, oldest first.
 
-    Nobody asked for them by hand: one that fails is reported (``owed``) and keeps nothing else from
+    Nobody requested them by hand: one that fails is reported (``owed``) and keeps nothing else from
     being loaded. One that can't be read again at all is not owed.
     """
     zone = workspace.config.sources[contract.source].zone
-    due = [d for d in find_due(contract, workspace.ledger, zone, open_day) if d not in asked]
+    due = [d for d in find_due(contract, workspace.ledger, zone, open_day) if d not in requested]
     for first, last in spans(due):
         try:
             yield reload_days(workspace, contract, first, last)
@@ -276,7 +276,7 @@ def _span(days: Sequence[date]) -> str:
 
 
 def _source_observed(context: dg.AssetExecutionContext, mirrored: MirroredTable) -> Events:
-    """The source's columns, where no sensor has told of it yet."""
+    """The source's columns, where no sensor has reported them yet."""
     key, workspace = mirrored.key("source"), mirrored.names.resources(context).mirrorlake.workspace
     columns = recorded_columns(workspace.ledger, mirrored.contract)
     if columns and not context.instance.fetch_observations(key, limit=1).records:

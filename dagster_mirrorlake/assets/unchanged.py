@@ -22,7 +22,7 @@ def unchanged_layers(
     ledger: Ledger, table: MirroredTable, found: SyncResult
 ) -> Iterator[dg.AssetMaterialization]:
     """One materialisation of each layer, of the day on which the newest copy was made: that is what
-    the lake holds, as new as MySQL. The day that was asked for has no copy, and stays as it is.
+    the lake holds, as new as MySQL. The requested day has no copy, and stays as it is.
     """
     load = ledger.newest_attempts([table.contract.name]).get(table.contract.name)
     if load is None or load.load_id != found.load_id:

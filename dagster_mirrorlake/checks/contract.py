@@ -33,7 +33,7 @@ from mirrorlake.table.resolve import ResolvedTable
 
 pc: Any = _compute  # its functions are made at import: type checkers see none of them
 _VERSION = 2
-"""Grows when more is asked of rows, here or in `checks.ranges`."""
+"""Grows when more is required of rows, here or in `checks.ranges`."""
 ROWS_PER_LOOK = 100_000
 _VERDICTS = (
     SchemaErrorReason.COLUMN_NOT_IN_DATAFRAME,
@@ -154,7 +154,7 @@ def _failures(
             elif case.check == "not_nullable":
                 yield str(case.column), "is NULL"
             else:
-                # Checks of the whole frame are told once per cell of the failing row.
+                # Checks of the whole frame are reported once per cell of the failing row.
                 name, _, what = str(case.check).rpartition("\0")
                 if not name:
                     yield str(case.column), what

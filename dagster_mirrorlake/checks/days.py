@@ -1,4 +1,4 @@
-"""Days that a check tells one by one: each is a verdict on a partition of its asset."""
+"""Days that a check reports one by one: each is a verdict on a partition of its asset."""
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -45,8 +45,8 @@ class ReportedDays:
 
     def failed(self) -> list[date]:
         """In order."""
-        told: list[str] = json.loads(self.workspace.ledger.definition(self._name) or "[]")
-        return sorted(map(date.fromisoformat, told))
+        days: list[str] = json.loads(self.workspace.ledger.definition(self._name) or "[]")
+        return sorted(map(date.fromisoformat, days))
 
     def record(self, days: Iterable[date]) -> None:
         """Remember these; the ledger keeps no second copy of the same."""
@@ -58,11 +58,11 @@ class ReportedDays:
     def passed(self) -> tuple[set[date], int]:
         """The days that were reported as passed, and are not known to have changed since; and the
         number of the newest load that was known then."""
-        told = json.loads(self.workspace.ledger.definition(f"passed {self._name}") or "{}")
-        ends = [(date.fromisoformat(a), date.fromisoformat(b)) for a, b in told.get("days", [])]
+        kept = json.loads(self.workspace.ledger.definition(f"passed {self._name}") or "{}")
+        ends = [(date.fromisoformat(a), date.fromisoformat(b)) for a, b in kept.get("days", [])]
         lengths = (((last - first).days + 1, first) for first, last in ends)
         days = {first + timedelta(days=n) for count, first in lengths for n in range(count)}
-        return days, int(told.get("through", 0))
+        return days, int(kept.get("through", 0))
 
     def record_passed(self, days: Iterable[date], through: int) -> None:
         """Remember these."""
@@ -72,19 +72,19 @@ class ReportedDays:
             self.workspace.ledger.record_definition(f"passed {self._name}", text)
 
     def choose(
-        self, failing: Collection[date], known: Sequence[date], asked: tuple[date, date] | None
+        self, failing: Collection[date], known: Sequence[date], run_days: tuple[date, date] | None
     ) -> list[date]:
-        """The days to tell one by one: those that fail, those that failed the last time, the run's
-        own, and the newest; none before the table's first partition, and none to come: a row
+        """The days to report one by one: those that fail, those that failed the last time, the
+        run's own, and the newest; none before the table's first partition, and none to come: a row
         may be dated in the future.
 
         Args:
-            known: the days that can be told, in order; of others nothing is said.
-            asked: the run's first and last day.
+            known: the days that can be reported, in order; of others nothing is said.
+            run_days: the run's first and last day.
         """
         chosen = {*sorted(failing)[-FAILING:], *self.failed(), *known[-NEWEST:]}
-        if asked:
-            chosen |= {day for day in known if asked[0] <= day <= asked[1]}
+        if run_days:
+            chosen |= {day for day in known if run_days[0] <= day <= run_days[1]}
         begin = self.begin or date.min
         # The calendar of a cursor may be a day ahead of ours.
         end = datetime.now(UTC).date() + timedelta(days=1)

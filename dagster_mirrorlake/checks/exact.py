@@ -48,13 +48,13 @@ ExactVerdictOfDays = tuple[
 def exact_verdict(
     workspace: Workspace,
     table: MirroredTable,
-    asked: tuple[date, date] | None = None,
+    run_days: tuple[date, date] | None = None,
     ask: Ask | None = None,
 ) -> ExactVerdictOfDays:
     """Whether it passed, metadata, words and severity; and the days that are reported one by one.
 
     Args:
-        asked: the run's first and last day.
+        run_days: the run's first and last day.
         ask: the rows to compare; by default the next chunk of keys.
 
     Raises:
@@ -65,7 +65,7 @@ def exact_verdict(
     if not workspace.ledger.folded_loads(contract.name, "deduped"):
         return False, {}, "Nothing is mirrored yet", dg.AssetCheckSeverity.WARN, {}
     report, evidence = prove_table(workspace, contract, ask or Ask("next"))
-    return report_verdict(workspace, table, report, evidence, asked)
+    return report_verdict(workspace, table, report, evidence, run_days)
 
 
 def report_verdict(
@@ -73,7 +73,7 @@ def report_verdict(
     table: MirroredTable,
     report: Report,
     evidence: Path,
-    asked: tuple[date, date] | None = None,
+    run_days: tuple[date, date] | None = None,
 ) -> ExactVerdictOfDays:
     """The same of a comparison that was made just now; repaired where the contract says so.
 
@@ -82,21 +82,21 @@ def report_verdict(
     """
     contract = table.contract
     verdict, last = _chunk_verdict(workspace, contract, report, evidence)
-    told = ReportedDays(workspace, contract, EXACT, table.first_partition)
-    return *verdict, _days_verdict(workspace, told, last, asked)
+    reported = ReportedDays(workspace, contract, EXACT, table.first_partition)
+    return *verdict, _days_verdict(workspace, reported, last, run_days)
 
 
 def _days_verdict(
-    workspace: Workspace, told: ReportedDays, report: Report, asked: tuple[date, date] | None
+    workspace: Workspace, reported: ReportedDays, report: Report, run_days: tuple[date, date] | None
 ) -> dict[str, Partition]:
     """Days are reported as failed where rows of them differ, as passed only where every row of
     them was compared, and as stale where something was written to them since; of all others
     nothing is said. What is newly proved comes some days at a time, the newest first.
 
-    A day that failed before, and is in neither, is compared by itself: nothing else would ever tell
-    of it again in a table of many chunks.
+    A day that failed before, and is in neither, is compared by itself: nothing else would ever
+    report it again in a table of many chunks.
     """
-    ledger, contract = workspace.ledger, told.contract
+    ledger, contract = workspace.ledger, reported.contract
     differing = dict(report.differing_days)
     mark = ledger.newest_mark(contract.name)
     proofs = ledger.proofs(contract.name)
@@ -105,14 +105,14 @@ def _days_verdict(
         ledger.successful_loads(contract.name),
         mark[0] if mark else None,
     )
-    passed, through = told.passed()
+    passed, through = reported.passed()
     newest = ledger.newest_success(contract.name)
     good = dict.fromkeys(
-        [*_listed(proved, told.failed(), asked), *_newly(proved, passed, told.begin)],
+        [*_listed(proved, reported.failed(), run_days), *_newly(proved, passed, reported.begin)],
         _whole(proved),
     )
-    # Of a table whose cursor tells no day any more, nothing is left to look at.
-    failed = told.failed() if report.days is not None else []
+    # Of a table whose cursor gives no day any more, nothing is left to look at.
+    failed = reported.failed() if report.days is not None else []
     left = [day for day in failed if day not in differing and day not in good]
     looked = {proof.day: number for number, proof in enumerate(proofs)}
     for day in sorted(left, key=lambda day: looked.get(day, -1))[:_LOOKED_AT]:
@@ -124,12 +124,14 @@ def _days_verdict(
     for day in differing:
         good.pop(day, None)
     stale = (passed & _written_since(workspace, contract, through)) - {*good, *differing}
-    chosen = told.choose({*differing, *good, *stale}, sorted({*differing, *good, *stale}), asked)
-    told.record({*differing, *told.failed()} - {*good})
+    chosen = reported.choose(
+        {*differing, *good, *stale}, sorted({*differing, *good, *stale}), run_days
+    )
+    reported.record({*differing, *reported.failed()} - {*good})
     # What is too much for one look is left to the next.
     shown = set(chosen)
     kept = (passed - {*differing, *(stale & shown)}) | (set(good) & shown)
-    told.record_passed(kept, newest if stale <= shown else through)
+    reported.record_passed(kept, newest if stale <= shown else through)
     error, warning = dg.AssetCheckSeverity.ERROR, dg.AssetCheckSeverity.WARN
     found = {day: Partition(True, {}, words, error) for day, words in good.items()}
     found |= {day: Partition(False, {}, _STALE, warning) for day in stale}
@@ -164,13 +166,13 @@ def _written_since(workspace: Workspace, contract: TableContract, through: int) 
 
 
 def _listed(
-    proved: Proved | None, failed: Sequence[date], asked: tuple[date, date] | None
+    proved: Proved | None, failed: Sequence[date], run_days: tuple[date, date] | None
 ) -> list[date]:
     """The proved days that may be reported: the newest, the run's own, and those that failed."""
     if proved is None:
         return []
     newest = [proved.days.before - timedelta(days=n) for n in range(1, NEWEST + 1)]
-    first, last = asked or (proved.days.before, proved.days.before)
+    first, last = run_days or (proved.days.before, proved.days.before)
     own = [first + timedelta(days=n) for n in range((last - first).days + 1)]
     return sorted(day for day in {*newest, *own, *failed} if day in proved)
 
@@ -222,7 +224,7 @@ def _chunk_verdict(
 
 
 def _metadata(report: Report, formatter: Formatter, evidence: str) -> dict[str, Any]:
-    told: dict[str, Any] = {
+    metadata: dict[str, Any] = {
         "keys": str(report.ask.keys) if report.ranges[0].range else "all",
         "compared": report.scope,
         "rows in MySQL": report.source.rows,
@@ -236,20 +238,20 @@ def _metadata(report: Report, formatter: Formatter, evidence: str) -> dict[str, 
         "evidence": dg.MetadataValue.path(evidence),
     }
     if report.differences:
-        told["first differences"] = _table(report.differences, formatter)
-    return told
+        metadata["first differences"] = _table(report.differences, formatter)
+    return metadata
 
 
 def shown_differences(
     workspace: Workspace, contract: TableContract, report: Report, evidence: Path
 ) -> dict[str, Any]:
     """The first differences of a comparison, what is personal as digests, and where all are."""
-    told: dict[str, Any] = {"evidence": dg.MetadataValue.path(str(evidence))}
+    metadata: dict[str, Any] = {"evidence": dg.MetadataValue.path(str(evidence))}
     if report.differences:
         held = held_now(workspace.ledger, workspace.lake, contract)
         formatter = formatter_of(workspace.config, contract, held=held)
-        told["first differences"] = _table(report.differences, formatter)
-    return told
+        metadata["first differences"] = _table(report.differences, formatter)
+    return metadata
 
 
 def _coverage(workspace: Workspace, contract: TableContract) -> dict[str, Any]:

@@ -48,17 +48,17 @@ def repair_links(
     if job is None or (job == "repair" and contract.repair == "off"):
         return {}
     config = run_config(job, contract)
-    told: dict[str, Any] = {}
+    links: dict[str, Any] = {}
     origin = run.remote_job_origin
     if origin is not None:
-        told["put it right"] = dg.MetadataValue.url(
+        links["put it right"] = dg.MetadataValue.url(
             launchpad(origin.location_name, table.names.of(job), config, table.source_tag)
         )
     # On one line: the UI shows a text without its line breaks.
-    told[f"run config of {job}"] = dg.MetadataValue.text(json.dumps(yaml.safe_load(config)))
+    links[f"run config of {job}"] = dg.MetadataValue.text(json.dumps(yaml.safe_load(config)))
     command = _COMMANDS[job].format(table=contract.name, first=contract.start or "1970-01-01")
-    told["or in a shell"] = command
-    return told
+    links["or in a shell"] = command
+    return links
 
 
 def run_config(job: str, contract: TableContract) -> str:

@@ -119,12 +119,12 @@ def _counted(workspace: Any, contract: TableContract, key: dg.AssetKey) -> dg.As
 
 
 def _exact(workspace: Any, contract: TableContract, key: dg.AssetKey) -> dg.AssetCheckResult:
-    """A difference is an error; what only files that are gone could tell is a warning."""
+    """A difference is an error; what only files that are gone could show is a warning."""
     from mirrorlake.operations.check_snapshots import (
         check_snapshots,
         compared_words,
+        difference_lines,
         landed_formatter,
-        tell,
         unread_words,
         verdict_words,
     )
@@ -145,8 +145,9 @@ def _exact(workspace: Any, contract: TableContract, key: dg.AssetKey) -> dg.Asse
     if found.unread:
         metadata["snapshots that can't be read"] = "\n".join(unread_words(found))
     if found.differences:
-        lines = tell(landed_formatter(workspace, contract), found.differences[:_SHOWN])[:_SHOWN]
-        metadata["first differences"] = "\n".join(lines)
+        formatter = landed_formatter(workspace, contract)
+        lines = difference_lines(formatter, found.differences[:_SHOWN])
+        metadata["first differences"] = "\n".join(lines[:_SHOWN])
     undecided = found.verdict == "undecided"
     return dg.AssetCheckResult(
         passed=found.equal,

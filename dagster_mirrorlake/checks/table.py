@@ -61,7 +61,7 @@ def proof_check_keys(table: MirroredTable) -> list[dg.AssetCheckKey]:
 
 
 _DAYS = {
-    "gaps": "Of each day that changed: it was loaded; it failed; it was never asked for; or it is "
+    "gaps": "Of each day that changed: it was loaded; it failed; it was never requested; or it is "
     "unproved since.",
     "row_count": "Of each day that differs, or did: as many rows in deduped as in MySQL.",
     EXACT: "Of each day: every row of it is MySQL's, field by field (passed); something was "
@@ -89,7 +89,7 @@ def _words(table: MirroredTable) -> dict[Layer, dict[str, str]]:
         deduped["unique_key"] = f"No two rows of deduped share ({', '.join(contract.key)})."
     return {
         "raw": {
-            "gaps": "Every day that has ended was loaded: none failed, none was never asked for.",
+            "gaps": "Every day that has ended was loaded: none failed, none was never requested.",
             **_by_day(table, "gaps"),
             "originals": "How many values have no place in their column's type, and keep their "
             "original text: by column and by day of the run. Always passes.",
@@ -142,7 +142,7 @@ def _step(
     table: MirroredTable, layer: Layer
 ) -> Callable[[dg.AssetCheckExecutionContext, Any], Iterator[dg.AssetCheckResult]]:
     def step(context: dg.AssetCheckExecutionContext, _: Any) -> Iterator[dg.AssetCheckResult]:
-        from dagster_mirrorlake.checks.verdicts import report_verdicts
+        from dagster_mirrorlake.checks.run_checks import check_results
 
         names = sorted(
             k.name
@@ -150,6 +150,6 @@ def _step(
             if k.asset_key == table.key(layer)
         )
         with named_failures(table.contract.name):
-            yield from report_verdicts(context, table, layer, names)
+            yield from check_results(context, table, layer, names)
 
     return step

@@ -9,7 +9,7 @@ from dagster_mirrorlake.table import MirroredTable
 from dagster_mirrorlake.translator import SOURCE_TAG
 
 NO_RETRIES = {"dagster/max_retries": "0"}
-"""Of a run that a person started and looks at: what failed is theirs to judge."""
+"""Of a run that a person started and looks at: they decide what to do about a failure."""
 
 
 def job_of(

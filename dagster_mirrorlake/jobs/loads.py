@@ -49,7 +49,7 @@ class BackfillConfig(dg.Config):
         default="", description="The last day, YYYY-MM-DD, included. Empty: today (UTC)."
     )
     missing_too: bool = Field(
-        default=False, description="Days that were never asked for as well, not only failed ones."
+        default=False, description="Days that were never requested as well, not only failed ones."
     )
     days_per_window: int = Field(
         default=31, description="At most so many days in one load: what is lost when it fails."
@@ -123,7 +123,7 @@ def build_backfill_errored(tables: Sequence[MirroredTable]) -> dg.JobDefinition:
         contracts = [table.contract for table in chosen]
         context.log.info("%d tables: days that failed are loaded again", len(contracts))
 
-        def told(one: "Filled") -> None:
+        def log_window(one: "Filled") -> None:
             log_line(context, _window(one))
 
         with dagster_errors(0, again=False):
@@ -132,7 +132,7 @@ def build_backfill_errored(tables: Sequence[MirroredTable]) -> dg.JobDefinition:
                 contracts,
                 lambda c, s: plan_backfill(c, s, first, last, which, config.days_per_window),
                 today,
-                told,
+                log_window,
             )
         windows: dict[str, list[Done]] = {}
         for one in filled:

@@ -1,4 +1,4 @@
-"""The checks of a table after it was repaired: what was red is looked at again, and told.
+"""The checks of a table after it was repaired: what was red is looked at again, and reported.
 
 A check belongs to an asset, not to a job: its verdict is recorded by this run as by a run of the
 check itself.
@@ -9,8 +9,9 @@ from typing import Any
 
 import dagster as dg
 
+from dagster_mirrorlake.checks.run_checks import verdict_of
 from dagster_mirrorlake.checks.table import MATCHES, chain_check_keys
-from dagster_mirrorlake.checks.verdicts import alone_verdict, evaluations
+from dagster_mirrorlake.checks.verdicts import evaluations
 from dagster_mirrorlake.table import Layer, MirroredTable
 from mirrorlake.errors import MirrorlakeError
 
@@ -31,7 +32,7 @@ def recheck(
         if layer is None or key.name not in _REPAIRED:
             continue
         try:
-            verdict = alone_verdict(context, table, layer, key.name)
+            verdict = verdict_of(context, table, layer, key.name)
         except MirrorlakeError as error:
             found.append(f"- {key.name} of {layer}: could not look: {error}")
             continue

@@ -47,7 +47,7 @@ class CleanIOManager(dg.ConfigurableIOManager):
         """The rows.
 
         Raises:
-            Failure: clean is not there or may not be shown; which rows are meant can't be told; the
+            Failure: clean is not there or may not be shown; which rows are meant is unclear; the
                 package is missing that the input is annotated with.
             RetryRequested: an error that may pass by itself.
         """
@@ -119,7 +119,7 @@ def _form(context: dg.InputContext) -> Form:
 def _periods(
     context: dg.InputContext, contract: TableContract, *, partitioned: bool
 ) -> "tuple[Period, ...] | None":
-    """The times of the partitions that are asked for; None for the whole table."""
+    """The times of the partitions that are requested; None for the whole table."""
     if context.definition_metadata.get(WHOLE) or contract.copies:
         return None
     if not partitioned or not context.has_asset_partitions:
@@ -145,7 +145,7 @@ def _periods(
 
 def _refused(contract: TableContract, words: str) -> ConfigError:
     return ConfigError(
-        f"table {contract.name}: {words}, so which rows are a partition's can't be told",
+        f"table {contract.name}: {words}, so which rows are a partition's is unclear",
         table=contract.name,
         next_step="Take the whole table: `whole=True`",
     )
@@ -176,7 +176,7 @@ def _optional(package: str) -> Any:
         return import_module(package)
     except ModuleNotFoundError as error:
         raise ConfigError(
-            f"the package {package} is not installed, and an input asks for it",
+            f"the package {package} is not installed, and an input needs it",
             next_step=f"pip install 'mirrorlake[{package}]'",
         ) from error
 

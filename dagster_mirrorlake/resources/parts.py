@@ -36,7 +36,7 @@ class _Part(dg.ConfigurableResource[Any]):
 
 
 class MySQLResource(_Part):
-    """Sessions with the sources, opened when asked for, closed by the block that asked."""
+    """Sessions with the sources, opened on demand, closed at the end of the block."""
 
     @contextmanager
     def session(self, source: str, database: str | None = None) -> "Iterator[Connection[Any]]":

@@ -91,7 +91,7 @@ class WorkspaceResource(dg.ConfigurableResource[Any]):
         return shared.workspace
 
     def look(self, source: str) -> "Look":
-        """What a source shows of its full copies: asked once in a run, before any is read."""
+        """What a source shows of its full copies: queried once in a run, before any is read."""
         shared = _SHARED.setdefault(self._key, _Shared())
         with shared.opening:
             if source not in shared.looks:

@@ -18,7 +18,7 @@ _STATUS = {
 def build_alerts_sensor(
     config: Config, names: Names | None = None, *, running: bool = False
 ) -> dg.SensorDefinition:
-    """The sensor that tells the hooks of the contract file. It starts no run and asks no source."""
+    """The sensor that notifies the contract file's hooks. It starts no run, queries no source."""
     named = names or Names()
 
     @dg.sensor(
@@ -42,6 +42,6 @@ def build_alerts_sensor(
             else:
                 context.log.warning(f"{words}: not delivered, {one.error}")
         failed = sum(not one.delivered for one in sent)
-        return dg.SkipReason(f"{len(sent) - failed} told, {failed} not delivered")
+        return dg.SkipReason(f"{len(sent) - failed} delivered, {failed} failed")
 
     return alerts

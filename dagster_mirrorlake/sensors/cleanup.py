@@ -21,7 +21,7 @@ def build_cleanup_schedule(
 ) -> dg.ScheduleDefinition:
     """At 03:30 UTC per source: its cleanup, and the gaps of its tables, loaded lately or not.
 
-    Neither asks the source, so a hold changes nothing.
+    Neither queries the source, so a hold changes nothing.
     """
     names = tables[0].names
 

@@ -39,12 +39,12 @@ def build_failed_sensor(
 
 
 def _is_over(run: dg.DagsterRun, tables: Sequence[MirroredTable], names: Names) -> bool:
-    """Whether a run was asked for assets or checks of these tables, or of the mirror's chores."""
-    asked = {*(run.asset_selection or ())}
-    asked |= {check.asset_key for check in run.asset_check_selection or ()}
+    """Whether a run was for assets or checks of these tables, or of the mirror's chores."""
+    selected = {*(run.asset_selection or ())}
+    selected |= {check.asset_key for check in run.asset_check_selection or ()}
     keys = {table.key(layer) for table in tables for layer in LAYERS}
     keys |= {cleanup_key(table.contract.source, names) for table in tables}
-    return not asked.isdisjoint({*keys, maintenance_key(names)})
+    return not selected.isdisjoint({*keys, maintenance_key(names)})
 
 
 def failure_line(context: dg.RunFailureSensorContext) -> str:

@@ -91,7 +91,7 @@ def build_landed_sensor(
             context.log.info("snapshot %014d waits for %s", one.id, one.reason)
         for name in found.strange:
             context.log.warning("%s is no snapshot's", name)
-        return _ask(context, table, found, overdue)
+        return _result(context, table, found, overdue)
 
     return landed
 
@@ -101,7 +101,7 @@ def tag_of(table: MirroredTable) -> str:
     return re.sub(r"[^A-Za-z0-9_.-]", "_", table.names.of(table.contract.name))[:63]
 
 
-def _ask(
+def _result(
     context: dg.SensorEvaluationContext,
     table: MirroredTable,
     found: "Looked",
@@ -162,10 +162,10 @@ def _idle(found: "Looked") -> str:
 
 
 def _verdicts(
-    table: MirroredTable, overdue: dict[int, str], told: Sequence[int]
+    table: MirroredTable, overdue: dict[int, str], reported: Sequence[int]
 ) -> list[dg.AssetCheckEvaluation]:
     """A verdict where a snapshot has become overdue, or none is any more."""
-    if not set(overdue) - set(told) and (overdue or not told):
+    if not set(overdue) - set(reported) and (overdue or not reported):
         return []
     settings = table.contract.snapshot
     limit = settings.fresh_within if settings else timedelta(0)

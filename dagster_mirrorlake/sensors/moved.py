@@ -93,7 +93,7 @@ def _look(
         context.log.warning(reason)
     if not seen.moved:
         return dg.SkipReason(_nothing(seen, len(contracts), len(busy)))
-    return _ask(context.instance, source, tables, marks, seen, columns)
+    return _result(context.instance, source, tables, marks, seen, columns)
 
 
 def _columns(
@@ -116,7 +116,7 @@ def _columns(
     }
 
 
-def _ask(
+def _result(
     instance: dg.DagsterInstance,
     source: str,
     tables: Sequence[MirroredTable],
@@ -124,7 +124,7 @@ def _ask(
     seen: "Seen",
     columns: Mapping[tuple[str, str], dg.TableSchema],
 ) -> dg.SensorResult:
-    """The request, and the marks of exactly the tables that it asks for moved on."""
+    """The request, and the marks of exactly the requested tables moved on."""
     from mirrorlake.operations.cursors import cursor_text
     from mirrorlake.operations.detect import run_key
 

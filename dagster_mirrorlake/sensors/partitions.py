@@ -42,7 +42,7 @@ class LakeCursor:
 
 def build_partitions_sensor(tables: Sequence[MirroredTable]) -> dg.SensorDefinition:
     """The sensor that makes partitions say what is in the lake. It starts no run, no Spark, and
-    asks no source; it is on unless somebody turns it off."""
+    queries no source; it is on unless somebody turns it off."""
     names = tables[0].names
 
     @dg.sensor(
@@ -83,7 +83,7 @@ def _look(context: dg.SensorEvaluationContext, tables: Sequence[MirroredTable]) 
             _set_right(instance, lake, ledger, tables, now.date()) if stale else ({}, {})
         )
         due = [(by_name[one.table], one) for one in found.reports]
-        events = _events(lake, ledger, _find_untold(instance, due))
+        events = _events(lake, ledger, _find_unreported(instance, due))
         confirmed = list(confirmed_clean(instance, ledger, tables, before.unchanged, now))
     for name, words in found.failed.items():
         context.log.warning(f"table {name}: {words}")
@@ -107,10 +107,10 @@ def _look(context: dg.SensorEvaluationContext, tables: Sequence[MirroredTable]) 
 
 
 def _events(
-    lake: Any, ledger: Any, told: "Sequence[tuple[MirroredTable, DayReport]]"
+    lake: Any, ledger: Any, reports: "Sequence[tuple[MirroredTable, DayReport]]"
 ) -> list[dg.AssetMaterialization]:
     """An asset's page shows the columns of its newest event: the last one of each has them."""
-    last = {(table.contract.name, one.layer): one for table, one in told}
+    last = {(table.contract.name, one.layer): one for table, one in reports}
     return [
         _event(
             table,
@@ -119,17 +119,17 @@ def _events(
             if last[table.contract.name, one.layer] is one
             else {},
         )
-        for table, one in told
+        for table, one in reports
     ]
 
 
-def _find_untold(
+def _find_unreported(
     instance: dg.DagsterInstance, due: "Sequence[tuple[MirroredTable, DayReport]]"
 ) -> "list[tuple[MirroredTable, DayReport]]":
     """The reports of partitions that Dagster has, and has not heard: from the run that made the
     load, or from a tick that died before its cursor was kept."""
     heard: dict[dg.AssetKey, set[str]] = {}
-    untold: list[tuple[MirroredTable, DayReport]] = []
+    unreported: list[tuple[MirroredTable, DayReport]] = []
     for table, report in due:
         first = table.first_partition
         if first is not None and day_of(report.partition) < first:
@@ -139,8 +139,8 @@ def _find_untold(
             heard[key] = instance.get_materialized_partitions(key)
         if partition in heard[key] and is_reported(instance, key, partition, report.through):
             continue
-        untold.append((table, report))
-    return untold
+        unreported.append((table, report))
+    return unreported
 
 
 def _event(

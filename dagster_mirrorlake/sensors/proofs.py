@@ -23,7 +23,7 @@ def build_proof_schedule(
 ) -> dg.ScheduleDefinition:
     """Every two hours per source: rows are counted, and the next chunk of each table is compared.
 
-    A source that is held is not asked; its chunks wait for the next time.
+    A source that is held is not queried; its chunks wait for the next time.
     """
     names = tables[0].names
 

@@ -120,8 +120,8 @@ def _request(
 
 
 def open_copies(instance: dg.DagsterInstance, tables: Sequence[MirroredTable], day: date) -> None:
-    """Add the day's partition to the tables whose copies are partitions, so that it can be asked
-    for; one on which no copy is taken is removed after it (`sensors.partitions`)."""
+    """Add the day's partition to the tables whose copies are partitions, so that it can be
+    requested; one on which no copy is taken is removed after it (`sensors.partitions`)."""
     for table in tables:
         if table.contract.copies:
             instance.add_dynamic_partitions(table.dynamic_name, [table.partition_of(day)])
@@ -169,7 +169,7 @@ def _is_through(table: MirroredTable, chosen: set[dg.AssetKey], ended: Mapping[s
 
 
 def why_held(ledger: "Ledger", source: str) -> str | None:
-    """Why nothing is asked of a source now, None where somebody may."""
+    """Why a source may not be queried now, None where it may."""
     held = ledger.held(source)
     if held is None:
         return None

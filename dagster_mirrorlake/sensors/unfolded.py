@@ -56,12 +56,12 @@ def build_unfolded_sensor(
             # Of busy ones too: none of their loads may be taken for folded.
             waiting = find_unfolded(lake, ledger, [table.contract for table in tables], marks)
             due = {contract.name for contract in free if contract.source in idle}
-        return _ask(context.instance, tables, marks, waiting, due)
+        return _result(context.instance, tables, marks, waiting, due)
 
     return unfolded
 
 
-def _ask(
+def _result(
     instance: dg.DagsterInstance,
     tables: Sequence[MirroredTable],
     marks: "FoldCursor",
@@ -88,9 +88,9 @@ def _ask(
             "raw is ahead of deduped",
         )
     ]
-    asked = {n: a for n, a in marks.asked.items() if a.through > waiting.floor}
-    asked.update({b.contract.name: b.asked for b in chosen})
-    cursor = cursor_text(FoldCursor(waiting.floor, asked))
+    requested = {n: a for n, a in marks.asked.items() if a.through > waiting.floor}
+    requested.update({b.contract.name: b.request for b in chosen})
+    cursor = cursor_text(FoldCursor(waiting.floor, requested))
     if not requests:
-        return dg.SensorResult(skip_reason="Every load is folded, or asked for", cursor=cursor)
+        return dg.SensorResult(skip_reason="Every load is folded, or requested", cursor=cursor)
     return dg.SensorResult(run_requests=requests, cursor=cursor)

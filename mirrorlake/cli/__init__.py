@@ -50,7 +50,7 @@ def cli(verbose: bool) -> None:
         level=logging.INFO if verbose else logging.WARNING,
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )
-    # Its INFO and its retries' warnings are ours to tell.
+    # We report what its INFO lines and retry warnings would say.
     logging.getLogger("py4j").setLevel(logging.ERROR)
     for handler in logging.getLogger().handlers:
         handler.addFilter(_is_no_interrupt)

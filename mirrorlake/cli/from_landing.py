@@ -48,7 +48,7 @@ def init_landing(
     url: str | None,
     name: str | None,
     output: Path,
-    asked: dict[str, Any],
+    options: dict[str, Any],
     *,
     chosen: Sequence[str],
     force: bool,
@@ -63,8 +63,8 @@ def init_landing(
     """
     from mirrorlake.scaffold.from_landing import write_landing_contract
 
-    landing = asked["landing"]
-    if landing is None and any(asked.values()):
+    landing = options["landing"]
+    if landing is None and any(options.values()):
         raise click.UsageError("--endpoint, --type and --key are for --from-landing.")
     if landing is None or url is not None:
         raise click.UsageError("Give one of --from (a server) and --from-landing (files).")
@@ -75,9 +75,9 @@ def init_landing(
         name,
         output,
         force=force,
-        endpoint=asked["endpoint"],
-        types=asked["types"],
-        keys=asked["keys"],
+        endpoint=options["endpoint"],
+        types=options["types"],
+        keys=options["keys"],
     )
     if as_json:
         show.print_json(asdict(written))

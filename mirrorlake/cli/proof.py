@@ -42,7 +42,7 @@ _COLORS = {"equal": "green", "different": "red", "undecided": "yellow"}
 @click.option("--most", type=click.IntRange(1), default=1_000, show_default=True)
 @click.option("--show-pii", is_flag=True, help="Show values of columns with a rule on this screen.")
 @click.option("--evidence", type=click.Path(path_type=Path), help="The folder of evidence files.")
-def check(table: str, config_path: Path, as_json: bool, show_pii: bool, **asked: Any) -> None:
+def check(table: str, config_path: Path, as_json: bool, show_pii: bool, **options: Any) -> None:
     """Compare TABLE with MySQL, field by field, and keep the proof.
 
     A check of the whole table proves its raw and clean layers too: raw's files against what their
@@ -58,12 +58,12 @@ def check(table: str, config_path: Path, as_json: bool, show_pii: bool, **asked:
     config = open_contract(config_path)
     contract = config.contract(table)
     if contract.landed:
-        sys.exit(_check_landed(config, contract, asked, as_json=as_json, show_pii=show_pii))
-    ask = ask_of(asked)
+        sys.exit(_check_landed(config, contract, options, as_json=as_json, show_pii=show_pii))
+    ask = ask_of(options)
     with Workspace.open(config) as workspace:
-        if asked["counts"]:
+        if options["counts"]:
             sys.exit(_count(workspace, contract, as_json=as_json))
-        report, path = prove_table(workspace, contract, ask, asked["evidence"], asked["most"])
+        report, path = prove_table(workspace, contract, ask, options["evidence"], options["most"])
         whole = ask.kind == "full"
         layers = prove_layers(workspace, contract, show_pii=show_pii) if whole else ()
         held = held_now(workspace.ledger, workspace.lake, contract)
@@ -71,8 +71,8 @@ def check(table: str, config_path: Path, as_json: bool, show_pii: bool, **asked:
     verdict = worst(report.verdict, *(layer.verdict for layer in layers))
     formatter = formatter_of(config, contract, shown=show_pii, held=held)
     if as_json:
-        told = evidence_of(report, formatter, "")
-        kept = {key: told[key] for key in (*report_words(report), "undecided", "differences")}
+        written = evidence_of(report, formatter, "")
+        kept = {key: written[key] for key in (*report_words(report), "undecided", "differences")}
         kept |= {"verdict": verdict, "evidence": str(path), "layers": _layers(report, layers)}
         show.print_json({**kept, "held_columns": held, "suspected_pii": suspects})
     else:
@@ -86,14 +86,19 @@ def check(table: str, config_path: Path, as_json: bool, show_pii: bool, **asked:
 
 
 def _check_landed(
-    config: Config, contract: TableContract, asked: dict[str, Any], *, as_json: bool, show_pii: bool
+    config: Config,
+    contract: TableContract,
+    options: dict[str, Any],
+    *,
+    as_json: bool,
+    show_pii: bool,
 ) -> int:
     """Compare a table of mode ``snapshot`` with the files that landed; the exit code."""
     from mirrorlake.operations.check_snapshots import (
         check_snapshots,
         compared_words,
+        difference_lines,
         landed_formatter,
-        tell,
         unread_words,
         verdict_words,
     )
@@ -101,21 +106,22 @@ def _check_landed(
     from mirrorlake.workspace import Workspace
 
     some = ("next_", "partition", "keys", "where", "counts", "evidence")
-    if any(asked.get(name) for name in some):
+    if any(options.get(name) for name in some):
         raise ConfigError(
             f"table {contract.name} is kept by snapshots: it is compared as a whole",
             table=contract.name,
             next_step=f"`mirrorlake check {contract.name}`, with --json, --most or --show-pii",
         )
     with Workspace.open(config) as workspace:
-        found = check_snapshots(workspace, contract, asked["most"])
-        lines = tell(landed_formatter(workspace, contract, shown=show_pii), found.differences)
+        found = check_snapshots(workspace, contract, options["most"])
+        formatter = landed_formatter(workspace, contract, shown=show_pii)
+        lines = difference_lines(formatter, found.differences)
         suspects = find_suspects(workspace.lake, workspace.ledger, contract).found
     if as_json:
-        told = {k: v for k, v in asdict(found).items() if k != "differences"}
+        fields = {k: v for k, v in asdict(found).items() if k != "differences"}
         words = {"verdict": found.verdict, "compared": compared_words(found)}
         more = {"differences": lines, "suspected_pii": suspects}
-        show.print_json({"table": contract.name, **words, **told, **more})
+        show.print_json({"table": contract.name, **words, **fields, **more})
         return CODES[found.verdict]
     verdict = f"[{_COLORS[found.verdict]}]{found.verdict}[/]"
     parts = [compared_words(found), verdict_words(found)]
@@ -182,25 +188,25 @@ def _count(workspace: Workspace, contract: TableContract, *, as_json: bool) -> i
     return CODES[found.verdict]
 
 
-def ask_of(asked: dict[str, Any]) -> Ask:
+def ask_of(options: dict[str, Any]) -> Ask:
     """The rows that the options of a command ask for."""
     from mirrorlake.proof.named import read_keys
     from mirrorlake.proof.report import Ask
 
     choices = ("full", "next_", "partition", "keys", "where", "counts")
-    if sum(bool(asked.get(name)) for name in choices) > 1:
+    if sum(bool(options.get(name)) for name in choices) > 1:
         raise ConfigError(
             "--full, --next, --partition, --keys, --where and --counts exclude each other",
             next_step="Give one of them",
         )
-    if asked.get("next_"):
+    if options.get("next_"):
         return Ask("next")
-    if asked["partition"]:
-        day: datetime = asked["partition"]
+    if options["partition"]:
+        day: datetime = options["partition"]
         return Ask("partition", day=day.date())
-    if asked["where"]:
-        return Ask("where", where=asked["where"])
-    return Ask("keys", named=read_keys(asked["keys"])) if asked["keys"] else Ask()
+    if options["where"]:
+        return Ask("where", where=options["where"])
+    return Ask("keys", named=read_keys(options["keys"])) if options["keys"] else Ask()
 
 
 def print_report(report: Report, path: Path) -> None:

@@ -36,7 +36,7 @@ _SHOWN = 20
 @click.option("--yes", is_flag=True, help="Don't ask before anything is written.")
 @click.option("--journal", is_flag=True, help="Show the repairs that were made instead.")
 @click.option("--evidence", type=click.Path(path_type=Path), help="The folder of evidence files.")
-def repair(table: str, config_path: Path, as_json: bool, **asked: Any) -> None:
+def repair(table: str, config_path: Path, as_json: bool, **options: Any) -> None:
     """Check TABLE, read again from MySQL exactly what differs, and prove it again.
 
     Ends with 0 if it is equal then, 9 if rows still differ (or nobody said yes), 10 if that can't
@@ -49,21 +49,21 @@ def repair(table: str, config_path: Path, as_json: bool, **asked: Any) -> None:
 
     config = open_contract(config_path)
     contract = config.table(table)
-    if asked["journal"]:
+    if options["journal"]:
         _print_journal(config_path, contract, as_json=as_json)
         return
     refuse_repair(contract)
-    if as_json and not asked["yes"]:
+    if as_json and not options["yes"]:
         raise ConfigError("repair --json writes without a question", next_step="Say so with --yes")
-    only, evidence = bool(asked["deletes"]), asked["evidence"]
+    only, evidence = bool(options["deletes"]), options["evidence"]
     with Workspace.open(config) as workspace:
-        report, path = prove_table(workspace, contract, ask_of(asked), evidence, MOST_KEYS)
+        report, path = prove_table(workspace, contract, ask_of(options), evidence, MOST_KEYS)
         if not as_json:
             print_report(report, path)
             held = held_now(workspace.ledger, workspace.lake, contract)
             _print_differences(report, formatter_of(config, contract, held=held))
         wanted = report.verdict == "different"
-        if wanted and not asked["yes"] and not click.confirm("Repair them?"):
+        if wanted and not options["yes"] and not click.confirm("Repair them?"):
             sys.exit(CODES["different"])
         done = repair_table(
             workspace,
@@ -125,7 +125,7 @@ def _print_journal(config_path: Path, contract: TableContract, *, as_json: bool)
         show.print_json([asdict(one) for one in found])
         return
     table = show.table(
-        "began (UTC)", "asked…", "why…", "outcome", "in MySQL", "in the lake", "loads…"
+        "began (UTC)", "requested…", "why…", "outcome", "in MySQL", "in the lake", "loads…"
     )
     for one in found:
         after = one.after or one.before

@@ -88,7 +88,7 @@ def backfill(
     with Workspace.open(config) as workspace, Bars(show.errors, quiet=as_json) as bars:
         count, done = bars.count("windows", None), itertools.count(1)
 
-        def told(_: Filled) -> None:
+        def advance(_: Filled) -> None:
             count(next(done))
 
         filled = backfill(
@@ -96,7 +96,7 @@ def backfill(
             chosen,
             lambda c, s: plan_backfill(c, s, first.date(), end, which, days_per_window),
             today,
-            told,
+            advance,
         )
     if as_json:
         show.print_json([asdict(one) for one in filled])
@@ -272,7 +272,7 @@ def _known_source(config: Config, source: str) -> None:
 @show.json_option
 @click.option("--test", is_flag=True, help="Send every hook a test message instead.")
 def alert(config_path: Path, as_json: bool, test: bool) -> None:
-    """Tell the contract file's hooks which tables became late or failing, and which no longer are.
+    """Notify the contract file's hooks of tables that became late or failing, or no longer are.
 
     Each is sent once. Queries no source.
     """
@@ -288,18 +288,18 @@ def alert(config_path: Path, as_json: bool, test: bool) -> None:
     if test:
         _print_test(send_test(config), as_json=as_json)
         return
-    told = send_alerts(config, Ledger(config.ledger.url, config.ledger.wait))
+    deliveries = send_alerts(config, Ledger(config.ledger.url, config.ledger.wait))
     if as_json:
-        show.print_json([asdict(one) for one in told])
-    elif not told:
-        show.console.print("Nothing to tell.")
+        show.print_json([asdict(one) for one in deliveries])
+    elif not deliveries:
+        show.console.print("Nothing to report.")
     else:
         table = show.table("hook", "table", "kind", "event", "delivered…")
-        for one in told:
+        for one in deliveries:
             words = "yes" if one.delivered else str(one.error)
             table.add_row(one.hook, escape(one.table), one.kind, one.event, escape(words))
         show.console.print(table)
-    if any(not one.delivered for one in told):
+    if any(not one.delivered for one in deliveries):
         sys.exit(1)
 
 

@@ -24,7 +24,7 @@ class Alerts:
 
     _database: Database
 
-    def told(self, hook: str) -> set[tuple[str, str]]:
+    def notified(self, hook: str) -> set[tuple[str, str]]:
         """(table, kind) of the breaches that a hook was notified of, and not yet of their end."""
         mine = sa.and_(ALERTS.c.hook == hook, ALERTS.c.told)
         with self._database.read() as connection:
@@ -33,7 +33,7 @@ class Alerts:
 
     def claim_begun(self, hook: str, breaches: Iterable[Alert]) -> list[Alert]:
         """Of these breaches those that the hook was not notified of, and that no other process is
-        telling now: they are this process's to tell."""
+        sending now: they are this process's to send."""
         return [alert for alert in breaches if self._claim_new(hook, alert)]
 
     def _claim_new(self, hook: str, alert: Alert) -> bool:
@@ -55,7 +55,7 @@ class Alerts:
             except IntegrityError:
                 return False  # another process was first
             return True
-        return not row.told and self._take(hook, alert, told=False)
+        return not row.told and self._take(hook, alert, notified=False)
 
     def claim_ended(self, hook: str, lasting: Collection[tuple[str, str]]) -> list[Alert]:
         """The breaches that the hook was notified of and that are over: their end is to be sent.
@@ -72,20 +72,22 @@ class Alerts:
         ]
         for row, alert in ended:
             if not row.told and (row.claimed_until is None or row.claimed_until < now):
-                self._forget(hook, alert, told=False)
-        return [alert for row, alert in ended if row.told and self._take(hook, alert, told=True)]
+                self._forget(hook, alert, notified=False)
+        return [
+            alert for row, alert in ended if row.told and self._take(hook, alert, notified=True)
+        ]
 
-    def _take(self, hook: str, alert: Alert, *, told: bool) -> bool:
+    def _take(self, hook: str, alert: Alert, *, notified: bool) -> bool:
         with self._database.begin() as connection:
             now = self._database.now(connection)
             free = sa.or_(ALERTS.c.claimed_until.is_(None), ALERTS.c.claimed_until < now)
-            mine = sa.and_(_key(hook, alert), ALERTS.c.told == told, free)
+            mine = sa.and_(_key(hook, alert), ALERTS.c.told == notified, free)
             change = ALERTS.update().where(mine).values(claimed_until=now + CLAIM_TIME)
             return connection.execute(change).rowcount == 1
 
-    def _forget(self, hook: str, alert: Alert, *, told: bool) -> None:
+    def _forget(self, hook: str, alert: Alert, *, notified: bool) -> None:
         with self._database.begin() as connection:
-            connection.execute(ALERTS.delete().where(_key(hook, alert), ALERTS.c.told == told))
+            connection.execute(ALERTS.delete().where(_key(hook, alert), ALERTS.c.told == notified))
 
     def delivered(self, hook: str, begun: Iterable[Alert], ended: Iterable[Alert]) -> None:
         """The hook has taken these: it is notified of the first, and no more of the second."""

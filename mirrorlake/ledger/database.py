@@ -43,9 +43,9 @@ class Database:
 
     def _check_version(self, connection: sa.Connection) -> None:
         rows = connection.execute(META.select().where(META.c.name.in_(("version", "identity"))))
-        told = {row.name: row.value for row in rows}
-        found = told.get("version")
-        if "identity" not in told:
+        recorded = {row.name: row.value for row in rows}
+        found = recorded.get("version")
+        if "identity" not in recorded:
             # Which ledger this is, for who remembers numbers of it.
             connection.execute(META.insert().values(name="identity", value=uuid.uuid4().hex))
         if found is None:
@@ -88,7 +88,7 @@ class Database:
         except IntegrityError:
             raise
         except DBAPIError as error:
-            raise self._told(error) from error
+            raise self._translated(error) from error
         except SQLAlchemyError as error:
             raise LedgerError(
                 f"the ledger {self._shown} is not usable: {error}".split("\n", 1)[0],
@@ -96,7 +96,7 @@ class Database:
                 retryable=isinstance(error, PoolTimeout),
             ) from error
 
-    def _told(self, error: DBAPIError) -> LedgerError:
+    def _translated(self, error: DBAPIError) -> LedgerError:
         """The driver's error as ours: what may pass by itself, and what a person must repair."""
         words, local = words_of(error), self._kind == "sqlite"
         if isinstance(error, OperationalError) or error.connection_invalidated:

@@ -1,6 +1,6 @@
 """A glance at a ledger that need not be there: nothing is made, migrated or waited for.
 
-What a code location asks while it loads. Whatever goes wrong, it loads.
+What a code location reads while it loads. Whatever goes wrong, it loads.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _FAILED: Final = (SQLAlchemyError, sqlite3.Error, OSError, ImportError)
 def first_days(
     ledger_url: str, contracts: Iterable[TableContract], limit_seconds: float
 ) -> dict[str, date]:
-    """The day on which each table's partitions begin, by its name; a table of which neither its
-    contract nor the ledger tells one is absent.
+    """The day on which each table's partitions begin, by its name; a table for which neither its
+    contract nor the ledger gives one is absent.
 
     Never raises for a ledger: what can't be read within about ``limit_seconds`` is left out with a
-    warning. One query for all tables; none where the contracts tell all.
+    warning. One query for all tables; none where the contracts give all.
     """
     chosen = list(contracts)
     known: dict[str, date] = {}

@@ -147,7 +147,7 @@ def _started(pid: int) -> str:
     """When a process started, in the kernel's ticks: a process id may be given out again."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-        # A zombie has ended; only nobody has asked for its exit code yet.
+        # A zombie has ended; its parent has not read its exit code yet.
         return "" if fields[0] in ("Z", "X") else fields[19]
     except (OSError, IndexError):
         return ""

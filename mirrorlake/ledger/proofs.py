@@ -48,11 +48,11 @@ class Proofs:
         """The tables whose newest check was not equal: its verdict, and how many rows it left."""
         newest = sa.select(sa.func.max(PROOFS.c.number)).group_by(PROOFS.c.table_name)
         checks = sa.select(PROOFS.c.check_id).where(PROOFS.c.number.in_(newest))
-        told = (PROOFS.c.table_name, PROOFS.c.verdict, PROOFS.c.differences)
+        columns = (PROOFS.c.table_name, PROOFS.c.verdict, PROOFS.c.differences)
         wanted = (PROOFS.c.check_id.in_(checks), PROOFS.c.verdict != "equal")
         found: dict[str, tuple[str, int]] = {}
         with self._database.read() as connection:
-            for table, verdict, rows in connection.execute(sa.select(*told).where(*wanted)):
+            for table, verdict, rows in connection.execute(sa.select(*columns).where(*wanted)):
                 if verdict == "different" or table not in found:
                     found[table] = (verdict, rows)
         return found

@@ -1,4 +1,4 @@
-"""What the ledger tells: receipts, windows, loads and leases."""
+"""What the ledger records: receipts, windows, loads and leases."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ class Receipt:
         moments: which moment each chunk shows, by number, where there were several; None where the
             load is one statement, and so one moment. See `moments_of`.
         source_digest: the sum of the rows' digests as MySQL computed it in the states that were
-            read, in hexadecimal; None where it was not asked. A successful load that has one was
-            found equal in the lake before it became visible.
+            read, in hexadecimal; None where that was not computed. A successful load that has one
+            was found equal in the lake before it became visible.
         backward: rows whose time cursor is earlier than the one that the load before saw of them,
             or that moved to an earlier day; None where that was not looked at.
         clock_ahead: how many seconds the server's clock was ahead of the reading machine's just
@@ -61,7 +61,7 @@ class Receipt:
         stands_on: of a full copy that wrote what changed alone: the number of the complete copy to
             which it adds, after all that were made on it before. 0: it is complete.
         written: rows committed, tombstones too; None: as many as ``rows``.
-        row_index: the file that tells the next copy which rows this one had
+        row_index: the file from which the next copy knows which rows this one had
             (`mirrorlake.load.row_index.RowIndex`); None where there is none.
     """
 
@@ -126,7 +126,7 @@ class Window:
 
     ``kind`` is ``initial``, ``live``, ``full``, ``reload`` or ``repair``. ``hi`` is None while the
     window is open above: it is set from the receipt when the load succeeds. A ``reload`` reads
-    whole days again: its bounds are days of the column that tells a row's raw day, or keys where
+    whole days again: its bounds are days of the column that gives a row's raw day, or keys where
     none does, and it never moves where the next live window starts; nor does a ``repair``, which
     reads single keys again and has no bounds. A rebuilt ledger may not know what a load read: its
     kind is ``unknown``.

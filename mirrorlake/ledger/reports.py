@@ -1,4 +1,4 @@
-"""What reports ask of the ledger: few rows, however long a table's history is."""
+"""What reports read from the ledger: few rows, however long a table's history is."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Reports:
     _database: Database
 
     def landmarks(self, table: str) -> list[Load]:
-        """Of the successful loads of a table's current history those that tell which days were
+        """Of the successful loads of a table's current history those that show which days were
         read: its first and newest moving ones, and every initial load and reload, in their
         order."""
         ends = sa.select(sa.func.min(LOADS.c.seq), sa.func.max(LOADS.c.seq)).select_from(_JOINED)

@@ -89,7 +89,7 @@ def _open_sqlite(url: sa.URL, wait: timedelta) -> sa.Engine:
     @event.listens_for(engine, "begin")
     def _begin(connection: sa.Connection) -> None:
         if connection.get_execution_options().get(READS):
-            # Past SQLAlchemy, which takes longer for it than SQLite: it asks for nothing yet, so it
+            # Past SQLAlchemy, which takes longer for it than SQLite: it takes no lock yet, so it
             # can't fail.
             driver: Any = connection.connection.driver_connection
             driver.execute("BEGIN")

@@ -65,7 +65,7 @@ class Settlements:
     """What one look found, all in one state of the ledger.
 
     Attributes:
-        ledger: which ledger this is; another one, or one that was made again, counts anew.
+        ledger: which ledger this is; another one, or one that was made again, starts over.
         newest: the highest number that there is.
         highest: the highest number that was looked at.
         found: by number.

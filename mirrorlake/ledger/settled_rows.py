@@ -12,7 +12,7 @@ from mirrorlake.ledger.tables import FIRST_DAYS, LEASES, LOADS, RAW_FILES, WINDO
 
 _FOLDER = "_mirror_day="
 DAY_LENGTH: Final = len(_FOLDER) + len("2026-01-31")
-"""So many characters of a file's name say its day."""
+"""How many characters of a file's name give its day."""
 _JOINED = LOADS.join(WINDOWS, LOADS.c.load_id == WINDOWS.c.load_id)
 
 

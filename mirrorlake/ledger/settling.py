@@ -24,13 +24,13 @@ def note_load(connection: sa.Connection, load: Load, run_id: str | None = None) 
     mine = sa.and_(RAW_FILES.c.table_name == load.table, RAW_FILES.c.seq == load.seq)
     name = connection.scalar(sa.select(sa.func.min(RAW_FILES.c.name)).where(mine))
     window = load.window
-    told = [window.day, day_of_file(name), lower_day(window.kind, window.lo)]
-    lower_first_day(connection, load.table, min(day for day in told if day is not None))
+    days = [window.day, day_of_file(name), lower_day(window.kind, window.lo)]
+    lower_first_day(connection, load.table, min(day for day in days if day is not None))
 
 
 def note_folds(
     connection: sa.Connection, table: str, layer: str, seqs: Iterable[int], run_id: str
 ) -> None:
     """A layer holds these loads now."""
-    told = {"table_name": table, "what": layer, "run_id": run_id}
-    connection.execute(SETTLED.insert(), [{**told, "seq": seq} for seq in seqs])
+    common = {"table_name": table, "what": layer, "run_id": run_id}
+    connection.execute(SETTLED.insert(), [{**common, "seq": seq} for seq in seqs])

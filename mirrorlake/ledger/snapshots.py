@@ -92,7 +92,7 @@ class Snapshots:
             return _read(connection, table, id)
 
     def see_snapshots(self, table: str, seen: Sequence[SeenSnapshot]) -> dict[int, SnapshotRecord]:
-        """Write that snapshots which have not landed were seen so, and tell what is known of each.
+        """Write that snapshots which have not landed were seen so; return what is known of each.
 
         One whose files are others than the last time counts as changed now; if it was refused it is
         arriving again. What has landed stays as it is.
@@ -111,9 +111,9 @@ class Snapshots:
                 before = known.get(one.id)
                 waits = before is not None and before.state in ("arriving", "refused")
                 if before is not None and waits and before.fingerprint != one.fingerprint:
-                    told = {"state": "arriving", "changed_at": now, "error": None, "attempts": 0}
+                    reset = {"state": "arriving", "changed_at": now, "error": None, "attempts": 0}
                     change = SNAPSHOTS.update().where(_is(table, one.id))
-                    connection.execute(change.values(**vars(one), **told))
+                    connection.execute(change.values(**vars(one), **reset))
             wanted = {one.id for one in seen}
             rows = connection.execute(SNAPSHOTS.select().where(mine)).mappings()
             return {row["id"]: _record(dict(row)) for row in rows if row["id"] in wanted}
@@ -210,8 +210,8 @@ class Snapshots:
         with self._database.begin() as connection:
             change = SNAPSHOTS.update().where(mine)
             content = {"digest": ""} if dismissed else {}
-            told = {"state": "refused", "error": error.replace("\0", "")}
-            connection.execute(change.values(**told, **content))
+            values = {"state": "refused", "error": error.replace("\0", "")}
+            connection.execute(change.values(**values, **content))
 
     def publish_snapshots(self, table: str, ids: Iterable[int]) -> None:
         """Write snapshots as published, now; those that once were keep the time of the first."""

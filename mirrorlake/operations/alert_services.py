@@ -74,7 +74,7 @@ def open_service(config: AlertsConfig, hook: str) -> NotifyBase:
             service = _named(hook, config)
     service.verify_certificate = True
     service.redirects = False
-    # `optional=yes` would call a failure a success, and the hook would never be told.
+    # `optional=yes` would call a failure a success, and the hook would never be notified.
     service.optional = False
     service.socket_connect_timeout = service.socket_read_timeout = TIMEOUT
     return service

@@ -1,8 +1,8 @@
-"""Alerts: which tables are late or keep failing, and telling a hook of it once, and of its end.
+"""Alerts: which tables are late or keep failing; each hook is notified once, and of the end.
 
-What was told stands in the ledger, so a restart forgets nothing and two processes don't both tell.
-A delivery that fails is logged and tried again at the next look; it stops nothing. A process that
-dies between a delivery and writing it down may make it be told twice, never not at all.
+What was sent is recorded in the ledger, so a restart forgets nothing and two processes don't both
+send it. A delivery that fails is logged and tried again at the next look; it stops nothing. A
+process that dies between a delivery and its record may cause a second delivery, never none.
 
 Messages hold names, times and counts: no row's values, no server's words, no secret.
 """
@@ -60,7 +60,7 @@ def find_breaches(config: Config, ledger: Ledger, now: datetime | None = None) -
     Late: MySQL stood where the mirror stands longer ago than the contract's ``fail_after``. A table
     that was never loaded has no such time: it is failing once its loads fail, not late. A sync that
     is refused before it begins a load (a dropped column, say) counts as one that failed; one that
-    could not reach the source does not: there freshness tells.
+    could not reach the source does not: freshness covers that.
 
     Raises:
         LedgerError: the ledger can't be read.
@@ -88,12 +88,12 @@ def _late(contract: TableContract, age: timedelta | None, now: datetime) -> Aler
 
 
 def send_alerts(config: Config, ledger: Ledger, now: datetime | None = None) -> list[Delivered]:
-    """Tell every hook of the config what began and what ended since it was last told.
+    """Notify every hook of the config of what began and ended since its last notification.
 
     While a source is held nothing of it begins: its tables are late because somebody said so.
 
     Raises:
-        ConfigError: a hook can't be used as it is configured; all the others were told.
+        ConfigError: a hook can't be used as it is configured; all the others were notified.
         LedgerError: the ledger can't be read or written.
     """
     if not config.alerts.hooks:
@@ -103,7 +103,7 @@ def send_alerts(config: Config, ledger: Ledger, now: datetime | None = None) -> 
     source_of = {c.name: c.source for c in config.tables}
     lasting = {(a.table, a.kind) for a in breaches}
     begins = [a for a in breaches if source_of[a.table] not in held]
-    told: list[Delivered] = []
+    deliveries: list[Delivered] = []
     unusable: list[ConfigError] = []
     for hook in config.alerts.hooks:
         try:
@@ -111,14 +111,14 @@ def send_alerts(config: Config, ledger: Ledger, now: datetime | None = None) -> 
         except ConfigError as error:
             unusable.append(error)
             continue
-        known = ledger.told(hook)
+        known = ledger.notified(hook)
         begun = ledger.claim_begun(hook, [a for a in begins if (a.table, a.kind) not in known])
         ended = ledger.claim_ended(hook, lasting)
         if begun or ended:
-            told += _deliver(deliver, ledger, hook, begun, ended)
+            deliveries += _deliver(deliver, ledger, hook, begun, ended)
     if unusable:
         raise _one(unusable)
-    return told
+    return deliveries
 
 
 def _one(errors: Sequence[ConfigError]) -> ConfigError:
@@ -183,7 +183,7 @@ def _open(config: AlertsConfig, hook: str) -> Deliver:
     """How a hook is notified; sends nothing.
 
     Raises:
-        ConfigError: the hook's variable is not set, or holds nothing that can be told.
+        ConfigError: the hook's variable is not set, or its value is not usable.
     """
     if hook == "webhook" and config.webhook is not None:
         return partial(_post, config.webhook.get_secret_value())

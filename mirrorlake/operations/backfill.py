@@ -75,10 +75,10 @@ def plan_backfill(
     which: str,
     days_per_window: int,
 ) -> list[BackfillWindow]:
-    """The windows that a backfill of ``first`` to ``last`` asks for, in order; pure.
+    """The windows that a backfill of ``first`` to ``last`` reads, in order; pure.
 
     Args:
-        stretches: of the table up to today, as `find_stretches` tells them.
+        stretches: of the table up to today, as `find_stretches` gives them.
         which: ``missing`` (never requested, or failed), ``errored`` or ``all``.
         days_per_window: the most days of one window: what is lost when one fails.
 

@@ -1,4 +1,4 @@
-"""Does the published table of a landing agree with the snapshots that it is folded from?
+"""Does the published table of a landing match the snapshots that it is folded from?
 
 What belongs here: which files can be read, the verdict, and its row in the ledger. What doesn't:
 how rows are compared (`mirrorlake.merge.snapshot.trace`).
@@ -227,7 +227,7 @@ def landed_formatter(
     return formatter_of(workspace.config, contract, shown=shown, held=held)
 
 
-def tell(formatter: Formatter, found: Iterable[Difference]) -> list[str]:
+def difference_lines(formatter: Formatter, found: Iterable[Difference]) -> list[str]:
     """The lines that say what differs: one a field, or one for the row."""
     lines: list[str] = []
     for one in found:
@@ -268,10 +268,10 @@ def _proof(contract: TableContract, found: Traced, at: datetime, seconds: float)
 @functools.cache
 def _code() -> str:
     """Mirrorlake's version, and a hash of the code that compares."""
-    told = hashlib.sha256()
+    digest = hashlib.sha256()
     for module in (trace, row_texts, differences):
-        told.update(Path(str(module.__file__)).read_bytes())
-    return f"{mirrorlake.__version__}+{told.hexdigest()[:12]}"
+        digest.update(Path(str(module.__file__)).read_bytes())
+    return f"{mirrorlake.__version__}+{digest.hexdigest()[:12]}"
 
 
 # --- counted --------------------------------------------------------------------------------------

@@ -1,8 +1,8 @@
 """What a sensor remembers from one look to the next, as text.
 
 Dagster keeps a sensor's cursor, and lets a person edit it. One that can't be read (edited by hand,
-or of a release that remembered something else) is forgotten with a warning: the next look then asks
-for what may have been requested already, and the ledger decides what there is to read.
+or of a release that remembered something else) is forgotten with a warning: the next look then
+requests what may have been requested already, and the ledger decides what there is to read.
 """
 
 from __future__ import annotations

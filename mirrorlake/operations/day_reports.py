@@ -37,8 +37,8 @@ LAYERS = ("raw", "deduped", "clean")
 FIRST_SHARE = 21
 """Reports of a table's history that come before any other table's: a week of three layers."""
 HOLES = 100
-"""So many numbers that are not there yet are looked for again: a database gives a number out before
-its transaction ends, or in vain."""
+"""At most this many missing numbers are looked for again: a database gives a number out before its
+transaction ends, and one that is rolled back leaves a hole."""
 
 
 @dataclass(frozen=True)
@@ -353,7 +353,7 @@ class _Table:
         return found
 
     def _layers_of(self, what: str) -> tuple[str, ...]:
-        """The layers of which a settlement tells: a clean view has what deduped has."""
+        """The layers that a settlement covers: a clean view has what deduped has."""
         if what == "load":
             return ("raw",)
         both = what == "deduped" and self._contract.clean == "view"

@@ -35,7 +35,7 @@ RETRY_AFTER = timedelta(minutes=15)
 
 @dataclass(frozen=True)
 class Mark:
-    """What was last seen of a table, and asked for; times are UTC by the source's clock, ISO, no
+    """What was last seen of a table, and requested; times are UTC by the source's clock, ISO, no
     zone.
 
     Attributes:
@@ -131,16 +131,18 @@ def _until(
 ) -> dict[timedelta, datetime]:
     """By their `every`, when tables are due again, where that is not now. A clock that was set back
     waits for nothing."""
-    asked: dict[timedelta, datetime] = {}
+    requested: dict[timedelta, datetime] = {}
     for contract in contracts:
         if (mark := marks.get(contract.name)) is not None:
             at = datetime.fromisoformat(mark.asked_at)
-            asked[contract.every] = max(at, asked.get(contract.every, at))
-    return {every: at + every for every, at in asked.items() if timedelta() <= clock - at < every}
+            requested[contract.every] = max(at, requested.get(contract.every, at))
+    return {
+        every: at + every for every, at in requested.items() if timedelta() <= clock - at < every
+    }
 
 
 def run_key(source: str, moved: Sequence[Moved]) -> str:
-    """One text per set of movements: the same tick twice asks for the same run."""
+    """One text per set of movements: the same tick twice requests the same run."""
     marks = [
         [m.contract.name, asdict(m.mark)] for m in sorted(moved, key=lambda m: m.contract.name)
     ]
@@ -179,11 +181,11 @@ class _Watched:
         return None
 
     def _unanswered(self, mark: Mark, last: Load | None) -> bool:
-        asked = datetime.fromisoformat(mark.asked_at)
-        if self.clock - asked < RETRY_AFTER:
+        requested = datetime.fromisoformat(mark.asked_at)
+        if self.clock - requested < RETRY_AFTER:
             return False
         moment = last.receipt.moment if last and last.receipt else None
-        return moment is None or datetime.fromisoformat(moment) < asked
+        return moment is None or datetime.fromisoformat(moment) < requested
 
     def _due(self, reason: str, moved_at: str, *, settled: bool = False) -> Moved:
         now = self.clock.isoformat()

@@ -139,13 +139,13 @@ def _lines(plan: ResolvedTable, batch: pa.Table) -> Iterator[bytes]:
     originals = batch.column(ORIGINAL).to_pylist() if there else [None] * batch.num_rows
     for row, values in enumerate(zip(*columns, strict=True)):
         record = {n: _written(v, types[n]) for n, v in zip(names, values, strict=True)}
-        told = {
+        texts = {
             e["column"]: e["text"] for e in cast("list[Mapping[str, str]]", originals[row] or [])
         }
         # A date without a place in the calendar is written as itself.
-        record |= {name: told.pop(name) for name in list(told) if types[name] in _TIMES}
-        if told:
-            record[ORIGINAL] = told
+        record |= {name: texts.pop(name) for name in list(texts) if types[name] in _TIMES}
+        if texts:
+            record[ORIGINAL] = texts
         yield json.dumps(record, ensure_ascii=False).encode() + b"\n"
 
 
@@ -165,10 +165,10 @@ def _written(value: Any, kind: str) -> Any:
 
 
 def _schema(plan: ResolvedTable) -> bytes:
-    def told() -> Iterator[tuple[str, str, bool, str, bool]]:
+    def columns() -> Iterator[tuple[str, str, bool, str, bool]]:
         for exact in plan.columns:
             column = plan.table.column(exact.name)
             original = exact.has_original and exact.iceberg not in _TIMES
             yield exact.name, exact.iceberg, column.nullable, column.column_type, original
 
-    return schema_text(told()).encode()
+    return schema_text(columns()).encode()

@@ -2,7 +2,7 @@
 
 The ledger knows; no source and no lake is queried.
 
-Days are those of the column that tells a row's raw day; where none does, the days of the loads.
+Days are those of the column that gives a row's raw day; where none does, the days of the loads.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Stretch:
         last: its last day, included.
         state: ``loaded`` (by windows while the days were open, or by the first load), ``reloaded``
             (read again as a whole since), ``unproved`` (read, but not known any more to be the
-            source's), ``errored`` (asked, and the newest attempt failed) or ``not asked``.
+            source's), ``errored`` (the newest attempt failed) or ``not asked``.
         reason: why, where there is something to say.
     """
 
@@ -107,7 +107,7 @@ class _Known:
 
     @staticmethod
     def _begin(load: Load) -> date | None:
-        """The day from which a first load read on; None: everything. Later windows go on there."""
+        """The first day that a first load read; None: everything. Later windows continue there."""
         if load.window.kind == "live":
             return date.max
         lo = load.window.lo

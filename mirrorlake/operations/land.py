@@ -1,4 +1,4 @@
-"""Arrivals: snapshots that landed are taken, folded and published, in the order of their ids.
+"""Snapshots that landed are taken, folded and published, in the order of their ids.
 
 Each snapshot is whole before the next one begins. A run that dies leaves the published table as it
 was, or with the snapshot in it; taking the snapshot again then changes nothing.
@@ -144,7 +144,7 @@ def land_table(
     accept_smaller: Collection[int] = (),
     report: Callable[[int, str], None] = _ignore,
 ) -> Iterator[Arrived | RefusedSnapshot]:
-    """Take each snapshot, fold and publish it, before the next one by id; tell what became of it.
+    """Take each snapshot, fold and publish it, before the next one by id; yield what became of it.
 
     A snapshot that is refused is written down as such, and the next one is taken. Anything else
     that fails (the lake, the storage, a lease) ends the table's turn: nothing overtakes it.

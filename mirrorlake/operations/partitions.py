@@ -1,7 +1,7 @@
 """Partitions: which raw days of a table are in the lake, how many row versions each has, and which
 of them deduped and clean hold.
 
-The calls of the face (all of them without a JVM; none asks a source)::
+The calls of the face (all of them without a JVM; none queries a source)::
 
     held_days(lake, ledger, contract, today) -> HeldDays
     folded_days(lake, ledger, contract, layer, held) -> FoldedDays
@@ -19,7 +19,7 @@ it or not, or when raw has rows of it. It stays held whatever failed since: a re
 takes nothing out of raw, and what was read is there still. It is not a promise that the day is
 equal to MySQL: that is a proof's (`mirrorlake.proof`).
 
-What belongs here: looking. What doesn't: telling anybody, and deciding what is to be read.
+What belongs here: looking. What doesn't: notifying anybody, and deciding what is to be read.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def held_partitions(contract: TableContract, looked: RawLooked, today: date) -> 
     A month is held when all its days are that the table has had: from its first day through today,
     or, of the open month, through the day that was read last. An hour is held when its day is, and
     of the open day when it had begun by UTC when the newest load read. How many rows an hour has is
-    read when it is asked for, a day at a time.
+    counted on demand, a day at a time.
     """
     held = looked.held
     if contract.partition == "day":
@@ -160,7 +160,7 @@ def folded_partitions(
 
 class _HourRows(Mapping[date, int]):
     """The row versions of the hours that are held, in their order; a day of them is counted when
-    one of its hours is asked for."""
+    one of its hours is first needed."""
 
     def __init__(self, looked: RawLooked, today: date) -> None:
         self._files, held = looked.files, looked.held
@@ -207,7 +207,7 @@ class RawFiles:
         return self._rows
 
     def days_of_load(self, load_id: str) -> set[date]:
-        """The days of the files that a load wrote and that are there still: their names tell."""
+        """The days of the files that a load wrote and that are there still, by their names."""
         return self._loads.get(load_id, set()) if self.rows else set()
 
     def hours_of(self, day: date) -> Mapping[datetime, int]:
@@ -370,8 +370,8 @@ def touched_days(
 
     Args:
         loads: successful loads of the table, by number.
-        files: asked for the loads whose files the ledger did not record: of an older release, or of
-            a ledger that was rebuilt.
+        files: used for loads whose files the ledger did not record: of an older release, or of a
+            ledger that was rebuilt.
     """
     written = ledger.days_written(contract.name, loads)
     found: dict[int, TouchedDays] = {}
@@ -403,7 +403,7 @@ def _touched(
     zone = (load.receipt.meaning or {}).get("time_zone") if load.receipt is not None else None
     if zone not in (None, "UTC") and since.date() > date.min:
         since -= _DAY  # by the calendar of its zone
-    # A time is the cursor, so it tells a row's hour; without a key whole days are written again.
+    # A time is the cursor, so it gives a row's hour; without a key whole days are written again.
     hour = since.replace(minute=0, second=0, microsecond=0) if contract.key else None
     return TouchedDays(days, since.date(), until, hour)
 

@@ -215,7 +215,7 @@ class _Refold:
             self._replace_table(layer)
         way = "main" if there else "table"
         logger.info("table %s: %s made again (%s)", self._plan.name, layer.name, way)
-        return self._told(layer, damage, way)
+        return self._summary(layer, damage, way)
 
     def _remake_clean(self) -> Remade:
         workspace, plan = self._workspace, self._plan
@@ -235,8 +235,8 @@ class _Refold:
                 damage=str(damage) if damage else None,
             )
         make_clean_view(workspace, plan)
-        told = str(damage) if damage else None
-        return Remade("clean", str(plan.clean), told, "view", None, None)
+        found = str(damage) if damage else None
+        return Remade("clean", str(plan.clean), found, "view", None, None)
 
     def _replace_main(self, layer: Layer) -> None:
         """Write a branch that begins with nothing, and set main to it."""
@@ -305,7 +305,7 @@ class _Refold:
         if kept := sorted(set(ids) & named):
             logger.warning("table %s: versions %s can't be read, and are named", identifier, kept)
 
-    def _told(self, layer: Layer, damage: Damage | None, way: str) -> Remade:
+    def _summary(self, layer: Layer, damage: Damage | None, way: str) -> Remade:
         counted = self._lake.statistics(layer.identifier)
         return Remade(
             layer=layer.name,

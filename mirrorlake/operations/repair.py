@@ -150,9 +150,9 @@ def repair_table(
 def why(report: Report) -> str:
     """What a check found, without any value: how many rows are missing, extra and changed."""
     kinds = Counter(difference.kind for difference in report.differences)
-    told = [f"{kinds[kind]} {kind}" for kind in ("changed", "missing", "extra") if kinds[kind]]
-    told += [f"{report.unlooked} not looked at"] if report.unlooked else []
-    return ", ".join(told) or "nothing"
+    parts = [f"{kinds[kind]} {kind}" for kind in ("changed", "missing", "extra") if kinds[kind]]
+    parts += [f"{report.unlooked} not looked at"] if report.unlooked else []
+    return ", ".join(parts) or "nothing"
 
 
 class _Work:
@@ -253,14 +253,14 @@ def reread_days(
     """Read the days of these rows again, whole, and fold: the way of tables without a key.
 
     Raises:
-        ConfigError: no column tells a row's day.
+        ConfigError: no column gives a row's day.
         SourceError: MySQL has fewer rows of a day than raw: they would be lost.
         MirrorlakeError: see loading and folding.
     """
     days = sorted({day for difference in found for day in _days_of(contract, difference)})
     if not days:
         raise ConfigError(
-            f"table {contract.name} has no key, and its rows that differ tell no day that could be "
+            f"table {contract.name} has no key, and its rows that differ have no day that could be "
             "read again",
             table=contract.name,
             next_step="Name a key in its contract, or mirror it again in mode full",

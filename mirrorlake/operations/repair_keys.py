@@ -97,8 +97,8 @@ def _held(
 ) -> pa.Table:
     """The keys that deduped holds under these texts, as they are stored, in `key_columns`.
 
-    Where raw tells keys apart as the server does, raw is asked for that; a text that raw never
-    held has none there.
+    Where raw tells keys apart as the server does, `KEY` is looked up in raw; NULL for a text that
+    raw never held.
     """
     columns = [*plan.key, *([ORIGINAL] if unplaced(plan) else [])]
     forms = SourceSide(target.table, target.rows, target.key, "").key_forms
@@ -119,9 +119,9 @@ def _held(
             table = workspace.lake.load(raw)
             there = {field.name for field in table.schema().fields} if table else set[str]()
             if {*columns, KEY} <= there and (ORIGINAL in there or not target.rows.originals):
-                # Of this history alone: an earlier one told keys apart in another way, perhaps.
+                # Of this history alone: an earlier one may have told keys apart in another way.
                 stored = LakeSide(raw, None, target.rows, forms, f"{SEQ} >= {start}")
                 rows: pa.Table = spark.sql(stored.stored_sql([*columns, KEY], view)).toArrow()
                 known |= dict(zip(written(plan, rows), rows[KEY].to_pylist(), strict=True))
-    told = [known.get(identity) for identity in written(plan, held)]
-    return held.append_column(KEY, pa.array(told, pa.binary()))
+    digests = [known.get(identity) for identity in written(plan, held)]
+    return held.append_column(KEY, pa.array(digests, pa.binary()))

@@ -7,7 +7,7 @@ only its files are left, is ``unknown``: it is never assumed.
 
 What only a branch holds was never published: a load's branch that the ledger does not know is
 dropped, for nobody could publish it any more. Numbers that were given out, to such loads too, are
-never given out again: a layer's commit tells by a number which loads it holds.
+never given out again: a layer's commit says by a number which loads it holds.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ def _raw_tables(lake: Lake, contract: TableContract) -> Iterator[LakeTable]:
 
 
 def _loads(table: LakeTable, contract: TableContract) -> list[Load]:
-    """The loads in a raw table's history, and those that only its live files tell of."""
+    """The loads in a raw table's history, and those that only its live files name."""
     found: dict[str, Load] = {}
     for snapshot in history(table):  # what only a branch holds was never published
         load = _of_snapshot(table, snapshot, contract)
@@ -285,9 +285,9 @@ def _all(lake: Lake, contract: TableContract) -> Iterator[LakeTable]:
 
 
 def _highest(table: LakeTable) -> int:
-    """The highest number of a load that any commit of a table tells, visible or not."""
-    told = (snapshot_property(s, name) for s in table.snapshots() for name in (NUMBER, FOLDED))
-    return max((int(number) for number in told if number), default=0)
+    """The highest load number that any commit of a table names, visible or not."""
+    numbers = (snapshot_property(s, name) for s in table.snapshots() for name in (NUMBER, FOLDED))
+    return max((int(number) for number in numbers if number), default=0)
 
 
 def _drop_unknown(ledger: Ledger, lake: Lake, table: LakeTable) -> int:

@@ -39,8 +39,8 @@ class TableStatus:
         checks: what is known of folds, proofs and original texts, in words.
         error: why the newest load failed, or the sync was refused.
         originals: values kept as original text by the newest good load, by column.
-        held_until, held_for: until when (UTC, ISO) somebody asked to leave the source alone, and
-            why; None where nobody did.
+        held_until, held_for: until when (UTC, ISO) the source is to be left alone, and why; None
+            where nobody requested it.
         held_columns: new columns that clean leaves out until the contract names them.
         suspected_pii: what looks personal in clean, by column without a rule.
     """
@@ -85,7 +85,7 @@ def status_of(
     """The state of each of these tables, in their order.
 
     Raises:
-        LakeError: the catalog or the storage can't be asked for a version not counted before.
+        LakeError: the catalog or the storage can't be read for a version not counted before.
         LedgerError: the ledger can't be read.
     """
     names = [contract.name for contract in contracts if not contract.landed]

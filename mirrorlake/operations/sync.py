@@ -75,8 +75,8 @@ def sync_table(
     Args:
         progress: called with what has been read so far.
         accept_smaller: whether a full copy is taken that is far smaller than the last one.
-        look: what `look_at` saw just before. A table that it found unchanged is not read; of a
-            full copy MySQL is then asked for the digest of its rows first. Without it the table is
+        look: what `look_at` saw just before. A table that it found unchanged is not read; for a
+            full copy, MySQL first computes the digest of its rows. Without a look the table is
             read, whatever its source shows.
 
     Raises:
@@ -245,8 +245,8 @@ def _find_equal(
     if limit is None or datetime.fromisoformat(clock).replace(tzinfo=UTC) - stamp.read_at >= limit:
         return None
     side = SourceSide(plan.table, rows, (), "")
-    told = side.read_groups(connection, side.groups_sql("0")).get(0, NOTHING)
-    if (told.rows, digest_text(told)) != (receipt.rows, receipt.source_digest):
+    current = side.read_groups(connection, side.groups_sql("0")).get(0, NOTHING)
+    if (current.rows, digest_text(current)) != (receipt.rows, receipt.source_digest):
         return None
     return Unchanged(plan.contract, newest, "digest", look.as_of[plan.name])
 
@@ -312,14 +312,14 @@ def _load(
 ) -> list[Load]:
     ledger = workspace.ledger
     # Before anything is read: what opens later writes with later clocks.
-    told = by_time(plan) or plan.source.primary is not None
-    reach = read_reach(connection, plan.source) if told else None
+    bounded = by_time(plan) or plan.source.primary is not None
+    reach = read_reach(connection, plan.source) if bounded else None
     seen = read_position(connection)
     _refuse_other_server(workspace, plan, seen.server)
     course = plan_course(connection, plan, ledger, seen.server)
     fresh = needs_first_load(workspace, plan, elsewhere=course.elsewhere)
     mark_silent_changes(plan, ledger, seen.server)
-    # What was read from another server is read again, as a whole, before anything goes on.
+    # What was read from another server is read again, as a whole, before anything else.
     whole = fresh or course.whole or ledger.unproved(plan.name) is not None
     last = None if whole else ledger.last_load(plan.name, "success", moving=True)
     if days is not None and (last is not None or plan.contract.copies):

@@ -1,8 +1,8 @@
 """Which tables need not be read: those of which a look at their source shows that nothing happened
 since their newest load, and which are in the lake as that load's sync left them.
 
-A sync asks this first, for all its tables at once. What is unchanged is not read, loaded, folded or
-leased; doubt reads. Neither PyIceberg nor Spark is needed for it.
+A sync checks this first, for all its tables at once. What is unchanged is not read, loaded, folded
+or leased; doubt reads. Neither PyIceberg nor Spark is needed for it.
 
 What belongs here: the decision, and what a sync writes down for the next one. What doesn't: what a
 server shows (`mirrorlake.sources.mysql.change_stamps`).
@@ -74,7 +74,7 @@ class Look:
 
 def look_at(config: Config, ledger: Ledger, contracts: Sequence[TableContract]) -> Look:
     """Look at the sources of these tables, one connection each; what is found unchanged is written
-    down. A source that can't be asked is left out: whoever reads its tables gets the error.
+    down. A source that can't be queried is left out: whoever reads its tables gets the error.
 
     Raises:
         LedgerError: the ledger could not be read or written.
@@ -86,15 +86,15 @@ def look_at(config: Config, ledger: Ledger, contracts: Sequence[TableContract]) 
         mine = [c for c in contracts if c.source == name]
         if config.sources[name].skip_unchanged is None or ledger.held(name):
             continue
-        found, moment, rows = _ask(config, mine)
+        found, moment, rows = _look_at_source(config, mine)
         shown |= found
         estimates |= rows
         as_of |= dict.fromkeys(found, moment)
-    asked = [c for c in contracts if c.name in shown]
-    loads = ledger.newest_attempts([c.name for c in asked])
-    known = _known(config, ledger, asked, loads)
+    stamped = [c for c in contracts if c.name in shown]
+    loads = ledger.newest_attempts([c.name for c in stamped])
+    known = _known(config, ledger, stamped, loads)
     unchanged: dict[str, Unchanged] = {}
-    for contract in asked:
+    for contract in stamped:
         stamp = known.get(contract.name)
         evidence = stamp and _evidence(config, stamp, shown[contract.name])
         if evidence:
@@ -107,9 +107,9 @@ def look_at(config: Config, ledger: Ledger, contracts: Sequence[TableContract]) 
 
 def note_unchanged(ledger: Ledger, found: Sequence[Unchanged]) -> None:
     """Write down until when tables are known to be unchanged, and by what."""
-    told = {(u.contract.name, u.load.seq): (u.as_of, u.evidence) for u in found}
-    if told:
-        ledger.record_unchanged(told)
+    records = {(u.contract.name, u.load.seq): (u.as_of, u.evidence) for u in found}
+    if records:
+        ledger.record_unchanged(records)
 
 
 def stamp_of(
@@ -177,7 +177,7 @@ def form_digest(form: str | None) -> str | None:
     return None if form is None else hashlib.sha256(form.encode()).hexdigest()
 
 
-def _ask(
+def _look_at_source(
     config: Config, contracts: Sequence[TableContract]
 ) -> tuple[dict[str, ChangeStamp], datetime, dict[str, int]]:
     """What one source shows of its tables, by name, up to which moment (UTC), and about how many
@@ -186,7 +186,7 @@ def _ask(
     places = {(c.database, c.table): c.name for c in contracts}
     try:
         with session(source) as connection:
-            # First: what is shown then is shown by all that is asked later.
+            # First: what is visible then is visible to every later query.
             moment = read_reach(connection, source).shown if source.primary else None
             moment = moment or read_clock(connection)
             found = read_stamps(connection, [*places])
@@ -236,7 +236,7 @@ def _terms(config: Config, contract: TableContract) -> str:
     """A digest of all on which a load and its layers depend, but the table itself."""
     source = config.sources[contract.source]
     key = config.privacy.hash_key
-    told = [
+    inputs = [
         mirrorlake.__version__,
         LEDGER_VERSION,
         contract.model_dump(mode="json"),
@@ -245,7 +245,7 @@ def _terms(config: Config, contract: TableContract) -> str:
         fingerprint_of(key) if key is not None else None,
         config.lake.warehouse,
     ]
-    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()
 
 
 def _lake_state(locations: Mapping[_Place, str], contract: TableContract, raw_table: str) -> str:
@@ -256,5 +256,5 @@ def _lake_state(locations: Mapping[_Place, str], contract: TableContract, raw_ta
         (spaces.raw, raw_table),
         *((space, contract.table) for space in (spaces.raw, spaces.deduped, spaces.clean)),
     ]
-    told = [[*place, locations.get(place)] for place in places]
-    return hashlib.sha256(json.dumps(told).encode()).hexdigest()
+    versions = [[*place, locations.get(place)] for place in places]
+    return hashlib.sha256(json.dumps(versions).encode()).hexdigest()

@@ -55,7 +55,7 @@ class Behind:
 
     contract: TableContract
     day: date
-    asked: FoldRequest
+    request: FoldRequest
 
 
 @dataclass(frozen=True)
@@ -90,9 +90,9 @@ def find_unfolded(
             continue
         names = dict.fromkeys(load.raw_table for load in landed)
         heads = {n: lake.head(Identifier(contract.namespaces.raw, n)) for n in names}
-        asked = FoldRequest(landed[-1].seq, heads, now.isoformat())
-        if not _is_pending(marks.asked.get(contract.name), asked, now):
-            found.append(Behind(contract, landed[-1].window.day, asked))
+        request = FoldRequest(landed[-1].seq, heads, now.isoformat())
+        if not _is_pending(marks.asked.get(contract.name), request, now):
+            found.append(Behind(contract, landed[-1].window.day, request))
     lowest = min((load.seq for waiting in loads.values() for load in waiting), default=None)
     return Unfolded(tuple(found), highest if lowest is None else lowest - 1)
 
@@ -100,7 +100,7 @@ def find_unfolded(
 def run_key(source: str, behind: Sequence[Behind], marks: FoldCursor) -> str:
     """One text per set of loads and snapshots, and per time that they were requested before."""
     said = [
-        [b.contract.name, b.asked.through, sorted(b.asked.heads.items()), _before(b, marks)]
+        [b.contract.name, b.request.through, sorted(b.request.heads.items()), _before(b, marks)]
         for b in sorted(behind, key=lambda b: b.contract.name)
     ]
     digest = hashlib.sha256(json.dumps([source, said]).encode()).hexdigest()
@@ -144,5 +144,8 @@ def _is_pending(before: FoldRequest | None, now: FoldRequest, at: datetime) -> b
 def _before(behind: Behind, marks: FoldCursor) -> str:
     """When the same fold was requested before: a request that is made again is another run."""
     before = marks.asked.get(behind.contract.name)
-    same = before and (before.through, before.heads) == (behind.asked.through, behind.asked.heads)
+    same = before and (before.through, before.heads) == (
+        behind.request.through,
+        behind.request.heads,
+    )
     return before.at if before and same else ""

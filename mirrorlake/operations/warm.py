@@ -1,8 +1,8 @@
 """Spark's part in a load, a fold and a proof, played once so that Java can archive its classes.
 
 The archive (`mirrorlake.runtime.archive`) holds what a JVM had loaded when it ended. So one is
-started, made to do what ours do, on a few rows in a folder of its own, and told to keep the
-archive. A statement that is not here costs later JVMs a little time, nothing else.
+started with the option to write the archive, and does what ours do, on a few rows in a folder of
+its own. A statement that is not here costs later JVMs a little time, nothing else.
 """
 
 from __future__ import annotations
@@ -123,9 +123,9 @@ def _make_top(archive: Archive, folder: Path) -> None:
     options = [f"-XX:ArchiveClassesAtExit={made}", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
     if archive.base is not None:
         options.append(f"-XX:SharedArchiveFile={archive.base}")
-    told = " ".join(quote_option(option) for option in options)
+    joined = " ".join(quote_option(option) for option in options)
     command = [sys.executable, "-m", "mirrorlake.operations.warm", str(folder / "lake")]
-    _run(command, {"SPARK_SUBMIT_OPTS": told}, made)
+    _run(command, {"SPARK_SUBMIT_OPTS": joined}, made)
     made.replace(archive.path)  # whole or not at all
 
 

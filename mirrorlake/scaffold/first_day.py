@@ -1,4 +1,4 @@
-"""The first day of a table's rows, as far as one look at the beginning of an index tells it."""
+"""The first day of a table's rows, as far as one look at the beginning of an index shows it."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def read_first_day(
     connection: Connection[Any], table: SourceTable, suggested: SuggestedTable
 ) -> date | None:
     """The earliest day (of TIMESTAMPs in UTC, else as written) that rows of a table have by the
-    column that tells their raw day, from 1970 on.
+    column that gives their raw day, from 1970 on.
 
-    None where no column tells it, none of its indexes begins with that column (the whole table
+    None where no column gives it, none of its indexes begins with that column (the whole table
     would have to be read), there are no such rows, or all of them are of the future.
 
     Raises:

@@ -255,8 +255,8 @@ def _open_table(one: Surveyed) -> Iterator[str]:
     """A table that waits for an answer: all of it as a comment."""
     yield ""
     count = len(one.questions)
-    asked = "a question is" if count == 1 else f"{count} questions are"
-    yield from _comment(f"NOT KEPT YET: {asked} open. Answer, and write this file again.", 10)
+    how_many = "a question is" if count == 1 else f"{count} questions are"
+    yield from _comment(f"NOT KEPT YET: {how_many} open. Answer, and write this file again.", 10)
     for question in one.questions:
         yield from _comment(f"DECIDE on {question}", 10)
     for note in _notes(one):

@@ -22,7 +22,7 @@ from mirrorlake.sources.files.store import Store
 from mirrorlake.sources.mysql.introspect import Column
 
 LOOKED: Final = 1_000_000
-"""So many rows of a table are looked at, those of its newest snapshots."""
+"""How many rows of a table are looked at, those of its newest snapshots."""
 _NO_KEY: Final = ("float", "double", "boolean", "binary")
 _MYSQL: Final = {"string": "varchar", "binary": "blob", "long": "bigint", "int": "int"}
 
@@ -44,7 +44,7 @@ class Surveyed:
         snapshots, read: how many there are that are whole, and how many were looked at.
         newest: the newest one's id.
         rows: how many rows were looked at; ``whole``: whether that is all of them.
-        columns: as its schema file tells, or as its files show.
+        columns: as its schema file lists them, or as its files show.
         has_schema: whether its schema file is there already.
         absent: columns that some records lack.
         key: columns that are unique in every snapshot that was looked at; empty where none are.
@@ -150,7 +150,7 @@ def _survey(store: Store, folder: TableFolder, answers: Answers, looked: int) ->
         if not rows.take(reading, files_of(one)):
             break
     personal = _personal(folder, inferred, rows.samples)
-    never = {one.column for one in personal if one.rule.pci and not one.asks}
+    never = {one.column for one in personal if one.rule.pci and not one.unsure}
     tried = [name for name in rows.tried if name not in never]
     unique = [name for name in by_name(folder, rows.unique) if name in tried]
     key = answers.keys.get(f"{folder.database}.{folder.table}", ())
@@ -290,7 +290,7 @@ def _rules(found: Sequence[Suggestion], key: Sequence[str]) -> tuple[list[Sugges
             reason = f"{one.reason}; the clean of a landing is a view, which can't hash"
             one = replace(one, rule=ColumnRule(pii="drop"), reason=reason)
         written = f"pci: {one.rule.pci}" if one.rule.pci else f"pii: {one.rule.pii}"
-        if one.asks or one.column in key:
+        if one.unsure or one.column in key:
             warnings.append(
                 f"DECIDE on {one.column}: {one.reason}; it is read and shown until you write "
                 f"{{{written}}} for it under columns, or {{pii: show}}"

@@ -17,7 +17,7 @@ from mirrorlake.sources.files.records import LandedFile, Reading
 
 SAMPLED: Final = 5_000
 PAIRED: Final = 8
-"""So many columns are tried as pairs where none is unique by itself."""
+"""How many columns are tried as pairs where none is unique by itself."""
 
 
 def files_of(landed: Landed) -> list[LandedFile]:

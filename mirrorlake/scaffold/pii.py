@@ -13,7 +13,7 @@ pii    drop                         what identifies and is not joined by: names,
 A false alarm costs a line in a file, a miss costs a leak; but a file full of false alarms is not
 read. So a bare ``name`` counts only in a table of people, a shape needs nine of ten samples, of at
 least five, and free text with e-mail addresses the same, or half of at least twenty: else a person
-is asked. Samples are looked at and never kept: no value appears in a reason.
+decides. Samples are looked at and never kept: no value appears in a reason.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from mirrorlake.sources.mysql.introspect import Column
 from mirrorlake.sources.mysql.registry import BYTES, TEXTS
 
 ENOUGH: Final = 0.5
-"""The share of sampled values from which on what they hold decides; below, a person is asked."""
+"""The share of sampled values from which on what they hold decides; below, a person decides."""
 ENOUGH_SAMPLES: Final = 20
 """Of fewer, a share says too little: where 10 of 20 texts hold an e-mail address, at least 29 % of
 all do, with 97.5 % certainty (Wilson's interval); where 1 of 2 does, at least 9 %."""
@@ -43,13 +43,13 @@ _KEYS: Final = ("smallint", "mediumint", "int", "bigint")
 class Suggestion:
     """A rule for one column, and the reason for it (one line, without any value of the column).
 
-    ``asks``: the evidence is too thin to act on it: a person is asked, and the rule is not applied.
+    ``unsure``: the evidence is too thin to apply the rule: a person decides.
     """
 
     column: str
     rule: ColumnRule
     reason: str
-    asks: bool = False
+    unsure: bool = False
 
     @property
     def is_hash(self) -> bool:
@@ -192,18 +192,18 @@ _SHAPELESS: Final = re.compile(
 
 
 def suggest_rule(column: Column, samples: Sequence[str], *, table: str = "") -> Suggestion | None:
-    """The rule that a column's name or its sampled texts ask for, or None.
+    """The rule that a column's name or its sampled texts suggest, or None.
 
     Args:
         column: as introspected.
         samples: texts of the column, NULLs left out; may be empty.
-        table: the table's name, which tells whether ``name`` is a person's.
+        table: the table's name, which shows whether ``name`` is a person's.
     """
     words = "_".join(split_words(column.name))
     by_name = _by_name(column, words, table)
     # A shape is evidence, a name is an opinion; but card data outranks both.
     by_shape = _by_shape(column, samples, words)
-    if by_shape is not None and by_shape.rule.pci and not by_shape.asks:
+    if by_shape is not None and by_shape.rule.pci and not by_shape.unsure:
         return by_shape
     return by_name or by_shape
 
@@ -246,7 +246,7 @@ def _by_shape(column: Column, samples: Sequence[str], words: str) -> Suggestion 
     suggestion = _suggestion(column, found.kind, str(found))
     # A payload is worth more than a guess: a person decides on a few values among many.
     thin = found.kind == "drop" and found.samples < ENOUGH_SAMPLES and not found.whole
-    return replace(suggestion, asks=thin or found.share < ENOUGH)
+    return replace(suggestion, unsure=thin or found.share < ENOUGH)
 
 
 def _suggestion(column: Column, kind: RuleKind, reason: str) -> Suggestion:

@@ -1,4 +1,4 @@
-"""A first contract for every table, from what the server says of it. Pure: it asks no server.
+"""A first contract for every table, from what the server says of it. Pure: it queries no server.
 
 Every choice is careful: where it is not certain that a mode keeps the mirror exact, the mode is
 ``full``, and a note says what would make the table incremental.
@@ -239,7 +239,7 @@ def _decided(
         if one is None:
             continue
         about = f"DECIDE on {_shown(one.column)}: {one.reason}"
-        if one.asks:
+        if one.unsure:
             rule = f"pci: {one.rule.pci}" if one.rule.pci else f"pii: {one.rule.pii}"
             text = (
                 f"{about}; it is read and shown until you write {{{rule}}} for it under columns, or"
@@ -262,7 +262,7 @@ def _decided(
 
 
 def _safe_in_key(column: Column) -> ColumnRule:
-    """A rule under which clean tells nothing of a key column, and the table stays kept by it."""
+    """A rule under which clean reveals nothing of a key column, and the table stays kept by it."""
     exact = exact_column(column)
     hashable = exact is not None and exact.iceberg.split("(")[0] in HASHABLE
     return ColumnRule(pii="hash" if hashable else "drop")

@@ -1,6 +1,6 @@
 """What `init` says of all tables together: modes, warnings by their kind, indexes that would pay.
 
-Pure: it asks no server. The written contract has the same as comments.
+Pure: it queries no server. The written contract has the same as comments.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Which rows of clean are a raw day's: by the column whose date is that day, where clean shows it.
 
-Pure. A zone-less time tells its day as it stands, an instant in UTC, as loads do.
+Pure. A zone-less time has the day that it shows, an instant its day in UTC, as in loads.
 """
 
 from __future__ import annotations
@@ -81,26 +81,26 @@ def day_column(contract: TableContract, deduped: LakeSchema, clean: LakeSchema) 
     """The column of clean whose date is a row's raw day.
 
     Raises:
-        ConfigError: no column tells it, or the contract hides the one that does. Whoever was given
+        ConfigError: no column gives it, or the contract hides the one that does. Whoever was given
             rows by a hidden date would know the date.
     """
     types = {field.name.casefold(): (field.name, str(field.field_type)) for field in deduped.fields}
     settings = contract.snapshot
     named = [settings.day] if settings is not None else [contract.cursor, contract.created]
     found = (types.get(name.casefold()) for name in named if name)
-    told = next((one for one in found if one is not None and one[1] in _TIMES), None)
-    if told is None:
+    column = next((one for one in found if one is not None and one[1] in _TIMES), None)
+    if column is None:
         raise ConfigError(
-            f"table {contract.name}: no column of it tells a row's day, so its rows can't be taken "
+            f"table {contract.name}: no column of it gives a row's day, so its rows can't be taken "
             "by partition",
             table=contract.name,
             next_step=f"{_WHOLE}; or name a time column as `created` in the contract",
         )
-    name, kind = told
+    name, kind = column
     if contract.column_rule(name) or name not in {field.name for field in clean.fields}:
         raise ConfigError(
-            f"table {contract.name}: column {name!r} tells a row's day, and the contract hides it: "
-            "rows by day would tell its date",
+            f"table {contract.name}: column {name!r} gives a row's day, and the contract hides it: "
+            "rows by day would reveal its date",
             table=contract.name,
             column=name,
             next_step=f"{_WHOLE}; or show {name!r} in clean (`pii: show`)",
@@ -111,15 +111,15 @@ def day_column(contract: TableContract, deduped: LakeSchema, clean: LakeSchema) 
 def refuse_parts_of_days(
     contract: TableContract, column: DayColumn, periods: Sequence[Period]
 ) -> None:
-    """See that a DATE is asked for whole days.
+    """See that a DATE is used for whole days only.
 
     Raises:
-        ConfigError: it is not: which hour a row is of, it can't tell.
+        ConfigError: it is not: it does not hold a row's hour.
     """
     parts = any(one.time() != datetime.min.time() for period in periods for one in period)
     if column.kind == "date" and parts:
         raise ConfigError(
-            f"table {contract.name}: {column.name!r} is a DATE, and tells no row's hour",
+            f"table {contract.name}: {column.name!r} is a DATE, and gives no row's hour",
             table=contract.name,
             column=column.name,
             next_step=f"Partition by days; or: {_WHOLE[0].lower()}{_WHOLE[1:]}",

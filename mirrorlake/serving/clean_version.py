@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 pc: Any = _compute  # its functions are made at import: type checkers see none of them
 
 Undated = Literal["refuse", "skip"]
-"""What becomes of rows without a date, when days are asked for."""
+"""What becomes of rows without a date, when days are requested."""
 
 _MESSAGE = "message"
 
@@ -166,7 +166,7 @@ def open_clean(
     Raises:
         LakeError: clean is not there, is being made, is not what the contract's rules make of
             deduped, or holds rows without a date.
-        ConfigError: no column that clean shows tells a row's day.
+        ConfigError: no column that clean shows gives a row's day.
     """
     lake = workspace.lake
     # The view before the table under it: what it names, a later deduped has too.

@@ -1,7 +1,7 @@
 """What clean shows of the columns that the contract hides: in its definition, and in its rows.
 
 A view shows what its SQL says of deduped's rows; a table what stands in it. A difference is a
-value; a failure to look is an exception. Nothing here tells a row's values.
+value; a failure to look is an exception. Nothing here reveals a row's values.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def _absent(contract: TableContract, name: str) -> str | None:
 def _in_view(
     lake: Lake, contract: TableContract, view: LakeView, deduped: LakeTable
 ) -> dict[str, str]:
-    """A view is its SQL: each column as the contract asks, of all rows of deduped."""
+    """A view is its SQL: each column as the contract requires, of all rows of deduped."""
     columns = view_columns(view.sql)
     listed = ", ".join(f"{sql} AS {as_sql_identifier(name)}" for name, sql in columns.items())
     if view.sql != f"SELECT {listed} FROM {deduped_of(contract).sql}":  # noqa: S608
@@ -124,7 +124,9 @@ def _in_view(
             rule = contract.column_rule(name)
             pii = rule.pii if rule else None
             if (wanted := clean_column(name, types.get(name, ""), pii)) and sql != wanted[2]:
-                wrong = f"is not made as the rule {pii} asks" if pii else "is not deduped's column"
+                wrong = (
+                    f"is not made as the rule {pii} requires" if pii else "is not deduped's column"
+                )
         if wrong:
             found[name] = wrong
     return found

@@ -81,7 +81,7 @@ class ViewText:
     """What a view must be: the SQL that a query of it runs, and the columns that it gives out.
 
     Attributes:
-        schema: their types; None where only Spark can tell them.
+        schema: their types; None where only Spark knows them.
     """
 
     sql: str

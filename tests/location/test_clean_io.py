@@ -334,7 +334,7 @@ def test_rows_of_no_known_day_are_refused_or_left_out(place: Location) -> None:
 
 
 def test_a_table_whose_rows_have_no_day_is_refused_by_partition(place: Location) -> None:
-    assert "no column of it tells a row's day" in refused(place, "log", day=DAY)
+    assert "no column of it gives a row's day" in refused(place, "log", day=DAY)
     assert ids(taken(place, "log")) == [1, 2]
 
 

@@ -70,7 +70,7 @@ def test_the_cleanup_puts_right_what_died_and_leaves_what_lives(
     assert not orphans & data_files(location)
     checks = {e.asset_key.path[-1]: e for e in result.get_asset_check_evaluations()}
     assert (checks["b"].passed, checks["busy"].passed) == (True, False)
-    assert "1 were never asked for" in str(checks["busy"].description)
+    assert "1 were never requested" in str(checks["busy"].description)
     with Workspace.open(location.config) as workspace:
         (raw,) = raw_tables(workspace.lake, workspace.ledger, location.config.table("b"))
         assert raw.scan().count() == 1

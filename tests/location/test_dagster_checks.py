@@ -12,7 +12,7 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from dagster_mirrorlake.checks import verdicts
+from dagster_mirrorlake.checks import run_checks, verdicts
 from dagster_mirrorlake.location import load_definitions
 from demo.mariadb import MariaDB
 from tests.location.conftest import ROOT, Location
@@ -69,7 +69,7 @@ def test_an_exception_inside_a_check_fails_its_step_and_is_no_verdict(
     def bug(_: verdicts.Look) -> verdicts.CheckVerdict:
         raise ZeroDivisionError
 
-    monkeypatch.setitem(verdicts._VERDICTS, "gaps", bug)
+    monkeypatch.setitem(run_checks._VERDICTS, "gaps", bug)
     path = contract_file({"d": {"tables": {"t": {"mode": "full", "key": ["id"]}}}})
     definitions = load_definitions(path)
     asset = dg.AssetKey(["raw", "s", "d", "t"])

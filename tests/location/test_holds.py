@@ -12,7 +12,8 @@ import pytest
 import sqlalchemy as sa
 
 from dagster_mirrorlake.assets.steps import _load_days
-from dagster_mirrorlake.checks.verdicts import Look, gaps_verdict
+from dagster_mirrorlake.checks.structure_verdicts import gaps_verdict
+from dagster_mirrorlake.checks.verdicts import Look
 from dagster_mirrorlake.location import load_definitions
 from dagster_mirrorlake.table import MirroredTable
 from demo.mariadb import MariaDB
@@ -175,7 +176,7 @@ def test_the_gaps_check_lists_what_failed_and_what_was_never_asked(
     look = Look(workspace, MirroredTable(contract), "raw", whole=True)
     never = gaps_verdict(look)
     assert (never.passed, never.severity) == (False, dg.AssetCheckSeverity.WARN)
-    assert never.words == "0 stretches of days failed, 1 were never asked for"
+    assert never.words == "0 stretches of days failed, 1 were never requested"
     load_table(workspace, contract)
     assert gaps_verdict(look).passed
     with pytest.MonkeyPatch.context() as patch:

@@ -84,6 +84,9 @@ MANY: tuple[dict[str, Any], ...] = (
 )
 """The contracts of many tables, in turn."""
 
+for _table in MANY[1:]:
+    _table["partitions_from"] = BACKFILL[0]
+
 for _source in TABLES.values():
     for _database in _source.values():
         for _table in _database["tables"].values():

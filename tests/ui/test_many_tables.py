@@ -45,7 +45,10 @@ def page(browser: Browser, place: Place) -> Iterator[Page]:
 
 
 def config_of(place: Place) -> Config:
-    return load_config(place.folder / "mirrorlake.yaml")
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("TEST_PASSWORD", "MIRRORLAKE_HASH_KEY"):
+            patch.setenv(name, place.environment[name])
+        return load_config(place.folder / "mirrorlake.yaml")
 
 
 def wait_for_reports(place: Place) -> None:

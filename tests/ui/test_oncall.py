@@ -97,8 +97,8 @@ def test_the_demos_terminal_has_a_line_for_each_start_and_end_of_a_run(place: Pl
     assert wait_for_run(place, "release") == "FAILURE"
     told: list[str] = []
     lines = RunLines(place.url, told.append)
-    lines.tell()
-    lines.tell()
+    lines.print_changes()
+    lines.print_changes()
     begun, ended = [line for line in told if line.split(" run ")[1][:8] in told[-1]]
     assert begun.endswith("starts: job release")
     assert re.search(

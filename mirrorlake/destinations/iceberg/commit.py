@@ -1,7 +1,7 @@
 """Step 4 of the commit protocol: one Iceberg commit that carries its load's id.
 
 The commit asserts the snapshot that the load was planned on. Whatever goes wrong in it, the table's
-history is asked for the load id: it is there, or it is not.
+history is searched for the load id: it is there, or it is not.
 """
 
 from __future__ import annotations
@@ -162,10 +162,10 @@ def _producer(table: Table, transaction: Transaction, commit: Commit) -> _Produc
 
 
 def _added(table: Table, commit: Commit) -> list[DataFile]:
-    told = {path: commit.metrics[path] for path in commit.paths if commit.metrics.get(path)}
-    others = (path for path in commit.paths if path not in told)
+    measured = {path: commit.metrics[path] for path in commit.paths if commit.metrics.get(path)}
+    others = (path for path in commit.paths if path not in measured)
     return [
-        *(FileMetrics.from_json(text).data_file(table, path) for path, text in told.items()),
+        *(FileMetrics.from_json(text).data_file(table, path) for path, text in measured.items()),
         *parquet_files_to_data_files(table.io, table.metadata, others),
     ]
 

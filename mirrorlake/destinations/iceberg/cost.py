@@ -1,7 +1,7 @@
 """What work on the lake costs in bytes: what Spark read for it, what its commits added.
 
 Scanned is what Spark's process read from files in the meantime, by the system's own count: data and
-delete files (a column that is not asked for is not read), metadata, and what it shuffled. Task
+delete files (a column that is not selected is not read), metadata, and what it shuffled. Task
 metrics would not do: Iceberg reads local files by a way that Hadoop does not count (a table of 8 MB
 was called 6 KB). On a cluster, and with Spark Connect, other processes read: None. Iceberg's own
 scan metric would be another figure: the length of the files that a plan names, whatever columns
@@ -33,7 +33,7 @@ _LOCAL = re.compile(r"local(\[|$)")
 
 @dataclass
 class Scan:
-    """Bytes that Spark read within a block, known at its end; None where nobody tells."""
+    """Bytes that Spark read within a block, known at its end; None where it can't be counted."""
 
     bytes: int | None = None
 

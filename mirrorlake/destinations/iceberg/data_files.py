@@ -36,10 +36,10 @@ FILE_BYTES = 256 * 2**20
 OPEN_FILES = 64
 # Of each open file, before Python sees it.
 BUFFERED_BYTES = 128 * 2**10
-# So many days to be ended are worth threads.
+# From this many days on, closing their files in threads pays.
 MANY_DAYS = 4
 WRITERS = 2
-# So many rows tell whether a column's values come again.
+# Rows that decide whether a column's values repeat.
 SAMPLE_ROWS = 8_192
 
 
@@ -119,7 +119,7 @@ class DayFiles:
         self._io: FileIO = load_file_io(storage, location)
         self._location, self._stem = location, stem
         self._arrow = arrow
-        self._told = FooterPlan.of(Schema.model_validate_json(schema)) if schema else None
+        self._plan = FooterPlan.of(Schema.model_validate_json(schema)) if schema else None
         self._days: dict[date, _Day] = {}
         self._open: dict[date, _OpenFile] = {}
         self._counts: dict[date, int] = {}
@@ -229,22 +229,22 @@ class DayFiles:
         self._done.append(WrittenFile(opened.path, size, self._metrics(opened, day, size)))
 
     def _metrics(self, opened: _OpenFile, day: date, size: int) -> str:
-        if self._told is None:
+        if self._plan is None:
             return ""
-        found = metrics_of(opened.footers[0], self._told, day, size)
+        found = metrics_of(opened.footers[0], self._plan, day, size)
         return replace(found, checksum=opened.summed.checksum).to_json()
 
 
 def holds(io: FileIO, path: str, metrics: str, schema: Schema) -> bool:
     """Whether a file is there as its writer left it, by its size and its footer."""
-    told = FileMetrics.from_json(metrics)
+    recorded = FileMetrics.from_json(metrics)
     file = io.new_input(path)
     try:
-        if len(file) != told.size:
+        if len(file) != recorded.size:
             return False
         with file.open(seekable=True) as stream:
             footer = pq.read_metadata(stream)
-        return metrics_of(footer, FooterPlan.of(schema), told.day, told.size) == told
+        return metrics_of(footer, FooterPlan.of(schema), recorded.day, recorded.size) == recorded
     except (OSError, pa.ArrowInvalid, KeyError):  # KeyError: a column that the table lacks
         return False
 

@@ -76,7 +76,7 @@ _Bound = Callable[[Any], bytes | None]
 @dataclass(frozen=True)
 class _Column:
     """One field: whether its values are counted, and how the bytes of its bounds are made of what
-    the footer has; without them only counts are told.
+    the footer has; without them only counts are given.
 
     ``raw``: whether the footer's own number is taken, and not what Arrow makes of it.
     """
@@ -99,9 +99,9 @@ class FooterPlan:
 
     @classmethod
     def of(cls, schema: Schema) -> FooterPlan:
-        told = compute_statistics_plan(schema, {})
+        collectors = compute_statistics_plan(schema, {})
         fields = parquet_path_to_id_mapping(schema)
-        return cls({path: _column(told[field]) for path, field in fields.items()})
+        return cls({path: _column(collectors[field]) for path, field in fields.items()})
 
 
 def metrics_of(footer: Any, plan: FooterPlan, day: date, size: int) -> FileMetrics:
@@ -195,14 +195,14 @@ def _bounds(
 # --- a column's bounds ----------------------------------------------------------------------------
 
 
-def _column(told: StatisticsCollector) -> _Column:
-    kind, mode, length = told.iceberg_type, told.mode.type, told.mode.length
+def _column(collector: StatisticsCollector) -> _Column:
+    kind, mode, length = collector.iceberg_type, collector.mode.type, collector.mode.length
     lower, upper, raw = _makers(kind, length)
     if mode in (MetricModeTypes.NONE, MetricModeTypes.COUNTS):
         lower = upper = None
     counted = mode != MetricModeTypes.NONE
     physical = _physical_types(kind)
-    return _Column(told.field_id, told.column_name, counted, physical, lower, upper, raw)
+    return _Column(collector.field_id, collector.column_name, counted, physical, lower, upper, raw)
 
 
 def _makers(kind: PrimitiveType, length: int | None) -> tuple[_Bound, _Bound, bool]:

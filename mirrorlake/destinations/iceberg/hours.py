@@ -1,5 +1,5 @@
 """How many row versions a raw table has of each hour: raw is laid out by days, so the column that
-tells a row's hour is read."""
+gives a row's hour is read."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def rows_by_hour(
     """The row versions of these raw days, both included, by the beginning of their hour (without a
     zone, in the calendar of raw's days). Hours without any are absent.
 
-    A row whose column tells no hour of its own raw day (NULL, or a zero date) is its day's first
+    A row whose column gives no hour of its own raw day (NULL, or a zero date) is its day's first
     hour's, so that a day's hours have together what the day has.
 
     Args:

@@ -2,7 +2,7 @@
 
 After a power cut, or when somebody removed a file, what a reader gets is an error of Java's or of
 PyArrow's that names neither the table nor a way out. Here the file is looked for, only once
-something failed, and the error is told in our words: deduped and clean are made again from raw.
+something failed, and the error names table and file: deduped and clean are made again from raw.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Damage:
 def damage_errors(
     lake: Connection, ledger: Ledger, contract: TableContract, *, of_raw_alone: bool = False
 ) -> Iterator[None]:
-    """Tell an error of the block as `LakeDamaged` where a lake table of this contract (or its raw
+    """Raise an error of the block as `LakeDamaged` where a lake table of this contract (or its raw
     tables alone) names a file that can't be read; any other error as it is."""
     try:
         yield
@@ -65,13 +65,13 @@ def damage_errors(
         ours = isinstance(error, MirrorlakeError)
         if ours and (not isinstance(error, LakeError) or error.retryable):
             raise
-        told = _told(lake, ledger, contract, of_raw_alone)
-        if told is None:
+        damaged = _first_damage(lake, ledger, contract, of_raw_alone)
+        if damaged is None:
             raise
-        raise told from error
+        raise damaged from error
 
 
-def _told(
+def _first_damage(
     lake: Connection, ledger: Ledger, contract: TableContract, of_raw_alone: bool
 ) -> LakeDamaged | None:
     """The error for the first damage of a contract's lake tables; None where all can be read, as

@@ -1,7 +1,7 @@
 """Which version of each lake table the catalog names, in one query and without PyIceberg.
 
 PyIceberg takes seconds to import, and one round a table to load. Where the catalog is a SQL
-database, its table `iceberg_tables` tells at once which tables have moved.
+database, its table `iceberg_tables` shows at once which tables have moved.
 
 Source: Apache Iceberg, "JDBC catalog", schema version V1.
 """

@@ -1,4 +1,4 @@
-"""What a lake table is made of: names for the rest of the engine, and questions that it asks.
+"""What a lake table is made of: names and lookups for the rest of the engine.
 
 Nobody outside this package imports PyIceberg: what is read of a table, its snapshots and its files
 goes by these names, and by the other modules here.

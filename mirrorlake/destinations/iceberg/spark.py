@@ -47,7 +47,7 @@ logger = logging.getLogger(__name__)
 
 
 class LazySpark:
-    """A Spark session that starts when it is first asked for; safe to share between threads."""
+    """A Spark session that starts on first use; safe to share between threads."""
 
     def __init__(self, config: SparkConfig, lake: Connection) -> None:
         self._config = config
@@ -150,7 +150,7 @@ class LazySpark:
             session = self._attach() if self._config.connect else self._start()
             if self._config.connect or cores_of(self._config.master) is None:
                 _ship(session)
-        except BaseException as error:  # noqa: BLE001 - raised where the session is asked for
+        except BaseException as error:  # noqa: BLE001 - raised where the session is used
             made.set_exception(error)
         else:
             made.set_result(session)
@@ -196,8 +196,8 @@ class LazySpark:
             self.get().sql(statement)
 
     def application_id(self) -> str:
-        """Spark's own id of the application, by which its UI and its logs know it; '' where it does
-        not tell."""
+        """Spark's own id of the application, by which its UI and its logs know it; '' where it
+        gives none."""
         return self.get().conf.get("spark.app.id", "") or ""
 
     def stop(self, seconds: float = 30) -> None:
@@ -337,10 +337,10 @@ def _shown(connect: str) -> str:
 
 
 INTERPRETED_ROWS = 20_000
-"""Up to so many rows a statement's plan is interpreted. Of 100 tables of 1,000 rows, each folded
+"""Up to this many rows a statement's plan is interpreted. Of 100 tables of 1,000 rows, each folded
 once, Spark's classes and Java's compiling of them took half of the CPU time."""
 QUICKLY_COMPILED_ROWS = 2_000_000
-"""Up to so many rows in all its tables a run does without Java's optimising compiler, which takes
+"""Up to this many rows in all its tables a run does without Java's optimising compiler, which takes
 11 s of CPU time in a run that ends soon; it pays for itself from two to three million rows on (a
 first copy and fold of a million: 28 s of CPU time without it, 36 with it)."""
 

@@ -58,8 +58,8 @@ def most_rows(table: LakeTable) -> int | None:
     snapshot = table.current_snapshot()
     if snapshot is None:
         return 0
-    told = snapshot_property(snapshot, "total-records")
-    return int(told) if told else None
+    total = snapshot_property(snapshot, "total-records")
+    return int(total) if total else None
 
 
 def least_number(table: LakeTable, file: LakeFile, column: str) -> int | None:

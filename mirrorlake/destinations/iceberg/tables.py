@@ -86,7 +86,7 @@ _CURRENT = {
     # One file of deletes for each data file at most: a later one takes in what it holds.
     "write.delete.granularity": "file",
     "write.target-file-size-bytes": str(TARGET_BYTES),
-    # Several groups a file: whoever asks for a few keys, a fold or a check, reads one of them.
+    # Several groups a file: a fold or a check that needs a few keys reads one of them.
     "write.parquet.row-group-size-bytes": str(TARGET_BYTES // 4),
     # A fold sorts as far as it pays: by itself Spark would run the whole join twice to sample it.
     "write.distribution-mode": "none",
@@ -184,12 +184,12 @@ def ensure_current_table(
     that it lacks are added.
 
     Args:
-        days_of: a column by whose days the table is partitioned; what was written before it was
-            asked for stays as it is until it is compacted.
+        days_of: a column by whose days the table is partitioned; what was written before
+            stays as it is until it is compacted.
         location: where a new table's files go; by its name if not given.
 
     Raises:
-        LakeError: a column of it has another type than asked for.
+        LakeError: a column of it has another type than requested.
     """
     order = SortOrder(*(_ascending(schema, name) for name in key))
     spec = UNPARTITIONED_PARTITION_SPEC
@@ -266,10 +266,10 @@ def _ascending(schema: Schema, name: str) -> SortField:
 
 
 def _other_type(
-    identifier: Identifier, name: str, there: IcebergType, asked: IcebergType
+    identifier: Identifier, name: str, there: IcebergType, requested: IcebergType
 ) -> LakeError:
     return LakeError(
-        f"lake table {identifier} has column {name!r} as {there}, the source now gives {asked}",
+        f"lake table {identifier} has column {name!r} as {there}, the source now gives {requested}",
         table=str(identifier),
         column=name,
         next_step="Rename or drop the lake table, then sync again: it is rebuilt from raw",

@@ -166,7 +166,7 @@ def _metadata(lake: Connection, identifier: Identifier) -> ViewMetadata | None:
         return None
     with load_file_io(catalog.properties, location).new_input(location).open() as stream:
         text = stream.read()
-    # Spark writes it compressed, unless told otherwise; only its first bytes say so for sure.
+    # Spark compresses it by default; only its first bytes say so for sure.
     return ViewMetadata.model_validate_json(gzip.decompress(text) if text[:2] == _GZIP else text)
 
 

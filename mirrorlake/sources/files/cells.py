@@ -75,9 +75,9 @@ def convert(column: LandedColumn, written: Sequence[LandedValue]) -> Converted:
     for row, value in enumerate(written):
         try:
             values.append(_one(column, rule, value))
-        except NoPlace as told:
+        except NoPlace as unplaced:
             values.append(None)
-            found.originals[row] = str(told)
+            found.originals[row] = str(unplaced)
         except Refused as error:
             values.append(None)
             found.refused[row] = f"column {column.name!r} {error}"

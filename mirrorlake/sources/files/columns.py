@@ -35,7 +35,7 @@ _BITS = {"tiny": 8, "small": 16, "medium": 24, "": 32, "big": 64}
 @dataclass(frozen=True)
 class LandedColumn:
     """One column: ``low`` and ``high`` bound whole numbers, both included; None elsewhere.
-    ``original``: a record may tell the text of a value that has no place in it."""
+    ``original``: a record may give the text of a value that has no place in it."""
 
     name: str
     iceberg: str
@@ -70,12 +70,12 @@ class LandedSchema:
 
     def types(self) -> tuple[tuple[str, str], ...]:
         """(name, Iceberg type) of a frame's columns, the originals last where there are any."""
-        told = tuple((column.name, column.iceberg) for column in self.columns)
-        return (*told, (ORIGINAL, ORIGINALS)) if self.has_original else told
+        pairs = tuple((column.name, column.iceberg) for column in self.columns)
+        return (*pairs, (ORIGINAL, ORIGINALS)) if self.has_original else pairs
 
 
 def parse_schema(text: bytes, place: str, contract: TableContract | None) -> LandedSchema:
-    """The columns that a schema file tells, those of ``pci: never`` left out; without a contract
+    """The columns that a schema file lists, those of ``pci: never`` left out; without a contract
     all of them.
 
     Raises:
@@ -118,10 +118,10 @@ class _Refusal:
 
 def _listed(text: bytes, refuse: _Refusal) -> list[Any]:
     try:
-        told: Any = json.loads(text.decode("utf-8-sig"))
+        parsed: Any = json.loads(text.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
         raise refuse("is no JSON") from error
-    whole = cast("dict[str, Any]", told) if isinstance(told, dict) else {}
+    whole = cast("dict[str, Any]", parsed) if isinstance(parsed, dict) else {}
     listed = whole.get("columns")
     if not isinstance(listed, list) or not listed or whole.get("version") != 1:
         raise refuse("is no object of version 1 with a list of columns")
@@ -150,8 +150,8 @@ def _named(contract: TableContract | None) -> Iterable[str]:
         yield from (name for name in (settings.day, settings.id_column) if name)
 
 
-def _column(told: Mapping[str, Any]) -> LandedColumn:
-    name, kind = told["name"], str(told["type"]).strip()
+def _column(entry: Mapping[str, Any]) -> LandedColumn:
+    name, kind = entry["name"], str(entry["type"]).strip()
     if not isinstance(name, str) or not name:
         raise ValueError("its name is no text")
     decimal = _DECIMAL.fullmatch(kind)
@@ -162,12 +162,12 @@ def _column(told: Mapping[str, Any]) -> LandedColumn:
         kind = f"decimal({precision},{scale})"
     elif kind not in _TYPES | _TIMES:
         raise ValueError(f"{kind!r} is no type: int, long, decimal(p,s), string, date, …")
-    nullable = told.get("nullable", True)
-    original = told.get("original", False)
+    nullable = entry.get("nullable", True)
+    original = entry.get("original", False)
     if not isinstance(nullable, bool) or not isinstance(original, bool):
         raise TypeError("nullable and original are true or false")
     return LandedColumn(
-        name, kind, nullable, *bounds_of(kind, str(told.get("mysql", ""))), original
+        name, kind, nullable, *bounds_of(kind, str(entry.get("mysql", ""))), original
     )
 
 
@@ -194,7 +194,7 @@ def type_of(text: str) -> str:
 
 def schema_text(columns: Iterable[tuple[str, str, bool, str, bool]]) -> str:
     """A schema file of (name, Iceberg type, nullable, MySQL's type, whether it may have originals
-    that records tell) of each column."""
+    that records give) of each column."""
     listed = [
         {"name": name, "type": kind, "nullable": nullable or original, "mysql": mysql}
         | ({"original": True} if original else {})

@@ -40,7 +40,7 @@ def expire_landed(place: Place, ledger: Ledger) -> Expired:
     files = ledger.files_by_snapshot(table)
     there = [r for r in ledger.snapshots(table) if r.state == "published" and files.get(r.id)]
     if keep is None:
-        return _told([], there)
+        return _summary([], there)
     now = ledger.ledger_clock()
     newest = max((record.id for record in there), default=0)
     old = [
@@ -51,7 +51,7 @@ def expire_landed(place: Place, ledger: Ledger) -> Expired:
     for record in old:
         _remove(place, ledger, record)
     gone = {record.id for record in old}
-    return _told(old, [record for record in there if record.id not in gone])
+    return _summary(old, [record for record in there if record.id not in gone])
 
 
 def _remove(place: Place, ledger: Ledger, record: SnapshotRecord) -> None:
@@ -72,7 +72,7 @@ def _remove(place: Place, ledger: Ledger, record: SnapshotRecord) -> None:
     logger.info(words, place.contract.name, record.id)
 
 
-def _told(gone: list[SnapshotRecord], kept: list[SnapshotRecord]) -> Expired:
+def _summary(gone: list[SnapshotRecord], kept: list[SnapshotRecord]) -> Expired:
     return Expired(
         snapshots=len(gone),
         files=sum(record.files for record in gone),

@@ -44,8 +44,8 @@ class Landed:
     @property
     def fingerprint(self) -> str:
         """A hash of the files' names and versions: another one means that something changed."""
-        told = [[c.path, c.entry.bytes, c.entry.version] for c in self.chunks]
-        return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:32]
+        listed = [[c.path, c.entry.bytes, c.entry.version] for c in self.chunks]
+        return hashlib.sha256(json.dumps(listed).encode()).hexdigest()[:32]
 
     @property
     def bytes(self) -> int:
@@ -126,24 +126,24 @@ def _list_day(
 
     def wanted(name: str) -> bool:
         found.files += 1
-        told = folder.parse_name(day, name)
-        if told is None:
+        parsed = folder.parse_name(day, name)
+        if parsed is None:
             unfinished.add(folder.parse_unfinished(name))
             if not is_passing(name):
                 found.strange.append(f"{path}/{name}")
             return False
-        named[name] = told
+        named[name] = parsed
         return True
 
     for entry in store.files(path, wanted):
-        told = named[entry.name]
-        chunks.setdefault(told.snapshot, [])
-        if told.kind == "chunk":
-            chunks[told.snapshot].append(Chunk(f"{path}/{entry.name}", told.number, entry))
-        elif told.kind == "manifest":
-            manifests[told.snapshot] = f"{path}/{entry.name}"
+        parsed = named[entry.name]
+        chunks.setdefault(parsed.snapshot, [])
+        if parsed.kind == "chunk":
+            chunks[parsed.snapshot].append(Chunk(f"{path}/{entry.name}", parsed.number, entry))
+        elif parsed.kind == "manifest":
+            manifests[parsed.snapshot] = f"{path}/{entry.name}"
         else:
-            markers.add(told.snapshot)
+            markers.add(parsed.snapshot)
     for one in unfinished:
         # A writer that died early leaves nothing but a file that it had not finished.
         when = time_of(one) if one is not None else None
@@ -188,11 +188,11 @@ def read_manifest(store: Store, path: str, limits: Limits | None = None) -> Mani
     place = store.describe(path)
     text = read_whole(store, path, limits or Limits())
     try:
-        told = cast("dict[str, Any]", json.loads(text))
-        files = {str(one["name"]): cast("dict[str, Any]", one) for one in told["files"]}
+        content = cast("dict[str, Any]", json.loads(text))
+        files = {str(one["name"]): cast("dict[str, Any]", one) for one in content["files"]}
         sizes = [int(one["bytes"]) for one in files.values()]
-        rows = told.get("rows")
-        fits = told["version"] == 1 and len(files) == len(told["files"])
+        rows = content.get("rows")
+        fits = content["version"] == 1 and len(files) == len(content["files"])
         manifest = Manifest(files, None if rows is None else int(rows))
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         fits, manifest, sizes, cause = False, Manifest({}, None), [0], error
@@ -230,11 +230,11 @@ def check_chunks(store: Store, landed: Landed, manifest: Manifest | None) -> Non
     extra = sorted(set(there) - set(manifest.files))
     if extra:
         raise _incomplete(place, f"has {_few(extra)}, which its manifest does not name")
-    for name, told in manifest.files.items():
+    for name, stated in manifest.files.items():
         size = there[name].entry.bytes
-        if size != int(told["bytes"]):
+        if size != int(stated["bytes"]):
             where = store.describe(there[name].path)
-            words = f"{where} has {size} bytes, and its manifest says {int(told['bytes'])}"
+            words = f"{where} has {size} bytes, and its manifest says {int(stated['bytes'])}"
             raise _incomplete(place, words)
 
 

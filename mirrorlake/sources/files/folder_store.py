@@ -54,19 +54,19 @@ class FolderStore:
         for entry in entries:
             with self._translated(f"{path}/{entry.name}"):
                 try:
-                    told = entry.stat()
+                    status = entry.stat()
                 except FileNotFoundError:
                     continue  # renamed or removed since it was listed
-            if modes.S_ISREG(told.st_mode):
-                yield Entry(entry.name, told.st_size, _version(told))
+            if modes.S_ISREG(status.st_mode):
+                yield Entry(entry.name, status.st_size, _version(status))
 
     def entry(self, path: str) -> Entry | None:
         with self._translated(path):
             try:
-                told = self._at(path).stat()
+                status = self._at(path).stat()
             except FileNotFoundError:
                 return None
-        return Entry(Path(path).name, told.st_size, _version(told))
+        return Entry(Path(path).name, status.st_size, _version(status))
 
     def open(self, path: str, version: str | None = None) -> BinaryIO:
         with self._translated(path):
@@ -153,8 +153,8 @@ class FolderStore:
             raise unwritten(self.describe(path), error.strerror or str(error)) from error
 
 
-def _version(told: os.stat_result) -> str:
-    return f"{told.st_size}-{told.st_mtime_ns}-{told.st_ino}"
+def _version(status: os.stat_result) -> str:
+    return f"{status.st_size}-{status.st_mtime_ns}-{status.st_ino}"
 
 
 class _Translated:

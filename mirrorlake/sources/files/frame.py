@@ -88,10 +88,10 @@ def count_landed(
     if not files:
         return []
     with landing_errors(reading.table), spark_errors(reading.table):
-        told = _tasks(session, len(files)).mapInArrow(
-            _counter(reading, tuple(files), shown), "file long, told string"
+        counted = _tasks(session, len(files)).mapInArrow(
+            _counter(reading, tuple(files), shown), "file long, counts string"
         )
-        found = {row.file: json.loads(row.told) for row in told.collect()}
+        found = {row.file: json.loads(row.counts) for row in counted.collect()}
     return [
         (found[n]["rows"], [Bad(**bad) for bad in found[n]["bad"]], found[n]["count"])
         for n in range(len(files))
@@ -107,7 +107,7 @@ def _row_reader(reading: Reading, files: tuple[LandedFile, ...]) -> Any:
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                with _told():
+                with _carried():
                     yield from read_batches(reading, files[number])
 
     return read
@@ -118,11 +118,11 @@ def _counter(reading: Reading, files: tuple[LandedFile, ...], shown: int) -> Any
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 bad: list[Bad] = []
-                with _told():
+                with _carried():
                     rows = sum(b.num_rows for b in read_batches(reading, files[number], bad))
                 listed = [vars(one) for one in bad[:shown]]
-                told = json.dumps({"rows": rows, "bad": listed, "count": len(bad)})
-                yield pa.RecordBatch.from_pydict({"file": [number], "told": [told]})
+                text = json.dumps({"rows": rows, "bad": listed, "count": len(bad)})
+                yield pa.RecordBatch.from_pydict({"file": [number], "counts": [text]})
 
     return count
 
@@ -154,13 +154,13 @@ def frame_schema(reading: Reading, *, with_originals: bool = True) -> Any:
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def _carried() -> Iterator[None]:
     """On a worker: an error of ours travels to the driver in Spark's message."""
     try:
         yield
     except MirrorlakeError as error:
-        told = json.dumps({"message": error.message, "next_step": error.next_step})
-        raise RuntimeError(f"<<mirrorlake-landing {told} mirrorlake-landing>>") from None
+        text = json.dumps({"message": error.message, "next_step": error.next_step})
+        raise RuntimeError(f"<<mirrorlake-landing {text} mirrorlake-landing>>") from None
 
 
 @contextmanager
@@ -176,8 +176,8 @@ def landing_errors(table: str) -> Iterator[None]:
         found = _said(error)
         if found is None:
             raise
-        told = json.loads(found)
-        raise LandingError(told["message"], next_step=told["next_step"], table=table) from error
+        said = json.loads(found)
+        raise LandingError(said["message"], next_step=said["next_step"], table=table) from error
 
 
 def _said(error: BaseException | None) -> str | None:

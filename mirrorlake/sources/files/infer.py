@@ -192,8 +192,8 @@ def _decide_json(name: str, seen: _Seen) -> InferredColumn:
         words = "it holds objects or lists, which no column can be"
         return InferredColumn(name, "", f"{words}: let the exporter write them as text")
     kinds = {"boolean": "true and false", "text": "texts"}
-    told = sorted({kinds.get(f, "texts" if f in _TIMES else "numbers") for f in forms})
-    counts = " and ".join(told)
+    mixed = sorted({kinds.get(f, "texts" if f in _TIMES else "numbers") for f in forms})
+    counts = " and ".join(mixed)
     return InferredColumn(
         name, "", f"it mixes {counts}: a column has one type. Let the exporter write one"
     )
@@ -284,16 +284,16 @@ def _of_parquet(reading: Reading, files: Sequence[LandedFile]) -> Inferred:
 
 
 def _decide_arrow(name: str, kinds: set[Any]) -> InferredColumn:
-    told = {_iceberg_of(kind) for kind in kinds}
+    found = {_iceberg_of(kind) for kind in kinds}
     for narrow, wide in _WIDER:
-        if told == {narrow, wide}:
+        if found == {narrow, wide}:
             return InferredColumn(name, wide)
     shown = " and ".join(sorted(map(str, kinds)))
-    if len(told) > 1:
+    if len(found) > 1:
         return InferredColumn(
             name, "", f"it is {shown} in different files: let the exporter write one"
         )
-    (kind,) = told
+    (kind,) = found
     if kind is None:
         return InferredColumn(name, "", f"it is {shown} in the files, which no column can be")
     return InferredColumn(name, kind)

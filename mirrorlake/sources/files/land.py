@@ -170,9 +170,9 @@ def _count(
     left out: the fold then fails by the first."""
     if not reading.max_bad:
         return [(None, 0)] * len(files), []
-    told = count_landed(session(), reading, files)
-    bad = [one for _, listed, _ in told for one in listed]
-    total = sum(count for _, _, count in told)
+    counts = count_landed(session(), reading, files)
+    bad = [one for _, listed, _ in counts for one in listed]
+    total = sum(count for _, _, count in counts)
     if total > reading.max_bad:
         raise LandingError(
             f"table {place.contract.name}: {total} malformed records, and {reading.max_bad} may be "
@@ -180,7 +180,7 @@ def _count(
             table=place.contract.name,
             next_step="Nothing of the snapshot was taken. Correct it and land it again",
         )
-    return [(rows, count) for rows, _, count in told], bad
+    return [(rows, count) for rows, _, count in counts], bad
 
 
 def _number(
@@ -202,17 +202,17 @@ def _number(
     with landing_errors(table), spark_errors(table):
         frame = landed_frame(session(), reading, files)
         name = f"`{column.name.replace('`', '``')}`"
-        (told,) = frame.selectExpr(
+        (row,) = frame.selectExpr(
             f"min({name}) AS low", f"max({name}) AS high", f"count_if({name} IS NULL) AS gaps"
         ).collect()
-    if told.gaps or told.low is None or told.low != told.high or not -(2**63) <= told.low < 2**63:
+    if row.gaps or row.low is None or row.low != row.high or not -(2**63) <= row.low < 2**63:
         raise LandingError(
             f"table {table}: the rows of snapshot {number:014d} don't have one number in "
             f"{column.name!r}",
             table=table,
             next_step="Every row of a snapshot has its id there, a whole number of 64 bits",
         )
-    return int(told.low)
+    return int(row.low)
 
 
 def _refuse_same_number(ledger: Ledger, table: str, id: int, number: int, digest: str) -> None:

@@ -80,11 +80,11 @@ class Place:
     settings: SnapshotConfig
 
     def schema(self) -> LandedSchema:
-        """The columns that its schema file tells.
+        """The columns that its schema file lists.
 
         Raises:
             LandingError: the file is not there, or can't be read.
-            SchemaError: it tells no columns, or not the contract's.
+            SchemaError: it lists no columns, or not the contract's.
         """
         path = self.folder.schema_path
         if self.store.entry(path) is None:

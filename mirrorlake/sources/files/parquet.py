@@ -180,19 +180,19 @@ def _needs_looking(column: LandedColumn) -> bool:
 def _keeps_its_bounds(column: LandedColumn, footer: Any, at: int | None) -> bool:
     """Whether the footer's statistics say that no value is NULL or out of range that may not be."""
     for group in range(footer.num_row_groups) if at is not None else ():
-        told = footer.row_group(group).column(at).statistics
-        if told is None or not told.has_null_count:
+        stats = footer.row_group(group).column(at).statistics
+        if stats is None or not stats.has_null_count:
             return False
-        if not column.nullable and told.null_count:
+        if not column.nullable and stats.null_count:
             return False
         if (
             column.low is not None
             and column.high is not None
-            and told.null_count < told.num_values + told.null_count
+            and stats.null_count < stats.num_values + stats.null_count
         ):
-            if not told.has_min_max:
+            if not stats.has_min_max:
                 return False
-            if told.min < column.low or told.max > column.high:
+            if stats.min < column.low or stats.max > column.high:
                 return False
     return at is not None
 
@@ -238,7 +238,7 @@ def _cast_at_once(column: LandedColumn, values: Any) -> Any:
 
 
 def _written(value: Any) -> Any:
-    """A value as a text would say it, so that one rule judges both."""
+    """A value as a text would say it, so that one rule checks both."""
     if value is None or isinstance(value, str | bool):
         return value
     if isinstance(value, int):

@@ -137,7 +137,7 @@ class _BadRecords:
     """Counts malformed records, and ends the reading with the one that is too many."""
 
     def __init__(self, reading: Reading, place: str, on_bad: OnBad | None) -> None:
-        self._left, self._place, self._told = reading.max_bad, place, on_bad
+        self._left, self._place, self._on_bad = reading.max_bad, place, on_bad
         self._reading = reading
 
     def add(self, line: int, reason: str) -> None:
@@ -145,8 +145,8 @@ class _BadRecords:
         if self._left <= 0:
             raise refusal_of(self._reading, bad)
         self._left -= 1
-        if self._told is not None:
-            self._told(bad)
+        if self._on_bad is not None:
+            self._on_bad(bad)
 
     def fatal(self, line: int, reason: str) -> LandingError:
         """What makes the rest of the file unreadable, however many records may be left out."""
@@ -260,7 +260,7 @@ class _Shape:
         self._reading, self._bad = reading, bad
         self._schema = reading.arrow_schema()
         self._names = [column.name for column in reading.schema.columns]
-        self._told = frozenset(c.name for c in reading.schema.columns if c.original)
+        self._original_names = frozenset(c.name for c in reading.schema.columns if c.original)
         self._places: dict[tuple[str, ...], tuple[list[int], str]] = {}
 
     def batch(self, rows: Sequence[CsvRow]) -> pa.RecordBatch:
@@ -273,8 +273,8 @@ class _Shape:
                 continue
             lines.append(line)
             picked.append([values[at] if at >= 0 else None for at in places])
-        told = [row.pop() for row in picked] if self._told else []
-        return self._convert(lines, picked, told)
+        stated = [row.pop() for row in picked] if self._original_names else []
+        return self._convert(lines, picked, stated)
 
     def _order(self, names: tuple[str, ...]) -> tuple[list[int], str]:
         """Where each column stands among a record's names (-1: nowhere), or what is wrong."""
@@ -292,7 +292,7 @@ class _Shape:
                 return [], f"has the column {_shown(name)} twice"
             at[name] = place
         allowed = {*self._names, *self._reading.schema.left_out}
-        if self._told:
+        if self._original_names:
             allowed.add(ORIGINAL)
         extra = [name for name in names if name not in allowed]
         if extra and self._reading.extra_columns == "refuse":
@@ -300,11 +300,11 @@ class _Shape:
         missing = [name for name in self._names if name not in at]
         if missing and self._reading.missing_columns == "refuse":
             return [], f"lacks the column {missing[0]!r}"
-        last = [ORIGINAL] if self._told else []
+        last = [ORIGINAL] if self._original_names else []
         return [at.get(name, -1) for name in (*self._names, *last)], ""
 
     def _convert(
-        self, lines: Sequence[int], rows: Sequence[Sequence[Any]], told: Sequence[Any]
+        self, lines: Sequence[int], rows: Sequence[Sequence[Any]], stated: Sequence[Any]
     ) -> pa.RecordBatch:
         columns = list(zip(*rows, strict=True)) or [()] * len(self._names)
         done = [
@@ -316,7 +316,7 @@ class _Shape:
             for row, reason in one.refused.items():
                 refused.setdefault(row, reason)
         originals = {n: one.originals for n, one in zip(self._names, done, strict=True)}
-        for row, entries in enumerate(told):
+        for row, entries in enumerate(stated):
             if entries is None:
                 continue
             why = self._add_originals(originals, row, entries)
@@ -333,24 +333,24 @@ class _Shape:
         return batch.filter(pa.array([row not in refused for row in range(len(rows))]))
 
     def _add_originals(self, found: dict[str, dict[int, str]], row: int, entries: Any) -> str:
-        """Take up the originals that a record tells; what is wrong with them, or ''."""
+        """Take up the originals that a record gives; what is wrong with them, or ''."""
         listed = cast("list[Any]", entries) if isinstance(entries, list) else [None]
         for entry in listed:
             pair = cast("tuple[Any, Any]", entry) if isinstance(entry, tuple) else ("", None)
             name, text = pair
             if name in self._reading.schema.left_out:
                 continue
-            if name not in self._told or type(text) is not str or row in found[name]:
+            if name not in self._original_names or type(text) is not str or row in found[name]:
                 return f"its {ORIGINAL} is no object of columns that may have originals, and texts"
             found[name][row] = text
         return ""
 
 
-def originals_of(told: dict[str, dict[int, str]], rows: int) -> Any:
+def originals_of(texts: dict[str, dict[int, str]], rows: int) -> Any:
     """The column of originals: NULL where a row has none, else its entries sorted by column."""
     entries: dict[int, list[dict[str, str]]] = {}
-    for name in sorted(told):
-        for row, text in told[name].items():
+    for name in sorted(texts):
+        for row, text in texts[name].items():
             entries.setdefault(row, []).append({"column": name, "text": text})
     if not entries:
         return pa.nulls(rows, ORIGINALS_ARROW)

@@ -21,8 +21,9 @@ class Entry:
     """A file of a folder.
 
     Attributes:
-        version: what tells this content from another one under the same name, as far as the store
-            says it without reading: size and times of a local file, a bucket's generation or ETag.
+        version: what distinguishes this content from another under the same name, as far as the
+            store says it without reading: size and times of a local file, a bucket's generation or
+            ETag.
         digest: the digest that the store keeps of the content (``md5:…``); '' where it keeps none.
     """
 
@@ -33,7 +34,7 @@ class Entry:
 
 
 Wanted = Callable[[str], bool]
-"""Whether more than its name is asked of a file."""
+"""Whether more than a file's name is wanted."""
 
 
 class Store(Protocol):

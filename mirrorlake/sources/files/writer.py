@@ -140,7 +140,7 @@ class _Chunk:
             self.cancel()
             raise
         self._stack.close()
-        return {"name": self.path.rpartition("/")[2], **self._stored.told()}
+        return {"name": self.path.rpartition("/")[2], **self._stored.fields()}
 
     def cancel(self) -> None:
         """End it without a file."""
@@ -155,7 +155,7 @@ class _CancelledError(Exception):
 
 
 class _Digested:
-    """Counts and digests what is written, as the manifest and the stores tell digests."""
+    """Counts and digests what is written, as the manifest and the stores give digests."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
@@ -172,6 +172,6 @@ class _Digested:
     def flush(self) -> None:
         """Nothing is kept back here."""
 
-    def told(self) -> dict[str, Any]:
+    def fields(self) -> dict[str, Any]:
         md5 = base64.b64encode(self._md5.digest()).decode()
         return {"bytes": self._bytes, "sha256": self._sha256.hexdigest(), "md5": md5}

@@ -17,9 +17,9 @@ record of a commit may be written before its rows are seen; and MariaDB sets the
 transaction began, even one that had not written yet (seen: 11.4; MySQL 8.0 the time at which it
 commits). What is open is seen with the PROCESS privilege alone.
 
-TRUNCATE leaves both times as they are in MariaDB (seen: 11.4): InnoDB's number of the table tells.
+TRUNCATE leaves both times as they are in MariaDB (seen: 11.4): the table's InnoDB number shows it.
 InnoDB keeps no time of tables with partitions, and forgets it with a restart or when the table
-leaves its cache: then there is none, and the table is not told to be unchanged by it.
+leaves its cache: then there is none, and the table is not taken as unchanged by it.
 
 Source: MySQL 8.0 manual, 28.3.38 "The INFORMATION_SCHEMA TABLES Table", 28.4.23 "The
 INFORMATION_SCHEMA INNODB_TABLES Table", 7.1.10 "Server Status Variables"
@@ -58,7 +58,7 @@ class ChangeStamp:
     Attributes:
         server: the identity of the server (see `mirrorlake.sources.mysql.connect.SourcePosition`).
         started: when it was started.
-        clock: when it was asked, before anything below was read.
+        clock: when it was read, before anything below was read.
         lsn: up to where its redo log is written; None where it can't be seen, or is switched off.
         open_since: when the oldest began of what had written, or may be writing, and was not
             committed; None where nothing was.
@@ -86,10 +86,10 @@ class ChangeStamp:
     @staticmethod
     def from_json(text: str) -> ChangeStamp | None:
         """What `to_json` gave; None if another release wrote it."""
-        told = json.loads(text)
-        if {field.name for field in fields(ChangeStamp)} != set(told):
+        recorded = json.loads(text)
+        if {field.name for field in fields(ChangeStamp)} != set(recorded):
             return None
-        return ChangeStamp(**told)
+        return ChangeStamp(**recorded)
 
 
 def read_stamps(
@@ -99,7 +99,7 @@ def read_stamps(
     none at all where the account may not see what is open.
 
     Raises:
-        SourceError: the server was lost, or was too busy to tell what is open.
+        SourceError: the server was lost, or was too busy to show what is open.
     """
     server, clock, started = _server(connection)
     # After the clock, and before all that a stamp goes by: what opens later changes that.
@@ -195,10 +195,10 @@ def _lsn(connection: Connection[Any]) -> int | None:
     """Up to where InnoDB's redo log is written; None where it does not say, or writes none."""
     names = ", ".join(f"'{name}'" for name in _LOG_STATUS)
     sql = f"SHOW GLOBAL STATUS WHERE Variable_name IN ({names})"
-    told = {str(name).lower(): str(value) for name, value in rows_of(connection, sql)}
-    if told.get("innodb_redo_log_enabled", "ON").upper() != "ON":
+    status = {str(name).lower(): str(value) for name, value in rows_of(connection, sql)}
+    if status.get("innodb_redo_log_enabled", "ON").upper() != "ON":
         return None
-    at = told.get("innodb_lsn_current") or told.get("innodb_redo_log_current_lsn")
+    at = status.get("innodb_lsn_current") or status.get("innodb_redo_log_current_lsn")
     if at is None:
         # MySQL before 8.0.30.
         ((*_, text),) = rows_of(connection, "SHOW ENGINE INNODB STATUS")

@@ -110,9 +110,9 @@ def rows_of(
     """
     try:
         with connection.cursor() as own:
-            asked = own if cursor is None else cursor
-            asked.execute(sql, tuple(values) or None)
-            return [tuple(row) for row in asked.fetchall()]
+            chosen = own if cursor is None else cursor
+            chosen.execute(sql, tuple(values) or None)
+            return [tuple(row) for row in chosen.fetchall()]
     except pymysql.Error as error:
         raise source_error(error) from error
 
@@ -292,7 +292,7 @@ def _tls(source: SourceConfig) -> ssl.SSLContext | None:
 @lru_cache(maxsize=16)
 def _context(ca: str | None) -> ssl.SSLContext:
     """Made once: reading the machine's certificates takes 30 ms, and a load opens sessions by the
-    dozen. Without ``ca`` the connection is encrypted, and whose it is is not asked."""
+    dozen. Without ``ca`` the connection is encrypted, and whose it is is unchecked."""
     context = ssl.create_default_context(cafile=ca)
     if ca is None:
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE

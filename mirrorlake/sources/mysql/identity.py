@@ -31,7 +31,7 @@ _PLAIN = re.compile(r"[0-9A-Za-z_]+")
 
 @dataclass(frozen=True)
 class Identity:
-    """What tells a table from another one of its name.
+    """What distinguishes a table from another one of its name.
 
     Attributes:
         made: when the server made or altered it (``CREATE_TIME``, by the server's clock, whole
@@ -53,10 +53,10 @@ class Identity:
         return asdict(self)
 
     @staticmethod
-    def from_fields(told: dict[str, Any]) -> Identity:
+    def from_fields(recorded: dict[str, Any]) -> Identity:
         """What `to_fields` gave; what a newer release added is left out."""
         names = [field.name for field in fields(Identity)]
-        return Identity(**{name: told.get(name) for name in names})  # type: ignore[arg-type]
+        return Identity(**{name: recorded.get(name) for name in names})  # type: ignore[arg-type]
 
 
 def read_identity(connection: Connection[Any], table: SourceTable) -> Identity:
@@ -102,13 +102,13 @@ def read_innodb_ids(
     of which InnoDB keeps another spelling, and none at all without PROCESS."""
     if not _PLAIN.fullmatch(database):
         return {}
-    asked = {f"{database}/{name}": name for name in names if _PLAIN.fullmatch(name)}
+    paths = {f"{database}/{name}": name for name in names if _PLAIN.fullmatch(name)}
     maria = "mariadb" in connection.get_server_info().lower()
     view = "INNODB_SYS_TABLES" if maria else "INNODB_TABLES"
-    marks = ", ".join(["%s"] * len(asked))
+    marks = ", ".join(["%s"] * len(paths))
     sql = f"SELECT NAME, TABLE_ID FROM information_schema.{view} WHERE NAME IN ({marks})"  # noqa: S608
     try:
-        rows = rows_of(connection, sql, tuple(asked)) if asked else []
+        rows = rows_of(connection, sql, tuple(paths)) if paths else []
     except SourceError:
         return {}  # without PROCESS, or in a server that does not have this view
     # The server may compare without regard to case: there may be two.
@@ -116,7 +116,7 @@ def read_innodb_ids(
     for name, number in rows:
         there.setdefault(str(name).lower(), {})[str(name)] = int(number)
     found: dict[str, int] = {}
-    for path, name in asked.items():
+    for path, name in paths.items():
         ids = there.get(path.lower(), {})
         exact = ids.get(path)
         if exact is not None or len(ids) == 1:

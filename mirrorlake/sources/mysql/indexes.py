@@ -86,10 +86,10 @@ class _Parts:
         names = tuple(str(column) for column, _ in plain)
         whole = _before(plain, lambda part: part[1])
         ordered = self.used and self.kind.upper() == "BTREE"
-        told = all(not cut or _equal_by_prefix(columns.get(str(c))) for c, cut in plain)
+        exact = all(not cut or _equal_by_prefix(columns.get(str(c))) for c, cut in plain)
         return Index(
             name,
-            self.unique and told and len(plain) == len(self.parts),
+            self.unique and exact and len(plain) == len(self.parts),
             names,
             None if ordered and len(whole) == len(plain) else len(whole) if ordered else 0,
         )

@@ -1,4 +1,4 @@
-"""What one process asks of one server at once, and how fast: counted over all its threads.
+"""What one process demands of one server at once, and how fast: counted over all its threads.
 
 A read that runs as a task of Spark is counted by the thread that waits for it. Other processes
 count for themselves.

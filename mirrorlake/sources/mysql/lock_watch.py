@@ -48,7 +48,7 @@ class Guard:
         )
         assert self._child.stdin is not None  # noqa: S101 (it has pipes)
         assert self._child.stdout is not None  # noqa: S101
-        told = {
+        settings = {
             **login_of(self._source),
             "database": self._database,
             "table": self._table,
@@ -56,7 +56,7 @@ class Guard:
             "history_list": self._source.back_off.history_list,
             "patience": PATIENCE_SECONDS,
         }
-        self._child.stdin.write(json.dumps(told).encode() + b"\n")
+        self._child.stdin.write(json.dumps(settings).encode() + b"\n")
         os.set_blocking(self._child.stdout.fileno(), False)
         return self
 
@@ -88,7 +88,7 @@ class Guard:
         except BlockingIOError:
             return
         if b"\n" not in self._said:
-            return  # nothing, or a watcher that could not go on: the read does
+            return  # nothing, or a watcher that had to give up: the read continues
         reason = json.loads(self._said.partition(b"\n")[0])
         name = f"{self._source.name}.{self._database}.{self._table}"
         raise ReadGivenUp(

@@ -25,27 +25,27 @@ _WAITS = "waiting for table metadata lock"
 
 def main() -> None:
     """Watch until a read was ended, or the standard input closes."""
-    told: dict[str, Any] = json.loads(sys.stdin.readline())
-    connection = _log_in(told)
+    settings: dict[str, Any] = json.loads(sys.stdin.readline())
+    connection = _log_in(settings)
     with connection.cursor() as cursor:
         while not select.select([sys.stdin], [], [], _LOOK_SECONDS)[0]:
-            reason = _look(cursor, told)
+            reason = _look(cursor, settings)
             if reason is not None:
                 print(json.dumps(reason), flush=True)
                 return
 
 
-def _log_in(told: dict[str, Any]) -> Any:
-    context = ssl.create_default_context(cafile=told["ca"]) if told["tls"] else None
-    if context is not None and told["ca"] is None:
+def _log_in(settings: dict[str, Any]) -> Any:
+    context = ssl.create_default_context(cafile=settings["ca"]) if settings["tls"] else None
+    if context is not None and settings["ca"] is None:
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     # A server that asks for the password itself gets nothing: see `connect.refused_plugins`.
-    refused: Any = dict.fromkeys(told["refused"], object)
+    refused: Any = dict.fromkeys(settings["refused"], object)
     return pymysql.connect(
-        host=told["host"],
-        port=told["port"],
-        user=told["user"],
-        password=told["password"].encode(),
+        host=settings["host"],
+        port=settings["port"],
+        user=settings["user"],
+        password=settings["password"].encode(),
         charset="utf8mb4",
         autocommit=True,
         connect_timeout=10,
@@ -54,7 +54,7 @@ def _log_in(told: dict[str, Any]) -> Any:
     )
 
 
-def _look(cursor: Any, told: dict[str, Any]) -> str | None:
+def _look(cursor: Any, settings: dict[str, Any]) -> str | None:
     """One look: why the reads were ended, or None."""
     threads = _rows(
         cursor,
@@ -65,13 +65,13 @@ def _look(cursor: Any, told: dict[str, Any]) -> str | None:
     ours = [
         number
         for number, seconds, state, text in threads
-        if told["mark"] in str(text)
-        and int(seconds or 0) >= told["patience"]
+        if settings["mark"] in str(text)
+        and int(seconds or 0) >= settings["patience"]
         and str(state).lower() != _WAITS
     ]
     if not ours:
         return None
-    reason = _waiter(threads, told) or _history(cursor, told)
+    reason = _waiter(threads, settings) or _history(cursor, settings)
     if reason is None:
         return None
     for number in ours:
@@ -80,11 +80,11 @@ def _look(cursor: Any, told: dict[str, Any]) -> str | None:
     return reason
 
 
-def _waiter(threads: list[tuple[Any, ...]], told: dict[str, Any]) -> str | None:
+def _waiter(threads: list[tuple[Any, ...]], settings: dict[str, Any]) -> str | None:
     """Whoever waits for a lock of the table, by the first words of the statement."""
-    name = re.compile(rf"(?<![\w$`])`?{re.escape(told['table'])}`?(?![\w$`])", re.IGNORECASE)
+    name = re.compile(rf"(?<![\w$`])`?{re.escape(settings['table'])}`?(?![\w$`])", re.IGNORECASE)
     for number, seconds, state, text in threads:
-        if str(state).lower() != _WAITS or told["mark"] in str(text):
+        if str(state).lower() != _WAITS or settings["mark"] in str(text):
             continue
         if name.search(str(text)):
             words = " ".join(re.findall(r"[A-Za-z]+", str(text))[:2]).upper()
@@ -92,8 +92,8 @@ def _waiter(threads: list[tuple[Any, ...]], told: dict[str, Any]) -> str | None:
     return None
 
 
-def _history(cursor: Any, told: dict[str, Any]) -> str | None:
-    if told["history_list"] is None:
+def _history(cursor: Any, settings: dict[str, Any]) -> str | None:
+    if settings["history_list"] is None:
         return None
     found = _rows(cursor, "SHOW GLOBAL STATUS LIKE 'Innodb_history_list_length'") or _rows(
         cursor,
@@ -101,13 +101,13 @@ def _history(cursor: Any, told: dict[str, Any]) -> str | None:
         "WHERE NAME = 'trx_rseg_history_len'",
     )
     length = int(found[0][1]) if found else 0
-    if length <= told["history_list"]:
+    if length <= settings["history_list"]:
         return None
-    return f"the history list grew to {length} (back_off.history_list: {told['history_list']})"
+    return f"the history list grew to {length} (back_off.history_list: {settings['history_list']})"
 
 
 def _rows(cursor: Any, sql: str) -> list[tuple[Any, ...]]:
-    """The rows, or none where the server refuses to tell."""
+    """The rows, or none where the server refuses them."""
     try:
         cursor.execute(sql)
         return [tuple(row) for row in cursor.fetchall()]

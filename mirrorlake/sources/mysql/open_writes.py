@@ -47,7 +47,7 @@ NO_CONNECTION: Final = 0
 _SECOND: Final = timedelta(seconds=1)
 _DAY_SECONDS: Final = 86_400
 _TRIES, _CACHED_SECONDS = 4, 0.12
-# Two ways to look tell a transaction's start to the second.
+# Two ways to look give a transaction's start to the second.
 _BLUR: Final = timedelta(seconds=3)
 # None of them stamps rows of a table that is mirrored. Any other word may.
 _NO_WRITES: Final = frozenset(

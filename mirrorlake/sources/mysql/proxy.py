@@ -7,13 +7,13 @@ server greets, and is believed whatever it answers. From the first command on, t
 are alike, and bytes are carried both ways unchanged. Capabilities are offered that PyMySQL agreed
 on with the server, and none that would change the form of what follows.
 
-Asked to, it opens a consistent snapshot in that first session and answers one question in it; the
+On request it opens a consistent snapshot in that first session and answers one question in it; the
 rows that are read through the session afterwards are of the very same state.
 
 A brake is one of two. At a *rate*, it counts the rows of each answer to a prepared statement, lets
 through as many as it was allowed, and reads no further from the server meanwhile. *Near*, it counts
-bytes alone, which costs next to nothing: so many go ahead of a reader that has rows, and more of
-them once it has stood waiting for a moment, which says that it has taken all that went before.
+bytes alone, which costs next to nothing: a fixed number goes ahead of a reader that has rows, and
+more once it has waited for a moment, which says that it has taken all that went before.
 
 Run as a program with ``-P`` (a neighbour here is called ``types.py``). It reads one line of JSON
 from its standard input, prints one line once the first session stands (what is wrong as code and
@@ -71,52 +71,52 @@ _STANDS_SECONDS = 0.003
 
 def main() -> None:
     """Carry sessions until the standard input closes."""
-    told: dict[str, Any] = json.loads(sys.stdin.readline())
+    settings: dict[str, Any] = json.loads(sys.stdin.readline())
     listener = socket.socket(socket.AF_UNIX)
-    listener.bind(told.pop("socket"))
+    listener.bind(settings.pop("socket"))
     listener.listen()
     try:
-        first = _log_in(told)
-        answer = _ask(first, told["before"])
+        first = _log_in(settings)
+        answer = _ask(first, settings["before"])
     except (pymysql.Error, OSError) as error:
         code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
         words = str(error.args[-1] if error.args else error)
         print(json.dumps({"wrong": [code, words]}), flush=True)
         return
     print(json.dumps({"session": first.thread_id(), "answer": answer}), flush=True)
-    brake = {RATE: _Gate, NEAR: _Valve}[told["brake"]]() if told["brake"] else None
-    serving = (listener, told, [first], brake)
+    brake = {RATE: _Gate, NEAR: _Valve}[settings["brake"]]() if settings["brake"] else None
+    serving = (listener, settings, [first], brake)
     threading.Thread(target=_serve, args=serving, daemon=True).start()
     for line in sys.stdin:
         if brake is not None:
-            brake.told(int(line))
+            brake.update(int(line))
     # Threads may be carrying: a closed input ends them all.
     os._exit(0)
 
 
-def _log_in(told: dict[str, Any]) -> Any:
-    context = ssl.create_default_context(cafile=told["ca"]) if told["tls"] else None
-    if context is not None and told["ca"] is None:
+def _log_in(settings: dict[str, Any]) -> Any:
+    context = ssl.create_default_context(cafile=settings["ca"]) if settings["tls"] else None
+    if context is not None and settings["ca"] is None:
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     # A server that asks for the password itself gets nothing: see `connect.refused_plugins`.
-    refused: Any = dict.fromkeys(told["refused"], object)
+    refused: Any = dict.fromkeys(settings["refused"], object)
     connection: Any = pymysql.connect(
-        host=told["host"],
-        port=told["port"],
-        user=told["user"],
-        password=told["password"].encode(),
-        database=told["database"],
+        host=settings["host"],
+        port=settings["port"],
+        user=settings["user"],
+        password=settings["password"].encode(),
+        database=settings["database"],
         charset="utf8mb4",
         autocommit=True,
         connect_timeout=10,
         ssl=context,
         auth_plugin_map=refused,
     )
-    if told["tls"] and not isinstance(connection._sock, ssl.SSLSocket):
+    if settings["tls"] and not isinstance(connection._sock, ssl.SSLSocket):
         # PyMySQL continues without TLS where the server has none.
         connection.close()
         raise OSError("the server does not speak TLS")
-    if told["brake"] == RATE:
+    if settings["brake"] == RATE:
         # Else the kernel takes megabytes ahead of what is allowed.
         connection._sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _KERNEL_BYTES)
     return connection
@@ -142,7 +142,7 @@ class _Gate:
         self._changed = threading.Condition()
         self._allowed = self._through = 0
 
-    def told(self, number: int) -> None:
+    def update(self, number: int) -> None:
         """Allow this many rows in all."""
         with self._changed:
             self._allowed = number
@@ -172,7 +172,7 @@ class _Valve:
         self._ahead = 0
         self._waits_since: float | None = time.monotonic()
 
-    def told(self, number: int) -> None:
+    def update(self, number: int) -> None:
         """Whether the reader waits for rows now."""
         with self._changed:
             self._waits_since = time.monotonic() if number else None
@@ -197,20 +197,20 @@ _Server = socket.socket  # an SSLSocket is one
 
 
 def _serve(
-    listener: socket.socket, told: dict[str, Any], ready: list[Any], brake: _Brake | None
+    listener: socket.socket, settings: dict[str, Any], ready: list[Any], brake: _Brake | None
 ) -> None:
     while True:
         reader, _ = listener.accept()
-        arguments = (reader, told, ready, brake)
+        arguments = (reader, settings, ready, brake)
         threading.Thread(target=_carry, args=arguments, daemon=True).start()
 
 
 def _carry(
-    reader: socket.socket, told: dict[str, Any], ready: list[Any], brake: _Brake | None
+    reader: socket.socket, settings: dict[str, Any], ready: list[Any], brake: _Brake | None
 ) -> None:
     """One session, from greeting to end; a failure closes the reader's side, which it reports."""
     with contextlib.suppress(pymysql.Error, OSError, IndexError), reader:
-        connection = ready.pop() if ready else _log_in(told)
+        connection = ready.pop() if ready else _log_in(settings)
         server: _Server = connection._sock
         with server:
             # A second one would wait for a request that the first has taken.
@@ -236,11 +236,11 @@ def _pump(reader: socket.socket, server: _Server, brake: _Brake | None) -> None:
             for key, _ in selector.select():
                 if key.fileobj is reader:
                     gated = isinstance(brake, _Gate)
-                    asked = _read_question(reader) if gated else reader.recv(_CHUNK)
-                    if not asked:
+                    request = _read_question(reader) if gated else reader.recv(_CHUNK)
+                    if not request:
                         return
-                    server.sendall(asked)
-                    if gated and asked[4:5] == _EXECUTE:
+                    server.sendall(request)
+                    if gated and request[4:5] == _EXECUTE:
                         _pass_rows(reader, server, brake)
                         brake.end()
                     continue

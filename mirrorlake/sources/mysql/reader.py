@@ -2,7 +2,7 @@
 
 connectorx fetches, decodes and builds Arrow in Rust. What it can't do by itself is done around it:
 the session is set by statements that it runs first; every statement carries a *witness*, a column
-by which each row tells that those settings hold and which server answers; and its errors and panics
+by which each row shows that those settings hold and which server answers; and its errors and panics
 become a `SourceError` without a row's value in it.
 
 Source: MySQL 8.0 manual, 5.1.8 "Server System Variables"; connectorx, ``pre_execution_query``.
@@ -35,14 +35,14 @@ from mirrorlake.sources.mysql.route import Gate, Heed, Valve, open_route
 
 BATCH_ROWS = 16_384
 WITNESS = "w"
-"""The column in which each row tells that its session is ours; see `witness`."""
+"""The column in which each row shows that its session is ours; see `witness`."""
 
 _SERVERS_WORDS = re.compile(r"(MySqlError|DriverError|IoError|CodecError) \{ (.*?) \}", re.DOTALL)
 
 
 @dataclass
 class Question:
-    """One row of numbers that is asked for in the state from which rows are then read.
+    """One row of numbers that is queried in the state from which rows are then read.
 
     ``answer`` is filled in before the first row comes.
     """
@@ -92,7 +92,7 @@ def read_batches(
 
     Args:
         statement: or what makes it of the id of the question's session, see `witness`.
-        question: is asked first, in the consistent snapshot (of InnoDB's tables) that is then read.
+        question: is run first, in the consistent snapshot (of InnoDB's tables) that is then read.
         batch_rows: how many rows are held at once.
         before: statements that the session runs first, after ours.
         table: what the rows are of, for errors.
@@ -104,8 +104,8 @@ def read_batches(
         SourceError: the server refused it, was lost, or gave what the reader can't take.
     """
     try:
-        asked = (*session_statements(source), question.statement) if question else ()
-        with open_route(source, database, near=near, before=asked) as route:
+        opening = (*session_statements(source), question.statement) if question else ()
+        with open_route(source, database, near=near, before=opening) as route:
             if question is not None and route.answer is not None:
                 question.answer = route.answer
             text = statement if isinstance(statement, str) else statement(route.session)

@@ -2,7 +2,7 @@
 
 A new type is an entry here. What is selected of it and what Iceberg holds is its family's
 (`mirrorlake.sources.mysql.types`); a new family has a function there, too. The proof has lists of
-its own (`mirrorlake.proof.canonical`), on purpose: it shares nothing with what it judges.
+its own (`mirrorlake.proof.canonical`), on purpose: it shares no code with what it checks.
 
 Source: MySQL 8.0 manual, chapter 11 "Data Types"; MariaDB knowledge base, "Data Types".
 """

@@ -1,11 +1,11 @@
 """How far a replica's rows reach: what a window that was read from it may say that it has seen.
 
-A replica shows the past of its primary. What it shows is told in one of two ways, both before the
+A replica shows the past of its primary. Its reach is found in one of two ways, both before the
 first row is read; a replica only moves forward, so every later read shows as much:
 
-- *By position.* The primary is asked for its clock, then for its oldest open transaction, then for
-  its GTID position. Once the replica has applied that position, it shows all that was committed
-  until that clock, and the oldest open transaction bounds the rest.
+- *By position.* The primary's clock is read, then its oldest open transaction, then its GTID
+  position. Once the replica has applied that position, it shows all that was committed until that
+  clock, and the oldest open transaction bounds the rest.
 - *By lag*, where the primary can't be queried, or the replica is more than a moment behind: the
   replica's clock, less what it says that it is behind, less the delay that it is set to keep,
   less the time after which it notices a primary that fell silent.
@@ -138,30 +138,30 @@ def _by_lag(connection: Connection[Any], source: SourceConfig, lag: Lag) -> Reac
             with session(source.primary) as primary:
                 found = read_open_writes(primary)
         except SourceError as error:
-            _untold(source, error)
+            _log_failure(source, error)
     return Reach(shown, found, ahead)
 
 
 def _by_position(connection: Connection[Any], primary: SourceConfig) -> Reach | None:
     """None where the primary can't be queried, keeps no GTIDs, or is not reached in a moment."""
     try:
-        with session(primary) as asked:
+        with session(primary) as server:
             # In this order: what opens after the clock was read writes with later clocks, and what
             # was open then and is not any more is in the position.
-            clock, ahead = _clock(asked)
-            found = read_open_writes(asked)
-            mariadb = is_mariadb(asked)
+            clock, ahead = _clock(server)
+            found = read_open_writes(server)
+            mariadb = is_mariadb(server)
             known = "@@gtid_binlog_pos" if mariadb else "@@global.gtid_executed"
-            (position,) = rows_of(asked, f"SELECT {known}")[0]
+            (position,) = rows_of(server, f"SELECT {known}")[0]
     except SourceError as error:
-        _untold(primary, error)
+        _log_failure(primary, error)
         return None
     if not position or not _is_applied(connection, str(position), mariadb=mariadb):
         return None
     return Reach(clock, found, ahead)
 
 
-def _untold(source: SourceConfig, error: SourceError) -> None:
+def _log_failure(source: SourceConfig, error: SourceError) -> None:
     logger.info(
         "source %s: its primary can't be queried, so the overlap alone holds what commits late: %s",
         *(source.name, error),

@@ -6,7 +6,7 @@ bound, and holds the interpreter's lock while it waits for a row. So a limit of 
 any other brake, can only be put where the bytes come from. At a rate, the carrier lets through as
 many rows as it was allowed, and reads no further from the server; we wait for a whole batch to be
 there, with the lock released, before we ask the reader for it. Without one, the carrier keeps the
-reader near the files: it is told when we ask for a batch and when we have it. And where a question
+reader near the files: it learns when we ask for a batch and when we have it. And where a question
 is to be answered from the very state that is then read, the carrier asks it in the session that it
 hands on.
 """
@@ -49,8 +49,8 @@ class Route:
     brake: Gate | Valve | None
     session: int | None = None
     answer: tuple[int | None, ...] | None = None
-    """Of a route with a question: the server's id of the session that it was asked in, and what the
-    server answered; rows of another session are of another state."""
+    """Of a route with a question: the server's id of the session that ran it, and what the server
+    answered; rows of another session are of another state."""
 
 
 class Gate:
@@ -81,8 +81,8 @@ class Gate:
             heed()
             time.sleep(min(left, _LOOK_SECONDS))
         self._allowed += step
-        # The carrier may have ended: the reader will tell how.
-        self._ended = not _told(self._child, self._allowed) or self._ended
+        # The carrier may have ended: the reader will say how.
+        self._ended = not _send(self._child, self._allowed) or self._ended
 
     def _listen(self, seconds: float) -> None:
         """Take in what the carrier says: the number of rows that are through, or its end."""
@@ -108,16 +108,16 @@ class Valve:
 
     @contextmanager
     def awaited(self, _rows: int, _heed: Heed) -> Iterator[None]:
-        """The reader is asked for rows inside the block, and has some after it."""
-        _told(self._child, 1)
+        """The reader waits for rows inside the block, and has some after it."""
+        _send(self._child, 1)
         try:
             yield
         finally:
-            _told(self._child, 0)
+            _send(self._child, 0)
 
 
-def _told(child: subprocess.Popen[bytes], number: int) -> bool:
-    """Tell the carrier a number; whether it is still there."""
+def _send(child: subprocess.Popen[bytes], number: int) -> bool:
+    """Send the carrier a number; whether it is still there."""
     assert child.stdin is not None  # noqa: S101 (it has a pipe)
     try:
         child.stdin.write(b"%d\n" % number)
@@ -134,7 +134,7 @@ def open_route(
 
     Args:
         near: whether the reader must be kept near the files, where the source has no rate too.
-        before: settings of a session, and last a question of one row of numbers: asked in the
+        before: settings of a session, and last a question of one row of numbers: run in the
             consistent snapshot that the reader's one session then reads.
 
     Raises:
@@ -164,10 +164,10 @@ def open_route(
             bufsize=0,
         )
         try:
-            told = _start_carrier(child, source, database, path, brake, before)
+            opened = _start_carrier(child, source, database, path, brake, before)
             url = f"mysql://carried:x@localhost/{name}?prefer_socket=false&socket={percent(path)}"
-            answer = tuple(told["answer"]) if before else None
-            session = int(told["session"]) if before else None
+            answer = tuple(opened["answer"]) if before else None
+            session = int(opened["session"]) if before else None
             yield Route(url, _brake_of(child, source, near=near), session, answer)
         finally:
             child.kill()
@@ -192,14 +192,14 @@ def _start_carrier(
 ) -> dict[str, Any]:
     assert child.stdin is not None  # noqa: S101 (it has pipes)
     assert child.stdout is not None  # noqa: S101
-    told = {
+    settings = {
         **login_of(source),
         "socket": path,
         "database": database,
         "brake": brake,
         "before": list(before),
     }
-    child.stdin.write(json.dumps(told).encode() + b"\n")
+    child.stdin.write(json.dumps(settings).encode() + b"\n")
     answer = child.stdout.readline()
     ended = {"wrong": [0, "the process that carries the rows ended at once"]}
     found: dict[str, Any] = json.loads(answer) if answer else ended

@@ -165,7 +165,7 @@ def _temporal(column: Column) -> Exact:
     if not column.fraction:
         return Exact(column.name, "timestamp", f"{name} + 0", decode="datetime")
     # Zero dates, dates with a zero part, and (ALLOW_INVALID_DATES) days that the month hasn't:
-    # servers differ in what LAST_DAY says of the latter, and both answers tell.
+    # servers differ in what LAST_DAY says of the latter, and either shows it.
     partial = (
         f"YEAR({name}) = 0 OR MONTH({name}) = 0 OR DAY({name}) = 0"
         f" OR DAY({name}) > COALESCE(DAY(LAST_DAY({name})), 0)"

@@ -5,7 +5,7 @@ another zone than the one in which rows are written, each new row lies hours beh
 should read it, and no window ever does. The server's own zone is that of `NOW()` and
 `CURRENT_TIMESTAMP` in a session that sets none: `time_zone`, or what `init_connect` makes of it.
 
-A name alone says little (``SYSTEM``, ``CST``), so the server is asked for its wall clock at one
+A name alone says little (``SYSTEM``, ``CST``), so the server gives its wall clock at one
 moment of every week, until a year from now: a zone that differs only in summer differs.
 
 Source: MySQL 8.0 manual, 5.1.15 "MySQL Server Time Zone Support"; 12.7 "CONVERT_TZ".

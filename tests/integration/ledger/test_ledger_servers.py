@@ -533,7 +533,7 @@ def test_a_hook_has_a_name_of_any_length_that_a_contract_takes(
     ledger = Ledger(url)
     assert ledger.claim_begun(hook, [alert]) == [alert]
     ledger.delivered(hook, [alert], [])
-    assert ledger.told(hook) == {(TABLE, "late")}
+    assert ledger.notified(hook) == {(TABLE, "late")}
 
 
 @pytest.mark.full

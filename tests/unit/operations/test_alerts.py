@@ -398,7 +398,7 @@ def test_the_command_tells_what_it_told(
     loaded(ledger, datetime.now(UTC) - 3 * HOUR)
     (told,) = json.loads(run("--json").stdout)
     assert (told["hook"], told["table"], told["delivered"]) == ("webhook", "s.shop.t", True)
-    assert "Nothing to tell" in run().stdout
+    assert "Nothing to report" in run().stdout
     assert run("--test").exit_code == 0
     assert "this is a test" in hook.bodies[-1]["text"]
     hook.status = 500

@@ -138,7 +138,7 @@ def test_fifty_tables_take_as_many_statements_as_five(
         return {c.name: SHOWN for c in contracts}, NOW, {}
 
     # What the server shows is the business of test_change_stamps.
-    monkeypatch.setattr(unchanged, "_ask", ask)
+    monkeypatch.setattr(unchanged, "_look_at_source", ask)
     five = statements(tmp_path / "five", 5, work)
     assert statements(tmp_path / "fifty", 50, work) == five
     assert five <= 32  # BEGIN and all

@@ -147,7 +147,7 @@ def test_a_person_is_asked_where_a_share_says_too_little(
     texts = ["call a@example.org back"] * hits + ["nothing"] * (samples - hits)
     found = suggest_rule(column("c", "text"), texts)
     assert found is not None
-    assert (found.rule.pii, found.asks) == ("drop", asks)
+    assert (found.rule.pii, found.unsure) == ("drop", asks)
     assert found.reason == f"{hits} of {samples} sampled values hold an e-mail address"
 
 

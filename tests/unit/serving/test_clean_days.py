@@ -82,7 +82,7 @@ def test_the_cursor_tells_the_day_else_created() -> None:
         ({"cursor": "id", "created": "made"}, "made"),
     ):
         assert day_column(contract(**fields), columns, columns).name == name
-    with pytest.raises(ConfigError, match="no column of it tells"):
+    with pytest.raises(ConfigError, match="no column of it gives"):
         day_column(contract(cursor="id"), columns, columns)
 
 
@@ -99,5 +99,5 @@ def test_a_hidden_or_absent_day_is_refused() -> None:
 def test_a_date_has_no_hours() -> None:
     hours = [(FIRST, FIRST + timedelta(hours=1))]
     refuse_parts_of_days(contract(), DayColumn("at", "timestamp"), hours)
-    with pytest.raises(ConfigError, match="tells no row's hour"):
+    with pytest.raises(ConfigError, match="gives no row's hour"):
         refuse_parts_of_days(contract(), DayColumn("at", "date"), hours)

@@ -194,11 +194,11 @@ GOOD = (
         (GOOD, {}),
         (
             GOOD.replace(mask_sql("`phone`"), "`phone`"),
-            {"phone": "is not made as the rule mask asks"},
+            {"phone": "is not made as the rule mask requires"},
         ),
         (
             GOOD.replace("CAST(NULL AS date)", "`born`"),
-            {"born": "is not made as the rule null asks"},
+            {"born": "is not made as the rule null requires"},
         ),
         (GOOD.replace("`n` AS `n`", "`phone` AS `n`"), {"n": "is not deduped's column"}),
         (

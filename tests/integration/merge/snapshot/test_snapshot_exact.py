@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from mirrorlake.merge.snapshot.publish import list_versions
 from mirrorlake.merge.snapshot.state import read_state
 from mirrorlake.merge.snapshot.trace import Traced, trace_table
-from mirrorlake.operations.check_snapshots import tell, verdict_words
+from mirrorlake.operations.check_snapshots import difference_lines, verdict_words
 from mirrorlake.proof.differences import Formatter
 from tests.integration.conftest import Place
 from tests.integration.merge.snapshot.test_snapshot_fold import (
@@ -147,7 +147,7 @@ def test_every_damage_is_named(history: Mirror, name: str) -> None:
         found = traced(history)
     assert found.verdict == "different"
     assert found.differing == 1, found
-    assert tell(Formatter((), None), found.differences) == [line]
+    assert difference_lines(Formatter((), None), found.differences) == [line]
 
 
 def test_damages_of_kept_rows_are_named_at_once(history: Mirror) -> None:
@@ -161,7 +161,7 @@ def test_damages_of_kept_rows_are_named_at_once(history: Mirror) -> None:
     with damaged(history, damage):
         found = traced(history)
     assert (found.missing, found.extra, found.changed) == (2, 1, 1)
-    assert tell(Formatter({"v"}, None), found.differences) == [
+    assert difference_lines(Formatter({"v"}, None), found.differences) == [
         f"missing (id=1): snapshot {THREE} has this row, the table has not",
         "extra (id=7): no snapshot ever held it",
         f"missing (id=8): snapshot {ONE} has this row, the table has not",

@@ -1,0 +1,125 @@
+"""Runs checks: of one asset all that a step was requested for, or one alone."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, date, datetime
+
+import dagster as dg
+
+from dagster_mirrorlake.checks.series import BY_DAY
+from dagster_mirrorlake.checks.structure_verdicts import (
+    contract_verdict,
+    gaps_verdict,
+    privacy_verdict,
+)
+from dagster_mirrorlake.checks.value_verdicts import (
+    keys_verdict,
+    originals_verdict,
+    rows_verdict,
+    suspects_verdict,
+)
+from dagster_mirrorlake.checks.verdicts import CheckVerdict, Look, day_events, metadata_of
+from dagster_mirrorlake.resources.failures import dagster_errors
+from dagster_mirrorlake.table import Layer, MirroredTable
+from mirrorlake.destinations.iceberg.integrity import damage_errors
+from mirrorlake.workspace import Workspace
+
+
+def check_results(
+    context: dg.AssetCheckExecutionContext,
+    table: MirroredTable,
+    layer: Layer,
+    names: Sequence[str],
+) -> Iterator[dg.AssetCheckResult]:
+    """The results of these checks of one asset.
+
+    A check that can't look doesn't keep the others from being reported: its exception, of whatever
+    kind, ends the step after them and is no verdict.
+
+    Raises:
+        Failure: a look failed; the first reason.
+        Exception: a look met a bug; as it came.
+    """
+    failed: Exception | None = None
+    key, run = table.key(layer), context.op_execution_context.run
+    alone, days = not run.asset_selection, _days_of(table, run.tags)
+    for name in sorted({name.removesuffix(BY_DAY) for name in names}):
+        try:
+            with dagster_errors(0, again=False):
+                workspace: Workspace = table.names.resources(context).mirrorlake.workspace
+                look = Look(workspace, table, layer, alone, days)
+                with damage_errors(workspace.lake, workspace.ledger, table.contract):
+                    verdict = _VERDICTS[name](look)
+        except Exception as error:  # noqa: BLE001 (raised below, after the others)
+            failed = failed or error
+            continue
+        for day in day_events(run, table, key, name, verdict):
+            # Dagster takes it, and its own annotation does not say so.
+            context.op_execution_context.log_event(day)  # pyright: ignore[reportArgumentType]
+        if name not in names:
+            continue
+        yield dg.AssetCheckResult(
+            asset_key=key,
+            check_name=name,
+            passed=verdict.passed,
+            severity=verdict.severity,
+            metadata=metadata_of(run, table, name, verdict),
+            description=verdict.words,
+        )
+    if failed is not None:
+        raise failed
+
+
+def verdict_of(
+    context: dg.OpExecutionContext, table: MirroredTable, layer: Layer, name: str
+) -> CheckVerdict:
+    """The verdict of one check, for a step that is no check's.
+
+    Raises:
+        MirrorlakeError: it could not look.
+    """
+    workspace: Workspace = table.names.resources(context).mirrorlake.workspace
+    with damage_errors(workspace.lake, workspace.ledger, table.contract):
+        return _VERDICTS[name](Look(workspace, table, layer, whole=False))
+
+
+def _days_of(table: MirroredTable, tags: Mapping[str, str]) -> tuple[date, date] | None:
+    """The first and the last day of a run, by its partition or its range of partitions."""
+    one = tags.get("dagster/partition")
+    first = tags.get("dagster/asset_partition_range_start", one)
+    last = tags.get("dagster/asset_partition_range_end", one)
+    if not first or not last:
+        return None
+    open_day = datetime.now(UTC).date()
+    return table.days_of(first, open_day)[0], table.days_of(last, open_day)[-1]
+
+
+def _exact_verdict(look: Look) -> CheckVerdict:
+    from dagster_mirrorlake.checks.exact import exact_verdict
+
+    return CheckVerdict(*exact_verdict(look.workspace, look.table, look.days))
+
+
+def _intact_verdict(look: Look) -> CheckVerdict:
+    from dagster_mirrorlake.checks.layers import raw_verdict
+
+    return CheckVerdict(*raw_verdict(look.workspace, look.contract, whole=False))
+
+
+def _matches_verdict(look: Look) -> CheckVerdict:
+    from dagster_mirrorlake.checks.layers import clean_verdict
+
+    return CheckVerdict(*clean_verdict(look.workspace, look.contract, whole=False))
+
+
+_VERDICTS = {
+    "contract": contract_verdict,
+    "exact_match": _exact_verdict,
+    "gaps": gaps_verdict,
+    "intact": _intact_verdict,
+    "matches_deduped": _matches_verdict,
+    "no_pii": privacy_verdict,
+    "originals": originals_verdict,
+    "row_count": rows_verdict,
+    "suspected_pii": suspects_verdict,
+    "unique_key": keys_verdict,
+}
