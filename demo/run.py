@@ -162,14 +162,14 @@ def _set_up(server: MariaDB, folder: Path, console: Console) -> Config:
         f"shop ({sum(shop.values()):,} rows).",
         highlight=False,
     )
-    _explain_sabotage(folder, server)
+    _write_marker(folder, server)
     path = folder / "mirrorlake.yaml"
     path.write_text(demo_contract(server.port), encoding="utf-8")
     return load_config(path)
 
 
-def _explain_sabotage(folder: Path, server: MariaDB) -> None:
-    """How `make sabotage` reaches this demo's server: for this user's eyes alone."""
+def _write_marker(folder: Path, server: MariaDB) -> None:
+    """Record how `make sabotage` reaches this demo's server: for this user's eyes alone."""
     content = {
         "port": server.port,
         "password": os.environ["MIRRORLAKE_DEMO_PASSWORD"],

@@ -23,7 +23,7 @@ def build_cleanup(source: str, tables: Sequence[MirroredTable]) -> dg.AssetsDefi
     )
     spec = dg.AssetSpec(
         key,
-        description=f"What dead runs left of the tables of source {source}, put right. Asks no "
+        description=f"What dead runs left of the tables of source {source}, put right. Queries no "
         "source and starts no Spark.",
         group_name=GROUP,
         kinds={"iceberg"},

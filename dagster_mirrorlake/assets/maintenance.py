@@ -26,7 +26,7 @@ def build_maintenance(tables: Sequence[MirroredTable]) -> dg.AssetsDefinition:
     spec = dg.AssetSpec(
         key,
         description="Small files taken together, deleted rows out of their files, old versions "
-        "expired, orphans removed. Asks no source.",
+        "expired, orphans removed. Queries no source.",
         group_name=GROUP,
         kinds={"iceberg", "spark"},
     )

@@ -1,4 +1,4 @@
-"""The checks of a table after it was repaired: what was red is looked at again, and reported.
+"""The checks of a table after it was repaired: what had failed is checked again, and reported.
 
 A check belongs to an asset, not to a job: its verdict is recorded by this run as by a run of the
 check itself.

@@ -21,7 +21,7 @@ from mirrorlake.cli.proof import DIFFERENT, UNDECIDED
 from mirrorlake.config import load_config
 from mirrorlake.ledger import LayerProof
 from mirrorlake.operations.accept import Accepted
-from mirrorlake.operations.alerts import Told
+from mirrorlake.operations.alerts import Delivered
 from mirrorlake.operations.backfill import Filled
 from mirrorlake.operations.export import Exported
 from mirrorlake.operations.gaps import Stretch
@@ -52,7 +52,7 @@ SHAPES = {
     "status": TableStatus,
     "gaps": Stretch,
     "accept": Accepted,
-    "alert": Told,
+    "alert": Delivered,
     "backfill": Filled,
     "export": Exported,
     "land": Arrived,
