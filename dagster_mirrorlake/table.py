@@ -12,7 +12,7 @@ from dagster_mirrorlake.names import Names
 from dagster_mirrorlake.places import TablePlace
 from dagster_mirrorlake.translator import Layer, LayerData, MirrorlakeTranslator
 from mirrorlake.config import TableContract
-from mirrorlake.config.partitions import hours_of, partition_of
+from mirrorlake.config.partitions import day_of, hours_of, partition_of
 
 LAYERS: tuple[Layer, ...] = ("raw", "deduped", "clean")
 FOLDED: tuple[Layer, ...] = ("deduped", "clean")
@@ -96,20 +96,24 @@ class MirroredTable:
             return partitions.get_partition_key_for_timestamp(at.timestamp())
         return partition_of(self.contract, day).isoformat()
 
-    def range_of(self, day: date, now: datetime) -> tuple[str, str]:
-        """The keys of the first and the last partition to request of a day (UTC): its own one; of
-        hours all of an ended day, and of the open day the one that runs now.
+    def by_key(self, beginnings: Iterable[date]) -> dict[str, date]:
+        """Partitions by their key, in their order, without those before the first one: Dagster
+        learns of an earlier day when the location is loaded again."""
+        first = self.first_partition
+        return {
+            self.partition_of(one): one
+            for one in sorted(beginnings)
+            if first is None or day_of(one) >= first
+        }
 
-        Args:
-            now: the time (UTC).
-        """
-        if self.contract.partition != "hour":
-            return self.partition_of(day), self.partition_of(day)
-        if day >= now.date():
-            key = self.partition_of(now)
-            return key, key
-        hours = hours_of(day)
-        return self.partition_of(hours[0]), self.partition_of(hours[-1])
+    def range_of(self, when: date) -> tuple[str, str]:
+        """The keys of the first and the last partition to request of a day: its own one; of hours
+        all of the day, and of a moment (UTC, without a zone) the one that it is in."""
+        if self.contract.partition == "hour" and not isinstance(when, datetime):
+            hours = hours_of(when)
+            return self.partition_of(hours[0]), self.partition_of(hours[-1])
+        key = self.partition_of(when if self.contract.partition == "hour" else day_of(when))
+        return key, key
 
     def days_of(self, partition: str, open_day: date) -> list[date]:
         """The days (UTC) of a partition, but none after the open one; that day itself where there

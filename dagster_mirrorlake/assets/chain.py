@@ -12,11 +12,11 @@ _SNAPSHOT_STEPS = "dagster_mirrorlake.assets.snapshot_steps"
 def build_chain(table: MirroredTable) -> list[dg.AssetSpec | dg.AssetsDefinition]:
     """A table's source asset and its chain, one op per asset."""
     pool = {"raw": table.pool}
-    # A copy that a run finds unchanged is not made again: there is nothing to fold either.
-    required = not table.contract.copies
+    # Of a required output that a step does not yield Dagster makes one itself, which turns every
+    # partition of the run green. A copy that a run finds unchanged is not made again, and a
+    # partition that is not in the lake has nothing to go on with.
     chain = [
-        layer_asset(table, layer, _STEPS, pool=pool.get(layer), required=required or layer != "raw")
-        for layer in LAYERS
+        layer_asset(table, layer, _STEPS, pool=pool.get(layer), required=False) for layer in LAYERS
     ]
     return [table.specs["source"], *chain]
 

@@ -121,8 +121,8 @@ def find_folded(workspace: Workspace, mirrored: MirroredTable, layer: Layer) -> 
     folded = folded_days(lake, ledger, contract, layer, raw.held)
     there = folded_partitions(contract, raw, folded, open_day)
     return Folded(
-        KeyedRows({mirrored.partition_of(p): p for p in there}, rows),
-        {mirrored.partition_of(day) for day in rows},
+        KeyedRows(mirrored.by_key(there), rows),
+        set(mirrored.by_key(rows)),
         raw.held.through,
     )
 
@@ -133,7 +133,7 @@ def partitions_of(workspace: Workspace, mirrored: MirroredTable, loads: Sequence
         return set()
     raw = look_at_raw(workspace.lake, workspace.ledger, mirrored.contract, today())
     touched = _touched(workspace, mirrored.contract, loads, raw)
-    return {mirrored.partition_of(partition) for partition in touched}
+    return set(mirrored.by_key(touched))
 
 
 def other_partitions(

@@ -99,14 +99,14 @@ def load_raw(context: dg.AssetExecutionContext, mirrored: MirroredTable) -> Even
         # What nobody requested by hand is no failure: it is recorded, and what is new was loaded.
         metadata["not loaded again"] = _words({**done.owed, **done.refused})
     failed = None if load or not done.refused else _refusal(contract, done.refused)
-    green = KeyedRows({mirrored.partition_of(partition): partition for partition in held}, held)
+    green = KeyedRows(mirrored.by_key(held), held)
     refused = done.refused if failed else {}
     wanted = [
         key
         for key in context.partition_keys
         if key in green and not any(day in refused for day in mirrored.days_of(key, open_day))
     ]
-    others = {mirrored.partition_of(day) for day in touched}.intersection(green).difference(wanted)
+    others = set(mirrored.by_key(touched)).intersection(green).difference(wanted)
     if contract.copies:
         context.instance.add_dynamic_partitions(mirrored.dynamic_name, sorted(others))
     through = raw.held.through

@@ -133,7 +133,7 @@ def _result(
     requests = request_chains(
         instance,
         [known[m.contract.name] for m in seen.moved],
-        seen.clock.date(),
+        seen.clock.replace(tzinfo=None),
         run_key(source, seen.moved),
         ", ".join(sorted({m.reason for m in seen.moved})),
         "live",

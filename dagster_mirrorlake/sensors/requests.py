@@ -1,7 +1,7 @@
 """One request for the chains of several tables, the same for every trigger."""
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, date, datetime
+from datetime import date
 from typing import TYPE_CHECKING
 
 import dagster as dg
@@ -10,6 +10,7 @@ from dagster_mirrorlake.assets.keys import LOAD_TAG
 from dagster_mirrorlake.checks import chain_check_keys
 from dagster_mirrorlake.table import FOLDED, LAYERS, MirroredTable
 from dagster_mirrorlake.translator import SOURCE_TAG, Layer
+from mirrorlake.config.partitions import day_of
 
 if TYPE_CHECKING:
     from mirrorlake.ledger import Ledger
@@ -49,36 +50,37 @@ def request_chains(
     """Runs for the chains of these tables of one source, loaded as ``LOAD_TAG`` says: one for all
     whose partitions are of one kind.
 
+    Args:
+        day: the day; or the moment (UTC, without a zone), of which tables of hours take the hour.
+
     They share a JVM, and one table's failure stops no other.
     """
-    return _requests(instance, tables, LAYERS, day, run_key, reason, load)
+    return _requests(instance, [(t, day) for t in tables], LAYERS, run_key, reason, load)
 
 
 def request_folds(
     instance: dg.DagsterInstance,
-    tables: Sequence[MirroredTable],
-    day: date,
+    tables: Sequence[tuple[MirroredTable, date]],
     run_key: str,
     reason: str,
 ) -> list[dg.RunRequest]:
-    """Runs that fold what raw of these tables of one source holds."""
-    return _requests(instance, tables, FOLDED, day, run_key, reason, "none")
+    """Runs that fold what raw of these tables of one source holds, each table with the day or the
+    moment (UTC, without a zone) of its newest load."""
+    return _requests(instance, tables, FOLDED, run_key, reason, "none")
 
 
 def _requests(
     instance: dg.DagsterInstance,
-    tables: Sequence[MirroredTable],
+    tables: Sequence[tuple[MirroredTable, date]],
     layers: Sequence[Layer],
-    day: date,
     run_key: str,
     reason: str,
     load: str,
 ) -> list[dg.RunRequest]:
-    open_copies(instance, tables, day)
-    now = datetime.now(UTC).replace(tzinfo=None)
     by_partition: dict[tuple[str, str], list[MirroredTable]] = {}
-    for table in tables:
-        by_partition.setdefault(table.range_of(day, now), []).append(table)
+    for table, when in tables:
+        open_copies(instance, [table], day_of(when))
+        by_partition.setdefault(table.range_of(when), []).append(table)
     tags = {LOAD_TAG: load, "mirrorlake/reason": reason}
     return [
         _request(

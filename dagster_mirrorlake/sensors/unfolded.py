@@ -82,8 +82,7 @@ def _result(
         for source, found in sorted(by_source.items())
         for request in request_folds(
             instance,
-            [known[b.contract.name] for b in found],
-            max(b.day for b in found),
+            [(known[b.contract.name], b.at) for b in found],
             run_key(source, found, marks),
             "raw is ahead of deduped",
         )

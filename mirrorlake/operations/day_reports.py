@@ -51,7 +51,7 @@ class ReportCursor:
         missing: numbers up to there that were not in the ledger.
         waiting: settlements up to there that are not, or not wholly, reported, by number: the
             earliest partition that was (ISO), '' for none. The newest ones go first.
-        imported: the tables whose history is reported.
+        imported: the tables whose history is reported, as `_mark` calls them.
         history_to: those of which it is in part: the earliest partition that was.
     """
 
@@ -180,7 +180,7 @@ class _Look:
         found = {one.number: one for one in seen.found}
         looked = {*before.missing, *range(before.through + 1, seen.highest + 1)}
         missing = sorted(looked - set(found))[-HOLES:]
-        known = set(self._contracts)
+        known = {_mark(contract) for contract in self._contracts.values()}
         self._before = self._after = replace(
             before,
             through=max(before.through, seen.highest),
@@ -193,7 +193,8 @@ class _Look:
         ended: dict[str, bool] = {}
         settled: list[Settlement] = []
         for one in sorted(found.values(), key=lambda s: s.number):
-            if one.table not in begun:
+            contract = self._contracts.get(one.table)
+            if contract is None or _mark(contract) not in begun:
                 continue  # its history, which is not reported yet, holds it
             if one.run_id not in ended:
                 ended[one.run_id] = not one.run_id or not busy(one.run_id)
@@ -246,29 +247,31 @@ class _Look:
     def report_history(self, most: int) -> list[DayReport]:
         """Reports for the partitions of tables that were not reported before, some at a time: of
         every table its newest ones first, then table by table the rest."""
-        unknown = [name for name in self._contracts if name not in self._after.imported]
+        marks = {name: _mark(contract) for name, contract in self._contracts.items()}
+        unknown = [name for name, mark in marks.items() if mark not in self._after.imported]
         loaded = self._ledger.loaded_tables(unknown) if unknown else set[str]()
         imported, history_to = set(self._after.imported), dict(self._after.history_to)
         reports: list[DayReport] = []
         due = [name for name in unknown if name in loaded and name not in self.failed]
-        new = [(name, FIRST_SHARE) for name in due if name not in history_to]
+        new = [(name, FIRST_SHARE) for name in due if marks[name] not in history_to]
         for name, share in (*new, *((name, most) for name in due)):
             if len(reports) > most - len(LAYERS) and reports:
                 break  # a partition is reported with all of its layers
-            if name in imported or name in self.failed:
+            mark = marks[name]
+            if mark in imported or name in self.failed:
                 continue
             share = min(share, most - len(reports))
             try:
-                found, more = self._history_of(name, history_to.get(name, ""), share)
+                found, more = self._history_of(name, history_to.get(mark, ""), share)
             except LakeError as error:
                 self._fail(name, error)
                 continue
             reports += found
             if more:
-                history_to[name] = found[0].partition.isoformat()
+                history_to[mark] = found[0].partition.isoformat()
             else:
-                imported.add(name)
-                history_to.pop(name, None)
+                imported.add(mark)
+                history_to.pop(mark, None)
         self._after = replace(
             self._after,
             imported=tuple(sorted(imported)),
@@ -286,6 +289,12 @@ class _Look:
         chosen = _chosen(due, most)
         reports = [table.report(day, layer, due[day, layer]) for day, layer in chosen]
         return reports, len(chosen) < len(due)
+
+
+def _mark(contract: TableContract) -> str:
+    """What a table's history is remembered by: partitions of another size are another history."""
+    size = contract.partition
+    return contract.name if size == "day" else f"{contract.name} by {size}"
 
 
 _Key = tuple[date, str]

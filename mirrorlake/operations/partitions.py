@@ -55,11 +55,13 @@ class HeldDays:
         through: the number of the newest settled load that this reflects; 0: none.
         read_until: when (by the source's clock, UTC, without a zone) the newest load read that
             brought the mirror forward; None: there is none, or the table is copied.
+        reread: when, likewise, days were read again that this does not reach the end of.
     """
 
     rows: Mapping[date, int]
     through: int
     read_until: datetime | None = None
+    reread: Mapping[date, datetime] = field(default_factory=dict[date, datetime])
 
 
 @dataclass(frozen=True)
@@ -124,14 +126,14 @@ def held_partitions(contract: TableContract, looked: RawLooked, today: date) -> 
 
     A month is held when all its days are that the table has had: from its first day through today,
     or, of the open month, through the day that was read last. An hour is held when its day is, and
-    of the open day when it had begun by UTC when the newest load read. How many rows an hour has is
-    counted on demand, a day at a time.
+    it had begun when a load read it. How many rows an hour has is read when it is looked up, a day
+    at a time.
     """
     held = looked.held
     if contract.partition == "day":
         return dict(held.rows)
     if contract.partition == "hour":
-        return _HourRows(looked, today)
+        return _HourRows(looked)
     rows: Counter[date] = Counter()
     for day, count in held.rows.items():
         rows[partition_of(contract, day)] += count
@@ -162,18 +164,17 @@ class _HourRows(Mapping[date, int]):
     """The row versions of the hours that are held, in their order; a day of them is counted when
     one of its hours is first needed."""
 
-    def __init__(self, looked: RawLooked, today: date) -> None:
+    def __init__(self, looked: RawLooked) -> None:
         self._files, held = looked.files, looked.held
         self._hours = dict.fromkeys(
-            hour
-            for day in held.rows
-            for hour in hours_of(day)
-            if day < today or self._has_begun(hour, held.read_until)
+            hour for day in held.rows for hour in hours_of(day) if self._is_read(hour, held)
         )
 
-    def _has_begun(self, hour: datetime, until: datetime | None) -> bool:
-        """Whether an hour of the open day was read; by its rows where no load says when it read."""
-        return hour <= until if until is not None else hour in self._files.hours_of(hour.date())
+    def _is_read(self, hour: datetime, held: HeldDays) -> bool:
+        """Whether an hour had begun when it was read; by its rows where no load says when."""
+        moments = (held.read_until, held.reread.get(hour.date()))
+        known = [moment for moment in moments if moment is not None]
+        return hour <= max(known) if known else hour in self._files.hours_of(hour.date())
 
     def __getitem__(self, partition: date) -> int:
         if not isinstance(partition, datetime) or partition not in self._hours:
@@ -265,19 +266,31 @@ def look_at_raw(lake: Lake, ledger: Ledger, contract: TableContract, today: date
     stretches = stretches_of(contract, landmarks, (), today)
     read = dict.fromkeys(_read_days(stretches, first, today), 0)
     there = {day: rows for day, rows in files.rows.items() if first <= day <= today}
-    moments = [_read_at(load) for load in landmarks if load.window.kind in ("initial", "live")]
+    moments = [read_at(load) for load in landmarks if load.window.kind in ("initial", "live")]
     until = max(moments, default=None)
-    return RawLooked(
-        HeldDays(dict(sorted({**read, **there}.items())), through, until), files, first
-    )
+    reread = _reread(landmarks, until)
+    held_now = HeldDays(dict(sorted({**read, **there}.items())), through, until, reread)
+    return RawLooked(held_now, files, first)
+
+
+def _reread(landmarks: Iterable[Load], until: datetime | None) -> dict[date, datetime]:
+    """When days were read again of which no other load read the end."""
+    found: dict[date, datetime] = {}
+    for load in landmarks:
+        if load.window.kind == "reload":
+            at, (first, last) = read_at(load), days_of(load.window)
+            begin = max(first, until.date()) if until is not None else first
+            for day in span(begin, last):
+                found[day] = max(at, found.get(day, at))
+    return found
 
 
 def moment_of(load: Load) -> date:
     """The day (UTC) by the source's clock on which a load read."""
-    return _read_at(load).date()
+    return read_at(load).date()
 
 
-def _read_at(load: Load) -> datetime:
+def read_at(load: Load) -> datetime:
     """When (UTC, without a zone) by the source's clock a load read; at its day's end where only the
     day is known."""
     if load.receipt is None:
@@ -359,7 +372,14 @@ class TouchedDays:
         if contract.partition != "hour":
             return {partition_of(contract, day) for day in days}
         hours = (hour for day in days for hour in hours_of(day))
-        return {hour for hour in hours if self.hour is None or hour >= self.hour}
+        # A row that has no hour is in the first one of its day.
+        return {
+            hour
+            for hour in hours
+            if self.hour is None
+            or hour >= self.hour
+            or (hour.hour == 0 and hour.date() in self.days)
+        }
 
 
 def touched_days(

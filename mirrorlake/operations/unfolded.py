@@ -14,11 +14,12 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from mirrorlake.config import TableContract
 from mirrorlake.destinations.base import Destination, Identifier
 from mirrorlake.ledger import Ledger, Load
+from mirrorlake.operations.partitions import read_at
 
 RETRY_AFTER = timedelta(minutes=15)
 """A request whose fold has not come after this time is made again."""
@@ -51,10 +52,11 @@ class FoldCursor:
 
 @dataclass(frozen=True)
 class Behind:
-    """A table whose raw holds loads that are not folded; ``day`` is that of the newest."""
+    """A table whose raw holds loads that are not folded; ``at`` is when (UTC, without a zone) the
+    newest read, by the source's clock."""
 
     contract: TableContract
-    day: date
+    at: datetime
     request: FoldRequest
 
 
@@ -92,7 +94,7 @@ def find_unfolded(
         heads = {n: lake.head(Identifier(contract.namespaces.raw, n)) for n in names}
         request = FoldRequest(landed[-1].seq, heads, now.isoformat())
         if not _is_pending(marks.asked.get(contract.name), request, now):
-            found.append(Behind(contract, landed[-1].window.day, request))
+            found.append(Behind(contract, read_at(landed[-1]), request))
     lowest = min((load.seq for waiting in loads.values() for load in waiting), default=None)
     return Unfolded(tuple(found), highest if lowest is None else lowest - 1)
 

@@ -149,14 +149,18 @@ def _check_partition(plan: ResolvedTable) -> None:
     if plan.contract.partition != "hour":
         return
     name = plan.day_column
-    if name is None or plan.table.column(name).data_type == "date":
+    kind = plan.table.column(name).data_type if name else ""
+    local = kind == "datetime" and plan.source.time_zone != "UTC"
+    if kind in ("", "date") or local:
         which = f"{name!r} is a DATE" if name else "no column tells a row's day"
+        if local:
+            which = f"{name!r} is written by the clock of {plan.source.time_zone}, not UTC"
         raise ConfigError(
-            f"table {plan.name}: `partition: hour` needs a DATETIME or TIMESTAMP as cursor or "
-            f"created; {which}",
+            f"table {plan.name}: `partition: hour` needs a TIMESTAMP, or a DATETIME in UTC, as "
+            f"cursor or created; {which}",
             table=plan.name,
             column=name,
-            next_step="Choose `partition: day`, or name such a column as `created`",
+            next_step="Choose `partition: day` for it, or name such a column as `created`",
         )
 
 

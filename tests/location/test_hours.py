@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import sqlite3
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -22,6 +24,13 @@ YESTERDAY = TODAY - timedelta(days=1)
 FIRST = TODAY - timedelta(days=2)
 TABLES: dict[str, Any] = {
     "ticks": {
+        "mode": "incremental",
+        "key": ["id"],
+        "cursor": "at",
+        "partition": "hour",
+        "partitions_from": str(FIRST),
+    },
+    "idle": {
         "mode": "incremental",
         "key": ["id"],
         "cursor": "at",
@@ -110,11 +119,11 @@ def test_the_hour_that_runs_is_loaded_by_its_next_window(
 
 def test_a_day_is_requested_as_its_hours(location: Location) -> None:
     """Tables of days and of hours do not share a run: a run has one range."""
-    tables = [MirroredTable(location.config.table(name)) for name in TABLES]
+    tables = [MirroredTable(location.config.table(name)) for name in ("ticks", "days")]
     with dg.DagsterInstance.ephemeral() as instance:
         ended = request_chains(instance, tables, YESTERDAY, "k", "daily", "daily")
         at = datetime.now(UTC)
-        running = request_chains(instance, tables, at.date(), "k", "moved", "live")
+        running = request_chains(instance, tables, at.replace(tzinfo=None), "k", "moved", "live")
     ranges = {
         key.path[-1]: (
             request.tags["dagster/asset_partition_range_start"],
@@ -133,6 +142,26 @@ def test_a_day_is_requested_as_its_hours(location: Location) -> None:
         str(at.date()),
         hour,
     }
+
+
+def test_an_hour_that_is_not_in_the_lake_does_not_turn_green(location: Location) -> None:
+    """A fold is requested for an hour that began after the newest load: Dagster makes an output that
+    a step owes, and with it every partition of the run green."""
+    with sqlite3.connect(location.folder / "ledger.db") as ledger:
+        query = "SELECT seq, receipt FROM loads WHERE table_name = 's.hours.idle'"
+        for seq, text in ledger.execute(query).fetchall():
+            receipt = json.loads(text)
+            moment = datetime.fromisoformat(receipt["moment"]) - timedelta(hours=2)
+            receipt["moment"] = moment.isoformat()
+            ledger.execute("UPDATE loads SET receipt = ? WHERE seq = ?", (json.dumps(receipt), seq))
+    at = datetime.now(UTC)
+    key = f"{at.date()}-{at.hour:02}:00"
+    step = {"tables": ["idle"], "day": key, "layers": ["deduped", "clean"]}
+    (done,) = location.run([{**step, "tags": {"mirrorlake/load": "none"}}])
+    assert done["success"], done["failed"]
+    assert key not in done["made"].get("deduped/s/hours/idle", {})
+    assert key not in done["made"].get("clean/s/hours/idle", {})
+    assert any("clean" in name for name in done["skipped"])
 
 
 def test_hours_have_no_checks_by_day(location: Location) -> None:

@@ -95,7 +95,7 @@ def test_a_modes_name_is_compared_nowhere(
 ) -> None:
     (tree / "checks" / "counts.py").write_text(text)
     assert check_layout.main() == 1
-    assert "checks/counts.py:1: asks for a mode's name" in capsys.readouterr().err
+    assert "checks/counts.py:1: compares a mode's name" in capsys.readouterr().err
     (tree / "checks" / "counts.py").write_text("x = t.mode == other.mode")
     assert check_layout.main() == 0
 
