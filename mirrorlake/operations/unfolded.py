@@ -14,7 +14,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 from mirrorlake.config import TableContract
 from mirrorlake.destinations.base import Destination, Identifier
@@ -52,11 +52,11 @@ class FoldCursor:
 
 @dataclass(frozen=True)
 class Behind:
-    """A table whose raw holds loads that are not folded; ``at`` is when (UTC, without a zone) the
-    newest read, by the source's clock."""
+    """A table whose raw holds loads that are not folded; ``at`` is the day of the newest, or of
+    partitions of an hour when it read (UTC, without a zone)."""
 
     contract: TableContract
-    at: datetime
+    at: date
     request: FoldRequest
 
 
@@ -94,9 +94,14 @@ def find_unfolded(
         heads = {n: lake.head(Identifier(contract.namespaces.raw, n)) for n in names}
         request = FoldRequest(landed[-1].seq, heads, now.isoformat())
         if not _is_pending(marks.asked.get(contract.name), request, now):
-            found.append(Behind(contract, read_at(landed[-1]), request))
+            found.append(Behind(contract, _when(contract, landed[-1]), request))
     lowest = min((load.seq for waiting in loads.values() for load in waiting), default=None)
     return Unfolded(tuple(found), highest if lowest is None else lowest - 1)
+
+
+def _when(contract: TableContract, load: Load) -> date:
+    """The day, or the moment, whose partition a fold of a load is requested for."""
+    return read_at(load) if contract.partition == "hour" else load.window.day
 
 
 def run_key(source: str, behind: Sequence[Behind], marks: FoldCursor) -> str:
