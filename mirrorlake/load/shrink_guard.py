@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mirrorlake.destinations.iceberg.lake import Lake
+from mirrorlake.destinations.iceberg.row_counts import count_shown
 from mirrorlake.errors import SourceError
 from mirrorlake.ledger import Ledger, Load
 from mirrorlake.load.chunk_receipt import ChunkReceipt
@@ -57,7 +58,7 @@ def refuse_smaller_history(plan: ResolvedTable, lake: Lake, chunks: Sequence[Chu
     if limit is None or table is None:
         return
     with lake.translated(plan.deduped):
-        before = table.scan().count()
+        before = count_shown(table)
     now = sum(chunk.rows for chunk in chunks)
     if not is_too_small(before, now, limit):
         return

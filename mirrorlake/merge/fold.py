@@ -350,8 +350,8 @@ def _merge(
     Of several loads there is always one: without, a stalled run that had begun to fold the first
     of them would meet no conflict.
 
-    Of a small window the loads before it show which rows are equal already, so the layer's own
-    rows need not be read for it: only its keys are.
+    Of a small window the loads before it show which rows are equal already, and a copy that wrote
+    what changed has no others: the layer's own rows need not be read for them, only its keys are.
     """
     types = {name: spark_type(kind) for name, kind, _ in layer.columns}
     key = [(name, types[name]) for name in plan.key]
@@ -384,7 +384,7 @@ def _merge_statement(
     condition = bounds_sql(bounds, key) if bounds else ""
     if todo.repairs:
         return replace_sql(plan, layer, condition)
-    compares = not todo.windows or plan.entity is not None
+    compares = not (todo.windows or todo.delta) or plan.entity is not None
     whole = plan.contract.copies and not todo.delta
     return merge_sql(plan, layer, condition, compares=compares, whole=whole)
 

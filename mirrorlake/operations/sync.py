@@ -55,6 +55,9 @@ logger = logging.getLogger(__name__)
 ATTEMPTS = 4
 DIGESTED_ROWS = 200_000
 """A larger table is not digested before it is read: where it changed, that was in vain."""
+LONG_ROWS = 200_000
+"""The server digests a larger copy for a second or more before its first row: Spark starts then,
+while nothing else is done here, and not beside the reading."""
 GIVEN_UP_SECONDS = 2.0
 """How long a load that gave way waits before it tries again; twice as long each time."""
 
@@ -184,6 +187,8 @@ def _run_chain(
             settled = len(settle_loads(*parts))
             unchanged = _find_equal(leased, connection, plan, look) if look else None
             if fold:
+                if unchanged is None and contract.copies and plan.table.estimated_rows > LONG_ROWS:
+                    leased.spark.start_early()
                 terms = replace(terms, progress=_starting_spark(leased, terms.progress))
             loads: list[Load] = []
             if unchanged is None:

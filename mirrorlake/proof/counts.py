@@ -23,6 +23,7 @@ from pymysql.connections import Connection
 from mirrorlake.config.contract import TableContract
 from mirrorlake.destinations.base import as_sql_identifier
 from mirrorlake.destinations.iceberg.integrity import damage_errors
+from mirrorlake.destinations.iceberg.row_counts import count_shown
 from mirrorlake.destinations.iceberg.spark_errors import spark_errors
 from mirrorlake.destinations.iceberg.stream import read_batches
 from mirrorlake.errors import ProofError
@@ -192,7 +193,7 @@ def _count_copy(workspace: Workspace, contract: TableContract) -> Counts:
             next_step="Sync it: a new copy records it",
         )
     with workspace.lake.translated(contract.name):
-        held = table.scan().count() if table.current_snapshot() else 0
+        held = count_shown(table)
     read = {NO_DAY: mirror.load.receipt.rows}
     return _counts(contract, "the newest copy", read, {NO_DAY: held}, 0)
 

@@ -26,6 +26,7 @@ from mirrorlake.config.settings import LakeConfig
 from mirrorlake.destinations.base import CATALOG, Identifier
 from mirrorlake.destinations.iceberg.durable import IMPLEMENTATION
 from mirrorlake.destinations.iceberg.folders import table_uri, warehouse_uri
+from mirrorlake.destinations.iceberg.row_counts import count_shown
 from mirrorlake.destinations.iceberg.sql_catalog import LakeCatalog
 from mirrorlake.errors import LakeDamaged, LakeError
 from mirrorlake.runtime.permissions import held
@@ -122,7 +123,7 @@ class Connection:
         if table is None:
             return None
         with self.translated(identifier):
-            return table.scan().count()
+            return count_shown(table)
 
     def counted(self, identifier: Identifier) -> tuple[str, int] | None:
         """Which version of a table the catalog names, by its metadata file, and the rows of it, as
@@ -135,7 +136,7 @@ class Connection:
         if table is None:
             return None
         with self.translated(identifier):
-            return table.metadata_location, table.scan().count()
+            return table.metadata_location, count_shown(table)
 
     def drop(self, identifier: Identifier) -> bool:
         """Take a table out of the catalog; whether it was there. Its files stay."""

@@ -24,6 +24,7 @@ from pyiceberg.table.snapshots import Snapshot
 from mirrorlake.config.contract import TableContract
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.catalog import Connection
+from mirrorlake.destinations.iceberg.row_counts import count_shown
 from mirrorlake.destinations.iceberg.views import read_view
 from mirrorlake.errors import LakeDamaged, LakeError, MirrorlakeError
 from mirrorlake.ledger import Ledger
@@ -146,7 +147,7 @@ def count_rows(
     try:
         with damage_errors(lake, ledger, contract), lake.translated(identifier):
             table = lake.load(identifier)
-            return None if table is None else table.scan().count(), None
+            return None if table is None else count_shown(table), None
     except LakeDamaged as error:
         return None, str(error)
 

@@ -99,8 +99,8 @@ class LazySpark:
         return self._own.session
 
     def expect(self, rows: int) -> None:
-        """Say, before the session starts, about how many rows a run will fold at most: for little
-        work Java compiles quickly, not well. Without it Java does as it does by itself."""
+        """Say, before the session starts, about how many rows a run will fold: for little work Java
+        compiles quickly, not well. Without it Java does as it does by itself."""
         self._expected = rows
 
     @contextmanager

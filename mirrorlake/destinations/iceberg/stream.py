@@ -85,7 +85,7 @@ def count_unset(lake: Connection, table: Table, column: str) -> int:
     """
     unset = cast(Any, IsNull)(column)
     with lake.translated(".".join(table.name())):
-        return table.scan(unset).count()
+        return table.scan(unset, selected_fields=(column,)).count()
 
 
 def sample_batches(

@@ -101,6 +101,31 @@ def sync(workspace: Workspace) -> Receipt:
     return receipt(workspace)
 
 
+def test_a_fold_of_what_changed_reads_keys_of_the_rest_alone(
+    engine_for: Callable[..., Workspace],
+    sql: Callable[..., Any],
+    server: EmbeddedServer,
+    database: str,
+) -> None:
+    since = datetime.now(UTC)
+    sql(
+        "CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(600))",
+        "INSERT INTO t SELECT seq, CONCAT(SHA2(seq, 512), SHA2(-seq, 512)) FROM seq_1_to_30000",
+        "ANALYZE TABLE t",
+    )
+    workspace = engine_for({"t": {"mode": "full", "key": ["id"], "verify": True}})
+    for number in range(3):  # the second one's is Spark's first MERGE: it reads classes as well
+        sync(workspace)
+        sql(f"UPDATE t SET v = '{number}' WHERE id % 1000 = 7")
+    sync(workspace)
+    assert receipt(workspace).written == 30
+    costs = workspace.ledger.costs(workspace.config.table("t").name, since)
+    first, *_, last = [cost for cost in costs if cost.step == "deduped"]
+    assert last.scanned is not None
+    assert 0 < last.scanned < first.written / 2
+    assert_exact(workspace, server, database)
+
+
 def test_what_changed_is_written_once(
     workspace: Workspace, sql: Callable[..., Any], server: EmbeddedServer, database: str
 ) -> None:

@@ -1,0 +1,56 @@
+"""How many rows a lake table shows, without reading them.
+
+Source: Iceberg specification, "Position Delete Files".
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+from pyiceberg.manifest import DataFileContent, FileFormat
+from pyiceberg.table import FileScanTask
+
+from mirrorlake.destinations.iceberg.model import LakeTable, Storage
+
+
+def count_shown(table: LakeTable) -> int:
+    """The rows that a table's main shows: those of its data files, by its manifests, without the
+    positions that its delete files name.
+
+    No data file is opened. PyIceberg's own count decodes each one that has deletes, with all its
+    columns: of six million rows 5 s and a gigabyte, for a few deleted ones. It still counts tables
+    with other kinds of deletes.
+    """
+    scan = table.scan()
+    tasks = list(scan.plan_files())
+    if not all(map(_by_position, tasks)):
+        return scan.count()
+    paths = {file.file_path for task in tasks for file in task.delete_files}
+    deleted = {path: _positions(table.io, path) for path in sorted(paths)}
+    return sum(task.file.record_count - _count_deleted(task, deleted) for task in tasks)
+
+
+def _by_position(task: FileScanTask) -> bool:
+    return all(
+        file.content == DataFileContent.POSITION_DELETES and file.file_format == FileFormat.PARQUET
+        for file in task.delete_files
+    )
+
+
+def _positions(io: Storage, path: str) -> dict[str, Any]:
+    """The positions that a file of deletes names, by data file."""
+    with io.new_input(path).open() as file:
+        table = pq.read_table(file, columns=["file_path", "pos"])
+    of, at = table["file_path"].combine_chunks().dictionary_encode(), table["pos"].to_numpy()
+    codes = of.indices.to_numpy(zero_copy_only=False)
+    return {name: at[codes == code] for code, name in enumerate(of.dictionary.to_pylist())}
+
+
+def _count_deleted(task: FileScanTask, deleted: dict[str, dict[str, Any]]) -> int:
+    """How many rows of a data file its files of deletes name; several may name one row."""
+    path = task.file.file_path
+    found = [deleted[file.file_path].get(path) for file in task.delete_files]
+    positions = [each for each in found if each is not None]
+    return len(np.unique(np.concatenate(positions))) if positions else 0
