@@ -46,7 +46,7 @@ def main(runs: int, scale: float, part: tuple[str, ...], dry: bool) -> None:
         show(figures)
         if not dry:
             # The same tables in two sizes are two results.
-            smaller = (name == "fold" or name.startswith("many")) and scale != 1
+            smaller = name.startswith(("fold", "many", "location")) and scale != 1
             keep(f"{name}-{scale:g}" if smaller else name, command, figures)
     if not dry:
         write_page()

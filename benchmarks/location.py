@@ -68,29 +68,35 @@ _STAGES = (
 _COLUMNS = ("median s", "min", "max", "median CPU s", "limit")
 
 
-def run(runs: int, _scale: float) -> Figures:
-    """Seconds of both, each ``runs`` times."""
+def run(runs: int, scale: float) -> Figures:
+    """Seconds of both, each ``runs`` times; ``scale`` times as many tables."""
+    tables = max(2, round(TABLES * scale))
     password = os.environ["BENCH_PASSWORD"] = secrets.token_urlsafe(16)
     with tempfile.TemporaryDirectory() as name, MariaDB.start(Path(name) / "mysql") as server:
         server.create_user("mirror", password)
         with server.admin() as admin, admin.cursor() as cursor:
             cursor.execute("CREATE DATABASE many")
-            for number in range(TABLES):
+            for number in range(tables):
                 cursor.execute(
                     f"CREATE TABLE many.t{number} (id INT PRIMARY KEY, word VARCHAR(20), "
                     "modified_at TIMESTAMP(6) NOT NULL, KEY (modified_at))"
                 )
         path = Path(name) / "mirrorlake.yaml"
-        path.write_text(contracts(server.port), encoding="utf-8")
+        path.write_text(contracts(server.port, tables), encoding="utf-8")
         fold_all(load_config(path))
         old = Path(name) / "old" / "mirrorlake.yaml"
         old.parent.mkdir()
-        old.write_text(contracts(server.port, datetime.now(UTC).date() - HISTORY), encoding="utf-8")
+        old.write_text(contracts(server.port, tables, _before()), encoding="utf-8")
         fold_all(load_config(old))
-        return [_loads(path, runs), _ticks(path, runs), _history(old)]
+        return [_loads(path, tables, runs), _ticks(path, tables, runs), _history(old, tables)]
 
 
-def _loads(path: Path, runs: int) -> Section:
+def _before() -> date:
+    """The first day of a history that nobody reported yet."""
+    return datetime.now(UTC).date() - HISTORY
+
+
+def _loads(path: Path, tables: int, runs: int) -> Section:
     _marks(path)  # fills the caches of compiled modules
     found = [_marks(path) for _ in range(runs)]
     rows: list[tuple[str, ...]] = []
@@ -99,7 +105,7 @@ def _loads(path: Path, runs: int) -> Section:
         used = [marks[end][1] - marks[start][1] for marks in found]
         limit = LOAD_LIMIT if stage == "load: all but imports" else "–"
         rows.append((stage, *spread(wall), spread(used)[0], limit))
-    about = f"{TABLES} tables: {_sizes(path)}, in a fresh process."
+    about = f"{tables} tables: {_sizes(path)}, in a fresh process."
     return Section("Load", about, ("stage", *_COLUMNS), tuple(rows), (load_note(),))
 
 
@@ -127,7 +133,7 @@ def _marks(path: Path) -> list[tuple[float, float]]:
     return json.loads(ended.stdout)
 
 
-def _ticks(path: Path, runs: int) -> Section:
+def _ticks(path: Path, tables: int, runs: int) -> Section:
     from dagster_mirrorlake.location import load_definitions
 
     defs = load_definitions(path)
@@ -143,11 +149,11 @@ def _ticks(path: Path, runs: int) -> Section:
             timed = [_timed(tick) for _ in range(runs)]
             wall, used = spread([t[0] for t in timed]), spread([t[1] for t in timed])[0]
             rows.append((f"`{name}`", *wall, used, TICK_LIMIT))
-    about = f"{TABLES} tables, nothing moved, nothing to fold."
+    about = f"{tables} tables, nothing moved, nothing to fold."
     return Section("Idle tick", about, ("sensor", *_COLUMNS), tuple(rows), (load_note(),))
 
 
-def _history(path: Path) -> Section:
+def _history(path: Path, tables: int) -> Section:
     """The sensor `partitions` over tables that Dagster knows nothing of, until the newest week of
     each is shown; its events are written as the daemon writes them, into files."""
     from dagster_mirrorlake.location import load_definitions
@@ -155,7 +161,7 @@ def _history(path: Path) -> Section:
     defs = load_definitions(path)
     looks: list[float] = []
     writes: list[float] = []
-    events, wanted = 0, TABLES * len(LAYERS) * 7
+    events, wanted = 0, tables * len(LAYERS) * 7
     with tempfile.TemporaryDirectory() as home, dg.DagsterInstance.local_temp(home) as instance:
         look = _reports(defs, instance)
         while events < wanted:
@@ -170,14 +176,14 @@ def _history(path: Path) -> Section:
             if not found:
                 raise AssertionError(f"history ended after {events} reports")
     rate = events / sum(writes)
-    total = TABLES * len(LAYERS) * (HISTORY.days + 1)
+    total = tables * len(LAYERS) * (HISTORY.days + 1)
     rows = (
         ("a look", *spread(looks)),
         ("writing its events", *spread(writes)),
         ("both, until every table's newest week is shown", *spread([sum(looks) + sum(writes)])),
     )
     about = (
-        f"{TABLES} tables of {HISTORY.days + 1:,} days, none of them reported yet: {len(looks)} "
+        f"{tables} tables of {HISTORY.days + 1:,} days, none of them reported yet: {len(looks)} "
         f"looks. Dagster writes {rate:.0f} events a second, one at a time."
     )
     whole = (
@@ -262,11 +268,11 @@ def fold_all(config: Config) -> None:
         ledger.record_folds(contract.name, "deduped", [load.seq])
 
 
-def contracts(port: int, first: date | None = None) -> str:
-    """A contract file of `TABLES` tables, whose partitions begin on a day."""
+def contracts(port: int, tables: int, first: date | None = None) -> str:
+    """A contract file of so many tables, whose partitions begin on a day."""
     begin = f", partitions_from: {first}" if first else ""
     table = f"{{mode: incremental, key: [id], cursor: modified_at{begin}}}"
-    tables: Sequence[str] = [f"          t{number}: {table}" for number in range(TABLES)]
+    listed: Sequence[str] = [f"          t{number}: {table}" for number in range(tables)]
     head = f"""version: 1
 lake: {{warehouse: lake}}
 ledger: {{url: "sqlite:///ledger.db"}}
@@ -281,4 +287,4 @@ sources:
       many:
         tables:
 """
-    return head + "\n".join(tables) + "\n"
+    return head + "\n".join(listed) + "\n"

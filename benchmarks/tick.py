@@ -39,7 +39,8 @@ from mirrorlake.operations.sync import load_table, sync_table
 from mirrorlake.sources.mysql.connect import session
 from mirrorlake.workspace import Workspace
 
-TABLES, MOVED = 500, (0, 25, 250)
+TABLES, MOVED_OF, MOVED = 500, 20, (0, 1, 10)
+"""So many of each twenty tables move."""
 CHANGES, HOT, NEWEST = 10_000, 0.8, 0.05
 SCALES = (0.1, 1.0, 3.0)
 """Times the requested scale factor."""
@@ -55,7 +56,7 @@ _ADD_CURSOR = (
 
 def run(runs: int, scale: float) -> Figures:
     """Seconds and bytes of all, each ``runs`` times."""
-    sections = [_ticks(runs)]
+    sections = [_ticks(runs, max(MOVED_OF, round(TABLES * scale)))]
     rounds: dict[float, dict[str, Rounds]] = {}
     for size in SCALES:
         with started() as source:
@@ -69,29 +70,30 @@ def run(runs: int, scale: float) -> Figures:
 # --- asking ---------------------------------------------------------------------------------------
 
 
-def _ticks(runs: int) -> Section:
+def _ticks(runs: int, tables: int) -> Section:
     password = os.environ["BENCH_PASSWORD"] = secrets.token_urlsafe(16)
     rows: list[tuple[str, ...]] = []
     with tempfile.TemporaryDirectory() as name, MariaDB.start(Path(name) / "mysql") as server:
         server.create_user("mirror", password)
         with server.admin() as admin, admin.cursor() as cursor:
             cursor.execute("CREATE DATABASE many")
-            for number in range(TABLES):
+            for number in range(tables):
                 cursor.execute(
                     f"CREATE TABLE many.t{number} (id INT AUTO_INCREMENT PRIMARY KEY, "
                     "modified_at TIMESTAMP(6) NOT NULL, KEY (modified_at))"
                 )
         path = Path(name) / "mirrorlake.yaml"
-        path.write_text(contracts(server.port), encoding="utf-8")
+        path.write_text(contracts(server.port, tables), encoding="utf-8")
         fold_all(load_config(path))
-        for moved in MOVED:
+        for share in MOVED:
+            moved = tables * share // MOVED_OF
             found = [_tick(path, server, moved) for _ in range(runs)]
             counts = {requests for _, requests in found}
             requested = "/".join(str(n) for n in sorted(counts))
             limit = "2" if moved == 0 else "–"
             rows.append((str(moved), *spread([s for s, _ in found]), requested, limit))
     columns = ("tables that moved", "median s", "min", "max", "runs requested", "limit s")
-    about = f"{TABLES} tables of one source, one connection, no JVM."
+    about = f"{tables} tables of one source, one connection, no JVM."
     return Section("A tick of the sensor", about, columns, tuple(rows), (load_note(),))
 
 

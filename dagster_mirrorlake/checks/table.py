@@ -1,4 +1,4 @@
-"""The factory: one contract → the checks of its chain, one op per layer.
+"""The factory: one contract → the checks of its chain, one op per layer, and one for deduped's proof.
 
 As in `dagster_mirrorlake.assets.layer`: made by constructors, and what a check looks at is imported
 when it runs.
@@ -24,19 +24,22 @@ _IN, _OUT = {"asset": dg.In(dg.Nothing)}, dg.Out(dg.Nothing, is_required=False)
 def build_checks(table: MirroredTable) -> list[dg.AssetChecksDefinition]:
     """The checks of one table; a table without a key has no unique key to check.
 
-    Proofs read many rows, or all: they are steps of their own, which the runs that sensors and the
-    daily schedule ask for leave out (`chain_check_keys`).
+    Proofs read many rows, or all: the runs that sensors and the daily schedule request leave them
+    out (`chain_check_keys`). Clean waits for deduped's checks, so deduped's proof, which reads
+    MySQL, is a step of its own; nothing of a chain waits for those of raw and clean, and every step
+    costs a location of many tables load time.
     """
     exact = "The next chunk of keys: every field of every row older than settle, as MySQL has it."
     intact = "Raw holds the files that its loads wrote, byte by byte, and no other."
     matches = (
         "Clean shows exactly deduped's rows by the contract's rules: none more, less or other."
     )
+    words = _words(table)
     return [
-        *(_checks_of(table, layer, words) for layer, words in _words(table).items()),
+        _checks_of(table, "raw", {**words["raw"], INTACT: intact}),
+        _checks_of(table, "deduped", words["deduped"]),
         _checks_of(table, "deduped", {EXACT: exact, **_by_day(table, EXACT)}, "exact"),
-        _checks_of(table, "raw", {INTACT: intact}, "proof"),
-        _checks_of(table, "clean", {MATCHES: matches}, "proof"),
+        _checks_of(table, "clean", {**words["clean"], MATCHES: matches}),
     ]
 
 

@@ -84,8 +84,9 @@ MANY: tuple[dict[str, Any], ...] = (
 )
 """The contracts of many tables, in turn."""
 
-for _table in MANY[1:]:
-    _table["partitions_from"] = BACKFILL[0]
+MANY[1]["partitions_from"] = BACKFILL[0]
+# Dagster takes some hundred events a second: a day or two of hours of so many tables.
+MANY[2]["partitions_from"] = str(TODAY - timedelta(days=1))
 
 for _source in TABLES.values():
     for _database in _source.values():

@@ -56,7 +56,7 @@ def wait_for_reports(place: Place) -> None:
     query = """{ sensorsOrError(repositorySelector: {repositoryName: "__repository__",
         repositoryLocationName: "mirrorlake"}) { ... on Sensors { results { name sensorState {
         ticks(limit: 1) { status skipReason } } } } } }"""
-    deadline = time.monotonic() + 600
+    deadline = time.monotonic() + 900
     while True:
         sensors = ask(place, query)["sensorsOrError"]["results"]
         [ticks] = [s["sensorState"]["ticks"] for s in sensors if s["name"] == "partitions"]
