@@ -1,4 +1,4 @@
-"""The factory: one contract → the checks of its chain, one op per layer, and one for deduped's proof.
+"""The factory: one contract → the checks of its chain, one op per layer and one to prove deduped.
 
 As in `dagster_mirrorlake.assets.layer`: made by constructors, and what a check looks at is imported
 when it runs.

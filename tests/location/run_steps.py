@@ -40,7 +40,7 @@ from mirrorlake.ledger import Ledger
 from mirrorlake.sources.mysql.connect import rows_of, session
 from mirrorlake.table.lake_tables import deduped_of
 
-PROOFS = ("exact_match", "intact", "matches_deduped")
+PROOFS = ("exact_match", "exact_match_by_day", "intact", "matches_deduped")
 _starts: list[str] = []
 
 
@@ -152,12 +152,12 @@ def _days(first: str | None, last: str | None) -> list[date]:
 
 def _without_proofs(defs: dg.Definitions) -> dg.Definitions:
     """What sensors ask for: a chain's checks but the proofs."""
-    checks = [
-        check
-        for check in defs.asset_checks or []
-        if isinstance(check, dg.AssetChecksDefinition)
-        and {spec.name for spec in check.check_specs}.isdisjoint(PROOFS)
-    ]
+    checks: list[dg.AssetsDefinition] = []
+    for check in defs.asset_checks or []:
+        assert isinstance(check, dg.AssetChecksDefinition)
+        keys = {spec.key for spec in check.check_specs if spec.name not in PROOFS}
+        if keys:
+            checks.append(check.subset_for(set(), keys))
     return dg.Definitions(
         assets=defs.assets, asset_checks=checks, resources=defs.resources, executor=defs.executor
     )
