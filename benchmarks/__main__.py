@@ -15,6 +15,7 @@ import click
 
 from benchmarks import extract, fold, location, many, many_larger, memory, proof, tick
 from benchmarks.report import Figures, keep, show, write_page
+from mirrorlake.operations.warm import make_archive
 
 PARTS: dict[str, Callable[[int, float], Figures]] = {
     "extract": extract.run,
@@ -38,6 +39,7 @@ PARTS: dict[str, Callable[[int, float], Figures]] = {
 @click.option("--dry", is_flag=True, help="Print only: write no figures and no page.")
 def main(runs: int, scale: float, part: tuple[str, ...], dry: bool) -> None:
     """Run parts, print their tables, and write their figures and docs/performance.md."""
+    make_archive()  # as `make bench` does: without it each start of Spark takes longer
     for name in part or tuple(PARTS):
         command = f"python -m benchmarks --part {name} --runs {runs} --scale {scale:g}"
         if name == "fold" and (shares := os.environ.get("FOLD_SHARES")):
