@@ -60,10 +60,12 @@ class World:
         monkeypatch.setattr(counts, "SourceSide", self._side)
         self.by_spark = counts._count_by_spark
         monkeypatch.setattr(counts, "_count_by_spark", self._by_spark)
+        file = SimpleNamespace(file_path="a file", record_count=3)
+        task = SimpleNamespace(file=file, delete_files=())
         table = SimpleNamespace(
             current_snapshot=lambda: SimpleNamespace(),
             schema=lambda: SimpleNamespace(fields=[SimpleNamespace(name="id")]),
-            scan=lambda: SimpleNamespace(count=lambda: 3),
+            scan=lambda: SimpleNamespace(plan_files=lambda: [task]),
         )
         self.table: Any = table
         self.workspace: Any = SimpleNamespace(
@@ -338,7 +340,7 @@ def test_a_full_table_is_held_against_what_its_newest_copy_read(
     assert (found.verdict, found.counted, found.waiting) == ("equal", {NO_DAY: (3, 3)}, 0)
     receipt.rows = 4
     assert (world.count().verdict, world.count().lost) == ("different", 1)
-    world.table.current_snapshot = lambda: None
+    world.table.scan = lambda: SimpleNamespace(plan_files=list)
     assert world.count().lake_rows == 0
     mirror.load.receipt = None
     with pytest.raises(ProofError, match="is not known") as error:
