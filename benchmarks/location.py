@@ -269,7 +269,7 @@ def fold_all(config: Config) -> None:
 
 
 def contracts(port: int, tables: int, first: date | None = None) -> str:
-    """A contract file of so many tables, whose partitions begin on a day."""
+    """A contract file of ``tables`` tables, whose partitions begin on ``first`` if it is given."""
     begin = f", partitions_from: {first}" if first else ""
     table = f"{{mode: incremental, key: [id], cursor: modified_at{begin}}}"
     listed: Sequence[str] = [f"          t{number}: {table}" for number in range(tables)]

@@ -85,7 +85,7 @@ MANY: tuple[dict[str, Any], ...] = (
 """The contracts of many tables, in turn."""
 
 MANY[1]["partitions_from"] = BACKFILL[0]
-# Dagster takes some hundred events a second: a day or two of hours of so many tables.
+# Dagster writes about a hundred events a second: hourly tables begin yesterday, or it takes too long.
 MANY[2]["partitions_from"] = str(TODAY - timedelta(days=1))
 
 for _source in TABLES.values():

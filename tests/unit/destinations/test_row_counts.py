@@ -35,7 +35,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Scan:
-    """A table's scan, whose own count is told apart."""
+    """A table's scan; its own count is -1, which shows that the library counted."""
 
     tasks: Sequence[Task]
 
