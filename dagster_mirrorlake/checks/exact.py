@@ -38,6 +38,9 @@ _NEWLY = 100
 """Newly proved days that one look reports: Dagster writes each by itself."""
 _DAY = timedelta(days=1)
 _STALE = "Rows of it were written since it was proved: the next round compares them"
+_UNPROVED = "Unproved: its rows were not all compared since they were last written"
+_TOO_NEW = "Unproved: rows of it may be too new to be compared"
+_DAYLESS = "Unproved: the table's cursor does not tell the day of a row"
 _WRONG = "Rows that differ between MySQL and the lake are of this day, on one side at least"
 ExactVerdict = tuple[bool, Mapping[str, Any], str | None, dg.AssetCheckSeverity]
 ExactVerdictOfDays = tuple[
@@ -50,12 +53,15 @@ def exact_verdict(
     table: MirroredTable,
     run_days: tuple[date, date] | None = None,
     ask: Ask | None = None,
+    compare_days: Collection[date] = (),
 ) -> ExactVerdictOfDays:
     """Whether it passed, metadata, words and severity; and the days that are reported one by one.
 
     Args:
         run_days: the run's first and last day.
         ask: the rows to compare; by default the next chunk of keys.
+        compare_days: days of which a verdict was requested: the newest of them that are not proved
+            are compared by themselves, all others are unproved.
 
     Raises:
         MirrorlakeError: it could not be looked, or not be repaired; see
@@ -65,7 +71,7 @@ def exact_verdict(
     if not workspace.ledger.folded_loads(contract.name, "deduped"):
         return False, {}, "Nothing is mirrored yet", dg.AssetCheckSeverity.WARN, {}
     report, evidence = prove_table(workspace, contract, ask or Ask("next"))
-    return report_verdict(workspace, table, report, evidence, run_days)
+    return report_verdict(workspace, table, report, evidence, run_days, compare_days)
 
 
 def report_verdict(
@@ -74,6 +80,7 @@ def report_verdict(
     report: Report,
     evidence: Path,
     run_days: tuple[date, date] | None = None,
+    compare_days: Collection[date] = (),
 ) -> ExactVerdictOfDays:
     """The same of a comparison that was made just now; repaired where the contract says so.
 
@@ -83,18 +90,22 @@ def report_verdict(
     contract = table.contract
     verdict, last = _chunk_verdict(workspace, contract, report, evidence)
     reported = ReportedDays(workspace, contract, EXACT, table.first_partition)
-    return *verdict, _days_verdict(workspace, reported, last, run_days)
+    return *verdict, _days_verdict(workspace, reported, last, run_days, compare_days)
 
 
 def _days_verdict(
-    workspace: Workspace, reported: ReportedDays, report: Report, run_days: tuple[date, date] | None
+    workspace: Workspace,
+    reported: ReportedDays,
+    report: Report,
+    run_days: tuple[date, date] | None,
+    compare_days: Collection[date],
 ) -> dict[str, Partition]:
     """Days are reported as failed where rows of them differ, as passed only where every row of
     them was compared, and as stale where something was written to them since; of all others
     nothing is said. What is newly proved comes some days at a time, the newest first.
 
     A day that failed before, and is in neither, is compared by itself: nothing else would ever
-    report it again in a table of many chunks.
+    report it again in a table of many chunks. So is one that was requested.
     """
     ledger, contract = workspace.ledger, reported.contract
     differing = dict(report.differing_days)
@@ -115,25 +126,36 @@ def _days_verdict(
     failed = reported.failed() if report.days is not None else []
     left = [day for day in failed if day not in differing and day not in good]
     looked = {proof.day: number for number, proof in enumerate(proofs)}
-    for day in sorted(left, key=lambda day: looked.get(day, -1))[:_LOOKED_AT]:
-        alone, _ = prove_table(workspace, contract, Ask("partition", day=day))
-        if alone.verdict == "equal" and alone.days is not None:
-            good[day] = "Compared by itself, after it failed"
-        elif alone.verdict == "different":
-            differing[day] = alone.differing_days.get(day, 1)
+    alone = sorted(left, key=lambda day: looked.get(day, -1))[:_LOOKED_AT]
+    unproved = {day: _UNPROVED for day in compare_days if day not in differing and day not in good}
+    if report.days is None:
+        unproved = dict.fromkeys(unproved, _DAYLESS)
+    else:
+        old = [day for day in sorted(unproved) if day in report.days]
+        unproved |= {day: _TOO_NEW for day in unproved if day >= report.days.before}
+        alone += [day for day in reversed(old[-_LOOKED_AT:]) if day not in alone]
+    for day in alone:
+        found_alone, _ = prove_table(workspace, contract, Ask("partition", day=day))
+        if found_alone.verdict == "equal" and found_alone.days is not None:
+            good[day] = "Every row of it was compared, by itself"
+        elif found_alone.verdict == "different":
+            differing[day] = found_alone.differing_days.get(day, 1)
+        elif day in unproved:
+            unproved[day] = _undecided(found_alone)
     for day in differing:
         good.pop(day, None)
     stale = (passed & _written_since(workspace, contract, through)) - {*good, *differing}
-    chosen = reported.choose(
-        {*differing, *good, *stale}, sorted({*differing, *good, *stale}), run_days
-    )
+    unproved = {d: words for d, words in unproved.items() if d not in {*good, *differing, *stale}}
+    known = {*differing, *good, *stale, *unproved}
+    chosen = reported.choose(known, sorted(known), run_days)
     reported.record({*differing, *reported.failed()} - {*good})
     # What is too much for one look is left to the next.
     shown = set(chosen)
-    kept = (passed - {*differing, *(stale & shown)}) | (set(good) & shown)
+    kept = (passed - {*differing, *unproved, *(stale & shown)}) | (set(good) & shown)
     reported.record_passed(kept, newest if stale <= shown else through)
     error, warning = dg.AssetCheckSeverity.ERROR, dg.AssetCheckSeverity.WARN
     found = {day: Partition(True, {}, words, error) for day, words in good.items()}
+    found |= {day: Partition(False, {}, words, warning) for day, words in unproved.items()}
     found |= {day: Partition(False, {}, _STALE, warning) for day in stale}
     found |= {
         day: Partition(False, {"keys that differ": keys}, _WRONG, error)
@@ -216,11 +238,14 @@ def _chunk_verdict(
             words += f", more than repair_limit ({contract.repair_limit}): not repaired"
         return (False, metadata, words, dg.AssetCheckSeverity.ERROR), report
     if report.verdict == "undecided":
-        reasons = "; ".join(f"{n} rows {why}" for why, n in sorted(report.undecided.items()))
-        words = f"Not decidable yet: {reasons or 'too many rows differ'}"
-        return (False, metadata, words, dg.AssetCheckSeverity.WARN), report
+        return (False, metadata, _undecided(report), dg.AssetCheckSeverity.WARN), report
     words = f"{report.waiting} rows wait: the next loads bring them" if report.waiting else None
     return (True, metadata, words, dg.AssetCheckSeverity.ERROR), report
+
+
+def _undecided(report: Report) -> str:
+    reasons = "; ".join(f"{n} rows {why}" for why, n in sorted(report.undecided.items()))
+    return f"Not decidable yet: {reasons or 'too many rows differ'}"
 
 
 def _metadata(report: Report, formatter: Formatter, evidence: str) -> dict[str, Any]:

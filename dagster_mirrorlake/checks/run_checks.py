@@ -1,10 +1,12 @@
 """Runs checks: of one asset all that a step was requested for, or one alone."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, date, datetime
 
 import dagster as dg
 
+from dagster_mirrorlake.checks.days import Partition
 from dagster_mirrorlake.checks.series import BY_DAY
 from dagster_mirrorlake.checks.structure_verdicts import (
     contract_verdict,
@@ -46,13 +48,16 @@ def check_results(
         try:
             with dagster_errors(0, again=False):
                 workspace: Workspace = table.names.resources(context).mirrorlake.workspace
-                look = Look(workspace, table, layer, alone, days)
+                look = Look(workspace, table, layer, alone, days, f"{name}{BY_DAY}" in names)
                 with damage_errors(workspace.lake, workspace.ledger, table.contract):
-                    verdict = _VERDICTS[name](look)
+                    verdict = _with_every_day(look, _VERDICTS[name](look))
         except Exception as error:  # noqa: BLE001 (raised below, after the others)
             failed = failed or error
             continue
-        for day in day_events(run, table, key, name, verdict):
+        days_found = list(day_events(run, table, key, name, verdict))
+        if look.by_day and look.days is None:
+            days_found.append(_of_no_day(key, name, verdict))
+        for day in days_found:
             # Dagster takes it, and its own annotation does not say so.
             context.op_execution_context.log_event(day)  # pyright: ignore[reportArgumentType]
         if name not in names:
@@ -67,6 +72,33 @@ def check_results(
         )
     if failed is not None:
         raise failed
+
+
+def _with_every_day(look: Look, verdict: CheckVerdict) -> CheckVerdict:
+    """A verdict with one of each day that was requested: what Dagster requested and hears nothing
+    of, it calls "skipped"."""
+    missing = [day for day in map(str, look.requested_days) if day not in verdict.partitions]
+    if not missing:
+        return verdict
+    words = f"Nothing is known of this day: {verdict.words or 'it was not looked at'}"
+    unknown = Partition(False, {}, words, dg.AssetCheckSeverity.WARN)
+    return replace(verdict, partitions={**verdict.partitions, **dict.fromkeys(missing, unknown)})
+
+
+def _of_no_day(key: dg.AssetKey, name: str, verdict: CheckVerdict) -> dg.AssetCheckEvaluation:
+    """The check of days that was requested of none: which it reported."""
+    found = verdict.partitions
+    failed = [day for day, one in found.items() if not one.passed]
+    errors = any(found[day].severity is dg.AssetCheckSeverity.ERROR for day in failed)
+    words = f"{len(found)} days are reported, {len(failed)} of them failed: see its partitions"
+    return dg.AssetCheckEvaluation(
+        asset_key=key,
+        check_name=f"{name}{BY_DAY}",
+        passed=not failed,
+        metadata={},
+        description=words if found else "Of no day anything new is known",
+        severity=dg.AssetCheckSeverity.ERROR if errors else dg.AssetCheckSeverity.WARN,
+    )
 
 
 def verdict_of(
@@ -96,7 +128,8 @@ def _days_of(table: MirroredTable, tags: Mapping[str, str]) -> tuple[date, date]
 def _exact_verdict(look: Look) -> CheckVerdict:
     from dagster_mirrorlake.checks.exact import exact_verdict
 
-    return CheckVerdict(*exact_verdict(look.workspace, look.table, look.days))
+    found = exact_verdict(look.workspace, look.table, look.days, compare_days=look.requested_days)
+    return CheckVerdict(*found)
 
 
 def _intact_verdict(look: Look) -> CheckVerdict:

@@ -85,8 +85,10 @@ def _partitions(look: Look, counts: Counts, *, swept: bool) -> dict[str, Partiti
     """Of the days that are reported one by one; all others are as the whole check says: equal."""
     reported = ReportedDays(look.workspace, look.contract, "row_count", look.table.first_partition)
     # A day that failed may have no row any more: then it is equal.
-    days = {date.fromisoformat(day) for day in counts.counted if day != NO_DAY} | {
-        *reported.failed()
+    days = {
+        *(date.fromisoformat(day) for day in counts.counted if day != NO_DAY),
+        *reported.failed(),
+        *look.requested_days,
     }
     differ = [date.fromisoformat(day) for day in counts.days if day != NO_DAY]
     found: dict[str, Partition] = {}
@@ -94,6 +96,11 @@ def _partitions(look: Look, counts: Counts, *, swept: bool) -> dict[str, Partiti
         ours, theirs = counts.counted.get(day, (0, 0))
         lost, surplus = max(0, ours - theirs), max(0, theirs - ours)
         passed, words, severity = _of_count(look.contract, lost, surplus, swept=swept)
+        if not ours and not theirs:
+            waiting = counts.waiting_days.get(day, 0)
+            passed, words = not waiting, f"No row of it is counted yet: {waiting} are too new"
+            words = words if waiting else "It has no row on either side"
+            severity = dg.AssetCheckSeverity.WARN
         metadata = {"rows in MySQL": ours, "rows in the mirror": theirs}
         found[day] = Partition(passed, metadata, words, severity)
     reported.record(date.fromisoformat(day) for day, one in found.items() if not one.passed)

@@ -7,7 +7,7 @@ files are read. Executed alone, by a person, it looks at all of them again.
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import date, timedelta
 from typing import Any
 
 import dagster as dg
@@ -37,13 +37,23 @@ class CheckVerdict:
 @dataclass(frozen=True)
 class Look:
     """One look at one layer of a table; ``whole``: at rows that were found good before, too;
-    ``days``: the first and last that the run is about, None where it names none."""
+    ``days``: the first and last that the run is about, None where it names none; ``by_day``:
+    whether the check of each of these days was requested with it."""
 
     workspace: Workspace
     table: MirroredTable
     layer: Layer
     whole: bool
     days: tuple[date, date] | None = None
+    by_day: bool = False
+
+    @property
+    def requested_days(self) -> list[date]:
+        """The days of which a verdict was requested, in order: of each there must be one."""
+        if not self.by_day or self.days is None:
+            return []
+        first, last = self.days
+        return [first + timedelta(days=n) for n in range((last - first).days + 1)]
 
     @property
     def contract(self) -> TableContract:

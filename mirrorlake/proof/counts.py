@@ -65,7 +65,8 @@ class Counts:
         waiting: rows of MySQL that are not counted: written so lately that the lake need not have
             them yet.
         days: of days that differ.
-        counted: of every day.
+        counted: of every day that has a row on either side.
+        waiting_days: ``waiting`` by day.
     """
 
     table: str
@@ -78,6 +79,7 @@ class Counts:
     waiting: int
     days: DayCounts
     counted: DayCounts
+    waiting_days: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
 def count_rows(workspace: Workspace, contract: TableContract) -> Counts:
@@ -111,7 +113,7 @@ def _count_rows(workspace: Workspace, contract: TableContract) -> Counts:
     waiting = sides.add_newer(ours.newer, theirs.newer)
     sides.add_before(before, theirs.before)
     counts = _counts(contract, scope.words, sides.source, sides.lake, waiting)
-    nothing = waiting > 0 and not counts.source_rows and not counts.lake_rows
+    nothing = counts.waiting > 0 and not counts.source_rows and not counts.lake_rows
     if nothing or (not known and counts.verdict == "different"):
         return replace(counts, verdict="undecided")
     return counts
@@ -135,12 +137,16 @@ class _Sides:
     source: dict[str, int]
     lake: dict[str, int]
 
-    def add_newer(self, ours: Mapping[str, int], theirs: Mapping[str, int]) -> int:
-        """Count what both sides have of newer rows, and what the lake has more; how many of
-        MySQL's rows wait."""
+    def add_newer(self, ours: Mapping[str, int], theirs: Mapping[str, int]) -> dict[str, int]:
+        """Count what both sides have of newer rows, and what the lake has more; by day, how many
+        of MySQL's rows wait."""
         for day, rows in theirs.items():
             self._add(day, min(rows, ours.get(day, 0)), rows)
-        return sum(ours.values()) - sum(min(n, ours.get(day, 0)) for day, n in theirs.items())
+        return {
+            day: rows - theirs.get(day, 0)
+            for day, rows in ours.items()
+            if rows > theirs.get(day, 0)
+        }
 
     def add_before(self, ours: Mapping[str, int], theirs: Mapping[str, int]) -> None:
         """The same of rows from before ``start``: of those MySQL may have more."""
@@ -162,7 +168,7 @@ def _counts(
     compared: str,
     ours: Mapping[str, int],
     theirs: Mapping[str, int],
-    waiting: int,
+    waiting: Mapping[str, int],
 ) -> Counts:
     days = {day: (ours.get(day, 0), theirs.get(day, 0)) for day in sorted({*ours, *theirs})}
     differ = {day: sides for day, sides in days.items() if len(set(sides)) > 1}
@@ -177,9 +183,10 @@ def _counts(
         lake_rows=sum(theirs.values()),
         lost=lost,
         surplus=surplus,
-        waiting=waiting,
+        waiting=sum(waiting.values()),
         days=differ,
         counted=days,
+        waiting_days=waiting,
     )
 
 
@@ -195,7 +202,7 @@ def _count_copy(workspace: Workspace, contract: TableContract) -> Counts:
     with workspace.lake.translated(contract.name):
         held = count_shown(table)
     read = {NO_DAY: mirror.load.receipt.rows}
-    return _counts(contract, "the newest copy", read, {NO_DAY: held}, 0)
+    return _counts(contract, "the newest copy", read, {NO_DAY: held}, {})
 
 
 def _day_column(target: Target) -> Column | None:

@@ -3,8 +3,8 @@
 A step: ``tables`` (names), ``layers`` of them (all), ``day`` or ``days`` ([first, last]), ``tags`` of the run; before it ``sql``
 (statements by the mirror's user), ``hold`` ([table, seconds]: another run has the table for so long)
 and ``plant``, a fault and its table: in deduped ``duplicate`` a row, ``lose`` row 10, add an ``odd`` one
-or ``mend`` it; ``expose`` a column in clean's view. ``proofs``: tables that are held against MySQL. Or ``model``: a table that an asset
-of someone's own reads by the ``spark`` resource. A process of its own, as a run has: a JVM can't be shared
+or ``mend`` it; ``expose`` a column in clean's view. ``proofs``: tables that are held against MySQL, or ``checks``: keys (``asset:name``).
+``all checks``: the proofs too, as a run from the UI has. Or ``model``: a table that an asset of someone's own reads by the ``spark`` resource. A process of its own, as a run has: a JVM can't be shared
 with other tests' sessions.
 """
 
@@ -22,6 +22,7 @@ from typing import Any
 import dagster as dg
 import pyarrow as pa
 import sqlalchemy as sa
+from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
 from dagster._core.storage.tags import (
     ASSET_PARTITION_RANGE_END_TAG,
     ASSET_PARTITION_RANGE_START_TAG,
@@ -123,6 +124,8 @@ def _run(defs: dg.Definitions, config: Config, step: dict[str, Any]) -> dict[str
         _hold(config, *step["hold"])
     if "proofs" in step:
         return _proofs(defs, config, step["proofs"])
+    if "checks" in step:
+        return _checks(defs, [_check_key(name) for name in step["checks"]])
     tables = [MirroredTable(config.table(name)) for name in step["tables"]]
     tags = dict(step.get("tags", {}))
     first, last = step.get("days") or (step.get("day"), step.get("day"))
@@ -133,14 +136,31 @@ def _run(defs: dg.Definitions, config: Config, step: dict[str, Any]) -> dict[str
     with dg.DagsterInstance.ephemeral() as instance:
         for day in _days(first, last):
             open_copies(instance, tables, day)
-        job = _without_proofs(defs).resolve_implicit_global_asset_job_def()
+        chosen = defs if step.get("all checks") else _without_proofs(defs)
+        job = chosen.resolve_implicit_global_asset_job_def()
         result = job.execute_in_process(
             instance=instance,
             asset_selection=[t.key(one) for t in tables for one in step.get("layers", LAYERS)],
             tags=tags,
             raise_on_error=False,
         )
-    return {**_told(result), "seconds": round(time.monotonic() - started, 1)}
+        unanswered = _unanswered(instance, defs)
+    seconds = round(time.monotonic() - started, 1)
+    return {**_told(result), "unanswered": unanswered, "seconds": seconds}
+
+
+def _unanswered(instance: dg.DagsterInstance, defs: dg.Definitions) -> list[list[str]]:
+    """Checks by day that a run was to make and has no verdict of, with their partition: the UI calls
+    them skipped. Of other checks Dagster may plan partitions too, which nobody can answer."""
+    found: list[list[str]] = []
+    for key in defs.resolve_asset_graph().asset_check_keys:
+        for record in instance.event_log_storage.get_asset_check_execution_history(key, 1000):
+            planned = record.status == AssetCheckExecutionRecordStatus.PLANNED
+            if planned and key.name.endswith("_by_day"):
+                found.append(
+                    [f"{key.asset_key.to_user_string()}:{key.name}", str(record.partition)]
+                )
+    return sorted(found)
 
 
 def _days(first: str | None, last: str | None) -> list[date]:
@@ -165,16 +185,28 @@ def _without_proofs(defs: dg.Definitions) -> dg.Definitions:
 
 def _proofs(defs: dg.Definitions, config: Config, tables: list[str]) -> dict[str, Any]:
     """The checks that the proof schedule asks for, of these tables."""
-    keys = [key for name in tables for key in proof_check_keys(MirroredTable(config.table(name)))]
+    tables_of = [MirroredTable(config.table(name)) for name in tables]
+    return _checks(defs, [key for table in tables_of for key in proof_check_keys(table)])
+
+
+def _check_key(name: str) -> dg.AssetCheckKey:
+    asset, _, check = name.partition(":")
+    return dg.AssetCheckKey(dg.AssetKey(asset.split("/")), check)
+
+
+def _checks(defs: dg.Definitions, keys: list[dg.AssetCheckKey]) -> dict[str, Any]:
     job = dg.define_asset_job("proofs", dg.AssetSelection.checks(*keys)).resolve(
         asset_graph=defs.get_repository_def().asset_graph
     )
     _starts.clear()
     with dg.DagsterInstance.ephemeral() as instance:
         result = job.execute_in_process(
-            instance=instance, resources=dict(defs.resources or {}), raise_on_error=False
+            instance=instance,
+            resources=dict(defs.resources or {}),
+            raise_on_error=False,
         )
-    return {**_told(result), "seconds": 0}
+        unanswered = _unanswered(instance, defs)
+    return {**_told(result), "unanswered": unanswered, "seconds": 0}
 
 
 def _model(defs: dg.Definitions, config: Config, table: str) -> dict[str, Any]:
@@ -227,10 +259,12 @@ def _told(result: dg.ExecuteInProcessResult) -> dict[str, Any]:
         for e in result.get_asset_check_evaluations()
     }
     days: dict[str, dict[str, bool]] = {}
+    words: dict[str, dict[str, str | None]] = {}
     for e in result.get_asset_check_evaluations():
         if e.partition is not None:
             name = f"{e.asset_key.to_user_string()}:{e.check_name}"
             days.setdefault(name, {})[e.partition] = e.passed
+            words.setdefault(name, {})[e.partition] = e.description
     failed: dict[str, str] = {}
     for event in result.all_events:
         if event.is_step_failure:
@@ -245,6 +279,7 @@ def _told(result: dg.ExecuteInProcessResult) -> dict[str, Any]:
         "observed": observed,
         "checks": checks,
         "days": days,
+        "words": words,
         "failed": failed,
         "skipped": skipped,
         "tried again": again,

@@ -1,0 +1,107 @@
+"""Checks by day in a run from the UI, which requests all checks: of each requested day one verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from demo.mariadb import MariaDB
+from tests.location.conftest import Location
+
+TODAY = datetime.now(UTC).date()
+# More rows than one chunk of the exact check, over twenty days; and one day without a row.
+FIRST = TODAY - timedelta(days=40)
+EMPTY = TODAY - timedelta(days=5)
+ROWS, CHUNK, SECONDS = 210_000, 100_000, 8
+LATE = FIRST + timedelta(seconds=(2 * CHUNK + 5_000) * SECONDS)
+CHECKS = ("raw/s/days/many:gaps_by_day", *(
+    f"deduped/s/days/many:{name}_by_day" for name in ("row_count", "exact_match")
+))  # fmt: skip
+EXACT = "deduped/s/days/many:exact_match_by_day"
+ROW_COUNT = "deduped/s/days/many:row_count_by_day"
+CONTRACTS: dict[str, Any] = {
+    "days": {
+        "tables": {
+            "many": {
+                "mode": "append", "key": ["id"], "cursor": "at", "partitions_from": str(FIRST),
+            }
+        }
+    }
+}  # fmt: skip
+STEPS: list[dict[str, Any]] = [
+    {"tables": ["many"], "days": [str(FIRST), str(TODAY)], "all checks": True},
+    {
+        "tables": ["many"],
+        "layers": ["deduped"],
+        "day": str(LATE),
+        "all checks": True,
+        "sql": [f"DELETE FROM days.many WHERE id = {2 * CHUNK + 5_000}"],
+    },
+    {"tables": [], "checks": CHECKS},
+    {"tables": ["many"], "day": str(EMPTY), "all checks": True},
+]
+pytestmark = pytest.mark.timeout(900)
+
+
+@pytest.fixture(scope="module")
+def runs(
+    server: MariaDB, location_for: Callable[[dict[str, Any]], Location]
+) -> list[dict[str, Any]]:
+    with server.admin() as admin, admin.cursor() as cursor:
+        cursor.execute("CREATE DATABASE days")
+        cursor.execute("USE days")
+        cursor.execute(
+            "CREATE TABLE days.many (id INT PRIMARY KEY, at DATETIME NOT NULL, KEY (at))"
+        )
+        cursor.execute(
+            f"INSERT INTO days.many SELECT seq, '{FIRST}' + INTERVAL seq * {SECONDS} SECOND "
+            f"FROM seq_1_to_{ROWS}"
+        )
+        admin.commit()
+    return location_for(CONTRACTS).run(STEPS)
+
+
+def test_no_requested_check_is_without_a_verdict(runs: list[dict[str, Any]]) -> None:
+    """Dagster calls it skipped, and its partition stays as it was."""
+    assert [run["unanswered"] for run in runs] == [[]] * len(STEPS)
+    assert all(run["success"] for run in runs)
+
+
+def test_each_requested_day_has_one(runs: list[dict[str, Any]]) -> None:
+    days = [str(FIRST + timedelta(days=n)) for n in range((TODAY - FIRST).days + 1)]
+    for name in CHECKS:
+        assert set(days) <= set(runs[0]["days"][name]), name
+
+
+def test_days_that_are_not_proved_are_not_called_equal(runs: list[dict[str, Any]]) -> None:
+    """A chunk of keys proves no day; the newest seven are compared by themselves."""
+    exact, words = runs[0]["days"][EXACT], runs[0]["words"][EXACT]
+    compared = [day for day, passed in exact.items() if passed]
+    assert len(compared) == 7
+    assert {words[day] for day in compared} == {"Every row of it was compared, by itself"}
+    assert words[str(FIRST)].startswith("Unproved: its rows were not all compared")
+    assert not exact[str(FIRST)]
+
+
+def test_a_day_without_a_row_is_counted_as_such(runs: list[dict[str, Any]]) -> None:
+    assert runs[3]["days"][ROW_COUNT][str(EMPTY)]
+    assert runs[3]["words"][ROW_COUNT][str(EMPTY)] == "It has no row on either side"
+
+
+def test_a_check_that_was_requested_of_no_day_says_what_it_reported(
+    runs: list[dict[str, Any]],
+) -> None:
+    found = runs[2]["checks"]
+    assert set(CHECKS) <= set(found)
+    assert runs[2]["days"]["raw/s/days/many:gaps_by_day"]
+
+
+def test_a_requested_day_is_compared_though_its_chunk_is_not_due(
+    runs: list[dict[str, Any]],
+) -> None:
+    """A row was deleted that the chunk of this run does not hold."""
+    assert not runs[1]["days"][EXACT][str(LATE)]
+    assert runs[1]["words"][EXACT][str(LATE)].startswith("Rows that differ")
