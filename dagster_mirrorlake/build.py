@@ -172,10 +172,13 @@ def build_asset_checks(mirror: Mirror) -> list[dg.AssetChecksDefinition]:
 
 
 def build_jobs(mirror: Mirror) -> list[dg.JobDefinition]:
-    """What a person on call starts; nothing where no table is read from a server."""
-    about_tables = (build_sync, build_backfill_errored, build_prove, build_repair, build_refold)
-    builds = (*about_tables, build_hold, build_release)
-    return [build(mirror.tables) for build in builds if mirror.tables]
+    """What a person on call starts; nothing where there is no table."""
+    needs = frozenset[str]().union(*map(mirror.needs, mirror.snapshots))
+    of_servers = (build_backfill_errored, build_repair, build_refold, build_hold, build_release)
+    return [
+        *(build(mirror.every, needs) for build in (build_sync, build_prove) if mirror.every),
+        *(build(mirror.tables) for build in of_servers if mirror.tables),
+    ]
 
 
 def build_sensors(mirror: Mirror) -> list[dg.SensorDefinition]:
@@ -197,7 +200,7 @@ def build_sensors(mirror: Mirror) -> list[dg.SensorDefinition]:
             else []
         ),
         *([build_unfolded_sensor(mirror.tables, running=running)] if mirror.tables else []),
-        *([build_partitions_sensor(mirror.tables)] if mirror.tables else []),
+        *([build_partitions_sensor(mirror.tables, mirror.snapshots)] if mirror.every else []),
     ]
 
 

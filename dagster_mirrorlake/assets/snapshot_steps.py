@@ -7,7 +7,9 @@ import dagster as dg
 
 from dagster_mirrorlake.assets.columns import columns_metadata, landed_metadata
 from dagster_mirrorlake.assets.keys import ACCEPT_TAG
+from dagster_mirrorlake.assets.landed_events import landed_files, partition_key, publication
 from dagster_mirrorlake.resources.failures import dagster_errors
+from dagster_mirrorlake.resources.landings import reach_landing
 from dagster_mirrorlake.table import MirroredTable
 from mirrorlake.config import format_duration
 from mirrorlake.destinations.iceberg.views import read_view
@@ -23,21 +25,13 @@ def take(context: dg.AssetExecutionContext, mirrored: MirroredTable) -> Events:
     contract = mirrored.contract
     with dagster_errors(context.retry_number):
         workspace: Workspace = mirrored.names.resources(context).mirrorlake.workspace
-        _reach(context, workspace, mirrored)
+        reach_landing(mirrored.names.resources(context), workspace.config, contract)
         done = take_snapshots(workspace, contract, _ids(context))
     for one in done:
-        metadata: dict[str, Any] = {
-            "files": one.record.files,
-            "bytes": one.record.bytes,
-            "digest": one.record.digest,
-            "malformed records left out": one.record.bad,
-            "seen at": one.record.seen_at.isoformat(),
-        }
-        if one.record.rows is not None:
-            metadata["dagster/partition_row_count"] = one.record.rows
+        metadata = landed_files(one.record)
         if one.bad:
             metadata["the first malformed"] = "\n".join(str(bad) for bad in one.bad[:20])
-        context.add_asset_metadata(metadata, partition_key=f"{one.record.id:014d}")
+        context.add_asset_metadata(metadata, partition_key=partition_key(one.record))
     metadata = {"snapshots": len(done), **landed_metadata(workspace.ledger, mirrored)}
     yield dg.MaterializeResult(metadata=metadata)
 
@@ -50,12 +44,13 @@ def fold(context: dg.AssetExecutionContext, mirrored: MirroredTable) -> Events:
     limit = settings.fresh_within if settings else None
     with dagster_errors(context.retry_number):
         workspace: Workspace = mirrored.names.resources(context).mirrorlake.workspace
-        _reach(context, workspace, mirrored)
+        reach_landing(mirrored.names.resources(context), workspace.config, contract)
         done = fold_snapshots(workspace, contract, _ids(context), accept_smaller=accept)
         rows = workspace.lake.count_rows(deduped_of(contract))
         table = workspace.lake.load(deduped_of(contract))
         schema = table.schema() if table is not None else None
         columns = columns_metadata(workspace.ledger, mirrored, "deduped", schema)
+        records = {r.id: publication(r) for r in workspace.ledger.snapshots(contract.name)}
     for one in done:
         metadata: dict[str, Any] = {
             "dagster/partition_row_count": one.rows,
@@ -67,7 +62,7 @@ def fold(context: dg.AssetExecutionContext, mirrored: MirroredTable) -> Events:
             "keys missing": one.missing,
             "keys held twice": one.duplicates,
             "published": one.published,
-            "minutes from arrival to publication": one.minutes,
+            **records.get(one.id, {}),
             "seconds": one.seconds,
         }
         if limit is not None:
@@ -87,18 +82,12 @@ def show(context: dg.AssetExecutionContext, mirrored: MirroredTable) -> Events:
         view = read_view(workspace.lake, clean_of(contract))
         schema = view.schema if view is not None else None
         columns = columns_metadata(workspace.ledger, mirrored, "clean", schema)
+        records = {partition_key(r): r for r in workspace.ledger.snapshots(contract.name)}
+    for key in set(context.partition_keys).intersection(records):
+        if published := publication(records[key]):
+            context.add_asset_metadata(published, partition_key=key)
     shown = {"clean is a": "view", "dagster/row_count": rows or 0}
     yield dg.MaterializeResult(metadata={**shown, **columns})
-
-
-def _reach(
-    context: dg.AssetExecutionContext, workspace: Workspace, mirrored: MirroredTable
-) -> None:
-    landing = workspace.config.landings[mirrored.contract.source]
-    if landing.url.startswith("gs://"):
-        from dagster_mirrorlake.resources.gcs import reach
-
-        reach(mirrored.names.resources(context), landing)
 
 
 def _ids(context: dg.AssetExecutionContext) -> list[int]:

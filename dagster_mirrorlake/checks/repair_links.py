@@ -45,7 +45,7 @@ def repair_links(
     """
     contract = table.contract
     job = "sync" if (words or "").startswith(DRIFT) else _JOBS.get(check)
-    if job is None or (job == "repair" and contract.repair == "off"):
+    if job is None or contract.landed or (job == "repair" and contract.repair == "off"):
         return {}
     config = run_config(job, contract)
     links: dict[str, Any] = {}

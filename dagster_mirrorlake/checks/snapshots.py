@@ -3,7 +3,7 @@ exact match no Spark."""
 
 from collections.abc import Callable, Iterator
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
@@ -15,9 +15,13 @@ from dagster_mirrorlake.checks.snapshot_promises import (
     SUSPECTED,
     UNIQUE,
 )
+from dagster_mirrorlake.resources.landings import reach_landing
 from dagster_mirrorlake.step_tags import step_tags
 from dagster_mirrorlake.table import MirroredTable
 from mirrorlake.config import TableContract, format_duration
+
+if TYPE_CHECKING:
+    from dagster_mirrorlake.checks.verdicts import CheckVerdict
 
 _SHOWN = 50
 """How many lines of differences a verdict lists."""
@@ -76,11 +80,7 @@ def _step(
         names = {k.name for k in selected if k.asset_key == key}
         with dagster_errors(0, again=False):
             workspace = resources.mirrorlake.workspace
-            landing = workspace.config.landings[contract.source]
-            if landing.url.startswith("gs://"):
-                from dagster_mirrorlake.resources.gcs import reach
-
-                reach(resources, landing)
+            reach_landing(resources, workspace.config, contract)
             if "published" in names:
                 ids = [int(k) for k in context.op_execution_context.partition_keys]
                 yield _published(
@@ -92,7 +92,15 @@ def _step(
             if COUNT in names:
                 yield _counted(workspace, contract, key)
             if EXACT in names:
-                yield _exact(workspace, contract, key)
+                verdict = landed_verdict(workspace, contract)
+                yield dg.AssetCheckResult(
+                    passed=verdict.passed,
+                    check_name=EXACT,
+                    asset_key=key,
+                    severity=verdict.severity,
+                    description=verdict.words,
+                    metadata=verdict.metadata,
+                )
             if SUSPECTED in names:
                 yield _suspected(workspace, contract, key)
             if UNIQUE in names:
@@ -118,8 +126,12 @@ def _counted(workspace: Any, contract: TableContract, key: dg.AssetKey) -> dg.As
     )
 
 
-def _exact(workspace: Any, contract: TableContract, key: dg.AssetKey) -> dg.AssetCheckResult:
-    """A difference is an error; what only files that are gone could show is a warning."""
+def landed_verdict(workspace: Any, contract: TableContract) -> "CheckVerdict":
+    """Whether every row that readers see is what the files say: all snapshots are read again.
+
+    A difference is an error; what only files that are gone could show is a warning.
+    """
+    from dagster_mirrorlake.checks.verdicts import CheckVerdict
     from mirrorlake.operations.check_snapshots import (
         check_snapshots,
         compared_words,
@@ -149,14 +161,8 @@ def _exact(workspace: Any, contract: TableContract, key: dg.AssetKey) -> dg.Asse
         lines = difference_lines(formatter, found.differences[:_SHOWN])
         metadata["first differences"] = "\n".join(lines[:_SHOWN])
     undecided = found.verdict == "undecided"
-    return dg.AssetCheckResult(
-        passed=found.equal,
-        check_name=EXACT,
-        asset_key=key,
-        severity=dg.AssetCheckSeverity.WARN if undecided else dg.AssetCheckSeverity.ERROR,
-        description=verdict_words(found) or None,
-        metadata=metadata,
-    )
+    severity = dg.AssetCheckSeverity.WARN if undecided else dg.AssetCheckSeverity.ERROR
+    return CheckVerdict(found.equal, metadata, verdict_words(found) or None, severity)
 
 
 def _suspected(workspace: Any, contract: TableContract, key: dg.AssetKey) -> dg.AssetCheckResult:

@@ -59,9 +59,11 @@ def choose(
     if not patterns:
         return list(tables)
     names: set[str] = set()
+    # A job that takes no landed table says so when one is named.
+    named = config.contract if any(t.contract.landed for t in tables) else config.table
     for pattern in patterns:
         if not any(sign in pattern for sign in "*?["):
-            names.add(config.table(pattern).name)
+            names.add(named(pattern).name)
             continue
         found = {t.contract.name for t in tables if _matches(t, pattern)}
         if not found:

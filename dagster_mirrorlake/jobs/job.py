@@ -19,6 +19,7 @@ def job_of(
     act: Callable[[dg.OpExecutionContext, Any], Iterator[Any]],
     tables: Sequence[MirroredTable],
     needs: str = "mirrorlake",
+    also: frozenset[str] = frozenset(),
 ) -> dg.JobDefinition:
     """A job whose one step has the job's name.
 
@@ -28,6 +29,7 @@ def job_of(
         act: does it, given the step's context and config; yields events, and its output.
         tables: those of the location: where all are one source's, each run carries its tag.
         needs: the resource that it takes.
+        also: others that reading the tables' landings takes.
     """
     names = tables[0].names
 
@@ -39,7 +41,7 @@ def job_of(
         # Names of ops and jobs are one namespace; the launchpad shows the alias.
         name=names.of(f"{name}_step"),
         description=words,
-        required_resource_keys={names.of(needs)},
+        required_resource_keys=names.all_of({needs, *also}),
         out=dg.Out(dg.Nothing),
     )(compute)
     sources = {table.source_tag for table in tables}

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import UTC, date, datetime
+from functools import partial
 from typing import TYPE_CHECKING
 
 import dagster as dg
@@ -30,11 +31,14 @@ if TYPE_CHECKING:
 class SyncConfig(dg.Config):
     """What a sync loads."""
 
-    tables: list[str] = Field(default=[], description=f"{PATTERNS}. Empty: every table.")
+    tables: list[str] = Field(
+        default=[],
+        description=f"{PATTERNS}. Empty: every table; of those whose snapshots land, what landed.",
+    )
     accept_smaller: bool = Field(
         default=False,
         description="Take full copies that are far smaller than their last. Only with `tables`: "
-        "somebody has looked at them.",
+        "somebody has looked at them. Snapshots that land: `mirrorlake land --accept-smaller`.",
     )
 
 
@@ -68,18 +72,27 @@ class RefoldConfig(dg.Config):
     )
 
 
-def build_sync(tables: Sequence[MirroredTable]) -> dg.JobDefinition:
-    """Load what is new, fold it, refresh clean."""
+def build_sync(
+    tables: Sequence[MirroredTable], also: frozenset[str] = frozenset()
+) -> dg.JobDefinition:
+    """Load what is new, fold it, refresh clean.
+
+    Args:
+        tables: of any mode.
+        also: resources that reading landings takes.
+    """
 
     def sync(context: dg.OpExecutionContext, config: SyncConfig) -> Events:
+        from dagster_mirrorlake.jobs.landings import land_ready
         from mirrorlake.operations.results import unchanged_result
         from mirrorlake.operations.sync_tables import default_jobs, sync_tables
         from mirrorlake.operations.unchanged import Look, look_at
 
         if config.accept_smaller and not config.tables:
             raise dg.Failure("accept_smaller is for tables that somebody has looked at: name them")
-        workspace, chosen = chosen_tables(context, tables, config.tables)
-        contracts = [table.contract for table in chosen]
+        workspace, every = chosen_tables(context, tables, config.tables)
+        landed = [table for table in every if table.contract.landed]
+        contracts = [table.contract for table in every if not table.contract.landed]
         with dagster_errors(0, again=False):
             look = Look()
             if not config.accept_smaller:
@@ -87,7 +100,7 @@ def build_sync(tables: Sequence[MirroredTable]) -> dg.JobDefinition:
         found = [unchanged_result(one, 0, 0, 0.0) for one in look.unchanged.values()]
         done = {one.table: Done(one.table, "unchanged") for one in found}
         left = [contract for contract in contracts if contract.name not in done]
-        context.log.info("%d tables, %d of them unchanged", len(contracts), len(done))
+        context.log.info("%d tables, %d of them unchanged", len(every), len(done))
         jobs = default_jobs(workspace.config, left) if left else 1
         for one in sync_tables(
             workspace, left, jobs=jobs, accept_smaller=config.accept_smaller, look=look
@@ -102,10 +115,14 @@ def build_sync(tables: Sequence[MirroredTable]) -> dg.JobDefinition:
             elif one.error is not None:
                 done[name] = failed(name, one.error)
             log_line(context, done[name])
-        yield report([done[contract.name] for contract in contracts], "There is no table.")
+        for one in (yield from run_each(context, landed, partial(land_ready, context, workspace))):
+            done[one.table] = one
+        yield report([done[table.contract.name] for table in every], "There is no table.")
 
     words = "Load the next window of tables, fold it, refresh clean: as `mirrorlake sync`."
-    return job_of("sync", words, SyncConfig, sync, tables)
+    if any(table.contract.landed for table in tables):
+        words += " Of tables of mode snapshot what landed is taken: as `mirrorlake land`."
+    return job_of("sync", words, SyncConfig, sync, tables, also=also)
 
 
 def build_backfill_errored(tables: Sequence[MirroredTable]) -> dg.JobDefinition:

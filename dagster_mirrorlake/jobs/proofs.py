@@ -37,7 +37,7 @@ class ProveConfig(dg.Config):
     whole: bool = Field(
         default=True,
         description="Of the named tables every row, raw and clean too. Off: the next chunk of "
-        "keys, as the schedule does.",
+        "keys, as the schedule does. Tables whose snapshots land are compared as a whole, or not.",
     )
     day: str = Field(default="", description="Only the rows of this day, YYYY-MM-DD.")
 
@@ -56,15 +56,26 @@ class RepairConfig(dg.Config):
     )
 
 
-def build_prove(tables: Sequence[MirroredTable]) -> dg.JobDefinition:
-    """Compare tables with MySQL now, and record the verdicts on their checks."""
+def build_prove(
+    tables: Sequence[MirroredTable], also: frozenset[str] = frozenset()
+) -> dg.JobDefinition:
+    """Compare tables with MySQL now, and record the verdicts on their checks.
+
+    Args:
+        tables: of any mode.
+        also: resources that reading landings takes.
+    """
 
     def prove(context: dg.OpExecutionContext, config: ProveConfig) -> Events:
+        from dagster_mirrorlake.jobs.landings import prove_landed
+
         workspace, chosen = chosen_tables(context, tables, config.tables)
         with dagster_errors(0, again=False):
             ask = _ask(config.day, "", whole=config.whole and bool(config.tables))
 
         def act(table: MirroredTable) -> Act:
+            if table.contract.landed:
+                return (yield from prove_landed(context, workspace, table, ask))
             return (yield from _prove(context, workspace, table, ask))
 
         yield report((yield from run_each(context, chosen, act)), "There is no table.")
@@ -74,7 +85,9 @@ def build_prove(tables: Sequence[MirroredTable]) -> dg.JobDefinition:
         "verdicts are recorded on the checks exact_match, intact and matches_deduped. The run "
         "fails where rows differ."
     )
-    return job_of("prove", words, ProveConfig, prove, tables)
+    if any(table.contract.landed for table in tables):
+        words += " Tables of mode snapshot that are named are held against the files that landed."
+    return job_of("prove", words, ProveConfig, prove, tables, also=also)
 
 
 def build_repair(tables: Sequence[MirroredTable]) -> dg.JobDefinition:

@@ -11,6 +11,7 @@ import dagster as dg
 from dagster_mirrorlake.checks.snapshot_promises import FRESH
 from dagster_mirrorlake.checks.snapshots import show_overdue, snapshot_check_keys
 from dagster_mirrorlake.resources.failures import dagster_errors
+from dagster_mirrorlake.resources.landings import reach_landing
 from dagster_mirrorlake.sensors.requests import UNFINISHED
 from dagster_mirrorlake.table import MirroredTable
 from dagster_mirrorlake.translator import SOURCE_TAG
@@ -74,10 +75,7 @@ def build_landed_sensor(
         with dagster_errors(0, again=False):
             resources = names.resources(context)
             ledger = resources.ledger
-            if needs:
-                from dagster_mirrorlake.resources.gcs import reach
-
-                reach(resources, ledger.contracts.landings[contract.source])
+            reach_landing(resources, ledger.contracts, contract)
             found = look(place_of(ledger.contracts, contract), ledger.ledger)
             limit = contract.snapshot.fresh_within if contract.snapshot else timedelta(0)
             records = ledger.ledger.snapshots(contract.name)

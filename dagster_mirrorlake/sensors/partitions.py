@@ -16,6 +16,7 @@ from dagster_mirrorlake.assets.columns import layer_columns
 from dagster_mirrorlake.assets.reported import is_reported, partition_event, partition_metadata
 from dagster_mirrorlake.assets.unchanged import confirmed_clean
 from dagster_mirrorlake.resources.failures import dagster_errors
+from dagster_mirrorlake.sensors.published import find_published
 from dagster_mirrorlake.sensors.requests import UNFINISHED
 from dagster_mirrorlake.table import MirroredTable, layer_named
 from mirrorlake.config.partitions import day_of
@@ -33,17 +34,25 @@ _DAY = timedelta(days=1)
 class LakeCursor:
     """What is remembered: how far reports have come (a cursor of its own, as text), and the day
     (ISO) for which the partitions of copied tables were set right; by table, until when (ISO) it
-    was reported to be unchanged."""
+    was reported to be unchanged, and how far reports of its published snapshots have come."""
 
     reports: str = ""
     day: str = ""
     unchanged: dict[str, str] = field(default_factory=dict[str, str])
+    published: dict[str, str] = field(default_factory=dict[str, str])
 
 
-def build_partitions_sensor(tables: Sequence[MirroredTable]) -> dg.SensorDefinition:
+def build_partitions_sensor(
+    tables: Sequence[MirroredTable], snapshots: Sequence[MirroredTable] = ()
+) -> dg.SensorDefinition:
     """The sensor that makes partitions say what is in the lake. It starts no run, no Spark, and
-    queries no source; it is on unless somebody turns it off."""
-    names = tables[0].names
+    queries no source; it is on unless somebody turns it off.
+
+    Args:
+        tables: those that are read from a server.
+        snapshots: those whose snapshots land.
+    """
+    names = [*tables, *snapshots][0].names
 
     @dg.sensor(
         name=names.of("partitions"),
@@ -54,12 +63,16 @@ def build_partitions_sensor(tables: Sequence[MirroredTable]) -> dg.SensorDefinit
         "what is in the lake.",
     )
     def partitions(context: dg.SensorEvaluationContext) -> Any:
-        return _look(context, tables)
+        return _look(context, tables, snapshots)
 
     return partitions
 
 
-def _look(context: dg.SensorEvaluationContext, tables: Sequence[MirroredTable]) -> dg.SensorResult:
+def _look(
+    context: dg.SensorEvaluationContext,
+    tables: Sequence[MirroredTable],
+    snapshots: Sequence[MirroredTable],
+) -> dg.SensorResult:
     from mirrorlake.operations.cursors import cursor_text, read_cursor
     from mirrorlake.operations.day_reports import ReportCursor, find_reports
 
@@ -67,7 +80,7 @@ def _look(context: dg.SensorEvaluationContext, tables: Sequence[MirroredTable]) 
     before = read_cursor(LakeCursor, context.cursor, LakeCursor())
     by_name = {table.contract.name: table for table in tables}
     with dagster_errors(0, again=False):
-        resources = tables[0].names.resources(context)
+        resources = [*tables, *snapshots][0].names.resources(context)
         lake, ledger = resources.lake.lake, resources.ledger.ledger
         found = find_reports(
             lake,
@@ -85,16 +98,21 @@ def _look(context: dg.SensorEvaluationContext, tables: Sequence[MirroredTable]) 
         due = [(by_name[one.table], one) for one in found.reports]
         events = _events(lake, ledger, _find_unreported(instance, due))
         confirmed = list(confirmed_clean(instance, ledger, tables, before.unchanged, now))
+        published = find_published(instance, lake, ledger, snapshots, before.published)
     for name, words in found.failed.items():
         context.log.warning(f"table {name}: {words}")
     for table, one in due:
         if table.contract.copies:
             key = table.partition_of(one.partition)
             opened.setdefault(table.dynamic_name, set()).add(key)
-    events += [event for _, _, event in confirmed]
+    events += [event for _, _, event in confirmed] + published.events
+    opened |= published.opened
+    ended |= published.ended
     unchanged = {n: at for n, at in before.unchanged.items() if n in by_name}
     unchanged |= {name: until for name, until, _ in confirmed}
-    after = LakeCursor(cursor_text(found.cursor), now.date().isoformat(), unchanged)
+    after = LakeCursor(
+        cursor_text(found.cursor), now.date().isoformat(), unchanged, published.through
+    )
     return dg.SensorResult(
         skip_reason=None if events else "Everything in the lake is reported",
         cursor=cursor_text(after),

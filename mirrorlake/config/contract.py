@@ -185,7 +185,9 @@ class Config(Section):
             ConfigError: some are not; all of them, one a line.
         """
         chosen = tuple(contracts)
-        sources = [self.sources[name] for name in sorted({c.source for c in chosen})]
+        sources = [
+            self.sources[name] for name in sorted({c.source for c in chosen if not c.landed})
+        ]
         wanted: list[SecretStr | None] = []
         for source in sources:
             wanted += [source.password, source.primary.password if source.primary else None]

@@ -1,0 +1,85 @@
+"""What jobs do with a table of mode ``snapshot``: take what landed, hold it against the files."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import dagster as dg
+
+from dagster_mirrorlake.jobs.each import Act, Done
+from dagster_mirrorlake.resources.landings import reach_landing
+from dagster_mirrorlake.table import MirroredTable
+
+if TYPE_CHECKING:
+    from mirrorlake.proof.report import Ask
+    from mirrorlake.workspace import Workspace
+
+_SHOWN = 5
+"""Snapshots that a line names."""
+
+
+def land_ready(context: dg.OpExecutionContext, workspace: "Workspace", table: MirroredTable) -> Act:
+    """Take, fold and publish every complete snapshot, in the order of their ids. One that is
+    refused fails the table, and stops no newer one; what was refused before, or waits, is said.
+
+    Raises:
+        LakeError: readers see a version without snapshots that were published: nothing newer is
+            folded until somebody decides what becomes of them.
+        MirrorlakeError: see `mirrorlake.operations.land.land_table`.
+    """
+    from mirrorlake.operations.land import RefusedSnapshot, land_table, look_for
+    from mirrorlake.operations.withdrawn import gap_error
+
+    contract = table.contract
+    reach_landing(table.names.resources(context), workspace.config, contract)
+    found = look_for(workspace, contract)
+    if found.withdrawn and found.ready:
+        raise gap_error(contract, found.withdrawn)
+    published, refused = 0, dict[int, str]()
+    for one in land_table(workspace, contract, [one.id for one in found.ready]):
+        if isinstance(one, RefusedSnapshot):
+            refused[one.id] = one.reason
+        else:
+            published += 1
+            context.log.info(
+                "table %s: snapshot %014d: %d rows, %d added, %d changed, %d removed",
+                *(contract.name, one.id, one.rows, one.added, one.changed, one.removed),
+            )
+    some = "1 snapshot" if published == 1 else f"{published} snapshots"
+    words = [f"{some} published"] if published else []
+    words += [f"refused: {_listed(refused)}"] if refused else []
+    words += [f"refused before: {_listed(found.refused)}"] if found.refused else []
+    words += [f"{one.id:014d} waits for {one.reason}" for one in found.waiting[:_SHOWN]]
+    outcome = "refused" if refused else "landed" if published else "nothing new"
+    yield from ()
+    return Done(contract.name, outcome, "; ".join(words), failed=bool(refused))
+
+
+def _listed(refused: Mapping[int, str]) -> str:
+    lines = [f"{number:014d} ({reason})" for number, reason in sorted(refused.items())]
+    more = f" and {len(lines) - _SHOWN} more" if len(lines) > _SHOWN else ""
+    return f"{', '.join(lines[:_SHOWN])}{more}"
+
+
+def prove_landed(
+    context: dg.OpExecutionContext, workspace: "Workspace", table: MirroredTable, ask: "Ask"
+) -> Act:
+    """Trace every row that readers see to the files that landed, and record the verdict on the
+    check. Where only the next chunk of each table is compared, it is left out: it has none."""
+    from dagster_mirrorlake.checks.snapshot_promises import EXACT
+    from dagster_mirrorlake.checks.snapshots import landed_verdict
+    from dagster_mirrorlake.checks.verdicts import evaluations
+    from mirrorlake.destinations.iceberg.integrity import damage_errors
+
+    contract = table.contract
+    if ask.kind == "next":
+        return Done(contract.name, "left out", "every snapshot would be read again: name it")
+    if ask.kind != "full":
+        return Done(contract.name, "left out", "it is compared as a whole: leave out the day")
+    reach_landing(table.names.resources(context), workspace.config, contract)
+    with damage_errors(workspace.lake, workspace.ledger, contract):
+        verdict = landed_verdict(workspace, contract)
+    yield from evaluations(context.run, table, "deduped", EXACT, verdict)
+    shown = {k: v for k, v in verdict.metadata.items() if k in ("first differences", "compared")}
+    different = not verdict.passed and verdict.severity is dg.AssetCheckSeverity.ERROR
+    outcome = "equal" if verdict.passed else "different" if different else "undecided"
+    return Done(contract.name, outcome, verdict.words or "", failed=different, metadata=shown)
