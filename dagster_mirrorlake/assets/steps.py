@@ -68,57 +68,90 @@ def load_raw(context: dg.AssetExecutionContext, mirrored: MirroredTable) -> Even
     accept = context.run.tags.get(ACCEPT_TAG) == "true"
     since = datetime.now(UTC)
     with dagster_errors(context.retry_number):
-        workspace: Workspace = mirrored.names.resources(context).mirrorlake.workspace
+        resources = mirrored.names.resources(context).mirrorlake
+        workspace: Workspace = resources.workspace
         open_day = today()
         of_run = (mirrored.days_of(key, open_day) for key in context.partition_keys)
         days = list(dict.fromkeys(day for found in of_run for day in found))
         daily_copy = load == "daily" and contract.copies and not accept
-        look = (
-            mirrored.names.resources(context).mirrorlake.look(contract.source)
-            if daily_copy
-            else None
-        )
+        look = resources.look(contract.source) if daily_copy else None
         done = _load_days(workspace, contract, days, load, accept_smaller=accept, look=look)
         if look is not None and (found := done.results[-1]).unchanged:
             yield from unchanged_layers(workspace.ledger, mirrored, found)
             return
         if len(done.refused) == len(days) and not done.results:
             raise _refusal(contract, done.refused)
-        raw = look_at_raw(workspace.lake, workspace.ledger, contract, open_day)
-        held = held_partitions(contract, raw, open_day)
+        there = _find_loaded(workspace, mirrored, done, open_day)
         metadata = {
             "retries": context.retry_number,
             **raw_metadata(workspace, mirrored, done.results, since),
-            "dagster/row_count": sum(raw.files.rows.values()),
+            "dagster/row_count": there.rows,
         }
-        loads = {result.load_id for result in done.results}
-        # Of a copy, the day on which it was begun: midnight may have passed since the request.
-        touched = touched_partitions(workspace, contract, loads, raw)
     yield from _source_observed(context, mirrored)
     if (done.refused or done.owed) and load:
         # What nobody requested by hand is no failure: it is recorded, and what is new was loaded.
         metadata["not loaded again"] = _words({**done.owed, **done.refused})
-    failed = None if load or not done.refused else _refusal(contract, done.refused)
-    green = KeyedRows(mirrored.by_key(held), held)
-    refused = done.refused if failed else {}
+    refused = {} if load else done.refused
     wanted = [
         key
         for key in context.partition_keys
-        if key in green and not any(day in refused for day in mirrored.days_of(key, open_day))
+        if key in there.green and not any(d in refused for d in mirrored.days_of(key, open_day))
     ]
-    others = set(mirrored.by_key(touched)).intersection(green).difference(wanted)
-    if contract.copies:
-        context.instance.add_dynamic_partitions(mirrored.dynamic_name, sorted(others))
-    through = raw.held.through
-    if len(others) <= MOST_OTHERS:
-        for key in sorted(others):
-            # A copy that midnight overtook is all that the step made.
-            done_by_step = metadata if contract.copies and not wanted else {}
-            shown = {**done_by_step, **partition_metadata("raw", green[key])}
-            yield partition_event(mirrored, "raw", key, shown, through)
-    yield from run_partitions(context, mirrored, "raw", wanted, green, metadata, through)
-    if failed is not None:
-        raise failed
+    yield from _raw_beside(context, mirrored, there, wanted, metadata)
+    yield from run_partitions(
+        context, mirrored, "raw", wanted, there.green, metadata, there.through
+    )
+    if refused:
+        raise _refusal(contract, refused)
+
+
+@dataclass(frozen=True)
+class _RawThere:
+    """What raw has after the loads of a step.
+
+    Attributes:
+        green: row versions by the key of each partition that is in the lake.
+        touched: keys of the partitions that the loads touched.
+        rows: row versions in all.
+        through: the number of the newest settled load that this reflects.
+    """
+
+    green: KeyedRows
+    touched: frozenset[str]
+    rows: int
+    through: int
+
+
+def _find_loaded(
+    workspace: Workspace, mirrored: MirroredTable, done: Loaded, open_day: date
+) -> _RawThere:
+    contract = mirrored.contract
+    raw = look_at_raw(workspace.lake, workspace.ledger, contract, open_day)
+    held = held_partitions(contract, raw, open_day)
+    # Of a copy, the day on which it was begun: midnight may have passed since the request.
+    loads = {result.load_id for result in done.results}
+    touched = mirrored.by_key(touched_partitions(workspace, contract, loads, raw))
+    green = KeyedRows(mirrored.by_key(held), held)
+    rows = sum(raw.files.rows.values())
+    return _RawThere(green, frozenset(touched), rows, raw.held.through)
+
+
+def _raw_beside(
+    context: dg.AssetExecutionContext,
+    mirrored: MirroredTable,
+    there: _RawThere,
+    wanted: Sequence[str],
+    metadata: Mapping[str, Any],
+) -> Events:
+    """The partitions that the loads touched beside those that the step reports as its own."""
+    others = sorted((there.touched & there.green.keys()).difference(wanted))
+    if mirrored.contract.copies:
+        context.instance.add_dynamic_partitions(mirrored.dynamic_name, others)
+    for key in others if len(others) <= MOST_OTHERS else ():
+        # A copy that midnight overtook is all that the step made.
+        done_by_step = metadata if mirrored.contract.copies and not wanted else {}
+        shown = {**done_by_step, **partition_metadata("raw", there.green[key])}
+        yield partition_event(mirrored, "raw", key, shown, there.through)
 
 
 def _load_days(
