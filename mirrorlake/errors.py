@@ -12,7 +12,7 @@
     │   │   └── LandingClosed  the landing may not be read: nothing is said of what is in it
     │   └── ReadGivenUp    a read of ours stood in somebody's way, and was ended
     ├── SchemaError        a source table is not what its contract, or the lake, says it is
-    │   ├── SchemaMoved    a column was added since the table was loaded: loading it again helps
+    │   ├── SchemaMoved    columns came or became wider since the load: loading it again helps
     │   └── TypeRefused    a column's type can't be kept exactly
     ├── LakeError          the catalog, a lake table or a file in it
     │   ├── SnapshotRefused a full copy that landed can't become part of its table
@@ -121,8 +121,8 @@ class SchemaError(MirrorlakeError):
 
 
 class SchemaMoved(SchemaError):
-    """A column was added to a source table since it was loaded. Nothing was folded; the next load
-    takes the column up."""
+    """Columns came to a source table, or became wider, since it was loaded. Nothing was folded; the
+    next load takes them up."""
 
 
 class TypeRefused(SchemaError):

@@ -63,8 +63,7 @@ def _drift(workspace: Workspace, plan: ResolvedTable) -> str | None:
     versions = workspace.ledger.schema_versions(plan.name)
     if not versions or versions[-1] == plan.version:
         return None
-    added, other = plan.version.changes_from(versions[-1])
-    changes = "; ".join([*(f"{name} was added" for name in added), *other])
+    changes = "; ".join(plan.version.changes_from(versions[-1]).words)
     return f"MySQL's columns changed since the load, and rows were not looked at: {changes}"
 
 

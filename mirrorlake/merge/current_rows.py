@@ -9,7 +9,8 @@ from pydantic import SecretStr
 
 from mirrorlake.destinations.base import Identifier, as_sql_identifier
 from mirrorlake.destinations.iceberg.lake import Lake
-from mirrorlake.destinations.iceberg.tables import has_original
+from mirrorlake.destinations.iceberg.model import LakeTable
+from mirrorlake.destinations.iceberg.tables import has_original, iceberg_type
 from mirrorlake.ledger import Load
 from mirrorlake.merge.pruning import bounds_of, bounds_sql, may_prune
 from mirrorlake.merge.statements import (
@@ -125,12 +126,7 @@ def _raw_rows(
 ) -> DataFrame:
     table = lake.load(raw)
     there = {field.name for field in table.schema().fields} if table else set()
-    columns = [
-        as_sql_identifier(e.name)
-        if e.name in there
-        else f"CAST(NULL AS {spark_type(e.iceberg)}) AS {as_sql_identifier(e.name)}"
-        for e in plan.columns
-    ]
+    columns = raw_columns(plan, table)
     columns += [SEQ, f"{DELETED} AS {GONE}"]
     if flags(plan):
         columns.append(f"CASE WHEN {DELETED} THEN {LOADED_AT} END AS {DELETED_AT}")
@@ -144,6 +140,20 @@ def _raw_rows(
     return spark.sql(
         f"SELECT {', '.join(columns)} FROM {raw.sql} WHERE {SEQ} IN ({seqs})"  # noqa: S608
     )
+
+
+def raw_columns(plan: ResolvedTable, table: LakeTable | None) -> list[str]:
+    """SQL of the plan's columns as one raw table has them: NULL where its version lacks one, cast
+    where it has a narrower type."""
+    there = {f.name: f.field_type for f in table.schema().fields} if table is not None else {}
+    found: list[str] = []
+    for exact in plan.columns:
+        name, kind = as_sql_identifier(exact.name), spark_type(exact.iceberg)
+        if there.get(exact.name) == iceberg_type(exact.iceberg):
+            found.append(name)
+        else:
+            found.append(f"CAST({name if exact.name in there else 'NULL'} AS {kind}) AS {name}")
+    return found
 
 
 def original_or_none(there: set[str]) -> str:

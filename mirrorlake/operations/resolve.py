@@ -12,12 +12,14 @@ from typing import Any
 from pymysql.connections import Connection
 
 from mirrorlake.config import TableContract
+from mirrorlake.destinations.iceberg.tables import can_hold, iceberg_type
 from mirrorlake.errors import SchemaError, SchemaMoved
 from mirrorlake.merge.statements import check_rules
 from mirrorlake.schema.versions import SchemaVersion
 from mirrorlake.sources.mysql.introspect import read_contracted
 from mirrorlake.sources.mysql.zones import WALL_TIMES, refuse_other_zone
 from mirrorlake.table.hash_key import refuse_other_hash_key
+from mirrorlake.table.lake_tables import raw_tables
 from mirrorlake.table.meaning import refuse_changed
 from mirrorlake.table.new_columns import held_columns
 from mirrorlake.table.resolve import ResolvedTable, resolve_contract
@@ -61,7 +63,8 @@ def needs_first_load(workspace: Workspace, plan: ResolvedTable, *, elsewhere: bo
         elsewhere: whether it goes to a namespace that holds no other version.
 
     Raises:
-        SchemaError: more changed than columns being added.
+        SchemaError: a column is gone, or has a type in which not every value of the lake has a
+            place.
     """
     versions = workspace.ledger.schema_versions(plan.name)
     if not versions or elsewhere:
@@ -71,7 +74,7 @@ def needs_first_load(workspace: Workspace, plan: ResolvedTable, *, elsewhere: bo
         # A version whose first load never succeeded still needs it.
         done = {load.raw_table for load in workspace.ledger.successful_loads(plan.name)}
         return plan.raw.name not in done
-    _refuse_changes(plan, newest)
+    _refuse_changes(workspace, plan, newest)
     return True
 
 
@@ -80,7 +83,7 @@ def refuse_unloaded(workspace: Workspace, plan: ResolvedTable) -> None:
     ever succeeded, there is nothing to fold.
 
     Raises:
-        SchemaMoved: one came; retryable, as a load takes it up.
+        SchemaMoved: one came, or a type became wider; retryable, as a load takes it up.
         SchemaError: more changed than that.
         ConfigError: the contract means something else by now.
     """
@@ -95,8 +98,7 @@ def refuse_unloaded(workspace: Workspace, plan: ResolvedTable) -> None:
         )
 
 
-def _refuse_changes(plan: ResolvedTable, newest: SchemaVersion) -> None:
-    _, other = plan.version.changes_from(newest)
+def _refuse_changes(workspace: Workspace, plan: ResolvedTable, newest: SchemaVersion) -> None:
     hidden = {name.casefold() for name in plan.contract.excluded}
     never = [name for name, _ in newest.columns if name.casefold() in hidden]
     if never:
@@ -108,11 +110,30 @@ def _refuse_changes(plan: ResolvedTable, newest: SchemaVersion) -> None:
             next_step="Mirror the table again under other namespaces and drop the old ones: what "
             "was read can't be unread",
         )
-    if other:
+    changes = plan.version.changes_from(newest)
+    narrow = _find_narrow(workspace, plan) if changes.retyped else {}
+    if changes.dropped or narrow:
+        words = replace(changes, added=()).words
+        held = "".join(f"; the lake holds {name} as {kind}" for name, kind in narrow.items())
         raise SchemaError(
-            f"table {plan.name}: its schema changed in MySQL: {'; '.join(other)}",
+            f"table {plan.name}: its schema changed in MySQL: {'; '.join(words)}{held}",
             table=plan.name,
-            next_step="Added columns are taken up by themselves; for other changes mirror "
-            "the table again "
-            "under other namespaces, or change it back",
+            column=next(iter((*changes.dropped, *narrow))),
+            next_step="Added columns and wider types are taken up by themselves; for other "
+            "changes mirror the table again under other namespaces, or change it back",
         )
+
+
+def _find_narrow(workspace: Workspace, plan: ResolvedTable) -> dict[str, str]:
+    """The columns whose type has no place for every value that the lake may hold of them, each with
+    its type there: in raw of any version, in deduped, or in clean where it is a table."""
+    lake, contract = workspace.lake, plan.contract
+    stored = [*raw_tables(lake, workspace.ledger, contract), lake.load(plan.deduped)]
+    wanted = {e.name: iceberg_type(e.iceberg) for e in plan.columns}
+    return {
+        field.name: str(field.field_type)
+        for table in stored
+        if table is not None
+        for field in table.schema().fields
+        if (kind := wanted.get(field.name)) is not None and not can_hold(field.field_type, kind)
+    }

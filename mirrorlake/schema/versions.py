@@ -58,6 +58,33 @@ def first_created_column(token: str, created: str) -> tuple[str, str]:
 
 
 @dataclass(frozen=True)
+class SchemaChanges:
+    """What one schema version has that another had not.
+
+    Attributes:
+        added, dropped: names of columns; a renamed one is in both.
+        retyped: (name, its type before, its type now).
+    """
+
+    added: tuple[str, ...] = ()
+    dropped: tuple[str, ...] = ()
+    retyped: tuple[tuple[str, str, str], ...] = ()
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """A few words for each change.
+
+        >>> SchemaChanges(("a",), ("b",), (("c", "int", "bigint"),)).words
+        ('a was added', 'b was dropped', 'c was int, is bigint')
+        """
+        return (
+            *(f"{name} was added" for name in self.added),
+            *(f"{name} was dropped" for name in self.dropped),
+            *(f"{name} was {before}, is {now}" for name, before, now in self.retyped),
+        )
+
+
+@dataclass(frozen=True)
 class SchemaVersion:
     """The columns that a contract reads of a table, and their hash.
 
@@ -83,16 +110,16 @@ class SchemaVersion:
         """The name of the raw table that holds rows of this version."""
         return f"{self.table}_v_{self.hash}"
 
-    def changes_from(self, earlier: SchemaVersion) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """What is new since an earlier version: (names of added columns, descriptions of all
-        else)."""
+    def changes_from(self, earlier: SchemaVersion) -> SchemaChanges:
+        """What changed since an earlier version; nothing where only the columns' order did."""
         before, now = dict(earlier.columns), dict(self.columns)
-        added = tuple(n for n in now if n not in before)
-        gone = [f"{n} was dropped" for n in before if n not in now]
-        other = [
-            f"{n} was {before[n]}, is {now[n]}" for n in before if n in now and now[n] != before[n]
-        ]
-        return added, tuple(gone + other)
+        return SchemaChanges(
+            added=tuple(n for n in now if n not in before),
+            dropped=tuple(n for n in before if n not in now),
+            retyped=tuple(
+                (n, before[n], now[n]) for n in before if n in now and now[n] != before[n]
+            ),
+        )
 
 
 def schema_version(table: str, columns: Sequence[tuple[str, str]]) -> SchemaVersion:

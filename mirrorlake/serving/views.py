@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 
-from mirrorlake.destinations.base import Identifier, as_sql_identifier
+from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeSchema, chosen_columns
 from mirrorlake.destinations.iceberg.spark_errors import spark_errors
@@ -18,8 +18,8 @@ from mirrorlake.destinations.iceberg.tables import current_schema, has_original
 from mirrorlake.destinations.iceberg.views import LakeView, forget_view, read_view, write_view
 from mirrorlake.errors import LakeDamaged
 from mirrorlake.ledger import Ledger
-from mirrorlake.merge.current_rows import original_or_none
-from mirrorlake.merge.statements import Layer, clean_layer, clean_view_sql, spark_type
+from mirrorlake.merge.current_rows import original_or_none, raw_columns
+from mirrorlake.merge.statements import Layer, clean_layer, clean_view_sql
 from mirrorlake.schema.own_columns import KEY, ORIGINAL, TOKEN
 from mirrorlake.table.hash_key import forget_hash_key, has_hash_key, is_hashed, record_hash_key
 from mirrorlake.table.resolve import ResolvedTable
@@ -156,12 +156,7 @@ def raw_view(plan: ResolvedTable, ledger: Ledger, lake: Lake) -> ViewText | None
         if table is None:
             continue
         there = {field.name for field in table.schema().fields}
-        columns = [
-            as_sql_identifier(e.name)
-            if e.name in there
-            else f"CAST(NULL AS {spark_type(e.iceberg)}) AS {as_sql_identifier(e.name)}"
-            for e in plan.columns
-        ]
+        columns = raw_columns(plan, table)
         meta = sorted(
             n for n in there if n.startswith("_mirror_") and n not in (ORIGINAL, KEY, TOKEN)
         )

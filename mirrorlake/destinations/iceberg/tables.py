@@ -7,7 +7,7 @@ tables hold one row per key and no metadata but ``_mirror_original``.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pyiceberg.exceptions import TableAlreadyExistsError
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionField, PartitionSpec
@@ -181,7 +181,7 @@ def ensure_current_table(
     location: str | None = None,
 ) -> Table:
     """A deduped or clean table, made if it isn't there, sorted by its key; columns and properties
-    that it lacks are added.
+    that it lacks are added, and columns become wider where the schema has them so.
 
     Args:
         days_of: a column by whose days the table is partitioned; what was written before
@@ -189,7 +189,7 @@ def ensure_current_table(
         location: where a new table's files go; by its name if not given.
 
     Raises:
-        LakeError: a column of it has another type than requested.
+        LakeError: a column of it has a type that can't become the one requested.
     """
     order = SortOrder(*(_ascending(schema, name) for name in key))
     spec = UNPARTITIONED_PARTITION_SPEC
@@ -203,25 +203,40 @@ def ensure_current_table(
             transaction.set_properties(lacking)
     existing = {f.name: f.field_type for f in table.schema().fields}
     missing = [f for f in schema.fields if f.name not in existing]
-    for field in schema.fields:
-        there = existing.get(field.name)
-        if there is not None and isinstance(there, ListType) != isinstance(
-            field.field_type, ListType
-        ):
-            raise _other_type(identifier, field.name, there, field.field_type)
-        if there is not None and not isinstance(there, ListType) and there != field.field_type:
-            raise _other_type(identifier, field.name, there, field.field_type)
-    if missing:
+    wider = _wider_fields(identifier, existing, schema)
+    if missing or wider:
         with lake.translated(identifier), table.update_schema() as update:
+            # As paths: a text with a dot would be taken for a nested field.
             for field in missing:
-                # As a path: a text with a dot would be taken for a nested field.
                 update.add_column((field.name,), field.field_type)
+            for field in wider:
+                update.update_column((field.name,), field.field_type)
         table = table.refresh()
     if days_of is not None and table.spec().is_unpartitioned():
         with lake.translated(identifier), table.update_spec() as evolution:
             evolution.add_field(days_of, DayTransform(), f"{days_of}_day")
         table = table.refresh()
     return table
+
+
+def _wider_fields(
+    identifier: Identifier, existing: Mapping[str, IcebergType], schema: Schema
+) -> list[NestedField]:
+    """The fields of a schema of which a table has a narrower type.
+
+    Raises:
+        LakeError: a column of it has a type that can't become the one requested.
+    """
+    found: list[NestedField] = []
+    for field in schema.fields:
+        there = existing.get(field.name, field.field_type)
+        if isinstance(there, ListType) and isinstance(field.field_type, ListType):
+            continue  # of originals, whose field ids are each table's own
+        if not can_hold(there, field.field_type):
+            raise _other_type(identifier, field.name, there, field.field_type)
+        if there != field.field_type:
+            found.append(field)
+    return found
 
 
 def partitioned_by_day(schema: Schema, column: str | None) -> PartitionSpec:
@@ -232,6 +247,11 @@ def partitioned_by_day(schema: Schema, column: str | None) -> PartitionSpec:
     if isinstance(field.field_type, DateType):
         return PartitionSpec(PartitionField(field.field_id, 1000, IdentityTransform(), column))
     return PartitionSpec(PartitionField(field.field_id, 1000, DayTransform(), f"{column}_day"))
+
+
+def can_hold(held: IcebergType, wanted: IcebergType) -> bool:
+    """Whether a column of one type may become one of another: the same, or a wider one."""
+    return held == wanted or can_widen(held, wanted)
 
 
 def can_widen(old: IcebergType, new: IcebergType) -> bool:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirrorlake.schema.versions import schema_version
+from mirrorlake.schema.versions import SchemaChanges, schema_version
 
 COLUMNS = [("id", "int(11)"), ("größe", "decimal(12,2)"), ("when", "datetime(6)")]
 
@@ -66,14 +66,14 @@ def test_no_two_lists_of_columns_share_a_hash(
 def test_changes_are_told_apart() -> None:
     before = schema_version("t", [("a", "int"), ("b", "text"), ("c", "date")])
     now = schema_version("t", [("d", "int"), ("a", "bigint"), ("b", "text")])
-    added, other = now.changes_from(before)
-    assert added == ("d",)
-    assert other == ("c was dropped", "a was int, is bigint")
-    assert before.changes_from(before) == ((), ())
+    changes = now.changes_from(before)
+    assert changes == SchemaChanges(("d",), ("c",), (("a", "int", "bigint"),))
+    assert changes.words == ("d was added", "c was dropped", "a was int, is bigint")
+    assert before.changes_from(before) == SchemaChanges()
 
 
 def test_a_new_order_alone_is_no_loss() -> None:
     before = schema_version("t", [("a", "int"), ("b", "text")])
     now = schema_version("t", [("b", "text"), ("a", "int")])
     assert now.hash != before.hash
-    assert now.changes_from(before) == ((), ())
+    assert now.changes_from(before) == SchemaChanges()

@@ -1,0 +1,192 @@
+"""Columns that become wider in MySQL: taken up by a first load of their own; the layers' columns
+become wider in place, and hold what MySQL holds.
+
+MySQL is read and compared by the oracle, which shares no code with the engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from demo.embedded import EmbeddedServer
+from demo.oracle import compare_table
+from mirrorlake.destinations.base import Identifier
+from mirrorlake.errors import SchemaError
+from mirrorlake.operations.check_layers import prove_clean_layer, prove_raw_layer
+from mirrorlake.operations.refold import refold_table
+from mirrorlake.operations.repair import repair_table
+from mirrorlake.operations.sync import reload_days, sync_table
+from mirrorlake.proof.check import check_table
+from mirrorlake.proof.report import Ask
+from mirrorlake.schema.own_columns import DELETED_AT
+from mirrorlake.workspace import Workspace
+
+YESTERDAY = datetime.now(UTC).date() - timedelta(days=1)
+BIG = 2**40
+COLUMNS = {
+    "id": ("INT", "BIGINT"),
+    "n": ("INT", "BIGINT"),
+    "small": ("TINYINT", "INT UNSIGNED"),
+    "d": ("DECIMAL(8,2)", "DECIMAL(20,2)"),
+    "f": ("FLOAT", "DOUBLE"),
+    "s": ("VARCHAR(5)", "VARCHAR(50)"),
+    "cut": ("VARCHAR(50)", "VARCHAR(20)"),
+    "e": ("ENUM('a','b')", "ENUM('c','b','a')"),
+    "body": ("TEXT", "MEDIUMTEXT"),
+}
+MODES: dict[str, dict[str, Any]] = {
+    "incremental": {"mode": "incremental", "key": ["id"], "cursor": "at"},
+    "append": {"mode": "append", "key": ["id"], "cursor": "at"},
+    "full": {"mode": "full", "key": ["id"]},
+    "keyless": {"mode": "full", "key": []},
+    "flagged": {"mode": "incremental", "key": ["id"], "cursor": "at", "deletes": "flag"},
+    "stored": {
+        "mode": "full", "key": ["id"], "clean": "table", "columns": {"s": {"pii": "mask"}},
+    },
+}  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def server(on_mysql8_too_in_full: EmbeddedServer) -> EmbeddedServer:
+    return on_mysql8_too_in_full
+
+
+def make(sql: Callable[..., Any]) -> None:
+    columns = ", ".join(f"{name} {before}" for name, (before, _) in COLUMNS.items())
+    sql(
+        f"CREATE TABLE t ({columns}, at DATETIME NOT NULL, PRIMARY KEY (id), KEY (at))",
+        *(
+            f"INSERT INTO t VALUES ({n}, {-n}, {n}, {n}.25, 0.{n}, 's{n}', 'c{n}', 'a', 'b{n}', "
+            f"'{YESTERDAY} 0{n}:00:00')"
+            for n in range(1, 9)
+        ),
+    )
+
+
+def widen(sql: Callable[..., Any]) -> None:
+    changes = ", ".join(f"MODIFY {name} {now}" for name, (_, now) in COLUMNS.items())
+    sql(
+        f"ALTER TABLE t {changes}",
+        f"INSERT INTO t VALUES ({BIG}, {-BIG}, 4000000000, 123456789012345678.25, 1e300, "
+        f"REPEAT('s', 50), 'c', 'c', REPEAT('b', 70000), '{YESTERDAY} 12:00:00')",
+        f"UPDATE t SET n = {BIG}, s = REPEAT('x', 30), at = at + INTERVAL 8 HOUR WHERE id = 3",
+    )
+
+
+def rows_of(workspace: Workspace, layer: str) -> pa.Table:
+    contract = workspace.config.table("t")
+    table = workspace.lake.load(Identifier(getattr(contract.namespaces, layer), "t"))
+    assert table is not None
+    return table.scan().to_arrow()
+
+
+def assert_equal(workspace: Workspace, server: EmbeddedServer, database: str) -> None:
+    contract = workspace.config.table("t")
+    deduped = workspace.lake.load(Identifier(contract.namespaces.deduped, "t"))
+    with server.admin() as admin:
+        verdict = compare_table(admin, database, "t", contract.key, deduped)
+    # The oracle knows nothing of `deletes: flag`: there it sees one column more.
+    others = [one for one in verdict.types if one[0] != DELETED_AT]
+    rows = (verdict.missing, verdict.extra, verdict.changed)
+    assert (*rows, others) == ((), (), (), []), verdict.describe()
+    assert check_table(workspace, contract, Ask("full")).verdict == "equal"
+    assert prove_raw_layer(workspace, contract).verdict == "equal"
+    assert prove_clean_layer(workspace, contract).verdict == "equal"
+
+
+@pytest.mark.parametrize("mode", list(MODES))
+def test_the_layers_become_wider_and_hold_mysqls_values(
+    mode: str,
+    engine_for: Callable[..., Workspace],
+    sql: Callable[..., Any],
+    server: EmbeddedServer,
+    database: str,
+) -> None:
+    make(sql)
+    workspace = engine_for({"t": MODES[mode]})
+    contract = workspace.config.table("t")
+    sync_table(workspace, contract)
+    widen(sql)
+    sync_table(workspace, contract)
+    assert_equal(workspace, server, database)
+    kinds = {f.name: str(f.type) for f in rows_of(workspace, "deduped").schema}
+    assert kinds["n"] == "int64"
+    assert kinds["d"] == "decimal128(20, 2)"
+    assert kinds["f"] == "double"
+    # Small windows, reloads, a repair and a rebuild go on over both versions.
+    sql(
+        f"INSERT INTO t VALUES ({BIG + 1}, 1, 1, 1, 1, '', '', 'a', '', UTC_TIMESTAMP())",
+        f"UPDATE t SET d = 1, at = UTC_TIMESTAMP() WHERE id = {BIG} AND '{mode}' <> 'append'",
+    )
+    sync_table(workspace, contract)
+    assert_equal(workspace, server, database)
+    if not contract.copies:
+        reload_days(workspace, contract, YESTERDAY, YESTERDAY)
+        sync_table(workspace, contract)
+    if contract.key:
+        repair_table(workspace, contract, Ask("full"))
+    refold_table(workspace, contract)
+    assert_equal(workspace, server, database)
+    view = f"{contract.namespaces.raw}.t"
+    raw = workspace.spark.get().table(f"lake.{view}")
+    assert dict(raw.dtypes)["n"] == "bigint"
+    assert {row.n for row in raw.select("n").where("id <= 2").collect()} == {-1, -2}
+
+
+def test_a_row_that_mysql_lost_before_keeps_its_values(
+    engine_for: Callable[..., Workspace], sql: Callable[..., Any]
+) -> None:
+    make(sql)
+    workspace = engine_for({"t": {**MODES["incremental"], "deletes": "ignore"}})
+    contract = workspace.config.table("t")
+    sync_table(workspace, contract)
+    sql("DELETE FROM t WHERE id = 5")
+    widen(sql)
+    sync_table(workspace, contract)
+    refold_table(workspace, contract)
+    kept = rows_of(workspace, "deduped").filter(pa.compute.field("id") == 5).to_pylist()
+    assert [(row["n"], row["d"], row["f"], row["s"]) for row in kept] == [
+        (-5, Decimal("5.25"), 0.5, "s5")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("MODIFY n INT", "n was bigint, is int; the lake holds n as long"),
+        (
+            "MODIFY d DECIMAL(22,4)",
+            "d was decimal\\(8,2\\), is decimal\\(22,4\\); the lake holds d",
+        ),
+        ("MODIFY s INT", "s was varchar\\(5\\), is int; the lake holds s as string"),
+        ("DROP COLUMN s", "s was dropped"),
+        ("CHANGE s other VARCHAR(50)", "s was dropped"),
+        ("DROP COLUMN s, MODIFY f DOUBLE", "s was dropped; f was float, is double"),
+    ],
+)
+def test_what_has_no_place_for_the_lakes_values_is_refused(
+    change: str,
+    words: str,
+    engine_for: Callable[..., Workspace],
+    sql: Callable[..., Any],
+) -> None:
+    make(sql)
+    sql("UPDATE t SET s = id")
+    if "n INT" in change:
+        sql("ALTER TABLE t MODIFY n BIGINT")
+    workspace = engine_for({"t": MODES["incremental"]})
+    contract = workspace.config.table("t")
+    sync_table(workspace, contract)
+    before = rows_of(workspace, "deduped")
+    sql(f"ALTER TABLE t {change}")
+    with pytest.raises(SchemaError, match=words) as refused:
+        sync_table(workspace, contract)
+    assert "wider types are taken up" in str(refused.value)
+    assert rows_of(workspace, "deduped").equals(before)
+    assert len(workspace.ledger.schema_versions(contract.name)) == 1
