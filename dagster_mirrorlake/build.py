@@ -44,8 +44,9 @@ from dagster_mirrorlake.sensors import (
 )
 from dagster_mirrorlake.table import MirroredTable, mirrored_tables
 from dagster_mirrorlake.translator import MirrorlakeTranslator
-from mirrorlake.config import Config
+from mirrorlake.config import Config, TableContract
 from mirrorlake.ledger.glance import definitions_now, first_days
+from mirrorlake.sources.mysql.registry import TIMES
 from mirrorlake.table.source_columns import RECORDED, parse_columns, parse_comment
 
 warnings.filterwarnings("ignore", category=dg.PreviewWarning, message=".*partitions_def.*")
@@ -97,6 +98,7 @@ class Mirror:
             *(self.config.tables, self.translator, self.first_days, self.names),
             places=self._places,
             comments=comments,
+            days_of={c.name: _day_of(c, self.source_columns) for c in self.config.tables},
         )
 
     @cached_property
@@ -131,6 +133,19 @@ class Mirror:
         """The resources that must be given to whatever reads a table's landing."""
         url = self.config.landings[table.contract.source].url
         return frozenset({"gcs"} if url.startswith("gs://") else ())
+
+
+def _day_of(contract: TableContract, columns: Mapping[str, str]) -> str | None:
+    """Which column tells the day of a table's rows, by its columns at the newest load; None before
+    there was one."""
+    if contract.mode != "append" or contract.cursor is None:
+        return "cursor"
+    text, cursor = columns.get(contract.name), contract.cursor.casefold()
+    found = parse_columns(text) if text is not None else ()
+    kinds = [c.type.partition("(")[0] for c in found if c.name.casefold() == cursor]
+    if not kinds:
+        return None
+    return "cursor" if kinds[0] in TIMES else "created" if contract.created else ""
 
 
 def build_assets(mirror: Mirror) -> list[Asset]:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
 
@@ -13,9 +13,12 @@ from dagster_mirrorlake.places import TablePlace
 from dagster_mirrorlake.translator import Layer, LayerData, MirrorlakeTranslator
 from mirrorlake.config import TableContract
 from mirrorlake.config.partitions import day_of, hours_of, partition_of
+from mirrorlake.errors import ConfigError
 
 LAYERS: tuple[Layer, ...] = ("raw", "deduped", "clean")
 FOLDED: tuple[Layer, ...] = ("deduped", "clean")
+_KINDS = {"0 0 * * *": "day", "0 * * * *": "hour", "0 0 1 * *": "month"}
+"""What partitions are, by when they begin."""
 UPSTREAM: Mapping[Layer, Layer] = {"raw": "source", "deduped": "raw", "clean": "deduped"}
 
 
@@ -39,6 +42,8 @@ class MirroredTable:
         names: what the mirror's definitions are called.
         place: where it stands, where that is known.
         comment: what MySQL has as its comment, as of its newest load.
+        day_of: which column tells the day of a row, ``cursor``, ``created`` or none (''); None
+            where that is not known yet.
     """
 
     contract: TableContract
@@ -47,6 +52,7 @@ class MirroredTable:
     names: Names = field(default_factory=Names)
     place: TablePlace | None = None
     comment: str = ""
+    day_of: str | None = None
 
     @cached_property
     def specs(self) -> Mapping[Layer, dg.AssetSpec]:
@@ -84,6 +90,37 @@ class MirroredTable:
         if partitions is None:
             raise ValueError(f"the assets of {self.contract.name} must have partitions")
         return partitions
+
+    def as_translated(self) -> "MirroredTable":
+        """The same table, whose contract says what partitions the translator gives it: hours, days
+        or months in UTC, wherever they begin and end; of copies and snapshots, dynamic ones.
+
+        Raises:
+            ConfigError: it gives it others, which can't be told from the ledger, or not each layer
+                the same.
+        """
+        contract, given = self.contract, self.specs["raw"].partitions_def
+        if any(self.specs[layer].partitions_def != given for layer in FOLDED):
+            raise self._other_partitions("not the same for each layer", "Give all layers the same")
+        if contract.landed or contract.copies:
+            if isinstance(given, dg.DynamicPartitionsDefinition) and given.name:
+                return self
+            raise self._other_partitions(f"{given}", "Give it dynamic ones with a name")
+        kind = _kind_of(given)
+        if kind is None:
+            raise self._other_partitions(f"{given}", "Give it hours, days or months in UTC")
+        if kind == contract.partition:
+            return self
+        return replace(self, contract=contract.model_copy(update={"partition": kind}))
+
+    def _other_partitions(self, words: str, next_step: str) -> ConfigError:
+        name = self.contract.name
+        return ConfigError(
+            f"table {name}: the translator gives it partitions that can't be told from the ledger: "
+            f"{words}",
+            table=name,
+            next_step=next_step,
+        )
 
     def partition_of(self, day: date) -> str:
         """The key of the partition that a day (UTC), or of an hour its moment (UTC, without a
@@ -160,6 +197,13 @@ class MirroredTable:
         return self.names.of(self.contract.source)
 
 
+def _kind_of(partitions: dg.PartitionsDefinition | None) -> str | None:
+    """What of the contract's words partitions are; None: nothing of them."""
+    if not isinstance(partitions, dg.TimeWindowPartitionsDefinition) or partitions.exclusions:
+        return None
+    return _KINDS.get(partitions.get_cron_schedule()) if partitions.timezone == "UTC" else None
+
+
 def pool_of(source: str) -> str:
     """The pool of a source."""
     return f"mysql_{re.sub(r'[^A-Za-z0-9_]', '_', source)}"
@@ -172,15 +216,21 @@ def mirrored_tables(
     names: Names | None = None,
     places: Mapping[str, TablePlace] | None = None,
     comments: Mapping[str, str] | None = None,
+    days_of: Mapping[str, str | None] | None = None,
 ) -> Sequence[MirroredTable]:
-    """The tables of these contracts under one translator."""
+    """The tables of these contracts under one translator.
+
+    Raises:
+        ConfigError: it gives one of them partitions that can't be told from the ledger.
+    """
     named, known = translator or MirrorlakeTranslator(), first_days or {}
-    at, said = places or {}, comments or {}
+    at, said, days = places or {}, comments or {}, days_of or {}
     return [
         MirroredTable(
             *(contract, named, known.get(contract.name), names or Names()),
             place=at.get(contract.name),
             comment=said.get(contract.name, ""),
-        )
+            day_of=days.get(contract.name),
+        ).as_translated()
         for contract in contracts
     ]

@@ -55,20 +55,20 @@ class ReportedDays:
             text = json.dumps([str(day) for day in failed])
             self.workspace.ledger.record_definition(self._name, text)
 
-    def passed(self) -> tuple[set[date], int]:
-        """The days that were reported as passed, and are not known to have changed since; and the
-        number of the newest load that was known then."""
+    def passed(self) -> tuple[set[date], int, int]:
+        """The days that were reported as passed, and are not known to have changed since; the
+        number of the newest load that was known then, and that of the newest event of Dagster's."""
         kept = json.loads(self.workspace.ledger.definition(f"passed {self._name}") or "{}")
         ends = [(date.fromisoformat(a), date.fromisoformat(b)) for a, b in kept.get("days", [])]
         lengths = (((last - first).days + 1, first) for first, last in ends)
         days = {first + timedelta(days=n) for count, first in lengths for n in range(count)}
-        return days, int(kept.get("through", 0))
+        return days, int(kept.get("through", 0)), int(kept.get("event", 0))
 
-    def record_passed(self, days: Iterable[date], through: int) -> None:
+    def record_passed(self, days: Iterable[date], through: int, event: int) -> None:
         """Remember these."""
-        if (set(days), through) != self.passed():
+        if (set(days), through, event) != self.passed():
             ends = [[str(first), str(last)] for first, last in spans(days)]
-            text = json.dumps({"days": ends, "through": through})
+            text = json.dumps({"days": ends, "through": through, "event": event})
             self.workspace.ledger.record_definition(f"passed {self._name}", text)
 
     def choose(

@@ -12,18 +12,21 @@ from typing import Any
 import dagster as dg
 
 from dagster_mirrorlake.checks.days import NEWEST, Partition, ReportedDays
+from dagster_mirrorlake.checks.series import EXACT
+from dagster_mirrorlake.checks.targets import materialized_since
 from dagster_mirrorlake.table import MirroredTable
 from mirrorlake.config import TableContract
 from mirrorlake.operations.partitions import RawFiles, touched_days
 from mirrorlake.operations.repair import Repaired, repair_table
 from mirrorlake.proof.coverage import round_of
+from mirrorlake.proof.covered import current_proofs
 from mirrorlake.proof.days import Proved, proved_days
 from mirrorlake.proof.differences import Difference, Field, Formatter
 from mirrorlake.proof.evidence import formatter_of, prove_table
 from mirrorlake.proof.ranges import EVERYWHERE, Span
 from mirrorlake.proof.report import Ask, Report
 from mirrorlake.proof.stale import aged_proofs
-from mirrorlake.table.lake_tables import deduped_table
+from mirrorlake.table.lake_tables import deduped_of, deduped_table
 from mirrorlake.table.new_columns import held_now
 from mirrorlake.workspace import Workspace
 
@@ -31,14 +34,14 @@ _SHOWN = 50
 """How many differences a verdict lists."""
 _LOOKED_AT = 7
 """Days that failed and are compared by themselves in one look, at most."""
-EXACT, PROVED = "exact_match", "proved of this round (%)"
+PROVED = "proved of this round (%)"
 _COLUMNS = ("kind", "key", "column", "MySQL", "lake")
 
 _NEWLY = 100
 """Newly proved days that one look reports: Dagster writes each by itself."""
 _DAY = timedelta(days=1)
 _STALE = "Rows of it were written since it was proved: the next round compares them"
-_UNPROVED = "Unproved: its rows were not all compared since they were last written"
+_UNPROVED = "Unproved: no proofs that are kept show all its rows to be equal as they are now"
 _TOO_NEW = "Unproved: rows of it may be too new to be compared"
 _DAYLESS = "Unproved: the table's cursor does not tell the day of a row"
 _WRONG = "Rows that differ between MySQL and the lake are of this day, on one side at least"
@@ -54,6 +57,7 @@ def exact_verdict(
     run_days: tuple[date, date] | None = None,
     ask: Ask | None = None,
     compare_days: Collection[date] = (),
+    instance: dg.DagsterInstance | None = None,
 ) -> ExactVerdictOfDays:
     """Whether it passed, metadata, words and severity; and the days that are reported one by one.
 
@@ -62,6 +66,7 @@ def exact_verdict(
         ask: the rows to compare; by default the next chunk of keys.
         compare_days: days of which a verdict was requested: the newest of them that are not proved
             are compared by themselves, all others are unproved.
+        instance: Dagster's: what it shows no more is reported again.
 
     Raises:
         MirrorlakeError: it could not be looked, or not be repaired; see
@@ -71,7 +76,7 @@ def exact_verdict(
     if not workspace.ledger.folded_loads(contract.name, "deduped"):
         return False, {}, "Nothing is mirrored yet", dg.AssetCheckSeverity.WARN, {}
     report, evidence = prove_table(workspace, contract, ask or Ask("next"))
-    return report_verdict(workspace, table, report, evidence, run_days, compare_days)
+    return report_verdict(workspace, table, report, evidence, run_days, compare_days, instance)
 
 
 def report_verdict(
@@ -81,6 +86,7 @@ def report_verdict(
     evidence: Path,
     run_days: tuple[date, date] | None = None,
     compare_days: Collection[date] = (),
+    instance: dg.DagsterInstance | None = None,
 ) -> ExactVerdictOfDays:
     """The same of a comparison that was made just now; repaired where the contract says so.
 
@@ -89,8 +95,33 @@ def report_verdict(
     """
     contract = table.contract
     verdict, last = _chunk_verdict(workspace, contract, report, evidence)
+    _remember_red(workspace, contract, verdict)
     reported = ReportedDays(workspace, contract, EXACT, table.first_partition)
-    return *verdict, _days_verdict(workspace, reported, last, run_days, compare_days)
+    event = reported.passed()[2]
+    shown = (
+        materialized_since(instance, table.key("deduped"), event) if instance else (set(), event)
+    )
+    return *verdict, _days_verdict(workspace, reported, last, run_days, compare_days, shown)
+
+
+def _remember_red(workspace: Workspace, contract: TableContract, verdict: ExactVerdict) -> None:
+    passed, _, words, severity = verdict
+    name = f"red {EXACT} {deduped_of(contract)}"
+    if not passed and severity is dg.AssetCheckSeverity.ERROR:
+        at = f"{workspace.ledger.ledger_clock():%Y-%m-%d %H:%M} UTC"
+        workspace.ledger.record_definition(name, f"{words} (found {at}, not compared since)")
+    elif workspace.ledger.definition(name) is not None:
+        workspace.ledger.forget_definition(name)
+
+
+def restated(workspace: Workspace, contract: TableContract) -> str | None:
+    """What the last look found to differ, in words, where no comparison has shown since, be it the
+    command line's, that it does not."""
+    words = workspace.ledger.definition(f"red {EXACT} {deduped_of(contract)}")
+    if words is None:
+        return None
+    current = current_proofs(workspace.ledger.proofs(contract.name))
+    return words if any(proof.verdict == "different" for proof in current) else None
 
 
 def _days_verdict(
@@ -99,6 +130,7 @@ def _days_verdict(
     report: Report,
     run_days: tuple[date, date] | None,
     compare_days: Collection[date],
+    shown_since: tuple[set[date] | None, int],
 ) -> dict[str, Partition]:
     """Days are reported as failed where rows of them differ, as passed only where every row of
     them was compared, and as stale where something was written to them since; of all others
@@ -106,9 +138,14 @@ def _days_verdict(
 
     A day that failed before, and is in neither, is compared by itself: nothing else would ever
     report it again in a table of many chunks. So is one that was requested.
+
+    Args:
+        shown_since: the days whose verdicts Dagster shows no more, as they were materialised since
+            (None: all), and the newest event's number.
     """
     ledger, contract = workspace.ledger, reported.contract
-    differing = dict(report.differing_days)
+    # Rows that were deleted in MySQL are what the sweep is for, and no difference.
+    differing = {} if _only_deleted(report) else dict(report.differing_days)
     mark = ledger.newest_mark(contract.name)
     proofs = ledger.proofs(contract.name)
     proved = proved_days(
@@ -116,10 +153,16 @@ def _days_verdict(
         ledger.successful_loads(contract.name),
         mark[0] if mark else None,
     )
-    passed, through = reported.passed()
-    newest = ledger.newest_success(contract.name)
+    passed, through, _ = reported.passed()
+    again, event = shown_since
+    passed -= passed if again is None else again
+    # What was loaded while it was compared is not in it.
+    newest = min(ledger.newest_success(contract.name), report.through)
     good = dict.fromkeys(
-        [*_listed(proved, reported.failed(), run_days), *_newly(proved, passed, reported.begin)],
+        [
+            *_listed(proved, reported.failed(), run_days),
+            *_newly(workspace, proved, passed, reported),
+        ],
         _whole(proved),
     )
     # Of a table whose cursor gives no day any more, nothing is left to look at.
@@ -152,7 +195,7 @@ def _days_verdict(
     # What is too much for one look is left to the next.
     shown = set(chosen)
     kept = (passed - {*differing, *unproved, *(stale & shown)}) | (set(good) & shown)
-    reported.record_passed(kept, newest if stale <= shown else through)
+    reported.record_passed(kept, newest if stale <= shown else through, event)
     error, warning = dg.AssetCheckSeverity.ERROR, dg.AssetCheckSeverity.WARN
     found = {day: Partition(True, {}, words, error) for day, words in good.items()}
     found |= {day: Partition(False, {}, words, warning) for day, words in unproved.items()}
@@ -164,17 +207,20 @@ def _days_verdict(
     return {str(day): found[day] for day in chosen}
 
 
-def _newly(proved: Proved | None, passed: Collection[date], begin: date | None) -> list[date]:
-    """The newest days that are proved and were not reported as such yet."""
-    if proved is None or begin is None:
+def _newly(
+    workspace: Workspace, proved: Proved | None, passed: Collection[date], reported: ReportedDays
+) -> list[date]:
+    """Days that are proved and were not reported as such yet: those of which raw has rows first, of
+    them the newest."""
+    if proved is None or reported.begin is None:
         return []
-    found: list[date] = []
-    day = proved.days.before - _DAY
-    while day >= begin and len(found) < _NEWLY:
-        if day in proved and day not in passed:
-            found.append(day)
-        day -= _DAY
-    return found
+    count = (proved.days.before - reported.begin).days
+    days = (proved.days.before - n * _DAY for n in range(1, count + 1))
+    found = [day for day in days if day in proved and day not in passed]
+    if len(found) <= _NEWLY:
+        return found
+    rows = RawFiles(workspace.lake, workspace.ledger, reported.contract).rows
+    return sorted(found, key=lambda day: not rows.get(day))[:_NEWLY]
 
 
 def _written_since(workspace: Workspace, contract: TableContract, through: int) -> set[date]:
@@ -228,12 +274,16 @@ def _chunk_verdict(
             metadata |= _repaired(done)
             words = f"{count} rows differed ({done.why}); now {done.outcome}: {done.rows} were read"
             words += f" again, {done.gone} were gone from MySQL"
-            if done.outcome != "equal" and contract.repair == "ask":
-                metadata["repair it by"] = _command(contract, report)
-            passed = done.outcome == "equal"
+            later = _only_deleted(done.after)
+            if later:
+                words = f"{done.gone} rows that MySQL deleted were swept; {len(done.after.keys)} "
+                words += "more were deleted meanwhile: the next look sweeps them"
+            passed = done.outcome == "equal" or later
+            if not passed and contract.repair == "ask":
+                metadata["or in a shell"] = _command(contract, report)
             return (passed, metadata, words, dg.AssetCheckSeverity.ERROR), done.after
         if contract.repair != "off":
-            metadata["repair it by"] = _command(contract, report)
+            metadata["or in a shell"] = _command(contract, report)
         if contract.repair == "auto":
             words += f", more than repair_limit ({contract.repair_limit}): not repaired"
         return (False, metadata, words, dg.AssetCheckSeverity.ERROR), report
@@ -241,6 +291,13 @@ def _chunk_verdict(
         return (False, metadata, _undecided(report), dg.AssetCheckSeverity.WARN), report
     words = f"{report.waiting} rows wait: the next loads bring them" if report.waiting else None
     return (True, metadata, words, dg.AssetCheckSeverity.ERROR), report
+
+
+def _only_deleted(report: Report) -> bool:
+    """Whether all that differs are rows that MySQL has no more."""
+    gone = sum(key.gone for key in report.keys)
+    differ = len(report.differences)
+    return report.verdict == "different" and not report.unlooked and gone == differ > 0
 
 
 def _undecided(report: Report) -> str:

@@ -32,7 +32,13 @@ _SETTINGS: dict[str, dict[str, bool]] = {
     "repair": {"dry_run": False},
     "backfill_errored": {"missing_too": True},
 }
-DRIFT = "MySQL's columns changed"
+DRIFT, UNDECIDED, UNLOADED = (
+    "MySQL's columns changed",
+    "Not decidable yet",
+    "Nothing is mirrored yet",
+)
+LOADED_BY = (DRIFT, UNDECIDED, UNLOADED)
+"""Words of verdicts that a load puts right, where anything does."""
 
 
 def repair_links(
@@ -44,7 +50,8 @@ def repair_links(
         run: that of the check: its code location has the job.
     """
     contract = table.contract
-    job = "sync" if (words or "").startswith(DRIFT) else _JOBS.get(check)
+    # What is too new to be decided, or was never loaded, is for a load.
+    job = "sync" if (words or "").startswith(LOADED_BY) else _JOBS.get(check)
     if job is None or contract.landed or (job == "repair" and contract.repair == "off"):
         return {}
     config = run_config(job, contract)

@@ -6,8 +6,8 @@ from datetime import UTC, date, datetime
 
 import dagster as dg
 
-from dagster_mirrorlake.checks.days import Partition
-from dagster_mirrorlake.checks.series import BY_DAY
+from dagster_mirrorlake.checks.days import Partition, ReportedDays
+from dagster_mirrorlake.checks.series import BY_DAY, EXACT
 from dagster_mirrorlake.checks.structure_verdicts import (
     contract_verdict,
     gaps_verdict,
@@ -19,7 +19,13 @@ from dagster_mirrorlake.checks.value_verdicts import (
     rows_verdict,
     suspects_verdict,
 )
-from dagster_mirrorlake.checks.verdicts import CheckVerdict, Look, day_events, metadata_of
+from dagster_mirrorlake.checks.verdicts import (
+    CheckVerdict,
+    Look,
+    day_events,
+    evaluations,
+    metadata_of,
+)
 from dagster_mirrorlake.resources.failures import dagster_errors
 from dagster_mirrorlake.table import Layer, MirroredTable
 from mirrorlake.destinations.iceberg.integrity import damage_errors
@@ -48,18 +54,20 @@ def check_results(
         try:
             with dagster_errors(0, again=False):
                 workspace: Workspace = table.names.resources(context).mirrorlake.workspace
-                look = Look(workspace, table, layer, alone, days, f"{name}{BY_DAY}" in names)
+                by_day, instance = f"{name}{BY_DAY}" in names, context.instance
+                look = Look(workspace, table, layer, alone, days, by_day, instance)
                 with damage_errors(workspace.lake, workspace.ledger, table.contract):
-                    verdict = _with_every_day(look, _VERDICTS[name](look))
+                    verdict = _with_every_day(look, name, _VERDICTS[name](look))
         except Exception as error:  # noqa: BLE001 (raised below, after the others)
             failed = failed or error
             continue
-        days_found = list(day_events(run, table, key, name, verdict))
+        step = context.op_execution_context
+        days_found = list(day_events(step, table, key, name, verdict))
         if look.by_day and look.days is None:
             days_found.append(_of_no_day(key, name, verdict))
         for day in days_found:
             # Dagster takes it, and its own annotation does not say so.
-            context.op_execution_context.log_event(day)  # pyright: ignore[reportArgumentType]
+            step.log_event(day)  # pyright: ignore[reportArgumentType]
         if name not in names:
             continue
         yield dg.AssetCheckResult(
@@ -70,18 +78,37 @@ def check_results(
             metadata=metadata_of(run, table, name, verdict),
             description=verdict.words,
         )
+    if layer == "deduped" and EXACT not in names and run.asset_selection:
+        _restate(context.op_execution_context, table)
     if failed is not None:
         raise failed
 
 
-def _with_every_day(look: Look, verdict: CheckVerdict) -> CheckVerdict:
+def _restate(context: dg.OpExecutionContext, table: MirroredTable) -> None:
+    """Report again that rows differed, where no comparison has shown since that they don't: to
+    Dagster a verdict of before a materialisation is none, and red would end with the next load."""
+    from dagster_mirrorlake.checks.exact import restated
+
+    with dagster_errors(0, again=False):
+        workspace: Workspace = table.names.resources(context).mirrorlake.workspace
+        words = restated(workspace, table.contract)
+    if words is not None:
+        verdict = CheckVerdict(False, words=words)
+        for event in evaluations(context, table, "deduped", EXACT, verdict):
+            context.log_event(event)  # pyright: ignore[reportArgumentType]
+
+
+def _with_every_day(look: Look, name: str, verdict: CheckVerdict) -> CheckVerdict:
     """A verdict with one of each day that was requested: what Dagster requested and hears nothing
-    of, it calls "skipped"."""
+    of, it calls "skipped". They are reported again by the next look."""
     missing = [day for day in map(str, look.requested_days) if day not in verdict.partitions]
     if not missing:
         return verdict
     words = f"Nothing is known of this day: {verdict.words or 'it was not looked at'}"
     unknown = Partition(False, {}, words, dg.AssetCheckSeverity.WARN)
+    if name != EXACT:  # which reports each day when it is proved
+        reported = ReportedDays(look.workspace, look.contract, name, look.table.first_partition)
+        reported.record({*reported.failed(), *map(date.fromisoformat, missing)})
     return replace(verdict, partitions={**verdict.partitions, **dict.fromkeys(missing, unknown)})
 
 
@@ -128,7 +155,13 @@ def _days_of(table: MirroredTable, tags: Mapping[str, str]) -> tuple[date, date]
 def _exact_verdict(look: Look) -> CheckVerdict:
     from dagster_mirrorlake.checks.exact import exact_verdict
 
-    found = exact_verdict(look.workspace, look.table, look.days, compare_days=look.requested_days)
+    found = exact_verdict(
+        look.workspace,
+        look.table,
+        look.days,
+        compare_days=look.requested_days,
+        instance=look.instance,
+    )
     return CheckVerdict(*found)
 
 

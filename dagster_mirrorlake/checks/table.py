@@ -9,13 +9,13 @@ from typing import Any
 
 import dagster as dg
 
-from dagster_mirrorlake.checks.series import BY_DAY
+from dagster_mirrorlake.checks.series import BY_DAY, EXACT
 from dagster_mirrorlake.resources.failures import named_failures
 from dagster_mirrorlake.step_tags import step_tags
 from dagster_mirrorlake.table import Layer, MirroredTable
 
 _RESOURCES = {"mirrorlake"}
-EXACT, INTACT, MATCHES = "exact_match", "intact", "matches_deduped"
+INTACT, MATCHES = "intact", "matches_deduped"
 _NOT_BLOCKING = (EXACT, INTACT, MATCHES, "gaps", "originals", "row_count", "suspected_pii")
 """What they find is reported; it keeps nothing downstream from running."""
 _IN, _OUT = {"asset": dg.In(dg.Nothing)}, dg.Out(dg.Nothing, is_required=False)
@@ -69,13 +69,16 @@ _DAYS = {
     "row_count": "Of each day that differs, or did: as many rows in deduped as in MySQL.",
     EXACT: "Of each day: every row of it is MySQL's, field by field (passed); something was "
     "written since it was proved (a warning); rows of it differ (an error). A day without a "
-    "verdict is unproved.",
+    "verdict is unproved; one that was requested, and is unproved, is a warning.",
 }
 
 
 def _by_day(table: MirroredTable, name: str) -> dict[str, str]:
-    """The check of a table's days beside that of the whole; none where it has no days."""
-    return {f"{name}{BY_DAY}": _DAYS[name]} if table.has_days else {}
+    """The check of a table's days beside that of the whole; none where it has no days, or none of
+    its columns tells the day of a row: rows are compared by the cursor's."""
+    wanted = {"gaps": ("cursor", "created", ""), "row_count": ("cursor", "created")}
+    told = table.day_of is None or table.day_of in wanted.get(name, ("cursor",))
+    return {f"{name}{BY_DAY}": _DAYS[name]} if table.has_days and told else {}
 
 
 def _words(table: MirroredTable) -> dict[Layer, dict[str, str]]:

@@ -15,6 +15,7 @@ import dagster as dg
 from dagster_mirrorlake.checks.days import Partition
 from dagster_mirrorlake.checks.repair_links import repair_links
 from dagster_mirrorlake.checks.series import BY_DAY
+from dagster_mirrorlake.checks.targets import target_of
 from dagster_mirrorlake.table import Layer, MirroredTable
 from mirrorlake.config import TableContract
 from mirrorlake.destinations.iceberg.model import LakeTable
@@ -38,7 +39,7 @@ class CheckVerdict:
 class Look:
     """One look at one layer of a table; ``whole``: at rows that were found good before, too;
     ``days``: the first and last that the run is about, None where it names none; ``by_day``:
-    whether the check of each of these days was requested with it."""
+    whether the check of each of these days was requested with it; ``instance``: Dagster's."""
 
     workspace: Workspace
     table: MirroredTable
@@ -46,6 +47,7 @@ class Look:
     whole: bool
     days: tuple[date, date] | None = None
     by_day: bool = False
+    instance: dg.DagsterInstance | None = None
 
     @property
     def requested_days(self) -> list[date]:
@@ -79,13 +81,17 @@ class Look:
 
 
 def evaluations(
-    run: dg.DagsterRun, table: MirroredTable, layer: Layer, name: str, verdict: CheckVerdict
+    context: dg.OpExecutionContext,
+    table: MirroredTable,
+    layer: Layer,
+    name: str,
+    verdict: CheckVerdict,
 ) -> Iterator[dg.AssetCheckEvaluation]:
     """A verdict and its days as events of a step that is no check's. To be yielded: what is only
     logged is lost where the step fails."""
     key = table.key(layer)
-    yield from day_events(run, table, key, name, verdict)
-    shown = metadata_of(run, table, name, verdict)
+    yield from day_events(context, table, key, name, verdict)
+    shown = metadata_of(context.run, table, name, verdict)
     yield dg.AssetCheckEvaluation(
         asset_key=key,
         check_name=name,
@@ -122,7 +128,7 @@ def metadata_of(
 
 
 def day_events(
-    run: dg.DagsterRun,
+    context: dg.OpExecutionContext,
     table: MirroredTable,
     key: dg.AssetKey,
     name: str,
@@ -130,7 +136,7 @@ def day_events(
 ) -> Iterator[dg.AssetCheckEvaluation]:
     """An evaluation of each day, in a series of its own; a failed one also links to its repair."""
     for day, one in verdict.partitions.items() if table.has_days else ():
-        links = {} if one.passed else repair_links(run, table, name, one.words)
+        links = {} if one.passed else repair_links(context.run, table, name, one.words)
         yield dg.AssetCheckEvaluation(
             asset_key=key,
             check_name=f"{name}{BY_DAY}",
@@ -139,6 +145,7 @@ def day_events(
             description=one.words,
             severity=one.severity,
             partition=day,
+            target_materialization_data=target_of(context.instance, key, day),
         )
 
 

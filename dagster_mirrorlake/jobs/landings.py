@@ -46,10 +46,12 @@ def land_ready(context: dg.OpExecutionContext, workspace: "Workspace", table: Mi
             )
     some = "1 snapshot" if published == 1 else f"{published} snapshots"
     words = [f"{some} published"] if published else []
-    words += [f"refused: {_listed(refused)}"] if refused else []
+    words += [_listed(refused)] if refused else []
     words += [f"refused before: {_listed(found.refused)}"] if found.refused else []
     words += [f"{one.id:014d} waits for {one.reason}" for one in found.waiting[:_SHOWN]]
-    outcome = "refused" if refused else "landed" if published else "nothing new"
+    words += [str(gap_error(contract, found.withdrawn))] if found.withdrawn else []
+    withdrawn = "withdrawn" if found.withdrawn else "nothing new"
+    outcome = "refused" if refused else "landed" if published else withdrawn
     yield from ()
     return Done(contract.name, outcome, "; ".join(words), failed=bool(refused))
 
@@ -78,7 +80,7 @@ def prove_landed(
     reach_landing(table.names.resources(context), workspace.config, contract)
     with damage_errors(workspace.lake, workspace.ledger, contract):
         verdict = landed_verdict(workspace, contract)
-    yield from evaluations(context.run, table, "deduped", EXACT, verdict)
+    yield from evaluations(context, table, "deduped", EXACT, verdict)
     shown = {k: v for k, v in verdict.metadata.items() if k in ("first differences", "compared")}
     different = not verdict.passed and verdict.severity is dg.AssetCheckSeverity.ERROR
     outcome = "equal" if verdict.passed else "different" if different else "undecided"

@@ -25,7 +25,9 @@ from dagster_mirrorlake.table import MirroredTable
 from mirrorlake.errors import ConfigError, SourceHeld
 
 if TYPE_CHECKING:
+    from mirrorlake.config import TableContract
     from mirrorlake.operations.backfill import Filled
+    from mirrorlake.workspace import Workspace
 
 
 class SyncConfig(dg.Config):
@@ -84,45 +86,58 @@ def build_sync(
 
     def sync(context: dg.OpExecutionContext, config: SyncConfig) -> Events:
         from dagster_mirrorlake.jobs.landings import land_ready
-        from mirrorlake.operations.results import unchanged_result
-        from mirrorlake.operations.sync_tables import default_jobs, sync_tables
-        from mirrorlake.operations.unchanged import Look, look_at
 
         if config.accept_smaller and not config.tables:
             raise dg.Failure("accept_smaller is for tables that somebody has looked at: name them")
-        workspace, every = chosen_tables(context, tables, config.tables)
-        landed = [table for table in every if table.contract.landed]
-        contracts = [table.contract for table in every if not table.contract.landed]
-        with dagster_errors(0, again=False):
-            look = Look()
-            if not config.accept_smaller:
-                look = look_at(workspace.config, workspace.ledger, contracts)
-        found = [unchanged_result(one, 0, 0, 0.0) for one in look.unchanged.values()]
-        done = {one.table: Done(one.table, "unchanged") for one in found}
-        left = [contract for contract in contracts if contract.name not in done]
-        context.log.info("%d tables, %d of them unchanged", len(every), len(done))
-        jobs = default_jobs(workspace.config, left) if left else 1
-        for one in sync_tables(
-            workspace, left, jobs=jobs, accept_smaller=config.accept_smaller, look=look
-        ):
-            name = one.contract.name
-            if one.result is not None:
-                words = f"{one.result.window} window, {one.result.rows:,} rows, "
-                words += f"{one.result.folded} loads folded, {one.result.seconds} s"
-                done[name] = Done(name, "synced", words)
-            elif isinstance(one.error, SourceHeld):
-                done[name] = Done(name, "held", str(one.error))
-            elif one.error is not None:
-                done[name] = failed(name, one.error)
-            log_line(context, done[name])
+        workspace, chosen = chosen_tables(context, tables, config.tables)
+        read = [table.contract for table in chosen if not table.contract.landed]
+        landed = [table for table in chosen if table.contract.landed]
+        done = _sync_read(context, workspace, read, accept_smaller=config.accept_smaller)
         for one in (yield from run_each(context, landed, partial(land_ready, context, workspace))):
             done[one.table] = one
-        yield report([done[table.contract.name] for table in every], "There is no table.")
+        yield report([done[table.contract.name] for table in chosen], "There is no table.")
 
     words = "Load the next window of tables, fold it, refresh clean: as `mirrorlake sync`."
     if any(table.contract.landed for table in tables):
         words += " Of tables of mode snapshot what landed is taken: as `mirrorlake land`."
     return job_of("sync", words, SyncConfig, sync, tables, also=also)
+
+
+def _sync_read(
+    context: dg.OpExecutionContext,
+    workspace: "Workspace",
+    contracts: "Sequence[TableContract]",
+    *,
+    accept_smaller: bool,
+) -> dict[str, Done]:
+    """Sync tables that are read from a server; by name, what became of each."""
+    from mirrorlake.operations.results import unchanged_result
+    from mirrorlake.operations.sync_tables import default_jobs, sync_tables
+    from mirrorlake.operations.unchanged import Look, look_at
+
+    if not contracts:
+        return {}
+    look = Look()
+    if not accept_smaller:
+        with dagster_errors(0, again=False):
+            look = look_at(workspace.config, workspace.ledger, contracts)
+    found = [unchanged_result(one, 0, 0, 0.0) for one in look.unchanged.values()]
+    done = {one.table: Done(one.table, "unchanged") for one in found}
+    left = [contract for contract in contracts if contract.name not in done]
+    context.log.info("%d tables, %d of them unchanged", len(contracts), len(done))
+    jobs = default_jobs(workspace.config, left) if left else 1
+    for one in sync_tables(workspace, left, jobs=jobs, accept_smaller=accept_smaller, look=look):
+        name = one.contract.name
+        if one.result is not None:
+            words = f"{one.result.window} window, {one.result.rows:,} rows, "
+            words += f"{one.result.folded} loads folded, {one.result.seconds} s"
+            done[name] = Done(name, "synced", words)
+        elif isinstance(one.error, SourceHeld):
+            done[name] = Done(name, "held", str(one.error))
+        elif one.error is not None:
+            done[name] = failed(name, one.error)
+        log_line(context, done[name])
+    return done
 
 
 def build_backfill_errored(tables: Sequence[MirroredTable]) -> dg.JobDefinition:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 from pydantic import Field
 
+from dagster_mirrorlake.checks.series import EXACT
 from dagster_mirrorlake.jobs.each import (
     PATTERNS,
     Act,
@@ -144,7 +145,7 @@ def _ask(day: str, keys: str, *, whole: bool) -> "Ask":
 def _prove(
     context: dg.OpExecutionContext, workspace: "Workspace", table: MirroredTable, ask: "Ask"
 ) -> Act:
-    from dagster_mirrorlake.checks.exact import EXACT, exact_verdict
+    from dagster_mirrorlake.checks.exact import exact_verdict
     from dagster_mirrorlake.checks.layers import INTACT, MATCHES, clean_verdict, raw_verdict
     from dagster_mirrorlake.checks.verdicts import CheckVerdict, evaluations
     from mirrorlake.destinations.iceberg.integrity import damage_errors
@@ -152,13 +153,15 @@ def _prove(
     contract = table.contract
     verdicts: dict[str, CheckVerdict] = {}
     with damage_errors(workspace.lake, workspace.ledger, contract):
-        verdicts[EXACT] = CheckVerdict(*exact_verdict(workspace, table, ask=ask))
-        yield from evaluations(context.run, table, "deduped", EXACT, verdicts[EXACT])
+        verdicts[EXACT] = CheckVerdict(
+            *exact_verdict(workspace, table, ask=ask, instance=context.instance)
+        )
+        yield from evaluations(context, table, "deduped", EXACT, verdicts[EXACT])
         if ask.kind == "full":
             verdicts[INTACT] = CheckVerdict(*raw_verdict(workspace, contract, whole=True))
-            yield from evaluations(context.run, table, "raw", INTACT, verdicts[INTACT])
+            yield from evaluations(context, table, "raw", INTACT, verdicts[INTACT])
             verdicts[MATCHES] = CheckVerdict(*clean_verdict(workspace, contract, whole=True))
-            yield from evaluations(context.run, table, "clean", MATCHES, verdicts[MATCHES])
+            yield from evaluations(context, table, "clean", MATCHES, verdicts[MATCHES])
     return _proved(contract.name, verdicts)
 
 
@@ -209,7 +212,7 @@ def _repair(
     *,
     only_deletes: bool,
 ) -> Act:
-    from dagster_mirrorlake.checks.exact import EXACT, report_verdict
+    from dagster_mirrorlake.checks.exact import report_verdict
     from dagster_mirrorlake.checks.verdicts import CheckVerdict, evaluations
     from dagster_mirrorlake.jobs.recheck import recheck
     from mirrorlake.operations.refold import refold_table
@@ -225,8 +228,10 @@ def _repair(
         made = f"a file could not be read ({error.reason}): made again from raw; then "
         done = repair_table(workspace, contract, ask, only_deletes=only_deletes)
     last, evidence = done.after, done.evidence[-1]
-    verdict = CheckVerdict(*report_verdict(workspace, table, last, evidence))
-    yield from evaluations(context.run, table, "deduped", EXACT, verdict)
+    verdict = CheckVerdict(
+        *report_verdict(workspace, table, last, evidence, instance=context.instance)
+    )
+    yield from evaluations(context, table, "deduped", EXACT, verdict)
     words = f"{made}{done.rows} rows read again, {done.gone} gone from MySQL (it was: {done.why})"
     bad = done.outcome == "different"
     again = yield from recheck(context, table)

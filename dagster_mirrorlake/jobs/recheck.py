@@ -36,7 +36,7 @@ def recheck(
         except MirrorlakeError as error:
             found.append(f"- {key.name} of {layer}: could not look: {error}")
             continue
-        yield from evaluations(context.run, table, layer, key.name, verdict)
+        yield from evaluations(context, table, layer, key.name, verdict)
         word = "passed" if verdict.passed else "failed"
         words = f": {verdict.words}" if verdict.words else ""
         found.append(f"- {key.name} of {layer}: {word}{words}")

@@ -34,12 +34,11 @@ _DAY = timedelta(days=1)
 class LakeCursor:
     """What is remembered: how far reports have come (a cursor of its own, as text), and the day
     (ISO) for which the partitions of copied tables were set right; by table, until when (ISO) it
-    was reported to be unchanged, and how far reports of its published snapshots have come."""
+    was reported to be unchanged."""
 
     reports: str = ""
     day: str = ""
     unchanged: dict[str, str] = field(default_factory=dict[str, str])
-    published: dict[str, str] = field(default_factory=dict[str, str])
 
 
 def build_partitions_sensor(
@@ -98,7 +97,7 @@ def _look(
         due = [(by_name[one.table], one) for one in found.reports]
         events = _events(lake, ledger, _find_unreported(instance, due))
         confirmed = list(confirmed_clean(instance, ledger, tables, before.unchanged, now))
-        published = find_published(instance, lake, ledger, snapshots, before.published)
+        published = find_published(instance, lake, ledger, snapshots)
     for name, words in found.failed.items():
         context.log.warning(f"table {name}: {words}")
     for table, one in due:
@@ -110,9 +109,7 @@ def _look(
     ended |= published.ended
     unchanged = {n: at for n, at in before.unchanged.items() if n in by_name}
     unchanged |= {name: until for name, until, _ in confirmed}
-    after = LakeCursor(
-        cursor_text(found.cursor), now.date().isoformat(), unchanged, published.through
-    )
+    after = LakeCursor(cursor_text(found.cursor), now.date().isoformat(), unchanged)
     return dg.SensorResult(
         skip_reason=None if events else "Everything in the lake is reported",
         cursor=cursor_text(after),

@@ -1,6 +1,6 @@
 """Snapshots that the ledger says are published, reported to Dagster, whoever took them."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -29,43 +29,33 @@ class Published:
     Attributes:
         events: the oldest publication first.
         opened, ended: by the name of dynamic partitions: keys to add and to remove.
-        through: by table, how far reports have come.
     """
 
     events: list[dg.AssetMaterialization] = field(default_factory=list[dg.AssetMaterialization])
     opened: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
     ended: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
-    through: dict[str, str] = field(default_factory=dict[str, str])
 
 
 def find_published(
-    instance: dg.DagsterInstance,
-    lake: Any,
-    ledger: "Ledger",
-    tables: Sequence[MirroredTable],
-    before: Mapping[str, str],
+    instance: dg.DagsterInstance, lake: Any, ledger: "Ledger", tables: Sequence[MirroredTable]
 ) -> Published:
-    """The snapshots that were published since the last look, and are not reported by their run.
+    """The published snapshots that are not green: nobody's run reported them, whoever took them.
 
-    A table that a run is at work on is left until it has ended. A snapshot that was published, and
-    that somebody left out for good, is a partition no more.
+    Dagster's own record says which are: no cursor, no clock. A table that a run is at work on is
+    left until it has ended. A snapshot that was published, and that somebody left out for good, is
+    a partition no more.
     """
     found, left = Published(), MOST
-    records = {table.contract.name: ledger.snapshots(table.contract.name) for table in tables}
-    known = {t.contract.name: set(instance.get_dynamic_partitions(t.dynamic_name)) for t in tables}
-    due = {n: _due(records[n], before.get(n, ""), known[n]) for n in records}
-    busy = busy_tables(instance, [t for t in tables if due[t.contract.name]])
-    for table in tables:
-        name = table.contract.name
-        found.through[name] = before.get(name, "")
-        gone = {partition_key(r) for r in records[name] if r.state == "skipped"} & known[name]
-        if gone:
-            found.ended[table.dynamic_name] = gone
-        chosen = [] if name in busy else due[name][:left]
+    looked = [_look(instance, ledger, table) for table in tables]
+    busy = busy_tables(instance, [one.table for one in looked if one.due])
+    for one in looked:
+        table = one.table
+        if one.skipped:
+            found.ended[table.dynamic_name] = one.skipped
+        chosen = [] if table.contract.name in busy else one.due[:left]
         left -= len(chosen)
         if not chosen:
             continue
-        found.through[name] = max(found.through[name], _mark(chosen[-1]))
         found.opened[table.dynamic_name] = {partition_key(record) for record in chosen}
         for layer in LAYERS:
             unreported = [r for r in chosen if not is_landed_reported(instance, table, layer, r)]
@@ -73,20 +63,25 @@ def find_published(
     return found
 
 
-def _due(
-    records: "Sequence[SnapshotRecord]", mark: str, known: Collection[str]
-) -> "list[SnapshotRecord]":
-    """What was published after a mark, in that order; and what is no partition, as it was left out
-    for good, and was taken again. A snapshot keeps the time of its first publication."""
-    published = (r for r in records if r.state == "published" and r.published_at is not None)
-    chosen = (r for r in published if _mark(r) > mark or partition_key(r) not in known)
-    return sorted(chosen, key=_mark)
+@dataclass(frozen=True)
+class _Looked:
+    """One table: its published snapshots that are not green, by the time of their publication, and
+    the partitions of those that are to be left out."""
+
+    table: MirroredTable
+    due: "list[SnapshotRecord]"
+    skipped: set[str]
 
 
-def _mark(record: "SnapshotRecord") -> str:
-    """When a snapshot was published, and its id: several may be published at once."""
-    at = record.published_at
-    return f"{at:%Y-%m-%dT%H:%M:%S.%f} {record.id:014d}" if at is not None else ""
+def _look(instance: dg.DagsterInstance, ledger: "Ledger", table: MirroredTable) -> _Looked:
+    records = ledger.snapshots(table.contract.name)
+    known = set(instance.get_dynamic_partitions(table.dynamic_name))
+    # Clean is the last layer that is reported, by a run and here.
+    green = known & instance.get_materialized_partitions(table.key("clean")) if records else set()
+    published = (r for r in records if r.state == "published")
+    due = [record for record in published if partition_key(record) not in green]
+    skipped = {partition_key(r) for r in records if r.state == "skipped"} & known
+    return _Looked(table, sorted(due, key=lambda r: (str(r.published_at), r.id)), skipped)
 
 
 def _events(

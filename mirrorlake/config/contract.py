@@ -172,6 +172,13 @@ class Config(Section):
         Raises:
             ConfigError: a name is nobody's or several tables', or there is no table at all.
         """
+        if not self.tables and self.snapshots:
+            raise ConfigError(
+                f"{self.path} has only tables that are kept by snapshots: there is no server to "
+                "query",
+                next_step="`mirrorlake land` takes what has landed of them, again where the ledger "
+                "was lost",
+            )
         if not self.tables:
             raise ConfigError(
                 f"{self.path} has no tables", next_step="`mirrorlake init` writes their contracts"

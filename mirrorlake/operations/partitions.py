@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 
 from mirrorlake.config import TableContract
 from mirrorlake.config.partitions import days_in, first_day_of, hours_of, partition_of
@@ -266,7 +266,7 @@ def look_at_raw(lake: Lake, ledger: Ledger, contract: TableContract, today: date
     stretches = stretches_of(contract, landmarks, (), today)
     read = dict.fromkeys(_read_days(stretches, first, today), 0)
     there = {day: rows for day, rows in files.rows.items() if first <= day <= today}
-    moments = [read_at(load) for load in landmarks if load.window.kind in ("initial", "live")]
+    moments = [_read_until(load) for load in landmarks if load.window.kind in ("initial", "live")]
     until = max(moments, default=None)
     reread = _reread(landmarks, until)
     held_now = HeldDays(dict(sorted({**read, **there}.items())), through, until, reread)
@@ -278,7 +278,7 @@ def _reread(landmarks: Iterable[Load], until: datetime | None) -> dict[date, dat
     found: dict[date, datetime] = {}
     for load in landmarks:
         if load.window.kind == "reload":
-            at, (first, last) = read_at(load), days_of(load.window)
+            at, (first, last) = _read_until(load), days_of(load.window)
             begin = max(first, until.date()) if until is not None else first
             for day in span(begin, last):
                 found[day] = max(at, found.get(day, at))
@@ -296,6 +296,13 @@ def read_at(load: Load) -> datetime:
     if load.receipt is None:
         return datetime.combine(load.window.day, time.max)
     return datetime.fromisoformat(load.receipt.moment).replace(tzinfo=None)
+
+
+def _read_until(load: Load) -> datetime:
+    """`read_at`, but not later than the load ended by the ledger's clock: a source's clock that is
+    ahead says nothing of hours to come."""
+    ended = load.finished_at or datetime.now(UTC)
+    return min(read_at(load), ended.replace(tzinfo=None))
 
 
 def _read_days(stretches: Iterable[Stretch], first: date, today: date) -> Iterator[date]:

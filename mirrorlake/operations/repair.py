@@ -41,6 +41,8 @@ logger = logging.getLogger(__name__)
 MOST_KEYS = 10_000
 """Keys that one round reads again; what differs beyond is found by the next check."""
 ROUNDS = 20
+SWEEPS = 3
+"""Rounds that only take deleted rows away: while an application deletes, they never end."""
 PATIENCE = 4
 """Rounds in a row after which the same rows still differ, before it is given up."""
 WHOLE_AFTER = 2
@@ -188,7 +190,7 @@ class _Work:
         """Rounds until nothing is left to repair; the last check's report."""
         stuck = 0
         before: set[str] = set()
-        for _ in range(ROUNDS):
+        for _ in range(SWEEPS if self._only_deletes else ROUNDS):
             if self.differing(report):
                 now = _named(report)
                 stuck = stuck + 1 if now & before else 0
@@ -216,7 +218,10 @@ class _Work:
             self.done.append(reread_keys(workspace, contract, self._keys(report)))
         else:
             self.done.append(reread_days(workspace, contract, report.differences))
-        logger.info("table %s: %s: repaired by %s", contract.name, why(report), self.done[-1])
+        logger.info(
+            "table %s: %s: %d rows read again, %d gone from MySQL",
+            *(contract.name, why(report), self.done[-1].rows, self.done[-1].gone),
+        )
 
     def _prove(self, report: Report) -> Report:
         again, path = prove_table(

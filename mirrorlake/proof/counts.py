@@ -67,6 +67,8 @@ class Counts:
         days: of days that differ.
         counted: of every day that has a row on either side.
         waiting_days: ``waiting`` by day.
+        dated: whether the table has a column that tells a row's day; else all rows are counted
+            under none.
     """
 
     table: str
@@ -80,6 +82,7 @@ class Counts:
     days: DayCounts
     counted: DayCounts
     waiting_days: Mapping[str, int] = field(default_factory=dict[str, int])
+    dated: bool = True
 
 
 def count_rows(workspace: Workspace, contract: TableContract) -> Counts:
@@ -113,6 +116,7 @@ def _count_rows(workspace: Workspace, contract: TableContract) -> Counts:
     waiting = sides.add_newer(ours.newer, theirs.newer)
     sides.add_before(before, theirs.before)
     counts = _counts(contract, scope.words, sides.source, sides.lake, waiting)
+    counts = replace(counts, dated=_day_column(target) is not None)
     nothing = counts.waiting > 0 and not counts.source_rows and not counts.lake_rows
     if nothing or (not known and counts.verdict == "different"):
         return replace(counts, verdict="undecided")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from mirrorlake.ledger.proof_records import Proof
+from mirrorlake.proof.covered import BY_KEYS, is_covered
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,8 @@ class Coverage:
 def round_of(proofs: Sequence[Proof]) -> Coverage | None:
     """The newest round in a table's proofs (oldest first); None before its first chunk.
 
-    A chunk that was looked at again counts once, as it was found last.
+    A chunk that was looked at again counts once, as it was found last; one that was repaired, as it
+    was found then.
     """
     chunks = [proof for proof in proofs if proof.asked == "next"]
     begins = [number for number, chunk in enumerate(chunks) if chunk.lo is None]
@@ -44,7 +46,7 @@ def round_of(proofs: Sequence[Proof]) -> Coverage | None:
         return None
     newest = chunks[begins[-1] :]
     by_key = {chunk.lo: chunk for chunk in newest}
-    equal = [chunk for chunk in by_key.values() if chunk.verdict == "equal"]
+    equal = [chunk for chunk in by_key.values() if _is_equal(chunk, proofs)]
     return Coverage(
         rows=sum(chunk.lake_rows for chunk in equal),
         chunks=len(by_key),
@@ -52,3 +54,12 @@ def round_of(proofs: Sequence[Proof]) -> Coverage | None:
         since=newest[0].started_at,
         whole=newest[-1].hi is None,
     )
+
+
+def _is_equal(chunk: Proof, proofs: Sequence[Proof]) -> bool:
+    """Whether a chunk was found equal, or all of it since it was not."""
+    if chunk.verdict == "equal":
+        return True
+    later = [p for p in proofs if p.asked in BY_KEYS and p.started_at > chunk.started_at]
+    ranges = [(p.lo, p.hi) for p in later if p.verdict == "equal"]
+    return is_covered((chunk.lo, chunk.hi), ranges)

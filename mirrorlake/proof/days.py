@@ -115,10 +115,9 @@ def proved_days(
     if days is None or any(p.day is None for p in wrong):
         return None
     checks = {p.check_id for p in rest}
-    if len(checks) > 1:
-        # Of several states of the mirror: nothing may have been written between them.
-        seen = min(p.through_seq for p in rest)
-        days = _left_alone(days, [load for load in loads if load.seq > seen])
+    # Nothing may have been written since the oldest of them looked.
+    seen = min(p.through_seq for p in rest)
+    days = _left_alone(days, [load for load in loads if load.seq > seen])
     if days is None:
         return None
     but = frozenset(p.day for p in wrong if p.day is not None)

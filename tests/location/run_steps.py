@@ -125,12 +125,10 @@ def _run(defs: dg.Definitions, config: Config, step: dict[str, Any]) -> dict[str
     if "proofs" in step:
         return _proofs(defs, config, step["proofs"])
     if "checks" in step:
-        return _checks(defs, [_check_key(name) for name in step["checks"]])
+        return _checks(defs, [_check_key(name) for name in step["checks"]], step.get("day"))
     tables = [MirroredTable(config.table(name)) for name in step["tables"]]
-    tags = dict(step.get("tags", {}))
     first, last = step.get("days") or (step.get("day"), step.get("day"))
-    if first:
-        tags |= {ASSET_PARTITION_RANGE_START_TAG: first, ASSET_PARTITION_RANGE_END_TAG: last}
+    tags = {**step.get("tags", {}), **_range(first, last)}
     _starts.clear()
     started = time.monotonic()
     with dg.DagsterInstance.ephemeral() as instance:
@@ -163,6 +161,12 @@ def _unanswered(instance: dg.DagsterInstance, defs: dg.Definitions) -> list[list
     return sorted(found)
 
 
+def _range(first: str | None, last: str | None) -> dict[str, str]:
+    if first is None or last is None:
+        return {}
+    return {ASSET_PARTITION_RANGE_START_TAG: first, ASSET_PARTITION_RANGE_END_TAG: last}
+
+
 def _days(first: str | None, last: str | None) -> list[date]:
     if first is None or last is None:
         return []
@@ -186,7 +190,7 @@ def _without_proofs(defs: dg.Definitions) -> dg.Definitions:
 def _proofs(defs: dg.Definitions, config: Config, tables: list[str]) -> dict[str, Any]:
     """The checks that the proof schedule asks for, of these tables."""
     tables_of = [MirroredTable(config.table(name)) for name in tables]
-    return _checks(defs, [key for table in tables_of for key in proof_check_keys(table)])
+    return _checks(defs, [key for table in tables_of for key in proof_check_keys(table)], None)
 
 
 def _check_key(name: str) -> dg.AssetCheckKey:
@@ -194,7 +198,7 @@ def _check_key(name: str) -> dg.AssetCheckKey:
     return dg.AssetCheckKey(dg.AssetKey(asset.split("/")), check)
 
 
-def _checks(defs: dg.Definitions, keys: list[dg.AssetCheckKey]) -> dict[str, Any]:
+def _checks(defs: dg.Definitions, keys: list[dg.AssetCheckKey], day: str | None) -> dict[str, Any]:
     job = dg.define_asset_job("proofs", dg.AssetSelection.checks(*keys)).resolve(
         asset_graph=defs.get_repository_def().asset_graph
     )
@@ -204,6 +208,7 @@ def _checks(defs: dg.Definitions, keys: list[dg.AssetCheckKey]) -> dict[str, Any
             instance=instance,
             resources=dict(defs.resources or {}),
             raise_on_error=False,
+            tags=_range(day, day),
         )
         unanswered = _unanswered(instance, defs)
     return {**_told(result), "unanswered": unanswered, "seconds": 0}

@@ -22,12 +22,15 @@ CHECKS = ("raw/s/days/many:gaps_by_day", *(
 ))  # fmt: skip
 EXACT = "deduped/s/days/many:exact_match_by_day"
 ROW_COUNT = "deduped/s/days/many:row_count_by_day"
+LATE_COUNT = "deduped/s/days/late:row_count_by_day"
 CONTRACTS: dict[str, Any] = {
     "days": {
         "tables": {
             "many": {
                 "mode": "append", "key": ["id"], "cursor": "at", "partitions_from": str(FIRST),
-            }
+            },
+            "keyed": {"mode": "append", "key": ["id"], "cursor": "id", "partitions_from": str(EMPTY)},
+            "late": {"mode": "append", "key": ["id"], "cursor": "at", "partitions_from": str(EMPTY)},
         }
     }
 }  # fmt: skip
@@ -42,6 +45,16 @@ STEPS: list[dict[str, Any]] = [
     },
     {"tables": [], "checks": CHECKS},
     {"tables": ["many"], "day": str(EMPTY), "all checks": True},
+    {"tables": ["keyed"], "days": [str(EMPTY), str(TODAY)], "all checks": True},
+    {"tables": [], "checks": [LATE_COUNT], "day": str(EMPTY)},
+    {"tables": ["late"], "day": str(TODAY)},
+    {
+        "tables": ["keyed"],
+        "day": str(TODAY),
+        "layers": ["deduped"],
+        "plant": {"lose": "keyed"},
+        "all checks": True,
+    },
 ]
 pytestmark = pytest.mark.timeout(900)
 
@@ -56,6 +69,12 @@ def runs(
         cursor.execute(
             "CREATE TABLE days.many (id INT PRIMARY KEY, at DATETIME NOT NULL, KEY (at))"
         )
+        cursor.execute("CREATE TABLE days.keyed (id INT PRIMARY KEY)")
+        cursor.execute("INSERT INTO days.keyed SELECT seq FROM seq_1_to_50")
+        cursor.execute(
+            "CREATE TABLE days.late (id INT PRIMARY KEY, at DATETIME NOT NULL, KEY (at))"
+        )
+        cursor.execute(f"INSERT INTO days.late VALUES (1, '{EMPTY} 10:00')")
         cursor.execute(
             f"INSERT INTO days.many SELECT seq, '{FIRST}' + INTERVAL seq * {SECONDS} SECOND "
             f"FROM seq_1_to_{ROWS}"
@@ -67,7 +86,7 @@ def runs(
 def test_no_requested_check_is_without_a_verdict(runs: list[dict[str, Any]]) -> None:
     """Dagster calls it skipped, and its partition stays as it was."""
     assert [run["unanswered"] for run in runs] == [[]] * len(STEPS)
-    assert all(run["success"] for run in runs)
+    assert all(run["success"] for run in runs[:-1])
 
 
 def test_each_requested_day_has_one(runs: list[dict[str, Any]]) -> None:
@@ -105,3 +124,24 @@ def test_a_requested_day_is_compared_though_its_chunk_is_not_due(
     """A row was deleted that the chunk of this run does not hold."""
     assert not runs[1]["days"][EXACT][str(LATE)]
     assert runs[1]["words"][EXACT][str(LATE)].startswith("Rows that differ")
+
+
+def test_a_table_whose_rows_have_no_day_is_not_called_equal_by_day(
+    runs: list[dict[str, Any]],
+) -> None:
+    """Its rows are counted as a whole. A location that knows its columns offers no such check."""
+    count = "deduped/s/days/keyed:row_count_by_day"
+    assert set(runs[4]["days"][count].values()) == {False}
+    assert "No column tells the day" in runs[4]["words"][count][str(EMPTY)]
+    assert not runs[7]["checks"]["deduped/s/days/keyed:row_count"]["passed"]
+    assert set(runs[7]["days"][count].values()) == {False}
+
+
+def test_a_day_of_which_nothing_was_known_is_reported_when_something_is(
+    runs: list[dict[str, Any]],
+) -> None:
+    assert runs[5]["days"][LATE_COUNT] == {str(EMPTY): False}
+    assert runs[5]["words"][LATE_COUNT][str(EMPTY)] == (
+        "Nothing is known of this day: Nothing is mirrored yet"
+    )
+    assert runs[6]["days"][LATE_COUNT][str(EMPTY)]

@@ -20,6 +20,7 @@ from demo.mariadb import MariaDB
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.ledger import Ledger
 from mirrorlake.operations.fold import fold_table
+from mirrorlake.operations.repair import repair_table
 from mirrorlake.operations.sync import load_table, reload_days
 from mirrorlake.proof.evidence import prove_table
 from mirrorlake.proof.ranges import Range
@@ -380,3 +381,37 @@ def test_a_day_is_unproved_then_proved_then_stale_then_different(
             False,
             dg.AssetCheckSeverity.ERROR,
         )
+
+
+@pytest.mark.alone
+def test_what_was_loaded_since_a_whole_comparison_is_not_proved(
+    location: Location, server: MariaDB
+) -> None:
+    """Whichever other rows are compared meanwhile; nor is what was loaded while it compared."""
+    config = location.config
+    table = MirroredTable(config.table("moves"), first_day=FIRST)
+    day = TODAY - 4 * DAY
+    with Workspace.open(config) as workspace:
+        assert exact_verdict(workspace, table)[4][str(day)].passed
+        for number, during in ((91, False), (92, True)):
+            if during:
+                report, evidence = prove_table(workspace, table.contract, Ask("full"))
+            with server.admin("green") as admin, admin.cursor() as cursor:
+                cursor.execute(f"INSERT INTO moves VALUES ({number}, '{day} 12:00')")
+                admin.commit()
+            reload_days(workspace, table.contract, day, day)
+            fold_table(workspace, table.contract)
+            deduped = workspace.lake.load(deduped_of(table.contract))
+            assert deduped is not None
+            deduped.delete(f"id = {number}")
+            if during:
+                found = report_verdict(workspace, table, report, evidence)[4]
+                assert str(day) not in found or not found[str(day)].passed
+            for _ in range(3):
+                other = Ask("partition", day=TODAY - 2 * DAY)
+                found = exact_verdict(workspace, table, ask=other)[4]
+                assert str(day) not in found or not found[str(day)].passed
+            assert not exact_verdict(workspace, table)[4][str(day)].passed
+            deduped = workspace.lake.load(deduped_of(table.contract))
+            repair_table(workspace, table.contract, Ask("full"))
+            assert exact_verdict(workspace, table)[4][str(day)].passed

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
 import pytest
+import sqlalchemy as sa
 from dagster._core.storage.dagster_run import DagsterRunStatus
 from dagster._core.test_utils import create_run_for_test
 
@@ -17,6 +19,7 @@ from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.ledger import FileRecord, Ledger, SeenSnapshot
 from mirrorlake.table.lake_tables import deduped_of
 from tests.location.test_snapshots import IDS, Feed
+from tests.support.command import COMMAND
 
 NAME = "feed.d.t"
 
@@ -170,6 +173,46 @@ def test_jobs_take_what_landed_and_hold_it_against_the_files(feed: Watched) -> N
     assert verdict.metadata["rows missing"].value == 1
     assert "put it right" not in verdict.metadata
     assert not repair_links(wrong.dagster_run, feed.table, "exact_match", None)
+
+
+def test_a_clock_that_went_back_hides_no_snapshot(feed: Watched) -> None:
+    """Its partition is there already: the sensor on the landing adds it before the run that died."""
+    feed.publish(IDS[0])
+    with sa.create_engine(
+        load_config(feed.folder / "mirrorlake.yaml").ledger.url
+    ).begin() as ledger:
+        ledger.execute(sa.text("UPDATE landed_snapshots SET published_at = '2099-01-01 00:00:00'"))
+    feed.report()
+    feed.instance.add_dynamic_partitions(feed.table.dynamic_name, [IDS[1]])
+    feed.publish(IDS[1])
+    assert {e.partition for e in feed.report()} == {IDS[1]}
+    assert feed.green("raw") == set(IDS)
+
+
+def test_a_lost_ledger_reports_nothing_again(feed: Watched) -> None:
+    feed.publish(*IDS)
+    feed.report()
+    url = load_config(feed.folder / "mirrorlake.yaml").ledger.url
+    with sa.create_engine(url).begin() as ledger:
+        ledger.execute(sa.text("DELETE FROM landed_snapshots"))
+    feed.publish(*IDS)
+    assert not feed.report()
+
+
+def test_the_sync_job_says_what_readers_do_not_see(feed: Watched) -> None:
+    feed.publish(IDS[0])  # the lake has no version that holds it
+    done = feed.do("sync")
+    assert done.success
+    [line] = _lines(done)
+    assert line.startswith(f"| {NAME} | withdrawn | ")
+    assert f"snapshots {IDS[0]} were published, and readers see a version without them" in line
+
+
+def test_a_lost_ledger_of_snapshots_alone_says_what_takes_them_again(feed: Watched) -> None:
+    command = [*COMMAND, "ledger", "rebuild"]
+    ended = subprocess.run(command, cwd=feed.folder, capture_output=True, text=True, check=False)
+    assert ended.returncode == 2
+    assert "`mirrorlake land` takes what has landed of them" in ended.stderr
 
 
 def test_jobs_that_need_a_server_are_not_offered_without_one(feed: Watched) -> None:

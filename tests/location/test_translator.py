@@ -11,8 +11,10 @@ import dagster as dg
 import pytest
 
 from dagster_mirrorlake import LayerData, MirrorlakeTranslator, build_definitions
+from dagster_mirrorlake.table import mirrored_tables
 from demo.mariadb import MariaDB
 from mirrorlake.config import load_config
+from mirrorlake.errors import ConfigError
 from tests.location.conftest import Location
 from tests.location.contracts import SMALL
 
@@ -90,8 +92,50 @@ def test_one_table_can_have_partitions_of_its_own(contract_file: Write) -> None:
         return graph.get(dg.AssetKey([layer, "s", "shop", table])).partitions_def
 
     assert {partitions(layer, "orders") for layer in ("raw", "deduped", "clean")} == {MONTHS}
+    # What the ledger says is told by months then, wherever it is asked.
+    (table,) = mirrored_tables([config.table("orders")], Monthly())
+    assert table.contract.partition == "month"
+    assert not table.has_days
     assert isinstance(partitions("raw", "kinds"), dg.DynamicPartitionsDefinition)
     assert partitions("mysql", "orders") is None
+
+
+class Given(MirrorlakeTranslator):
+    """Partitions of somebody's own, for some layers."""
+
+    def __init__(self, partitions: dg.PartitionsDefinition, *layers: str) -> None:
+        self.partitions, self.layers = partitions, layers
+
+    def get_partitions_def(self, data: LayerData) -> dg.PartitionsDefinition:
+        own = data.layer in self.layers
+        return self.partitions if own else super().get_partitions_def(data)
+
+
+FOREIGN = {
+    "another zone": dg.DailyPartitionsDefinition("2024-01-01", timezone="America/New_York"),
+    "weeks": dg.WeeklyPartitionsDefinition("2024-01-01"),
+    "from three o'clock": dg.DailyPartitionsDefinition("2024-01-01", hour_offset=3),
+    "static": dg.StaticPartitionsDefinition(["a"]),
+}
+
+
+@pytest.mark.parametrize("which", FOREIGN)
+def test_partitions_that_the_ledger_can_not_tell_are_refused(
+    contract_file: Write, which: str
+) -> None:
+    """Rows would be shown on another partition than theirs."""
+    config = load_config(contract_file(SMALL))
+    given = Given(FOREIGN[which], "raw", "deduped", "clean")
+    with pytest.raises(ConfigError, match="can't be told from the ledger") as refused:
+        build_definitions(config, translator=given)
+    assert "s.shop.kinds" in str(refused.value)
+    assert "Give it" in str(refused.value)
+
+
+def test_layers_of_one_table_share_their_partitions(contract_file: Write) -> None:
+    config = load_config(contract_file(SMALL))
+    with pytest.raises(ConfigError, match="Give all layers the same"):
+        build_definitions(config, translator=Given(FOREIGN["static"], "clean"))
 
 
 @pytest.fixture(scope="module")
@@ -131,7 +175,10 @@ def test_a_run_reports_on_the_changed_keys(location: Location) -> None:
     assert [e.asset_key for e in result.get_asset_materialization_events()] == chain
     seen = {e.asset_key for e in result.get_asset_check_evaluations()}
     assert seen == set(chain)
-    assert all(e.passed for e in result.get_asset_check_evaluations())
+    chain_checks = set(request.asset_check_keys or ())
+    found = [e for e in result.get_asset_check_evaluations() if e.asset_check_key in chain_checks]
+    assert found
+    assert all(e.passed for e in found)
     rows = result.asset_materializations_for_node("lake__t__clean")[0].metadata
     assert rows["dagster/row_count"].value == 20
     (raw,) = result.asset_materializations_for_node("lake__t__raw")

@@ -3,12 +3,14 @@ that it read, and no earlier one."""
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from mirrorlake.config import TableContract
 from mirrorlake.errors import ConfigError
@@ -229,6 +231,27 @@ def test_hours_in_place_of_days_are_another_history(engine_for: EngineFor, sql: 
     assert len(face.shown["raw"]) > 24
     assert face.shown["clean"] == face.shown["raw"]
     assert face.look() == []
+
+
+def test_a_source_clock_that_is_ahead_says_nothing_of_hours_to_come(
+    engine_for: EngineFor, sql: Sql
+) -> None:
+    sql(CREATE, "INSERT INTO t VALUES (1, 1, UTC_TIMESTAMP(6))")
+    workspace = engine_for({"t": HOURLY})
+    contract = workspace.config.table("t")
+    sync_table(workspace, contract)
+    with sa.create_engine(workspace.config.ledger.url).begin() as ledger:
+        for seq, text in ledger.execute(sa.text("SELECT seq, receipt FROM loads")).all():
+            receipt = json.loads(text)
+            moment = datetime.fromisoformat(receipt["moment"]) + timedelta(hours=6)
+            receipt["moment"] = moment.isoformat(" ")
+            ledger.execute(
+                sa.text("UPDATE loads SET receipt = :r WHERE seq = :s"),
+                {"r": json.dumps(receipt), "s": seq},
+            )
+    looked = look_at_raw(workspace.lake, workspace.ledger, contract, TODAY)
+    held = held_partitions(contract, looked, TODAY)
+    assert max(held) <= datetime.now(UTC).replace(tzinfo=None)
 
 
 def test_a_wall_clock_that_is_not_utc_is_refused(engine_for: EngineFor, sql: Sql) -> None:

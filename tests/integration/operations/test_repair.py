@@ -325,7 +325,7 @@ def test_a_scheduled_check_repairs_what_its_contract_lets_it(
     passed, metadata, words, *_ = exact_verdict(workspace, MirroredTable(contract))
     assert not passed
     assert str(words).endswith("more than repair_limit (3): not repaired")
-    assert metadata["repair it by"] == f"mirrorlake repair {contract.name}"
+    assert metadata["or in a shell"] == f"mirrorlake repair {contract.name}"
 
 
 def rows_of(workspace: Workspace, layer: str = "deduped") -> dict[int, dict[str, Any]]:

@@ -214,9 +214,11 @@ def test_days_that_were_written_meanwhile_are_not_proved() -> None:
     bare = load(8)
     bare.receipt = None
     assert days_by(both, bare) is None
-    # One check compares one state of the mirror.
+    # One check compares one state of the mirror; what was loaded after it is another.
     one = [proof(None, "5", "full", "x"), proof("5", None, "full", "x")]
-    assert days_by(one, load(8, "repair", None)) == Days(None, MAY)
+    assert days_by(one, load(7, "repair", None)) == Days(None, MAY)
+    assert days_by(one, load(8)) == Days(None, date(2026, 4, 19))
+    assert days_by(one, load(8, "repair", None)) is None
 
 
 def test_a_day_that_its_own_check_found_different_is_not_proved() -> None:
