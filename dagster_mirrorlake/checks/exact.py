@@ -145,7 +145,7 @@ def _days_verdict(
     """
     ledger, contract = workspace.ledger, reported.contract
     # Rows that were deleted in MySQL are what the sweep is for, and no difference.
-    differing = {} if _only_deleted(report) else dict(report.differing_days)
+    differing = {} if report.only_deleted else dict(report.differing_days)
     mark = ledger.newest_mark(contract.name)
     proofs = ledger.proofs(contract.name)
     proved = proved_days(
@@ -274,7 +274,7 @@ def _chunk_verdict(
             metadata |= _repaired(done)
             words = f"{count} rows differed ({done.why}); now {done.outcome}: {done.rows} were read"
             words += f" again, {done.gone} were gone from MySQL"
-            later = _only_deleted(done.after)
+            later = done.after.only_deleted
             if later:
                 words = f"{done.gone} rows that MySQL deleted were swept; {len(done.after.keys)} "
                 words += "more were deleted meanwhile: the next look sweeps them"
@@ -291,13 +291,6 @@ def _chunk_verdict(
         return (False, metadata, _undecided(report), dg.AssetCheckSeverity.WARN), report
     words = f"{report.waiting} rows wait: the next loads bring them" if report.waiting else None
     return (True, metadata, words, dg.AssetCheckSeverity.ERROR), report
-
-
-def _only_deleted(report: Report) -> bool:
-    """Whether all that differs are rows that MySQL has no more."""
-    gone = sum(key.gone for key in report.keys)
-    differ = len(report.differences)
-    return report.verdict == "different" and not report.unlooked and gone == differ > 0
 
 
 def _undecided(report: Report) -> str:

@@ -42,7 +42,8 @@ MOST_KEYS = 10_000
 """Keys that one round reads again; what differs beyond is found by the next check."""
 ROUNDS = 20
 SWEEPS = 3
-"""Rounds that only take deleted rows away: while an application deletes, they never end."""
+"""Rounds after which rows that were deleted meanwhile are left to the next look: while an
+application deletes, there are always some."""
 PATIENCE = 4
 """Rounds in a row after which the same rows still differ, before it is given up."""
 WHOLE_AFTER = 2
@@ -190,8 +191,10 @@ class _Work:
         """Rounds until nothing is left to repair; the last check's report."""
         stuck = 0
         before: set[str] = set()
-        for _ in range(SWEEPS if self._only_deletes else ROUNDS):
+        for _ in range(ROUNDS):
             if self.differing(report):
+                if report.only_deleted and len(self.done) >= SWEEPS:
+                    return report
                 now = _named(report)
                 stuck = stuck + 1 if now & before else 0
                 before = now

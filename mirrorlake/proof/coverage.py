@@ -60,6 +60,7 @@ def _is_equal(chunk: Proof, proofs: Sequence[Proof]) -> bool:
     """Whether a chunk was found equal, or all of it since it was not."""
     if chunk.verdict == "equal":
         return True
-    later = [p for p in proofs if p.asked in BY_KEYS and p.started_at > chunk.started_at]
-    ranges = [(p.lo, p.hi) for p in later if p.verdict == "equal"]
+    at = next(number for number, proof in enumerate(proofs) if proof is chunk)
+    later = (p for p in proofs[at + 1 :] if p.asked in BY_KEYS and p.verdict == "equal")
+    ranges = [(p.lo, p.hi) for p in later]
     return is_covered((chunk.lo, chunk.hi), ranges)

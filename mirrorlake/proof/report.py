@@ -117,6 +117,12 @@ class Report:
         return len(self.differences) + self.unlooked + left
 
     @property
+    def only_deleted(self) -> bool:
+        """Whether all that differs are rows that MySQL has no more."""
+        gone = sum(key.gone for key in self.keys)
+        return self.verdict == "different" and not self.unlooked and gone == len(self.differences)
+
+    @property
     def source(self) -> Tally:
         return sum((r.source for r in self.ranges), Tally(0, 0))
 

@@ -142,9 +142,9 @@ def _run(defs: dg.Definitions, config: Config, step: dict[str, Any]) -> dict[str
             tags=tags,
             raise_on_error=False,
         )
-        unanswered = _unanswered(instance, defs)
+        unanswered, hidden = _unanswered(instance, defs), _hidden(instance, defs)
     seconds = round(time.monotonic() - started, 1)
-    return {**_told(result), "unanswered": unanswered, "seconds": seconds}
+    return {**_told(result), "unanswered": unanswered, "hidden": hidden, "seconds": seconds}
 
 
 def _unanswered(instance: dg.DagsterInstance, defs: dg.Definitions) -> list[list[str]]:
@@ -159,6 +159,17 @@ def _unanswered(instance: dg.DagsterInstance, defs: dg.Definitions) -> list[list
                     [f"{key.asset_key.to_user_string()}:{key.name}", str(record.partition)]
                 )
     return sorted(found)
+
+
+def _hidden(instance: dg.DagsterInstance, defs: dg.Definitions) -> list[list[str]]:
+    """Verdicts on partitions that the UI does not show: of another materialisation than the newest."""
+    keys = list(defs.resolve_asset_graph().asset_check_keys)
+    found = instance.event_log_storage.get_asset_check_partition_info(keys)
+    return [
+        [f"{one.check_key.asset_key.to_user_string()}:{one.check_key.name}", one.partition_key]
+        for one in found
+        if one.partition_key and one.check_key.name.endswith("_by_day") and not one.is_current
+    ]
 
 
 def _range(first: str | None, last: str | None) -> dict[str, str]:
@@ -210,8 +221,8 @@ def _checks(defs: dg.Definitions, keys: list[dg.AssetCheckKey], day: str | None)
             raise_on_error=False,
             tags=_range(day, day),
         )
-        unanswered = _unanswered(instance, defs)
-    return {**_told(result), "unanswered": unanswered, "seconds": 0}
+        unanswered, hidden = _unanswered(instance, defs), _hidden(instance, defs)
+    return {**_told(result), "unanswered": unanswered, "hidden": hidden, "seconds": 0}
 
 
 def _model(defs: dg.Definitions, config: Config, table: str) -> dict[str, Any]:

@@ -220,6 +220,14 @@ def test_a_failed_check_leads_to_a_job_whose_config_is_filled_in(
     assert found["or in a shell"].startswith("mirrorlake ")
 
 
+@pytest.mark.parametrize("words", ["Not decidable yet: 3 rows …", "Nothing is mirrored yet"])
+def test_what_is_too_new_is_for_a_load_and_not_for_a_repair(location: Location, words: str) -> None:
+    run = dg.DagsterRun(job_name="__ASSET_JOB")
+    table = MirroredTable(location.config.table("orders"))
+    links = repair_links(run, table, "exact_match", words)
+    assert links["or in a shell"] == "mirrorlake sync s.jobs.orders"
+
+
 def test_what_no_job_puts_right_has_no_link(location: Location) -> None:
     run = dg.DagsterRun(job_name="__ASSET_JOB")
     contract = location.config.table("orders")

@@ -384,6 +384,27 @@ def test_a_day_is_unproved_then_proved_then_stale_then_different(
 
 
 @pytest.mark.alone
+def test_days_that_dagster_forgot_are_reported_again(location: Location) -> None:
+    """Their partitions were materialised since, as a history is reported, or in another instance."""
+    table = MirroredTable(location.config.table("moves"), first_day=FIRST)
+    key, day = table.key("deduped"), str(TODAY - 4 * DAY)
+
+    def look(instance: dg.DagsterInstance) -> set[str]:
+        with Workspace.open(location.config) as workspace:
+            return set(exact_verdict(workspace, table, instance=instance)[4])
+
+    with dg.DagsterInstance.ephemeral() as instance:
+        instance.report_runless_asset_event(dg.AssetMaterialization(key, partition=str(FIRST)))
+        assert day in look(instance)
+        assert day not in look(instance)
+        instance.report_runless_asset_event(dg.AssetMaterialization(key, partition=day))
+        assert day in look(instance)
+        assert day not in look(instance)
+    with dg.DagsterInstance.ephemeral() as another:
+        assert day in look(another)
+
+
+@pytest.mark.alone
 def test_what_was_loaded_since_a_whole_comparison_is_not_proved(
     location: Location, server: MariaDB
 ) -> None:

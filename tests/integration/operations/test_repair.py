@@ -18,6 +18,7 @@ from demo.oracle import compare_table
 from mirrorlake.cli import cli
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import ConfigError, SourceError
+from mirrorlake.operations import repair
 from mirrorlake.operations.fold import fold_table
 from mirrorlake.operations.refold import refold_table
 from mirrorlake.operations.repair import Repaired, repair_table
@@ -326,6 +327,33 @@ def test_a_scheduled_check_repairs_what_its_contract_lets_it(
     assert not passed
     assert str(words).endswith("more than repair_limit (3): not repaired")
     assert metadata["or in a shell"] == f"mirrorlake repair {contract.name}"
+
+
+def test_rows_that_are_deleted_while_a_check_sweeps_are_no_difference(
+    database: str, sql: Sql, engine_for: EngineFor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There is no end of them while an application deletes: the next look sweeps the rest."""
+    workspace = mirrored(engine_for, sql)
+    contract = workspace.config.table("t")
+    left = list(range(1, 40))
+    reread = repair.reread_keys
+
+    def deleting(*given: Any) -> Any:
+        done = reread(*given)
+        sql(f"DELETE FROM {database}.t WHERE id = {left.pop()}")
+        return done
+
+    monkeypatch.setattr(repair, "reread_keys", deleting)
+    sql(f"DELETE FROM {database}.t WHERE id = {left.pop()}")
+    passed, metadata, words, _, days = exact_verdict(workspace, MirroredTable(contract))
+    assert passed, words
+    assert words == (
+        "3 rows that MySQL deleted were swept; 1 more were deleted meanwhile: the next look sweeps them"
+    )
+    assert metadata["after the repair"] == "different"
+    assert all(day.passed for day in days.values())
+    monkeypatch.undo()
+    assert exact_verdict(workspace, MirroredTable(contract))[0]
 
 
 def rows_of(workspace: Workspace, layer: str = "deduped") -> dict[int, dict[str, Any]]:

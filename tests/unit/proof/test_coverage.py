@@ -32,6 +32,18 @@ def test_a_chunk_that_is_looked_at_again_counts_once() -> None:
     assert (found.rows, found.chunks, found.equal) == (20, 2, 2)
 
 
+def test_a_chunk_that_was_repaired_counts_as_it_was_found_then() -> None:
+    bad = chunk("5", "9", "different")
+    halves = [chunk("5", "7", asked="keys"), chunk("7", "9", asked="keys")]
+    found = round_of([chunk(None, "5"), bad, *halves])
+    assert found is not None
+    assert (found.rows, found.chunks, found.equal) == (20, 2, 2)
+    for rest in (halves[:1], [halves[0], chunk("7", "9", "different", "keys")], []):
+        found = round_of([*halves, chunk(None, "5"), bad, *rest])
+        assert found is not None
+        assert found.equal == 1
+
+
 def test_a_whole_round_is_all_of_it() -> None:
     whole = round_of([chunk(None, "5"), chunk("5", None)])
     assert whole is not None
