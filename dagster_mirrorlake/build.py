@@ -138,7 +138,7 @@ class Mirror:
 def _day_of(contract: TableContract, columns: Mapping[str, str]) -> str | None:
     """Which column tells the day of a table's rows, by its columns at the newest load; None before
     there was one."""
-    if contract.mode != "append" or contract.cursor is None:
+    if contract.copies or contract.rereads or contract.cursor is None:
         return "cursor"
     text, cursor = columns.get(contract.name), contract.cursor.casefold()
     found = parse_columns(text) if text is not None else ()

@@ -4,6 +4,7 @@ its contract says so.
 Personal values are shown as keyed digests here too.
 """
 
+import json
 from collections.abc import Collection, Mapping, Sequence
 from datetime import date, timedelta
 from pathlib import Path
@@ -16,6 +17,7 @@ from dagster_mirrorlake.checks.series import EXACT
 from dagster_mirrorlake.checks.targets import materialized_since
 from dagster_mirrorlake.table import MirroredTable
 from mirrorlake.config import TableContract
+from mirrorlake.ledger import Proof
 from mirrorlake.operations.partitions import RawFiles, touched_days
 from mirrorlake.operations.repair import Repaired, repair_table
 from mirrorlake.proof.coverage import round_of
@@ -95,7 +97,7 @@ def report_verdict(
     """
     contract = table.contract
     verdict, last = _chunk_verdict(workspace, contract, report, evidence)
-    _remember_red(workspace, contract, verdict)
+    verdict = _with_other_reds(workspace, contract, verdict)
     reported = ReportedDays(workspace, contract, EXACT, table.first_partition)
     event = reported.passed()[2]
     shown = (
@@ -104,24 +106,47 @@ def report_verdict(
     return *verdict, _days_verdict(workspace, reported, last, run_days, compare_days, shown)
 
 
-def _remember_red(workspace: Workspace, contract: TableContract, verdict: ExactVerdict) -> None:
-    passed, _, words, severity = verdict
-    name = f"red {EXACT} {deduped_of(contract)}"
+def _with_other_reds(
+    workspace: Workspace, contract: TableContract, verdict: ExactVerdict
+) -> ExactVerdict:
+    """A verdict on some rows, and what is known to differ among others: a chunk that is equal must
+    not turn the table green. What differs is remembered."""
+    passed, metadata, words, severity = verdict
+    proofs = workspace.ledger.proofs(contract.name)
+    reds = _reds(workspace, contract, proofs)
+    others = "; ".join(reds.values())
     if not passed and severity is dg.AssetCheckSeverity.ERROR:
         at = f"{workspace.ledger.ledger_clock():%Y-%m-%d %H:%M} UTC"
-        workspace.ledger.record_definition(name, f"{words} (found {at}, not compared since)")
-    elif workspace.ledger.definition(name) is not None:
-        workspace.ledger.forget_definition(name)
+        reds[proofs[-1].check_id] = f"{words} (found {at}, not compared since)"
+    text = json.dumps(reds)
+    if text != (workspace.ledger.definition(_red_name(contract)) or "{}"):
+        workspace.ledger.record_definition(_red_name(contract), text)
+    if not others:
+        return verdict
+    said = words or "The rows that were compared now are equal"
+    return False, metadata, f"{said}. Others: {others}", dg.AssetCheckSeverity.ERROR
+
+
+def _red_name(contract: TableContract) -> str:
+    return f"red {EXACT} {deduped_of(contract)}"
+
+
+def _reds(workspace: Workspace, contract: TableContract, proofs: Sequence[Proof]) -> dict[str, str]:
+    """By check: what it found to differ, in words, where nothing has compared these rows since, be
+    it the command line."""
+    known: dict[str, str] = json.loads(workspace.ledger.definition(_red_name(contract)) or "{}")
+    if not known:
+        return {}
+    left = {proof.check_id for proof in current_proofs(proofs) if proof.verdict == "different"}
+    return {check: words for check, words in known.items() if check in left}
 
 
 def restated(workspace: Workspace, contract: TableContract) -> str | None:
-    """What the last look found to differ, in words, where no comparison has shown since, be it the
-    command line's, that it does not."""
-    words = workspace.ledger.definition(f"red {EXACT} {deduped_of(contract)}")
-    if words is None:
+    """What earlier looks found to differ, in words, where nothing has compared these rows since."""
+    if workspace.ledger.definition(_red_name(contract)) is None:
         return None
-    current = current_proofs(workspace.ledger.proofs(contract.name))
-    return words if any(proof.verdict == "different" for proof in current) else None
+    reds = _reds(workspace, contract, workspace.ledger.proofs(contract.name))
+    return "; ".join(reds.values()) or None
 
 
 def _days_verdict(

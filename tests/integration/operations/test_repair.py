@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from dagster_mirrorlake.checks.exact import exact_verdict
+from dagster_mirrorlake.checks.exact import exact_verdict, restated
 from dagster_mirrorlake.table import MirroredTable
 from demo.mariadb import MariaDB
 from demo.oracle import compare_table
@@ -23,6 +23,7 @@ from mirrorlake.operations.fold import fold_table
 from mirrorlake.operations.refold import refold_table
 from mirrorlake.operations.repair import Repaired, repair_table
 from mirrorlake.operations.sync import sync_table
+from mirrorlake.proof import check
 from mirrorlake.proof.ranges import Range
 from mirrorlake.proof.report import Ask
 from mirrorlake.workspace import Workspace
@@ -353,6 +354,25 @@ def test_rows_that_are_deleted_while_a_check_sweeps_are_no_difference(
     assert metadata["after the repair"] == "different"
     assert all(day.passed for day in days.values())
     monkeypatch.undo()
+    assert exact_verdict(workspace, MirroredTable(contract))[0]
+
+
+def test_a_chunk_that_is_equal_does_not_turn_a_table_green_whose_other_rows_differ(
+    database: str, sql: Sql, engine_for: EngineFor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace = mirrored(engine_for, sql)
+    contract = workspace.config.table("t")
+    monkeypatch.setattr(check, "CHUNK_ROWS", 15)
+    plant(workspace, database, "UPDATE {t} SET a = 'wrong' WHERE id = 3")
+    looks = [exact_verdict(workspace, MirroredTable(contract)) for _ in range(3)]
+    assert [look[0] for look in looks] == [False, False, False]
+    assert str(looks[0][2]).startswith("1 rows differ")
+    for look in looks[1:]:
+        assert str(look[2]).startswith("The rows that were compared now are equal. Others: 1 rows")
+        assert str(look[2]).endswith("not compared since)")
+    # Whoever repairs it, and compares.
+    repair_table(workspace, contract, Ask("full"))
+    assert restated(workspace, contract) is None
     assert exact_verdict(workspace, MirroredTable(contract))[0]
 
 
