@@ -115,7 +115,7 @@ def _with_other_reds(
     proofs = workspace.ledger.proofs(contract.name)
     reds = _reds(workspace, contract, proofs)
     others = "; ".join(reds.values())
-    if not passed and severity is dg.AssetCheckSeverity.ERROR:
+    if proofs and not passed and severity is dg.AssetCheckSeverity.ERROR:
         at = f"{workspace.ledger.ledger_clock():%Y-%m-%d %H:%M} UTC"
         reds[proofs[-1].check_id] = f"{words} (found {at}, not compared since)"
     text = json.dumps(reds)

@@ -9,7 +9,7 @@ from typing import Any
 
 import dagster as dg
 
-from dagster_mirrorlake.checks.series import BY_DAY, EXACT
+from dagster_mirrorlake.checks.series import BY_DAY, EXACT, exact_step
 from dagster_mirrorlake.resources.failures import named_failures
 from dagster_mirrorlake.step_tags import step_tags
 from dagster_mirrorlake.table import Layer, MirroredTable
@@ -38,7 +38,7 @@ def build_checks(table: MirroredTable) -> list[dg.AssetChecksDefinition]:
     return [
         _checks_of(table, "raw", {**words["raw"], INTACT: intact}),
         _checks_of(table, "deduped", words["deduped"]),
-        _checks_of(table, "deduped", {EXACT: exact, **_by_day(table, EXACT)}, "exact"),
+        _checks_of(table, "deduped", {EXACT: exact, **_by_day(table, EXACT)}, compares=True),
         _checks_of(table, "clean", {**words["clean"], MATCHES: matches}),
     ]
 
@@ -113,9 +113,10 @@ def _words(table: MirroredTable) -> dict[Layer, dict[str, str]]:
 
 
 def _checks_of(
-    table: MirroredTable, layer: Layer, words: Mapping[str, str], name: str = "checks"
+    table: MirroredTable, layer: Layer, words: Mapping[str, str], *, compares: bool = False
 ) -> dg.AssetChecksDefinition:
     key = table.key(layer)
+    name = exact_step(key) if compares else f"{key.to_python_identifier()}__checks"
     specs = [
         dg.AssetCheckSpec(
             check,
@@ -129,7 +130,7 @@ def _checks_of(
     outputs = {spec.get_python_identifier(): spec for spec in specs}
     step = dg.OpDefinition(
         compute_fn=_step(table, layer),
-        name=f"{key.to_python_identifier()}__{name}",
+        name=name,
         ins=_IN,
         outs=dict.fromkeys(outputs, _OUT),
         required_resource_keys=table.names.all_of(_RESOURCES),

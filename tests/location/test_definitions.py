@@ -10,7 +10,10 @@ from typing import Any
 import dagster as dg
 
 from dagster_mirrorlake.build import build_definitions
+from dagster_mirrorlake.checks import chain_check_keys
+from dagster_mirrorlake.checks.series import exact_step
 from dagster_mirrorlake.places import table_places
+from dagster_mirrorlake.table import MirroredTable
 from mirrorlake.config import load_config
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.lake import Lake
@@ -103,3 +106,16 @@ def test_a_description_is_of_the_table(contract_file: Write) -> None:
         "shop.log of s: row versions as they were pulled; every load traceable. Mode full: copied "
         "as a whole; without a key."
     )
+
+
+def test_a_run_of_a_sensor_has_no_step_that_compares(contract_file: Write) -> None:
+    """By this a run knows whether it must restate what differed (`checks.run_checks`)."""
+    config = load_config(contract_file(SMALL))
+    job = build_definitions(config).resolve_implicit_global_asset_job_def()
+    table = MirroredTable(config.table("orders"))
+    chosen, step = set(table.chain_keys), exact_step(table.key("deduped"))
+    of_sensor = job.get_subset(
+        asset_selection=chosen, asset_check_selection=set(chain_check_keys(table))
+    )
+    assert step not in of_sensor.graph.node_dict
+    assert step in job.get_subset(asset_selection=chosen).graph.node_dict
