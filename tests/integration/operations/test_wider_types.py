@@ -100,7 +100,14 @@ def assert_equal(workspace: Workspace, server: EmbeddedServer, database: str) ->
     assert prove_clean_layer(workspace, contract).verdict == "equal"
 
 
-@pytest.mark.parametrize("mode", list(MODES))
+OFTEN = ("incremental",)
+"""The others in the full run."""
+
+
+@pytest.mark.parametrize(
+    "mode",
+    [mode if mode in OFTEN else pytest.param(mode, marks=pytest.mark.full) for mode in MODES],
+)
 def test_the_layers_become_wider_and_hold_mysqls_values(
     mode: str,
     engine_for: Callable[..., Workspace],
