@@ -153,7 +153,7 @@ def _report(found: _Found, started: datetime, seconds: float) -> Report:
         position=target.position.position,
         source_time=target.position.clock,
         snapshot=target.mirror.snapshot,
-        through=target.mirror.load.seq,
+        through=target.mirror.through,
         started=started,
         seconds=round(seconds, 3),
         bytes=found.sent + digests.bytes,

@@ -234,7 +234,7 @@ def _differences_of(
         table=unseen.table,
         key=unseen.key,
         rows=unseen.rows,
-        mirror=Mirror(unseen.identifier, unseen.snapshot, unseen.load),
+        mirror=Mirror(unseen.identifier, unseen.snapshot, unseen.load, unseen.load.seq),
         scope=ALL,
         position=read_position(connection),
     )

@@ -76,11 +76,8 @@ def read_mirror(workspace: Workspace, contract: TableContract) -> tuple[Mirror, 
     ledger = workspace.ledger
     # First the ledger, then the lake: the snapshot holds at least these loads.
     folded = ledger.folded_loads(contract.name, "deduped")
-    loads = [
-        load
-        for load in ledger.successful_loads(contract.name)
-        if load.seq in folded and load.window.kind in MOVING
-    ]
+    held = [load for load in ledger.successful_loads(contract.name) if load.seq in folded]
+    loads = [load for load in held if load.window.kind in MOVING]
     identifier = Identifier(contract.namespaces.deduped, contract.table)
     table = workspace.lake.load(identifier)
     if table is None or not loads:
@@ -90,7 +87,8 @@ def read_mirror(workspace: Workspace, contract: TableContract) -> tuple[Mirror, 
             next_step="Sync it first",
         )
     snapshot = table.current_snapshot()
-    return Mirror(identifier, snapshot.snapshot_id if snapshot else None, loads[-1]), table
+    at = snapshot.snapshot_id if snapshot else None
+    return Mirror(identifier, at, loads[-1], held[-1].seq), table
 
 
 def _columns(table: SourceTable, contract: TableContract) -> tuple[Column, ...]:

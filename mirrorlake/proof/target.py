@@ -23,11 +23,14 @@ lake has already are equal, and wait no longer."""
 
 @dataclass(frozen=True)
 class Mirror:
-    """A version of the mirror: deduped's snapshot (None: empty), and the newest load in it."""
+    """A version of the mirror: deduped's snapshot (None: empty), and the newest load in it that
+    brought the mirror forward; ``through``: the number of the newest of all, repairs and reloads
+    too."""
 
     identifier: Identifier
     snapshot: int | None
     load: Load
+    through: int
 
 
 @dataclass(frozen=True)
