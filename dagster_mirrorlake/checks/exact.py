@@ -43,9 +43,9 @@ _NEWLY = 100
 """Newly proved days that one look reports: Dagster writes each by itself."""
 _DAY = timedelta(days=1)
 _STALE = "Rows of it were written since it was proved: the next round compares them"
-_UNPROVED = "Unproved: no proofs that are kept show all its rows to be equal as they are now"
-_TOO_NEW = "Unproved: rows of it may be too new to be compared"
-_DAYLESS = "Unproved: the table's cursor does not tell the day of a row"
+_UNPROVED = "no proofs that are kept show all its rows to be equal as they are now"
+_TOO_NEW = "rows of it may be too new to be compared"
+_DAYLESS = "the table's cursor does not tell the day of a row"
 _WRONG = "Rows that differ between MySQL and the lake are of this day, on one side at least"
 ExactVerdict = tuple[bool, Mapping[str, Any], str | None, dg.AssetCheckSeverity]
 ExactVerdictOfDays = tuple[
@@ -67,7 +67,7 @@ def exact_verdict(
         run_days: the run's first and last day.
         ask: the rows to compare; by default the next chunk of keys.
         compare_days: days of which a verdict was requested: the newest of them that are not proved
-            are compared by themselves, all others are unproved.
+            are compared by themselves.
         instance: Dagster's: what it shows no more is reported again.
 
     Raises:
@@ -103,7 +103,11 @@ def report_verdict(
     shown = (
         materialized_since(instance, table.key("deduped"), event) if instance else (set(), event)
     )
-    return *verdict, _days_verdict(workspace, reported, last, run_days, compare_days, shown)
+    days, unproved = _days_verdict(workspace, reported, last, run_days, compare_days, shown)
+    passed, metadata, words, severity = verdict
+    if unproved:
+        metadata = {**metadata, "days not proved": _listed_days(unproved)}
+    return passed, metadata, words, severity, days
 
 
 def _with_other_reds(
@@ -156,7 +160,7 @@ def _days_verdict(
     run_days: tuple[date, date] | None,
     compare_days: Collection[date],
     shown_since: tuple[set[date] | None, int],
-) -> dict[str, Partition]:
+) -> tuple[dict[str, Partition], dict[date, str]]:
     """Days are reported as failed where rows of them differ, as passed only where every row of
     them was compared, and as stale where something was written to them since; of all others
     nothing is said. What is newly proved comes some days at a time, the newest first.
@@ -167,6 +171,10 @@ def _days_verdict(
     Args:
         shown_since: the days whose verdicts Dagster shows no more, as they were materialised since
             (None: all), and the newest event's number.
+
+    Returns:
+        The days that are reported; and those that were requested and are not proved, with the
+        reason: Dagster calls them skipped, which they are.
     """
     ledger, contract = workspace.ledger, reported.contract
     # Rows that were deleted in MySQL are what the sweep is for, and no difference.
@@ -214,7 +222,7 @@ def _days_verdict(
         good.pop(day, None)
     stale = (passed & _written_since(workspace, contract, through)) - {*good, *differing}
     unproved = {d: words for d, words in unproved.items() if d not in {*good, *differing, *stale}}
-    known = {*differing, *good, *stale, *unproved}
+    known = {*differing, *good, *stale}
     chosen = reported.choose(known, sorted(known), run_days)
     reported.record({*differing, *reported.failed()} - {*good})
     # What is too much for one look is left to the next.
@@ -223,13 +231,25 @@ def _days_verdict(
     reported.record_passed(kept, newest if stale <= shown else through, event)
     error, warning = dg.AssetCheckSeverity.ERROR, dg.AssetCheckSeverity.WARN
     found = {day: Partition(True, {}, words, error) for day, words in good.items()}
-    found |= {day: Partition(False, {}, words, warning) for day, words in unproved.items()}
     found |= {day: Partition(False, {}, _STALE, warning) for day in stale}
     found |= {
         day: Partition(False, {"keys that differ": keys}, _WRONG, error)
         for day, keys in differing.items()
     }
-    return {str(day): found[day] for day in chosen}
+    return {str(day): found[day] for day in chosen}, unproved
+
+
+def _listed_days(unproved: Mapping[date, str]) -> str:
+    """Days by their reason: of many the first and the last."""
+    reasons: dict[str, list[date]] = {}
+    for day in sorted(unproved):
+        reasons.setdefault(unproved[day], []).append(day)
+    return "; ".join(
+        f"{days[0]}: {words}"
+        if len(days) == 1
+        else f"{len(days)} days from {days[0]} to {days[-1]}: {words}"
+        for words, days in reasons.items()
+    )
 
 
 def _newly(

@@ -1,12 +1,10 @@
 """Runs checks: of one asset all that a step was requested for, or one alone."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, date, datetime
 
 import dagster as dg
 
-from dagster_mirrorlake.checks.days import Partition, ReportedDays
 from dagster_mirrorlake.checks.series import BY_DAY, EXACT, exact_step
 from dagster_mirrorlake.checks.structure_verdicts import (
     contract_verdict,
@@ -57,15 +55,12 @@ def check_results(
                 by_day, instance = f"{name}{BY_DAY}" in names, context.instance
                 look = Look(workspace, table, layer, alone, days, by_day, instance)
                 with damage_errors(workspace.lake, workspace.ledger, table.contract):
-                    verdict = _with_every_day(look, name, _VERDICTS[name](look))
+                    verdict = _VERDICTS[name](look)
         except Exception as error:  # noqa: BLE001 (raised below, after the others)
             failed = failed or error
             continue
         step = context.op_execution_context
-        days_found = list(day_events(step, table, key, name, verdict))
-        if look.by_day and look.days is None:
-            days_found.append(_of_no_day(key, name, verdict))
-        for day in days_found:
+        for day in day_events(step, table, key, name, verdict):
             # Dagster takes it, and its own annotation does not say so.
             step.log_event(day)  # pyright: ignore[reportArgumentType]
         if name not in names:
@@ -98,36 +93,6 @@ def _restate(context: dg.OpExecutionContext, table: MirroredTable, key: dg.Asset
         verdict = CheckVerdict(False, words=words)
         for event in evaluations(context, table, "deduped", EXACT, verdict):
             context.log_event(event)  # pyright: ignore[reportArgumentType]
-
-
-def _with_every_day(look: Look, name: str, verdict: CheckVerdict) -> CheckVerdict:
-    """A verdict with one of each day that was requested: what Dagster requested and hears nothing
-    of, it calls "skipped". They are reported again by the next look."""
-    missing = [day for day in map(str, look.requested_days) if day not in verdict.partitions]
-    if not missing:
-        return verdict
-    words = f"Nothing is known of this day: {verdict.words or 'it was not looked at'}"
-    unknown = Partition(False, {}, words, dg.AssetCheckSeverity.WARN)
-    if name != EXACT:  # which reports each day when it is proved
-        reported = ReportedDays(look.workspace, look.contract, name, look.table.first_partition)
-        reported.record({*reported.failed(), *map(date.fromisoformat, missing)})
-    return replace(verdict, partitions={**verdict.partitions, **dict.fromkeys(missing, unknown)})
-
-
-def _of_no_day(key: dg.AssetKey, name: str, verdict: CheckVerdict) -> dg.AssetCheckEvaluation:
-    """The check of days that was requested of none: which it reported."""
-    found = verdict.partitions
-    failed = [day for day, one in found.items() if not one.passed]
-    errors = any(found[day].severity is dg.AssetCheckSeverity.ERROR for day in failed)
-    words = f"{len(found)} days are reported, {len(failed)} of them failed: see its partitions"
-    return dg.AssetCheckEvaluation(
-        asset_key=key,
-        check_name=f"{name}{BY_DAY}",
-        passed=not failed,
-        metadata={},
-        description=words if found else "Of no day anything new is known",
-        severity=dg.AssetCheckSeverity.ERROR if errors else dg.AssetCheckSeverity.WARN,
-    )
 
 
 def verdict_of(

@@ -69,7 +69,7 @@ _DAYS = {
     "row_count": "Of each day that differs, or did: as many rows in deduped as in MySQL.",
     EXACT: "Of each day: every row of it is MySQL's, field by field (passed); something was "
     "written since it was proved (a warning); rows of it differ (an error). A day without a "
-    "verdict is unproved; one that was requested, and is unproved, is a warning.",
+    'verdict is unproved: "skipped" where it was requested.',
 }
 
 

@@ -51,7 +51,7 @@ class Look:
 
     @property
     def requested_days(self) -> list[date]:
-        """The days of which a verdict was requested, in order: of each there must be one."""
+        """The days of which a verdict was requested, in order."""
         if not self.by_day or self.days is None:
             return []
         first, last = self.days

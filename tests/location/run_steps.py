@@ -168,7 +168,10 @@ def _hidden(instance: dg.DagsterInstance, defs: dg.Definitions) -> list[list[str
     return [
         [f"{one.check_key.asset_key.to_user_string()}:{one.check_key.name}", one.partition_key]
         for one in found
-        if one.partition_key and one.check_key.name.endswith("_by_day") and not one.is_current
+        if one.partition_key
+        and one.check_key.name.endswith("_by_day")
+        and one.latest_execution_status != AssetCheckExecutionRecordStatus.PLANNED
+        and not one.is_current
     ]
 
 
