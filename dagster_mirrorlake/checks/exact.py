@@ -44,6 +44,7 @@ _NEWLY = 100
 _DAY = timedelta(days=1)
 _STALE = "Rows of it were written since it was proved: the next round compares them"
 _UNPROVED = "no proofs that are kept show all its rows to be equal as they are now"
+_ALONE = "Every row of it was compared, by itself"
 _TOO_NEW = "rows of it may be too new to be compared"
 _DAYLESS = "the table's cursor does not tell the day of a row"
 _WRONG = "Rows that differ between MySQL and the lake are of this day, on one side at least"
@@ -198,6 +199,9 @@ def _days_verdict(
         ],
         _whole(proved),
     )
+    own = report.ask.day if report.ask.kind == "partition" and report.verdict == "equal" else None
+    if own is not None and report.days is not None and own in report.days:
+        good[own] = _ALONE
     # Of a table whose cursor gives no day any more, nothing is left to look at.
     failed = reported.failed() if report.days is not None else []
     left = [day for day in failed if day not in differing and day not in good]
@@ -213,7 +217,7 @@ def _days_verdict(
     for day in alone:
         found_alone, _ = prove_table(workspace, contract, Ask("partition", day=day))
         if found_alone.verdict == "equal" and found_alone.days is not None:
-            good[day] = "Every row of it was compared, by itself"
+            good[day] = _ALONE
         elif found_alone.verdict == "different":
             differing[day] = found_alone.differing_days.get(day, 1)
         elif day in unproved:
