@@ -383,6 +383,7 @@ def test_a_day_is_unproved_then_proved_then_stale_then_different(
         )
 
 
+@pytest.mark.full
 @pytest.mark.alone
 def test_days_that_dagster_forgot_are_reported_again(location: Location) -> None:
     """Their partitions were materialised since, as a history is reported, or in another instance."""
