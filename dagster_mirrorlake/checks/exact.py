@@ -4,7 +4,6 @@ its contract says so.
 Personal values are shown as keyed digests here too.
 """
 
-import json
 from collections.abc import Collection, Mapping, Sequence
 from datetime import date, timedelta
 from pathlib import Path
@@ -13,22 +12,21 @@ from typing import Any
 import dagster as dg
 
 from dagster_mirrorlake.checks.days import NEWEST, Partition, ReportedDays
+from dagster_mirrorlake.checks.known_differences import ExactVerdict, with_known_differences
 from dagster_mirrorlake.checks.series import EXACT
 from dagster_mirrorlake.checks.targets import materialized_since
 from dagster_mirrorlake.table import MirroredTable
 from mirrorlake.config import TableContract
-from mirrorlake.ledger import Proof
 from mirrorlake.operations.partitions import RawFiles, touched_days
 from mirrorlake.operations.repair import Repaired, repair_table
 from mirrorlake.proof.coverage import round_of
-from mirrorlake.proof.covered import current_proofs
 from mirrorlake.proof.days import Proved, proved_days
 from mirrorlake.proof.differences import Difference, Field, Formatter
 from mirrorlake.proof.evidence import formatter_of, prove_table
 from mirrorlake.proof.ranges import EVERYWHERE, Span
 from mirrorlake.proof.report import Ask, Report
 from mirrorlake.proof.stale import aged_proofs
-from mirrorlake.table.lake_tables import deduped_of, deduped_table
+from mirrorlake.table.lake_tables import deduped_table
 from mirrorlake.table.new_columns import held_now
 from mirrorlake.workspace import Workspace
 
@@ -48,7 +46,6 @@ _ALONE = "Every row of it was compared, by itself"
 _TOO_NEW = "rows of it may be too new to be compared"
 _DAYLESS = "the table's cursor does not tell the day of a row"
 _WRONG = "Rows that differ between MySQL and the lake are of this day, on one side at least"
-ExactVerdict = tuple[bool, Mapping[str, Any], str | None, dg.AssetCheckSeverity]
 ExactVerdictOfDays = tuple[
     bool, Mapping[str, Any], str | None, dg.AssetCheckSeverity, Mapping[str, Partition]
 ]
@@ -98,7 +95,7 @@ def report_verdict(
     """
     contract = table.contract
     verdict, last = _chunk_verdict(workspace, contract, report, evidence)
-    verdict = _with_other_reds(workspace, contract, verdict)
+    verdict = with_known_differences(workspace, contract, verdict)
     reported = ReportedDays(workspace, contract, EXACT, table.first_partition)
     event = reported.passed()[2]
     shown = (
@@ -109,49 +106,6 @@ def report_verdict(
     if unproved:
         metadata = {**metadata, "days not proved": _listed_days(unproved)}
     return passed, metadata, words, severity, days
-
-
-def _with_other_reds(
-    workspace: Workspace, contract: TableContract, verdict: ExactVerdict
-) -> ExactVerdict:
-    """A verdict on some rows, and what is known to differ among others: a chunk that is equal must
-    not turn the table green. What differs is remembered."""
-    passed, metadata, words, severity = verdict
-    proofs = workspace.ledger.proofs(contract.name)
-    reds = _reds(workspace, contract, proofs)
-    others = "; ".join(reds.values())
-    if proofs and not passed and severity is dg.AssetCheckSeverity.ERROR:
-        at = f"{workspace.ledger.ledger_clock():%Y-%m-%d %H:%M} UTC"
-        reds[proofs[-1].check_id] = f"{words} (found {at}, not compared since)"
-    text = json.dumps(reds)
-    if text != (workspace.ledger.definition(_red_name(contract)) or "{}"):
-        workspace.ledger.record_definition(_red_name(contract), text)
-    if not others:
-        return verdict
-    said = words or "The rows that were compared now are equal"
-    return False, metadata, f"{said}. Others: {others}", dg.AssetCheckSeverity.ERROR
-
-
-def _red_name(contract: TableContract) -> str:
-    return f"red {EXACT} {deduped_of(contract)}"
-
-
-def _reds(workspace: Workspace, contract: TableContract, proofs: Sequence[Proof]) -> dict[str, str]:
-    """By check: what it found to differ, in words, where nothing has compared these rows since, be
-    it the command line."""
-    known: dict[str, str] = json.loads(workspace.ledger.definition(_red_name(contract)) or "{}")
-    if not known:
-        return {}
-    left = {proof.check_id for proof in current_proofs(proofs) if proof.verdict == "different"}
-    return {check: words for check, words in known.items() if check in left}
-
-
-def restated(workspace: Workspace, contract: TableContract) -> str | None:
-    """What earlier looks found to differ, in words, where nothing has compared these rows since."""
-    if workspace.ledger.definition(_red_name(contract)) is None:
-        return None
-    reds = _reds(workspace, contract, workspace.ledger.proofs(contract.name))
-    return "; ".join(reds.values()) or None
 
 
 def _days_verdict(

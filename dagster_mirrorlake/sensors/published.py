@@ -1,4 +1,4 @@
-"""Snapshots that the ledger says are published, reported to Dagster, whoever took them."""
+"""Reports published snapshots to Dagster, however they were loaded."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -39,7 +39,7 @@ class Published:
 def find_published(
     instance: dg.DagsterInstance, lake: Any, ledger: "Ledger", tables: Sequence[MirroredTable]
 ) -> Published:
-    """The published snapshots that are not green: nobody's run reported them, whoever took them.
+    """The published snapshots whose partitions are not green yet, because no run reported them.
 
     Dagster's own record says which are: no cursor, no clock. A table that a run is at work on is
     left until it has ended. A snapshot that was published, and that somebody left out for good, is

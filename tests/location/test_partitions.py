@@ -28,6 +28,7 @@ from mirrorlake.proof.report import Ask
 from mirrorlake.table.lake_tables import deduped_of
 from mirrorlake.workspace import Workspace
 from tests.location.conftest import Location
+from tests.location.partitions_tick import tick_partitions
 from tests.support.command import COMMAND
 
 TODAY = datetime.now(UTC).date()
@@ -84,33 +85,11 @@ class Daemon:
 
     def reload(self) -> None:
         self.defs = load_definitions(self.location.path)
-        self.sensor = self.defs.resolve_sensor_def("partitions")
 
     def tick(self, *, killed_after: int | None = None) -> list[dg.AssetMaterialization]:
         """One tick; killed after so many events, before the cursor is kept."""
-        context = dg.build_sensor_context(
-            instance=self.instance,
-            cursor=self.cursor or None,
-            repository_def=self.defs.get_repository_def(),
-            resources=dict(self.defs.resources or {}),
-        )
-        with context:
-            data = self.sensor.evaluate_tick(context)
-        events = [e for e in data.asset_events if isinstance(e, dg.AssetMaterialization)]
-        for event in events[:killed_after]:
-            self.instance.report_runless_asset_event(event)
-        if killed_after is not None:
-            return events[:killed_after]
-        for change in data.dynamic_partitions_requests or []:
-            if isinstance(change, dg.AddDynamicPartitionsRequest):
-                self.instance.add_dynamic_partitions(
-                    change.partitions_def_name, change.partition_keys
-                )
-            else:
-                for key in change.partition_keys:
-                    self.instance.delete_dynamic_partition(change.partitions_def_name, key)
-        self.cursor = data.cursor or self.cursor
-        return events
+        made, self.cursor = tick_partitions(self.instance, self.defs, self.cursor, killed_after)
+        return made
 
     def table(self, name: str) -> MirroredTable:
         return MirroredTable(self.location.config.table(name))

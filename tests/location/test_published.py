@@ -18,6 +18,7 @@ from mirrorlake.config import load_config
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.ledger import FileRecord, Ledger, SeenSnapshot
 from mirrorlake.table.lake_tables import deduped_of
+from tests.location.partitions_tick import tick_partitions
 from tests.location.test_snapshots import IDS, Feed
 from tests.support.command import COMMAND
 
@@ -45,28 +46,10 @@ class Watched(Feed):
             ledger.publish_snapshots(NAME, [one])
 
     def report(self, *, killed_after: int | None = None) -> list[dg.AssetMaterialization]:
-        context = dg.build_sensor_context(
-            instance=self.instance,
-            cursor=self.cursor or None,
-            repository_def=self.definitions.get_repository_def(),
-            resources=dict(self.definitions.resources or {}),
+        made, self.cursor = tick_partitions(
+            self.instance, self.definitions, self.cursor, killed_after
         )
-        with context:
-            data = self.definitions.resolve_sensor_def("partitions").evaluate_tick(context)
-        events = [e for e in data.asset_events if isinstance(e, dg.AssetMaterialization)]
-        for event in events[:killed_after]:
-            self.instance.report_runless_asset_event(event)
-        if killed_after is not None:
-            return events[:killed_after]
-        for change in data.dynamic_partitions_requests or []:
-            name = change.partitions_def_name
-            if isinstance(change, dg.AddDynamicPartitionsRequest):
-                self.instance.add_dynamic_partitions(name, change.partition_keys)
-            else:
-                for key in change.partition_keys:
-                    self.instance.delete_dynamic_partition(name, key)
-        self.cursor = data.cursor or self.cursor
-        return events
+        return made
 
     def green(self, layer: Any) -> set[str]:
         """Partitions of a layer that the UI shows as materialised."""

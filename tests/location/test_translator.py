@@ -92,7 +92,7 @@ def test_one_table_can_have_partitions_of_its_own(contract_file: Write) -> None:
         return graph.get(dg.AssetKey([layer, "s", "shop", table])).partitions_def
 
     assert {partitions(layer, "orders") for layer in ("raw", "deduped", "clean")} == {MONTHS}
-    # What the ledger says is told by months then, wherever it is asked.
+    # The engine then groups the table's days by month everywhere.
     (table,) = mirrored_tables([config.table("orders")], Monthly())
     assert table.contract.partition == "month"
     assert not table.has_days

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from dagster_mirrorlake.checks.exact import exact_verdict, restated
+from dagster_mirrorlake.checks.exact import exact_verdict
+from dagster_mirrorlake.checks.known_differences import restated
 from dagster_mirrorlake.table import MirroredTable
 from demo.mariadb import MariaDB
 from demo.oracle import compare_table
