@@ -63,7 +63,8 @@ def _drift(workspace: Workspace, plan: ResolvedTable) -> str | None:
     versions = workspace.ledger.schema_versions(plan.name)
     if not versions or versions[-1] == plan.version:
         return None
-    changes = "; ".join(plan.version.changes_from(versions[-1]).words)
+    names_before = plan.contract.earlier_names
+    changes = "; ".join(plan.version.changes_from(versions[-1], names_before).words)
     return f"MySQL's columns changed since the load, and rows were not looked at: {changes}"
 
 

@@ -30,6 +30,7 @@ from mirrorlake.config.settings import (
     PiiRule,
     PrivacyConfig,
     RepairSetting,
+    SchemaPolicy,
     SparkConfig,
 )
 from mirrorlake.errors import ConfigError
@@ -70,6 +71,8 @@ class TableContract(Section):
     new_columns: NewColumns = "hide"
     """What clean does with columns that were added after the first load and that the contract does
     not name."""
+    schema_changes: SchemaPolicy = "evolve"
+    """What becomes of it when its columns change in MySQL."""
     freshness: Freshness | None = None
     owners: tuple[str, ...] = ()
     shrink_limit: float | None = 0.9
@@ -126,6 +129,16 @@ class TableContract(Section):
             name: rule.pii
             for name, rule in self.columns.items()
             if rule.pii is not None and rule.pii != "show"
+        }
+
+    @property
+    def earlier_names(self) -> dict[str, tuple[str, ...]]:
+        """Column → the names that it had before (``renamed_from``), the newest first; all
+        case-folded."""
+        return {
+            name.casefold(): tuple(earlier.casefold() for earlier in rule.renamed_from)
+            for name, rule in self.columns.items()
+            if rule.renamed_from
         }
 
     def column_rule(self, column: str) -> ColumnRule | None:

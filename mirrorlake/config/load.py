@@ -295,6 +295,7 @@ def _contract(
         # The rows of snapshots are shown by a view, whatever the others' default is.
         clean=table.clean or ("view" if landed else defaults.clean),
         new_columns=table.new_columns or defaults.new_columns,
+        schema_changes=table.schema_changes or defaults.schema_changes,
         owners=defaults.owners if table.owners is None else table.owners,
         deletes=table.deletes or "remove",
         repair=table.repair or defaults.repair,

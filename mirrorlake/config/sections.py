@@ -40,6 +40,7 @@ from mirrorlake.config.settings import (
     PartitionSize,
     PrivacyConfig,
     RepairSetting,
+    SchemaPolicy,
     SparkConfig,
 )
 from mirrorlake.config.table_findings import column_findings, delete_findings, mode_findings
@@ -67,6 +68,10 @@ class DefaultsConfig(Section):
     new_columns: NewColumns = "hide"
     """What clean does with a column that MySQL gets after a table's first load: ``hide`` holds it
     out until the contract names it, ``show`` shows it at once."""
+    schema_changes: SchemaPolicy = "evolve"
+    """What becomes of a table whose columns change in MySQL. ``evolve``: it follows; ``freeze``:
+    columns that are added are left out, any other change stops it; ``fail``: any change stops
+    it."""
     freshness: Freshness | None = Freshness(
         warn_after=timedelta(hours=26), fail_after=timedelta(hours=50)
     )
@@ -140,6 +145,8 @@ class TableSection(Section):
     """Whether the clean layer is a ``view`` (Spark only) or a ``table`` (every engine)."""
     new_columns: NewColumns | None = None
     """The same for this table's columns that are added later: ``hide`` or ``show``."""
+    schema_changes: SchemaPolicy | None = None
+    """The same for this table: ``evolve``, ``freeze`` or ``fail``."""
     freshness: Freshness | None = None
     """When this table counts as late; ``null``: never."""
     owners: tuple[Owner, ...] | None = None

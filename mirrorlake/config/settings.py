@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
-from typing import Final, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 
-from pydantic import Field, SecretStr, model_validator
+from pydantic import BeforeValidator, Field, SecretStr, WithJsonSchema, model_validator
 
 from mirrorlake.config.fields import Duration, Findings, MysqlName, NamespaceName, Section
 from mirrorlake.config.secrets import DatabaseUrl, Properties, Secret, UnsetSecret
@@ -22,6 +22,7 @@ Deletes: TypeAlias = Literal["remove", "flag", "ignore"]
 RepairSetting: TypeAlias = Literal["off", "ask", "auto"]
 PiiRule: TypeAlias = Literal["drop", "null", "hash", "mask", "show"]
 NewColumns: TypeAlias = Literal["hide", "show"]
+SchemaPolicy: TypeAlias = Literal["evolve", "freeze", "fail"]
 PartitionSize: TypeAlias = Literal["hour", "day", "month"]
 HASH_KEY_LENGTH: Final = 16
 
@@ -128,6 +129,18 @@ class Freshness(Section):
         return self
 
 
+def _as_names(value: object) -> object:
+    return (value,) if isinstance(value, str) else value
+
+
+_NAME: Final = {"type": "string", "minLength": 1, "maxLength": 64}
+_Names: TypeAlias = Annotated[
+    tuple[MysqlName, ...],
+    BeforeValidator(_as_names),
+    WithJsonSchema({"anyOf": [_NAME, {"type": "array", "items": _NAME}]}),
+]
+
+
 class ColumnRule(Section):
     """What happens to one column: a rule for the clean layer, or never read at all."""
 
@@ -137,6 +150,9 @@ class ColumnRule(Section):
     it is: somebody decided so."""
     pci: Literal["never"] | None = None
     """``never``: the column is not selected from MySQL and is in no layer."""
+    renamed_from: _Names = ()
+    """The name that the column had before, or several, the newest first: its values of then are
+    shown under its name of now. Without it a renamed column is one that went and one that came."""
 
     @model_validator(mode="after")
     def _one_rule(self) -> ColumnRule:

@@ -48,7 +48,7 @@ def _snapshot_findings(table: TableSection) -> Iterable[tuple[str, str]]:
     if not table.key:
         yield "key", "mode snapshot needs the columns of a unique key, like [id]"
     windows = ("cursor", "created", "entity", "start", "overlap", "overlap_keys", "settle")
-    for field in (*windows, "every", "partition", "partitions_from"):
+    for field in (*windows, "every", "partition", "partitions_from", "schema_changes"):
         if field in table.model_fields_set:
             yield field, f"mode snapshot reads what lands, and no window: remove {field}"
 
@@ -64,6 +64,23 @@ def delete_findings(table: TableSection) -> Iterable[tuple[str, str]]:
         )
 
 
+def _rename_findings(table: TableSection) -> Iterable[tuple[str, str]]:
+    """A name that a column had before is no column's now, and was one column's alone."""
+    said = {name.casefold() for name in (*table.key, *table.columns)}
+    said |= {name.casefold() for name in (table.cursor, table.created) if name}
+    taken: dict[str, str] = {}
+    for name, rule in table.columns.items():
+        if rule.renamed_from and MODES[table.mode].landed:
+            yield "columns", f"mode snapshot reads what lands: remove renamed_from of {name!r}"
+        for earlier in rule.renamed_from:
+            first = taken.setdefault(earlier.casefold(), name)
+            if earlier.casefold() in said:
+                words = f"{name!r} was renamed from {earlier!r}, which the contract names itself"
+                yield "columns", f"{words}: a column that was renamed has its new name alone"
+            elif first != name or rule.renamed_from.count(earlier) > 1:
+                yield "columns", f"{earlier!r} stands twice under renamed_from"
+
+
 def column_findings(table: TableSection) -> Iterable[tuple[str, str]]:
     """What is wrong with the columns that a table names."""
     # MySQL's column names are one name in any case.
@@ -74,6 +91,7 @@ def column_findings(table: TableSection) -> Iterable[tuple[str, str]]:
     rules = {column.casefold(): rule for column, rule in table.columns.items()}
     if len(rules) < len(table.columns):
         yield "columns", "two rules are for one column: MySQL's column names are one in any case"
+    yield from _rename_findings(table)
     roles = [*(("key", column) for column in table.key)]
     roles += [("cursor", table.cursor)] if table.cursor else []
     roles += [("created", table.created)] if table.created else []

@@ -104,6 +104,7 @@ class Folds:
             newest = connection.scalar(
                 sa.select(sa.func.max(VERSIONS.c.number)).where(VERSIONS.c.table_name == table)
             )
+            seen = connection.scalar(sa.select(VERSIONS.c.first_seen).where(where))
             connection.execute(VERSIONS.delete().where(where))
             connection.execute(
                 VERSIONS.insert().values(
@@ -111,7 +112,7 @@ class Folds:
                     hash=version.hash,
                     raw_table=version.raw_table,
                     columns=json.dumps(version.columns, ensure_ascii=False),
-                    first_seen=utc_now(),
+                    first_seen=seen or utc_now(),
                     number=(newest or 0) + 1,
                 )
             )

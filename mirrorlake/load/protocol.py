@@ -74,6 +74,7 @@ from mirrorlake.sources.mysql.reader import BATCH_ROWS
 from mirrorlake.table.continuity import stamp_receipt
 from mirrorlake.table.progress import OnProgress, Pace, Progress
 from mirrorlake.table.resolve import ResolvedTable, plan_table
+from mirrorlake.table.shape import taken_up
 from mirrorlake.workspace import Workspace
 
 logger = logging.getLogger(__name__)
@@ -361,6 +362,7 @@ def _chunk_rows(plan: ResolvedTable, spark: LazySpark) -> int:
 
 def _check_schema_held(connection: Connection[Any], plan: ResolvedTable) -> None:
     now = read_table(connection, plan.table.database, plan.table.name)
+    now = taken_up(plan.contract, now, [plan.version])
     planned = plan_table(plan.contract, plan.source, now)
     # A charset is no part of a version, and decides what of a text is checked on its way.
     if (planned.version, planned.columns) != (plan.version, plan.columns):

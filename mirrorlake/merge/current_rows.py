@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from pydantic import SecretStr
@@ -10,7 +10,7 @@ from pydantic import SecretStr
 from mirrorlake.destinations.base import Identifier, as_sql_identifier
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeTable
-from mirrorlake.destinations.iceberg.tables import has_original, iceberg_type
+from mirrorlake.destinations.iceberg.tables import iceberg_type
 from mirrorlake.ledger import Load
 from mirrorlake.merge.pruning import bounds_of, bounds_sql, may_prune
 from mirrorlake.merge.statements import (
@@ -84,7 +84,7 @@ def _unknown(rows: DataFrame, known: Sequence[Load], plan: ResolvedTable) -> Dat
     from pyspark.sql import functions as f
 
     columns = [(e.name, e.iceberg) for e in plan.columns] + [(GONE, "boolean")]
-    if has_original(plan.columns):
+    if plan.originals:
         columns.append((ORIGINAL, "list"))
     if flags(plan):
         columns.append((DELETED_AT, "timestamptz"))
@@ -130,8 +130,8 @@ def _raw_rows(
     columns += [SEQ, f"{DELETED} AS {GONE}"]
     if flags(plan):
         columns.append(f"CASE WHEN {DELETED} THEN {LOADED_AT} END AS {DELETED_AT}")
-    if has_original(plan.columns):
-        columns.append(original_or_none(there))
+    if plan.originals:
+        columns.append(raw_originals(plan, there))
     if plan.keeps_aliases:
         columns.append(KEY)
     if plan.entity is not None:
@@ -143,23 +143,46 @@ def _raw_rows(
 
 
 def raw_columns(plan: ResolvedTable, table: LakeTable | None) -> list[str]:
-    """SQL of the plan's columns as one raw table has them: NULL where its version lacks one, cast
-    where it has a narrower type."""
+    """SQL of the plan's columns as one raw table has them: under the name that they had then, NULL
+    where its version lacks one, cast where it has a narrower type."""
     there = {f.name: f.field_type for f in table.schema().fields} if table is not None else {}
     found: list[str] = []
     for exact in plan.columns:
         name, kind = as_sql_identifier(exact.name), spark_type(exact.iceberg)
-        if there.get(exact.name) == iceberg_type(exact.iceberg):
+        then = plan.name_in(there, exact.name)
+        if then == exact.name and there[exact.name] == iceberg_type(exact.iceberg):
             found.append(name)
         else:
-            found.append(f"CAST({name if exact.name in there else 'NULL'} AS {kind}) AS {name}")
+            value = as_sql_identifier(then) if then is not None else "NULL"
+            found.append(f"CAST({value} AS {kind}) AS {name}")
     return found
 
 
-def original_or_none(there: set[str]) -> str:
-    """SQL of a raw table's originals, which it may not have."""
-    none = f"CAST(NULL AS array<struct<column:string,text:string>>) AS {ORIGINAL}"
-    return ORIGINAL if ORIGINAL in there else none
+def raw_originals(
+    plan: ResolvedTable, there: Collection[str], *, former: Collection[str] = ()
+) -> str:
+    """SQL of a raw table's originals: of the plan's columns alone, under the names that they have
+    now; NULL where the table has none.
+
+    Args:
+        there: the names of the raw table's columns.
+        former: columns that MySQL has no more, whose originals are to be there too.
+    """
+    if ORIGINAL not in there:
+        return f"CAST(NULL AS array<struct<column:string,text:string>>) AS {ORIGINAL}"
+    wanted = (*(e.name for e in plan.columns), *former)
+    now = {then: name for name in wanted if (then := plan.name_in(there, name)) is not None}
+    own = {name for name in there if not name.startswith("_mirror_")}
+    if own <= now.keys() and all(then == name for then, name in now.items()):
+        return ORIGINAL
+    names = ", ".join(text_literal(then) for then in now)
+    kept = f"filter({ORIGINAL}, x -> x.column IN ({names}))"
+    cases = " ".join(
+        f"WHEN {text_literal(then)} THEN {text_literal(name)}" for then, name in now.items()
+    )
+    entry = f"named_struct('column', CASE x.column {cases} END, 'text', x.text)"
+    entries = f"array_sort(transform({kept}, x -> {entry}))"
+    return f"CASE WHEN size({kept}) > 0 THEN {entries} END AS {ORIGINAL}"
 
 
 def _latest(rows: DataFrame, plan: ResolvedTable, apart: Sequence[str]) -> DataFrame:

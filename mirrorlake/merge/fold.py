@@ -32,6 +32,7 @@ from mirrorlake.load.raw_files import refuse_damaged
 from mirrorlake.merge.compaction import compact_if_due
 from mirrorlake.merge.current_rows import read_changes
 from mirrorlake.merge.pruning import Bounds, bounds_of, bounds_sql, edges_of, may_prune
+from mirrorlake.merge.reshape import is_made_otherwise, record_as_made, reshape_layer
 from mirrorlake.merge.statements import GONE, Layer, merge_sql, replace_sql, spark_type
 from mirrorlake.schema.own_columns import DELETED_AT
 from mirrorlake.schema.versions import FIRST_CREATED
@@ -98,13 +99,9 @@ def fold_layer(
         LakeError: Spark, the catalog or the storage failed; the layer is as it was, or folded.
         LeaseHeld: another run took the table over; this one writes nothing more.
     """
+    reshape_layer(workspace, plan, layer)
     table = ensure_layer(workspace, plan, layer)
-    setting = deletes_setting(layer)
-    was = "remove"
-    if table.current_snapshot() is not None:
-        was = workspace.ledger.definition(setting) or was
-    # What the layer holds may have been made by another rule.
-    fresh = was != plan.contract.deletes
+    fresh = is_made_otherwise(workspace, plan, layer, table)
     if fresh and not layer.flags:
         table = drop_column(workspace.lake, layer.identifier, DELETED_AT)
     head = table.current_snapshot()
@@ -136,7 +133,7 @@ def fold_layer(
         flush_commits(workspace.lake.load(layer.identifier), at)
     workspace.ledger.record_folds(plan.name, layer.name, todo.held, workspace.run_id)
     if fresh:
-        workspace.ledger.record_definition(setting, plan.contract.deletes)
+        record_as_made(workspace, plan, layer)
     failpoint("fold.recorded")
     if todo.loads and not empty:
         compact_if_due(workspace.spark.get(), workspace.lake, layer.identifier)
@@ -190,11 +187,6 @@ def ensure_layer(
     return ensure_current_table(
         workspace.lake, layer.identifier, schema, plan.key, days_of, location
     )
-
-
-def deletes_setting(layer: Layer) -> str:
-    """The name under which the ledger keeps by which rule of deletes a layer was made."""
-    return f"deletes {layer.identifier}"
 
 
 def _apply(

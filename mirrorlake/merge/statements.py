@@ -69,7 +69,7 @@ def check_rules(plan: ResolvedTable, hash_key: SecretStr | None) -> None:
 def deduped_layer(plan: ResolvedTable) -> Layer:
     """All columns that were read, as they are."""
     columns = tuple((e.name, e.iceberg, as_sql_identifier(e.name)) for e in plan.columns)
-    original = as_sql_identifier(ORIGINAL) if has_original(plan.columns) else None
+    original = as_sql_identifier(ORIGINAL) if plan.originals else None
     return Layer("deduped", plan.deduped, columns, original, flags(plan))
 
 
@@ -117,9 +117,12 @@ def _as_text(name: str, iceberg: str) -> str:
 def _shown_originals(plan: ResolvedTable) -> str | None:
     """The originals without the entries of ruled columns, NULL where none is left."""
     rules = plan.clean_rules
-    if not has_original([e for e in plan.columns if e.name not in rules]):
+    if not plan.had_originals and not has_original(
+        [e for e in plan.columns if e.name not in rules]
+    ):
         return None
-    ruled = [e.name for e in plan.columns if e.has_original and e.name in rules]
+    # Whatever its type is now: a row that MySQL has no more may have one of its type of then.
+    ruled = [e.name for e in plan.columns if e.name in rules]
     original = as_sql_identifier(ORIGINAL)
     if not ruled:
         return original

@@ -18,7 +18,12 @@ from mirrorlake.load.outcome import settle_loads
 from mirrorlake.merge.fold import fold_layer
 from mirrorlake.merge.statements import check_rules, deduped_layer
 from mirrorlake.operations.resolve import refuse_unloaded, resolve_table
-from mirrorlake.serving.views import make_clean_view, make_raw_view, renew_clean_table
+from mirrorlake.serving.views import (
+    hold_clean_view,
+    make_clean_view,
+    make_raw_view,
+    renew_clean_table,
+)
 from mirrorlake.sources.mysql.connect import session
 from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.workspace import Workspace
@@ -62,6 +67,8 @@ def fold_layers(workspace: Workspace, plan: ResolvedTable) -> tuple[int, ...]:
     compared: set[str] = set()
     with damage_errors(workspace.lake, workspace.ledger, plan.contract):
         make_raw_view(workspace, plan)
+        if plan.contract.clean == "view":
+            hold_clean_view(workspace, plan)
         seqs = fold_layer(workspace, plan, deduped_layer(plan), compared)
         if plan.contract.clean == "table":
             fold_layer(workspace, plan, renew_clean_table(workspace, plan), compared)

@@ -40,17 +40,18 @@ from mirrorlake.load.raw_files import refuse_damaged
 from mirrorlake.merge.fold import (
     OverwriteTarget,
     Todo,
-    deletes_setting,
     ensure_layer,
     overwrite,
     plan_fold,
 )
+from mirrorlake.merge.reshape import record_as_made, reshape_layer
 from mirrorlake.merge.snapshot.stage import BRANCH
 from mirrorlake.merge.statements import Layer, deduped_layer
 from mirrorlake.operations.resolve import resolve_table
 from mirrorlake.schema.own_columns import DELETED_AT
 from mirrorlake.serving.views import (
     forget_broken_view,
+    hold_clean_view,
     is_clean_as_ruled,
     make_clean_view,
     make_raw_view,
@@ -191,6 +192,8 @@ class _Refold:
 
     def run(self, started: float) -> Refolded:
         workspace, plan = self._workspace, self._plan
+        if plan.contract.clean == "view":
+            hold_clean_view(workspace, plan)
         layers = (self._remake(deduped_layer(plan)), self._remake_clean())
         forget_broken_view(workspace, plan.raw_view)
         make_raw_view(workspace, plan)
@@ -241,6 +244,7 @@ class _Refold:
     def _replace_main(self, layer: Layer) -> None:
         """Write a branch that begins with nothing, and set main to it."""
         lake, identifier = self._lake, layer.identifier
+        reshape_layer(self._workspace, self._plan, layer)
         ensure_layer(self._workspace, self._plan, layer)
         if not layer.flags:
             drop_column(lake, identifier, DELETED_AT)
@@ -286,7 +290,7 @@ class _Refold:
         ledger, plan = self._workspace.ledger, self._plan
         run_id = self._workspace.run_id
         ledger.record_folds(plan.name, layer.name, self._todo.held, run_id)
-        ledger.record_definition(deletes_setting(layer), plan.contract.deletes)
+        record_as_made(self._workspace, plan, layer)
         seq = max(load.seq for load in self._todo.loads)
         written = written_since(self._lake.load(layer.identifier), head)
         ledger.record_cost(plan.name, layer.name, seq, scanned, written)

@@ -12,17 +12,20 @@ from typing import Any
 from pymysql.connections import Connection
 
 from mirrorlake.config import TableContract
+from mirrorlake.destinations.iceberg.model import column_names
 from mirrorlake.destinations.iceberg.tables import can_hold, iceberg_type
 from mirrorlake.errors import SchemaError, SchemaMoved
 from mirrorlake.merge.statements import check_rules
-from mirrorlake.schema.versions import SchemaVersion
+from mirrorlake.schema.own_columns import ORIGINAL
+from mirrorlake.schema.versions import FIRST_CREATED, SchemaChanges, SchemaVersion
 from mirrorlake.sources.mysql.introspect import read_contracted
 from mirrorlake.sources.mysql.zones import WALL_TIMES, refuse_other_zone
 from mirrorlake.table.hash_key import refuse_other_hash_key
 from mirrorlake.table.lake_tables import raw_tables
 from mirrorlake.table.meaning import refuse_changed
 from mirrorlake.table.new_columns import held_columns
-from mirrorlake.table.resolve import ResolvedTable, resolve_contract
+from mirrorlake.table.resolve import ResolvedTable, located_errors, resolve_contract
+from mirrorlake.table.shape import left_out, refuse_renames, taken_up
 from mirrorlake.workspace import Workspace
 
 
@@ -46,14 +49,23 @@ def resolve_table(
     config = workspace.config
     source = config.sources[contract.source]
     table = read_contracted(config, contract, connection)
-    plan = resolve_contract(config, contract, table)
+    versions = workspace.ledger.schema_versions(contract.name)
+    plan = resolve_contract(config, contract, taken_up(contract, table, versions))
+    with located_errors(config, contract):
+        refuse_renames(contract, table, versions)
     check_rules(plan, config.privacy.hash_key)
     if not any_hash_key:
         refuse_other_hash_key(plan, workspace.ledger, config.privacy.hash_key)
     if plan.cursor is not None and plan.cursor.data_type in WALL_TIMES:
         refuse_other_zone(connection, source, plan.name, plan.cursor.name)
     names = [column.name for column in plan.table.columns]
-    return replace(plan, held=held_columns(workspace.ledger, workspace.lake, contract, names))
+    deduped = workspace.lake.load(plan.deduped) if versions else None
+    return replace(
+        plan,
+        held=held_columns(workspace.ledger, workspace.lake, contract, names),
+        left_out=left_out(contract, table, versions),
+        had_originals=deduped is not None and ORIGINAL in column_names(deduped.schema()),
+    )
 
 
 def needs_first_load(workspace: Workspace, plan: ResolvedTable, *, elsewhere: bool = False) -> bool:
@@ -63,17 +75,17 @@ def needs_first_load(workspace: Workspace, plan: ResolvedTable, *, elsewhere: bo
         elsewhere: whether it goes to a namespace that holds no other version.
 
     Raises:
-        SchemaError: a column is gone, or has a type in which not every value of the lake has a
-            place.
+        SchemaError: the contract's ``schema_changes`` stops the table, or a column has a type in
+            which not every value of the lake has a place.
     """
     versions = workspace.ledger.schema_versions(plan.name)
     if not versions or elsewhere:
         return True
     newest = versions[-1]
     if newest == plan.version:
-        # A version whose first load never succeeded still needs it.
-        done = {load.raw_table for load in workspace.ledger.successful_loads(plan.name)}
-        return plan.raw.name not in done
+        # One whose first load never succeeded still needs it: a version that came back, too.
+        last = workspace.ledger.last_load(plan.name, "success")
+        return last is None or last.raw_table != plan.raw.name
     _refuse_changes(workspace, plan, newest)
     return True
 
@@ -98,9 +110,46 @@ def refuse_unloaded(workspace: Workspace, plan: ResolvedTable) -> None:
         )
 
 
+def changes_of(plan: ResolvedTable, newest: SchemaVersion) -> SchemaChanges:
+    """What changed in a table since the version that its mirror holds."""
+    return plan.version.changes_from(newest, plan.contract.earlier_names)
+
+
 def _refuse_changes(workspace: Workspace, plan: ResolvedTable, newest: SchemaVersion) -> None:
-    hidden = {name.casefold() for name in plan.contract.excluded}
-    never = [name for name, _ in newest.columns if name.casefold() in hidden]
+    _refuse_read_already(plan, newest)
+    changes = changes_of(plan, newest)
+    if FIRST_CREATED in changes.dropped:
+        raise SchemaError(
+            f"table {plan.name}: {FIRST_CREATED} was dropped: its contract names no entity any "
+            "more, and deduped is laid out by its days",
+            table=plan.name,
+            next_step="Put `entity` back, or mirror the table again under other namespaces",
+        )
+    if plan.contract.schema_changes != "evolve":
+        words = "; ".join(changes.words) or "its columns stand in another order"
+        raise SchemaError(
+            f"table {plan.name}: its schema changed in MySQL: {words}; and its contract says "
+            f"`schema_changes: {plan.contract.schema_changes}`",
+            table=plan.name,
+            next_step="Write `schema_changes: evolve` to take it up (all rows are read again), or "
+            "change it back; until then nothing of this table is read",
+        )
+    narrow = _find_narrow(workspace, plan) if changes.retyped or changes.added else {}
+    if narrow:
+        words = replace(changes, added=(), dropped=(), renamed=()).words
+        held = "; ".join(f"the lake holds {name} as {kind}" for name, kind in narrow.items())
+        raise SchemaError(
+            f"table {plan.name}: its schema changed in MySQL: {'; '.join((*words, held))}",
+            table=plan.name,
+            column=next(iter(narrow)),
+            next_step="Not every value of the one type has a place in the other: mirror the table "
+            "again under other namespaces, or change it back",
+        )
+
+
+def _refuse_read_already(plan: ResolvedTable, newest: SchemaVersion) -> None:
+    names = [name for name, _ in newest.columns]
+    never = [found for column in plan.contract.excluded if (found := plan.name_in(names, column))]
     if never:
         raise SchemaError(
             f"table {plan.name}: {', '.join(never)} is marked `pci: never`, and its mirror "
@@ -110,30 +159,17 @@ def _refuse_changes(workspace: Workspace, plan: ResolvedTable, newest: SchemaVer
             next_step="Mirror the table again under other namespaces and drop the old ones: what "
             "was read can't be unread",
         )
-    changes = plan.version.changes_from(newest)
-    narrow = _find_narrow(workspace, plan) if changes.retyped else {}
-    if changes.dropped or narrow:
-        words = replace(changes, added=()).words
-        held = "".join(f"; the lake holds {name} as {kind}" for name, kind in narrow.items())
-        raise SchemaError(
-            f"table {plan.name}: its schema changed in MySQL: {'; '.join(words)}{held}",
-            table=plan.name,
-            column=next(iter((*changes.dropped, *narrow))),
-            next_step="Added columns and wider types are taken up by themselves; for other "
-            "changes mirror the table again under other namespaces, or change it back",
-        )
 
 
 def _find_narrow(workspace: Workspace, plan: ResolvedTable) -> dict[str, str]:
     """The columns whose type has no place for every value that the lake may hold of them, each with
     its type there: in raw of any version, in deduped, or in clean where it is a table."""
     lake, contract = workspace.lake, plan.contract
-    stored = [*raw_tables(lake, workspace.ledger, contract), lake.load(plan.deduped)]
-    wanted = {e.name: iceberg_type(e.iceberg) for e in plan.columns}
-    return {
-        field.name: str(field.field_type)
-        for table in stored
-        if table is not None
-        for field in table.schema().fields
-        if (kind := wanted.get(field.name)) is not None and not can_hold(field.field_type, kind)
-    }
+    found: dict[str, str] = {}
+    for table in (*raw_tables(lake, workspace.ledger, contract), lake.load(plan.deduped)):
+        held = {f.name: f.field_type for f in table.schema().fields} if table is not None else {}
+        for exact in plan.columns:
+            there = plan.name_in(held, exact.name)
+            if there is not None and not can_hold(held[there], iceberg_type(exact.iceberg)):
+                found[exact.name] = str(held[there])
+    return found

@@ -46,6 +46,7 @@ from mirrorlake.table.holds import refuse_held
 from mirrorlake.table.new_columns import held_words, remember_columns
 from mirrorlake.table.progress import OnProgress, Progress
 from mirrorlake.table.resolve import ResolvedTable, by_time
+from mirrorlake.table.shape import change_words
 from mirrorlake.table.source_columns import record_source_columns, source_columns
 from mirrorlake.table.windows import plan_reload, plan_window, set_back
 from mirrorlake.workspace import Workspace
@@ -337,6 +338,11 @@ def _load(
     remember_columns(ledger, workspace.lake, plan.contract, names)
     columns = source_columns(plan.table, plan.columns)
     record_source_columns(ledger, plan.contract, columns, plan.table.comment)
+    for words in change_words(plan.contract, plan.version, ledger.schema_versions(plan.name)):
+        logger.warning("table %s: %s", plan.name, words)
+    if plan.left_out:
+        names = ", ".join(plan.left_out)
+        logger.info("table %s: %s left out by `schema_changes: freeze`", plan.name, names)
     if fresh and plan.held:
         logger.warning("table %s: %s", plan.name, held_words(plan.held))
     if fresh:

@@ -24,6 +24,7 @@ from mirrorlake.sources.mysql.introspect import read_contracted
 from mirrorlake.sources.mysql.tables import Column, SourceTable
 from mirrorlake.table.holds import refuse_held
 from mirrorlake.table.meaning import refuse_changed
+from mirrorlake.table.shape import taken_up
 from mirrorlake.workspace import Workspace
 
 
@@ -43,6 +44,7 @@ def resolve_target(
     source = workspace.config.sources[contract.source]
     refuse_held(workspace.ledger, contract.source)
     table = read_contracted(workspace.config, contract, connection)
+    table = taken_up(contract, table, workspace.ledger.schema_versions(contract.name))
     columns = _columns(table, contract)
     key = tuple(table.column(name) for name in contract.key)
     if key and not table.has_unique([c.name for c in key]):
@@ -107,7 +109,7 @@ def _refuse_drift(ledger: Ledger, contract: TableContract, columns: tuple[Column
     now = schema_version(contract.table, of_version)
     if not versions or versions[-1] == now:
         return
-    changes = "; ".join(now.changes_from(versions[-1]).words)
+    changes = "; ".join(now.changes_from(versions[-1], contract.earlier_names).words)
     raise SchemaError(
         f"table {contract.name}: its schema changed in MySQL since it was loaded: {changes}",
         table=contract.name,

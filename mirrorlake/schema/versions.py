@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -57,18 +57,43 @@ def first_created_column(token: str, created: str) -> tuple[str, str]:
     return FIRST_CREATED, f"first {created} by {token}"
 
 
+_NO_NAMES: Final[Mapping[str, Sequence[str]]] = {}
+
+
+def name_in(
+    names: Iterable[str], column: str, names_before: Mapping[str, Sequence[str]] = _NO_NAMES
+) -> str | None:
+    """What a column is called among these names, of a version of its table: by its own name, by it
+    in another case (to MySQL one name), or by one that it had before; None if it is not there.
+
+    Args:
+        names_before: column → the names that it had, the newest first; all case-folded.
+
+    >>> name_in(["Id", "mail"], "id"), name_in(["id", "mail"], "email", {"email": ["mail"]})
+    ('Id', 'mail')
+    """
+    there = list(names)
+    if column in there:
+        return column
+    folded = {name.casefold(): name for name in there}
+    wanted = (column.casefold(), *names_before.get(column.casefold(), ()))
+    return next((folded[name] for name in wanted if name in folded), None)
+
+
 @dataclass(frozen=True)
 class SchemaChanges:
     """What one schema version has that another had not.
 
     Attributes:
-        added, dropped: names of columns; a renamed one is in both.
+        added, dropped: names of columns; one that nobody said was renamed is in both.
         retyped: (name, its type before, its type now).
+        renamed: (its name before, its name now).
     """
 
     added: tuple[str, ...] = ()
     dropped: tuple[str, ...] = ()
     retyped: tuple[tuple[str, str, str], ...] = ()
+    renamed: tuple[tuple[str, str], ...] = ()
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -80,6 +105,7 @@ class SchemaChanges:
         return (
             *(f"{name} was added" for name in self.added),
             *(f"{name} was dropped" for name in self.dropped),
+            *(f"{before} was renamed {now}" for before, now in self.renamed),
             *(f"{name} was {before}, is {now}" for name, before, now in self.retyped),
         )
 
@@ -110,15 +136,26 @@ class SchemaVersion:
         """The name of the raw table that holds rows of this version."""
         return f"{self.table}_v_{self.hash}"
 
-    def changes_from(self, earlier: SchemaVersion) -> SchemaChanges:
-        """What changed since an earlier version; nothing where only the columns' order did."""
+    def changes_from(
+        self, earlier: SchemaVersion, names_before: Mapping[str, Sequence[str]] = _NO_NAMES
+    ) -> SchemaChanges:
+        """What changed since an earlier version; nothing where only the columns' order did.
+
+        Args:
+            names_before: column → the names that it had, the newest first; all case-folded.
+        """
         before, now = dict(earlier.columns), dict(self.columns)
+        was = {name: name_in(before, name, names_before) for name in now}
+        renamed = {old: name for name, old in was.items() if old is not None and old != name}
         return SchemaChanges(
-            added=tuple(n for n in now if n not in before),
-            dropped=tuple(n for n in before if n not in now),
+            added=tuple(name for name, old in was.items() if old is None),
+            dropped=tuple(n for n in before if n not in now and n not in renamed),
             retyped=tuple(
-                (n, before[n], now[n]) for n in before if n in now and now[n] != before[n]
+                (name, before[old], now[name])
+                for name, old in was.items()
+                if old is not None and now[name] != before[old]
             ),
+            renamed=tuple(renamed.items()),
         )
 
 

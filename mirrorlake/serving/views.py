@@ -7,21 +7,37 @@ that somebody replaced is made again. What is there already with the same defini
 
 from __future__ import annotations
 
+import ast
 import logging
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from mirrorlake.destinations.base import Identifier
+from mirrorlake.destinations.base import Identifier, as_sql_identifier
 from mirrorlake.destinations.iceberg.lake import Lake
-from mirrorlake.destinations.iceberg.model import LakeSchema, chosen_columns
+from mirrorlake.destinations.iceberg.model import (
+    LakeSchema,
+    LakeTable,
+    chosen_columns,
+    column_names,
+)
 from mirrorlake.destinations.iceberg.spark_errors import spark_errors
-from mirrorlake.destinations.iceberg.tables import current_schema, has_original
+from mirrorlake.destinations.iceberg.tables import can_hold, current_schema, iceberg_type
 from mirrorlake.destinations.iceberg.views import LakeView, forget_view, read_view, write_view
 from mirrorlake.errors import LakeDamaged
 from mirrorlake.ledger import Ledger
-from mirrorlake.merge.current_rows import original_or_none, raw_columns
-from mirrorlake.merge.statements import Layer, clean_layer, clean_view_sql
+from mirrorlake.merge.current_rows import raw_columns, raw_originals
+from mirrorlake.merge.reshape import find_outdated
+from mirrorlake.merge.statements import (
+    Layer,
+    clean_layer,
+    clean_view_sql,
+    deduped_layer,
+    spark_type,
+)
 from mirrorlake.schema.own_columns import KEY, ORIGINAL, TOKEN
+from mirrorlake.schema.versions import name_in
 from mirrorlake.table.hash_key import forget_hash_key, has_hash_key, is_hashed, record_hash_key
+from mirrorlake.table.lake_tables import raw_tables
 from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.workspace import Workspace
 
@@ -30,11 +46,13 @@ logger = logging.getLogger(__name__)
 
 def renew_clean_table(workspace: Workspace, plan: ResolvedTable) -> Layer:
     """The clean table's layer; a view in its place is dropped, and so is the table when its rules
-    changed, so that nothing that they rule out stays."""
+    changed, so that nothing that they rule out stays. Columns that MySQL changed, its fold
+    follows."""
     layer = clean_layer(plan)
     _drop_view(workspace, plan.clean)
     if not is_clean_as_ruled(workspace, plan):
-        _purge_table(workspace, plan.clean)
+        if not _only_reshaped(workspace, plan, layer):
+            _purge_table(workspace, plan.clean)
         workspace.ledger.record_definition(f"table {plan.clean}", _definition(layer))
     # Before the first hash is written: a table may lag behind the record, never the other way.
     key = workspace.config.privacy.hash_key if is_hashed(plan) else None
@@ -49,6 +67,28 @@ def is_clean_as_ruled(workspace: Workspace, plan: ResolvedTable) -> bool:
     return plan.contract.clean == "table" and made_by == _definition(clean_layer(plan))
 
 
+def _only_reshaped(workspace: Workspace, plan: ResolvedTable, layer: Layer) -> bool:
+    """Whether a clean table differs from what it must be in nothing but columns that MySQL renamed,
+    dropped or made wider: its readers then need not miss it while it is made again."""
+    made_by = workspace.ledger.definition(f"table {plan.clean}")
+    if made_by is None:
+        return False
+    columns, original = ast.literal_eval(made_by)
+    before = {name: (kind, sql) for name, kind, sql in columns}
+    shown = {then for name, _, _ in layer.columns if (then := plan.name_in(before, name))}
+    if any(plan.name_in(before, exact.name) not in {None, *shown} for exact in plan.columns):
+        return False  # a rule takes one of them away: its values must not stay
+    for name, kind, sql in layer.columns:
+        then = plan.name_in(before, name)
+        if then is None or before[then][1] != sql.replace(
+            as_sql_identifier(name), as_sql_identifier(then)
+        ):
+            return False
+        if not can_hold(iceberg_type(before[then][0]), iceberg_type(kind)):
+            return False
+    return original == layer.original
+
+
 def _definition(layer: Layer) -> str:
     return repr((layer.columns, layer.original))
 
@@ -57,6 +97,19 @@ def make_clean_view(workspace: Workspace, plan: ResolvedTable) -> None:
     """The clean view; a table in its place is dropped."""
     _purge_table(workspace, plan.clean)
     _make_view(workspace, plan.clean, clean_view(plan))
+
+
+def hold_clean_view(workspace: Workspace, plan: ResolvedTable) -> None:
+    """Let the clean view show deduped as it is now, while columns of deduped are renamed or taken
+    away: its readers see the old columns until `make_clean_view` shows the new ones."""
+    renamed, gone, _ = find_outdated(workspace, plan, deduped_layer(plan))
+    head = workspace.lake.head(plan.deduped)
+    there = _look(workspace.lake, plan.clean)
+    source = f" FROM {plan.deduped.sql}"
+    if not (renamed or gone) or head is None or not isinstance(there, LakeView):
+        return
+    if there.sql.endswith(source):
+        _write(workspace, plan.clean, replace(there, sql=f"{there.sql} VERSION AS OF {head}"))
 
 
 def _purge_table(workspace: Workspace, identifier: Identifier) -> None:
@@ -139,36 +192,68 @@ def forget_broken_view(workspace: Workspace, identifier: Identifier) -> None:
 
 
 def make_raw_view(workspace: Workspace, plan: ResolvedTable) -> None:
-    """The view over the raw tables of all versions, in the newest version's columns."""
+    """The view over the raw tables of all versions, in every column that one of them has."""
     wanted = raw_view(plan, workspace.ledger, workspace.lake)
     if wanted is not None:
         _make_view(workspace, plan.raw_view, wanted)
 
 
 def raw_view(plan: ResolvedTable, ledger: Ledger, lake: Lake) -> ViewText | None:
-    """The view over the raw tables of all versions; None before there is any."""
+    """The view over the raw tables of all versions: the columns that MySQL has now, then those that
+    it had, the newest version's first; NULL where a version lacks one. None before there is any
+    version."""
+    tables = raw_tables(lake, ledger, plan.contract)
+    if not tables:
+        return None
+    gone = _former_columns(plan, tables)
+    original = plan.originals or any(ORIGINAL in column_names(t.schema()) for t in tables)
     selects: list[str] = []
     names: list[str] = []
-    schema: LakeSchema | None = None
-    for version in ledger.schema_versions(plan.name):
-        raw = Identifier(plan.raw.namespace, version.raw_table)
-        table = lake.load(raw)
-        if table is None:
-            continue
-        there = {field.name for field in table.schema().fields}
-        columns = raw_columns(plan, table)
+    for table in tables:
+        there = set(column_names(table.schema()))
+        columns = [*raw_columns(plan, table), *_former_sql(gone, table)]
+        if original:
+            columns.append(raw_originals(plan, there, former=tuple(gone)))
         meta = sorted(
             n for n in there if n.startswith("_mirror_") and n not in (ORIGINAL, KEY, TOKEN)
         )
-        original = [original_or_none(there)] if has_original(plan.columns) else []
-        selects.append(f"SELECT {', '.join([*columns, *original, *meta])} FROM {raw.sql}")  # noqa: S608
+        raw = Identifier(plan.raw.namespace, table.name()[-1])
+        selects.append(f"SELECT {', '.join([*columns, *meta])} FROM {raw.sql}")  # noqa: S608
         # Of a union, the first part names the columns.
-        shown = [*(e.name for e in plan.columns), *([ORIGINAL] if original else []), *meta]
-        names = names or shown
-        # The types of a union of several versions are Spark's to say.
-        known = not selects[1:] and set(shown) <= there
-        schema = chosen_columns(table.schema(), shown) if known else None
-    return ViewText(" UNION ALL ".join(selects), tuple(names), schema) if selects else None
+        names = names or [
+            *(e.name for e in plan.columns), *gone, *([ORIGINAL] if original else []), *meta
+        ]  # fmt: skip
+    # The types of a union of several versions are Spark's to say.
+    schema = tables[0].schema()
+    known = len(tables) == 1 and set(names) <= set(column_names(schema))
+    return ViewText(
+        " UNION ALL ".join(selects), tuple(names), chosen_columns(schema, names) if known else None
+    )
+
+
+def _former_columns(plan: ResolvedTable, tables: Sequence[LakeTable]) -> dict[str, str]:
+    """The columns that MySQL has no more, under any name, with the type of the newest version that
+    had each: one that a later version had again has a place there for all values before."""
+    ours = {name for table in tables for e in plan.columns
+            if (name := plan.name_in(column_names(table.schema()), e.name))}  # fmt: skip
+    found: dict[str, tuple[str, str]] = {}
+    for table in reversed(tables):
+        for field in table.schema().fields:
+            if field.name not in ours and not field.name.startswith("_mirror_"):
+                kind = spark_type(str(field.field_type).replace(" ", ""))
+                found.setdefault(field.name.casefold(), (field.name, kind))
+    return dict(found.values())
+
+
+def _former_sql(gone: Mapping[str, str], table: LakeTable) -> list[str]:
+    """SQL of the columns that MySQL has no more, as one raw table has them."""
+    there = column_names(table.schema())
+    found: list[str] = []
+    for name, kind in gone.items():
+        then = name_in(there, name)
+        value = "NULL" if then is None else as_sql_identifier(then)
+        found.append(f"CAST({value} AS {kind}) AS {as_sql_identifier(name)}")
+    return found
 
 
 def _make_view(workspace: Workspace, identifier: Identifier, wanted: ViewText) -> None:
@@ -188,9 +273,19 @@ def _make_view(workspace: Workspace, identifier: Identifier, wanted: ViewText) -
         # What somebody else put there shows nothing any more, and Spark need not be able to read
         # it: a file that was edited by hand fails Hadoop's checksums.
         forget_view(workspace.lake, identifier)
-    view = LakeView(wanted.sql, wanted.schema) if wanted.schema is not None else None
-    if view is None or not write_view(workspace.lake, identifier, view):
-        spark = workspace.spark.get()
-        with spark_errors(str(identifier)):
-            spark.sql(f"CREATE OR REPLACE VIEW {identifier.sql} AS {wanted.sql}")
+    if wanted.schema is None:
+        _write_by_spark(workspace, identifier, wanted.sql)
+    else:
+        _write(workspace, identifier, LakeView(wanted.sql, wanted.schema))
     workspace.ledger.record_definition(name, wanted.sql)
+
+
+def _write(workspace: Workspace, identifier: Identifier, view: LakeView) -> None:
+    if not write_view(workspace.lake, identifier, view):
+        _write_by_spark(workspace, identifier, view.sql)
+
+
+def _write_by_spark(workspace: Workspace, identifier: Identifier, sql: str) -> None:
+    spark = workspace.spark.get()
+    with spark_errors(str(identifier)):
+        spark.sql(f"CREATE OR REPLACE VIEW {identifier.sql} AS {sql}")

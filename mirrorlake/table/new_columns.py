@@ -75,6 +75,9 @@ def remember_columns(
         known = now
     elif contract.new_columns == "show":
         known |= now
+    if not contract.landed:
+        # One that MySQL dropped is new when it comes back: it may hold anything then.
+        known &= now
     if known != ledger.known_columns(contract.name):
         ledger.record_known_columns(contract.name, known)
 

@@ -6,14 +6,23 @@ here. `windows` says what is read next, `chunks` how it is cut.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from mirrorlake.config.contract import Config, TableContract
 from mirrorlake.config.places import place_of
 from mirrorlake.config.server import SourceConfig
 from mirrorlake.destinations.base import Identifier
+from mirrorlake.destinations.iceberg.tables import has_original
 from mirrorlake.errors import ConfigError, SchemaError
-from mirrorlake.schema.versions import Exact, SchemaVersion, first_created_column, schema_version
+from mirrorlake.schema.versions import (
+    Exact,
+    SchemaVersion,
+    first_created_column,
+    name_in,
+    schema_version,
+)
 from mirrorlake.sources.mysql.registry import INTEGERS, LABELS, TIMES
 from mirrorlake.sources.mysql.tables import Column, SourceTable
 from mirrorlake.sources.mysql.types import exact_columns
@@ -38,10 +47,25 @@ class ResolvedTable:
     held: tuple[str, ...] = ()
     """New columns that clean leaves out until the contract names them; see
     `mirrorlake.table.new_columns`."""
+    left_out: tuple[str, ...] = ()
+    """Columns that were added in MySQL and that the contract does not take up; see
+    `mirrorlake.table.shape`."""
+    had_originals: bool = False
+    """Whether deduped has original texts, from a time when its columns had other types or charsets
+    than now: of rows that MySQL has no more they are all that says what those held."""
+
+    @property
+    def originals(self) -> bool:
+        """Whether the table's layers have a column of original texts."""
+        return self.had_originals or has_original(self.columns)
 
     @property
     def name(self) -> str:
         return self.contract.name
+
+    def name_in(self, names: Iterable[str], column: str) -> str | None:
+        """What a column is called among the names of an older version; None if it is not there."""
+        return name_in(names, column, self.contract.earlier_names)
 
     @property
     def clean_rules(self) -> dict[str, str]:
@@ -137,8 +161,15 @@ def resolve_contract(config: Config, contract: TableContract, table: SourceTable
     Raises:
         ConfigError, SchemaError, TypeRefused: as `plan_table` says.
     """
-    try:
+    with located_errors(config, contract):
         return plan_table(contract, config.sources[contract.source], table)
+
+
+@contextmanager
+def located_errors(config: Config, contract: TableContract) -> Iterator[None]:
+    """Errors about a table's columns name the line of the contract file that writes the column."""
+    try:
+        yield
     except (ConfigError, SchemaError) as error:
         name = (contract.source, contract.database, contract.table)
         raise error.located(place_of(config.path, name, error.column or "")) from None

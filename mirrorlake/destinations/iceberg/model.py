@@ -52,6 +52,12 @@ def arrow_schema(schema: LakeSchema, *, field_ids: bool = True) -> pa.Schema:
     return schema_to_pyarrow(schema, include_field_ids=field_ids)
 
 
+def column_names(schema: LakeSchema) -> list[str]:
+    """The names of a table's columns, in order; PyIceberg's own list has what is inside of them
+    too."""
+    return [field.name for field in schema.fields]
+
+
 def chosen_columns(schema: LakeSchema, names: Sequence[str]) -> LakeSchema:
     """Some columns of a table, in the order of their names."""
     fields = {field.name: field for field in schema.fields}

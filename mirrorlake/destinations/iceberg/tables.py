@@ -266,6 +266,20 @@ def can_widen(old: IcebergType, new: IcebergType) -> bool:
     return any(isinstance(old, a) and isinstance(new, b) for a, b in pairs)
 
 
+def reshape(
+    lake: Connection, identifier: Identifier, renamed: Mapping[str, str], dropped: Sequence[str]
+) -> None:
+    """Give columns of a table other names, and take others away, in one commit; their values stay
+    in its older versions. Names are those of the table, then the new ones."""
+    with lake.translated(identifier):
+        table = lake.catalog.load_table(identifier.path)
+        with table.update_schema() as update:
+            for before, now in renamed.items():
+                update.rename_column((before,), now)
+            for name in dropped:
+                update.delete_column((name,))
+
+
 def drop_column(lake: Connection, identifier: Identifier, name: str) -> Table:
     """Take a column away from a table, if it is there; the table."""
     with lake.translated(identifier):

@@ -51,7 +51,7 @@ def test_status_shows_refusals_and_holds_and_counts_a_version_once(
     config: Path, sql: Sql, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert run(config, "sync", "--json")[0] == 0
-    sql("ALTER TABLE changed DROP COLUMN w")
+    sql("ALTER TABLE changed MODIFY COLUMN w VARCHAR(9)")
     assert run(config, "sync", "--json")[0] == 5
 
     changed, kept = run(config, "status", "--json")[1]
@@ -65,7 +65,7 @@ def test_status_shows_refusals_and_holds_and_counts_a_version_once(
     assert "refused: table" in shown
 
     # The next load that begins ends the refusal.
-    sql("ALTER TABLE changed ADD COLUMN w INT")
+    sql("ALTER TABLE changed MODIFY COLUMN w INT")
     assert run(config, "sync", "--json")[0] == 0
     assert [s["state"] for s in run(config, "status", "--json")[1]] == ["success", "success"]
 

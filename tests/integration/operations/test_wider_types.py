@@ -167,12 +167,9 @@ REFUSED = {
     "MODIFY n INT": "n was bigint, is int; the lake holds n as long",
     "MODIFY d DECIMAL(22,4)": r"d was decimal\(8,2\), is decimal\(22,4\); the lake holds d",
     "MODIFY s INT": r"s was varchar\(5\), is int; the lake holds s as string",
-    "DROP COLUMN s": "s was dropped",
-    "CHANGE s other VARCHAR(50)": "s was dropped",
-    "DROP COLUMN s, MODIFY f DOUBLE": "s was dropped; f was float, is double",
 }
 # The others in the full run.
-SHORT = ("MODIFY n INT", "DROP COLUMN s")
+SHORT = ("MODIFY n INT",)
 
 
 @pytest.mark.parametrize(
@@ -195,6 +192,6 @@ def test_what_has_no_place_for_the_lakes_values_is_refused(
     sql(f"ALTER TABLE t {change}")
     with pytest.raises(SchemaError, match=REFUSED[change]) as refused:
         sync_table(workspace, contract)
-    assert "wider types are taken up" in str(refused.value)
+    assert "Not every value of the one type has a place in the other" in str(refused.value)
     assert rows_of(workspace, "deduped").equals(before)
     assert len(workspace.ledger.schema_versions(contract.name)) == 1

@@ -1,0 +1,447 @@
+"""Columns that go, are renamed or come in MySQL, by the contract's ``schema_changes``: deduped and
+clean follow, raw keeps what was loaded, and no query of a reader fails meanwhile.
+
+MySQL is read and compared by the oracle, which shares no code with the engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from demo.embedded import EmbeddedServer
+from demo.oracle import compare_table
+from mirrorlake.destinations.base import Identifier
+from mirrorlake.errors import ConfigError, SchemaError, SchemaMoved
+from mirrorlake.merge import reshape
+from mirrorlake.operations.check_layers import prove_clean_layer, prove_raw_layer
+from mirrorlake.operations.fold import fold_table
+from mirrorlake.operations.refold import refold_table
+from mirrorlake.operations.repair import repair_table
+from mirrorlake.operations.sync import load_table, reload_days, sync_table
+from mirrorlake.proof.check import check_table
+from mirrorlake.proof.report import Ask
+from mirrorlake.schema.own_columns import DELETED_AT, ORIGINAL
+from mirrorlake.workspace import Workspace
+
+YESTERDAY = datetime.now(UTC).date() - timedelta(days=1)
+CREATE = """CREATE TABLE t (
+    id INT NOT NULL, name VARCHAR(20), mail VARCHAR(50), born DATE, at DATETIME NOT NULL,
+    note VARCHAR(9), PRIMARY KEY (id), KEY (at))"""
+INCREMENTAL: dict[str, Any] = {"mode": "incremental", "key": ["id"], "cursor": "at"}
+MODES: dict[str, dict[str, Any]] = {
+    "incremental": INCREMENTAL,
+    "append": {"mode": "append", "key": ["id"], "cursor": "at"},
+    "full": {"mode": "full", "key": ["id"]},
+    "keyless": {"mode": "full", "key": []},
+    "flagged": {**INCREMENTAL, "deletes": "flag"},
+    "stored": {**INCREMENTAL, "clean": "table", "columns": {"name": {"pii": "mask"}}},
+}
+# The others in the full run.
+OFTEN = ("incremental", "stored")
+IN_MODES = pytest.mark.parametrize(
+    "mode",
+    [mode if mode in OFTEN else pytest.param(mode, marks=pytest.mark.full) for mode in MODES],
+)
+
+
+@pytest.fixture(scope="session")
+def server(on_mysql8_too_in_full: EmbeddedServer) -> EmbeddedServer:
+    return on_mysql8_too_in_full
+
+
+def make(sql: Callable[..., Any]) -> None:
+    rows = (
+        f"INSERT INTO t VALUES ({n}, 'n{n}', 'm{n}', '19{n}0-01-01', '{YESTERDAY} 0{n}:00:00', 'x')"
+        for n in range(1, 6)
+    )
+    sql(CREATE, *rows, "SET sql_mode = ''", "UPDATE t SET born = '1999-00-00' WHERE id IN (2, 5)")
+
+
+def rows_of(workspace: Workspace, layer: str = "deduped") -> pa.Table:
+    contract = workspace.config.table("t")
+    table = workspace.lake.load(Identifier(getattr(contract.namespaces, layer), "t"))
+    assert table is not None
+    return table.scan().to_arrow().sort_by("id")
+
+
+def shown(workspace: Workspace, layer: str) -> list[dict[str, Any]]:
+    """What Spark shows of a layer's table or view."""
+    namespace = getattr(workspace.config.table("t").namespaces, layer)
+    return [row.asDict() for row in workspace.spark.get().table(f"lake.{namespace}.t").collect()]
+
+
+def assert_equal(workspace: Workspace, server: EmbeddedServer, database: str) -> None:
+    contract = workspace.config.table("t")
+    deduped = workspace.lake.load(Identifier(contract.namespaces.deduped, "t"))
+    with server.admin() as admin:
+        verdict = compare_table(admin, database, "t", contract.key, deduped)
+    # The oracle knows nothing of `deletes: flag`: there it sees one column more.
+    others = [one for one in verdict.types if one[0] != DELETED_AT]
+    rows = (verdict.missing, verdict.extra, verdict.changed)
+    assert (*rows, others) == ((), (), (), []), verdict.describe()
+    assert check_table(workspace, contract, Ask("full")).verdict == "equal"
+    assert prove_raw_layer(workspace, contract).verdict == "equal"
+    assert prove_clean_layer(workspace, contract).verdict == "equal"
+
+
+@IN_MODES
+def test_a_dropped_column_leaves_the_layers_and_stays_in_raw(
+    mode: str,
+    engine_for: Callable[..., Workspace],
+    sql: Callable[..., Any],
+    server: EmbeddedServer,
+    database: str,
+) -> None:
+    make(sql)
+    workspace = engine_for({"t": MODES[mode]})
+    contract = workspace.config.table("t")
+    sync_table(workspace, contract)
+    sql(
+        "ALTER TABLE t DROP COLUMN mail, DROP COLUMN born",
+        f"INSERT INTO t VALUES (6, 'n6', '{YESTERDAY} 12:00:00', 'y')",
+        "UPDATE t SET name = 'other', at = at + INTERVAL 8 HOUR WHERE id = 3",
+    )
+    sync_table(workspace, contract)
+    assert_equal(workspace, server, database)
+    assert not {"mail", "born"} & set(rows_of(workspace).column_names)
+    assert not {"mail", "born"} & set(shown(workspace, "clean")[0])
+    # Small windows, reloads, a repair and a rebuild go on over both versions.
+    sql(
+        "INSERT INTO t VALUES (7, 'n7', UTC_TIMESTAMP(), 'z')",
+        f"UPDATE t SET note = 'w', at = UTC_TIMESTAMP() WHERE id = 6 AND '{mode}' <> 'append'",
+    )
+    sync_table(workspace, contract)
+    assert_equal(workspace, server, database)
+    if not contract.copies:
+        reload_days(workspace, contract, YESTERDAY, YESTERDAY)
+        sync_table(workspace, contract)
+    if contract.key:
+        repair_table(workspace, contract, Ask("full"))
+    refold_table(workspace, contract)
+    assert_equal(workspace, server, database)
+    raw = shown(workspace, "raw")
+    assert {row["mail"] for row in raw if row["id"] == 1} == {"m1", None}
+    assert {row["mail"] for row in raw if row["id"] == 6} == {None}
+    assert date(1910, 1, 1) in {row["born"] for row in raw if row["id"] == 1}
+    # Its original texts are raw's too.
+    assert [("born", "1999-00-00")] in [
+        [(entry.column, entry.text) for entry in row[ORIGINAL] or ()] for row in raw
+    ]
+
+
+@IN_MODES
+def test_a_renamed_column_keeps_its_values_and_its_rule(
+    mode: str,
+    engine_for: Callable[..., Workspace],
+    sql: Callable[..., Any],
+    server: EmbeddedServer,
+    database: str,
+) -> None:
+    make(sql)
+    rules = MODES[mode].get("columns", {})
+    terms = {**MODES[mode], "columns": {**rules, "mail": {"pii": "mask"}}}
+    workspace = engine_for({"t": terms})
+    sync_table(workspace, workspace.config.table("t"))
+    sql("ALTER TABLE t CHANGE mail address VARCHAR(50), CHANGE born birth DATE")
+    sql(f"INSERT INTO t VALUES (6, 'n6', 'm6', '2000-02-00', '{YESTERDAY} 12:00:00', 'y')")
+    columns = {
+        **rules,
+        "address": {"pii": "mask", "renamed_from": "mail"},
+        "birth": {"pii": "show", "renamed_from": ["born"]},
+    }
+    workspace = engine_for({"t": {**MODES[mode], "columns": columns}})
+    contract = workspace.config.table("t")
+    before = workspace.lake.load(Identifier(contract.namespaces.deduped, "t"))
+    assert before is not None
+    sync_table(workspace, contract)
+    assert_equal(workspace, server, database)
+    after = workspace.lake.load(Identifier(contract.namespaces.deduped, "t"))
+    assert after is not None
+    assert after.schema().find_field("address").field_id == (
+        before.schema().find_field("mail").field_id
+    )
+    assert {row["address"] for row in shown(workspace, "raw")} == {f"m{n}" for n in range(1, 7)}
+    assert {row["address"] for row in shown(workspace, "clean")} == {"********"}
+    refold_table(workspace, contract)
+    assert_equal(workspace, server, database)
+
+
+def test_a_row_that_mysql_lost_before_a_rename_has_its_values_under_the_new_name(
+    engine_for: Callable[..., Workspace], sql: Callable[..., Any]
+) -> None:
+    make(sql)
+    terms = {**INCREMENTAL, "deletes": "ignore"}
+    workspace = engine_for({"t": terms})
+    sync_table(workspace, workspace.config.table("t"))
+    sql("DELETE FROM t WHERE id = 5", "ALTER TABLE t CHANGE born birth DATE, DROP COLUMN note")
+    columns = {"birth": {"pii": "drop", "renamed_from": "born"}}
+    workspace = engine_for({"t": {**terms, "columns": columns}})
+    contract = workspace.config.table("t")
+    sync_table(workspace, contract)
+    folded = rows_of(workspace).to_pylist()
+    assert [row["id"] for row in folded] == [1, 2, 3, 4, 5]
+    lost = folded[4]
+    assert (lost["name"], lost["birth"]) == ("n5", None)
+    assert lost[ORIGINAL] == [{"column": "birth", "text": "1999-00-00"}]
+    # Nothing of it shows in clean, whose rule is for the new name.
+    assert "1999-00-00" not in str(shown(workspace, "clean"))
+    refold_table(workspace, contract)
+    assert rows_of(workspace).to_pylist() == folded
+
+
+def test_a_name_in_another_case_is_the_same_column(
+    engine_for: Callable[..., Workspace],
+    sql: Callable[..., Any],
+    server: EmbeddedServer,
+    database: str,
+) -> None:
+    make(sql)
+    workspace = engine_for({"t": {**INCREMENTAL, "deletes": "ignore"}})
+    contract = workspace.config.table("t")
+    sync_table(workspace, contract)
+    sql("DELETE FROM t WHERE id = 5", "ALTER TABLE t CHANGE mail Mail VARCHAR(50)")
+    sync_table(workspace, contract)
+    rows = rows_of(workspace).to_pylist()
+    assert [row["Mail"] for row in rows] == ["m1", "m2", "m3", "m4", "m5"]
+    assert [row["Mail"] for row in sorted(shown(workspace, "clean"), key=lambda r: r["id"])] == [
+        "m1", "m2", "m3", "m4", "m5",
+    ]  # fmt: skip
+
+
+def test_a_column_that_comes_back_is_a_new_one_to_clean(
+    engine_for: Callable[..., Workspace],
+    sql: Callable[..., Any],
+    server: EmbeddedServer,
+    database: str,
+) -> None:
+    make(sql)
+    workspace = engine_for({"t": INCREMENTAL})
+    contract = workspace.config.table("t")
+    sync_table(workspace, contract)
+    sql("ALTER TABLE t DROP COLUMN mail")
+    sync_table(workspace, contract)
+    sql("ALTER TABLE t ADD COLUMN mail VARCHAR(50) NOT NULL DEFAULT 'secret' AFTER name")
+    sync_table(workspace, contract)
+    assert "mail" not in shown(workspace, "clean")[0]
+    assert {row["mail"] for row in rows_of(workspace).to_pylist()} == {"secret"}
+    assert check_table(workspace, contract, Ask("full")).verdict == "equal"
+    sql("ALTER TABLE t DROP COLUMN mail, ADD COLUMN mail INT")
+    with pytest.raises(SchemaError, match="the lake holds mail as string"):
+        sync_table(workspace, contract)
+
+
+def test_a_version_that_came_back_is_read_again_though_its_first_load_died(
+    engine_for: Callable[..., Workspace],
+    sql: Callable[..., Any],
+    server: EmbeddedServer,
+    database: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    make(sql)
+    workspace = engine_for({"t": INCREMENTAL})
+    contract = workspace.config.table("t")
+    sync_table(workspace, contract)
+    sql("ALTER TABLE t MODIFY name VARCHAR(50)", "UPDATE t SET name = 'a long name of one row'")
+    sync_table(workspace, contract)
+    sql("SET sql_mode = ''", "ALTER TABLE t MODIFY name VARCHAR(20)")  # cuts what is too long
+
+    def die(*_: object) -> None:
+        raise RuntimeError
+
+    with monkeypatch.context() as patched:
+        patched.setattr("mirrorlake.operations.sync.load_window", die)
+        with pytest.raises(RuntimeError):
+            sync_table(workspace, contract)
+    sync_table(workspace, contract)
+    assert_equal(workspace, server, database)
+
+
+@pytest.mark.parametrize("clean", ["view", "table"])
+def test_readers_of_clean_and_raw_never_meet_an_error(
+    clean: str,
+    engine_for: Callable[..., Workspace],
+    sql: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    make(sql)
+    terms = {**INCREMENTAL, "clean": clean}
+    workspace = engine_for({"t": terms})
+    sync_table(workspace, workspace.config.table("t"))
+    sql("ALTER TABLE t CHANGE mail address VARCHAR(50), DROP COLUMN note")
+    columns = {"address": {"pii": "show", "renamed_from": "mail"}}
+    workspace = engine_for({"t": {**terms, "columns": columns}})
+    contract = workspace.config.table("t")
+    seen: list[set[str]] = []
+
+    def look(*_: object) -> None:
+        rows = shown(workspace, "clean")
+        assert len(rows) == 5
+        assert {row.get("mail", row.get("address")) for row in rows} == {
+            "m1", "m2", "m3", "m4", "m5",
+        }  # fmt: skip
+        seen.append(set(rows[0]))
+        assert len({row["id"] for row in shown(workspace, "raw")}) == 5
+
+    really = reshape.reshape
+
+    def reshaped(*arguments: Any) -> None:
+        look()
+        really(*arguments)
+        look()
+
+    monkeypatch.setattr(reshape, "reshape", reshaped)
+    for place in ("merge.fold", "operations.fold", "load.finishing"):
+        if hasattr(__import__(f"mirrorlake.{place}", fromlist=["x"]), "failpoint"):
+            monkeypatch.setattr(f"mirrorlake.{place}.failpoint", look)
+    sync_table(workspace, contract)
+    look()
+    assert "mail" in seen[0]
+    assert {"address"} == seen[-1] & {"address", "mail", "note"}
+
+
+@pytest.mark.parametrize("step", ["fold.before", "fold.committed"])
+def test_a_fold_that_died_after_columns_were_renamed_is_made_again(
+    step: str,
+    engine_for: Callable[..., Workspace],
+    sql: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    make(sql)
+    terms = {**INCREMENTAL, "deletes": "ignore"}
+    workspace = engine_for({"t": terms})
+    sync_table(workspace, workspace.config.table("t"))
+    sql("DELETE FROM t WHERE id = 5", "ALTER TABLE t CHANGE born birth DATE")
+    columns = {"birth": {"pii": "show", "renamed_from": "born"}}
+    workspace = engine_for({"t": {**terms, "columns": columns}})
+    contract = workspace.config.table("t")
+
+    def die(name: str) -> None:
+        if name == step:
+            raise RuntimeError
+
+    with monkeypatch.context() as patched:
+        patched.setattr("mirrorlake.merge.fold.failpoint", die)
+        with pytest.raises(RuntimeError):
+            sync_table(workspace, contract)
+    sync_table(workspace, contract)
+    lost = rows_of(workspace).to_pylist()[4]
+    assert lost[ORIGINAL] == [{"column": "birth", "text": "1999-00-00"}]
+
+
+def test_freeze_leaves_out_what_is_added_and_stops_at_anything_else(
+    engine_for: Callable[..., Workspace], sql: Callable[..., Any]
+) -> None:
+    make(sql)
+    terms = {**INCREMENTAL, "schema_changes": "freeze"}
+    workspace = engine_for({"t": terms})
+    contract = workspace.config.table("t")
+    sync_table(workspace, contract)
+    sql(
+        "ALTER TABLE t ADD COLUMN extra INT AFTER id",
+        "INSERT INTO t VALUES (6, 7, 'n6', 'm6', NULL, UTC_TIMESTAMP(), 'y')",
+        "UPDATE t SET extra = 1, name = 'moved', at = UTC_TIMESTAMP() WHERE id = 1",
+    )
+    sync_table(workspace, contract)
+    rows = rows_of(workspace).to_pylist()
+    assert "extra" not in rows[0]
+    assert (rows[0]["name"], len(rows)) == ("moved", 6)
+    assert len(workspace.ledger.schema_versions(contract.name)) == 1
+    assert check_table(workspace, contract, Ask("full")).verdict == "equal"
+    sql("ALTER TABLE t DROP COLUMN mail")
+    with pytest.raises(SchemaError, match="mail was dropped; and its contract says `schema_ch"):
+        sync_table(workspace, contract)
+    # A contract that names the column speaks, and one that evolves takes all of it up.
+    named = {**terms, "schema_changes": "evolve"}
+    workspace = engine_for({"t": named})
+    contract = workspace.config.table("t")
+    sync_table(workspace, contract)
+    assert [row["extra"] for row in rows_of(workspace).to_pylist()] == [
+        1,
+        None,
+        None,
+        None,
+        None,
+        7,
+    ]
+
+
+def test_fail_stops_the_table_alone_and_what_waited_is_read_when_it_goes_on(
+    engine_for: Callable[..., Workspace],
+    sql: Callable[..., Any],
+    server: EmbeddedServer,
+    database: str,
+) -> None:
+    make(sql)
+    terms = {**INCREMENTAL, "schema_changes": "fail"}
+    workspace = engine_for({"t": terms})
+    contract = workspace.config.table("t")
+    sync_table(workspace, contract)
+    before = rows_of(workspace)
+    sql("ALTER TABLE t ADD COLUMN extra INT")
+    sql(f"INSERT INTO t VALUES (6, 'n6', 'm6', NULL, '{YESTERDAY} 12:00:00', 'y', 3)")
+    with pytest.raises(SchemaError, match="extra was added; and its contract says"):
+        sync_table(workspace, contract)
+    with pytest.raises(SchemaError, match="extra was added"):
+        fold_table(workspace, contract)
+    assert rows_of(workspace).equals(before)
+    workspace = engine_for({"t": INCREMENTAL})
+    sync_table(workspace, workspace.config.table("t"))
+    assert_equal(workspace, server, database)
+
+
+def test_a_fold_between_a_drop_and_its_load_waits_for_the_load(
+    engine_for: Callable[..., Workspace], sql: Callable[..., Any]
+) -> None:
+    make(sql)
+    workspace = engine_for({"t": INCREMENTAL})
+    contract = workspace.config.table("t")
+    sync_table(workspace, contract)
+    sql("UPDATE t SET name = 'moved', at = UTC_TIMESTAMP() WHERE id = 1")
+    load_table(workspace, contract)
+    sql("ALTER TABLE t DROP COLUMN mail")
+    with pytest.raises(SchemaMoved):
+        fold_table(workspace, contract)
+    assert "mail" in rows_of(workspace).column_names
+
+
+@pytest.mark.parametrize(
+    ("rule", "words"),
+    [
+        ({"note": {"pii": "show", "renamed_from": "mail"}}, "MySQL still has a column"),
+        ({"note": {"pii": "show", "renamed_from": "nam"}}, "did you mean 'name'"),
+        ({"gone": {"pii": "show", "renamed_from": "mail"}}, "has no column 'gone'"),
+    ],
+)
+def test_a_hint_that_can_not_be_true_names_its_line(
+    rule: dict[str, Any],
+    words: str,
+    engine_for: Callable[..., Workspace],
+    sql: Callable[..., Any],
+) -> None:
+    make(sql)
+    workspace = engine_for({"t": INCREMENTAL})
+    sync_table(workspace, workspace.config.table("t"))
+    before = rows_of(workspace)
+    workspace = engine_for({"t": {**INCREMENTAL, "columns": rule}})
+    with pytest.raises((ConfigError, SchemaError), match=words) as refused:
+        sync_table(workspace, workspace.config.table("t"))
+    assert "mirrorlake.yaml:" in str(refused.value)
+    assert rows_of(workspace).equals(before)
+
+
+def test_a_column_that_is_never_to_be_read_is_refused_under_its_old_name_too(
+    engine_for: Callable[..., Workspace], sql: Callable[..., Any]
+) -> None:
+    make(sql)
+    workspace = engine_for({"t": INCREMENTAL})
+    sync_table(workspace, workspace.config.table("t"))
+    sql("ALTER TABLE t CHANGE mail address VARCHAR(50)")
+    rule = {"address": {"pci": "never", "renamed_from": "mail"}}
+    workspace = engine_for({"t": {**INCREMENTAL, "columns": rule}})
+    with pytest.raises(SchemaError, match="mail is marked `pci: never`, and its mirror holds it"):
+        sync_table(workspace, workspace.config.table("t"))
