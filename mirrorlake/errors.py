@@ -13,7 +13,8 @@
     │   └── ReadGivenUp    a read of ours stood in somebody's way, and was ended
     ├── SchemaError        a source table is not what its contract, or the lake, says it is
     │   ├── SchemaMoved    columns came or became wider since the load: loading it again helps
-    │   └── TypeRefused    a column's type can't be kept exactly
+    │   ├── TypeRefused    a column's type can't be kept exactly
+    │   └── DdlRefused     a statement that was only to be looked at can't be read
     ├── LakeError          the catalog, a lake table or a file in it
     │   ├── SnapshotRefused a full copy that landed can't become part of its table
     │   ├── CommitConflict another writer moved the table between our plan and our commit
@@ -127,6 +128,10 @@ class SchemaMoved(SchemaError):
 
 class TypeRefused(SchemaError):
     """A column's type can't be kept exactly; nothing of its table was read."""
+
+
+class DdlRefused(SchemaError):
+    """A DDL statement that can't be read, or that no server would run; nothing was touched."""
 
 
 class LakeError(MirrorlakeError):

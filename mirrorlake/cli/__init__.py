@@ -27,6 +27,7 @@ from mirrorlake.cli import show
 from mirrorlake.cli.contract import open_contract
 from mirrorlake.cli.init import init
 from mirrorlake.cli.landing import export, land
+from mirrorlake.cli.preflight import preflight
 from mirrorlake.cli.proof import check, proof
 from mirrorlake.cli.refold import refold, rekey
 from mirrorlake.cli.repair import repair
@@ -196,7 +197,7 @@ def schema() -> None:
 
 
 _ALL = (init, accept, alert, backfill, check, clone, export, gaps, hold, land, ledger)
-for _command in (*_ALL, maintain, proof, publish, recover, refold, rekey, repair, sync):
+for _command in (*_ALL, maintain, preflight, proof, publish, recover, refold, rekey, repair, sync):
     cli.add_command(_command)
 
 

@@ -19,6 +19,7 @@ from mirrorlake.merge.statements import check_rules
 from mirrorlake.schema.own_columns import ORIGINAL
 from mirrorlake.schema.versions import FIRST_CREATED, SchemaChanges, SchemaVersion
 from mirrorlake.sources.mysql.introspect import read_contracted
+from mirrorlake.sources.mysql.tables import SourceTable
 from mirrorlake.sources.mysql.zones import WALL_TIMES, refuse_other_zone
 from mirrorlake.table.hash_key import refuse_other_hash_key
 from mirrorlake.table.lake_tables import raw_tables
@@ -47,17 +48,26 @@ def resolve_table(
         SourceError: MySQL could not be queried, or is in another time zone than the contract says.
     """
     config = workspace.config
-    source = config.sources[contract.source]
-    table = read_contracted(config, contract, connection)
+    plan = resolve_as(workspace, contract, read_contracted(config, contract, connection))
+    if not any_hash_key:
+        refuse_other_hash_key(plan, workspace.ledger, config.privacy.hash_key)
+    if plan.cursor is not None and plan.cursor.data_type in WALL_TIMES:
+        refuse_other_zone(connection, plan.source, plan.name, plan.cursor.name)
+    return plan
+
+
+def resolve_as(workspace: Workspace, contract: TableContract, table: SourceTable) -> ResolvedTable:
+    """The contract resolved against a table as a server describes it, or will.
+
+    Raises:
+        ConfigError, SchemaError, TypeRefused: as `mirrorlake.table.resolve.plan_table` says.
+    """
+    config = workspace.config
     versions = workspace.ledger.schema_versions(contract.name)
     plan = resolve_contract(config, contract, taken_up(contract, table, versions))
     with located_errors(config, contract):
         refuse_renames(contract, table, versions)
     check_rules(plan, config.privacy.hash_key)
-    if not any_hash_key:
-        refuse_other_hash_key(plan, workspace.ledger, config.privacy.hash_key)
-    if plan.cursor is not None and plan.cursor.data_type in WALL_TIMES:
-        refuse_other_zone(connection, source, plan.name, plan.cursor.name)
     names = [column.name for column in plan.table.columns]
     deduped = workspace.lake.load(plan.deduped) if versions else None
     return replace(
@@ -86,7 +96,7 @@ def needs_first_load(workspace: Workspace, plan: ResolvedTable, *, elsewhere: bo
         # One whose first load never succeeded still needs it: a version that came back, too.
         last = workspace.ledger.last_load(plan.name, "success")
         return last is None or last.raw_table != plan.raw.name
-    _refuse_changes(workspace, plan, newest)
+    refuse_changes(workspace, plan, newest)
     return True
 
 
@@ -115,7 +125,13 @@ def changes_of(plan: ResolvedTable, newest: SchemaVersion) -> SchemaChanges:
     return plan.version.changes_from(newest, plan.contract.earlier_names)
 
 
-def _refuse_changes(workspace: Workspace, plan: ResolvedTable, newest: SchemaVersion) -> None:
+def refuse_changes(workspace: Workspace, plan: ResolvedTable, newest: SchemaVersion) -> None:
+    """See that a table's mirror can take up what changed since its newest version.
+
+    Raises:
+        SchemaError: the contract's ``schema_changes`` stops the table, or a column has a type in
+            which not every value of the lake has a place, or holds what is never to be read.
+    """
     _refuse_read_already(plan, newest)
     changes = changes_of(plan, newest)
     if FIRST_CREATED in changes.dropped:

@@ -1,0 +1,104 @@
+"""The command that says what a migration would do to the mirror."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TextIO
+
+import click
+from rich.markup import escape
+
+from mirrorlake.cli import show
+from mirrorlake.cli.contract import open_contract
+from mirrorlake.errors import ConfigError
+
+if TYPE_CHECKING:
+    from mirrorlake.operations.preflight import ColumnFate, Preflight, Suggest
+
+CODES: Final = {"ok": 0, "attention": 10, "breaks": 20}
+_COLORS: Final = {"ok": "green", "attention": "yellow", "breaks": "red"}
+
+
+@click.command()
+@click.argument("statements", nargs=-1)
+@click.option("--file", type=click.File(encoding="utf-8"), help="A migration; - is standard input.")
+@click.option("--database", help="The database of tables that are named without one.")
+@show.config_option
+@show.json_option
+def preflight(
+    statements: tuple[str, ...],
+    file: TextIO | None,
+    database: str | None,
+    config_path: Path,
+    as_json: bool,
+) -> None:
+    """Say what a migration ("ALTER TABLE …") would do to the mirror. Nothing is touched.
+
+    Ends with 0 if the mirror follows by itself, 10 if it follows at a cost or with a question, 20
+    if a table stops or its readers lose a column.
+    """
+    from mirrorlake.operations.preflight import preflight as look
+    from mirrorlake.workspace import Workspace
+
+    text = ";\n".join(statements) if statements else file.read() if file is not None else ""
+    if not text.strip() or (statements and file is not None):
+        raise ConfigError(
+            "preflight takes statements or a file",
+            next_step='Write them behind the command, `mirrorlake preflight "ALTER TABLE …"`, or '
+            "name a file with --file",
+        )
+    config = open_contract(config_path)
+    with Workspace.open(config) as workspace:
+        found = look(workspace, text, _suggest(), database=database)
+    if as_json:
+        show.print_json([{**asdict(one), "severity": one.severity} for one in found])
+    else:
+        for one in found:
+            _print(one)
+    sys.exit(max((CODES[one.severity] for one in found), default=0))
+
+
+def _suggest() -> Suggest:
+    from mirrorlake.scaffold.pii import suggest_rule
+    from mirrorlake.sources.mysql.tables import Column
+
+    def suggest(column: Column, table: str) -> str | None:
+        found = suggest_rule(column, (), table=table)
+        return found.reason if found is not None else None
+
+    return suggest
+
+
+def _print(one: Preflight) -> None:
+    color = _COLORS[one.severity]
+    head = f"[bold]{escape(one.table)}[/]: [{color}]{one.severity}[/]"
+    show.console.print(head, highlight=False)
+    for finding in one.findings:
+        words = f"  [{_COLORS[finding.severity]}]{finding.severity:>9}[/]  {escape(finding.words)}"
+        show.console.print(words, highlight=False, soft_wrap=True)
+        if finding.next_step:
+            step = f"             {escape(finding.next_step)}"
+            show.console.print(step, highlight=False, soft_wrap=True)
+    if one.columns:
+        table = show.table("column", "in MySQL…", "in the lake…", "clean")
+        for fate in one.columns:
+            name = fate.now or fate.before or ""
+            if fate.before and fate.now and fate.before != fate.now:
+                name = f"{fate.before} → {fate.now}"
+            table.add_row(escape(name), *_cells(fate), escape(fate.clean))
+        show.console.print(table)
+    if one.layers:
+        layers = escape("; ".join(one.layers))
+        show.console.print(f"  changes: {layers}", highlight=False, soft_wrap=True)
+
+
+def _cells(fate: ColumnFate) -> tuple[str, ...]:
+    pairs = ((fate.type_before, fate.type_now), (fate.lake_before, fate.lake_now))
+    return tuple(
+        escape(before or now or "")
+        if before == now or before is None or now is None
+        else escape(f"{before} → {now}")
+        for before, now in pairs
+    )

@@ -1,0 +1,240 @@
+"""A table as its server describes it → as it would after statements that have not run.
+
+Source: MySQL 8.0 manual, 13.1.9 "ALTER TABLE Statement"; MariaDB knowledge base, "ALTER TABLE".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from mirrorlake.errors import DdlRefused
+from mirrorlake.sources.mysql.ddl import (
+    Action,
+    AddColumn,
+    AddForeignKey,
+    AddIndex,
+    ChangeColumn,
+    DeclaredColumn,
+    DropColumn,
+    DropIndex,
+    RenameColumn,
+    RenameIndex,
+    RenameTable,
+    SetEngine,
+)
+from mirrorlake.sources.mysql.ddl_types import Charsets, UnknownType, describe_type
+from mirrorlake.sources.mysql.tables import Column, ForeignKey, Index, SourceTable
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What decides about a column beside its declaration.
+
+    Attributes:
+        collation: the table's default.
+    """
+
+    charsets: Charsets
+    collation: str
+    mariadb: bool
+
+
+def alter(table: SourceTable, actions: Sequence[Action], around: Surroundings) -> SourceTable:
+    """The table after these actions of one statement.
+
+    Raises:
+        DdlRefused: one names a column or an index that is not there, or is there already: the
+            server would refuse it.
+    """
+    # Whatever their order, the server takes what goes from the table as it was, and all names at
+    # once: two columns may swap theirs.
+    gone = [action for action in actions if isinstance(action, DropColumn)]
+    for action in gone:
+        table = _dropped(table, action)
+    table = _all_renamed(table, [a for a in actions if isinstance(a, RenameColumn | ChangeColumn)])
+    for action in actions:
+        table = _apply(table, action, around)
+    columns = tuple(replace(c, ordinal=number) for number, c in enumerate(table.columns, 1))
+    return replace(table, columns=columns)
+
+
+def _apply(table: SourceTable, action: Action, around: Surroundings) -> SourceTable:  # noqa: C901
+    match action:
+        case AddColumn(column, if_missing):
+            if _find(table, column.name) is not None:
+                if if_missing:
+                    return table
+                raise _refuse(table, f"it has a column {column.name!r} already")
+            return _with_column(table, column, around, None)
+        case ChangeColumn(_, column):
+            return _with_column(table, column, around, _column(table, column.name))
+        case DropColumn() | RenameColumn():
+            return table  # done already
+        case AddIndex():
+            return _with_index(table, action)
+        case DropIndex(name):
+            kept = tuple(i for i in table.indexes if i.name.casefold() != name.casefold())
+            if len(kept) == len(table.indexes):
+                raise _refuse(table, f"it has no index {name!r} that we know of")
+            return replace(table, indexes=kept)
+        case RenameIndex(name, now):
+            same = name.casefold()
+            return replace(
+                table,
+                indexes=tuple(
+                    replace(i, name=now) if i.name.casefold() == same else i for i in table.indexes
+                ),
+            )
+        case RenameTable(database, name):
+            return replace(table, name=name, database=database or table.database)
+        case AddForeignKey(columns, on_update, on_delete):
+            key = ForeignKey(columns, on_update, on_delete)
+            return replace(table, foreign_keys=(*table.foreign_keys, key))
+        case SetEngine(name):
+            return replace(table, engine=name)
+
+
+def _refuse(table: SourceTable, why: str) -> DdlRefused:
+    name = f"{table.database}.{table.name}"
+    return DdlRefused(
+        f"table {name}: {why}: the server would refuse it",
+        table=name,
+        next_step="Its columns are: " + ", ".join(c.name for c in table.columns),
+    )
+
+
+def _find(table: SourceTable, name: str) -> Column | None:
+    return next((c for c in table.columns if c.name.casefold() == name.casefold()), None)
+
+
+def _column(table: SourceTable, name: str) -> Column:
+    found = _find(table, name)
+    if found is None:
+        raise _refuse(table, f"it has no column {name!r}")
+    return found
+
+
+def _with_column(
+    table: SourceTable, declared: DeclaredColumn, around: Surroundings, before: Column | None
+) -> SourceTable:
+    """The table with a column that is new, or takes the place of another."""
+    column = _described(declared, around)
+    columns = [c for c in table.columns if c.name.casefold() != declared.name.casefold()]
+    if declared.first:
+        at = 0
+    elif declared.position is not None:
+        at = columns.index(_column(replace(table, columns=tuple(columns)), declared.position)) + 1
+    elif before is not None:
+        at = [c.name.casefold() for c in table.columns].index(declared.name.casefold())
+    else:
+        at = len(columns)
+    columns.insert(at, column)
+    table = replace(table, columns=tuple(columns))
+    if declared.unique is not None:
+        name = "PRIMARY" if declared.unique == "primary" else None
+        table = _with_index(table, AddIndex(name, (declared.name,), unique=True))
+    if any(i.name == "PRIMARY" and declared.name in i.columns for i in table.indexes):
+        table = _not_null(table, (declared.name,))
+    return table
+
+
+def _described(declared: DeclaredColumn, around: Surroundings) -> Column:
+    charsets = around.charsets
+    charset, collation = declared.charset, declared.collation
+    if charset is None and collation not in (None, "binary"):
+        charset = charsets.of_collation.get(str(collation))
+    if charset is None:
+        charset = charsets.of_collation.get(around.collation)
+        collation = collation or around.collation
+    if collation is None:
+        collation = charsets.defaults.get(charset or "")
+    elif collation == "binary" and charset != "binary":
+        collation = f"{charset}_bin"
+    try:
+        kind = describe_type(declared.type, charset, collation, charsets, mariadb=around.mariadb)
+    except UnknownType:
+        raise DdlRefused(
+            f"column {declared.name}: the type {declared.type.word.upper()} is none that we know",
+            column=declared.name,
+            next_step="Spell it as MySQL's manual does, or look at it by hand",
+        ) from None
+    return Column(
+        name=declared.name,
+        ordinal=0,
+        data_type=kind.data_type,
+        column_type=kind.column_type,
+        nullable=declared.nullable is not False,
+        charset=kind.charset,
+        collation=kind.collation,
+        precision=kind.precision,
+        scale=kind.scale,
+        length=kind.length,
+        fraction=kind.fraction,
+        extra="",
+        comment=declared.comment,
+        generated="?" if declared.generated else "",
+    )
+
+
+def _dropped(table: SourceTable, action: DropColumn) -> SourceTable:
+    """Without a column, and without it in every index; one that has no column left goes."""
+    if action.if_there and _find(table, action.name) is None:
+        return table
+    column = _column(table, action.name)
+    indexes = (
+        replace(i, columns=tuple(c for c in i.columns if c != column.name)) for i in table.indexes
+    )
+    return replace(
+        table,
+        columns=tuple(c for c in table.columns if c != column),
+        indexes=tuple(i for i in indexes if i.columns),
+    )
+
+
+def _all_renamed(table: SourceTable, actions: Sequence[RenameColumn | ChangeColumn]) -> SourceTable:
+    now = {
+        _column(table, a.name).name: a.now if isinstance(a, RenameColumn) else a.column.name
+        for a in actions
+    }
+    names = [now.get(c.name, c.name) for c in table.columns]
+    taken = {name.casefold() for name in names}
+    if len(taken) < len(names):
+        twice = next(
+            n for n in now.values() if [x.casefold() for x in names].count(n.casefold()) > 1
+        )
+        raise _refuse(table, f"it has a column {twice!r} already")
+    return replace(
+        table,
+        columns=tuple(replace(c, name=name) for c, name in zip(table.columns, names, strict=True)),
+        indexes=tuple(
+            replace(i, columns=tuple(now.get(c, c) for c in i.columns)) for i in table.indexes
+        ),
+        foreign_keys=tuple(
+            replace(k, columns=tuple(now.get(c, c) for c in k.columns)) for k in table.foreign_keys
+        ),
+    )
+
+
+def _with_index(table: SourceTable, added: AddIndex) -> SourceTable:
+    columns = tuple(_column(table, name).name for name in added.columns)
+    if not columns:
+        return table
+    taken = {i.name.casefold() for i in table.indexes}
+    name = added.name or columns[0]
+    number = 2
+    while added.name is None and name.casefold() in taken:
+        name, number = f"{columns[0]}_{number}", number + 1
+    if name.casefold() in taken:
+        raise _refuse(table, f"it has an index {name!r} already")
+    # A part of a column tells no two values apart that differ behind it.
+    index = Index(name, added.unique and added.whole, columns)
+    table = replace(table, indexes=(*table.indexes, index))
+    return _not_null(table, columns) if name == "PRIMARY" else table
+
+
+def _not_null(table: SourceTable, names: Sequence[str]) -> SourceTable:
+    return replace(
+        table,
+        columns=tuple(replace(c, nullable=False) if c.name in names else c for c in table.columns),
+    )

@@ -1,0 +1,183 @@
+"""A column as a statement declares it → as a server describes it afterwards.
+
+MySQL knows many types by several names, gives some a size of their own, and prints all of them in
+one way in ``information_schema``. What is done here is what the servers do; a test declares every
+form on both, and compares.
+
+Source: MySQL 8.0 manual, 11.1 to 11.5 "Data Types", 11.9 "Using Data Types from Other Database
+Engines"; MariaDB knowledge base, "Data Types".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from mirrorlake.sources.mysql.registry import INTEGERS, LABELS, TYPES
+
+
+@dataclass(frozen=True)
+class Charsets:
+    """What a server knows of character sets.
+
+    Attributes:
+        defaults: charset → its default collation.
+        of_collation: collation → its charset.
+        width: charset → the most bytes of one character.
+    """
+
+    defaults: Mapping[str, str] = field(default_factory=dict[str, str])
+    of_collation: Mapping[str, str] = field(default_factory=dict[str, str])
+    width: Mapping[str, int] = field(default_factory=dict[str, int])
+
+
+@dataclass(frozen=True)
+class DeclaredType:
+    """A type as it is written.
+
+    Attributes:
+        word: its name, in lower case, as the statement spells it: ``int8``, ``double precision``.
+        arguments: what stands in its parentheses: numbers, or the labels of an ENUM or SET.
+    """
+
+    word: str
+    arguments: tuple[str, ...] = ()
+    unsigned: bool = False
+    zerofill: bool = False
+
+
+@dataclass(frozen=True)
+class DescribedType:
+    """A type as ``information_schema.COLUMNS`` has it; integers without their display width."""
+
+    data_type: str
+    column_type: str
+    charset: str | None = None
+    collation: str | None = None
+    precision: int | None = None
+    scale: int | None = None
+    length: int | None = None
+    fraction: int | None = None
+
+
+_SAME: Final = {
+    "integer": "int", "int1": "tinyint", "int2": "smallint", "int3": "mediumint", "int4": "int",
+    "int8": "bigint", "middleint": "mediumint", "bool": "tinyint", "boolean": "tinyint",
+    "serial": "bigint", "dec": "decimal", "numeric": "decimal", "fixed": "decimal",
+    "real": "double", "double precision": "double", "float4": "float", "float8": "double",
+    "character": "char", "nchar": "char", "nvarchar": "varchar", "varcharacter": "varchar",
+    "character varying": "varchar", "char varying": "varchar", "long": "mediumtext",
+    "long varchar": "mediumtext", "geomcollection": "geomcollection",
+}  # fmt: skip
+_SIZES: Final = (("tiny", 2**8), ("", 2**16), ("medium", 2**24), ("long", 2**32))
+_BYTES: Final = {"char": "binary", "varchar": "varbinary"}
+_STRINGS: Final = ("char", "varchar", "tinytext", "text", "mediumtext", "longtext")
+
+
+class UnknownType(ValueError):
+    """A type that no release is known to have under this name."""
+
+
+def describe_type(
+    declared: DeclaredType,
+    charset: str | None,
+    collation: str | None,
+    charsets: Charsets,
+    *,
+    mariadb: bool,
+) -> DescribedType:
+    """The type as the server describes it once the statement has run.
+
+    Args:
+        charset, collation: as the column declares them, else the table's.
+
+    Raises:
+        UnknownType: no release is known to have it.
+    """
+    kind = _SAME.get(declared.word, declared.word)
+    if kind == "json" and mariadb:
+        # MariaDB keeps JSON as text.
+        return DescribedType("longtext", "longtext", "utf8mb4", "utf8mb4_bin", length=2**32 - 1)
+    if kind == "float" and len(declared.arguments) == 1:
+        kind, declared = ("float" if int(declared.arguments[0]) < 25 else "double"), _bare(declared)
+    if kind not in TYPES and kind != "vector":
+        raise UnknownType(declared.word)
+    if kind in ("geometrycollection", "geomcollection"):
+        kind = "geometrycollection" if mariadb else "geomcollection"
+    if kind in (*_STRINGS, *LABELS):
+        return _text(kind, declared, charset, collation, charsets)
+    if kind in INTEGERS:
+        return DescribedType(kind, kind + _suffix(declared))
+    return _other(kind, declared)
+
+
+def _bare(declared: DeclaredType) -> DeclaredType:
+    return DeclaredType(declared.word, (), declared.unsigned, declared.zerofill)
+
+
+def _suffix(declared: DeclaredType) -> str:
+    unsigned = declared.unsigned or declared.zerofill or declared.word == "serial"
+    return (" unsigned" if unsigned else "") + (" zerofill" if declared.zerofill else "")
+
+
+def _text(
+    kind: str,
+    declared: DeclaredType,
+    charset: str | None,
+    collation: str | None,
+    charsets: Charsets,
+) -> DescribedType:
+    if declared.word in ("nchar", "nvarchar"):
+        charset = "utf8mb3" if "utf8mb3" in charsets.width else "utf8"
+        collation = charsets.defaults.get(charset)
+    if kind in LABELS:
+        # Spaces at the end of a label are taken away when it is declared.
+        labels = [label.rstrip(" ").replace("'", "''") for label in declared.arguments]
+        listed = ",".join(f"'{label}'" for label in labels)
+        return DescribedType(kind, f"{kind}({listed})", charset, collation)
+    if charset == "binary":
+        return _other(_BYTES.get(kind, kind.replace("text", "blob")), declared)
+    if kind in _BYTES:
+        length = int(declared.arguments[0]) if declared.arguments else 1
+        return DescribedType(kind, f"{kind}({length})", charset, collation, length=length)
+    if declared.arguments and kind == "text":
+        width = charsets.width.get(charset or "", 4)
+        kind = _sized("text", int(declared.arguments[0]) * width)
+    return DescribedType(kind, kind, charset, collation)
+
+
+def _sized(kind: str, size: int) -> str:
+    return next(prefix for prefix, limit in _SIZES if size < limit) + kind
+
+
+def _other(kind: str, declared: DeclaredType) -> DescribedType:
+    given = declared.arguments
+    if kind == "decimal":
+        precision = int(given[0]) if given else 10
+        precision = precision or 10
+        scale = int(given[1]) if len(given) > 1 else 0
+        column_type = f"decimal({precision},{scale})" + _suffix(declared)
+        return DescribedType(kind, column_type, precision=precision, scale=scale)
+    if kind in ("float", "double"):
+        size = f"({','.join(given)})" if given else ""
+        return DescribedType(kind, f"{kind}{size}{_suffix(declared)}")
+    if kind in ("datetime", "timestamp", "time"):
+        fraction = int(given[0]) if given else 0
+        return DescribedType(kind, f"{kind}({fraction})" if fraction else kind, fraction=fraction)
+    if kind in ("bit", "binary", "varbinary"):
+        size = int(given[0]) if given else 1
+        precise = size if kind == "bit" else None
+        return DescribedType(kind, f"{kind}({size})", precision=precise, length=size)
+    if kind == "blob" and given:
+        kind = _sized("blob", int(given[0]))
+        return DescribedType(kind, kind)
+    if kind == "vector":
+        return DescribedType(kind, f"vector({given[0] if given else 2048})")
+    return DescribedType(kind, kind)
+
+
+def without_width(column_type: str) -> str:
+    """A type without an integer's display width: MySQL 8.0.19 and later print none."""
+    return re.sub(r"^((?:tiny|small|medium|big)?int|year)\(\d+\)", r"\1", column_type.strip())

@@ -1,0 +1,188 @@
+"""Preflight: what it says of a migration, and what the sync after it does."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from demo.embedded import EmbeddedServer
+from mirrorlake.cli import cli
+from mirrorlake.errors import DdlRefused, MirrorlakeError
+from mirrorlake.operations.preflight import Preflight, preflight
+from mirrorlake.operations.sync import sync_table
+from mirrorlake.workspace import Workspace
+
+CREATE = """CREATE TABLE t (
+    id INT NOT NULL, name VARCHAR(20), mail VARCHAR(50), price DECIMAL(8,2), at DATETIME NOT NULL,
+    PRIMARY KEY (id), KEY (at))"""
+TERMS: dict[str, Any] = {
+    "mode": "incremental", "key": ["id"], "cursor": "at", "columns": {"mail": {"pii": "mask"}},
+}  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def server(on_mysql8_too_in_full: EmbeddedServer) -> EmbeddedServer:
+    return on_mysql8_too_in_full
+
+
+@pytest.fixture
+def workspace(sql: Callable[..., Any], engine_for: Callable[..., Workspace]) -> Workspace:
+    sql(CREATE, "INSERT INTO t VALUES (1, 'a', 'm', 1.5, UTC_TIMESTAMP())")
+    workspace = engine_for({"t": TERMS})
+    sync_table(workspace, workspace.config.table("t"))
+    return workspace
+
+
+def suggest(column: Any, table: str) -> str | None:
+    return "its name says an e-mail address" if "email" in column.name else None
+
+
+def look(workspace: Workspace, text: str) -> Preflight:
+    [found] = preflight(workspace, text, suggest)
+    return found
+
+
+def says(found: Preflight) -> str:
+    return "\n".join(f"{f.severity}: {f.words} {f.next_step}" for f in found.findings)
+
+
+CASES = {
+    "ALTER TABLE t ADD COLUMN note TEXT": ("attention", "note is new: in deduped, and held out"),
+    "ALTER TABLE t ADD COLUMN email TEXT": ("attention", "email is new (its name says an e-mail"),
+    "ALTER TABLE t MODIFY name VARCHAR(200)": ("attention", "name was varchar(20), is varchar"),
+    "ALTER TABLE t MODIFY price DECIMAL(12,2)": ("attention", "clean's price becomes decimal(12,2)"),
+    "ALTER TABLE t MODIFY price DECIMAL(12,4)": ("breaks", "the lake holds price as decimal(8, 2)"),
+    "ALTER TABLE t DROP COLUMN name": ("breaks", "clean loses name: queries that name it fail"),
+    "ALTER TABLE t CHANGE name label VARCHAR(20)": ("breaks", "renamed_from: name"),
+    "ALTER TABLE t DROP COLUMN mail": ("breaks", "has no column 'mail'"),
+    "ALTER TABLE t RENAME COLUMN mail TO address": (
+        "breaks", "`columns: {address: {pii: mask, renamed_from: mail}}`",
+    ),
+    "ALTER TABLE t DROP PRIMARY KEY": ("breaks", "does not keep (id) unique"),
+    "ALTER TABLE t DROP INDEX at": ("breaks", "no index begins with cursor at"),
+    "ALTER TABLE t MODIFY at DATETIME NULL": ("breaks", "cursor at can be NULL"),
+    "ALTER TABLE t ADD KEY (name)": ("ok", "nothing of its mirror changes"),
+    "ALTER TABLE t ADD FOREIGN KEY (id) REFERENCES x (id) ON UPDATE CASCADE": (
+        "attention", "the foreign key on (id) is ON UPDATE CASCADE",
+    ),
+    "ALTER TABLE t RENAME TO u": ("breaks", "the table becomes u"),
+    "DROP TABLE t": ("breaks", "the table goes"),
+    "TRUNCATE TABLE t": ("attention", "all rows go"),
+    "UPDATE t SET price = 0": ("attention", "not looked at: UPDATE t SET price = 0"),
+    "ALTER TABLE t MODIFY name VARCHAR(20) CHARACTER SET latin2": (
+        "attention", "column name was utf8mb4",
+    ),
+}  # fmt: skip
+
+
+def test_what_it_says_of_each_kind_of_change(workspace: Workspace) -> None:
+    before = workspace.ledger.schema_versions("s." + workspace.config.tables[0].database + ".t")
+    for statement, (severity, words) in CASES.items():
+        found = look(workspace, statement)
+        assert (found.severity, words in says(found)) == (severity, True), (
+            f"{statement}: {found.severity}\n{says(found)}"
+        )
+    contract = workspace.config.table("t")
+    assert workspace.ledger.schema_versions(contract.name) == before
+    assert workspace.ledger.unproved(contract.name) is None
+
+
+RUN = (
+    "ALTER TABLE t ADD COLUMN note TEXT, MODIFY price DECIMAL(12,2) FIRST",
+    "ALTER TABLE t DROP COLUMN name; ALTER TABLE t ADD COLUMN other BIGINT UNSIGNED AFTER id",
+    "ALTER TABLE t MODIFY price DECIMAL(12,4)",
+    "ALTER TABLE t DROP INDEX at",
+    "ALTER TABLE t DROP COLUMN mail",
+)
+
+
+@pytest.mark.parametrize("text", RUN)
+def test_the_sync_after_it_does_what_it_said(
+    text: str, workspace: Workspace, sql: Callable[..., Any]
+) -> None:
+    contract = workspace.config.table("t")
+    said = look(workspace, text)
+    sql(*text.split(";"))
+    stops = "its next sync stops: " in says(said)
+    try:
+        sync_table(workspace, contract)
+    except MirrorlakeError as error:
+        assert stops
+        assert f"its next sync stops: {error.message}" in says(said)  # noqa: PT017
+        return
+    assert not stops
+    versions = workspace.ledger.schema_versions(contract.name)
+    assert (said.version_before, said.version_now) == tuple(v.raw_table for v in versions)
+    deduped = workspace.lake.load(contract_deduped(workspace))
+    assert deduped is not None
+    lake = {f.name: str(f.field_type).replace(" ", "") for f in deduped.schema().fields}
+    for fate in said.columns:
+        assert lake.get(fate.now or fate.before or "") == fate.lake_now
+
+
+def contract_deduped(workspace: Workspace) -> Any:
+    from mirrorlake.table.lake_tables import deduped_of
+
+    return deduped_of(workspace.config.table("t"))
+
+
+def test_by_the_contract_of_a_table_that_freezes_or_stops(
+    workspace: Workspace, engine_for: Callable[..., Workspace]
+) -> None:
+    frozen = engine_for({"t": {**TERMS, "schema_changes": "freeze"}})
+    assert look(frozen, "ALTER TABLE t ADD COLUMN note TEXT").severity == "ok"
+    stopped = look(frozen, "ALTER TABLE t DROP COLUMN name")
+    assert "its next sync stops: table" in says(stopped)
+    strict = engine_for({"t": {**TERMS, "schema_changes": "fail"}})
+    assert look(strict, "ALTER TABLE t ADD COLUMN note TEXT").severity == "breaks"
+
+
+def test_tables_that_are_not_mirrored(workspace: Workspace) -> None:
+    text = "CREATE TABLE fresh (id INT); ALTER TABLE other ADD COLUMN n INT; SET NAMES utf8mb4"
+    found = preflight(workspace, text, suggest)
+    assert [(one.table, one.severity) for one in found] == [("fresh", "ok"), ("other", "ok")]
+    assert "`mirrorlake init`" in says(found[0])
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("ALTER TABLE t ADD COLUMN note TEXT;\nALTER TABLE t ADD COLUMN (", "line 2, column"),
+        ("ALTER TABLE t ADD PARTITION (PARTITION p VALUES LESS THAN (3))", "can't be told|looked"),
+        ("ALTER TABLE t CONVERT TO CHARACTER SET utf8mb4", "line 1"),
+        ("ALTER TABLE t ADD COLUMN n NONSENSE", "."),
+        ("ALTER TABLE t DROP COLUMN nothing", "it has no column 'nothing'"),
+        ("ALTER TABLE t ADD COLUMN note TEXT COMMENT 'open", "ends inside"),
+    ],
+)
+def test_what_can_not_be_looked_at_is_refused_with_its_place(
+    text: str, words: str, workspace: Workspace
+) -> None:
+    with pytest.raises(DdlRefused, match=words):
+        preflight(workspace, text, suggest)
+
+
+def test_the_command_ends_with_the_severity_and_prints_what_programs_read(
+    workspace: Workspace,
+) -> None:
+    def run(*arguments: str, given: str | None = None) -> tuple[int, str]:
+        place = ["--config", str(workspace.config.path)]
+        result = CliRunner().invoke(cli, ["preflight", *arguments, *place], input=given)
+        return result.exit_code, result.output
+
+    code, shown = run("ALTER TABLE t ADD KEY (name)")
+    assert (code, "nothing of its mirror changes" in shown) == (0, True)
+    code, shown = run("ALTER TABLE t ADD COLUMN email VARCHAR(9)", "--json")
+    [found] = json.loads(shown)
+    assert (code, found["severity"], found["rows"]) == (10, "attention", 1)
+    assert found["columns"][0]["clean"] == "held"
+    assert found["version_now"].startswith("t_v_")
+    assert "email" in str(found["findings"][-1]["words"])
+    code, shown = run("--file", "-", given="ALTER TABLE t DROP COLUMN name;")
+    assert (code, "clean loses name" in shown) == (20, True)
+    result = CliRunner().invoke(cli, ["preflight", "--config", str(workspace.config.path)])
+    assert "takes statements or a file" in str(result.exception)
