@@ -31,6 +31,7 @@ from mirrorlake.cli.preflight import preflight
 from mirrorlake.cli.proof import check, proof
 from mirrorlake.cli.refold import refold, rekey
 from mirrorlake.cli.repair import repair
+from mirrorlake.cli.shapes import schema
 from mirrorlake.cli.snapshots import clone, maintain, publish
 from mirrorlake.cli.sync import sync
 from mirrorlake.cli.upkeep import accept, alert, backfill, gaps, hold, ledger, recover
@@ -190,14 +191,15 @@ def config() -> None:
     """The contract file's format."""
 
 
-@config.command()
-def schema() -> None:
+@config.command("schema")
+def config_schema_command() -> None:
     """Print the JSON schema of mirrorlake.yaml."""
     show.print_json(config_schema())
 
 
-_ALL = (init, accept, alert, backfill, check, clone, export, gaps, hold, land, ledger)
-for _command in (*_ALL, maintain, preflight, proof, publish, recover, refold, rekey, repair, sync):
+_FIRST = (init, accept, alert, backfill, check, clone, export, gaps, hold, land, ledger, maintain)
+_THEN = (preflight, proof, publish, recover, refold, rekey, repair, schema, sync)
+for _command in (*_FIRST, *_THEN):
     cli.add_command(_command)
 
 

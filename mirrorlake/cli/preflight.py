@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TextIO
+from typing import TYPE_CHECKING, Final
 
 import click
 from rich.markup import escape
@@ -23,13 +23,13 @@ _COLORS: Final = {"ok": "green", "attention": "yellow", "breaks": "red"}
 
 @click.command()
 @click.argument("statements", nargs=-1)
-@click.option("--file", type=click.File(encoding="utf-8"), help="A migration; - is standard input.")
+@click.option("--file", type=click.Path(), help="A migration; - is standard input.")
 @click.option("--database", help="The database of tables that are named without one.")
 @show.config_option
 @show.json_option
 def preflight(
     statements: tuple[str, ...],
-    file: TextIO | None,
+    file: str | None,
     database: str | None,
     config_path: Path,
     as_json: bool,
@@ -42,7 +42,7 @@ def preflight(
     from mirrorlake.operations.preflight import preflight as look
     from mirrorlake.workspace import Workspace
 
-    text = ";\n".join(statements) if statements else file.read() if file is not None else ""
+    text = ";\n".join(statements) if statements else _read(file) if file is not None else ""
     if not text.strip() or (statements and file is not None):
         raise ConfigError(
             "preflight takes statements or a file",
@@ -58,6 +58,20 @@ def preflight(
         for one in found:
             _print(one)
     sys.exit(max((CODES[one.severity] for one in found), default=0))
+
+
+def _read(file: str) -> str:
+    """The text of a migration.
+
+    Raises:
+        ConfigError: the file can't be read.
+    """
+    try:
+        return sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(
+            f"{file} can't be read: {error}", next_step="Name a migration in UTF-8"
+        ) from error
 
 
 def _suggest() -> Suggest:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from datetime import datetime
 
 import sqlalchemy as sa
 
@@ -96,6 +97,14 @@ class Folds:
             found = connection.scalars(query).all()
         name = table.split(".", 2)[2]
         return [SchemaVersion(name, tuple((n, t) for n, t in json.loads(c))) for c in found]
+
+    def first_seen(self, table: str) -> dict[str, datetime]:
+        """When each version of a table was first met (UTC), by its hash."""
+        query = sa.select(VERSIONS.c.hash, VERSIONS.c.first_seen).where(
+            VERSIONS.c.table_name == table
+        )
+        with self._database.read() as connection:
+            return {str(name): seen for name, seen in connection.execute(query)}
 
     def record_schema_version(self, table: str, version: SchemaVersion) -> None:
         """Write a version that was seen for the first time, or that came back, as the newest."""

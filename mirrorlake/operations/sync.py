@@ -27,6 +27,7 @@ from mirrorlake.load.verify import form_of_rows
 from mirrorlake.operations.fold import fold_layers, fold_table
 from mirrorlake.operations.resolve import needs_first_load, resolve_table
 from mirrorlake.operations.results import SyncResult, result_of, unchanged_result
+from mirrorlake.operations.shapes import ddl_name
 from mirrorlake.operations.unchanged import (
     Look,
     Unchanged,
@@ -39,6 +40,7 @@ from mirrorlake.proof.mysql_side import SourceSide
 from mirrorlake.proof.ranges import NOTHING
 from mirrorlake.proof.report import digest_text
 from mirrorlake.sources.mysql.connect import read_position, session
+from mirrorlake.sources.mysql.introspect import read_ddl
 from mirrorlake.sources.mysql.open_writes import NOTHING_OPEN
 from mirrorlake.sources.mysql.replica import read_reach
 from mirrorlake.table.continuity import mark_silent_changes, plan_course
@@ -347,6 +349,8 @@ def _load(
         logger.warning("table %s: %s", plan.name, held_words(plan.held))
     if fresh:
         ledger.record_schema_version(plan.name, plan.version)
+        ddl = read_ddl(connection, plan.table.database, plan.table.name)
+        ledger.record_definition(ddl_name(plan.contract, plan.version), ddl)
     complete = terms.complete or whole
     terms = replace(terms, server=seen.server, course=course, complete=complete)
     if reach is not None:

@@ -6,6 +6,7 @@ Source: MySQL 8.0 manual, 28.3 "INFORMATION_SCHEMA General Tables"; MariaDB know
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -291,6 +292,20 @@ def refresh_statistics(connection: Connection[Any]) -> None:
     """
     if "mariadb" not in connection.get_server_info().lower():
         rows_of(connection, "SET SESSION information_schema_stats_expiry = 0")
+
+
+def read_ddl(connection: Connection[Any], database: str, table: str) -> str:
+    """The statement that would make a table, as the server prints it, without the password of
+    another server that a FEDERATED table may hold.
+
+    Raises:
+        SourceError: the server could not be queried.
+    """
+    [(_, statement)] = rows_of(connection, f"SHOW CREATE TABLE {quote(database)}.{quote(table)}")
+    return _ELSEWHERE.sub(r"\1'***'", str(statement))
+
+
+_ELSEWHERE = re.compile(r"(\bCONNECTION=)'(?:[^'\\]|''|\\.)*'", re.IGNORECASE)
 
 
 def read_sizes(connection: Connection[Any], database: str, table: str) -> tuple[int, int]:

@@ -152,7 +152,7 @@ def test_tables_that_are_not_mirrored(workspace: Workspace) -> None:
     ("text", "words"),
     [
         ("ALTER TABLE t ADD COLUMN note TEXT;\nALTER TABLE t ADD COLUMN (", "line 2, column"),
-        ("ALTER TABLE t ADD PARTITION (PARTITION p VALUES LESS THAN (3))", "can't be told|looked"),
+        ("ALTER TABLE t ADD PARTITION (PARTITION p VALUES LESS THAN (3))", "line 1, column 40"),
         ("ALTER TABLE t CONVERT TO CHARACTER SET utf8mb4", "line 1"),
         ("ALTER TABLE t ADD COLUMN n NONSENSE", "."),
         ("ALTER TABLE t DROP COLUMN nothing", "it has no column 'nothing'"),

@@ -6,15 +6,18 @@ MySQL is read and compared by the oracle, which shares no code with the engine.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from click.testing import CliRunner
 
 from demo.embedded import EmbeddedServer
 from demo.oracle import compare_table
+from mirrorlake.cli import cli
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import ConfigError, SchemaError, SchemaMoved
 from mirrorlake.merge import reshape
@@ -22,6 +25,7 @@ from mirrorlake.operations.check_layers import prove_clean_layer, prove_raw_laye
 from mirrorlake.operations.fold import fold_table
 from mirrorlake.operations.refold import refold_table
 from mirrorlake.operations.repair import repair_table
+from mirrorlake.operations.shapes import shapes_of
 from mirrorlake.operations.sync import load_table, reload_days, sync_table
 from mirrorlake.proof.check import check_table
 from mirrorlake.proof.report import Ask
@@ -445,3 +449,47 @@ def test_a_column_that_is_never_to_be_read_is_refused_under_its_old_name_too(
     workspace = engine_for({"t": {**INCREMENTAL, "columns": rule}})
     with pytest.raises(SchemaError, match="mail is marked `pci: never`, and its mirror holds it"):
         sync_table(workspace, workspace.config.table("t"))
+
+
+def test_every_shape_that_a_table_had_is_shown(
+    engine_for: Callable[..., Workspace], sql: Callable[..., Any]
+) -> None:
+    make(sql)
+    workspace = engine_for({"t": INCREMENTAL})
+    contract = workspace.config.table("t")
+    assert shapes_of(workspace, contract).versions == ()
+    sync_table(workspace, contract)
+    sql("ALTER TABLE t MODIFY id BIGINT NOT NULL, DROP COLUMN note")
+    sync_table(workspace, contract)
+    sql("ALTER TABLE t CHANGE mail address VARCHAR(50)")
+    columns = {"address": {"pii": "show", "renamed_from": "mail"}}
+    workspace = engine_for({"t": {**INCREMENTAL, "columns": columns}})
+    contract = workspace.config.table("t")
+    sync_table(workspace, contract)
+    shapes = shapes_of(workspace, contract)
+    assert [one.changes for one in shapes.versions] == [
+        (),
+        ("note was dropped", "id was int, is bigint"),
+        ("mail was renamed address",),
+    ]
+    assert [one.loads for one in shapes.versions] == [1, 1, 1]
+    assert all("CREATE TABLE" in (one.ddl or "") for one in shapes.versions)
+    assert "`note`" in str(shapes.versions[0].ddl)
+    found = {c.name: (c.types, c.lake, c.since, c.until, c.former) for c in shapes.columns}
+    assert found["id"] == (("int", "bigint"), "long", 1, 3, ())
+    assert found["address"] == (("varchar(50)",), "string", 1, 3, ("mail",))
+    assert found["note"] == (("varchar(9)",), "string", 1, 1, ())
+    place = ["--config", str(workspace.config.path)]
+    shown = CliRunner().invoke(cli, ["schema", "t", "--ddl", *place])
+    assert shown.exit_code == 0
+    assert "mail was renamed address" in shown.output
+    assert "1 to 1, gone" in shown.output
+    printed = json.loads(CliRunner().invoke(cli, ["schema", "t", "--json", *place]).stdout)
+    assert [one["number"] for one in printed["versions"]] == [1, 2, 3]
+    # A version that comes back was first seen when it was.
+    first = shapes.versions[0]
+    workspace.ledger.record_schema_version(
+        contract.name, workspace.ledger.schema_versions(contract.name)[0]
+    )
+    again = shapes_of(workspace, contract).versions[-1]
+    assert (again.hash, again.first_seen) == (first.hash, first.first_seen)

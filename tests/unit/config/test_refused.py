@@ -48,6 +48,15 @@ def snapshot(text: str) -> str:
 
 
 REFUSED = {
+    "a policy that is none": (table("{mode: full, key: [id], schema_changes: evolv}"), "schema_changes: 'evolv' is not 'evolve', 'freeze' or 'fail'; did you mean 'evolve'?"),
+    "a rename without a rule": (columns("b: {renamed_from: a}"), "the column is named without a rule"),
+    "a rename to itself": (columns("b: {pii: show, renamed_from: B}"), "a column that was renamed has its new name alone"),
+    "a rename from a key": (columns("b: {pii: show, renamed_from: ID}"), "'b' was renamed from 'ID', which the contract names itself"),
+    "renames in a circle": (columns("a: {pii: show, renamed_from: b}, b: {pii: show, renamed_from: a}"), "'a' was renamed from 'b', which the contract names itself"),
+    "two renames from one name": (columns("a: {pii: show, renamed_from: c}, b: {pii: show, renamed_from: [d, C]}"), "'C' stands twice under renamed_from"),
+    "a rename from a number": (columns("a: {pii: show, renamed_from: {b: c}}"), "renamed_from: a list is expected, like [id]"),
+    "a rename of a snapshot": (landed("{mode: snapshot, key: [id], columns: {b: {pii: show, renamed_from: a}}}"), "mode snapshot reads what lands: remove renamed_from of 'b'"),
+    "a policy of a snapshot": (landed("{mode: snapshot, key: [id], schema_changes: fail}"), "mode snapshot reads what lands, and no window: remove schema_changes"),
     "empty": ("", "m.yaml:1: the config is empty"),
     "only a comment": ("# nothing\n", "is empty"),
     "a list": ("- a\n", "is not a mapping"),

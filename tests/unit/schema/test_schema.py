@@ -72,6 +72,17 @@ def test_changes_are_told_apart() -> None:
     assert before.changes_from(before) == SchemaChanges()
 
 
+def test_a_renamed_column_is_neither_dropped_nor_added() -> None:
+    before = schema_version("t", [("a", "int"), ("B", "text"), ("c", "date")])
+    now = schema_version("t", [("z", "bigint"), ("b", "text"), ("y", "date")])
+    hints = {"z": ("q", "a")}
+    changes = now.changes_from(before, hints)
+    assert changes == SchemaChanges(
+        ("y",), ("c",), (("z", "int", "bigint"),), (("a", "z"), ("B", "b"))
+    )
+    assert "a was renamed z" in changes.words
+
+
 def test_a_new_order_alone_is_no_loss() -> None:
     before = schema_version("t", [("a", "int"), ("b", "text")])
     now = schema_version("t", [("b", "text"), ("a", "int")])

@@ -1,0 +1,58 @@
+"""The command that shows every shape that a table had."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from rich.markup import escape
+
+from mirrorlake.cli import show
+from mirrorlake.cli.contract import open_contract
+
+if TYPE_CHECKING:
+    from mirrorlake.operations.shapes import Shapes
+
+
+@click.command()
+@click.argument("table")
+@show.config_option
+@show.json_option
+@click.option("--ddl", is_flag=True, help="Print the statement of each version too.")
+def schema(table: str, config_path: Path, as_json: bool, ddl: bool) -> None:
+    """Show every schema version that TABLE had, and its columns over them. Queries no source."""
+    from mirrorlake.operations.shapes import shapes_of
+    from mirrorlake.workspace import Workspace
+
+    config = open_contract(config_path)
+    with Workspace.open(config) as workspace:
+        found = shapes_of(workspace, config.table(table))
+    if as_json:
+        show.print_json(asdict(found))
+    elif not found.versions:
+        show.console.print(f"{escape(found.table)} was never loaded: no version of it is known.")
+    else:
+        _print(found, ddl=ddl)
+
+
+def _print(found: Shapes, *, ddl: bool) -> None:
+    table = show.table("no.", "version", "first seen (UTC)", "last load (UTC)", "loads", "changes…")
+    for one in found.versions:
+        first = f"{one.first_seen:%Y-%m-%d %H:%M:%S}"
+        last = f"{one.last_load:%Y-%m-%d %H:%M:%S}" if one.last_load else "-"
+        cells = (str(one.number), escape(one.raw_table), first, last)
+        table.add_row(*cells, f"{one.loads:,}", escape("; ".join(one.changes) or "-"))
+    show.console.print(table)
+    newest = len(found.versions)
+    table = show.table("column", "in MySQL…", "in the lake", "versions", "before")
+    for column in found.columns:
+        gone = "" if column.until == newest else ", gone"
+        versions = f"{column.since} to {column.until}{gone}"
+        cells = (escape(column.name), escape(" → ".join(column.types)), escape(column.lake or "-"))
+        table.add_row(*cells, versions, escape(", ".join(column.former) or "-"))
+    show.console.print(table)
+    for one in found.versions if ddl else ():
+        show.console.print(f"\n-- {escape(one.raw_table)}", highlight=False)
+        show.console.print(escape(one.ddl or "-- not known"), highlight=False, soft_wrap=True)

@@ -1,0 +1,156 @@
+"""The shapes that a table ever had, and what became of each of its columns. Queries no source.
+
+What belongs here: reading it out of ledger and lake. What doesn't: taking a shape up
+(`mirrorlake.operations.resolve`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from mirrorlake.config import TableContract
+from mirrorlake.ledger import Ledger, Load
+from mirrorlake.schema.versions import SchemaVersion, name_in
+from mirrorlake.table.lake_tables import raw_tables
+from mirrorlake.workspace import Workspace
+
+
+@dataclass(frozen=True)
+class Shape:
+    """One schema version of a table.
+
+    Attributes:
+        number: from 1, in the order in which they were last taken up.
+        raw_table: its name, ``customer_v_<hash>``.
+        first_seen: when it was first met (UTC).
+        last_load: when the newest load of rows in it ended (UTC); None: none succeeded.
+        loads: how many loads of it raw holds, of any history.
+        changes: what it has that the version before it had not, in words.
+        ddl: the statement that would make the table, as its server printed it; None where a version
+            was met by an earlier release, or came from a ledger that was rebuilt.
+    """
+
+    number: int
+    hash: str
+    raw_table: str
+    first_seen: datetime
+    last_load: datetime | None
+    loads: int
+    columns: tuple[tuple[str, str], ...]
+    changes: tuple[str, ...]
+    ddl: str | None
+
+
+@dataclass(frozen=True)
+class ShapeColumn:
+    """One column over all versions of its table.
+
+    Attributes:
+        name: in the newest version that has it.
+        types: its types in MySQL, the oldest first, each once.
+        lake: its type where all versions are read together (the view over raw); None: not loaded.
+        since, until: the numbers of the first and the last version that have it.
+        former: names that it had before.
+    """
+
+    name: str
+    types: tuple[str, ...]
+    lake: str | None
+    since: int
+    until: int
+    former: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Shapes:
+    """All shapes of a table, oldest first, and its columns: those of now, then those that went."""
+
+    table: str
+    versions: tuple[Shape, ...]
+    columns: tuple[ShapeColumn, ...]
+
+
+def shapes_of(workspace: Workspace, contract: TableContract) -> Shapes:
+    """The shapes of a table, as far as it was loaded; none of a table that never was.
+
+    Raises:
+        LakeError, LedgerError: they could not be read.
+    """
+    ledger = workspace.ledger
+    versions = ledger.schema_versions(contract.name)
+    seen = ledger.first_seen(contract.name)
+    loads = ledger.successful_loads(contract.name, ever=True)
+    found = tuple(
+        _shape(ledger, contract, loads, seen[version.hash], versions, at)
+        for at, version in enumerate(versions)
+    )
+    return Shapes(contract.name, found, _columns(workspace, contract, versions))
+
+
+def _shape(
+    ledger: Ledger,
+    contract: TableContract,
+    loads: list[Load],
+    first_seen: datetime,
+    versions: list[SchemaVersion],
+    at: int,
+) -> Shape:
+    version = versions[at]
+    own = [load for load in loads if load.raw_table == version.raw_table]
+    changes: tuple[str, ...] = ()
+    if at:
+        changes = version.changes_from(versions[at - 1], contract.earlier_names).words
+        changes = changes or ("its columns stand in another order",)
+    return Shape(
+        number=at + 1,
+        hash=version.hash,
+        raw_table=version.raw_table,
+        first_seen=first_seen,
+        last_load=max((x.finished_at for x in own if x.finished_at), default=None),
+        loads=len(own),
+        columns=version.columns,
+        changes=changes,
+        ddl=ledger.definition(ddl_name(contract, version)),
+    )
+
+
+def ddl_name(contract: TableContract, version: SchemaVersion) -> str:
+    """The name under which the ledger keeps the statement that makes a version's table."""
+    return f"ddl {contract.name} {version.hash}"
+
+
+def _columns(
+    workspace: Workspace, contract: TableContract, versions: list[SchemaVersion]
+) -> tuple[ShapeColumn, ...]:
+    lake = {
+        table.name()[-1]: {
+            f.name: str(f.field_type).replace(" ", "") for f in table.schema().fields
+        }
+        for table in raw_tables(workspace.lake, workspace.ledger, contract)
+    }
+    found: list[ShapeColumn] = []
+    taken: set[tuple[int, str]] = set()
+    for newest in range(len(versions), 0, -1):
+        for name, _ in versions[newest - 1].columns:
+            if (newest, name) in taken:
+                continue
+            there = [
+                (number, then)
+                for number, version in enumerate(versions[:newest], 1)
+                if (then := name_in(dict(version.columns), name, contract.earlier_names))
+            ]
+            taken.update(there)
+            kinds = [dict(versions[number - 1].columns)[then] for number, then in there]
+            held = [lake.get(versions[n - 1].raw_table, {}).get(then) for n, then in there]
+            found.append(
+                ShapeColumn(
+                    name=name,
+                    types=tuple(dict.fromkeys(kinds)),
+                    lake=next((kind for kind in reversed(held) if kind), None),
+                    since=there[0][0],
+                    until=newest,
+                    former=tuple(dict.fromkeys(then for _, then in there if then != name)),
+                )
+            )
+    return tuple(found)
