@@ -37,9 +37,11 @@ def find_outdated(
     table = workspace.lake.load(layer.identifier)
     there = column_names(table.schema()) if table is not None else []
     now = {then: name for name in layer.names if (then := plan.name_in(there, name)) is not None}
-    versions = workspace.ledger.schema_versions(plan.name)
-    ever = {name for version in versions for name, _ in version.columns}
-    gone = [name for name in there if name not in now and name in ever]
+    gone = [name for name in there if name not in now]
+    if gone:
+        versions = workspace.ledger.schema_versions(plan.name)
+        ever = {name for version in versions for name, _ in version.columns}
+        gone = [name for name in gone if name in ever]
     return {then: name for then, name in now.items() if then != name}, gone, there
 
 

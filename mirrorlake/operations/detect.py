@@ -23,6 +23,7 @@ from pymysql.connections import Connection
 from mirrorlake.config import SourceConfig, TableContract
 from mirrorlake.errors import SchemaError
 from mirrorlake.ledger import Ledger, Load
+from mirrorlake.schema.versions import schema_version
 from mirrorlake.sources.mysql.connect import rows_of
 from mirrorlake.sources.mysql.introspect import read_tables
 from mirrorlake.sources.mysql.registry import TIMES
@@ -45,6 +46,7 @@ class Mark:
         asked_at: when a load was last requested.
         settled: whether the load that follows a movement after overlap + settle was requested.
         terms: what of the contract the range and its anchor were chosen by.
+        shape: hash of the columns that MySQL had; '' in a mark of an earlier release.
     """
 
     anchor: str | None
@@ -55,6 +57,7 @@ class Mark:
     asked_at: str
     settled: bool = False
     terms: str = ""
+    shape: str = ""
 
     def __post_init__(self) -> None:
         """A cursor that a person edited is read by this: a time that is none must be seen there.
@@ -166,6 +169,9 @@ class _Watched:
             return None if last and self.contract.copies else self._due("never seen", now)
         if mark.terms != self._terms:
             return self._due("its contract changed", mark.moved_at)
+        if mark.shape not in ("", self._shape):
+            # A DDL may leave every row where it was.
+            return self._due("its columns changed", now)
         if self._unanswered(mark, last):
             return self._due("the last request brought no load", mark.moved_at)
         if self.contract.copies:
@@ -189,7 +195,7 @@ class _Watched:
 
     def _due(self, reason: str, moved_at: str, *, settled: bool = False) -> Moved:
         now = self.clock.isoformat()
-        mark = Mark(None, 0, None, "", moved_at, now, settled, self._terms)
+        mark = Mark(None, 0, None, "", moved_at, now, settled, self._terms, self._shape)
         if not self.contract.copies:
             anchor = self._anchor()
             rows, high, digest = self._read(anchor)
@@ -202,6 +208,12 @@ class _Watched:
         contract = self.contract
         terms = (contract.mode, contract.key, contract.cursor, contract.namespaces.raw)
         return json.dumps([*terms, contract.start and contract.start.isoformat()])
+
+    @property
+    def _shape(self) -> str:
+        """The columns that MySQL has, as a hash; of a copied table, whose copies see them, none."""
+        columns = [(column.name, column.column_type) for column in self.table.columns]
+        return schema_version(self.contract.table, columns).hash
 
     @property
     def _cursor(self) -> Column:

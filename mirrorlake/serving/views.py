@@ -103,13 +103,17 @@ def hold_clean_view(workspace: Workspace, plan: ResolvedTable) -> None:
     """Let the clean view show deduped as it is now, while columns of deduped are renamed or taken
     away: its readers see the old columns until `make_clean_view` shows the new ones."""
     renamed, gone, _ = find_outdated(workspace, plan, deduped_layer(plan))
+    if not (renamed or gone):
+        return
     head = workspace.lake.head(plan.deduped)
     there = _look(workspace.lake, plan.clean)
-    source = f" FROM {plan.deduped.sql}"
-    if not (renamed or gone) or head is None or not isinstance(there, LakeView):
+    if head is None or not isinstance(there, LakeView):
         return
-    if there.sql.endswith(source):
-        _write(workspace, plan.clean, replace(there, sql=f"{there.sql} VERSION AS OF {head}"))
+    if there.sql.endswith(f" FROM {plan.deduped.sql}"):
+        held = replace(there, sql=f"{there.sql} VERSION AS OF {head}")
+        # Known as ours, it is replaced in one step.
+        workspace.ledger.record_definition(f"view {plan.clean}", held.sql)
+        _write(workspace, plan.clean, held)
 
 
 def _purge_table(workspace: Workspace, identifier: Identifier) -> None:

@@ -360,6 +360,12 @@ def test_freeze_leaves_out_what_is_added_and_stops_at_anything_else(
     with pytest.raises(SchemaError, match="mail was dropped; and its contract says `schema_ch"):
         sync_table(workspace, contract)
     # A contract that names the column speaks, and one that evolves takes all of it up.
+    sql("ALTER TABLE t ADD COLUMN mail VARCHAR(50) AFTER name")
+    speaks = {**terms, "columns": {"extra": {"pii": "show"}}}
+    workspace = engine_for({"t": speaks})
+    sync_table(workspace, workspace.config.table("t"))
+    assert [row["extra"] for row in shown(workspace, "clean") if row["id"] == 6] == [7]
+    sql("ALTER TABLE t DROP COLUMN mail")
     named = {**terms, "schema_changes": "evolve"}
     workspace = engine_for({"t": named})
     contract = workspace.config.table("t")
