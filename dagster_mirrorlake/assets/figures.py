@@ -9,12 +9,15 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
+import dagster as dg
+
 from dagster_mirrorlake.assets.columns import layer_columns
 from dagster_mirrorlake.table import MirroredTable
 from mirrorlake.config import TableContract
 from mirrorlake.destinations.iceberg.cost import scanned
 from mirrorlake.ledger import Cost
 from mirrorlake.operations.results import SyncResult, speed
+from mirrorlake.operations.shapes import shapes_of
 from mirrorlake.workspace import Workspace
 
 
@@ -27,7 +30,31 @@ def raw_metadata(
         **_load_metadata(done),
         **lake_cost(costs, sum(r.bytes for r in done)),
         **layer_columns(workspace.lake, workspace.ledger, mirrored, "raw"),
+        **_shapes(workspace, mirrored.contract),
     }
+
+
+def _shapes(workspace: Workspace, contract: TableContract) -> dict[str, Any]:
+    """The schema version that was loaded; of a table that had several, all of them."""
+    versions = workspace.ledger.schema_versions(contract.name)
+    if not versions:
+        return {}
+    found: dict[str, Any] = {"schema version": versions[-1].raw_table}
+    if len(versions) > 1:
+        records = [
+            dg.TableRecord(
+                {
+                    "no.": shape.number,
+                    "version": shape.raw_table,
+                    "first seen (UTC)": f"{shape.first_seen:%Y-%m-%d %H:%M:%S}",
+                    "loads": shape.loads,
+                    "changes": "; ".join(shape.changes) or "-",
+                }
+            )
+            for shape in shapes_of(workspace, contract).versions
+        ]
+        found["schema versions"] = dg.MetadataValue.table(records)
+    return found
 
 
 def _load_metadata(done: Sequence[SyncResult]) -> dict[str, Any]:

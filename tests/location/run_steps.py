@@ -257,7 +257,9 @@ def _told(result: dg.ExecuteInProcessResult) -> dict[str, Any]:
         materialization = event.step_materialization_data.materialization
         name = materialization.asset_key.to_user_string()
         made.setdefault(name, {})[str(materialization.partition)] = {
-            k: v.value for k, v in materialization.metadata.items() if "dagster/column_" not in k
+            k: str(v.records) if isinstance(v, dg.TableMetadataValue) else v.value
+            for k, v in materialization.metadata.items()
+            if "dagster/column_" not in k
         } | {"columns": "dagster/column_schema" in materialization.metadata}
     observed: dict[str, list[dict[str, Any]]] = {}
     for event in result.all_events:

@@ -39,7 +39,7 @@ def test_the_fold_loads_it_and_has_mysqls_values(location: Location) -> None:
     alter = [f"ALTER TABLE added.{name} ADD COLUMN v INT NOT NULL DEFAULT 7" for name in TABLES]
     tags = {"mirrorlake/load": "live"}
     names = list(TABLES)
-    loaded, folded = location.run(
+    loaded, folded, again = location.run(
         [
             {"tables": names, "layers": ["raw"], "day": TODAY, "tags": tags},
             {
@@ -49,11 +49,19 @@ def test_the_fold_loads_it_and_has_mysqls_values(location: Location) -> None:
                 "tags": tags,
                 "sql": alter,
             },
+            {"tables": names, "layers": ["raw"], "day": TODAY, "tags": tags},
         ]
     )
     assert loaded["success"], loaded["failed"]
     assert folded["success"], folded["failed"]
     assert folded["tried again"] == []
+    # What was loaded is shown by its version; of a table that had several, all of them.
+    before = loaded["made"]["raw/s/added/grows"][TODAY]
+    assert "schema versions" not in before
+    now = again["made"]["raw/s/added/grows"][TODAY]
+    assert now["schema version"] != before["schema version"]
+    assert before["schema version"] in now["schema versions"]
+    assert "'changes': 'v was added'" in now["schema versions"]
     lake = Lake(location.config.lake)
     for name in names:
         table = lake.load(deduped_of(location.config.table(name)))

@@ -15,6 +15,7 @@ from mirrorlake.sources.mysql.ddl import (
     AddForeignKey,
     AddIndex,
     ChangeColumn,
+    ConvertCharset,
     DeclaredColumn,
     DropColumn,
     DropIndex,
@@ -23,7 +24,7 @@ from mirrorlake.sources.mysql.ddl import (
     RenameTable,
     SetEngine,
 )
-from mirrorlake.sources.mysql.ddl_types import Charsets, UnknownType, describe_type
+from mirrorlake.sources.mysql.ddl_types import LONGER, Charsets, UnknownType, describe_type
 from mirrorlake.sources.mysql.tables import Column, ForeignKey, Index, SourceTable
 
 
@@ -54,6 +55,12 @@ def alter(table: SourceTable, actions: Sequence[Action], around: Surroundings) -
         table = _dropped(table, action)
     table = _all_renamed(table, [a for a in actions if isinstance(a, RenameColumn | ChangeColumn)])
     for action in actions:
+        if isinstance(action, ConvertCharset):
+            table = _converted(table, action.charset, action.collation, around.charsets)
+            # What comes in the same statement is of the new charset, and not converted.
+            default = action.collation or around.charsets.defaults.get(action.charset, "")
+            around = replace(around, collation=default)
+    for action in actions:
         table = _apply(table, action, around)
     columns = tuple(replace(c, ordinal=number) for number, c in enumerate(table.columns, 1))
     return replace(table, columns=columns)
@@ -69,7 +76,7 @@ def _apply(table: SourceTable, action: Action, around: Surroundings) -> SourceTa
             return _with_column(table, column, around, None)
         case ChangeColumn(_, column):
             return _with_column(table, column, around, _column(table, column.name))
-        case DropColumn() | RenameColumn():
+        case DropColumn() | RenameColumn() | ConvertCharset():
             return table  # done already
         case AddIndex():
             return _with_index(table, action)
@@ -231,6 +238,25 @@ def _with_index(table: SourceTable, added: AddIndex) -> SourceTable:
     index = Index(name, added.unique and added.whole, columns)
     table = replace(table, indexes=(*table.indexes, index))
     return _not_null(table, columns) if name == "PRIMARY" else table
+
+
+def _converted(
+    table: SourceTable, charset: str, collation: str | None, charsets: Charsets
+) -> SourceTable:
+    """With all its texts in another charset; a TEXT becomes long enough for as many characters."""
+    wanted = collation or charsets.defaults.get(charset)
+
+    def convert(column: Column) -> Column:
+        if column.charset is None or column.data_type == "json":
+            return column
+        found = replace(column, charset=charset, collation=wanted)
+        wider = charsets.width.get(charset, 1) > charsets.width.get(column.charset, 1)
+        if wider and column.data_type in LONGER:
+            kind = LONGER[column.data_type]
+            found = replace(found, data_type=kind, column_type=kind)
+        return found
+
+    return replace(table, columns=tuple(convert(c) for c in table.columns))
 
 
 def _not_null(table: SourceTable, names: Sequence[str]) -> SourceTable:

@@ -108,9 +108,17 @@ class SetEngine:
     name: str
 
 
+@dataclass(frozen=True)
+class ConvertCharset:
+    """CONVERT TO CHARACTER SET: of all texts of a table."""
+
+    charset: str
+    collation: str | None = None
+
+
 Action: TypeAlias = (
     AddColumn | ChangeColumn | DropColumn | RenameColumn | AddIndex | DropIndex | RenameIndex
-    | RenameTable | AddForeignKey | SetEngine
+    | RenameTable | AddForeignKey | SetEngine | ConvertCharset
 )  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, Final
 
 from mirrorlake.errors import DdlRefused
@@ -20,6 +21,7 @@ from mirrorlake.sources.mysql.ddl import (
     AddForeignKey,
     AddIndex,
     ChangeColumn,
+    ConvertCharset,
     DeclaredColumn,
     DropColumn,
     DropIndex,
@@ -95,6 +97,7 @@ def _read(text: str, line: int) -> Iterator[Statement]:
     if _RENAMES.match(text):
         yield from _renames(text, line)
         return
+    text, converted = _take_conversion(text)
     # As long as what it stands for: positions stay right.
     text = _ONLINE.sub(lambda m: m[1] + " " * (len(m[0]) - len(m[1])), text)
     try:
@@ -109,7 +112,31 @@ def _read(text: str, line: int) -> Iterator[Statement]:
         raise _refused(text, line, 1, 1, "it is none that can be looked at")
     words = " ".join(text.split())[:80]
     for kind, database, table, actions in _said(found, text, line):
-        yield Statement(kind, database, table, actions, line, words)
+        yield Statement(kind, database, table, (*actions, *converted), line, words)
+
+
+def _take_conversion(text: str) -> tuple[str, tuple[ConvertCharset, ...]]:
+    """A statement without its CONVERT TO CHARACTER SET, for which the parser has no word, and that
+    clause; what takes its place says nothing and is as long."""
+    tokens = _dialect().tokenize(text)
+    for token, after in pairwise(tokens):
+        # In quotes it would be a token of its own, with them around it.
+        if (token.text.upper(), after.text.upper()) != ("CONVERT", "TO"):
+            continue
+        found = _CONVERT.match(text, token.start)
+        if found is None:
+            continue
+        filler = _FILLER + " " * (len(found[0]) - len(_FILLER))
+        said = ConvertCharset(found[1].lower(), found[2].lower() if found[2] else None)
+        return text[: token.start] + filler + text[found.end() :], (said,)
+    return text, ()
+
+
+_CONVERT: Final = re.compile(
+    r"CONVERT\s+TO\s+(?:CHARACTER\s+SET|CHARSET)\s*=?\s*'?(\w+)'?(?:\s+COLLATE\s*=?\s*'?(\w+)'?)?",
+    re.IGNORECASE,
+)
+_FILLER: Final = "AUTO_INCREMENT=1"
 
 
 _Said = tuple[Kind, str | None, str, tuple[Action, ...]]

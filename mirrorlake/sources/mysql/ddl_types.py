@@ -76,6 +76,10 @@ _BYTES: Final = {"char": "binary", "varchar": "varbinary"}
 _STRINGS: Final = ("char", "varchar", "tinytext", "text", "mediumtext", "longtext")
 
 
+LONGER: Final = {"tinytext": "text", "text": "mediumtext", "mediumtext": "longtext"}
+"""What a text becomes where its characters need more bytes, so that as many have room."""
+
+
 class UnknownType(ValueError):
     """A type that no release is known to have under this name."""
 

@@ -52,6 +52,9 @@ STATEMENTS = [
     "ALTER TABLE t ADD g INT GENERATED ALWAYS AS (id + 1) STORED",
     "ALTER TABLE t ALTER COLUMN a SET DEFAULT 'x', ALGORITHM=INPLACE, LOCK=NONE",
     "ALTER TABLE t AUTO_INCREMENT = 5, ENGINE=InnoDB",
+    "ALTER TABLE t CONVERT TO CHARACTER SET utf8mb4",
+    "ALTER TABLE t ADD x TEXT, CONVERT TO CHARACTER SET utf8mb4 COLLATE utf8mb4_bin",
+    "ALTER TABLE t CONVERT TO CHARSET ascii, MODIFY a VARCHAR(9) COMMENT 'CONVERT TO CHARSET x'",
     "CREATE UNIQUE INDEX i ON t (a, b)",
     "DROP INDEX ua ON t",
     "/* why */ ALTER /* here */ TABLE t ADD s BIGINT UNSIGNED NOT NULL -- and here",
@@ -111,6 +114,15 @@ def test_every_spelling_of_a_type(
     for spelled in TYPES.split(";"):
         sql("DROP TABLE IF EXISTS t", CREATE)
         check(server, database, sql, f"ALTER TABLE t ADD COLUMN n {spelled.strip()} NULL")
+
+
+def test_texts_in_another_charset_are_as_long_as_their_characters_need(
+    server: EmbeddedServer, database: str, sql: Callable[..., Any]
+) -> None:
+    for kind in ("TINYTEXT", "TEXT", "MEDIUMTEXT", "LONGTEXT", "VARCHAR(200)"):
+        sql("DROP TABLE IF EXISTS t", CREATE, f"ALTER TABLE t ADD n {kind}, ADD m JSON, ADD k BLOB")
+        check(server, database, sql, "ALTER TABLE t CONVERT TO CHARACTER SET utf8mb4")
+        check(server, database, sql, "ALTER TABLE t CONVERT TO CHARACTER SET latin1")
 
 
 def test_a_key_that_counts_by_itself(
