@@ -29,10 +29,12 @@ if TYPE_CHECKING:
     from mirrorlake.operations.fold import fold_table
     from mirrorlake.operations.land import Arrived, RefusedSnapshot, land_table, look_for
     from mirrorlake.operations.maintain import Maintained, maintain_table
+    from mirrorlake.operations.preflight import Preflight, preflight
     from mirrorlake.operations.recover import Recovered, recover_table
     from mirrorlake.operations.refold import Refolded, refold_table
     from mirrorlake.operations.repair import Repaired, repair_table
     from mirrorlake.operations.results import SyncResult
+    from mirrorlake.operations.shapes import Shapes, shapes_of
     from mirrorlake.operations.status import TableStatus, status_of
     from mirrorlake.operations.sync import load_table, reload_days, sync_table
     from mirrorlake.operations.sync_tables import Synced, sync_tables
@@ -53,10 +55,12 @@ _PLACES = {
     "mirrorlake.operations.fold": ("fold_table",),
     "mirrorlake.operations.land": ("Arrived", "RefusedSnapshot", "land_table", "look_for"),
     "mirrorlake.operations.maintain": ("Maintained", "maintain_table"),
+    "mirrorlake.operations.preflight": ("Preflight", "preflight"),
     "mirrorlake.operations.recover": ("Recovered", "recover_table"),
     "mirrorlake.operations.refold": ("Refolded", "refold_table"),
     "mirrorlake.operations.repair": ("Repaired", "repair_table"),
     "mirrorlake.operations.results": ("SyncResult",),
+    "mirrorlake.operations.shapes": ("Shapes", "shapes_of"),
     "mirrorlake.operations.status": ("TableStatus", "status_of"),
     "mirrorlake.operations.sync": ("load_table", "reload_days", "sync_table"),
     "mirrorlake.operations.sync_tables": ("Synced", "sync_tables"),
@@ -83,6 +87,7 @@ __all__ = [
     "MachineError",
     "Maintained",
     "MirrorlakeError",
+    "Preflight",
     "ProofError",
     "Recovered",
     "Refolded",
@@ -90,6 +95,7 @@ __all__ = [
     "Repaired",
     "Report",
     "SchemaError",
+    "Shapes",
     "SourceError",
     "SyncResult",
     "Synced",
@@ -104,12 +110,14 @@ __all__ = [
     "look_at",
     "look_for",
     "maintain_table",
+    "preflight",
     "prove_layers",
     "prove_table",
     "recover_table",
     "refold_table",
     "reload_days",
     "repair_table",
+    "shapes_of",
     "status_of",
     "sync_table",
     "sync_tables",

@@ -99,8 +99,12 @@ class Preflight:
         return worst
 
 
+def _nothing(_column: Column, _table: str) -> None:
+    return None
+
+
 def preflight(
-    workspace: Workspace, text: str, suggest: Suggest, *, database: str | None = None
+    workspace: Workspace, text: str, suggest: Suggest = _nothing, *, database: str | None = None
 ) -> tuple[Preflight, ...]:
     """What a migration would do to the mirrors of the tables that it names, in their order.
 
