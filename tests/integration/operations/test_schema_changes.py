@@ -43,6 +43,7 @@ MODES: dict[str, dict[str, Any]] = {
     "full": {"mode": "full", "key": ["id"]},
     "keyless": {"mode": "full", "key": []},
     "flagged": {**INCREMENTAL, "deletes": "flag"},
+    "verified": {**INCREMENTAL, "verify": True},
     "stored": {**INCREMENTAL, "clean": "table", "columns": {"name": {"pii": "mask"}}},
 }
 # The others in the full run.
@@ -499,3 +500,40 @@ def test_every_shape_that_a_table_had_is_shown(
     )
     again = shapes_of(workspace, contract).versions[-1]
     assert (again.hash, again.first_seen) == (first.hash, first.first_seen)
+
+
+def test_hostile_names_are_renamed_and_dropped(
+    engine_for: Callable[..., Workspace],
+    sql: Callable[..., Any],
+    server: EmbeddedServer,
+    database: str,
+) -> None:
+    sql(
+        """CREATE TABLE t (id INT NOT NULL, `q'u"o\\\\te` DATE, `ba``ck.t,ick` DATE, `ünï 🦆` DATE,
+        at DATETIME NOT NULL, PRIMARY KEY (id), KEY (at))""".replace("🦆", "x"),
+        "SET sql_mode = ''",
+        f"INSERT INTO t VALUES (1, '1999-00-00', '1998-00-00', '1997-00-00', '{YESTERDAY}'),"
+        f" (2, '1999-00-01', '1998-00-01', '1997-00-01', '{YESTERDAY}')",
+    )
+    terms = {**INCREMENTAL, "deletes": "ignore"}
+    workspace = engine_for({"t": terms})
+    sync_table(workspace, workspace.config.table("t"))
+    sql(
+        "DELETE FROM t WHERE id = 2",
+        """ALTER TABLE t CHANGE `q'u"o\\\\te` `n'e,w "x` DATE, DROP COLUMN `ba``ck.t,ick`""",
+    )
+    columns = {"n'e,w \"x": {"pii": "show", "renamed_from": "q'u\"o\\\\te"}}
+    workspace = engine_for({"t": {**terms, "columns": columns}})
+    contract = workspace.config.table("t")
+    sync_table(workspace, contract)
+    lost = rows_of(workspace).to_pylist()[1]
+    assert lost[ORIGINAL] == [
+        {"column": "n'e,w \"x", "text": "1999-00-01"},
+        {"column": "ünï x", "text": "1997-00-01"},
+    ]
+    raw = [row for row in shown(workspace, "raw") if row["id"] == 2]
+    assert {entry.text for row in raw for entry in row[ORIGINAL]} == {
+        "1999-00-01", "1998-00-01", "1997-00-01",
+    }  # fmt: skip
+    refold_table(workspace, contract)
+    assert rows_of(workspace).to_pylist()[1] == lost
