@@ -53,7 +53,8 @@ def cli(verbose: bool) -> None:
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )
     # We report what its INFO lines and retry warnings would say.
-    logging.getLogger("py4j").setLevel(logging.ERROR)
+    for library in ("py4j", "sqlglot"):
+        logging.getLogger(library).setLevel(logging.ERROR)
     for handler in logging.getLogger().handlers:
         handler.addFilter(_is_no_interrupt)
 

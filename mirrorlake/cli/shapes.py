@@ -49,7 +49,8 @@ def _print(found: Shapes, *, ddl: bool) -> None:
     table = show.table("column", "in MySQL…", "in the lake", "versions", "before")
     for column in found.columns:
         gone = "" if column.until == newest else ", gone"
-        versions = f"{column.since} to {column.until}{gone}"
+        since = f"{column.since} to " if column.since < column.until else ""
+        versions = f"{since}{column.until}{gone}"
         cells = (escape(column.name), escape(" → ".join(column.types)), escape(column.lake or "-"))
         table.add_row(*cells, versions, escape(", ".join(column.former) or "-"))
     show.console.print(table)

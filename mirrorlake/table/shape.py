@@ -95,5 +95,6 @@ def change_words(
     found = [f"its schema changed in MySQL: {words}. All rows are read again"]
     if changes.dropped:
         gone = ", ".join(changes.dropped)
-        found.append(f"{gone}: gone from deduped and clean; raw keeps what was loaded of it")
+        hint = "; if one was renamed, say so with `renamed_from`" if changes.added else ""
+        found.append(f"{gone}: gone from deduped and clean; raw keeps what was loaded of it{hint}")
     return tuple(found)

@@ -109,7 +109,7 @@ def _read(text: str, line: int) -> Iterator[Statement]:
             str(details.get("description") or "it can't be read"),
         ) from error  # fmt: skip
     if isinstance(found, exp.Command):
-        raise _refused(text, line, 1, 1, "it is none that can be looked at")
+        raise _refused(text, line, 1, 1, "this statement can't be read yet")
     words = " ".join(text.split())[:80]
     for kind, database, table, actions in _said(found, text, line):
         yield Statement(kind, database, table, (*actions, *converted), line, words)
