@@ -101,7 +101,9 @@ RUN = (
 )
 
 
-@pytest.mark.parametrize("text", RUN)
+@pytest.mark.parametrize(
+    "text", [RUN[0], *(pytest.param(text, marks=pytest.mark.full) for text in RUN[1:])]
+)
 def test_the_sync_after_it_does_what_it_said(
     text: str, workspace: Workspace, sql: Callable[..., Any]
 ) -> None:

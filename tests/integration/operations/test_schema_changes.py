@@ -47,7 +47,7 @@ MODES: dict[str, dict[str, Any]] = {
     "stored": {**INCREMENTAL, "clean": "table", "columns": {"name": {"pii": "mask"}}},
 }
 # The others in the full run.
-OFTEN = ("incremental", "stored")
+OFTEN = ("stored",)
 IN_MODES = pytest.mark.parametrize(
     "mode",
     [mode if mode in OFTEN else pytest.param(mode, marks=pytest.mark.full) for mode in MODES],
@@ -199,6 +199,7 @@ def test_a_row_that_mysql_lost_before_a_rename_has_its_values_under_the_new_name
     assert rows_of(workspace).to_pylist() == folded
 
 
+@pytest.mark.full
 def test_a_name_in_another_case_is_the_same_column(
     engine_for: Callable[..., Workspace],
     sql: Callable[..., Any],
@@ -240,6 +241,7 @@ def test_a_column_that_comes_back_is_a_new_one_to_clean(
         sync_table(workspace, contract)
 
 
+@pytest.mark.full
 def test_a_version_that_came_back_is_read_again_though_its_first_load_died(
     engine_for: Callable[..., Workspace],
     sql: Callable[..., Any],
@@ -309,7 +311,9 @@ def test_readers_of_clean_and_raw_never_meet_an_error(
     assert {"address"} == seen[-1] & {"address", "mail", "note"}
 
 
-@pytest.mark.parametrize("step", ["fold.before", "fold.committed"])
+@pytest.mark.parametrize(
+    "step", ["fold.before", pytest.param("fold.committed", marks=pytest.mark.full)]
+)
 def test_a_fold_that_died_after_columns_were_renamed_is_made_again(
     step: str,
     engine_for: Callable[..., Workspace],
@@ -381,6 +385,7 @@ def test_freeze_leaves_out_what_is_added_and_stops_at_anything_else(
     ]
 
 
+@pytest.mark.full
 def test_fail_stops_the_table_alone_and_what_waited_is_read_when_it_goes_on(
     engine_for: Callable[..., Workspace],
     sql: Callable[..., Any],
@@ -405,6 +410,7 @@ def test_fail_stops_the_table_alone_and_what_waited_is_read_when_it_goes_on(
     assert_equal(workspace, server, database)
 
 
+@pytest.mark.full
 def test_a_fold_between_a_drop_and_its_load_waits_for_the_load(
     engine_for: Callable[..., Workspace], sql: Callable[..., Any]
 ) -> None:
@@ -445,6 +451,7 @@ def test_a_hint_that_can_not_be_true_names_its_line(
     assert rows_of(workspace).equals(before)
 
 
+@pytest.mark.full
 def test_a_column_that_is_never_to_be_read_is_refused_under_its_old_name_too(
     engine_for: Callable[..., Workspace], sql: Callable[..., Any]
 ) -> None:
@@ -502,6 +509,7 @@ def test_every_shape_that_a_table_had_is_shown(
     assert (again.hash, again.first_seen) == (first.hash, first.first_seen)
 
 
+@pytest.mark.full
 def test_hostile_names_are_renamed_and_dropped(
     engine_for: Callable[..., Workspace],
     sql: Callable[..., Any],

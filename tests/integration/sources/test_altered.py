@@ -67,8 +67,8 @@ ON_MARIADB = [
 
 
 @pytest.fixture(scope="session")
-def server(on_both_servers: EmbeddedServer) -> EmbeddedServer:
-    return on_both_servers
+def server(on_mysql8_too_in_full: EmbeddedServer) -> EmbeddedServer:
+    return on_mysql8_too_in_full
 
 
 def shape(table: SourceTable) -> tuple[Any, ...]:
