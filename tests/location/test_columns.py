@@ -102,6 +102,7 @@ def origins(pages: Pages, asset: str) -> dict[str, set[str]]:
     }
 
 
+@pytest.mark.full
 @pytest.mark.alone
 def test_the_pages_tell_of_columns_and_where_they_come_from(
     server: MariaDB, location_for: Callable[[dict[str, Any]], Location]

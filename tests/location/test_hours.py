@@ -67,6 +67,7 @@ def daemon(location: Location) -> Iterator[Daemon]:
         yield Daemon(location, instance)
 
 
+@pytest.mark.full
 def test_what_the_command_line_loaded_is_green_by_the_hour(daemon: Daemon) -> None:
     daemon.tick()
     shown = daemon.rows("ticks")
@@ -101,6 +102,7 @@ def test_hours_that_are_requested_load_their_day_once(location: Location) -> Non
     assert observed["window"] == "reload"
 
 
+@pytest.mark.full
 def test_the_hour_that_runs_is_loaded_by_its_next_window(
     location: Location, server: MariaDB
 ) -> None:

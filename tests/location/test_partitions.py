@@ -384,6 +384,7 @@ def test_days_that_dagster_forgot_are_reported_again(location: Location) -> None
         assert day in look(another)
 
 
+@pytest.mark.full
 @pytest.mark.alone
 def test_what_was_loaded_since_a_whole_comparison_is_not_proved(
     location: Location, server: MariaDB

@@ -149,6 +149,7 @@ def location(server: MariaDB, location_for: Callable[[dict[str, Any]], Location]
     return location_for({"translated": {"tables": {"t": table}}})
 
 
+@pytest.mark.full
 @pytest.mark.alone
 def test_a_run_reports_on_the_changed_keys(location: Location) -> None:
     """As the sensor of a mirror with a name requests it: the tick, the steps, and the checks."""

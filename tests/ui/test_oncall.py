@@ -51,6 +51,7 @@ def wait_for_run(place: Place, job: str) -> str:
     raise AssertionError(f"no run of {job} ended")
 
 
+@pytest.mark.full
 def test_a_damaged_table_is_found_and_repaired_by_pressing(
     place: Place, page: Page, keep: Keep
 ) -> None:

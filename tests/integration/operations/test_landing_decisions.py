@@ -55,6 +55,7 @@ def ids(listed: list[dict[str, Any]]) -> list[int]:
     return [one["id"] for one in listed]
 
 
+@pytest.mark.full
 def test_one_bad_snapshot_stops_neither_newer_ones_nor_other_tables(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -109,6 +109,7 @@ def run_schema(
     )
 
 
+@pytest.mark.full
 @pytest.mark.timeout(600)
 def test_a_schema_that_is_killed_and_changed_is_mirrored(
     server: EmbeddedServer, database: str, sql: Sql, engine_for: EngineFor

@@ -39,6 +39,7 @@ def lines(workspace: Workspace, report: Report) -> list[str]:
     return [line.partition(": `")[0].removesuffix(": the lake has this row") for line in found]
 
 
+@pytest.mark.full
 def test_a_table_of_fewer_keys_than_the_overlap_is_compared(
     database: str, sql: Sql, engine_for: EngineFor
 ) -> None:

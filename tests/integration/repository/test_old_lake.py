@@ -105,6 +105,7 @@ def _know(server: MariaDB) -> None:
             ledger.execute("UPDATE loads SET receipt = ? WHERE load_id = ?", known)
 
 
+@pytest.mark.full
 def test_todays_code_goes_on_with_it(old: MariaDB) -> None:
     program = subprocess.Popen(
         [sys.executable, "-c", PROGRAM],
