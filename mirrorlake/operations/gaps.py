@@ -71,13 +71,17 @@ def stretches_of(
         else:
             found.append(Stretch(contract.name, day, day, state, reason))
     if known.first is not None:
-        if contract.start is not None or not known.moving or found[0].first is None:
+        unbounded = contract.start is None and known.moving
+        if not unbounded or not found or found[0].first is None:
             return found
         # The contract has no start any more, and nothing before the old one was ever read.
         before = found[0].first - _DAY
         return [Stretch(contract.name, None, before, *known.state_of(before)), *found]
     # Nothing bounds the first load from below: it read, or would read, whatever is there.
     state, reason = known.read("loaded") if known.moving else known.state_of(date.min)
+    if not found:
+        # By its source's clock, which is ahead, the first load is of a day to come.
+        return [Stretch(contract.name, None, today, state, reason)]
     if (found[0].state, found[0].reason) == (state, reason):
         return [replace(found[0], first=None), *found[1:]]
     before = found[0].last if found[0].first is None else found[0].first - _DAY

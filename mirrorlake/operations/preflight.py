@@ -10,7 +10,7 @@ and what a server makes of it (`mirrorlake.sources.mysql.altered`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from pymysql.connections import Connection
@@ -171,25 +171,54 @@ def _look(
     suggest: Suggest,
 ) -> Preflight:
     words = tuple(statement.words for statement in statements)
+    before: ResolvedTable | None = None
+    findings: list[Finding] = []
     try:
         before = resolve_table(workspace, contract, connection)
     except MirrorlakeError as error:
-        finding = Finding("breaks", f"it stops already, before anything runs: {error.message}")
-        return Preflight(contract.name, words, (replace(finding, next_step=error.next_step),))
+        why = f"as MySQL is now, it stops by this contract: {error.message}"
+        step = "If the migration is what it waits for, roll out both together"
+        findings.append(Finding("attention", why, step))
     table = read_table(connection, contract.database, contract.table)
     around = read_surroundings(connection, contract.database, contract.table)
-    findings: list[Finding] = []
     after = table
     for statement in statements:
         findings += _of_statement(contract, statement)
         if statement.kind == "alter":
             after = alter(after, statement.actions, around)
     gone = any(f.severity == "breaks" for f in findings)
-    if gone or after == table:
+    name = before.version.raw_table if before is not None else None
+    if gone or (after == table and before is not None):
         findings = findings or [Finding("ok", "nothing of it is mirrored: no column changes")]
-        return Preflight(contract.name, words, tuple(findings), before.version.raw_table)
+        return Preflight(contract.name, words, tuple(findings), name)
     size = read_sizes(connection, contract.database, contract.table)[0]
-    return _compare(workspace, before, after, statements, words, findings, suggest, size)
+    now, stopped = _resolve_after(workspace, contract, before, after, _renames(statements))
+    findings += stopped
+    if now is None or before is None:
+        return Preflight(
+            contract.name, words, tuple(findings), name, now.version.raw_table if now else None
+        )
+    return _compare(workspace, before, now, words, findings, _renames(statements), suggest, size)
+
+
+def _resolve_after(
+    workspace: Workspace,
+    contract: TableContract,
+    before: ResolvedTable | None,
+    after: SourceTable,
+    renamed: dict[str, str],
+) -> tuple[ResolvedTable | None, list[Finding]]:
+    """The contract resolved against the table as it will be; and what its next sync stops at."""
+    now: ResolvedTable | None = None
+    versions = workspace.ledger.schema_versions(contract.name)
+    try:
+        now = resolve_as(workspace, contract, after)
+        if versions and now.version != versions[-1]:
+            refuse_changes(workspace, now, versions[-1])
+    except MirrorlakeError as error:
+        step = _hint(contract, renamed, error.column) or error.next_step
+        return now, [Finding("breaks", f"its next sync stops: {error.message}", step)]
+    return now, list(_of_meaning(before, now)) if before is not None else []
 
 
 def _of_statement(contract: TableContract, statement: Statement) -> Iterator[Finding]:
@@ -200,12 +229,10 @@ def _of_statement(contract: TableContract, statement: Statement) -> Iterator[Fin
             "Take its contract out of the file once it is gone",
         )
     elif statement.kind == "truncate":
-        how = (
-            "a copy that is so much smaller is held until a person accepts it (`shrink_limit`)"
-            if contract.copies
-            else "its rows stay in the lake until a check's sweep or a reload finds them gone"
-        )
-        yield Finding("attention", f"all rows go: {how}", "`mirrorlake repair` follows at once")
+        taken = contract.copies and contract.shrink_limit is None
+        step = "" if taken else f"`mirrorlake sync {contract.table} --accept-smaller` takes it"
+        how = "so does its next copy" if taken else "its next load waits for a person to confirm it"
+        yield Finding("attention", f"all rows go: {how}", step)
     elif statement.kind in ("other", "create"):
         yield Finding(
             "attention",
@@ -224,27 +251,15 @@ def _of_statement(contract: TableContract, statement: Statement) -> Iterator[Fin
 def _compare(
     workspace: Workspace,
     before: ResolvedTable,
-    after: SourceTable,
-    statements: Sequence[Statement],
+    now: ResolvedTable,
     words: tuple[str, ...],
     findings: Sequence[Finding],
+    renamed: dict[str, str],
     suggest: Suggest,
     size: int,
 ) -> Preflight:
     contract, found = before.contract, list(findings)
     versions = workspace.ledger.schema_versions(contract.name)
-    renamed = _renames(statements)
-    now: ResolvedTable | None = None
-    try:
-        now = resolve_as(workspace, contract, after)
-        if versions and now.version != versions[-1]:
-            refuse_changes(workspace, now, versions[-1])
-        found += _of_meaning(before, now)
-    except MirrorlakeError as error:
-        step = _hint(before, renamed, error.column) or error.next_step
-        found.append(Finding("breaks", f"its next sync stops: {error.message}", step))
-    if now is None:
-        return Preflight(contract.name, words, tuple(found), before.version.raw_table)
     stops = any(f.severity == "breaks" for f in found)
     changes = changes_of(now, before.version)
     moved = now.version != before.version
@@ -283,12 +298,12 @@ def _renames(statements: Sequence[Statement]) -> dict[str, str]:
     return found
 
 
-def _hint(before: ResolvedTable, renamed: dict[str, str], column: str | None) -> str | None:
+def _hint(contract: TableContract, renamed: dict[str, str], column: str | None) -> str | None:
     """What to write for a column that a contract names, and that gets another name."""
     now = renamed.get((column or "").casefold())
     if column is None or now is None:
         return None
-    rule = before.contract.columns.get(column)
+    rule = contract.columns.get(column)
     written = f"pii: {rule.pii}" if rule and rule.pii else "pii: …"
     return (
         f"In the same release, name it {now} in the contract, with `columns: {{{now}: {{{written}, "

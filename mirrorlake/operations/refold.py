@@ -18,6 +18,7 @@ import logging
 import re
 import time
 import uuid
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from mirrorlake.config import TableContract
@@ -193,7 +194,8 @@ class _Refold:
     def run(self, started: float) -> Refolded:
         workspace, plan = self._workspace, self._plan
         if plan.contract.clean == "view":
-            hold_clean_view(workspace, plan)
+            with suppress(LakeDamaged):  # what can't be read can't be shown meanwhile
+                hold_clean_view(workspace, plan)
         layers = (self._remake(deduped_layer(plan)), self._remake_clean())
         forget_broken_view(workspace, plan.raw_view)
         make_raw_view(workspace, plan)

@@ -13,8 +13,8 @@ from pymysql.connections import Connection
 
 from mirrorlake.config import TableContract
 from mirrorlake.destinations.iceberg.model import column_names
-from mirrorlake.destinations.iceberg.tables import can_hold, iceberg_type
-from mirrorlake.errors import SchemaError, SchemaMoved
+from mirrorlake.destinations.iceberg.tables import can_hold, has_original, iceberg_type
+from mirrorlake.errors import LakeDamaged, SchemaError, SchemaMoved
 from mirrorlake.merge.statements import check_rules
 from mirrorlake.schema.own_columns import ORIGINAL
 from mirrorlake.schema.versions import FIRST_CREATED, SchemaChanges, SchemaVersion
@@ -69,13 +69,22 @@ def resolve_as(workspace: Workspace, contract: TableContract, table: SourceTable
         refuse_renames(contract, table, versions)
     check_rules(plan, config.privacy.hash_key)
     names = [column.name for column in plan.table.columns]
-    deduped = workspace.lake.load(plan.deduped) if versions else None
     return replace(
         plan,
         held=held_columns(workspace.ledger, workspace.lake, contract, names),
         left_out=left_out(contract, table, versions),
-        had_originals=deduped is not None and ORIGINAL in column_names(deduped.schema()),
+        had_originals=not has_original(plan.columns) and _raw_has_originals(workspace, contract),
     )
+
+
+def _raw_has_originals(workspace: Workspace, contract: TableContract) -> bool:
+    """Whether raw has original texts in a table of any version. What can't be read says nothing
+    here: whoever reads its rows has the error."""
+    try:
+        tables = raw_tables(workspace.lake, workspace.ledger, contract)
+    except LakeDamaged:
+        return False
+    return any(ORIGINAL in column_names(table.schema()) for table in tables)
 
 
 def needs_first_load(workspace: Workspace, plan: ResolvedTable, *, elsewhere: bool = False) -> bool:

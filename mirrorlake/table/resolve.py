@@ -51,8 +51,8 @@ class ResolvedTable:
     """Columns that were added in MySQL and that the contract does not take up; see
     `mirrorlake.table.shape`."""
     had_originals: bool = False
-    """Whether deduped has original texts, from a time when its columns had other types or charsets
-    than now: of rows that MySQL has no more they are all that says what those held."""
+    """Whether raw has original texts though no column needs them now: they are of a time when one
+    had another type or charset, and of rows that MySQL has no more all that says what it held."""
 
     @property
     def originals(self) -> bool:

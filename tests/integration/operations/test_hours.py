@@ -233,8 +233,9 @@ def test_hours_in_place_of_days_are_another_history(engine_for: EngineFor, sql: 
     assert face.look() == []
 
 
+@pytest.mark.parametrize("ahead", [6, 30], ids=["hours", "a day"])
 def test_a_source_clock_that_is_ahead_says_nothing_of_hours_to_come(
-    engine_for: EngineFor, sql: Sql
+    ahead: int, engine_for: EngineFor, sql: Sql
 ) -> None:
     sql(CREATE, "INSERT INTO t VALUES (1, 1, UTC_TIMESTAMP(6))")
     workspace = engine_for({"t": HOURLY})
@@ -248,7 +249,7 @@ def test_a_source_clock_that_is_ahead_says_nothing_of_hours_to_come(
         assert found
         for seq, text in found:
             receipt = json.loads(text)
-            moment = datetime.fromisoformat(receipt["moment"]) + timedelta(hours=6)
+            moment = datetime.fromisoformat(receipt["moment"]) + timedelta(hours=ahead)
             receipt["moment"] = moment.isoformat(" ")
             ledger.execute(
                 sa.text("UPDATE loads SET receipt = :r WHERE seq = :s"),

@@ -71,7 +71,7 @@ CASES = {
     ),
     "ALTER TABLE t RENAME TO u": ("breaks", "the table becomes u"),
     "DROP TABLE t": ("breaks", "the table goes"),
-    "TRUNCATE TABLE t": ("attention", "all rows go"),
+    "TRUNCATE TABLE t": ("attention", "its next load waits for a person to confirm it"),
     "UPDATE t SET price = 0": ("attention", "not looked at: UPDATE t SET price = 0"),
     "ALTER TABLE t CONVERT TO CHARACTER SET latin1": ("attention", "column name was utf8mb4"),
     "ALTER TABLE t MODIFY name VARCHAR(20) CHARACTER SET latin2": (
@@ -142,6 +142,20 @@ def test_by_the_contract_of_a_table_that_freezes_or_stops(
     assert "its next sync stops: table" in says(stopped)
     strict = engine_for({"t": {**TERMS, "schema_changes": "fail"}})
     assert look(strict, "ALTER TABLE t ADD COLUMN note TEXT").severity == "breaks"
+
+
+def test_a_contract_that_is_ready_for_the_migration(
+    workspace: Workspace, engine_for: Callable[..., Workspace]
+) -> None:
+    """What it says to write, written: before the migration the table stops, after it it goes on."""
+    columns = {"address": {"pii": "mask", "renamed_from": "mail"}}
+    ready = engine_for({"t": {**TERMS, "columns": columns}})
+    found = look(ready, "ALTER TABLE t RENAME COLUMN mail TO address")
+    assert found.severity == "attention"
+    assert "as MySQL is now, it stops by this contract" in says(found)
+    other = look(ready, "ALTER TABLE t ADD COLUMN note TEXT")
+    assert other.severity == "breaks"
+    assert "its next sync stops" in says(other)
 
 
 def test_tables_that_are_not_mirrored(workspace: Workspace) -> None:
