@@ -11,17 +11,14 @@ from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 
 from demo.embedded import EmbeddedServer
-from demo.oracle import compare_table
 from mirrorlake.cli import cli
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import ConfigError, SchemaError, SchemaMoved
 from mirrorlake.merge import reshape
-from mirrorlake.operations.check_layers import prove_clean_layer, prove_raw_layer
 from mirrorlake.operations.fold import fold_table
 from mirrorlake.operations.refold import refold_table
 from mirrorlake.operations.repair import repair_table
@@ -29,8 +26,9 @@ from mirrorlake.operations.shapes import shapes_of
 from mirrorlake.operations.sync import load_table, reload_days, sync_table
 from mirrorlake.proof.check import check_table
 from mirrorlake.proof.report import Ask
-from mirrorlake.schema.own_columns import DELETED_AT, ORIGINAL
+from mirrorlake.schema.own_columns import ORIGINAL
 from mirrorlake.workspace import Workspace
+from tests.integration.mirrored import assert_equal, rows_of
 
 YESTERDAY = datetime.now(UTC).date() - timedelta(days=1)
 CREATE = """CREATE TABLE t (
@@ -67,31 +65,10 @@ def make(sql: Callable[..., Any]) -> None:
     sql(CREATE, *rows, "SET sql_mode = ''", "UPDATE t SET born = '1999-00-00' WHERE id IN (2, 5)")
 
 
-def rows_of(workspace: Workspace, layer: str = "deduped") -> pa.Table:
-    contract = workspace.config.table("t")
-    table = workspace.lake.load(Identifier(getattr(contract.namespaces, layer), "t"))
-    assert table is not None
-    return table.scan().to_arrow().sort_by("id")
-
-
 def shown(workspace: Workspace, layer: str) -> list[dict[str, Any]]:
     """What Spark shows of a layer's table or view."""
     namespace = getattr(workspace.config.table("t").namespaces, layer)
     return [row.asDict() for row in workspace.spark.get().table(f"lake.{namespace}.t").collect()]
-
-
-def assert_equal(workspace: Workspace, server: EmbeddedServer, database: str) -> None:
-    contract = workspace.config.table("t")
-    deduped = workspace.lake.load(Identifier(contract.namespaces.deduped, "t"))
-    with server.admin() as admin:
-        verdict = compare_table(admin, database, "t", contract.key, deduped)
-    # The oracle knows nothing of `deletes: flag`: there it sees one column more.
-    others = [one for one in verdict.types if one[0] != DELETED_AT]
-    rows = (verdict.missing, verdict.extra, verdict.changed)
-    assert (*rows, others) == ((), (), (), []), verdict.describe()
-    assert check_table(workspace, contract, Ask("full")).verdict == "equal"
-    assert prove_raw_layer(workspace, contract).verdict == "equal"
-    assert prove_clean_layer(workspace, contract).verdict == "equal"
 
 
 @IN_MODES

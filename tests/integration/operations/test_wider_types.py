@@ -15,17 +15,13 @@ import pyarrow as pa
 import pytest
 
 from demo.embedded import EmbeddedServer
-from demo.oracle import compare_table
-from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import SchemaError
-from mirrorlake.operations.check_layers import prove_clean_layer, prove_raw_layer
 from mirrorlake.operations.refold import refold_table
 from mirrorlake.operations.repair import repair_table
 from mirrorlake.operations.sync import reload_days, sync_table
-from mirrorlake.proof.check import check_table
 from mirrorlake.proof.report import Ask
-from mirrorlake.schema.own_columns import DELETED_AT
 from mirrorlake.workspace import Workspace
+from tests.integration.mirrored import assert_equal, rows_of
 
 YESTERDAY = datetime.now(UTC).date() - timedelta(days=1)
 BIG = 2**40
@@ -77,27 +73,6 @@ def widen(sql: Callable[..., Any]) -> None:
         f"REPEAT('s', 50), 'c', 'c', REPEAT('b', 70000), '{YESTERDAY} 12:00:00')",
         f"UPDATE t SET n = {BIG}, s = REPEAT('x', 30), at = at + INTERVAL 8 HOUR WHERE id = 3",
     )
-
-
-def rows_of(workspace: Workspace, layer: str) -> pa.Table:
-    contract = workspace.config.table("t")
-    table = workspace.lake.load(Identifier(getattr(contract.namespaces, layer), "t"))
-    assert table is not None
-    return table.scan().to_arrow()
-
-
-def assert_equal(workspace: Workspace, server: EmbeddedServer, database: str) -> None:
-    contract = workspace.config.table("t")
-    deduped = workspace.lake.load(Identifier(contract.namespaces.deduped, "t"))
-    with server.admin() as admin:
-        verdict = compare_table(admin, database, "t", contract.key, deduped)
-    # The oracle knows nothing of `deletes: flag`: there it sees one column more.
-    others = [one for one in verdict.types if one[0] != DELETED_AT]
-    rows = (verdict.missing, verdict.extra, verdict.changed)
-    assert (*rows, others) == ((), (), (), []), verdict.describe()
-    assert check_table(workspace, contract, Ask("full")).verdict == "equal"
-    assert prove_raw_layer(workspace, contract).verdict == "equal"
-    assert prove_clean_layer(workspace, contract).verdict == "equal"
 
 
 OFTEN = ("incremental",)
