@@ -231,6 +231,7 @@ def test_a_day_without_a_copy_is_no_partition(daemon: Daemon, instance: dg.Dagst
     assert instance.get_dynamic_partitions(name) == [str(TODAY)]
 
 
+@pytest.mark.full
 @pytest.mark.alone  # a browser's event loop may run in the worker's thread
 def test_what_is_made_of_clean_is_due_when_a_sync_changed_it(
     daemon: Daemon, location: Location, server: MariaDB, instance: dg.DagsterInstance

@@ -125,6 +125,7 @@ def test_what_is_asked_for_by_hand_or_by_the_sensor_is_read(
     assert (said["rows"], "unchanged" in said) == (2, False)
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("runs")
 def test_a_sync_of_the_command_line_that_finds_a_table_unchanged_makes_clean_fresh(
     place: Location,

@@ -45,6 +45,7 @@ def workspace(sql: Sql, engine_for: EngineFor) -> Workspace:
     return engine_for(CONTRACTS)
 
 
+@pytest.mark.full
 def test_each_table_is_what_it_would_be_alone(
     server: EmbeddedServer, database: str, sql: Sql, workspace: Workspace
 ) -> None:

@@ -76,6 +76,7 @@ def damaged(mirror: Mirror, damage: str) -> Iterator[None]:
         table.refresh().manage_snapshots().set_current_snapshot(snapshot_id=good).commit()
 
 
+@pytest.mark.full
 def test_every_row_is_traced(history: Mirror) -> None:
     found = traced(history)
     assert (found.verdict, found.rows, found.kept, found.expected) == ("equal", 6, 2, 4)
