@@ -64,7 +64,7 @@ def _drift(workspace: Workspace, plan: ResolvedTable) -> str | None:
     if not versions or versions[-1] == plan.version:
         return None
     names_before = plan.contract.earlier_names
-    changes = "; ".join(plan.version.changes_from(versions[-1], names_before).words)
+    changes = plan.version.changes_from(versions[-1], names_before).said
     return f"MySQL's columns changed since the load, and rows were not looked at: {changes}"
 
 

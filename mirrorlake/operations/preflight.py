@@ -192,13 +192,14 @@ def _look(
         findings = findings or [Finding("ok", "nothing of it is mirrored: no column changes")]
         return Preflight(contract.name, words, tuple(findings), name)
     size = read_sizes(connection, contract.database, contract.table)[0]
-    now, stopped = _resolve_after(workspace, contract, before, after, _renames(statements))
+    renamed = _renames(statements)
+    now, stopped = _resolve_after(workspace, contract, before, after, renamed)
     findings += stopped
     if now is None or before is None:
         return Preflight(
             contract.name, words, tuple(findings), name, now.version.raw_table if now else None
         )
-    return _compare(workspace, before, now, words, findings, _renames(statements), suggest, size)
+    return _compare(workspace, before, now, words, findings, renamed, suggest, size)
 
 
 def _resolve_after(
@@ -279,10 +280,10 @@ def _compare(
 
 
 def _new_version(now: ResolvedTable, changes: SchemaChanges, rows: int) -> Finding:
-    words = "; ".join(changes.words) or "its columns stand in another order"
     cost = f"; about {rows:,} rows are read again" if rows else ""
     return Finding(
-        "attention" if rows else "ok", f"a new version, {now.version.raw_table}: {words}{cost}"
+        "attention" if rows else "ok",
+        f"a new version, {now.version.raw_table}: {changes.said}{cost}",
     )
 
 

@@ -78,8 +78,8 @@ def resolve_as(workspace: Workspace, contract: TableContract, table: SourceTable
 
 
 def _raw_has_originals(workspace: Workspace, contract: TableContract) -> bool:
-    """Whether raw has original texts in a table of any version. What can't be read says nothing
-    here: whoever reads its rows has the error."""
+    """Whether raw has original texts in a table of any version; False where one can't be read:
+    reading its rows raises that error."""
     try:
         tables = raw_tables(workspace.lake, workspace.ledger, contract)
     except LakeDamaged:
@@ -153,10 +153,9 @@ def refuse_changes(workspace: Workspace, plan: ResolvedTable, newest: SchemaVers
     # Of what a frozen table was added, the contract names what is left here.
     spoken = plan.contract.schema_changes == "freeze" and changes == SchemaChanges(changes.added)
     if plan.contract.schema_changes != "evolve" and not (spoken and changes.added):
-        words = "; ".join(changes.words) or "its columns stand in another order"
         raise SchemaError(
-            f"table {plan.name}: its schema changed in MySQL: {words}; and its contract says "
-            f"`schema_changes: {plan.contract.schema_changes}`",
+            f"table {plan.name}: its schema changed in MySQL: {changes.said}; and its "
+            f"contract says `schema_changes: {plan.contract.schema_changes}`",
             table=plan.name,
             next_step="Write `schema_changes: evolve` to take it up (all rows are read again), or "
             "change it back; until then nothing of this table is read",

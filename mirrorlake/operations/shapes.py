@@ -100,8 +100,8 @@ def _shape(
     own = [load for load in loads if load.raw_table == version.raw_table]
     changes: tuple[str, ...] = ()
     if at:
-        changes = version.changes_from(versions[at - 1], contract.earlier_names).words
-        changes = changes or ("its columns stand in another order",)
+        found = version.changes_from(versions[at - 1], contract.earlier_names)
+        changes = found.words or (found.said,)
     return Shape(
         number=at + 1,
         hash=version.hash,

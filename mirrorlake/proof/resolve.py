@@ -109,7 +109,7 @@ def _refuse_drift(ledger: Ledger, contract: TableContract, columns: tuple[Column
     now = schema_version(contract.table, of_version)
     if not versions or versions[-1] == now:
         return
-    changes = "; ".join(now.changes_from(versions[-1], contract.earlier_names).words)
+    changes = now.changes_from(versions[-1], contract.earlier_names).said
     raise SchemaError(
         f"table {contract.name}: its schema changed in MySQL since it was loaded: {changes}",
         table=contract.name,

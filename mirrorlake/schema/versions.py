@@ -109,6 +109,15 @@ class SchemaChanges:
             *(f"{name} was {before}, is {now}" for name, before, now in self.retyped),
         )
 
+    @property
+    def said(self) -> str:
+        """The changes between two versions that differ, in one line: without any, it is the order.
+
+        >>> SchemaChanges(("a",), ("b",)).said, SchemaChanges().said
+        ('a was added; b was dropped', 'its columns stand in another order')
+        """
+        return "; ".join(self.words) or "its columns stand in another order"
+
 
 @dataclass(frozen=True)
 class SchemaVersion:
@@ -170,6 +179,9 @@ def schema_version(table: str, columns: Sequence[tuple[str, str]]) -> SchemaVers
     >>> old.hash == schema_version("t", [("a", "int"), ("b", "tinyint unsigned")]).hash
     True
     """
-    return SchemaVersion(
-        table, tuple((n, _DISPLAY_WIDTH.sub(r"\1", t.strip())) for n, t in columns)
-    )
+    return SchemaVersion(table, tuple((name, without_width(kind)) for name, kind in columns))
+
+
+def without_width(column_type: str) -> str:
+    """A type without an integer's display width: MySQL 8.0.19 and later print none."""
+    return _DISPLAY_WIDTH.sub(r"\1", column_type.strip())

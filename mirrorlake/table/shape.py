@@ -91,8 +91,7 @@ def change_words(
     if not versions or versions[-1] == version:
         return ()
     changes = version.changes_from(versions[-1], contract.earlier_names)
-    words = "; ".join(changes.words) or "its columns stand in another order"
-    found = [f"its schema changed in MySQL: {words}. All rows are read again"]
+    found = [f"its schema changed in MySQL: {changes.said}. All rows are read again"]
     if changes.dropped:
         gone = ", ".join(changes.dropped)
         hint = "; if one was renamed, say so with `renamed_from`" if changes.added else ""

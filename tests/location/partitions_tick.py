@@ -8,8 +8,11 @@ import dagster as dg
 def tick_partitions(
     instance: dg.DagsterInstance, defs: dg.Definitions, cursor: str, killed_after: int | None
 ) -> tuple[list[dg.AssetMaterialization], str]:
-    """The materialisations that it reported, and its cursor; killed after so many events, before
-    the cursor is kept."""
+    """One tick of the sensor: the materialisations that it reported, and its cursor.
+
+    Args:
+        killed_after: after how many events it is killed, before its cursor is kept; None: not.
+    """
     context = dg.build_sensor_context(
         instance=instance,
         cursor=cursor or None,

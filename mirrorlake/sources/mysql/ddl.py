@@ -22,7 +22,6 @@ class DeclaredColumn:
     Attributes:
         nullable: None where nothing is said.
         position: ``first``, or the name of the column before it; None: at the end, or where it is.
-        default: whether it has a default other than NULL; ``comment`` as written.
         unique: ``primary`` or ``unique``, where the column itself says so.
         generated: whether it is computed; the server prints the expression in its own way.
     """
@@ -34,7 +33,6 @@ class DeclaredColumn:
     collation: str | None = None
     position: str | None = None
     first: bool = False
-    default: bool = False
     comment: str = ""
     unique: Literal["primary", "unique"] | None = None
     generated: bool = False
@@ -52,7 +50,6 @@ class ChangeColumn:
 
     name: str
     column: DeclaredColumn
-    if_there: bool = False
 
 
 @dataclass(frozen=True)

@@ -329,7 +329,6 @@ _CONSTRAINTS: Final[Mapping[str, Callable[[Any], dict[str, Any]]]] = {
     "CharacterSetColumnConstraint": lambda said: {"charset": said.this.name.lower()},
     "CollateColumnConstraint": lambda said: {"collation": said.this.name.lower()},
     "CommentColumnConstraint": lambda said: {"comment": said.this.name},
-    "DefaultColumnConstraint": lambda said: {"default": type(said.this).__name__ != "Null"},
     "PrimaryKeyColumnConstraint": lambda _: {"unique": "primary", "nullable": False},
     "UniqueColumnConstraint": lambda _: {"unique": "unique"},
     "ComputedColumnConstraint": lambda _: {"generated": True},

@@ -10,7 +10,6 @@ Engines"; MariaDB knowledge base, "Data Types".
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -69,7 +68,7 @@ _SAME: Final = {
     "real": "double", "double precision": "double", "float4": "float", "float8": "double",
     "character": "char", "nchar": "char", "nvarchar": "varchar", "varcharacter": "varchar",
     "character varying": "varchar", "char varying": "varchar", "long": "mediumtext",
-    "long varchar": "mediumtext", "geomcollection": "geomcollection",
+    "long varchar": "mediumtext",
 }  # fmt: skip
 _SIZES: Final = (("tiny", 2**8), ("", 2**16), ("medium", 2**24), ("long", 2**32))
 _BYTES: Final = {"char": "binary", "varchar": "varbinary"}
@@ -180,8 +179,3 @@ def _other(kind: str, declared: DeclaredType) -> DescribedType:
     if kind == "vector":
         return DescribedType(kind, f"vector({given[0] if given else 2048})")
     return DescribedType(kind, kind)
-
-
-def without_width(column_type: str) -> str:
-    """A type without an integer's display width: MySQL 8.0.19 and later print none."""
-    return re.sub(r"^((?:tiny|small|medium|big)?int|year)\(\d+\)", r"\1", column_type.strip())

@@ -9,11 +9,10 @@ import pytest
 
 from demo.embedded import EmbeddedServer
 from mirrorlake.errors import DdlRefused
-from mirrorlake.schema.versions import schema_version
+from mirrorlake.schema.versions import schema_version, without_width
 from mirrorlake.sources.mysql.altered import alter
 from mirrorlake.sources.mysql.connect import is_mariadb
 from mirrorlake.sources.mysql.ddl_parser import parse_ddl
-from mirrorlake.sources.mysql.ddl_types import without_width
 from mirrorlake.sources.mysql.introspect import read_surroundings, read_table
 from mirrorlake.sources.mysql.tables import SourceTable
 from tests.integration.conftest import connected
