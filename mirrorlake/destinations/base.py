@@ -195,8 +195,18 @@ class Destination(Protocol):
         """
         ...
 
-    def replace_main(self, identifier: Identifier, name: str, expected: int | None) -> int:
-        """Show on main what a branch shows that did not come of it; main's new head."""
+    def replace_main(
+        self,
+        identifier: Identifier,
+        name: str,
+        expected: int | None,
+        columns: Mapping[str, str] | None = None,
+    ) -> int:
+        """Show on main what a branch shows that did not come of it; main's new head.
+
+        Args:
+            columns: name → the column of the branch that takes it, in the same commit.
+        """
         ...
 
     def roll_back(self, identifier: Identifier, to: int, expected: int) -> int:

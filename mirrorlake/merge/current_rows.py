@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pydantic import SecretStr
 
 from mirrorlake.destinations.base import Identifier, as_sql_identifier
 from mirrorlake.destinations.iceberg.lake import Lake
-from mirrorlake.destinations.iceberg.model import LakeTable
-from mirrorlake.destinations.iceberg.tables import iceberg_type
 from mirrorlake.ledger import Load
+from mirrorlake.merge.conversions import spark_type
 from mirrorlake.merge.pruning import bounds_of, bounds_sql, may_prune
+from mirrorlake.merge.raw_versions import version_columns, version_originals, wanted_types
 from mirrorlake.merge.statements import (
     GONE,
     Layer,
     flags,
     original_of,
     same_value,
-    spark_type,
     text_literal,
     unplaced_key,
 )
@@ -126,12 +125,13 @@ def _raw_rows(
 ) -> DataFrame:
     table = lake.load(raw)
     there = {field.name for field in table.schema().fields} if table else set()
-    columns = raw_columns(plan, table)
+    wanted = wanted_types(plan)
+    columns = version_columns(plan, table, wanted)
     columns += [SEQ, f"{DELETED} AS {GONE}"]
     if flags(plan):
         columns.append(f"CASE WHEN {DELETED} THEN {LOADED_AT} END AS {DELETED_AT}")
     if plan.originals:
-        columns.append(raw_originals(plan, there))
+        columns.append(version_originals(plan, table, wanted))
     if plan.keeps_aliases:
         columns.append(KEY)
     if plan.entity is not None:
@@ -140,49 +140,6 @@ def _raw_rows(
     return spark.sql(
         f"SELECT {', '.join(columns)} FROM {raw.sql} WHERE {SEQ} IN ({seqs})"  # noqa: S608
     )
-
-
-def raw_columns(plan: ResolvedTable, table: LakeTable | None) -> list[str]:
-    """SQL of the plan's columns as one raw table has them: under the name that they had then, NULL
-    where its version lacks one, cast where it has a narrower type."""
-    there = {f.name: f.field_type for f in table.schema().fields} if table is not None else {}
-    found: list[str] = []
-    for exact in plan.columns:
-        name, kind = as_sql_identifier(exact.name), spark_type(exact.iceberg)
-        then = plan.name_in(there, exact.name)
-        if then == exact.name and there[exact.name] == iceberg_type(exact.iceberg):
-            found.append(name)
-        else:
-            value = as_sql_identifier(then) if then is not None else "NULL"
-            found.append(f"CAST({value} AS {kind}) AS {name}")
-    return found
-
-
-def raw_originals(
-    plan: ResolvedTable, there: Collection[str], *, former: Collection[str] = ()
-) -> str:
-    """SQL of a raw table's originals: of the plan's columns alone, under the names that they have
-    now; NULL where the table has none.
-
-    Args:
-        there: the names of the raw table's columns.
-        former: columns that MySQL has no more, whose originals are to be there too.
-    """
-    if ORIGINAL not in there:
-        return f"CAST(NULL AS array<struct<column:string,text:string>>) AS {ORIGINAL}"
-    wanted = (*(e.name for e in plan.columns), *former)
-    now = {then: name for name in wanted if (then := plan.name_in(there, name)) is not None}
-    own = {name for name in there if not name.startswith("_mirror_")}
-    if own <= now.keys() and all(then == name for then, name in now.items()):
-        return ORIGINAL
-    names = ", ".join(text_literal(then) for then in now)
-    kept = f"filter({ORIGINAL}, x -> x.column IN ({names}))"
-    cases = " ".join(
-        f"WHEN {text_literal(then)} THEN {text_literal(name)}" for then, name in now.items()
-    )
-    entry = f"named_struct('column', CASE x.column {cases} END, 'text', x.text)"
-    entries = f"array_sort(transform({kept}, x -> {entry}))"
-    return f"CASE WHEN size({kept}) > 0 THEN {entries} END AS {ORIGINAL}"
 
 
 def _latest(rows: DataFrame, plan: ResolvedTable, apart: Sequence[str]) -> DataFrame:

@@ -10,6 +10,7 @@ gives, and doing it again changes nothing.
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -30,10 +31,18 @@ from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger import Ledger, Load
 from mirrorlake.load.raw_files import refuse_damaged
 from mirrorlake.merge.compaction import compact_if_due
+from mirrorlake.merge.conversions import spark_type
 from mirrorlake.merge.current_rows import read_changes
 from mirrorlake.merge.pruning import Bounds, bounds_of, bounds_sql, edges_of, may_prune
-from mirrorlake.merge.reshape import is_made_otherwise, record_as_made, reshape_layer
-from mirrorlake.merge.statements import GONE, Layer, merge_sql, replace_sql, spark_type
+from mirrorlake.merge.reshape import (
+    is_made_otherwise,
+    next_layer,
+    next_names,
+    record_as_made,
+    reshape_layer,
+)
+from mirrorlake.merge.staging import branch_sql, drop_stale, new_branch
+from mirrorlake.merge.statements import GONE, Layer, merge_sql, replace_sql
 from mirrorlake.schema.own_columns import DELETED_AT
 from mirrorlake.schema.versions import FIRST_CREATED
 from mirrorlake.table.chains import chain_of
@@ -99,9 +108,9 @@ def fold_layer(
         LakeError: Spark, the catalog or the storage failed; the layer is as it was, or folded.
         LeaseHeld: another run took the table over; this one writes nothing more.
     """
-    reshape_layer(workspace, plan, layer)
-    table = ensure_layer(workspace, plan, layer)
-    fresh = is_made_otherwise(workspace, plan, layer, table)
+    retyped = reshape_layer(workspace, plan, layer)
+    table = ensure_layer(workspace, plan, next_layer(layer, retyped))
+    fresh = bool(retyped) or is_made_otherwise(workspace, plan, layer, table)
     if fresh and not layer.flags:
         table = drop_column(workspace.lake, layer.identifier, DELETED_AT)
     head = table.current_snapshot()
@@ -127,7 +136,9 @@ def fold_layer(
     _refuse_damaged(workspace, plan, todo, compared)
     failpoint("fold.before")
     at = head.snapshot_id if head else None
-    scan = _apply(workspace, plan, layer, todo, at, fresh=empty or fresh) if todo.loads else Scan()
+    scan = Scan()
+    if todo.loads:
+        scan = _apply(workspace, plan, layer, todo, at, retyped, fresh=empty or fresh)
     failpoint("fold.committed")
     if todo.loads:
         flush_commits(workspace.lake.load(layer.identifier), at)
@@ -184,9 +195,9 @@ def ensure_layer(
     """
     schema = current_schema(layer.stored, layer.original is not None)
     days_of = FIRST_CREATED if plan.entity else None
-    return ensure_current_table(
-        workspace.lake, layer.identifier, schema, plan.key, days_of, location
-    )
+    beside = next_names(plan.key)
+    key = [name if name in layer.names else beside[name] for name in plan.key]
+    return ensure_current_table(workspace.lake, layer.identifier, schema, key, days_of, location)
 
 
 def _apply(
@@ -195,10 +206,13 @@ def _apply(
     layer: Layer,
     todo: Todo,
     at: int | None,
+    retyped: Sequence[str],
     *,
     fresh: bool,
 ) -> Scan:
     """Write what these loads observed; what was read for it."""
+    if retyped:
+        return replace_layer(workspace, plan, layer, todo, retyped)
     whole = fresh or not plan.key or (todo.again and todo.repairs)
     # A MERGE compares every row with a copy's, to write only what changed: of few rows, writing
     # them all is a third of its work.
@@ -315,7 +329,9 @@ def overwrite(
         files = max(1, round(size / TARGET_BYTES))
         several = len(todo.loads) > 1 and bool(plan.key)
         if several and files > 1:
-            rows = rows.repartitionByRange(files, f.col(as_sql_identifier(plan.key[0])))
+            key = (plan.key[0], *next_names(plan.key).values())
+            first = next(name for name in rows.columns if name in key)
+            rows = rows.repartitionByRange(files, f.col(as_sql_identifier(first)))
         _activate(rows.sparkSession)
         writer = rows.writeTo(target.sql)
         writer = writer.option("use-table-distribution-and-ordering", str(several).lower())
@@ -327,6 +343,38 @@ def overwrite(
             writer = writer.option("validate-from-snapshot-id", target.after)
         workspace.check_lease()
         writer.overwrite(f.lit(True))
+    return scan
+
+
+def replace_layer(
+    workspace: Workspace,
+    plan: ResolvedTable,
+    layer: Layer,
+    todo: Todo,
+    retyped: Sequence[str],
+    properties: tuple[tuple[str, str], ...] = (),
+) -> Scan:
+    """Write a layer from these loads alone on a branch that begins with nothing, so that nothing of
+    main is read, and show it on main in one commit; what was read.
+
+    Args:
+        retyped: columns whose type can't become the one of now: they are written under other names,
+            which `ensure_layer` made, and take their own in that commit.
+        properties: of the branch's snapshot.
+    """
+    lake, identifier = workspace.lake, layer.identifier
+    drop_stale(lake, identifier)
+    head, branch = lake.head(identifier), new_branch()
+    start = lake.begin_branch(identifier, branch)
+    failpoint("refold.begun")
+    target = OverwriteTarget(branch_sql(identifier, branch), start, properties)
+    scan = overwrite(workspace, plan, next_layer(layer, retyped), todo, target)
+    failpoint("refold.written")
+    flush_commits(lake.load(identifier), head, branch)
+    workspace.check_lease()
+    lake.replace_main(identifier, branch, head, next_names(retyped))
+    failpoint("refold.shown")
+    lake.drop_branch(identifier, branch)
     return scan
 
 

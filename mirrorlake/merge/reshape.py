@@ -1,48 +1,104 @@
 """Layers that were made by another rule, or by other columns, than the contract and MySQL have now.
 
-What belongs here: columns that are renamed or taken away in place, and what the ledger keeps of how
-a layer was made. What doesn't: columns that a layer lacks, or that become wider
-(`mirrorlake.destinations.iceberg.tables`), and the rows themselves (`mirrorlake.merge.fold`).
+What belongs here: columns that are renamed or taken away in place, those that are written beside,
+and what the ledger keeps of how a layer was made. What doesn't: columns that a layer lacks, or that
+become wider (`mirrorlake.destinations.iceberg.tables`), and the rows themselves
+(`mirrorlake.merge.fold`).
 """
 
 from __future__ import annotations
 
-from mirrorlake.destinations.iceberg.model import LakeTable, column_names
-from mirrorlake.destinations.iceberg.tables import reshape
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from mirrorlake.destinations.iceberg.model import LakeTable
+from mirrorlake.destinations.iceberg.tables import can_hold, iceberg_type, reshape
 from mirrorlake.merge.statements import Layer
-from mirrorlake.schema.own_columns import ORIGINAL
+from mirrorlake.schema.own_columns import DELETED_AT, ORIGINAL
 from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.workspace import Workspace
 
 
-def reshape_layer(workspace: Workspace, plan: ResolvedTable, layer: Layer) -> None:
+@dataclass(frozen=True)
+class Outdated:
+    """What a layer's table has otherwise than its layer.
+
+    Attributes:
+        there: all columns that the table has.
+        renamed: columns that have another name now → that name.
+        gone: those that MySQL has no more.
+        retyped: those (as they are called now) whose values must be there as soon as they are
+            shown: their type can't become the one of now, or clean is to show them from now on.
+    """
+
+    there: tuple[str, ...] = ()
+    renamed: Mapping[str, str] = field(default_factory=dict[str, str])
+    gone: tuple[str, ...] = ()
+    retyped: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.renamed or self.gone or self.retyped)
+
+
+def reshape_layer(workspace: Workspace, plan: ResolvedTable, layer: Layer) -> tuple[str, ...]:
     """Give a layer's columns the names that they have in MySQL now, and take away what MySQL has no
     more. Where it keeps original texts, its rows must all be written again: they name columns.
 
     What somebody else added to it stays: only what a version of the table had is ours to take.
+
+    Returns:
+        The columns that are to be written beside, and shown with their values: see `next_layer`.
     """
-    renamed, gone, there = find_outdated(workspace, plan, layer)
-    if renamed or gone:
+    found = find_outdated(workspace, plan, layer)
+    if found and (ORIGINAL in found.there or found.retyped):
         # Before the change: who dies in between folds all again.
-        if ORIGINAL in there:
-            workspace.ledger.record_definition(_reshaped(layer), "its originals name columns")
-        reshape(workspace.lake, layer.identifier, renamed, gone)
+        reason = "its columns have other types" if found.retyped else "its originals name columns"
+        workspace.ledger.record_definition(_reshaped(layer), reason)
+    # Of a run that died: what it wrote there is on a branch that is begun again.
+    left = [name for name in found.there if name.startswith(NEXT)]
+    if found.renamed or found.gone or left:
+        reshape(workspace.lake, layer.identifier, found.renamed, [*found.gone, *left])
+    return found.retyped
 
 
-def find_outdated(
-    workspace: Workspace, plan: ResolvedTable, layer: Layer
-) -> tuple[dict[str, str], list[str], list[str]]:
-    """A layer's columns that have another name now, with that; those that MySQL has no more; and
-    all that the layer's table has now."""
+def find_outdated(workspace: Workspace, plan: ResolvedTable, layer: Layer) -> Outdated:
+    """What a layer's table has otherwise than its layer; nothing of one that is not there."""
     table = workspace.lake.load(layer.identifier)
-    there = column_names(table.schema()) if table is not None else []
+    if table is None:
+        return Outdated()
+    held = {f.name: f.field_type for f in table.schema().fields}
+    there = tuple(held)
     now = {then: name for name in layer.names if (then := plan.name_in(there, name)) is not None}
     gone = [name for name in there if name not in now]
     if gone:
         versions = workspace.ledger.schema_versions(plan.name)
         ever = {name for version in versions for name, _ in version.columns}
         gone = [name for name in gone if name in ever]
-    return {then: name for then, name in now.items() if then != name}, gone, there
+    renamed = {then: name for then, name in now.items() if then != name}
+    was = {name: then for then, name in now.items()}
+    retyped = [
+        name
+        for name, kind in layer.stored
+        if (name in was and not can_hold(held[was[name]], iceberg_type(kind)))
+        or (name not in was and layer.name == "clean" and name != DELETED_AT)
+    ]
+    return Outdated(there, renamed, tuple(gone), tuple(retyped))
+
+
+NEXT = "_mirror_next_"
+"""What the name of a column begins with that is written and not shown yet."""
+
+
+def next_names(retyped: Sequence[str]) -> dict[str, str]:
+    """Column → the name under which it is written, and not shown."""
+    return {name: NEXT + name for name in retyped}
+
+
+def next_layer(layer: Layer, retyped: Sequence[str]) -> Layer:
+    """A layer whose retyped columns have names of their own, beside those that are shown."""
+    names = next_names(retyped)
+    columns = tuple((names.get(name, name), kind, sql) for name, kind, sql in layer.columns)
+    return replace(layer, columns=columns)
 
 
 def is_made_otherwise(

@@ -9,6 +9,7 @@ from pydantic import SecretStr
 from mirrorlake.destinations.base import Identifier, as_sql_identifier, text_literal
 from mirrorlake.destinations.iceberg.tables import has_original
 from mirrorlake.errors import ConfigError
+from mirrorlake.merge.conversions import spark_type
 from mirrorlake.schema.masking import HASHABLE, mask_sql
 from mirrorlake.schema.own_columns import DELETED_AT, ORIGINAL
 from mirrorlake.table.resolve import ResolvedTable
@@ -141,15 +142,6 @@ def clean_view_sql(plan: ResolvedTable) -> str:
     if layer.original:
         columns.append(f"{layer.original} AS {as_sql_identifier(ORIGINAL)}")
     return f"SELECT {', '.join(columns)} FROM {plan.deduped.sql}"  # noqa: S608
-
-
-def spark_type(iceberg: str) -> str:
-    """Spark's name of an Iceberg type."""
-    if iceberg.startswith("list<"):
-        return "array<" + iceberg.removeprefix("list<")  # of texts: see `mirrorlake.sources.files`
-    return {"long": "bigint", "timestamp": "timestamp_ntz", "timestamptz": "timestamp"}.get(
-        iceberg, iceberg
-    )
 
 
 def merge_sql(

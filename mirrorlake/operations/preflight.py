@@ -26,8 +26,9 @@ from mirrorlake.sources.mysql.ddl import ChangeColumn, RenameColumn, RenameTable
 from mirrorlake.sources.mysql.ddl_parser import parse_ddl
 from mirrorlake.sources.mysql.introspect import read_sizes, read_surroundings, read_table
 from mirrorlake.sources.mysql.tables import Column, SourceTable
+from mirrorlake.table.continuity import meaning_of_plan
 from mirrorlake.table.ddl import definition_of, silent_changes
-from mirrorlake.table.meaning import changes_between, meaning_of, strongest, words_of
+from mirrorlake.table.meaning import changes_between, strongest, words_of
 from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.workspace import Workspace
 
@@ -313,7 +314,7 @@ def _hint(contract: TableContract, renamed: dict[str, str], column: str | None) 
 
 
 def _of_meaning(before: ResolvedTable, now: ResolvedTable) -> Iterator[Finding]:
-    parts = [meaning_of(plan.contract, plan.source, plan.table) for plan in (before, now)]
+    parts = [meaning_of_plan(plan) for plan in (before, now)]
     changes = changes_between(*parts)
     effect = strongest(changes)
     if effect != "none":

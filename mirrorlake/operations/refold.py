@@ -22,7 +22,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from mirrorlake.config import TableContract
-from mirrorlake.destinations.base import Identifier, as_sql_identifier
+from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.commit import LOAD_ID
 from mirrorlake.destinations.iceberg.cost import written_since
 from mirrorlake.destinations.iceberg.durable import flush_commits
@@ -44,9 +44,9 @@ from mirrorlake.merge.fold import (
     ensure_layer,
     overwrite,
     plan_fold,
+    replace_layer,
 )
-from mirrorlake.merge.reshape import record_as_made, reshape_layer
-from mirrorlake.merge.snapshot.stage import BRANCH
+from mirrorlake.merge.reshape import next_layer, record_as_made, reshape_layer
 from mirrorlake.merge.statements import Layer, deduped_layer
 from mirrorlake.operations.resolve import resolve_table
 from mirrorlake.schema.own_columns import DELETED_AT
@@ -246,24 +246,14 @@ class _Refold:
     def _replace_main(self, layer: Layer) -> None:
         """Write a branch that begins with nothing, and set main to it."""
         lake, identifier = self._lake, layer.identifier
-        reshape_layer(self._workspace, self._plan, layer)
-        ensure_layer(self._workspace, self._plan, layer)
+        retyped = reshape_layer(self._workspace, self._plan, layer)
+        ensure_layer(self._workspace, self._plan, next_layer(layer, retyped))
         if not layer.flags:
             drop_column(lake, identifier, DELETED_AT)
-        for name in lake.branches(identifier):
-            if name.startswith(BRANCH):  # of a run that died: the lease is ours
-                lake.drop_branch(identifier, name)
-        head, branch = lake.head(identifier), BRANCH + self._load_id[:12]
-        start = lake.begin_branch(identifier, branch)
-        failpoint("refold.begun")
-        name = f"{identifier.sql}.{as_sql_identifier('branch_' + branch)}"
-        scanned = self._write(layer, name, start)
-        flush_commits(lake.load(identifier), head, branch)
-        self._workspace.check_lease()
-        lake.replace_main(identifier, branch, head)
-        failpoint("refold.shown")
-        self._record(layer, scanned, head)
-        lake.drop_branch(identifier, branch)
+        head = lake.head(identifier)
+        parts = (self._workspace, self._plan, layer, self._todo, retyped)
+        scan = replace_layer(*parts, ((LOAD_ID, self._load_id),))
+        self._record(layer, scan.bytes, head)
         self._forget_unreadable(identifier)
 
     def _replace_table(self, layer: Layer) -> None:

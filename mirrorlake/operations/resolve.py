@@ -15,6 +15,7 @@ from mirrorlake.config import TableContract
 from mirrorlake.destinations.iceberg.model import column_names
 from mirrorlake.destinations.iceberg.tables import can_hold, has_original, iceberg_type
 from mirrorlake.errors import LakeDamaged, SchemaError, SchemaMoved
+from mirrorlake.merge.raw_versions import may_lose
 from mirrorlake.merge.statements import check_rules
 from mirrorlake.schema.own_columns import ORIGINAL
 from mirrorlake.schema.versions import FIRST_CREATED, SchemaChanges, SchemaVersion
@@ -23,7 +24,7 @@ from mirrorlake.sources.mysql.tables import SourceTable
 from mirrorlake.sources.mysql.zones import WALL_TIMES, refuse_other_zone
 from mirrorlake.table.hash_key import refuse_other_hash_key
 from mirrorlake.table.lake_tables import raw_tables
-from mirrorlake.table.meaning import refuse_changed
+from mirrorlake.table.meaning import recorded_meaning, refuse_changed
 from mirrorlake.table.new_columns import held_columns
 from mirrorlake.table.resolve import ResolvedTable, located_errors, resolve_contract
 from mirrorlake.table.shape import left_out, refuse_renames, taken_up
@@ -73,18 +74,20 @@ def resolve_as(workspace: Workspace, contract: TableContract, table: SourceTable
         plan,
         held=held_columns(workspace.ledger, workspace.lake, contract, names),
         left_out=left_out(contract, table, versions),
-        had_originals=not has_original(plan.columns) and _raw_has_originals(workspace, contract),
+        had_originals=not has_original(plan.columns) and _had_originals(workspace, plan),
     )
 
 
-def _raw_has_originals(workspace: Workspace, contract: TableContract) -> bool:
-    """Whether raw has original texts in a table of any version; False where one can't be read:
-    reading its rows raises that error."""
+def _had_originals(workspace: Workspace, plan: ResolvedTable) -> bool:
+    """Whether raw has original texts in a table of any version, or values that have no place in the
+    types of now; False where one can't be read: reading its rows raises that error."""
     try:
-        tables = raw_tables(workspace.lake, workspace.ledger, contract)
+        tables = raw_tables(workspace.lake, workspace.ledger, plan.contract)
     except LakeDamaged:
         return False
-    return any(ORIGINAL in column_names(table.schema()) for table in tables)
+    if any(ORIGINAL in column_names(table.schema()) for table in tables):
+        return True
+    return any(may_lose(plan, table) for table in tables)
 
 
 def needs_first_load(workspace: Workspace, plan: ResolvedTable, *, elsewhere: bool = False) -> bool:
@@ -94,8 +97,8 @@ def needs_first_load(workspace: Workspace, plan: ResolvedTable, *, elsewhere: bo
         elsewhere: whether it goes to a namespace that holds no other version.
 
     Raises:
-        SchemaError: the contract's ``schema_changes`` stops the table, or a column has a type in
-            which not every value of the lake has a place.
+        SchemaError: the contract's ``schema_changes`` stops the table, or what tells its rows apart
+            has another type.
     """
     versions = workspace.ledger.schema_versions(plan.name)
     if not versions or elsewhere:
@@ -138,8 +141,8 @@ def refuse_changes(workspace: Workspace, plan: ResolvedTable, newest: SchemaVers
     """See that a table's mirror can take up what changed since its newest version.
 
     Raises:
-        SchemaError: the contract's ``schema_changes`` stops the table, or a column has a type in
-            which not every value of the lake has a place, or holds what is never to be read.
+        SchemaError: the contract's ``schema_changes`` stops the table, what tells its rows apart
+            has another type, or its mirror holds what is never to be read.
     """
     _refuse_read_already(plan, newest)
     changes = changes_of(plan, newest)
@@ -160,17 +163,7 @@ def refuse_changes(workspace: Workspace, plan: ResolvedTable, newest: SchemaVers
             next_step="Write `schema_changes: evolve` to take it up (all rows are read again), or "
             "change it back; until then nothing of this table is read",
         )
-    narrow = _find_narrow(workspace, plan) if changes.retyped or changes.added else {}
-    if narrow:
-        words = replace(changes, added=(), dropped=(), renamed=()).words
-        held = "; ".join(f"the lake holds {name} as {kind}" for name, kind in narrow.items())
-        raise SchemaError(
-            f"table {plan.name}: its schema changed in MySQL: {'; '.join((*words, held))}",
-            table=plan.name,
-            column=next(iter(narrow)),
-            next_step="Not every value of the one type has a place in the other: mirror the table "
-            "again under other namespaces, or change it back",
-        )
+    _refuse_key(workspace, plan)
 
 
 def _refuse_read_already(plan: ResolvedTable, newest: SchemaVersion) -> None:
@@ -187,15 +180,26 @@ def _refuse_read_already(plan: ResolvedTable, newest: SchemaVersion) -> None:
         )
 
 
-def _find_narrow(workspace: Workspace, plan: ResolvedTable) -> dict[str, str]:
-    """The columns whose type has no place for every value that the lake may hold of them, each with
-    its type there: in raw of any version, in deduped, or in clean where it is a table."""
-    lake, contract = workspace.lake, plan.contract
-    found: dict[str, str] = {}
-    for table in (*raw_tables(lake, workspace.ledger, contract), lake.load(plan.deduped)):
-        held = {f.name: f.field_type for f in table.schema().fields} if table is not None else {}
-        for exact in plan.columns:
-            there = plan.name_in(held, exact.name)
-            if there is not None and not can_hold(held[there], iceberg_type(exact.iceberg)):
-                found[exact.name] = str(held[there])
-    return found
+def _refuse_key(workspace: Workspace, plan: ResolvedTable) -> None:
+    """See that keys are still told apart as they were: a key of another type begins a new history,
+    if it is known of which type those are that were loaded."""
+    receipt = workspace.ledger.newest_receipt(plan.name)
+    meaning = recorded_meaning(receipt)
+    entity = plan.entity
+    roles = {FIRST_CREATED, entity.token.name, entity.created.name} if entity else set[str]()
+    if meaning is None or not meaning.key_types:
+        roles |= set(plan.key)
+    deduped = workspace.lake.load(plan.deduped)
+    held = {f.name: f.field_type for f in deduped.schema().fields} if deduped is not None else {}
+    for exact in plan.columns:
+        there = plan.name_in(held, exact.name)
+        if exact.name not in roles or there is None:
+            continue
+        if not can_hold(held[there], iceberg_type(exact.iceberg)):
+            raise SchemaError(
+                f"table {plan.name}: {exact.name} is {exact.iceberg} now, and the lake holds it as "
+                f"{held[there]}: rows are told apart by it",
+                table=plan.name,
+                column=exact.name,
+                next_step="Mirror the table again under other namespaces, or change it back",
+            )

@@ -24,7 +24,8 @@ from mirrorlake.destinations.iceberg.stream import count_unset, read_rows
 from mirrorlake.destinations.iceberg.tables import ORIGINAL
 from mirrorlake.destinations.iceberg.views import read_view
 from mirrorlake.errors import ConfigError, LakeError
-from mirrorlake.merge.statements import clean_column, spark_type
+from mirrorlake.merge.conversions import spark_type
+from mirrorlake.merge.statements import clean_column
 from mirrorlake.serving.clean_days import DayColumn, Period, day_column, refuse_parts_of_days
 from mirrorlake.table.lake_tables import clean_of, deduped_of, deduped_table
 from mirrorlake.workspace import Workspace

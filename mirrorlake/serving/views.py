@@ -9,33 +9,30 @@ from __future__ import annotations
 
 import ast
 import logging
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mirrorlake.destinations.base import Identifier, as_sql_identifier
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import (
     LakeSchema,
-    LakeTable,
     chosen_columns,
     column_names,
 )
 from mirrorlake.destinations.iceberg.spark_errors import spark_errors
-from mirrorlake.destinations.iceberg.tables import can_hold, current_schema, iceberg_type
+from mirrorlake.destinations.iceberg.tables import current_schema
 from mirrorlake.destinations.iceberg.views import LakeView, forget_view, read_view, write_view
 from mirrorlake.errors import LakeDamaged
 from mirrorlake.ledger import Ledger
-from mirrorlake.merge.current_rows import raw_columns, raw_originals
+from mirrorlake.merge.raw_versions import unified_columns, version_columns, version_originals
 from mirrorlake.merge.reshape import find_outdated
 from mirrorlake.merge.statements import (
     Layer,
     clean_layer,
     clean_view_sql,
     deduped_layer,
-    spark_type,
 )
+from mirrorlake.schema.lattice import StoredType
 from mirrorlake.schema.own_columns import KEY, ORIGINAL, TOKEN
-from mirrorlake.schema.versions import name_in
 from mirrorlake.table.hash_key import forget_hash_key, has_hash_key, is_hashed, record_hash_key
 from mirrorlake.table.lake_tables import raw_tables
 from mirrorlake.table.resolve import ResolvedTable
@@ -68,8 +65,9 @@ def is_clean_as_ruled(workspace: Workspace, plan: ResolvedTable) -> bool:
 
 
 def _only_reshaped(workspace: Workspace, plan: ResolvedTable, layer: Layer) -> bool:
-    """Whether a clean table differs from what it must be in nothing but columns that MySQL renamed,
-    dropped or made wider: its readers then need not miss it while it is made again."""
+    """Whether a clean table differs from what it must be in nothing but what its fold can follow:
+    columns that it lacks, or that MySQL renamed, dropped or gave another type. Its readers then
+    need not miss it while it is made again."""
     made_by = workspace.ledger.definition(f"table {plan.clean}")
     if made_by is None:
         return False
@@ -78,15 +76,13 @@ def _only_reshaped(workspace: Workspace, plan: ResolvedTable, layer: Layer) -> b
     shown = {then for name, _, _ in layer.columns if (then := plan.name_in(before, name))}
     if any(plan.name_in(before, exact.name) not in {None, *shown} for exact in plan.columns):
         return False  # a rule takes one of them away: its values must not stay
-    for name, kind, sql in layer.columns:
+    for name, _, sql in layer.columns:
         then = plan.name_in(before, name)
-        if then is None or before[then][1] != sql.replace(
+        if then is not None and before[then][1] != sql.replace(
             as_sql_identifier(name), as_sql_identifier(then)
         ):
             return False
-        if not can_hold(iceberg_type(before[then][0]), iceberg_type(kind)):
-            return False
-    return original == layer.original
+    return original in (None, layer.original)
 
 
 def _definition(layer: Layer) -> str:
@@ -100,10 +96,9 @@ def make_clean_view(workspace: Workspace, plan: ResolvedTable) -> None:
 
 
 def hold_clean_view(workspace: Workspace, plan: ResolvedTable) -> None:
-    """Let the clean view show deduped as it is now, while columns of deduped are renamed or taken
-    away: its readers see the old columns until `make_clean_view` shows the new ones."""
-    renamed, gone, _ = find_outdated(workspace, plan, deduped_layer(plan))
-    if not (renamed or gone):
+    """Let the clean view show deduped as it is now, while columns of deduped are renamed, taken
+    away or get another type: its readers see the old ones until `make_clean_view` shows the new."""
+    if not find_outdated(workspace, plan, deduped_layer(plan)):
         return
     head = workspace.lake.head(plan.deduped)
     there = _look(workspace.lake, plan.clean)
@@ -138,12 +133,12 @@ class ViewText:
     """What a view must be: the SQL that a query of it runs, and the columns that it gives out.
 
     Attributes:
-        schema: their types; None where only Spark knows them.
+        schema: their types.
     """
 
     sql: str
     columns: tuple[str, ...]
-    schema: LakeSchema | None = None
+    schema: LakeSchema
 
 
 def clean_view(plan: ResolvedTable) -> ViewText:
@@ -204,60 +199,29 @@ def make_raw_view(workspace: Workspace, plan: ResolvedTable) -> None:
 
 def raw_view(plan: ResolvedTable, ledger: Ledger, lake: Lake) -> ViewText | None:
     """The view over the raw tables of all versions: the columns that MySQL has now, then those that
-    it had, the newest version's first; NULL where a version lacks one. None before there is any
-    version."""
+    it had, each in a type that holds what any version has of it; NULL where a version lacks one.
+    None before there is any version."""
     tables = raw_tables(lake, ledger, plan.contract)
     if not tables:
         return None
-    gone = _former_columns(plan, tables)
+    columns = {one.name: one.common.type for one in unified_columns(plan, tables)}
+    wanted = {name: StoredType(kind) for name, kind in columns.items()}
     original = plan.originals or any(ORIGINAL in column_names(t.schema()) for t in tables)
+    meta = {
+        field.name: str(field.field_type)
+        for field in sorted(tables[-1].schema().fields, key=lambda field: field.name)
+        if field.name.startswith("_mirror_") and field.name not in (ORIGINAL, KEY, TOKEN)
+    }
     selects: list[str] = []
-    names: list[str] = []
     for table in tables:
-        there = set(column_names(table.schema()))
-        columns = [*raw_columns(plan, table), *_former_sql(gone, table)]
+        parts = version_columns(plan, table, wanted)
         if original:
-            columns.append(raw_originals(plan, there, former=tuple(gone)))
-        meta = sorted(
-            n for n in there if n.startswith("_mirror_") and n not in (ORIGINAL, KEY, TOKEN)
-        )
+            parts.append(version_originals(plan, table, wanted))
         raw = Identifier(plan.raw.namespace, table.name()[-1])
-        selects.append(f"SELECT {', '.join([*columns, *meta])} FROM {raw.sql}")  # noqa: S608
-        # Of a union, the first part names the columns.
-        names = names or [
-            *(e.name for e in plan.columns), *gone, *([ORIGINAL] if original else []), *meta
-        ]  # fmt: skip
-    # The types of a union of several versions are Spark's to say.
-    schema = tables[0].schema()
-    known = len(tables) == 1 and set(names) <= set(column_names(schema))
-    return ViewText(
-        " UNION ALL ".join(selects), tuple(names), chosen_columns(schema, names) if known else None
-    )
-
-
-def _former_columns(plan: ResolvedTable, tables: Sequence[LakeTable]) -> dict[str, str]:
-    """The columns that MySQL has no more, under any name, with the type of the newest version that
-    had each: one that a later version had again has a place there for all values before."""
-    ours = {name for table in tables for e in plan.columns
-            if (name := plan.name_in(column_names(table.schema()), e.name))}  # fmt: skip
-    found: dict[str, tuple[str, str]] = {}
-    for table in reversed(tables):
-        for field in table.schema().fields:
-            if field.name not in ours and not field.name.startswith("_mirror_"):
-                kind = spark_type(str(field.field_type).replace(" ", ""))
-                found.setdefault(field.name.casefold(), (field.name, kind))
-    return dict(found.values())
-
-
-def _former_sql(gone: Mapping[str, str], table: LakeTable) -> list[str]:
-    """SQL of the columns that MySQL has no more, as one raw table has them."""
-    there = column_names(table.schema())
-    found: list[str] = []
-    for name, kind in gone.items():
-        then = name_in(there, name)
-        value = "NULL" if then is None else as_sql_identifier(then)
-        found.append(f"CAST({value} AS {kind}) AS {as_sql_identifier(name)}")
-    return found
+        selects.append(f"SELECT {', '.join([*parts, *meta])} FROM {raw.sql}")  # noqa: S608
+    names = (*columns, *([ORIGINAL] if original else []), *meta)
+    schema = current_schema([*columns.items(), *meta.items()], original)
+    return ViewText(" UNION ALL ".join(selects), names, chosen_columns(schema, names))
 
 
 def _make_view(workspace: Workspace, identifier: Identifier, wanted: ViewText) -> None:
@@ -277,10 +241,7 @@ def _make_view(workspace: Workspace, identifier: Identifier, wanted: ViewText) -
         # What somebody else put there shows nothing any more, and Spark need not be able to read
         # it: a file that was edited by hand fails Hadoop's checksums.
         forget_view(workspace.lake, identifier)
-    if wanted.schema is None:
-        _write_by_spark(workspace, identifier, wanted.sql)
-    else:
-        _write(workspace, identifier, LakeView(wanted.sql, wanted.schema))
+    _write(workspace, identifier, LakeView(wanted.sql, wanted.schema))
     workspace.ledger.record_definition(name, wanted.sql)
 
 

@@ -56,6 +56,13 @@ class Course:
     elsewhere: bool = False
 
 
+def meaning_of_plan(plan: ResolvedTable) -> Meaning:
+    """What loads of this plan mean: `meaning_of`, with the types of its key in the lake."""
+    types = {exact.name: exact.iceberg for exact in plan.columns}
+    meaning = meaning_of(plan.contract, plan.source, plan.table)
+    return replace(meaning, key_types=tuple(types[name] for name in meaning.key))
+
+
 def plan_course(
     connection: Connection[Any], plan: ResolvedTable, ledger: Ledger, server: str
 ) -> Course:
@@ -67,7 +74,7 @@ def plan_course(
             not be in it.
         SourceError: the server could not be queried.
     """
-    now = meaning_of(plan.contract, plan.source, plan.table)
+    now = meaning_of_plan(plan)
     identity = read_identity(connection, plan.table) if not plan.contract.copies else None
     last = ledger.last_load(plan.name, "success", moving=True)
     newest = ledger.last_load(plan.name, "success")
@@ -98,7 +105,7 @@ def stamp_receipt(
         course: None of a load that only repeats what was read: then all of it is as it was.
     """
     before = ledger.newest_receipt(plan.name)
-    now = course.meaning if course else meaning_of(plan.contract, plan.source, plan.table)
+    now = course.meaning if course else meaning_of_plan(plan)
     whole = load.window.kind in ("initial", "full")
     meaning = carried(recorded_meaning(before), now, whole=whole)
     identity = course.identity.to_fields() if course and course.identity else None

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from mirrorlake.config.contract import TableContract
 from mirrorlake.config.modes import COPYING
 from mirrorlake.config.server import SourceConfig
+from mirrorlake.destinations.iceberg.tables import can_hold, iceberg_type
 from mirrorlake.errors import SchemaError
 from mirrorlake.ledger.records import Receipt
 from mirrorlake.sources.mysql.registry import LABELS, TIMES
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 Effect = Literal["none", "read", "begin"]
 """What a change requires: nothing; the whole table to be read again; and a new history too."""
 
-_SEVERAL = ("key", "collations")
+_SEVERAL = ("key", "key_types", "collations")
 _Said = str | tuple[str, ...] | None
 
 
@@ -40,6 +41,7 @@ class Meaning:
         mode: the contract's.
         raw: the namespace of its raw tables.
         key: its columns, sorted.
+        key_types: the lake's types of these; empty where they are not known.
         collations: of the texts among them, where keys are told apart as the server does (mode
             incremental).
         cursor: None in mode full.
@@ -53,6 +55,7 @@ class Meaning:
     mode: str
     raw: str
     key: tuple[str, ...] = ()
+    key_types: tuple[str, ...] = ()
     collations: tuple[str, ...] = ()
     cursor: str | None = None
     by_time: bool | None = None
@@ -138,6 +141,8 @@ def changes_between(before: Meaning, now: Meaning) -> tuple[Change, ...]:
     compare("the raw namespace", before.raw, now.raw, "begin")
     compare("mode", before.mode, now.mode, "begin" if copies else "read")
     compare("key", before.key, now.key, "begin")
+    if before.key == now.key and _are_others(before.key_types, now.key_types):
+        compare("the key's type in the lake", before.key_types, now.key_types, "begin")
     # Rows without a key are replaced by their days: by another cursor, they have other days. And a
     # range of keys is none of times.
     goes_on = bool(now.key) and before.by_time == now.by_time
@@ -153,6 +158,14 @@ def changes_between(before: Meaning, now: Meaning) -> tuple[Change, ...]:
     if before.cursor == now.cursor:
         compare("the source's time_zone", before.time_zone, now.time_zone, "read")
     return tuple(found)
+
+
+def _are_others(before: tuple[str, ...], now: tuple[str, ...]) -> bool:
+    """Whether keys of these types are not those that were loaded; a wider type has them all."""
+    if len(before) != len(now):
+        return False  # they are not known
+    pairs = zip(before, now, strict=True)
+    return not all(can_hold(iceberg_type(old), iceberg_type(new)) for old, new in pairs)
 
 
 def strongest(changes: tuple[Change, ...]) -> Effect:

@@ -14,12 +14,14 @@ Source: the Iceberg specification, "Snapshot References"; "Point in Time Reads".
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
-from pyiceberg.table import Table
+from pyiceberg.table import Table, Transaction
 from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.update import AssertRefSnapshotId, AssertTableUUID
+from pyiceberg.table.update.snapshot import ManageSnapshots
 
 from mirrorlake.destinations.base import MAIN, Identifier
 from mirrorlake.destinations.iceberg.catalog import Connection
@@ -123,13 +125,21 @@ def _begin_first(lake: Connection, table: Table, name: str) -> None:
     )
 
 
-def replace_main(lake: Connection, identifier: Identifier, name: str, expected: int | None) -> int:
+def replace_main(
+    lake: Connection,
+    identifier: Identifier,
+    name: str,
+    expected: int | None,
+    columns: Mapping[str, str],
+) -> int:
     """Show on main what a branch shows that did not come of it, in one commit; main's new head.
 
     What main showed stays in the table until it expires. The branch stays.
 
     Args:
         expected: main's head (None: none) that the branch is to replace.
+        columns: name → the column of the branch that takes it, in the same commit. What had that
+            name goes: older versions show it still.
 
     Raises:
         CommitConflict: main has moved since; nothing was changed.
@@ -140,8 +150,66 @@ def replace_main(lake: Connection, identifier: Identifier, name: str, expected: 
     current = _main(table)
     if current != expected:
         raise _main_moved(identifier, name, expected, current)
-    _set_main(lake, table, identifier, head, f"main was not replaced by branch {name}")
+    failed = f"main was not replaced by branch {name}"
+    if columns:
+        return _show_columns(lake, table, identifier, name, columns, failed)
+    _set_main(lake, table, identifier, head, failed)
     return head
+
+
+def _show_columns(
+    lake: Connection,
+    table: Table,
+    identifier: Identifier,
+    name: str,
+    columns: Mapping[str, str],
+    failed: str,
+) -> int:
+    """Set main to what a branch shows, and give its columns their names: one commit.
+
+    A version shows the columns that the table had when it was written: so main gets a version of
+    its own, which adds no file to the branch's.
+    """
+    head = table.snapshot_by_name(name)
+    summary = head.summary.additional_properties if head and head.summary else {}
+    ours = {key: value for key, value in summary.items() if key.startswith("mirrorlake.")}
+    shown = -1
+    try:
+        with lake.translated(identifier), table.transaction() as transaction:
+            _rename(transaction, table, columns)
+            with transaction.update_snapshot(ours, branch=name).fast_append() as append:
+                shown = append.snapshot_id
+            main = ManageSnapshots(transaction=transaction)
+            main.set_current_snapshot(snapshot_id=shown).commit()
+    except (CommitFailedException, CommitStateUnknownException) as error:
+        if _main(_load(lake, identifier)) != shown:
+            raise _moved(identifier, failed) from error
+    return shown
+
+
+def _rename(transaction: Transaction, table: Table, columns: Mapping[str, str]) -> None:
+    """Let columns take others' names and places, in the schema and in the order of rows."""
+    there = [field.name for field in table.schema().fields]
+    order = table.sort_order()
+    sources = [table.schema().find_column_name(field.source_id) for field in order.fields]
+    if any(source in columns for source in sources):
+        with transaction.update_sort_order() as update:
+            for field, source in zip(order.fields, sources, strict=True):
+                column = columns.get(str(source), str(source))
+                update.asc(column, field.transform, field.null_order)
+    with transaction.update_schema() as update:
+        before: str | None = None
+        for name in [name for name in there if name not in columns.values()]:
+            column = columns.get(name, name)
+            if name in columns:
+                update.delete_column((name,))
+                if before is None:
+                    update.move_first((column,))
+                else:
+                    update.move_after((column,), (before,))
+            before = column
+        for name, column in columns.items():
+            update.rename_column((column,), name)
 
 
 def publish_branch(

@@ -51,8 +51,14 @@ class Lake(Connection):
     ) -> int:
         return branches.publish_branch(self, identifier, name, expected, keep=keep)
 
-    def replace_main(self, identifier: Identifier, name: str, expected: int | None) -> int:
-        return branches.replace_main(self, identifier, name, expected)
+    def replace_main(
+        self,
+        identifier: Identifier,
+        name: str,
+        expected: int | None,
+        columns: Mapping[str, str] | None = None,
+    ) -> int:
+        return branches.replace_main(self, identifier, name, expected, columns or {})
 
     def roll_back(self, identifier: Identifier, to: int, expected: int) -> int:
         return branches.roll_back(self, identifier, to, expected)

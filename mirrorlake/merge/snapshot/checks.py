@@ -6,11 +6,11 @@ from datetime import date
 from typing import TYPE_CHECKING
 
 from mirrorlake.errors import LakeError, SchemaError, SnapshotRefused
+from mirrorlake.merge.conversions import spark_type
 from mirrorlake.merge.snapshot.cells import CellDifference, cells_of, cells_sql
 from mirrorlake.merge.snapshot.shape import SnapshotTable, days_sql
 from mirrorlake.merge.snapshot.stage import BROADCAST, Stage, missing_count, read_missing
 from mirrorlake.merge.snapshot.state import State
-from mirrorlake.merge.statements import spark_type
 from mirrorlake.table.shrink import is_too_small
 
 if TYPE_CHECKING:

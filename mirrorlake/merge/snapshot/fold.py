@@ -23,8 +23,8 @@ from mirrorlake.merge.snapshot.checks import check_columns
 from mirrorlake.merge.snapshot.folding import SnapshotFold
 from mirrorlake.merge.snapshot.results import Folded
 from mirrorlake.merge.snapshot.shape import SnapshotTable
-from mirrorlake.merge.snapshot.stage import drop_stale
 from mirrorlake.merge.snapshot.tables import ensure_rows
+from mirrorlake.merge.staging import drop_stale
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -73,7 +73,7 @@ def fold_snapshot(
     begun = time.monotonic()
     check_columns(table, frame)
     rows = ensure_rows(lake, table)
-    drop_stale(lake, table)
+    drop_stale(lake, table.identifier)
     with spark_errors(table.name):
         fold = SnapshotFold(
             lake, ledger, table, rows, snapshot_id, lease, load_id, accept_smaller, before_publish

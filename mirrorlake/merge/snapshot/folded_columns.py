@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from mirrorlake.destinations.base import as_sql_identifier
 from mirrorlake.destinations.iceberg.model import LakeSchema, LakeTable
 from mirrorlake.destinations.iceberg.tables import iceberg_type
+from mirrorlake.merge.conversions import spark_type
 from mirrorlake.merge.snapshot.shape import SnapshotTable
 from mirrorlake.merge.snapshot.state import columns_hash
-from mirrorlake.merge.statements import spark_type
 from mirrorlake.schema.own_columns import ORIGINAL
 
 if TYPE_CHECKING:

@@ -51,7 +51,6 @@ from mirrorlake.merge.snapshot.stage import (
     Stage,
     append_rows,
     drop_days,
-    new_branch,
     put_rows,
     read_missing,
     replace_rows,
@@ -71,6 +70,7 @@ from mirrorlake.merge.snapshot.state import (
     slots_for,
     write_state,
 )
+from mirrorlake.merge.staging import new_branch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -29,6 +29,7 @@ from mirrorlake.merge.snapshot.shape import (
 )
 from mirrorlake.merge.snapshot.state import State
 from mirrorlake.merge.snapshot.tables import align, ensure_cells, ensure_missing
+from mirrorlake.merge.staging import branch_sql
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -38,8 +39,6 @@ ADDITIONS = 16
 """Folds that add to the kept digests; the next writes them again."""
 BROADCAST = 2_000_000
 """The keys of up to this many rows are brought to every worker; of more, they are shuffled."""
-BRANCH = "mirror_fold_"
-"""What the names of staging branches begin with."""
 
 
 @dataclass(frozen=True)
@@ -54,21 +53,10 @@ class Stage:
     @property
     def sql(self) -> str:
         """The branch, as Spark takes it."""
-        return f"{self.table.identifier.sql}.{as_sql_identifier('branch_' + self.branch)}"
+        return branch_sql(self.table.identifier, self.branch)
 
     def read(self) -> DataFrame:
         return self.spark.table(self.sql)
-
-
-def new_branch() -> str:
-    return f"{BRANCH}{uuid.uuid4().hex[:12]}"
-
-
-def drop_stale(lake: Destination, table: SnapshotTable) -> None:
-    """Drop the branches that dead runs left; the caller holds the lease."""
-    for name in lake.branches(table.identifier):
-        if name.startswith(BRANCH):
-            lake.drop_branch(table.identifier, name)
 
 
 def append_rows(stage: Stage, rows: DataFrame, number: int) -> None:

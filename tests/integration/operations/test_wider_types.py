@@ -15,7 +15,6 @@ import pyarrow as pa
 import pytest
 
 from demo.embedded import EmbeddedServer
-from mirrorlake.errors import SchemaError
 from mirrorlake.operations.refold import refold_table
 from mirrorlake.operations.repair import repair_table
 from mirrorlake.operations.sync import reload_days, sync_table
@@ -136,37 +135,3 @@ def test_a_row_that_mysql_lost_before_keeps_its_values(
     assert [(row["n"], row["d"], row["f"], row["s"]) for row in kept] == [
         (-5, Decimal("5.25"), 0.5, "s5")
     ]
-
-
-REFUSED = {
-    "MODIFY n INT": "n was bigint, is int; the lake holds n as long",
-    "MODIFY d DECIMAL(22,4)": r"d was decimal\(8,2\), is decimal\(22,4\); the lake holds d",
-    "MODIFY s INT": r"s was varchar\(5\), is int; the lake holds s as string",
-}
-# The others in the full run.
-SHORT = ("MODIFY n INT",)
-
-
-@pytest.mark.parametrize(
-    "change",
-    [one if one in SHORT else pytest.param(one, marks=pytest.mark.full) for one in REFUSED],
-)
-def test_what_has_no_place_for_the_lakes_values_is_refused(
-    change: str,
-    engine_for: Callable[..., Workspace],
-    sql: Callable[..., Any],
-) -> None:
-    make(sql)
-    sql("UPDATE t SET s = id")
-    if "n INT" in change:
-        sql("ALTER TABLE t MODIFY n BIGINT")
-    workspace = engine_for({"t": MODES["incremental"]})
-    contract = workspace.config.table("t")
-    sync_table(workspace, contract)
-    before = rows_of(workspace, "deduped")
-    sql(f"ALTER TABLE t {change}")
-    with pytest.raises(SchemaError, match=REFUSED[change]) as refused:
-        sync_table(workspace, contract)
-    assert "Not every value of the one type has a place in the other" in str(refused.value)
-    assert rows_of(workspace, "deduped").equals(before)
-    assert len(workspace.ledger.schema_versions(contract.name)) == 1

@@ -1,0 +1,142 @@
+"""The raw tables of several versions, read in the columns of one: the table as MySQL has it now (a
+fold), or all columns that any version had, in types that hold every value (the view over raw).
+
+What belongs here: which column of a version is which, and in what type. What doesn't: SQL of two
+types (`mirrorlake.merge.conversions`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from mirrorlake.destinations.base import as_sql_identifier, text_literal
+from mirrorlake.destinations.iceberg.model import LakeTable, column_names
+from mirrorlake.merge.conversions import Converted, convert, spark_type
+from mirrorlake.schema.lattice import Common, StoredType, common_type
+from mirrorlake.schema.own_columns import ORIGINAL
+from mirrorlake.table.lake_tables import stored_types
+from mirrorlake.table.resolve import ResolvedTable
+
+
+@dataclass(frozen=True)
+class UnifiedColumn:
+    """One column over all versions of its table.
+
+    Attributes:
+        name: the one that it has now, or that it had in the newest version that has it.
+        common: its type where all versions are read together.
+        gone: whether MySQL has no such column any more.
+    """
+
+    name: str
+    common: Common
+    gone: bool = False
+
+
+def wanted_types(plan: ResolvedTable) -> dict[str, StoredType]:
+    """The table's columns as MySQL has them now."""
+    mysql = dict(plan.version.columns)
+    return {e.name: StoredType(e.iceberg, mysql.get(e.name, "")) for e in plan.columns}
+
+
+def unified_columns(plan: ResolvedTable, tables: Sequence[LakeTable]) -> list[UnifiedColumn]:
+    """The columns that MySQL has now, then those that it had, the newest version's first.
+
+    Args:
+        tables: raw's, of all versions, oldest first.
+    """
+    utc = plan.source.time_zone == "UTC"
+    versions = [stored_types(table) for table in tables]
+    former: dict[str, str] = {}
+    ours = {plan.name_in(there, e.name) for there in versions for e in plan.columns}
+    for there in reversed(versions):
+        for name in there:
+            if name not in ours:
+                former.setdefault(name.casefold(), name)
+    now = [(exact.name, [exact.iceberg]) for exact in plan.columns]
+    found: list[UnifiedColumn] = []
+    for name, types in (*now, *((name, []) for name in former.values())):
+        held = (plan.name_in(there, name) for there in versions)
+        kinds = [t[then].iceberg for t, then in zip(versions, held, strict=True) if then]
+        found.append(UnifiedColumn(name, common_type([*kinds, *types], utc=utc), gone=not types))
+    return found
+
+
+def version_columns(
+    plan: ResolvedTable, table: LakeTable | None, wanted: Mapping[str, StoredType]
+) -> list[str]:
+    """SQL of columns as one raw table has them: under the name that they had then, NULL where its
+    version lacks one, in the types wanted."""
+    found: list[str] = []
+    converted = _converted(plan, table, wanted)
+    for name, kind in wanted.items():
+        column = as_sql_identifier(name)
+        if name not in converted:
+            found.append(f"CAST(NULL AS {spark_type(kind.iceberg)}) AS {column}")
+        elif converted[name].value == column:
+            found.append(column)
+        else:
+            found.append(f"{converted[name].value} AS {column}")
+    return found
+
+
+def version_originals(
+    plan: ResolvedTable, table: LakeTable | None, wanted: Mapping[str, StoredType]
+) -> str:
+    """SQL of a raw table's originals of these columns, under the names that they have now, and of
+    values that have no place in the types wanted; NULL where a row has none."""
+    stored = _stored_originals(plan, table, wanted)
+    lost = [
+        f"CASE WHEN ({found.original}) IS NOT NULL THEN"
+        f" named_struct('column', {text_literal(name)}, 'text', {found.original}) END"
+        for name, found in _converted(plan, table, wanted).items()
+        if found.original is not None
+    ]
+    if not lost:
+        return f"{stored} AS {ORIGINAL}" if stored != ORIGINAL else ORIGINAL
+    texts = f"filter(array({', '.join(lost)}), x -> x IS NOT NULL)"
+    entries = f"array_sort(concat({texts}, coalesce({stored}, {_NONE})))"
+    return f"CASE WHEN size({entries}) > 0 THEN {entries} END AS {ORIGINAL}"
+
+
+def may_lose(plan: ResolvedTable, table: LakeTable) -> bool:
+    """Whether a raw table may have values that have no place in the types of now."""
+    return any(c.original is not None for c in _converted(plan, table, wanted_types(plan)).values())
+
+
+_ENTRIES = "array<struct<column:string,text:string>>"
+_NONE = f"CAST(array() AS {_ENTRIES})"
+
+
+def _stored_originals(
+    plan: ResolvedTable, table: LakeTable | None, wanted: Mapping[str, StoredType]
+) -> str:
+    there = column_names(table.schema()) if table is not None else []
+    if ORIGINAL not in there:
+        return f"CAST(NULL AS {_ENTRIES})"
+    now = {then: name for name in wanted if (then := plan.name_in(there, name)) is not None}
+    own = {name for name in there if not name.startswith("_mirror_")}
+    if own <= now.keys() and all(then == name for then, name in now.items()):
+        return ORIGINAL
+    names = ", ".join(text_literal(then) for then in now)
+    kept = f"filter({ORIGINAL}, x -> x.column IN ({names}))"
+    cases = " ".join(
+        f"WHEN {text_literal(then)} THEN {text_literal(name)}" for then, name in now.items()
+    )
+    entry = f"named_struct('column', CASE x.column {cases} END, 'text', x.text)"
+    entries = f"array_sort(transform({kept}, x -> {entry}))"
+    return f"CASE WHEN size({kept}) > 0 THEN {entries} END"
+
+
+def _converted(
+    plan: ResolvedTable, table: LakeTable | None, wanted: Mapping[str, StoredType]
+) -> dict[str, Converted]:
+    """The columns that a raw table has of these."""
+    there, utc = stored_types(table), plan.source.time_zone == "UTC"
+    names = {name: plan.name_in(there, name) for name in wanted}
+    return {
+        name: convert(as_sql_identifier(then), there[then], wanted[name], utc=utc)
+        for name, then in names.items()
+        if then is not None
+    }
