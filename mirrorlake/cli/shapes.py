@@ -46,12 +46,14 @@ def _print(found: Shapes, *, ddl: bool) -> None:
         table.add_row(*cells, f"{one.loads:,}", escape("; ".join(one.changes) or "-"))
     show.console.print(table)
     newest = len(found.versions)
-    table = show.table("column", "in MySQL…", "in the lake", "versions", "before")
+    table = show.table("column", "in MySQL…", "over all versions…", "versions", "before")
     for column in found.columns:
         gone = "" if column.until == newest else ", gone"
         since = f"{column.since} to " if column.since < column.until else ""
         versions = f"{since}{column.until}{gone}"
-        cells = (escape(column.name), escape(" → ".join(column.types)), escape(column.lake or "-"))
+        several = len(column.types) > 1 and column.lake
+        lake = f"{column.lake}: {column.why}" if several else column.lake or "-"
+        cells = (escape(column.name), escape(" → ".join(column.types)), escape(lake))
         table.add_row(*cells, versions, escape(", ".join(column.former) or "-"))
     show.console.print(table)
     for one in found.versions if ddl else ():

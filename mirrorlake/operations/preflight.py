@@ -9,14 +9,16 @@ and what a server makes of it (`mirrorlake.sources.mysql.altered`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from pymysql.connections import Connection
 
 from mirrorlake.config import TableContract
+from mirrorlake.destinations.iceberg.tables import can_hold, iceberg_type
 from mirrorlake.errors import DdlRefused, MirrorlakeError
+from mirrorlake.merge.raw_versions import unified_columns
 from mirrorlake.merge.statements import clean_layer
 from mirrorlake.operations.resolve import changes_of, refuse_changes, resolve_as, resolve_table
 from mirrorlake.schema.versions import SchemaChanges
@@ -28,6 +30,7 @@ from mirrorlake.sources.mysql.introspect import read_sizes, read_surroundings, r
 from mirrorlake.sources.mysql.tables import Column, SourceTable
 from mirrorlake.table.continuity import meaning_of_plan
 from mirrorlake.table.ddl import definition_of, silent_changes
+from mirrorlake.table.lake_tables import raw_tables
 from mirrorlake.table.meaning import changes_between, strongest, words_of
 from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.workspace import Workspace
@@ -44,7 +47,8 @@ class Finding:
 
     Attributes:
         severity: ``ok``: the mirror follows by itself; ``attention``: it follows, at a cost or
-            with a question for a person; ``breaks``: the table stops, or its readers lose a column.
+            with a question for a person; ``breaks``: the table stops, or its readers lose a column
+            or meet another kind of type.
     """
 
     severity: Severity
@@ -270,7 +274,9 @@ def _compare(
         rows = before.table.estimated_rows if versions else 0
         found.append(_new_version(now, changes, rows))
     fates = _fates(before, now, changes)
-    found += _of_clean(before, now, changes, renamed, suggest)
+    tables = raw_tables(workspace.lake, workspace.ledger, contract)
+    unified = {one.name: one.common.type for one in unified_columns(now, tables)}
+    found += _of_clean(before, now, changes, renamed, suggest, unified)
     found += _silent(before, now, moved=moved)
     layers = _layers(before, now, moved=moved)
     found = found or [Finding("ok", "nothing of its mirror changes")]
@@ -341,8 +347,13 @@ def _of_clean(
     changes: SchemaChanges,
     renamed: dict[str, str],
     suggest: Suggest,
+    unified: Mapping[str, str],
 ) -> Iterator[Finding]:
-    """What readers of clean see, and what a person is to decide."""
+    """What readers of clean see, and what a person is to decide.
+
+    Args:
+        unified: columns → their types where all versions are read together.
+    """
     types = {name: kind for name, kind, _ in clean_layer(before).columns}
     shown = {name: kind for name, kind, _ in clean_layer(now).columns}
     for name, kind in types.items():
@@ -357,9 +368,21 @@ def _of_clean(
                 step = f"Its values go on as {hint} with `columns: {rule}`"
             yield Finding("breaks", f"clean loses {name}: queries that name it fail", step)
         elif shown[name] != kind:
-            yield Finding("attention", f"clean's {name} becomes {shown[name]}; it was {kind}")
+            yield _retyped(name, kind, shown[name], unified[name])
     for name in changes.added:
         yield _new_column(now, name, suggest)
+
+
+def _retyped(name: str, before: str, now: str, unified: str) -> Finding:
+    words = f"clean's {name} becomes {now}; it was {before}"
+    if can_hold(iceberg_type(before), iceberg_type(now)):
+        return Finding("attention", words)
+    return Finding(
+        "breaks",
+        f"{words}: queries that compare or compute with it may fail",
+        f"The view over raw shows {name} of all versions as {unified}. In a row that only the "
+        f"mirror holds, a value that {now} has no place for is NULL, and its text is kept",
+    )
 
 
 def _new_column(now: ResolvedTable, name: str, suggest: Suggest) -> Finding:

@@ -11,8 +11,9 @@ from datetime import datetime
 
 from mirrorlake.config import TableContract
 from mirrorlake.ledger import Ledger, Load
+from mirrorlake.schema.lattice import common_type
 from mirrorlake.schema.versions import SchemaVersion, name_in
-from mirrorlake.table.lake_tables import raw_tables
+from mirrorlake.table.lake_tables import raw_tables, stored_types
 from mirrorlake.workspace import Workspace
 
 
@@ -50,6 +51,7 @@ class ShapeColumn:
         name: in the newest version that has it.
         types: its types in MySQL, the oldest first, each once.
         lake: its type where all versions are read together (the view over raw); None: not loaded.
+        why: why it is that type.
         since, until: the numbers of the first and the last version that have it.
         former: names that it had before.
     """
@@ -60,6 +62,7 @@ class ShapeColumn:
     since: int
     until: int
     former: tuple[str, ...] = ()
+    why: str = ""
 
 
 @dataclass(frozen=True)
@@ -123,12 +126,9 @@ def ddl_name(contract: TableContract, version: SchemaVersion) -> str:
 def _columns(
     workspace: Workspace, contract: TableContract, versions: list[SchemaVersion]
 ) -> tuple[ShapeColumn, ...]:
-    lake = {
-        table.name()[-1]: {
-            f.name: str(f.field_type).replace(" ", "") for f in table.schema().fields
-        }
-        for table in raw_tables(workspace.lake, workspace.ledger, contract)
-    }
+    tables = raw_tables(workspace.lake, workspace.ledger, contract)
+    lake = {table.name()[-1]: stored_types(table) for table in tables}
+    utc = workspace.config.sources[contract.source].time_zone == "UTC"
     found: list[ShapeColumn] = []
     taken: set[tuple[int, str]] = set()
     for newest in range(len(versions), 0, -1):
@@ -143,11 +143,14 @@ def _columns(
             taken.update(there)
             kinds = [dict(versions[number - 1].columns)[then] for number, then in there]
             held = [lake.get(versions[n - 1].raw_table, {}).get(then) for n, then in there]
+            stored = [kind.iceberg for kind in held if kind is not None]
+            common = common_type(stored, utc=utc) if stored else None
             found.append(
                 ShapeColumn(
                     name=name,
                     types=tuple(dict.fromkeys(kinds)),
-                    lake=next((kind for kind in reversed(held) if kind), None),
+                    lake=common and common.type,
+                    why=common.why if common else "",
                     since=there[0][0],
                     until=newest,
                     former=tuple(dict.fromkeys(then for _, then in there if then != name)),
