@@ -8,7 +8,7 @@ Texts have one form per type, whatever the session's time zone:
 
 =====================  ===============================================================
 int, long, decimal     its digits, all of its scale, no exponent
-float, double          Java's shortest text that reads back as the same number: 1.0E20
+float, double          Java's, which reads back as the same number: 1.0E20
 date                   2026-11-25
 timestamp              2026-11-25 12:00:00, with as many digits after it as MySQL's type has
 timestamptz            the same, in UTC
@@ -30,6 +30,8 @@ from dataclasses import dataclass
 from mirrorlake.schema.lattice import StoredType, holds_all
 
 _FRACTION = re.compile(r"(?:datetime|timestamp)\((\d)\)")
+_MOST_WHOLE = {"float": 2**24, "double": 2**53}
+"""Every whole number of up to this is one of its own in a floating type."""
 _EPOCH = "TIMESTAMP_NTZ '1970-01-01 00:00:00'"
 
 
@@ -92,7 +94,10 @@ def _widened(value: str, held: StoredType, wanted: str) -> str:
 def _narrowed(value: str, held: StoredType, wanted: StoredType, *, utc: bool) -> tuple[str, str]:
     """SQL of what a narrower type makes of a value, and of whether that is the same value."""
     kind = spark_type(wanted.iceberg)
+    floating = {held.iceberg, wanted.iceberg} & _MOST_WHOLE.keys()
     if _is_number(held.iceberg) and _is_number(wanted.iceberg):
+        if floating and not {held.iceberg, wanted.iceberg} <= _MOST_WHOLE.keys():
+            return _whole(value, held, wanted)
         there = f"try_cast({value} AS {kind})"
         back = f"try_cast({there} AS {spark_type(held.iceberg)})"
         # As texts: SQL takes 0.0 and -0.0 for one.
@@ -110,12 +115,28 @@ def _narrowed(value: str, held: StoredType, wanted: StoredType, *, utc: bool) ->
     return there, f"{text_of(there, wanted)} = {text}"
 
 
+def _whole(value: str, held: StoredType, wanted: StoredType) -> tuple[str, str]:
+    """Between an exact number and a floating one only whole numbers are taken, as far as each is a
+    number of its own in both: of fractions, SQL would call the nearest one the same."""
+    number = f"try_cast({value} AS bigint)"
+    there = f"try_cast({number} AS {spark_type(wanted.iceberg)})"
+    back = f"try_cast({number} AS {spark_type(held.iceberg)})"
+    most = _MOST_WHOLE.get(wanted.iceberg, _MOST_WHOLE["double"])
+    same = f"{text_of(back, held)} = {text_of(value, held)}"
+    return there, f"{there} IS NOT NULL AND {number} BETWEEN -{most} AND {most} AND {same}"
+
+
 def _parsed(text: str, wanted: str) -> str:
     if wanted == "binary":
         return f"CASE WHEN {text} RLIKE '^0x([0-9A-F]{{2}})*$' THEN UNHEX(SUBSTR({text}, 3)) END"
-    if wanted == "timestamptz":
-        return f"try_cast(CONCAT({text}, 'Z') AS timestamp)"
-    return f"try_cast({text} AS {spark_type(wanted)})"
+    whole = f"CONCAT({text}, 'Z')" if wanted == "timestamptz" else text
+    cast = f"try_cast({whole} AS {spark_type(wanted)})"
+    # Spark's NaN, infinities and years beyond 1 to 9999 are no values of MySQL's.
+    if wanted in _MOST_WHOLE:
+        return f"CASE WHEN {text} RLIKE '^-?[0-9]' THEN {cast} END"
+    if wanted in ("date", "timestamp", "timestamptz"):
+        return f"CASE WHEN {text} RLIKE '^(?!0000)[0-9]{{4}}-' THEN {cast} END"
+    return cast
 
 
 def _at_utc(value: str) -> str:
