@@ -19,6 +19,7 @@ from mirrorlake.errors import ConfigError
 from mirrorlake.operations.fold import fold_table
 from mirrorlake.operations.refold import refold_table
 from mirrorlake.operations.repair import repair_table
+from mirrorlake.operations.shapes import shapes_of
 from mirrorlake.operations.sync import load_table, reload_days, sync_table
 from mirrorlake.proof.check import check_table
 from mirrorlake.proof.report import Ask
@@ -316,3 +317,44 @@ def test_a_load_without_its_fold_shows_nothing_of_the_new_type(
     assert rows_of(workspace).equals(before)
     fold_table(workspace, contract)
     assert check_table(workspace, contract, Ask("full")).verdict == "equal"
+
+
+def test_a_clean_table_that_gets_a_column_is_there_all_the_time(
+    engine_for: Callable[..., Workspace], sql: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(sql)
+    terms = {**MODES["incremental"], "clean": "table", "columns": {"s": {"pii": "drop"}}}
+    workspace = engine_for({"t": terms})
+    sync_table(workspace, workspace.config.table("t"))
+    workspace = engine_for({"t": {**terms, "columns": {"s": {"pii": "mask"}}}})
+    seen: set[Any] = set()
+
+    def look(*_: object) -> None:
+        rows = {row["id"]: row for row in shown(workspace, "clean")}
+        assert len(rows) == 7
+        seen.add(rows[5].get("s", "not there"))
+
+    monkeypatch.setattr("mirrorlake.merge.fold.failpoint", look)
+    sql(f"INSERT INTO t (id, at) VALUES (8, '{YESTERDAY} 07:00:00')", "DELETE FROM t WHERE id = 8")
+    sync_table(workspace, workspace.config.table("t"))
+    look()
+    assert seen == {"not there", "********"}
+
+
+def test_the_schema_says_which_type_unites_all_versions_and_why(
+    engine_for: Callable[..., Workspace], sql: Callable[..., Any]
+) -> None:
+    make(sql)
+    workspace = engine_for({"t": MODES["incremental"]})
+    contract = workspace.config.table("t")
+    sync_table(workspace, contract)
+    sql("ALTER TABLE t MODIFY n VARCHAR(20), MODIFY d DECIMAL(12,4)")
+    sync_table(workspace, contract)
+    columns = {column.name: column for column in shapes_of(workspace, contract).columns}
+    assert (columns["n"].lake, columns["n"].why) == (
+        "string", "no other type holds every int and string: exact text",
+    )  # fmt: skip
+    assert columns["d"].lake == "decimal(12,4)"
+    namespace = contract.namespaces.raw
+    raw = dict(workspace.spark.get().table(f"lake.{namespace}.t").dtypes)
+    assert (raw["n"], raw["d"]) == ("string", "decimal(12,4)")
