@@ -36,7 +36,7 @@ _EPOCH = "TIMESTAMP_NTZ '1970-01-01 00:00:00'"
 
 
 @dataclass(frozen=True)
-class Converted:
+class Conversion:
     """SQL of a value in another type, and of the exact text of one that has no place there (NULL
     of all others); ``original`` is None where every value has one."""
 
@@ -44,7 +44,7 @@ class Converted:
     original: str | None = None
 
 
-def convert(value: str, held: StoredType, wanted: StoredType, *, utc: bool = True) -> Converted:
+def convert(value: str, held: StoredType, wanted: StoredType, *, utc: bool = True) -> Conversion:
     """SQL of a value as another type has it.
 
     Args:
@@ -52,15 +52,15 @@ def convert(value: str, held: StoredType, wanted: StoredType, *, utc: bool = Tru
         utc: whether times without a zone are written by UTC.
     """
     if held.iceberg == wanted.iceberg:
-        return Converted(value)
+        return Conversion(value)
     if holds_all(held.iceberg, wanted.iceberg, utc=utc):
-        return Converted(_widened(value, held, wanted.iceberg))
+        return Conversion(_widened(value, held, wanted.iceberg))
     if (held.iceberg, wanted.iceberg) == ("timestamptz", "timestamp") and utc:
-        return Converted(_at_utc(value))
+        return Conversion(_at_utc(value))
     there, same = _narrowed(value, held, wanted, utc=utc)
     kept = f"CASE WHEN {same} THEN {there} END"
     lost = f"CASE WHEN {value} IS NOT NULL AND NOT coalesce({same}, false)"
-    return Converted(kept, f"{lost} THEN {text_of(value, held)} END")
+    return Conversion(kept, f"{lost} THEN {text_of(value, held)} END")
 
 
 def text_of(value: str, held: StoredType) -> str:

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 from mirrorlake.destinations.base import as_sql_identifier, text_literal
 from mirrorlake.destinations.iceberg.model import LakeTable, column_names
-from mirrorlake.merge.conversions import Converted, convert, spark_type
+from mirrorlake.destinations.iceberg.tables import stored_types
+from mirrorlake.merge.conversions import Conversion, convert, spark_type
 from mirrorlake.schema.lattice import Common, StoredType, common_type
 from mirrorlake.schema.own_columns import ORIGINAL
-from mirrorlake.table.lake_tables import stored_types
 from mirrorlake.table.resolve import ResolvedTable
 
 
@@ -131,7 +131,7 @@ def _stored_originals(
 
 def _converted(
     plan: ResolvedTable, table: LakeTable | None, wanted: Mapping[str, StoredType]
-) -> dict[str, Converted]:
+) -> dict[str, Conversion]:
     """The columns that a raw table has of these."""
     there, utc = stored_types(table), plan.source.time_zone == "UTC"
     names = {name: plan.name_in(there, name) for name in wanted}

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from mirrorlake.config import TableContract
+from mirrorlake.destinations.iceberg.tables import stored_types
 from mirrorlake.ledger import Ledger, Load
 from mirrorlake.schema.lattice import common_type
 from mirrorlake.schema.versions import SchemaVersion, name_in
-from mirrorlake.table.lake_tables import raw_tables, stored_types
+from mirrorlake.table.lake_tables import raw_tables
 from mirrorlake.workspace import Workspace
 
 

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import json
-
 from mirrorlake.config.contract import TableContract
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeTable
-from mirrorlake.destinations.iceberg.tables import COLUMNS
 from mirrorlake.errors import LakeError
 from mirrorlake.ledger import Ledger
-from mirrorlake.schema.lattice import StoredType
 
 
 def deduped_of(contract: TableContract) -> Identifier:
@@ -29,18 +25,6 @@ def raw_tables(lake: Lake, ledger: Ledger, contract: TableContract) -> list[Lake
     names = dict.fromkeys(v.raw_table for v in ledger.schema_versions(contract.name))
     found = (lake.load(Identifier(contract.namespaces.raw, name)) for name in names)
     return [table for table in found if table is not None]
-
-
-def stored_types(table: LakeTable | None) -> dict[str, StoredType]:
-    """The source's columns as a raw table stores them, in its order; none of no table."""
-    if table is None:
-        return {}
-    mysql = dict(json.loads(table.properties.get(COLUMNS, "[]")))
-    return {
-        field.name: StoredType(str(field.field_type).replace(" ", ""), mysql.get(field.name, ""))
-        for field in table.schema().fields
-        if not field.name.startswith("_mirror_")
-    }
 
 
 def deduped_table(lake: Lake, contract: TableContract) -> LakeTable:

@@ -42,6 +42,7 @@ from pyiceberg.types import (
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.catalog import Connection
 from mirrorlake.errors import LakeError
+from mirrorlake.schema.lattice import StoredType
 from mirrorlake.schema.own_columns import (
     DAY,
     DELETED,
@@ -143,6 +144,18 @@ def _schema(fields: Sequence[tuple[str, IcebergType]], with_original: bool) -> S
         originals = ListType(top + 1, entry, element_required=False)
         nested.append(NestedField(top, ORIGINAL, originals, required=False))
     return Schema(*nested)
+
+
+def stored_types(table: Table | None) -> dict[str, StoredType]:
+    """The source's columns as a raw table stores them, in its order; none of no table."""
+    if table is None:
+        return {}
+    mysql = dict(json.loads(table.properties.get(COLUMNS, "[]")))
+    return {
+        field.name: StoredType(str(field.field_type).replace(" ", ""), mysql.get(field.name, ""))
+        for field in table.schema().fields
+        if not field.name.startswith("_mirror_")
+    }
 
 
 def ensure_raw_table(

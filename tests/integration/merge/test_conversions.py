@@ -260,7 +260,7 @@ def number_as(value: float | Decimal, kind: str) -> Any:
         most = 2**24 if kind == "float" else 2**53
         if exact != exact.to_integral_value() or abs(exact) > most:
             return None
-    minus_zero = isinstance(value, float) and value == 0 and str(value).startswith("-")
+    minus_zero = isinstance(value, float) and not value and str(value).startswith("-")
     if kind in ("float", "double"):
         if minus_zero:
             return value

@@ -378,3 +378,25 @@ def test_original_texts_stay_beside_their_row(sql: Sql, engine_for: EngineFor, r
     assert [(r["id"], [tuple(entry) for entry in r["_mirror_original"]]) for r in originals] == [
         (1, [("born", "1999-00-00")])
     ]
+
+
+def test_a_reader_whose_timestamps_have_no_zone_sees_the_same_instants(
+    sql: Sql, engine_for: EngineFor, reader: Any
+) -> None:
+    sql(
+        "CREATE TABLE t (id INT NOT NULL PRIMARY KEY, at DATETIME, day DATE)",
+        "INSERT INTO t VALUES (1, '2026-07-01 12:00:00', '2026-07-01')",
+    )
+    workspace = engine_for({"t": FULL})
+    sync(workspace)
+    sql("ALTER TABLE t MODIFY at TIMESTAMP NULL, MODIFY day TIMESTAMP NULL")
+    sync(workspace)
+    # BUG: `CAST(… AS timestamp)` is a type without a zone there; Spark then takes the time for one
+    # of the session's zone: four hours later in New York.
+    reader.conf.set("spark.sql.timestampType", "TIMESTAMP_NTZ")
+    try:
+        kinds, rows = shown(workspace, reader)
+    finally:
+        reader.conf.unset("spark.sql.timestampType")
+    assert kinds == [("id", "int"), ("at", "timestamp"), ("day", "timestamp")]
+    assert rows == [(1, "2026-07-01 12:00:00.000000Z", "2026-07-01 00:00:00.000000Z")] * 2
