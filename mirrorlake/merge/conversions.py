@@ -15,6 +15,8 @@ timestamptz            the same, in UTC
 binary                 0x, and its bytes in hexadecimal, as MySQL's client prints them
 =====================  ===============================================================
 
+Java 17 writes more digits than it must of a few floating numbers, newer ones the fewest.
+
 What belongs here: Spark's SQL for two types. What doesn't: which type it is to be
 (`mirrorlake.schema.lattice`).
 
@@ -87,19 +89,19 @@ def _widened(value: str, held: StoredType, wanted: str) -> str:
         return text_of(value, held)
     if wanted == "timestamptz":
         time = " 00:00:00" if held.iceberg == "date" else ""
-        return f"CAST(CONCAT(CAST({value} AS STRING), '{time}Z') AS TIMESTAMP)"
-    return f"CAST({value} AS {spark_type(wanted)})"
+        return f"CAST(CONCAT(CAST({value} AS STRING), '{time}Z') AS timestamp_ltz)"
+    return f"CAST({value} AS {sql_type(wanted)})"
 
 
 def _narrowed(value: str, held: StoredType, wanted: StoredType, *, utc: bool) -> tuple[str, str]:
     """SQL of what a narrower type makes of a value, and of whether that is the same value."""
-    kind = spark_type(wanted.iceberg)
+    kind = sql_type(wanted.iceberg)
     floating = {held.iceberg, wanted.iceberg} & _MOST_WHOLE.keys()
     if _is_number(held.iceberg) and _is_number(wanted.iceberg):
         if floating and not {held.iceberg, wanted.iceberg} <= _MOST_WHOLE.keys():
             return _whole(value, held, wanted)
         there = f"try_cast({value} AS {kind})"
-        back = f"try_cast({there} AS {spark_type(held.iceberg)})"
+        back = f"try_cast({there} AS {sql_type(held.iceberg)})"
         # As texts: SQL takes 0.0 and -0.0 for one.
         return there, f"{text_of(back, held)} = {text_of(value, held)}"
     if held.iceberg in ("timestamp", "timestamptz") and wanted.iceberg == "date":
@@ -119,8 +121,8 @@ def _whole(value: str, held: StoredType, wanted: StoredType) -> tuple[str, str]:
     """Between an exact number and a floating one only whole numbers are taken, as far as each is a
     number of its own in both: of fractions, SQL would call the nearest one the same."""
     number = f"try_cast({value} AS bigint)"
-    there = f"try_cast({number} AS {spark_type(wanted.iceberg)})"
-    back = f"try_cast({number} AS {spark_type(held.iceberg)})"
+    there = f"try_cast({number} AS {sql_type(wanted.iceberg)})"
+    back = f"try_cast({number} AS {sql_type(held.iceberg)})"
     most = _MOST_WHOLE.get(wanted.iceberg, _MOST_WHOLE["double"])
     same = f"{text_of(back, held)} = {text_of(value, held)}"
     return there, f"{there} IS NOT NULL AND {number} BETWEEN -{most} AND {most} AND {same}"
@@ -130,7 +132,7 @@ def _parsed(text: str, wanted: str) -> str:
     if wanted == "binary":
         return f"CASE WHEN {text} RLIKE '^0x([0-9A-F]{{2}})*$' THEN UNHEX(SUBSTR({text}, 3)) END"
     whole = f"CONCAT({text}, 'Z')" if wanted == "timestamptz" else text
-    cast = f"try_cast({whole} AS {spark_type(wanted)})"
+    cast = f"try_cast({whole} AS {sql_type(wanted)})"
     # Spark's NaN, infinities and years beyond 1 to 9999 are no values of MySQL's.
     if wanted in _MOST_WHOLE:
         return f"CASE WHEN {text} RLIKE '^-?[0-9]' THEN {cast} END"
@@ -146,6 +148,11 @@ def _at_utc(value: str) -> str:
 
 def _is_number(iceberg: str) -> bool:
     return iceberg in ("int", "long", "float", "double") or iceberg.startswith("decimal(")
+
+
+def sql_type(iceberg: str) -> str:
+    """A type as SQL names it, whatever TIMESTAMP means in the session that reads a view."""
+    return "timestamp_ltz" if iceberg == "timestamptz" else spark_type(iceberg)
 
 
 def spark_type(iceberg: str) -> str:

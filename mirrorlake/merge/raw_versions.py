@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from mirrorlake.destinations.base import as_sql_identifier, text_literal
 from mirrorlake.destinations.iceberg.model import LakeTable, column_names
 from mirrorlake.destinations.iceberg.tables import stored_types
-from mirrorlake.merge.conversions import Conversion, convert, spark_type
+from mirrorlake.merge.conversions import Conversion, convert, sql_type
 from mirrorlake.schema.lattice import Common, StoredType, common_type
 from mirrorlake.schema.own_columns import ORIGINAL
 from mirrorlake.table.resolve import ResolvedTable
@@ -53,7 +53,7 @@ def unified_columns(plan: ResolvedTable, tables: Sequence[LakeTable]) -> list[Un
     for there in reversed(versions):
         for name in there:
             if name not in ours:
-                former.setdefault(name.casefold(), name)
+                former.setdefault(name.lower(), name)
     now = [(exact.name, [exact.iceberg]) for exact in plan.columns]
     found: list[UnifiedColumn] = []
     for name, types in (*now, *((name, []) for name in former.values())):
@@ -73,7 +73,7 @@ def version_columns(
     for name, kind in wanted.items():
         column = as_sql_identifier(name)
         if name not in converted:
-            found.append(f"CAST(NULL AS {spark_type(kind.iceberg)}) AS {column}")
+            found.append(f"CAST(NULL AS {sql_type(kind.iceberg)}) AS {column}")
         elif converted[name].value == column:
             found.append(column)
         else:

@@ -75,8 +75,12 @@ def name_in(
     there = list(names)
     if column in there:
         return column
+    # To MySQL "ß" is not "ss": case-folding would take two columns for one.
+    lowered = {name.lower(): name for name in there}
+    if column.lower() in lowered:
+        return lowered[column.lower()]
     folded = {name.casefold(): name for name in there}
-    wanted = (column.casefold(), *names_before.get(column.casefold(), ()))
+    wanted = names_before.get(column.casefold(), ())
     return next((folded[name] for name in wanted if name in folded), None)
 
 

@@ -62,7 +62,7 @@ MODES: dict[str, dict[str, Any]] = {
         "columns": {"n": {"pii": "hash"}},
     },
 }  # fmt: skip
-OFTEN = ("incremental", "stored")
+OFTEN = ("stored",)
 IN_MODES = pytest.mark.parametrize(
     "mode",
     [mode if mode in OFTEN else pytest.param(mode, marks=pytest.mark.full) for mode in MODES],

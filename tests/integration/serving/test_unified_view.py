@@ -122,6 +122,7 @@ def test_the_published_example(sql: Sql, engine_for: EngineFor, reader: Any) -> 
     )
 
 
+@pytest.mark.full
 def test_three_versions_keep_what_each_held(sql: Sql, engine_for: EngineFor, reader: Any) -> None:
     sql(
         "CREATE TABLE t (id INT NOT NULL PRIMARY KEY, n INT, at DATETIME(3), day DATE)",
@@ -179,6 +180,7 @@ def test_three_versions_keep_what_each_held(sql: Sql, engine_for: EngineFor, rea
     assert "five" in {row[1] for row in rows}
 
 
+@pytest.mark.full
 def test_by_another_clock_a_time_and_an_instant_are_texts(
     sql: Sql, engine_for: EngineFor, reader: Any
 ) -> None:
@@ -198,6 +200,7 @@ def test_by_another_clock_a_time_and_an_instant_are_texts(
     )
 
 
+@pytest.mark.full
 def test_numbers_and_bytes_have_one_text_each(sql: Sql, engine_for: EngineFor, reader: Any) -> None:
     sql(
         "CREATE TABLE t (id INT NOT NULL PRIMARY KEY, big BIGINT UNSIGNED, f FLOAT, d DOUBLE, "
@@ -223,6 +226,7 @@ def test_numbers_and_bytes_have_one_text_each(sql: Sql, engine_for: EngineFor, r
     ]
 
 
+@pytest.mark.full
 def test_a_column_that_went_and_came_back_with_another_type_is_one(
     sql: Sql, engine_for: EngineFor, reader: Any
 ) -> None:
@@ -253,6 +257,7 @@ def test_a_column_that_went_and_came_back_with_another_type_is_one(
     ]  # fmt: skip
 
 
+@pytest.mark.full
 def test_a_name_in_another_case_is_the_same_column(
     sql: Sql, engine_for: EngineFor, reader: Any
 ) -> None:
@@ -279,8 +284,6 @@ def test_two_columns_that_only_case_folding_takes_for_one_stay_two(
     sql: Sql, engine_for: EngineFor, reader: Any
 ) -> None:
     """To MySQL ``größe`` and ``grösse`` are two names, and a table may have both."""
-    # BUG: `name_in` casefolds: it takes größe for the older grösse, whose rows then show the
-    # other column's values, and says that it was renamed.
     sql(
         "CREATE TABLE t (id INT NOT NULL PRIMARY KEY, `größe` INT)",
         "INSERT INTO t VALUES (1, 2)",
@@ -330,6 +333,7 @@ def test_names_that_need_quoting(
     ]
 
 
+@pytest.mark.full
 def test_a_table_of_300_columns(sql: Sql, engine_for: EngineFor, reader: Any) -> None:
     columns = ", ".join(f"c{n} INT" for n in range(300))
     sql(f"CREATE TABLE t (id INT NOT NULL PRIMARY KEY, {columns})")
@@ -361,6 +365,7 @@ def test_a_table_of_300_columns(sql: Sql, engine_for: EngineFor, reader: Any) ->
     ]  # fmt: skip
 
 
+@pytest.mark.full
 def test_original_texts_stay_beside_their_row(sql: Sql, engine_for: EngineFor, reader: Any) -> None:
     """A zero date is NULL in every version and every type, and its text is its row's original."""
     sql(
@@ -391,8 +396,6 @@ def test_a_reader_whose_timestamps_have_no_zone_sees_the_same_instants(
     sync(workspace)
     sql("ALTER TABLE t MODIFY at TIMESTAMP NULL, MODIFY day TIMESTAMP NULL")
     sync(workspace)
-    # BUG: `CAST(… AS timestamp)` is a type without a zone there; Spark then takes the time for one
-    # of the session's zone: four hours later in New York.
     reader.conf.set("spark.sql.timestampType", "TIMESTAMP_NTZ")
     try:
         kinds, rows = shown(workspace, reader)
