@@ -75,6 +75,21 @@ def common_type(types: Iterable[str], *, utc: bool = True) -> Common:
     return Common(found, f"the narrowest that holds every {listed}")
 
 
+def is_promoted(held: str, wanted: str) -> bool:
+    """Whether a column of one type may become one of another in place, by Iceberg's rules; the same
+    type is none.
+
+    >>> is_promoted("int", "long"), is_promoted("decimal(5,2)", "decimal(7,3)")
+    (True, False)
+
+    Source: Iceberg specification, "Schema Evolution".
+    """
+    old, new = (_DECIMAL.fullmatch(kind) for kind in (held, wanted))
+    if old is not None and new is not None:
+        return old[2] == new[2] and int(old[1]) < int(new[1])
+    return (held, wanted) in (("int", "long"), ("float", "double"))
+
+
 def holds_all(held: str, wanted: str, *, utc: bool = True) -> bool:
     """Whether every value of one type has a place of its own in the other."""
     return _join(held, wanted, utc=utc) == wanted

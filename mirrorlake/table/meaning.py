@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from mirrorlake.config.contract import TableContract
 from mirrorlake.config.modes import COPYING
 from mirrorlake.config.server import SourceConfig
-from mirrorlake.destinations.iceberg.tables import can_hold, iceberg_type
 from mirrorlake.errors import SchemaError
 from mirrorlake.ledger.records import Receipt
+from mirrorlake.schema.lattice import is_promoted
 from mirrorlake.sources.mysql.registry import LABELS, TIMES
 
 if TYPE_CHECKING:
@@ -41,7 +41,6 @@ class Meaning:
         mode: the contract's.
         raw: the namespace of its raw tables.
         key: its columns, sorted.
-        key_types: the lake's types of these; empty where they are not known.
         collations: of the texts among them, where keys are told apart as the server does (mode
             incremental).
         cursor: None in mode full.
@@ -50,18 +49,19 @@ class Meaning:
         start: the first day from which on the newest load of the whole table read (ISO); None:
             everything.
         time_zone: in which the cursor is written, where it has none of its own (DATETIME, DATE).
+        key_types: the lake's types of its key's columns; empty where they are not known.
     """
 
     mode: str
     raw: str
     key: tuple[str, ...] = ()
-    key_types: tuple[str, ...] = ()
     collations: tuple[str, ...] = ()
     cursor: str | None = None
     by_time: bool | None = None
     created: str | None = None
     start: str | None = None
     time_zone: str | None = None
+    key_types: tuple[str, ...] = ()
 
     @property
     def copies(self) -> bool:
@@ -165,7 +165,7 @@ def _are_others(before: tuple[str, ...], now: tuple[str, ...]) -> bool:
     if len(before) != len(now):
         return False  # they are not known
     pairs = zip(before, now, strict=True)
-    return not all(can_hold(iceberg_type(old), iceberg_type(new)) for old, new in pairs)
+    return not all(old == new or is_promoted(old, new) for old, new in pairs)
 
 
 def strongest(changes: tuple[Change, ...]) -> Effect:

@@ -42,7 +42,7 @@ from pyiceberg.types import (
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.catalog import Connection
 from mirrorlake.errors import LakeError
-from mirrorlake.schema.lattice import StoredType
+from mirrorlake.schema.lattice import StoredType, is_promoted
 from mirrorlake.schema.own_columns import (
     DAY,
     DELETED,
@@ -273,10 +273,7 @@ def can_widen(old: IcebergType, new: IcebergType) -> bool:
     >>> can_widen(IntegerType(), LongType()), can_widen(LongType(), IntegerType())
     (True, False)
     """
-    if isinstance(old, DecimalType) and isinstance(new, DecimalType):
-        return old.scale == new.scale and old.precision <= new.precision
-    pairs = ((IntegerType, LongType), (FloatType, DoubleType))
-    return any(isinstance(old, a) and isinstance(new, b) for a, b in pairs)
+    return is_promoted(str(old), str(new))
 
 
 def reshape(

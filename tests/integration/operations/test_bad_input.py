@@ -510,11 +510,12 @@ def test_a_schema_that_changed_between_syncs(
     command: CommandLine, engine_for: EngineFor, sql: Sql, statement: str, words: str
 ) -> None:
     sql(GOOD_TABLE, "INSERT INTO t (id, name, price) VALUES (1, 'a', 0.1)")
-    workspace = engine_for({"t": GOOD})
+    terms = {**GOOD, "schema_changes": "fail"}
+    workspace = engine_for({"t": terms})
     load_table(workspace, workspace.config.table("t"))
     sql(statement)
     with command.unchanged():
-        ran = command.sync({"t": GOOD})
+        ran = command.sync({"t": terms})
         assert_one_line(ran, 5, f"{command.database}.t", words)
         # The fold alone must not take the new shape for the old rows' one.
         with pytest.raises(

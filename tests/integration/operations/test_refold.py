@@ -24,7 +24,6 @@ from mirrorlake.destinations.iceberg.durable import local_path
 from mirrorlake.destinations.iceberg.integrity import find_damage, find_unreadable
 from mirrorlake.destinations.iceberg.views import _metadata, read_view
 from mirrorlake.errors import ConfigError, LakeDamaged, LakeError
-from mirrorlake.operations import refold
 from mirrorlake.operations.fold import fold_table
 from mirrorlake.operations.maintain import Ages, maintain_table
 from mirrorlake.operations.recover import recover_table
@@ -210,7 +209,7 @@ def test_readers_have_an_answer_at_every_moment(
             moved = table_of(workspace, contract, layer).current_snapshot() != heads[layer]
             seen.append((point, f"{layer} {'new' if moved else 'old'}"))
 
-    monkeypatch.setattr(refold, "failpoint", look)
+    monkeypatch.setattr("mirrorlake.merge.fold.failpoint", look)
     done = refold_table(workspace, contract)
     points = ("begun", "written", "shown")
     states = {"begun": "old", "written": "old", "shown": "new"}
@@ -243,7 +242,7 @@ def test_what_a_power_cut_left_of_a_dead_refold_is_in_nobodys_way(
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(refold, "failpoint", die)
+        patched.setattr("mirrorlake.merge.fold.failpoint", die)
         with pytest.raises(KeyboardInterrupt):
             refold_table(workspace, contract)
     table = table_of(workspace, contract, "deduped")

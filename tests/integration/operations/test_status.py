@@ -32,7 +32,10 @@ def config(server: MariaDB, place: Place, database: str, sql: Sql) -> Path:
         "INSERT INTO changed VALUES (1, 1, 1)",
     )
     # Of their own each: YAML would write the second as an alias of the first.
-    tables = {name: {"mode": "full", "key": ["id"]} for name in ("kept", "changed")}
+    tables = {
+        name: {"mode": "full", "key": ["id"], "schema_changes": policy}
+        for name, policy in {"kept": "evolve", "changed": "fail"}.items()
+    }
     path = place.folder / f"{database}.yaml"
     return write_contract(
         path,
