@@ -265,7 +265,7 @@ def test_a_failed_run_is_told_in_one_line(
             result.dagster_run,
         ).for_run_failure()
         defs.resolve_sensor_def("failed_runs")(context)
-    (line,) = [r.message for r in caplog.records if r.name == "mirrorlake.runs"]
+    (line,) = [r.getMessage() for r in caplog.records if r.name == "mirrorlake.runs"]
     assert line.startswith("table s.watched.c: ")
     assert "raw__s__watched__c" in line
     assert "mode full" in line

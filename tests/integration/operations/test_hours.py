@@ -122,7 +122,8 @@ def test_hours_before_a_load_that_waits_are_folded(engine_for: EngineFor, sql: S
     since = datetime.fromisoformat(str(load.window.lo)).replace(minute=0, second=0, microsecond=0)
     midnight = datetime.combine(since.date(), datetime.min.time())
     assert waiting == {hour for hour in face.shown["raw"] if hour >= since} | {midnight}
-    assert len(face.shown["deduped"]) > 24
+    # Right after midnight the last hours of yesterday wait too.
+    assert len(face.shown["deduped"]) > 20
 
 
 def test_a_reload_reports_its_days_hours(engine_for: EngineFor, sql: Sql) -> None:
