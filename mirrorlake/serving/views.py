@@ -33,6 +33,7 @@ from mirrorlake.merge.statements import (
 )
 from mirrorlake.schema.lattice import StoredType
 from mirrorlake.schema.own_columns import KEY, ORIGINAL, TOKEN
+from mirrorlake.schema.versions import FIRST_CREATED
 from mirrorlake.table.hash_key import forget_hash_key, has_hash_key, is_hashed, record_hash_key
 from mirrorlake.table.lake_tables import raw_tables
 from mirrorlake.table.resolve import ResolvedTable
@@ -78,9 +79,10 @@ def _only_reshaped(workspace: Workspace, plan: ResolvedTable, layer: Layer) -> b
         return False  # a rule takes one of them away: its values must not stay
     for name, _, sql in layer.columns:
         then = plan.name_in(before, name)
-        if then is not None and before[then][1] != sql.replace(
-            as_sql_identifier(name), as_sql_identifier(then)
-        ):
+        if then is None:
+            if name == FIRST_CREATED:
+                return False  # it is laid out by the days of that column
+        elif before[then][1] != sql.replace(as_sql_identifier(name), as_sql_identifier(then)):
             return False
     return original in (None, layer.original)
 

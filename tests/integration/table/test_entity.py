@@ -183,6 +183,21 @@ def test_a_loaded_table_that_becomes_one_of_entities_is_read_anew(
         synced(engine_for({"t": plain}))
 
 
+def test_a_clean_table_is_laid_out_again_when_its_table_becomes_one_of_entities(
+    sql: Sql, engine_for: EngineFor
+) -> None:
+    sql(CREATE.format(kind="DATETIME"), f"INSERT INTO t VALUES (1, 'a', {at(3)}, 1)")
+    terms = {**ENTITY, "clean": "table"}
+    synced(engine_for({"t": {name: value for name, value in terms.items() if name != "entity"}}))
+    workspace = engine_for({"t": {**terms, "columns": {"v": {"pii": "show"}}}})
+    contract = synced(workspace)
+    rows = lake_rows(workspace, contract.namespaces.clean, "t")
+    assert [row["original_created_at"] for row in rows] == [when(3)]
+    table = workspace.lake.load(Identifier(contract.namespaces.clean, "t"))
+    assert table is not None
+    assert [type(field.transform) for field in table.spec().fields] == [DayTransform]
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
