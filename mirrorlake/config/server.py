@@ -78,3 +78,8 @@ class SourceConfig(Section):
     def zone(self) -> tzinfo:
         """``time_zone`` as a tzinfo."""
         return zone_of(self.time_zone)
+
+    @property
+    def is_utc(self) -> bool:
+        """Whether times without a zone are written by UTC."""
+        return self.time_zone == "UTC"

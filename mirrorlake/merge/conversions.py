@@ -96,9 +96,8 @@ def _widened(value: str, held: StoredType, wanted: str) -> str:
 def _narrowed(value: str, held: StoredType, wanted: StoredType, *, utc: bool) -> tuple[str, str]:
     """SQL of what a narrower type makes of a value, and of whether that is the same value."""
     kind = sql_type(wanted.iceberg)
-    floating = {held.iceberg, wanted.iceberg} & _MOST_WHOLE.keys()
     if _is_number(held.iceberg) and _is_number(wanted.iceberg):
-        if floating and not {held.iceberg, wanted.iceberg} <= _MOST_WHOLE.keys():
+        if (held.iceberg in _MOST_WHOLE) != (wanted.iceberg in _MOST_WHOLE):
             return _whole(value, held, wanted)
         there = f"try_cast({value} AS {kind})"
         back = f"try_cast({there} AS {sql_type(held.iceberg)})"

@@ -8,30 +8,14 @@ types (`mirrorlake.merge.conversions`).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from mirrorlake.destinations.base import as_sql_identifier, text_literal
 from mirrorlake.destinations.iceberg.model import LakeTable, column_names
 from mirrorlake.destinations.iceberg.tables import stored_types
 from mirrorlake.merge.conversions import Conversion, convert, sql_type
-from mirrorlake.schema.lattice import Common, StoredType, common_type
+from mirrorlake.schema.lattice import StoredType, common_type
 from mirrorlake.schema.own_columns import ORIGINAL
 from mirrorlake.table.resolve import ResolvedTable
-
-
-@dataclass(frozen=True)
-class UnifiedColumn:
-    """One column over all versions of its table.
-
-    Attributes:
-        name: the one that it has now, or that it had in the newest version that has it.
-        common: its type where all versions are read together.
-        gone: whether MySQL has no such column any more.
-    """
-
-    name: str
-    common: Common
-    gone: bool = False
 
 
 def wanted_types(plan: ResolvedTable) -> dict[str, StoredType]:
@@ -40,27 +24,31 @@ def wanted_types(plan: ResolvedTable) -> dict[str, StoredType]:
     return {e.name: StoredType(e.iceberg, mysql.get(e.name, "")) for e in plan.columns}
 
 
-def unified_columns(plan: ResolvedTable, tables: Sequence[LakeTable]) -> list[UnifiedColumn]:
-    """The columns that MySQL has now, then those that it had, the newest version's first.
+def unified_types(plan: ResolvedTable, tables: Sequence[LakeTable]) -> dict[str, StoredType]:
+    """The columns that MySQL has now, then those that it had, the newest version's first; each with
+    the type in which all versions of it are read together.
 
     Args:
         tables: raw's, of all versions, oldest first.
     """
-    utc = plan.source.time_zone == "UTC"
     versions = [stored_types(table) for table in tables]
+    found = {exact.name: [exact.iceberg] for exact in plan.columns}
+    ours = {plan.name_in(there, name) for there in versions for name in found}
     former: dict[str, str] = {}
-    ours = {plan.name_in(there, e.name) for there in versions for e in plan.columns}
     for there in reversed(versions):
         for name in there:
             if name not in ours:
                 former.setdefault(name.lower(), name)
-    now = [(exact.name, [exact.iceberg]) for exact in plan.columns]
-    found: list[UnifiedColumn] = []
-    for name, types in (*now, *((name, []) for name in former.values())):
-        held = (plan.name_in(there, name) for there in versions)
-        kinds = [t[then].iceberg for t, then in zip(versions, held, strict=True) if then]
-        found.append(UnifiedColumn(name, common_type([*kinds, *types], utc=utc), gone=not types))
-    return found
+    found |= {name: [] for name in former.values()}
+    for there in versions:
+        for name, types in found.items():
+            then = plan.name_in(there, name)
+            if then is not None:
+                types.append(there[then].iceberg)
+    return {
+        name: StoredType(common_type(types, utc=plan.source.is_utc).type)
+        for name, types in found.items()
+    }
 
 
 def version_columns(
@@ -133,7 +121,7 @@ def _converted(
     plan: ResolvedTable, table: LakeTable | None, wanted: Mapping[str, StoredType]
 ) -> dict[str, Conversion]:
     """The columns that a raw table has of these."""
-    there, utc = stored_types(table), plan.source.time_zone == "UTC"
+    there, utc = stored_types(table), plan.source.is_utc
     names = {name: plan.name_in(there, name) for name in wanted}
     return {
         name: convert(as_sql_identifier(then), there[then], wanted[name], utc=utc)

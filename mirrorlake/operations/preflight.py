@@ -18,9 +18,10 @@ from pymysql.connections import Connection
 from mirrorlake.config import TableContract
 from mirrorlake.destinations.iceberg.tables import can_hold, iceberg_type
 from mirrorlake.errors import DdlRefused, MirrorlakeError
-from mirrorlake.merge.raw_versions import unified_columns
+from mirrorlake.merge.raw_versions import unified_types
 from mirrorlake.merge.statements import clean_layer
 from mirrorlake.operations.resolve import changes_of, refuse_changes, resolve_as, resolve_table
+from mirrorlake.schema.lattice import StoredType
 from mirrorlake.schema.versions import SchemaChanges
 from mirrorlake.sources.mysql.altered import alter
 from mirrorlake.sources.mysql.connect import session
@@ -275,8 +276,7 @@ def _compare(
         found.append(_new_version(now, changes, rows))
     fates = _fates(before, now, changes)
     tables = raw_tables(workspace.lake, workspace.ledger, contract)
-    unified = {one.name: one.common.type for one in unified_columns(now, tables)}
-    found += _of_clean(before, now, changes, renamed, suggest, unified)
+    found += _of_clean(before, now, changes, renamed, suggest, unified_types(now, tables))
     found += _silent(before, now, moved=moved)
     layers = _layers(before, now, moved=moved)
     found = found or [Finding("ok", "nothing of its mirror changes")]
@@ -347,7 +347,7 @@ def _of_clean(
     changes: SchemaChanges,
     renamed: dict[str, str],
     suggest: Suggest,
-    unified: Mapping[str, str],
+    unified: Mapping[str, StoredType],
 ) -> Iterator[Finding]:
     """What readers of clean see, and what a person is to decide.
 
@@ -368,7 +368,7 @@ def _of_clean(
                 step = f"Its values go on as {hint} with `columns: {rule}`"
             yield Finding("breaks", f"clean loses {name}: queries that name it fail", step)
         elif shown[name] != kind:
-            yield _retyped(name, kind, shown[name], unified[name])
+            yield _retyped(name, kind, shown[name], unified[name].iceberg)
     for name in changes.added:
         yield _new_column(now, name, suggest)
 

@@ -97,7 +97,7 @@ def needs_first_load(workspace: Workspace, plan: ResolvedTable, *, elsewhere: bo
         elsewhere: whether it goes to a namespace that holds no other version.
 
     Raises:
-        SchemaError: the contract's ``schema_changes`` stops the table, or what tells its rows apart
+        SchemaError: the contract's ``schema_changes`` stops the table, or what identifies its rows
             has another type.
     """
     versions = workspace.ledger.schema_versions(plan.name)
@@ -117,7 +117,7 @@ def refuse_unloaded(workspace: Workspace, plan: ResolvedTable) -> None:
     ever succeeded, there is nothing to fold.
 
     Raises:
-        SchemaMoved: one came, or a type became wider; retryable, as a load takes it up.
+        SchemaMoved: one came, or a type changed; retryable, as a load takes it up.
         SchemaError: more changed than that.
         ConfigError: the contract means something else by now.
     """
@@ -141,8 +141,8 @@ def refuse_changes(workspace: Workspace, plan: ResolvedTable, newest: SchemaVers
     """See that a table's mirror can take up what changed since its newest version.
 
     Raises:
-        SchemaError: the contract's ``schema_changes`` stops the table, what tells its rows apart
-            has another type, or its mirror holds what is never to be read.
+        SchemaError: the contract's ``schema_changes`` stops the table, what identifies its rows has
+            another type, or its mirror holds what is never to be read.
     """
     _refuse_read_already(plan, newest)
     changes = changes_of(plan, newest)
@@ -181,8 +181,12 @@ def _refuse_read_already(plan: ResolvedTable, newest: SchemaVersion) -> None:
 
 
 def _refuse_key(workspace: Workspace, plan: ResolvedTable) -> None:
-    """See that keys are still told apart as they were: a key of another type begins a new history,
-    if it is known of which type those are that were loaded."""
+    """Refuse an entity whose token or time has another type, and a key, unless its loads recorded
+    its type: then the next load begins a new history.
+
+    Raises:
+        SchemaError: one of them has another type.
+    """
     receipt = workspace.ledger.newest_receipt(plan.name)
     meaning = recorded_meaning(receipt)
     entity = plan.entity
@@ -198,7 +202,7 @@ def _refuse_key(workspace: Workspace, plan: ResolvedTable) -> None:
         if not can_hold(held[there], iceberg_type(exact.iceberg)):
             raise SchemaError(
                 f"table {plan.name}: {exact.name} is {exact.iceberg} now, and the lake holds it as "
-                f"{held[there]}: rows are told apart by it",
+                f"{held[there]}: it identifies rows",
                 table=plan.name,
                 column=exact.name,
                 next_step="Mirror the table again under other namespaces, or change it back",

@@ -129,7 +129,7 @@ def _columns(
 ) -> tuple[ShapeColumn, ...]:
     tables = raw_tables(workspace.lake, workspace.ledger, contract)
     lake = {table.name()[-1]: stored_types(table) for table in tables}
-    utc = workspace.config.sources[contract.source].time_zone == "UTC"
+    utc = workspace.config.sources[contract.source].is_utc
     found: list[ShapeColumn] = []
     taken: set[tuple[int, str]] = set()
     for newest in range(len(versions), 0, -1):

@@ -23,7 +23,7 @@ from mirrorlake.destinations.iceberg.tables import current_schema
 from mirrorlake.destinations.iceberg.views import LakeView, forget_view, read_view, write_view
 from mirrorlake.errors import LakeDamaged
 from mirrorlake.ledger import Ledger
-from mirrorlake.merge.raw_versions import unified_columns, version_columns, version_originals
+from mirrorlake.merge.raw_versions import unified_types, version_columns, version_originals
 from mirrorlake.merge.reshape import find_outdated
 from mirrorlake.merge.statements import (
     Layer,
@@ -31,7 +31,6 @@ from mirrorlake.merge.statements import (
     clean_view_sql,
     deduped_layer,
 )
-from mirrorlake.schema.lattice import StoredType
 from mirrorlake.schema.own_columns import KEY, ORIGINAL, TOKEN
 from mirrorlake.schema.versions import FIRST_CREATED
 from mirrorlake.table.hash_key import forget_hash_key, has_hash_key, is_hashed, record_hash_key
@@ -206,8 +205,7 @@ def raw_view(plan: ResolvedTable, ledger: Ledger, lake: Lake) -> ViewText | None
     tables = raw_tables(lake, ledger, plan.contract)
     if not tables:
         return None
-    columns = {one.name: one.common.type for one in unified_columns(plan, tables)}
-    wanted = {name: StoredType(kind) for name, kind in columns.items()}
+    wanted = unified_types(plan, tables)
     original = plan.originals or any(ORIGINAL in column_names(t.schema()) for t in tables)
     meta = {
         field.name: str(field.field_type)
@@ -221,8 +219,9 @@ def raw_view(plan: ResolvedTable, ledger: Ledger, lake: Lake) -> ViewText | None
             parts.append(version_originals(plan, table, wanted))
         raw = Identifier(plan.raw.namespace, table.name()[-1])
         selects.append(f"SELECT {', '.join([*parts, *meta])} FROM {raw.sql}")  # noqa: S608
-    names = (*columns, *([ORIGINAL] if original else []), *meta)
-    schema = current_schema([*columns.items(), *meta.items()], original)
+    columns = [(name, kind.iceberg) for name, kind in wanted.items()]
+    names = (*wanted, *([ORIGINAL] if original else []), *meta)
+    schema = current_schema([*columns, *meta.items()], original)
     return ViewText(" UNION ALL ".join(selects), names, chosen_columns(schema, names))
 
 

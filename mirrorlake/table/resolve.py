@@ -181,7 +181,7 @@ def _check_partition(plan: ResolvedTable) -> None:
         return
     name = plan.day_column
     kind = plan.table.column(name).data_type if name else ""
-    local = kind == "datetime" and plan.source.time_zone != "UTC"
+    local = kind == "datetime" and not plan.source.is_utc
     if kind in ("", "date") or local:
         which = f"{name!r} is a DATE" if name else "no column tells a row's day"
         if local:

@@ -5,16 +5,46 @@ MySQL is read and compared by the oracle, which shares no code with the engine.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from datetime import date
+from typing import Any
+
 import pyarrow as pa
+import pytest
 
 from demo.embedded import EmbeddedServer
 from demo.oracle import compare_table
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.operations.check_layers import prove_clean_layer, prove_raw_layer
+from mirrorlake.operations.refold import refold_table
+from mirrorlake.operations.repair import repair_table
+from mirrorlake.operations.sync import reload_days, sync_table
 from mirrorlake.proof.check import check_table
 from mirrorlake.proof.report import Ask
 from mirrorlake.schema.own_columns import DELETED_AT
 from mirrorlake.workspace import Workspace
+
+INCREMENTAL: dict[str, Any] = {"mode": "incremental", "key": ["id"], "cursor": "at"}
+MODES: dict[str, dict[str, Any]] = {
+    "incremental": INCREMENTAL,
+    "append": {"mode": "append", "key": ["id"], "cursor": "at"},
+    "full": {"mode": "full", "key": ["id"]},
+    "keyless": {"mode": "full", "key": []},
+    "flagged": {**INCREMENTAL, "deletes": "flag"},
+}
+"""Ways to keep a table with the columns ``id`` and ``at``."""
+
+
+def in_modes(modes: Iterable[str], often: Iterable[str]) -> pytest.MarkDecorator:
+    """A test in each of these modes: those that are not ``often`` in the full run alone."""
+    chosen = [m if m in often else pytest.param(m, marks=pytest.mark.full) for m in modes]
+    return pytest.mark.parametrize("mode", chosen)
+
+
+def shown(workspace: Workspace, layer: str) -> list[dict[str, Any]]:
+    """What Spark shows of a layer's table or view."""
+    namespace = getattr(workspace.config.table("t").namespaces, layer)
+    return [row.asDict() for row in workspace.spark.get().table(f"lake.{namespace}.t").collect()]
 
 
 def rows_of(workspace: Workspace, layer: str = "deduped") -> pa.Table:
@@ -36,3 +66,30 @@ def assert_equal(workspace: Workspace, server: EmbeddedServer, database: str) ->
     assert check_table(workspace, contract, Ask("full")).verdict == "equal"
     assert prove_raw_layer(workspace, contract).verdict == "equal"
     assert prove_clean_layer(workspace, contract).verdict == "equal"
+
+
+def assert_goes_on(
+    workspace: Workspace,
+    server: EmbeddedServer,
+    database: str,
+    day: date,
+    sql: Callable[..., Any],
+    *statements: str,
+) -> None:
+    """See that small windows, reloads, a repair and a rebuild go on over all versions.
+
+    Args:
+        day: which is loaded again, where that can be.
+        statements: what changes in MySQL before the next window.
+    """
+    contract = workspace.config.table("t")
+    sql(*statements)
+    sync_table(workspace, contract)
+    assert_equal(workspace, server, database)
+    if not contract.copies:
+        reload_days(workspace, contract, day, day)
+        sync_table(workspace, contract)
+    if contract.key:
+        repair_table(workspace, contract, Ask("full"))
+    refold_table(workspace, contract)
+    assert_equal(workspace, server, database)

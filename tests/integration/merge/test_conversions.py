@@ -352,7 +352,8 @@ def python_values(column: pa.ChunkedArray, kind: str) -> list[Any]:
 
 
 def moment_of(count: int, kind: str) -> Any:
-    """The day or time of so many days or microseconds since 1970; the count beyond year 9999."""
+    """The date or time this many days or microseconds after 1970; past the year 9999, the count
+    as a text."""
     try:
         if kind == "date":
             return date(1970, 1, 1) + timedelta(days=count)

@@ -20,12 +20,20 @@ from mirrorlake.operations.fold import fold_table
 from mirrorlake.operations.refold import refold_table
 from mirrorlake.operations.repair import repair_table
 from mirrorlake.operations.shapes import shapes_of
-from mirrorlake.operations.sync import load_table, reload_days, sync_table
+from mirrorlake.operations.sync import load_table, sync_table
 from mirrorlake.proof.check import check_table
 from mirrorlake.proof.report import Ask
 from mirrorlake.schema.own_columns import ORIGINAL
 from mirrorlake.workspace import Workspace
-from tests.integration.mirrored import assert_equal, rows_of
+from tests.integration import mirrored
+from tests.integration.mirrored import (
+    INCREMENTAL,
+    assert_equal,
+    assert_goes_on,
+    in_modes,
+    rows_of,
+    shown,
+)
 
 YESTERDAY = datetime.now(UTC).date() - timedelta(days=1)
 BEFORE = {
@@ -51,22 +59,11 @@ NOW = {
     "wide": "SMALLINT",
 }
 MODES: dict[str, dict[str, Any]] = {
-    "incremental": {"mode": "incremental", "key": ["id"], "cursor": "at"},
-    "append": {"mode": "append", "key": ["id"], "cursor": "at"},
-    "full": {"mode": "full", "key": ["id"]},
-    "keyless": {"mode": "full", "key": []},
-    "flagged": {"mode": "incremental", "key": ["id"], "cursor": "at", "deletes": "flag"},
-    "verified": {"mode": "incremental", "key": ["id"], "cursor": "at", "verify": True},
-    "stored": {
-        "mode": "incremental", "key": ["id"], "cursor": "at", "clean": "table",
-        "columns": {"n": {"pii": "hash"}},
-    },
-}  # fmt: skip
-OFTEN = ("stored",)
-IN_MODES = pytest.mark.parametrize(
-    "mode",
-    [mode if mode in OFTEN else pytest.param(mode, marks=pytest.mark.full) for mode in MODES],
-)
+    **mirrored.MODES,
+    "verified": {**INCREMENTAL, "verify": True},
+    "stored": {**INCREMENTAL, "clean": "table", "columns": {"n": {"pii": "hash"}}},
+}
+IN_MODES = in_modes(MODES, often=["stored"])
 
 
 @pytest.fixture(scope="session")
@@ -104,12 +101,6 @@ def change(sql: Callable[..., Any], *first: str) -> None:
     )
 
 
-def shown(workspace: Workspace, layer: str) -> list[dict[str, Any]]:
-    """What Spark shows of a layer's table or view."""
-    namespace = getattr(workspace.config.table("t").namespaces, layer)
-    return [row.asDict() for row in workspace.spark.get().table(f"lake.{namespace}.t").collect()]
-
-
 @IN_MODES
 def test_the_layers_have_the_types_and_the_values_of_mysql(
     mode: str,
@@ -131,20 +122,11 @@ def test_the_layers_have_the_types_and_the_values_of_mysql(
         "string", "int32", "decimal128(12, 4)", "decimal128(10, 3)", "date32[day]",
     ]  # fmt: skip
     assert [name for name in rows_of(workspace).column_names if name in order] == order
-    # Small windows, reloads, a repair and a rebuild go on over both versions.
-    sql(
+    assert_goes_on(
+        workspace, server, database, YESTERDAY, sql,
         "INSERT INTO t (id, n, at) VALUES (9, 'nine', UTC_TIMESTAMP())",
         f"UPDATE t SET d = 1, at = UTC_TIMESTAMP() WHERE id = 8 AND '{mode}' <> 'append'",
-    )
-    sync_table(workspace, contract)
-    assert_equal(workspace, server, database)
-    if not contract.copies:
-        reload_days(workspace, contract, YESTERDAY, YESTERDAY)
-        sync_table(workspace, contract)
-    if contract.key:
-        repair_table(workspace, contract, Ask("full"))
-    refold_table(workspace, contract)
-    assert_equal(workspace, server, database)
+    )  # fmt: skip
     raw = shown(workspace, "raw")
     assert {"-1", "three", "eight"} <= {row["n"] for row in raw}
     assert {row["bytes"] for row in raw if row["id"] == 6} == {"0xFF00", "b6"}
@@ -155,7 +137,7 @@ def test_what_only_the_mirror_holds_keeps_its_value_or_its_text(
     engine_for: Callable[..., Workspace], sql: Callable[..., Any]
 ) -> None:
     make(sql)
-    workspace = engine_for({"t": {**MODES["incremental"], "deletes": "ignore"}})
+    workspace = engine_for({"t": {**INCREMENTAL, "deletes": "ignore"}})
     contract = workspace.config.table("t")
     sync_table(workspace, contract)
     change(sql, "DELETE FROM t WHERE id >= 6")
@@ -195,7 +177,7 @@ def test_readers_see_the_old_type_with_its_values_or_the_new_one_with_its(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     make(sql)
-    workspace = engine_for({"t": {**MODES["incremental"], "clean": clean}})
+    workspace = engine_for({"t": {**INCREMENTAL, "clean": clean}})
     contract = workspace.config.table("t")
     sync_table(workspace, contract)
     sql("DELETE FROM t WHERE id > 5", "ALTER TABLE t MODIFY n VARCHAR(20), MODIFY s INT")
@@ -236,7 +218,7 @@ def test_a_fold_that_died_with_columns_written_beside_is_made_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     make(sql)
-    workspace = engine_for({"t": {**MODES["incremental"], "deletes": "ignore"}})
+    workspace = engine_for({"t": {**INCREMENTAL, "deletes": "ignore"}})
     contract = workspace.config.table("t")
     sync_table(workspace, contract)
     change(sql, "DELETE FROM t WHERE id >= 6")
@@ -293,7 +275,7 @@ def test_a_key_of_another_type_is_refused_where_rows_of_the_mirror_alone_would_g
     engine_for: Callable[..., Workspace], sql: Callable[..., Any]
 ) -> None:
     make(sql)
-    workspace = engine_for({"t": {**MODES["incremental"], "deletes": "ignore"}})
+    workspace = engine_for({"t": {**INCREMENTAL, "deletes": "ignore"}})
     contract = workspace.config.table("t")
     sync_table(workspace, contract)
     before = rows_of(workspace)
@@ -308,7 +290,7 @@ def test_a_load_without_its_fold_shows_nothing_of_the_new_type(
     engine_for: Callable[..., Workspace], sql: Callable[..., Any]
 ) -> None:
     make(sql)
-    workspace = engine_for({"t": MODES["incremental"]})
+    workspace = engine_for({"t": INCREMENTAL})
     contract = workspace.config.table("t")
     sync_table(workspace, contract)
     before = rows_of(workspace)
@@ -323,7 +305,7 @@ def test_a_clean_table_that_gets_a_column_is_there_all_the_time(
     engine_for: Callable[..., Workspace], sql: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make(sql)
-    terms = {**MODES["incremental"], "clean": "table", "columns": {"s": {"pii": "drop"}}}
+    terms = {**INCREMENTAL, "clean": "table", "columns": {"s": {"pii": "drop"}}}
     workspace = engine_for({"t": terms})
     sync_table(workspace, workspace.config.table("t"))
     workspace = engine_for({"t": {**terms, "columns": {"s": {"pii": "mask"}}}})
@@ -345,7 +327,7 @@ def test_the_schema_says_which_type_unites_all_versions_and_why(
     engine_for: Callable[..., Workspace], sql: Callable[..., Any]
 ) -> None:
     make(sql)
-    workspace = engine_for({"t": MODES["incremental"]})
+    workspace = engine_for({"t": INCREMENTAL})
     contract = workspace.config.table("t")
     sync_table(workspace, contract)
     sql("ALTER TABLE t MODIFY n VARCHAR(20), MODIFY d DECIMAL(12,4)")

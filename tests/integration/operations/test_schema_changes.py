@@ -21,35 +21,32 @@ from mirrorlake.errors import ConfigError, SchemaError, SchemaMoved
 from mirrorlake.merge import reshape
 from mirrorlake.operations.fold import fold_table
 from mirrorlake.operations.refold import refold_table
-from mirrorlake.operations.repair import repair_table
 from mirrorlake.operations.shapes import shapes_of
-from mirrorlake.operations.sync import load_table, reload_days, sync_table
+from mirrorlake.operations.sync import load_table, sync_table
 from mirrorlake.proof.check import check_table
 from mirrorlake.proof.report import Ask
 from mirrorlake.schema.own_columns import ORIGINAL
 from mirrorlake.workspace import Workspace
-from tests.integration.mirrored import assert_equal, rows_of
+from tests.integration import mirrored
+from tests.integration.mirrored import (
+    INCREMENTAL,
+    assert_equal,
+    assert_goes_on,
+    in_modes,
+    rows_of,
+    shown,
+)
 
 YESTERDAY = datetime.now(UTC).date() - timedelta(days=1)
 CREATE = """CREATE TABLE t (
     id INT NOT NULL, name VARCHAR(20), mail VARCHAR(50), born DATE, at DATETIME NOT NULL,
     note VARCHAR(9), PRIMARY KEY (id), KEY (at))"""
-INCREMENTAL: dict[str, Any] = {"mode": "incremental", "key": ["id"], "cursor": "at"}
 MODES: dict[str, dict[str, Any]] = {
-    "incremental": INCREMENTAL,
-    "append": {"mode": "append", "key": ["id"], "cursor": "at"},
-    "full": {"mode": "full", "key": ["id"]},
-    "keyless": {"mode": "full", "key": []},
-    "flagged": {**INCREMENTAL, "deletes": "flag"},
+    **mirrored.MODES,
     "verified": {**INCREMENTAL, "verify": True},
     "stored": {**INCREMENTAL, "clean": "table", "columns": {"name": {"pii": "mask"}}},
 }
-# The others in the full run.
-OFTEN = ("stored",)
-IN_MODES = pytest.mark.parametrize(
-    "mode",
-    [mode if mode in OFTEN else pytest.param(mode, marks=pytest.mark.full) for mode in MODES],
-)
+IN_MODES = in_modes(MODES, often=["stored"])
 
 
 @pytest.fixture(scope="session")
@@ -63,12 +60,6 @@ def make(sql: Callable[..., Any]) -> None:
         for n in range(1, 6)
     )
     sql(CREATE, *rows, "SET sql_mode = ''", "UPDATE t SET born = '1999-00-00' WHERE id IN (2, 5)")
-
-
-def shown(workspace: Workspace, layer: str) -> list[dict[str, Any]]:
-    """What Spark shows of a layer's table or view."""
-    namespace = getattr(workspace.config.table("t").namespaces, layer)
-    return [row.asDict() for row in workspace.spark.get().table(f"lake.{namespace}.t").collect()]
 
 
 @IN_MODES
@@ -92,20 +83,11 @@ def test_a_dropped_column_leaves_the_layers_and_stays_in_raw(
     assert_equal(workspace, server, database)
     assert not {"mail", "born"} & set(rows_of(workspace).column_names)
     assert not {"mail", "born"} & set(shown(workspace, "clean")[0])
-    # Small windows, reloads, a repair and a rebuild go on over both versions.
-    sql(
+    assert_goes_on(
+        workspace, server, database, YESTERDAY, sql,
         "INSERT INTO t VALUES (7, 'n7', UTC_TIMESTAMP(), 'z')",
         f"UPDATE t SET note = 'w', at = UTC_TIMESTAMP() WHERE id = 6 AND '{mode}' <> 'append'",
-    )
-    sync_table(workspace, contract)
-    assert_equal(workspace, server, database)
-    if not contract.copies:
-        reload_days(workspace, contract, YESTERDAY, YESTERDAY)
-        sync_table(workspace, contract)
-    if contract.key:
-        repair_table(workspace, contract, Ask("full"))
-    refold_table(workspace, contract)
-    assert_equal(workspace, server, database)
+    )  # fmt: skip
     raw = shown(workspace, "raw")
     assert {row["mail"] for row in raw if row["id"] == 1} == {"m1", None}
     assert {row["mail"] for row in raw if row["id"] == 6} == {None}

@@ -16,11 +16,10 @@ import pytest
 
 from demo.embedded import EmbeddedServer
 from mirrorlake.operations.refold import refold_table
-from mirrorlake.operations.repair import repair_table
-from mirrorlake.operations.sync import reload_days, sync_table
-from mirrorlake.proof.report import Ask
+from mirrorlake.operations.sync import sync_table
 from mirrorlake.workspace import Workspace
-from tests.integration.mirrored import assert_equal, rows_of
+from tests.integration import mirrored
+from tests.integration.mirrored import INCREMENTAL, assert_equal, assert_goes_on, in_modes, rows_of
 
 YESTERDAY = datetime.now(UTC).date() - timedelta(days=1)
 BIG = 2**40
@@ -36,15 +35,9 @@ COLUMNS = {
     "body": ("TEXT", "MEDIUMTEXT"),
 }
 MODES: dict[str, dict[str, Any]] = {
-    "incremental": {"mode": "incremental", "key": ["id"], "cursor": "at"},
-    "append": {"mode": "append", "key": ["id"], "cursor": "at"},
-    "full": {"mode": "full", "key": ["id"]},
-    "keyless": {"mode": "full", "key": []},
-    "flagged": {"mode": "incremental", "key": ["id"], "cursor": "at", "deletes": "flag"},
-    "stored": {
-        "mode": "full", "key": ["id"], "clean": "table", "columns": {"s": {"pii": "mask"}},
-    },
-}  # fmt: skip
+    **mirrored.MODES,
+    "stored": {**mirrored.MODES["full"], "clean": "table", "columns": {"s": {"pii": "mask"}}},
+}
 
 
 @pytest.fixture(scope="session")
@@ -74,14 +67,7 @@ def widen(sql: Callable[..., Any]) -> None:
     )
 
 
-OFTEN = ("incremental",)
-"""The others in the full run."""
-
-
-@pytest.mark.parametrize(
-    "mode",
-    [mode if mode in OFTEN else pytest.param(mode, marks=pytest.mark.full) for mode in MODES],
-)
+@in_modes(MODES, often=["incremental"])
 def test_the_layers_become_wider_and_hold_mysqls_values(
     mode: str,
     engine_for: Callable[..., Workspace],
@@ -100,20 +86,11 @@ def test_the_layers_become_wider_and_hold_mysqls_values(
     assert kinds["n"] == "int64"
     assert kinds["d"] == "decimal128(20, 2)"
     assert kinds["f"] == "double"
-    # Small windows, reloads, a repair and a rebuild go on over both versions.
-    sql(
+    assert_goes_on(
+        workspace, server, database, YESTERDAY, sql,
         f"INSERT INTO t VALUES ({BIG + 1}, 1, 1, 1, 1, '', '', 'a', '', UTC_TIMESTAMP())",
         f"UPDATE t SET d = 1, at = UTC_TIMESTAMP() WHERE id = {BIG} AND '{mode}' <> 'append'",
-    )
-    sync_table(workspace, contract)
-    assert_equal(workspace, server, database)
-    if not contract.copies:
-        reload_days(workspace, contract, YESTERDAY, YESTERDAY)
-        sync_table(workspace, contract)
-    if contract.key:
-        repair_table(workspace, contract, Ask("full"))
-    refold_table(workspace, contract)
-    assert_equal(workspace, server, database)
+    )  # fmt: skip
     view = f"{contract.namespaces.raw}.t"
     raw = workspace.spark.get().table(f"lake.{view}")
     assert dict(raw.dtypes)["n"] == "bigint"
@@ -124,7 +101,7 @@ def test_a_row_that_mysql_lost_before_keeps_its_values(
     engine_for: Callable[..., Workspace], sql: Callable[..., Any]
 ) -> None:
     make(sql)
-    workspace = engine_for({"t": {**MODES["incremental"], "deletes": "ignore"}})
+    workspace = engine_for({"t": {**INCREMENTAL, "deletes": "ignore"}})
     contract = workspace.config.table("t")
     sync_table(workspace, contract)
     sql("DELETE FROM t WHERE id = 5")
