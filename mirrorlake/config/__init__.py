@@ -12,6 +12,7 @@ is queried. What doesn't: anything that opens a connection or looks into the lak
 `fields`                durations, days, names and secrets: the types of single values
 `server`                one server: TLS, and how much load it may be put under
 `landing`               where snapshots land, and how a table is kept by them
+`tenants`               many databases that hold the same tables
 `settings`              the lake, the ledger, Spark, privacy: used as they are written
 `sections`              the rest of the file, one pydantic model per section
 `contract`              what the engine uses: everything resolved, every default filled in
@@ -42,6 +43,7 @@ from mirrorlake.config.settings import (
     default_namespaces,
 )
 from mirrorlake.config.source_url import SourceUrl, parse_source_url
+from mirrorlake.config.tenants import TenantTable
 
 __all__ = [
     "AlertsConfig",
@@ -64,6 +66,7 @@ __all__ = [
     "SourceUrl",
     "SparkConfig",
     "TableContract",
+    "TenantTable",
     "Tls",
     "TlsConfig",
     "config_schema",

@@ -33,6 +33,7 @@ from mirrorlake.config.settings import (
     SchemaPolicy,
     SparkConfig,
 )
+from mirrorlake.config.tenants import TenantTable
 from mirrorlake.errors import ConfigError
 
 
@@ -162,8 +163,9 @@ class TableContract(Section):
 class Config(Section):
     """A whole ``mirrorlake.yaml``, resolved. Tables are sorted by name.
 
-    What is read from a server (``sources``, ``tables``) and what lands (``landings``,
-    ``snapshots``) are apart: nothing that queries a server meets a table that has none.
+    What is read from a server (``sources``, ``tables``), what lands (``landings``,
+    ``snapshots``) and what many databases have (``tenants``) are apart: nothing that queries a
+    server for its table meets one that has none, or a thousand.
     """
 
     path: Path
@@ -178,6 +180,9 @@ class Config(Section):
     """By source; ``cluster`` is never absent, a folder's path is absolute."""
     snapshots: tuple[TableContract, ...] = ()
     """The contracts of mode ``snapshot``; their ``snapshot`` is never None."""
+    tenants: tuple[TenantTable, ...] = ()
+    """The tables that many databases have; apart from ``tables``, as one of them is no table of one
+    server."""
 
     def chosen(self, names: Sequence[str]) -> tuple[TableContract, ...]:
         """The contracts of these names, as `table` takes them; all without a name.
@@ -260,6 +265,49 @@ class Config(Section):
                 next_step="docs/snapshots.md shows how one is written",
             )
         return tuple(self.snapshot_table(name) for name in names) if names else self.snapshots
+
+    def tenant_table(self, name: str) -> TenantTable:
+        """The table of tenants called ``group.table``, or ``table`` where only one is.
+
+        Raises:
+            ConfigError: none is called so (with the nearest name), or more than one.
+        """
+        for found in (
+            [table for table in self.tenants if table.name == name],
+            [table for table in self.tenants if table.table == name],
+        ):
+            if len(found) == 1:
+                return found[0]
+            if found:
+                names = ", ".join(table.name for table in found)
+                raise ConfigError(
+                    f"{name!r} can mean {len(found)} tables of {self.path}: {names}",
+                    next_step="Write the whole name",
+                    table=name,
+                )
+        spellings = [s for table in self.tenants for s in (table.name, table.table)]
+        raise ConfigError(
+            f"no table of tenants {name!r} in {self.path}{nearest(name, spellings)}",
+            next_step="`mirrorlake tenants` lists them; one that is missing needs a contract",
+            table=name,
+        )
+
+    def split(
+        self, names: Sequence[str]
+    ) -> tuple[tuple[TableContract, ...], tuple[TenantTable, ...]]:
+        """The contracts of these names, and the tables of tenants among them; all without a name.
+
+        Raises:
+            ConfigError: a name is nobody's or several tables', or there is no table at all.
+        """
+        if not names:
+            return (self.chosen(()) if self.tables or not self.tenants else ()), self.tenants
+        known = {s for table in self.tenants for s in (table.name, table.table)}
+        own = {s(table) for table in self.tables for s in (_full, _in_database, _bare)}
+        ours = [name for name in names if name in known and name not in own]
+        others = [name for name in names if name not in ours]
+        contracts = tuple(self.table(name) for name in others)
+        return contracts, tuple(self.tenant_table(name) for name in ours)
 
     def snapshot_table(self, name: str) -> TableContract:
         """The contract of mode ``snapshot`` of this name, spelled as in `table`.

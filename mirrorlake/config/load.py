@@ -32,8 +32,10 @@ from mirrorlake.config.settings import (
     Namespaces,
     PartitionSize,
     default_namespaces,
+    namespaces_of,
 )
 from mirrorlake.config.source_url import default_tls, parse_source_url
+from mirrorlake.config.tenants import TenantTable, matches
 from mirrorlake.config.yaml_file import MOST_BYTES, Plain, Problem, YamlFile
 from mirrorlake.config.yaml_file import Path as YamlPath
 from mirrorlake.errors import ConfigError
@@ -41,7 +43,7 @@ from mirrorlake.errors import ConfigError
 _ENVIRONMENT_ALLOWED: Final = re.compile(
     r"/sources/[^/]*/(?:password|replica)|/privacy/hash_key|/ledger/url|/lake/catalog/uri"
     r"|/alerts/(?:webhook|slack|email/password|services/[^/]*)"
-    r"|/lake/catalog/properties/.*|/spark/conf/.*|/sources/.*/tables/.*",
+    r"|/lake/catalog/properties/.*|/spark/conf/.*|/(?:sources|tenants)/.*/tables/.*",
     re.DOTALL,
 )
 _TAGS: Final = (TLS_WORD, TLS_SECTION)
@@ -255,6 +257,34 @@ def _contracts(sections: ConfigSections) -> Iterator[TableContract]:
                 yield found.model_copy(update={"every": contract.every or server.every})
 
 
+def _tenant_tables(sections: ConfigSections) -> Iterator[TenantTable]:
+    servers = [name for name, section in sections.sources.items() if section.landing is None]
+    defaults = sections.defaults
+    for group, section in sections.tenants.items():
+        written = section.namespaces.model_dump(exclude_none=True)
+        for table, contract in section.tables.items():
+            said = contract.model_fields_set
+            yield TenantTable(
+                group=group,
+                table=table,
+                sources=tuple(name for name in servers if matches(section.sources, name)),
+                databases=section.databases,
+                left_out=section.left_out,
+                dropped=section.dropped,
+                every=section.every,
+                key=contract.key,
+                new_columns=contract.new_columns or defaults.new_columns,
+                verify=defaults.verify if contract.verify is None else contract.verify,
+                shrink_limit=(
+                    contract.shrink_limit if "shrink_limit" in said else defaults.shrink_limit
+                ),
+                owners=defaults.owners if contract.owners is None else contract.owners,
+                freshness=contract.freshness if "freshness" in said else defaults.freshness,
+                columns=contract.columns,
+                namespaces=namespaces_of(group).model_copy(update=written),
+            )
+
+
 def _namespaces(source: str, database: str, section: DatabaseSection) -> Namespaces:
     written = section.namespaces.model_dump(exclude_none=True)
     return default_namespaces(source, database).model_copy(update=written)
@@ -328,6 +358,7 @@ def _config(path: Path, sections: ConfigSections, tables: tuple[TableContract, .
             if section.landing is not None
         },
         snapshots=tuple(table for table in tables if table.landed),
+        tenants=tuple(sorted(_tenant_tables(sections), key=lambda table: table.name)),
     )
 
 

@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from datetime import date
 
 from mirrorlake.config.contract import TableContract
+from mirrorlake.config.fields import nearest
 from mirrorlake.config.modes import MODES
 from mirrorlake.config.sections import ConfigSections
-from mirrorlake.config.settings import Namespaces, default_namespaces
+from mirrorlake.config.settings import Namespaces, default_namespaces, namespaces_of
 from mirrorlake.config.source_url import parse_source_url
+from mirrorlake.config.tenants import matches
 from mirrorlake.errors import ConfigError
 
 _Found = Iterator[tuple[tuple[str | int, ...], str]]
@@ -30,6 +32,8 @@ def contract_problems(
     yield from _name_collisions(tables)
     yield from _namespace_collisions(sections)
     yield from _shared_tables(tables)
+    yield from _tenants(sections)
+    yield from _tenant_namespaces(sections)
 
 
 def _replicas(sections: ConfigSections) -> _Found:
@@ -58,6 +62,34 @@ def _modes(sections: ConfigSections) -> _Found:
                     yield place, f"mode {contract.mode} reads a server; of a landing: snapshot"
                 elif landed and contract.clean == "table":
                     yield (*place[:-1], "clean"), "clean of snapshots is a view: clean: view"
+
+
+def _tenants(sections: ConfigSections) -> _Found:
+    """Groups of tenants name servers that there are, whose clocks write alike."""
+    servers = {n: s for n, s in sections.sources.items() if s.landing is None}
+    for group, section in sections.tenants.items():
+        place = ("tenants", group)
+        if group in sections.sources:
+            yield place, "a source has this name, too: call the tenants otherwise"
+        for number, pattern in enumerate(section.sources):
+            if not any(matches((pattern,), name) for name in servers):
+                near = nearest(pattern, list(servers))
+                yield (*place, "sources", number), f"no server is called {pattern!r}{near}"
+        zones = {s.time_zone for n, s in servers.items() if matches(section.sources, n)}
+        if len(zones) > 1:
+            listed = ", ".join(sorted(zones))
+            yield (
+                (*place, "sources"),
+                f"its servers write times in several zones ({listed}): make a group of each",
+            )
+        for table, contract in section.tables.items():
+            for column, rule in contract.columns.items():
+                if rule.pii == "hash":
+                    yield (
+                        (*place, "tables", table, "columns", column, "pii"),
+                        "clean of tenants is a view, whose text would show the key: use drop or "
+                        "null",
+                    )
 
 
 def _path(contract: TableContract, *rest: str) -> tuple[str, ...]:
@@ -128,6 +160,26 @@ def _namespace_collisions(sections: ConfigSections) -> _Found:
                 f"namespace {name!r} ({layer}) is also the {first[2]} namespace of"
                 f" {first[0]}.{first[1]}: name another one under namespaces",
             )
+
+
+def _tenant_namespaces(sections: ConfigSections) -> _Found:
+    """Namespaces of tenants are theirs alone: no database's, and no other layer's."""
+    users: dict[str, str] = {}
+    for source, server in sections.sources.items():
+        for database, section in server.databases.items():
+            written = section.namespaces.model_dump(exclude_none=True)
+            for layer, name in (
+                default_namespaces(source, database).model_dump() | written
+            ).items():
+                users.setdefault(str(name).casefold(), f"the {layer} one of {source}.{database}")
+    for group, tenants in sections.tenants.items():
+        written = tenants.namespaces.model_dump(exclude_none=True)
+        for layer, name in (namespaces_of(group).model_dump() | written).items():
+            mine = f"the {layer} one of tenants {group}"
+            user = users.setdefault(str(name).casefold(), mine)
+            if user != mine:
+                place = ("tenants", group, "namespaces", layer)
+                yield place, f"namespace {name!r} ({layer}) is also {user}: name another one"
 
 
 def _shared_tables(tables: tuple[TableContract, ...]) -> _Found:

@@ -17,7 +17,6 @@ from mirrorlake.config.fields import (
     Duration,
     Findings,
     MysqlName,
-    NamespaceName,
     Owner,
     Port,
     Section,
@@ -36,6 +35,7 @@ from mirrorlake.config.settings import (
     Freshness,
     LakeConfig,
     LedgerConfig,
+    NamespacesSection,
     NewColumns,
     PartitionSize,
     PrivacyConfig,
@@ -44,6 +44,7 @@ from mirrorlake.config.settings import (
     SparkConfig,
 )
 from mirrorlake.config.table_findings import column_findings, delete_findings, mode_findings
+from mirrorlake.config.tenants import TenantsSection
 
 ShrinkLimit: TypeAlias = Annotated[float, Field(gt=0, le=1)]
 VERSION: Final = 1
@@ -92,17 +93,6 @@ class DefaultsConfig(Section):
     """Whether full copies and first loads are proved before anybody sees them: MySQL digests the
     rows in the very state that is read, Spark what was written to a branch; main moves to it only
     if both are equal. Costs about another read."""
-
-
-class NamespacesSection(Section):
-    """The namespaces of a database's tables; what is left out has its default."""
-
-    raw: NamespaceName | None = None
-    """Of the raw tables; ``<source>_<db>__raw`` by default."""
-    deduped: NamespaceName | None = None
-    """Of the tables with one row per key; ``<source>_<db>`` by default."""
-    clean: NamespaceName | None = None
-    """Of what people query; ``<source>_<db>__clean`` by default."""
 
 
 class TableSection(Section):
@@ -284,3 +274,6 @@ class ConfigSections(Section):
     """What a table's contract has where it says nothing itself."""
     sources: dict[SourceName, SourceSection] = Field(min_length=1)
     """The servers, by a name of your own."""
+    tenants: dict[SourceName, TenantsSection] = {}
+    """Databases that hold the same tables, by a name of your own: each table is mirrored as one,
+    with the tenant as a column."""

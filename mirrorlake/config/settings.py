@@ -175,6 +175,17 @@ class Namespaces(Section):
     """Of what people query."""
 
 
+class NamespacesSection(Section):
+    """The namespaces of a database's tables, or of tenants'; what is left out has its default."""
+
+    raw: NamespaceName | None = None
+    """Of the raw tables; ``<source>_<db>__raw`` by default, of tenants ``<name>__raw``."""
+    deduped: NamespaceName | None = None
+    """Of the tables with one row per key; ``<source>_<db>`` by default, of tenants ``<name>``."""
+    clean: NamespaceName | None = None
+    """Of what people query; ``<source>_<db>__clean`` by default, of tenants ``<name>__clean``."""
+
+
 class EntitySection(Section):
     """Rows that share a token: one thing, of which every change is a row of its own."""
 
@@ -191,5 +202,13 @@ def default_namespaces(source: str, database: str) -> Namespaces:
     Characters that some engine can't have in a namespace become ``_``; two databases that meet
     there are refused when the file is loaded.
     """
-    stem = f"{source}_{re.sub(r'[^A-Za-z0-9_]', '_', database)}"
+    return namespaces_of(f"{source}_{re.sub(r'[^A-Za-z0-9_]', '_', database)}")
+
+
+def namespaces_of(stem: str) -> Namespaces:
+    """The namespaces whose names begin alike.
+
+    >>> namespaces_of("shops").raw
+    'shops__raw'
+    """
     return Namespaces(raw=f"{stem}__raw", deduped=stem, clean=f"{stem}__clean")

@@ -31,6 +31,7 @@ from mirrorlake.ledger.records import (
 from mirrorlake.ledger.settled import Settlement, Settlements
 from mirrorlake.ledger.snapshots import FileRecord, SeenSnapshot, SnapshotRecord
 from mirrorlake.ledger.store import Ledger
+from mirrorlake.ledger.tenants import Place, Tenant
 
 __all__ = [
     "LEASE_TIME",
@@ -48,6 +49,7 @@ __all__ = [
     "Load",
     "Notice",
     "OpenWindow",
+    "Place",
     "Proof",
     "RawFile",
     "Receipt",
@@ -58,6 +60,7 @@ __all__ = [
     "Settlements",
     "SnapshotRecord",
     "Stamp",
+    "Tenant",
     "Window",
     "age_of",
 ]

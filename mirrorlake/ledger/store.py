@@ -28,6 +28,7 @@ from mirrorlake.ledger.reports import Reports
 from mirrorlake.ledger.settled import Settled
 from mirrorlake.ledger.snapshots import Snapshots
 from mirrorlake.ledger.stamps import Stamps
+from mirrorlake.ledger.tenants import Tenants
 
 
 class Ledger(
@@ -49,6 +50,7 @@ class Ledger(
     Costs,
     Files,
     Stamps,
+    Tenants,
 ):
     """One row per window, one per attempt of its load, one lease per table.
 

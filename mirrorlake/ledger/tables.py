@@ -326,6 +326,29 @@ SNAPSHOT_NOTICES = sa.Table(
 )
 
 
+TENANTS = sa.Table(
+    "tenants",
+    METADATA,
+    sa.Column("table_name", sa.String(255), primary_key=True),
+    sa.Column("source", sa.String(64), primary_key=True),
+    sa.Column("database_name", sa.String(64), primary_key=True),
+    sa.Column("version", sa.String(64)),
+    sa.Column("load_id", sa.String(36)),
+    sa.Column("seq", sa.BigInteger),
+    sa.Column("row_count", sa.BigInteger),
+    sa.Column("digest", sa.String(64)),
+    sa.Column("shown", sa.Text),
+    sa.Column("terms", sa.String(64)),
+    sa.Column("read_at", sa.DateTime),
+    sa.Column("seen_at", sa.DateTime),
+    sa.Column("folded", sa.String(36)),
+    sa.Column("gone_at", sa.DateTime),
+    sa.Column("error", sa.Text),
+    sa.Column("failed_at", sa.DateTime),
+    sa.Column("first_seen", sa.DateTime, nullable=False),
+)
+
+
 def _suit_mysql() -> None:
     """What MySQL and MariaDB take for granted would change what is kept: names that differ only in
     case or accents are one, times have whole seconds, texts end at 64 KB, a table may have no

@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as _compute
 
-from mirrorlake.destinations.iceberg.data_files import DayFiles, WrittenFile
+from mirrorlake.destinations.iceberg.data_files import PartFiles, WrittenFile
 from mirrorlake.destinations.iceberg.model import open_storage
 from mirrorlake.destinations.iceberg.originals import count_originals
 from mirrorlake.errors import LakeError, SourceError
@@ -94,7 +94,7 @@ def _take_in(plan: ChunkPlan, report: OnRows | None, heed: Heed | None) -> ReadC
         DeltaGivenUp: see `RowSink`.
     """
     plan, seen = _looked_at(plan)
-    files = DayFiles(plan.storage, plan.location, plan.stem, plan.schema, plan.iceberg)
+    files = PartFiles(plan.storage, plan.location, plan.stem, plan.schema, plan.iceberg)
     question = Question(digest_statement(plan)) if plan.digest else None
     tally = _Tally(plan, seen)
     io = open_storage(plan.storage, plan.location)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pyarrow as pa
 
-from mirrorlake.destinations.iceberg.data_files import DayFiles, WrittenFile
+from mirrorlake.destinations.iceberg.data_files import PartFiles, WrittenFile
 from mirrorlake.destinations.iceberg.model import Storage
 from mirrorlake.failpoints import failpoint
 from mirrorlake.load.fingerprint import Words, fingerprints
@@ -101,7 +101,7 @@ class RowSink:
     """
 
     def __init__(
-        self, copy: CopyPlan | None, files: DayFiles, io: Storage, location: str, name: str
+        self, copy: CopyPlan | None, files: PartFiles, io: Storage, location: str, name: str
     ) -> None:
         self._files, self._copy = files, copy
         self._matcher: Matcher | None = None

@@ -14,3 +14,9 @@ DELETED_AT = "_mirror_deleted_at"
 KEY = "_mirror_key"
 TOKEN = "_mirror_token"  # noqa: S105 – a column
 """Of an entity: bytes that are equal where the server calls two tokens equal."""
+
+SOURCE = "_mirror_source"
+DATABASE = "_mirror_database"
+"""Of tenants: the source and the database that a row is of."""
+VERSION = "_mirror_version"
+"""Of tenants: the hash of the schema version that a row was read in."""

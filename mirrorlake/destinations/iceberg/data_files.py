@@ -1,8 +1,9 @@
-"""Data files: rows as Parquet in the table's location, a file a raw day, in bounded memory.
+"""Data files: rows as Parquet in the table's location, a file a partition, in bounded memory.
 
-Rows are gathered by day; when they weigh more than a budget, the heaviest days are written on as
-row groups of their open files. What a commit must know of a file (rows, sizes, bounds per column)
-is taken from its writer, so that no footer is read again.
+Partitions are raw days, or buckets of tenants. Rows are gathered by them; when they weigh more than
+a budget, the heaviest partitions are written on as row groups of their open files. What a commit
+must know of a file (rows, sizes, bounds per column) is taken from its writer, so that no footer is
+read again.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import date
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as _compute
@@ -29,6 +30,9 @@ from mirrorlake.schema.own_columns import DAY
 
 pc: Any = _compute  # its functions are made at import: type checkers see none of them
 
+Part: TypeAlias = date | int
+"""A raw day, or the number of a bucket."""
+
 # Rows held before a row group is written, as Arrow: a quarter to an eighth of it in the file.
 BUDGET_BYTES = 64 * 2**20
 FILE_BYTES = 256 * 2**20
@@ -36,8 +40,8 @@ FILE_BYTES = 256 * 2**20
 OPEN_FILES = 64
 # Of each open file, before Python sees it.
 BUFFERED_BYTES = 128 * 2**10
-# From this many days on, closing their files in threads pays.
-MANY_DAYS = 4
+# From this many partitions on, closing their files in threads pays.
+MANY_PARTS = 4
 WRITERS = 2
 # Rows that decide whether a column's values repeat.
 SAMPLE_ROWS = 8_192
@@ -94,18 +98,19 @@ class _OpenFile:
 
 
 @dataclass
-class _Day:
-    parts: list[pa.Table] = field(default_factory=list)
+class _Held:
+    rows: list[pa.Table] = field(default_factory=list)
     bytes: int = 0
 
 
-class DayFiles:
+class PartFiles:
     """Writes rows as they come; all files are named ``stem``, which carries load id and attempt.
 
     Args:
         storage: PyIceberg's properties of the table's storage.
         arrow: the rows' schema, with the table's field ids.
         schema: the table's schema as Iceberg's JSON; without it files come without metrics.
+        by: the name of the partition, in their paths.
     """
 
     def __init__(
@@ -115,46 +120,51 @@ class DayFiles:
         stem: str,
         arrow: pa.Schema,
         schema: str | None = None,
+        by: str = DAY,
     ) -> None:
         self._io: FileIO = load_file_io(storage, location)
-        self._location, self._stem = location, stem
+        self._location, self._stem, self._by = location, stem, by
         self._arrow = arrow
         self._plan = FooterPlan.of(Schema.model_validate_json(schema)) if schema else None
-        self._days: dict[date, _Day] = {}
-        self._open: dict[date, _OpenFile] = {}
-        self._counts: dict[date, int] = {}
+        self._parts: dict[Part, _Held] = {}
+        self._open: dict[Part, _OpenFile] = {}
+        self._counts: dict[Part, int] = {}
         self._paths: list[str] = []
         self._done: list[WrittenFile] = []
         self._held = 0
 
     def add(self, rows: pa.Table) -> None:
         """Take rows, of any days; they may be written now or later."""
-        for day, part in _by_day(rows):
-            held = self._days.setdefault(day, _Day())
-            held.parts.append(part)
-            held.bytes += part.nbytes
-            self._held += part.nbytes
+        for day, of_day in _by_day(rows):
+            self.add_to(day, of_day)
+
+    def add_to(self, part: Part, rows: pa.Table) -> None:
+        """Take rows of one partition; they may be written now or later."""
+        held = self._parts.setdefault(part, _Held())
+        held.rows.append(rows)
+        held.bytes += rows.nbytes
+        self._held += rows.nbytes
         while self._held > BUDGET_BYTES:
-            self._flush(max(self._days, key=lambda d: self._days[d].bytes))
+            self._flush(max(self._parts, key=lambda p: self._parts[p].bytes))
 
     def finish(self) -> tuple[WrittenFile, ...]:
-        """Write what is held and close every file; they are in the order of their days, and on the
+        """Write what is held and close every file; they are in the order of their paths, and on the
         disk where that is a local one."""
-        days = sorted({*self._days, *self._open})
-        if len(days) < MANY_DAYS:
-            for day in days:
-                self._end(day)
+        parts = sorted({*self._parts, *self._open}, key=str)
+        if len(parts) < MANY_PARTS:
+            for part in parts:
+                self._end(part)
         else:
-            self._end_side_by_side(days)
+            self._end_side_by_side(parts)
         flush_files(p for p in map(local_path, self._paths) if p is not None)
         return tuple(sorted(self._done, key=lambda f: f.path))
 
-    def _end_side_by_side(self, days: Sequence[date]) -> None:
-        """Each day's last rows and the end of its file, two days at once: encoding and compressing
-        holds no interpreter's lock, and a file of a day is too small to keep two cores busy."""
-        # Those that are open already stay few: each day that is written from here on is closed.
-        with ThreadPoolExecutor(WRITERS, "days") as pool:
-            futures = [pool.submit(self._end, day) for day in days]
+    def _end_side_by_side(self, parts: Sequence[Part]) -> None:
+        """Each partition's last rows and the end of its file, two at once: encoding and compressing
+        holds no interpreter's lock, and most files are too small to keep two cores busy."""
+        # Those that are open already stay few: what is written from here on is closed.
+        with ThreadPoolExecutor(WRITERS, "files") as pool:
+            futures = [pool.submit(self._end, part) for part in parts]
             try:
                 for future in futures:
                     future.result()
@@ -162,10 +172,10 @@ class DayFiles:
                 # Nobody writes any more once this is left: what is there may be removed.
                 pool.shutdown(cancel_futures=True)
 
-    def _end(self, day: date) -> None:
-        if (held := self._days.pop(day, None)) is not None:
-            self._write(day, pa.concat_tables(held.parts))
-        self._close(day)
+    def _end(self, part: Part) -> None:
+        if (held := self._parts.pop(part, None)) is not None:
+            self._write(part, pa.concat_tables(held.rows))
+        self._close(part)
 
     def discard(self) -> None:
         """Remove everything that was written, finished or not; never raises."""
@@ -179,27 +189,27 @@ class DayFiles:
             with suppress(OSError):
                 self._io.delete(path)
 
-    def _flush(self, day: date) -> None:
-        held = self._days.pop(day)
+    def _flush(self, part: Part) -> None:
+        held = self._parts.pop(part)
         self._held -= held.bytes
-        opened = self._write(day, pa.concat_tables(held.parts))
+        opened = self._write(part, pa.concat_tables(held.rows))
         if opened.buffered.tell() > FILE_BYTES:
-            self._close(day)
+            self._close(part)
         elif len(self._open) > OPEN_FILES:
             self._close(next(iter(self._open)))
 
-    def _write(self, day: date, rows: pa.Table) -> _OpenFile:
-        """A row group of a day's open file, or of a new one."""
-        opened = self._open.pop(day, None) or self._new(day, rows)
+    def _write(self, part: Part, rows: pa.Table) -> _OpenFile:
+        """A row group of a partition's open file, or of a new one."""
+        opened = self._open.pop(part, None) or self._new(part, rows)
         # The one that was written to last is the last in the dict.
-        self._open[day] = opened
+        self._open[part] = opened
         opened.writer.write_table(rows, row_group_size=rows.num_rows)
         return opened
 
-    def _new(self, day: date, rows: pa.Table) -> _OpenFile:
-        number = self._counts[day] = self._counts.get(day, -1) + 1
+    def _new(self, part: Part, rows: pa.Table) -> _OpenFile:
+        number = self._counts[part] = self._counts.get(part, -1) + 1
         name = f"{self._stem}-{number}" if number else self._stem
-        path = f"{self._location}/data/{DAY}={day}/{name}.parquet"
+        path = f"{self._location}/data/{self._by}={part}/{name}.parquet"
         self._paths.append(path)
         sink: Any = self._io.new_output(path).create(overwrite=True)
         footers: list[Any] = []
@@ -218,20 +228,20 @@ class DayFiles:
         )
         return _OpenFile(path, sink, summed, buffered, writer, footers)
 
-    def _close(self, day: date) -> None:
-        opened = self._open.pop(day, None)
+    def _close(self, part: Part) -> None:
+        opened = self._open.pop(part, None)
         if opened is None:
             return
         opened.writer.close()
         opened.buffered.flush()
         size = opened.sink.tell()
         native(opened.sink).close()  # flushed with the others, by `finish`
-        self._done.append(WrittenFile(opened.path, size, self._metrics(opened, day, size)))
+        self._done.append(WrittenFile(opened.path, size, self._metrics(opened, part, size)))
 
-    def _metrics(self, opened: _OpenFile, day: date, size: int) -> str:
+    def _metrics(self, opened: _OpenFile, part: Part, size: int) -> str:
         if self._plan is None:
             return ""
-        found = metrics_of(opened.footers[0], self._plan, day, size)
+        found = metrics_of(opened.footers[0], self._plan, part, size)
         return replace(found, checksum=opened.summed.checksum).to_json()
 
 
@@ -244,7 +254,9 @@ def holds(io: FileIO, path: str, metrics: str, schema: Schema) -> bool:
             return False
         with file.open(seekable=True) as stream:
             footer = pq.read_metadata(stream)
-        return metrics_of(footer, FooterPlan.of(schema), recorded.day, recorded.size) == recorded
+        return (
+            metrics_of(footer, FooterPlan.of(schema), recorded.partition, recorded.size) == recorded
+        )
     except (OSError, pa.ArrowInvalid, KeyError):  # KeyError: a column that the table lacks
         return False
 
@@ -259,7 +271,7 @@ def write_files(
     Args:
         schema: the table's schema as Iceberg's JSON; without it files come without metrics.
     """
-    files = DayFiles(storage, location, stem, rows.schema, schema)
+    files = PartFiles(storage, location, stem, rows.schema, schema)
     try:
         files.add(rows)
         written = files.finish()

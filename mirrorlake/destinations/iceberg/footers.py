@@ -104,8 +104,8 @@ class FooterPlan:
         return cls({path: _column(collectors[field]) for path, field in fields.items()})
 
 
-def metrics_of(footer: Any, plan: FooterPlan, day: date, size: int) -> FileMetrics:
-    """What a commit says of a file of a day with this footer.
+def metrics_of(footer: Any, plan: FooterPlan, partition: date | int, size: int) -> FileMetrics:
+    """What a commit says of a file of a partition with this footer.
 
     Raises:
         KeyError: a column that the schema lacks.
@@ -140,7 +140,7 @@ def metrics_of(footer: Any, plan: FooterPlan, day: date, size: int) -> FileMetri
     lower, upper = _bounds(ends)
     return FileMetrics(
         size,
-        day,
+        partition,
         {
             "record_count": footer.num_rows,
             "column_sizes": sizes,

@@ -21,7 +21,8 @@ _BOUNDS = ("lower_bounds", "upper_bounds")
 
 @dataclass(frozen=True)
 class FileMetrics:
-    """A data file's size in bytes, its raw day, and its rows, sizes, counts and bounds per field.
+    """A data file's size in bytes, its partition (a raw day, or the number of a bucket of tenants),
+    and its rows, sizes, counts and bounds per field.
 
     As texts they travel from a task to the driver. ``checksum`` is the SHA-256 of the bytes as
     their writer sent them, in hexadecimal; '' where nobody computed it. No manifest has a place for
@@ -29,7 +30,7 @@ class FileMetrics:
     """
 
     size: int
-    day: date
+    partition: date | int
     statistics: dict[str, Any]
     checksum: str = field(default="", compare=False)
 
@@ -37,16 +38,19 @@ class FileMetrics:
         statistics = dict(self.statistics)
         for name in _BOUNDS:
             statistics[name] = {k: bytes(v).hex() for k, v in statistics[name].items()}
-        return json.dumps([self.size, self.day.isoformat(), statistics, self.checksum])
+        of = self.partition
+        part = of.isoformat() if isinstance(of, date) else of
+        return json.dumps([self.size, part, statistics, self.checksum])
 
     @staticmethod
     def from_json(text: str) -> FileMetrics:
-        size, day, statistics, *more = json.loads(text)
+        size, part, statistics, *more = json.loads(text)
         for name in _COUNTS:
             statistics[name] = {int(k): v for k, v in statistics[name].items()}
         for name in _BOUNDS:
             statistics[name] = {int(k): bytes.fromhex(v) for k, v in statistics[name].items()}
-        return FileMetrics(size, date.fromisoformat(day), statistics, more[0] if more else "")
+        partition = part if isinstance(part, int) else date.fromisoformat(part)
+        return FileMetrics(size, partition, statistics, more[0] if more else "")
 
     @property
     def rows(self) -> int:
@@ -54,12 +58,13 @@ class FileMetrics:
         return int(self.statistics["record_count"])
 
     def data_file(self, table: Table, path: str) -> DataFile:
-        """The file as a manifest names it, in the partition of its day."""
+        """The file as a manifest names it, in its partition."""
+        of = self.partition
         return DataFile.from_args(
             content=DataFileContent.DATA,
             file_path=path,
             file_format=FileFormat.PARQUET,
-            partition=Record((self.day - _EPOCH).days),
+            partition=Record((of - _EPOCH).days if isinstance(of, date) else of),
             file_size_in_bytes=self.size,
             sort_order_id=None,
             equality_ids=None,

@@ -173,10 +173,27 @@ def ensure_raw_table(
     """
     day = schema.find_field(DAY)
     spec = PartitionSpec(PartitionField(day.field_id, 1000, IdentityTransform(), DAY))
-    columns = json.dumps(version.columns, ensure_ascii=False)
-    table = create_table(lake, identifier, schema, spec, {OF: source_table, COLUMNS: columns})
+    properties = raw_properties(source_table, version)
+    table = create_table(lake, identifier, schema, spec, properties)
+    return add_missing(lake, identifier, table, schema, (ORIGINAL, KEY))
+
+
+def raw_properties(source_table: str, version: SchemaVersion) -> dict[str, str]:
+    """What a raw table says of itself: of which source table it is, and its columns' types."""
+    return {OF: source_table, COLUMNS: json.dumps(version.columns, ensure_ascii=False)}
+
+
+def current_properties() -> dict[str, str]:
+    """The properties of deduped and clean tables."""
+    return dict(_CURRENT)
+
+
+def add_missing(
+    lake: Connection, identifier: Identifier, table: Table, schema: Schema, names: Sequence[str]
+) -> Table:
+    """A table with those of these columns that it lacks and the schema has."""
     there = {field.name for field in table.schema().fields}
-    missing = [f for f in schema.fields if f.name in (ORIGINAL, KEY) and f.name not in there]
+    missing = [f for f in schema.fields if f.name in names and f.name not in there]
     if missing:
         with lake.translated(identifier), table.update_schema() as update:
             for field in missing:
@@ -204,7 +221,7 @@ def ensure_current_table(
     Raises:
         LakeError: a column of it has a type that can't become the one requested.
     """
-    order = SortOrder(*(_ascending(schema, name) for name in key))
+    order = SortOrder(*(ascending(schema, name) for name in key))
     spec = UNPARTITIONED_PARTITION_SPEC
     if days_of is not None:
         source = schema.find_field(days_of).field_id
@@ -300,7 +317,8 @@ def drop_column(lake: Connection, identifier: Identifier, name: str) -> Table:
         return table.refresh()
 
 
-def _ascending(schema: Schema, name: str) -> SortField:
+def ascending(schema: Schema, name: str) -> SortField:
+    """A table's order by one of its columns, NULLs first."""
     return SortField(
         source_id=schema.find_field(name).field_id,
         transform=IdentityTransform(),

@@ -39,7 +39,7 @@ from typing import Any, Final, Literal, TypeAlias
 from pymysql.connections import Connection
 
 from mirrorlake.sources.mysql.connect import is_mariadb, rows_of
-from mirrorlake.sources.mysql.identity import read_innodb_ids
+from mirrorlake.sources.mysql.identity import read_innodb_ids, read_innodb_ids_in
 from mirrorlake.sources.mysql.open_writes import read_open_writes
 
 Evidence: TypeAlias = Literal["server", "table"]
@@ -101,11 +101,56 @@ def read_stamps(
     Raises:
         SourceError: the server was lost, or was too busy to show what is open.
     """
+    server = _look(connection)
+    found: dict[tuple[str, str], ChangeStamp] = {}
+    if server is None:
+        return found
+    for database in dict.fromkeys(database for database, _ in tables):
+        names = [name for of, name in tables if of == database]
+        for some in (names[n : n + _AT_ONCE] for n in range(0, len(names), _AT_ONCE)):
+            ids = read_innodb_ids(connection, database, some)
+            marks = ", ".join(["%s"] * len(some))
+            where = f"TABLE_SCHEMA = %s AND TABLE_NAME IN ({marks})"
+            for (_, name), times in _times(connection, where, (database, *some)).items():
+                if name in some:  # the server may compare without regard to case
+                    found[database, name] = _stamp(server, times, ids.get(name))
+    return found
+
+
+def read_stamps_in(
+    connection: Connection[Any], databases: Sequence[str], table: str
+) -> dict[str, ChangeStamp]:
+    """The stamps of one table in many databases, by database; as `read_stamps`."""
+    server = _look(connection)
+    if server is None:
+        return {}
+    wanted = set(databases)
+    ids = read_innodb_ids_in(connection, databases, table)
+    return {
+        database: _stamp(server, times, ids.get(database))
+        for (database, name), times in _times(connection, "TABLE_NAME = %s", (table,)).items()
+        if name == table and database in wanted
+    }
+
+
+@dataclass(frozen=True)
+class _Server:
+    """What all stamps of one look have in common."""
+
+    server: str
+    started: str
+    clock: str
+    lsn: int | None
+    open_since: str | None
+    changed_after: str
+
+
+def _look(connection: Connection[Any]) -> _Server | None:
     server, clock, started = _server(connection)
     # After the clock, and before all that a stamp goes by: what opens later changes that.
     opened = read_open_writes(connection)
     if opened is None:
-        return {}
+        return None
     oldest = opened.oldest
     times = [clock, oldest, opened.readers_since if is_mariadb(connection) else None]
     after = min(moment for moment in times if moment is not None)
@@ -113,25 +158,25 @@ def read_stamps(
     if not is_mariadb(connection):
         # MySQL 8 keeps the times of tables for a day otherwise.
         rows_of(connection, _FRESH_TIMES)
-    found: dict[tuple[str, str], ChangeStamp] = {}
-    for database in dict.fromkeys(database for database, _ in tables):
-        names = [name for of, name in tables if of == database]
-        for some in (names[n : n + _AT_ONCE] for n in range(0, len(names), _AT_ONCE)):
-            ids = read_innodb_ids(connection, database, some)
-            for name, engine, made, changed in _times(connection, database, some):
-                found[database, name] = ChangeStamp(
-                    server=server,
-                    started=started.isoformat(),
-                    clock=clock.isoformat(),
-                    lsn=lsn,
-                    open_since=None if oldest is None else oldest.isoformat(),
-                    changed_after=after.isoformat(),
-                    engine=engine,
-                    made=made,
-                    changed=changed,
-                    innodb_id=ids.get(name),
-                )
-    return found
+    return _Server(
+        server=server,
+        started=started.isoformat(),
+        clock=clock.isoformat(),
+        lsn=lsn,
+        open_since=None if oldest is None else oldest.isoformat(),
+        changed_after=after.isoformat(),
+    )
+
+
+_Times: TypeAlias = tuple[str, str | None, str | None]
+"""A table's engine, when it was made or altered, and when a row of it was last changed."""
+
+
+def _stamp(server: _Server, times: _Times, innodb_id: int | None) -> ChangeStamp:
+    engine, made, changed = times
+    return ChangeStamp(
+        **asdict(server), engine=engine, made=made, changed=changed, innodb_id=innodb_id
+    )
 
 
 def why_unchanged(before: ChangeStamp, now: ChangeStamp) -> Evidence | None:
@@ -208,24 +253,18 @@ def _lsn(connection: Connection[Any]) -> int | None:
 
 
 def _times(
-    connection: Connection[Any], database: str, names: Sequence[str]
-) -> list[tuple[str, str, str | None, str | None]]:
-    """Name, engine, and when each table was altered and changed."""
-    marks = ", ".join(["%s"] * len(names))
+    connection: Connection[Any], where: str, values: Sequence[str]
+) -> dict[tuple[str, str], _Times]:
+    """The times of tables, by database and name."""
     sql = (
-        "SELECT TABLE_NAME, ENGINE, CREATE_TIME, UPDATE_TIME, CREATE_OPTIONS"  # noqa: S608
-        " FROM information_schema.TABLES WHERE TABLE_TYPE = 'BASE TABLE'"
-        f" AND TABLE_SCHEMA = %s AND TABLE_NAME IN ({marks})"
+        "SELECT TABLE_SCHEMA, TABLE_NAME, ENGINE, CREATE_TIME, UPDATE_TIME, CREATE_OPTIONS"  # noqa: S608
+        f" FROM information_schema.TABLES WHERE TABLE_TYPE = 'BASE TABLE' AND {where}"
     )
-    rows = rows_of(connection, sql, (database, *names))
-    wanted = set(names)  # the server may compare without regard to case
-    return [
-        (
-            str(name),
+    return {
+        (str(database), str(name)): (
             str(engine or "").lower(),
             made and made.isoformat(),
             None if "partitioned" in str(options).lower() else changed and changed.isoformat(),
         )
-        for name, engine, made, changed, options in rows
-        if name in wanted
-    ]
+        for database, name, engine, made, changed, options in rows_of(connection, sql, values)
+    }

@@ -27,6 +27,7 @@ _TABLES = (
 )
 _COUNTER = re.compile(r" AUTO_INCREMENT=\d+")
 _PLAIN = re.compile(r"[0-9A-Za-z_]+")
+_AT_ONCE = 500
 
 
 @dataclass(frozen=True)
@@ -100,9 +101,26 @@ def read_innodb_ids(
 ) -> dict[str, int]:
     """InnoDB's own number of each of these tables; none of a table with partitions, or with a name
     of which InnoDB keeps another spelling, and none at all without PROCESS."""
-    if not _PLAIN.fullmatch(database):
-        return {}
-    paths = {f"{database}/{name}": name for name in names if _PLAIN.fullmatch(name)}
+    found = _read_ids(connection, [(database, name) for name in names])
+    return {name: number for (_, name), number in found.items()}
+
+
+def read_innodb_ids_in(
+    connection: Connection[Any], databases: Sequence[str], table: str
+) -> dict[str, int]:
+    """The same of one table in many databases, by database."""
+    found: dict[str, int] = {}
+    for some in (databases[n : n + _AT_ONCE] for n in range(0, len(databases), _AT_ONCE)):
+        ids = _read_ids(connection, [(database, table) for database in some])
+        found |= {database: number for (database, _), number in ids.items()}
+    return found
+
+
+def _read_ids(
+    connection: Connection[Any], tables: Sequence[tuple[str, str]]
+) -> dict[tuple[str, str], int]:
+    plain = [place for place in tables if all(_PLAIN.fullmatch(part) for part in place)]
+    paths = {f"{database}/{name}": (database, name) for database, name in plain}
     maria = "mariadb" in connection.get_server_info().lower()
     view = "INNODB_SYS_TABLES" if maria else "INNODB_TABLES"
     marks = ", ".join(["%s"] * len(paths))
@@ -115,12 +133,12 @@ def read_innodb_ids(
     there: dict[str, dict[str, int]] = {}
     for name, number in rows:
         there.setdefault(str(name).lower(), {})[str(name)] = int(number)
-    found: dict[str, int] = {}
-    for path, name in paths.items():
+    found: dict[tuple[str, str], int] = {}
+    for path, place in paths.items():
         ids = there.get(path.lower(), {})
         exact = ids.get(path)
         if exact is not None or len(ids) == 1:
-            found[name] = exact if exact is not None else next(iter(ids.values()))
+            found[place] = exact if exact is not None else next(iter(ids.values()))
     return found
 
 

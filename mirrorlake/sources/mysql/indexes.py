@@ -19,9 +19,8 @@ from mirrorlake.sources.mysql.connect import rows_of
 from mirrorlake.sources.mysql.tables import Column, Index
 
 _INDEXES: Final = """
-SELECT TABLE_NAME, INDEX_NAME, NON_UNIQUE, COLUMN_NAME, SUB_PART, INDEX_TYPE, COMMENT, {unused}
-FROM information_schema.STATISTICS WHERE TABLE_SCHEMA = %s AND TABLE_NAME {{match}}
-ORDER BY TABLE_NAME, INDEX_NAME, SEQ_IN_INDEX"""
+SELECT {{of}}, INDEX_NAME, NON_UNIQUE, COLUMN_NAME, SUB_PART, INDEX_TYPE, COMMENT, {unused}
+FROM information_schema.STATISTICS WHERE {{where}} ORDER BY {{of}}, INDEX_NAME, SEQ_IN_INDEX"""
 _FLAGS: Final = """
 SELECT COLUMN_NAME FROM information_schema.COLUMNS
 WHERE TABLE_SCHEMA = 'information_schema' AND TABLE_NAME = 'STATISTICS'
@@ -38,7 +37,8 @@ def read_indexes(
     ask: Callable[[str], list[tuple[Any, ...]]],
     columns: Mapping[str, Sequence[Column]],
 ) -> Mapping[str, tuple[Index, ...]]:
-    """The indexes of a database's tables, by table, in the order of their names.
+    """The indexes of a database's tables, by table, in the order of their names; or of one table in
+    many databases, by database.
 
     Args:
         ask: runs a statement over ``information_schema`` for the tables that are meant.

@@ -7,7 +7,7 @@ Source: MySQL 8.0 manual, 28.3 "INFORMATION_SCHEMA General Tables"; MariaDB know
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from pymysql.connections import Connection
@@ -31,13 +31,15 @@ SYSTEM_DATABASES = ("information_schema", "mysql", "performance_schema", "sys")
 _COLUMNS = """
 SELECT COLUMN_NAME, ORDINAL_POSITION, DATA_TYPE, COLUMN_TYPE, IS_NULLABLE, CHARACTER_SET_NAME,
        COLLATION_NAME, NUMERIC_PRECISION, NUMERIC_SCALE, CHARACTER_MAXIMUM_LENGTH,
-       DATETIME_PRECISION, EXTRA, COLUMN_COMMENT, TABLE_NAME, GENERATION_EXPRESSION
-FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = %s AND TABLE_NAME {match}
-ORDER BY TABLE_NAME, ORDINAL_POSITION"""
+       DATETIME_PRECISION, EXTRA, COLUMN_COMMENT, {of}, GENERATION_EXPRESSION
+FROM information_schema.COLUMNS WHERE {where} ORDER BY {of}, ORDINAL_POSITION"""
 _TABLES = """
-SELECT TABLE_NAME, ENGINE, TABLE_ROWS, TABLE_COMMENT FROM information_schema.TABLES
-WHERE TABLE_SCHEMA = %s AND TABLE_NAME {match}
-  AND TABLE_TYPE IN ('BASE TABLE', 'SYSTEM VERSIONED') ORDER BY TABLE_NAME"""
+SELECT {of}, ENGINE, TABLE_ROWS, TABLE_COMMENT FROM information_schema.TABLES
+WHERE {where} AND TABLE_TYPE IN ('BASE TABLE', 'SYSTEM VERSIONED') ORDER BY {of}"""
+# Only an equality spares the server from opening every table of the database.
+_ONE_TABLE = {"of": "TABLE_NAME", "where": "TABLE_SCHEMA = %s AND TABLE_NAME = %s"}
+_ALL_TABLES = {"of": "TABLE_NAME", "where": "TABLE_SCHEMA = %s AND TABLE_NAME LIKE %s"}
+_ALL_DATABASES = {"of": "TABLE_SCHEMA", "where": "TABLE_NAME = %s"}
 
 
 _LISTING = """
@@ -74,7 +76,7 @@ def estimate_rows(
     """
     found: dict[tuple[str, str], int] = {}
     for database in dict.fromkeys(database for database, _ in tables):
-        rows = rows_of(connection, _TABLES.format(match="IS NOT NULL"), (database,))
+        rows = rows_of(connection, _TABLES.format(**_ALL_TABLES), (database, "%"))
         found |= {(database, str(name)): int(count or 0) for name, _, count, _ in rows}
     return {place: found[place] for place in tables if place in found}
 
@@ -99,9 +101,9 @@ def _read(
     refresh_statistics(connection)
 
     def ask(sql: str) -> list[tuple[Any, ...]]:
-        # Only an equality spares the server from opening every table of the database.
-        match, name = ("LIKE %s", "%") if table is None else ("= %s", table)
-        return rows_of(connection, sql.format(match=match), (database, name))
+        terms, name = (_ALL_TABLES, "%") if table is None else (_ONE_TABLE, table)
+        match = "LIKE %s" if table is None else "= %s"
+        return rows_of(connection, sql.format(**terms, match=match), (database, name))
 
     columns = _columns_by_table(ask(_COLUMNS))
     indexes = read_indexes(connection, ask, columns)
@@ -141,6 +143,53 @@ def read_table(connection: Connection[Any], database: str, table: str) -> Source
         raise _missing(connection, database, table)
     check_whole(connection, tables[table])
     return tables[table]
+
+
+def read_in_databases(
+    connection: Connection[Any], databases: Collection[str], table: str
+) -> dict[str, SourceTable]:
+    """One table as each of these databases has it, by database; those that have none are left out.
+    Three statements, however many databases there are; foreign keys are not read.
+
+    Raises:
+        SourceError: the server could not be queried.
+    """
+    refresh_statistics(connection)
+
+    def ask(sql: str) -> list[tuple[Any, ...]]:
+        return rows_of(connection, sql.format(**_ALL_DATABASES), (table,))
+
+    alike = _named_alike(connection, table)
+    columns = _columns_by_table(ask(_COLUMNS))
+    indexes = read_indexes(connection, ask, columns)
+    found = {
+        str(database): SourceTable(
+            database=str(database),
+            name=table,
+            engine=str(engine or ""),
+            columns=tuple(columns.get(str(database), ())),
+            indexes=enforced(
+                str(engine), columns.get(str(database), ()), indexes.get(str(database), ())
+            ),
+            estimated_rows=int(rows or 0),
+            foreign_keys=(),
+            comment=str(comment or ""),
+        )
+        for database, engine, rows, comment in ask(_TABLES)
+        if str(database) in databases and str(database) not in alike
+    }
+    for database in sorted(alike & {*databases}):
+        for one in _read(connection, database, table, foreign_keys=False):
+            if one.name == table:
+                found[database] = one
+    return found
+
+
+def _named_alike(connection: Connection[Any], table: str) -> set[str]:
+    """The databases with a table that the server finds under this name and that is called otherwise
+    (``Orders`` for ``orders``): what it says of both can't be told apart."""
+    sql = "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES WHERE TABLE_NAME = %s"
+    return {str(of) for of, name in rows_of(connection, sql, (table,)) if str(name) != table}
 
 
 def read_contracted(

@@ -19,7 +19,7 @@ import pytest
 from mirrorlake.config import load_config
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg import data_files
-from mirrorlake.destinations.iceberg.data_files import DayFiles
+from mirrorlake.destinations.iceberg.data_files import PartFiles
 from mirrorlake.errors import LakeError, ReadGivenUp, SourceError
 from mirrorlake.load import chunk_task, protocol, runner
 from mirrorlake.load.chunk_task import ReadChunk
@@ -250,9 +250,9 @@ def test_a_chunk_that_can_not_be_finished_ends_the_next_read(
     mirror = workspace()
     monkeypatch.setattr(data_files, "BUDGET_BYTES", 1)  # rows are in files as soon as they come
 
-    finish = DayFiles.finish
+    finish = PartFiles.finish
 
-    def full(written: DayFiles) -> Any:
+    def full(written: PartFiles) -> Any:
         if not written._stem.endswith("-00002"):
             return finish(written)
         if late:
@@ -262,7 +262,7 @@ def test_a_chunk_that_can_not_be_finished_ends_the_next_read(
     before = set(files(place))
     with monkeypatch.context() as patch:
         begun = fail_reading(patch, -1, LakeError("", next_step=""), threading.Event())
-        patch.setattr(DayFiles, "finish", full)
+        patch.setattr(PartFiles, "finish", full)
         with pytest.raises(LakeError, match="No space left"):
             load(mirror)
     assert begun in ([0, 1, 2], [0, 1, 2, 3])

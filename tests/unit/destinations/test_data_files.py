@@ -18,7 +18,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import DateType, LongType, NestedField, StringType
 
 from mirrorlake.destinations.iceberg import data_files
-from mirrorlake.destinations.iceberg.data_files import DayFiles, WrittenFile, holds
+from mirrorlake.destinations.iceberg.data_files import PartFiles, WrittenFile, holds
 from mirrorlake.destinations.iceberg.metrics import FileMetrics
 from mirrorlake.schema.own_columns import DAY
 
@@ -37,9 +37,9 @@ def rows_of(ids: range, days: int) -> pa.Table:
     return pa.table([list(ids), [f"v{n}" for n in ids], at], schema=ARROW)
 
 
-def files_in(folder: Path) -> DayFiles:
+def files_in(folder: Path) -> PartFiles:
     location = f"file://{folder}"
-    return DayFiles({}, location, "load-1-00000", ARROW, SCHEMA.model_dump_json())
+    return PartFiles({}, location, "load-1-00000", ARROW, SCHEMA.model_dump_json())
 
 
 def local(file: WrittenFile) -> Path:

@@ -26,7 +26,7 @@ from mirrorlake.destinations.iceberg.commit import (
     commit_load,
     head_of,
 )
-from mirrorlake.destinations.iceberg.data_files import DayFiles
+from mirrorlake.destinations.iceberg.data_files import PartFiles
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.tables import ensure_raw_table, raw_schema
 from mirrorlake.errors import LakeDamaged
@@ -91,7 +91,7 @@ class World:
             parent = head_of(self.lake, self.raw)
             load = ledger.start_load(load_id, lease, "test", self.raw.name, parent)
             table = self.lake.catalog.load_table(self.raw.path)
-            files = DayFiles(
+            files = PartFiles(
                 dict(table.io.properties),
                 table.location(),
                 f"{load_id}-1-00000",
@@ -131,7 +131,7 @@ class World:
         return refuse_damaged(self.lake, self.ledger, CONTRACT, loads, set())
 
 
-def files_of(files: DayFiles) -> Any:
+def files_of(files: PartFiles) -> Any:
     return files.finish()
 
 
