@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 
-from mirrorlake.config.contract import Config, TableContract
+from mirrorlake.config.contract import Config, TableContract, TenantTable
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.spark import LazySpark
 from mirrorlake.errors import LeaseHeld
@@ -85,7 +85,9 @@ class Workspace:
         self._closing.close()
 
     @contextmanager
-    def leased(self, contract: TableContract, *, wait: bool = True) -> Iterator[Workspace]:
+    def leased(
+        self, contract: TableContract | TenantTable, *, wait: bool = True
+    ) -> Iterator[Workspace]:
         """This workspace with the table's lease.
 
         Args:

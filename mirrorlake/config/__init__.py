@@ -12,7 +12,6 @@ is queried. What doesn't: anything that opens a connection or looks into the lak
 `fields`                durations, days, names and secrets: the types of single values
 `server`                one server: TLS, and how much load it may be put under
 `landing`               where snapshots land, and how a table is kept by them
-`tenants`               many databases that hold the same tables
 `settings`              the lake, the ledger, Spark, privacy: used as they are written
 `sections`              the rest of the file, one pydantic model per section
 `contract`              what the engine uses: everything resolved, every default filled in
@@ -23,7 +22,7 @@ is queried. What doesn't: anything that opens a connection or looks into the lak
 """
 
 from mirrorlake.config.alerts import AlertsConfig, EmailConfig
-from mirrorlake.config.contract import Config, TableContract
+from mirrorlake.config.contract import Config, TableContract, TenantTable
 from mirrorlake.config.fields import format_duration, parse_duration, zone_of
 from mirrorlake.config.landing import LandingConfig, SnapshotConfig
 from mirrorlake.config.load import config_schema, load_config
@@ -43,7 +42,6 @@ from mirrorlake.config.settings import (
     default_namespaces,
 )
 from mirrorlake.config.source_url import SourceUrl, parse_source_url
-from mirrorlake.config.tenants import TenantTable
 
 __all__ = [
     "AlertsConfig",

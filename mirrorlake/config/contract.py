@@ -11,7 +11,7 @@ from typing import ClassVar
 from pydantic import ConfigDict, Field, SecretStr
 
 from mirrorlake.config.alerts import AlertsConfig
-from mirrorlake.config.fields import Section, nearest
+from mirrorlake.config.fields import Section, matches, nearest
 from mirrorlake.config.landing import LandingConfig, SnapshotConfig
 from mirrorlake.config.modes import MODES, LoadMode, Mode
 from mirrorlake.config.secrets import UnsetSecret
@@ -20,6 +20,7 @@ from mirrorlake.config.settings import (
     Clean,
     ColumnRule,
     Deletes,
+    Dropped,
     EntitySection,
     Freshness,
     LakeConfig,
@@ -33,7 +34,6 @@ from mirrorlake.config.settings import (
     SchemaPolicy,
     SparkConfig,
 )
-from mirrorlake.config.tenants import TenantTable
 from mirrorlake.errors import ConfigError
 
 
@@ -158,6 +158,40 @@ class TableContract(Section):
         if self.snapshot is not None:
             roles += [self.snapshot.day, self.snapshot.id_column]
         return frozenset(name.casefold() for name in (*roles, *self.columns) if name)
+
+
+class TenantTable(Section):
+    """One table of many databases, with every default filled in.
+
+    Attributes:
+        group: the name under ``tenants``.
+        sources: the names of the servers, resolved, in order.
+    """
+
+    group: str
+    table: str
+    sources: tuple[str, ...]
+    databases: tuple[str, ...]
+    left_out: tuple[str, ...] = ()
+    dropped: Dropped = "keep"
+    every: timedelta = timedelta(minutes=15)
+    key: tuple[str, ...] = ()
+    new_columns: NewColumns = "hide"
+    verify: bool = True
+    shrink_limit: float | None = 0.9
+    owners: tuple[str, ...] = ()
+    freshness: Freshness | None = None
+    columns: Mapping[str, ColumnRule] = {}
+    namespaces: Namespaces
+
+    @property
+    def name(self) -> str:
+        """``group.table``: unique in a config."""
+        return f"{self.group}.{self.table}"
+
+    def has(self, database: str) -> bool:
+        """Whether a database is one of the tenants."""
+        return matches(self.databases, database) and not matches(self.left_out, database)
 
 
 class Config(Section):

@@ -69,6 +69,18 @@ def nearest(name: str, known: Mapping[str, object] | list[str] | set[str]) -> st
     return f"; did you mean {lower[found[0]]!r}?" if found else ""
 
 
+def matches(patterns: Iterable[str], name: str) -> bool:
+    """Whether a name is one of those that the patterns mean.
+
+    >>> matches(["shop_%"], "shop_17"), matches(["shop_%"], "shopX17"), matches(["a", "b"], "B")
+    (True, False, False)
+    """
+    return any(
+        re.fullmatch(".*".join(map(re.escape, pattern.split("%"))), name, re.DOTALL)
+        for pattern in patterns
+    )
+
+
 def hide_url(url: str) -> str:
     """``url`` without its password and without the values of its query."""
     head, mark, query = url.partition("?")

@@ -12,8 +12,8 @@ from typing import Any, Final, Literal, cast, get_args, get_origin
 from pydantic import BaseModel, SecretStr, ValidationError
 from pydantic_core import ErrorDetails
 
-from mirrorlake.config.contract import Config, TableContract
-from mirrorlake.config.fields import Findings, nearest
+from mirrorlake.config.contract import Config, TableContract, TenantTable
+from mirrorlake.config.fields import Findings, matches, nearest
 from mirrorlake.config.landing import LandingConfig, SnapshotConfig
 from mirrorlake.config.modes import MODES
 from mirrorlake.config.resolved import contract_problems
@@ -35,7 +35,6 @@ from mirrorlake.config.settings import (
     namespaces_of,
 )
 from mirrorlake.config.source_url import default_tls, parse_source_url
-from mirrorlake.config.tenants import TenantTable, matches
 from mirrorlake.config.yaml_file import MOST_BYTES, Plain, Problem, YamlFile
 from mirrorlake.config.yaml_file import Path as YamlPath
 from mirrorlake.errors import ConfigError

@@ -7,12 +7,11 @@ from collections.abc import Iterator
 from datetime import date
 
 from mirrorlake.config.contract import TableContract
-from mirrorlake.config.fields import nearest
+from mirrorlake.config.fields import matches, nearest
 from mirrorlake.config.modes import MODES
 from mirrorlake.config.sections import ConfigSections
 from mirrorlake.config.settings import Namespaces, default_namespaces, namespaces_of
 from mirrorlake.config.source_url import parse_source_url
-from mirrorlake.config.tenants import matches
 from mirrorlake.errors import ConfigError
 
 _Found = Iterator[tuple[tuple[str | int, ...], str]]

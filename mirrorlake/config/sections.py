@@ -9,7 +9,15 @@ from collections.abc import Iterable
 from datetime import timedelta
 from typing import Annotated, ClassVar, Final, Literal, TypeAlias
 
-from pydantic import BeforeValidator, ConfigDict, Field, JsonValue, SecretStr, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    SecretStr,
+    model_validator,
+)
 
 from mirrorlake.config.alerts import AlertsConfig
 from mirrorlake.config.fields import (
@@ -31,6 +39,7 @@ from mirrorlake.config.settings import (
     Clean,
     ColumnRule,
     Deletes,
+    Dropped,
     EntitySection,
     Freshness,
     LakeConfig,
@@ -44,7 +53,6 @@ from mirrorlake.config.settings import (
     SparkConfig,
 )
 from mirrorlake.config.table_findings import column_findings, delete_findings, mode_findings
-from mirrorlake.config.tenants import TenantsSection
 
 ShrinkLimit: TypeAlias = Annotated[float, Field(gt=0, le=1)]
 VERSION: Final = 1
@@ -247,6 +255,62 @@ def _source_findings(source: SourceSection) -> Iterable[tuple[str, str]]:
     else:
         for field in sorted(written - {"landing", "databases"}):
             yield field, f"a landing is no server: remove {field}"
+
+
+def _pattern(text: str) -> str:
+    if not text or len(text) > 255 or "\0" in text:
+        raise ValueError("a pattern has 1 to 255 characters and no NUL")
+    return text
+
+
+Pattern = Annotated[str, AfterValidator(_pattern)]
+"""A name in which ``%`` stands for any characters, or none; everything else, ``_`` too, stands for
+itself."""
+
+
+class TenantTableSection(Section):
+    """The contract of a table that every tenant has."""
+
+    key: tuple[MysqlName, ...] = ()
+    """The columns of a key that is unique within one tenant. Without it rows are compared as they
+    are."""
+    new_columns: NewColumns | None = None
+    """What clean does with a column that a tenant gets after the table's first load: ``hide`` or
+    ``show``."""
+    verify: bool | None = None
+    """Whether each tenant's rows are proved before anybody sees them."""
+    shrink_limit: Annotated[float, Field(gt=0, le=1)] | None = None
+    """The share of its rows by which a tenant's copy may not be smaller than its last one, nor may
+    it be empty; ``null``: every copy is taken."""
+    owners: tuple[Owner, ...] | None = None
+    """Who answers for this table: e-mail addresses, or ``team:<name>``."""
+    freshness: Freshness | None = None
+    """When this table counts as late; ``null``: never."""
+    columns: dict[MysqlName, ColumnRule] = {}
+    """The columns that need a rule; every other column is mirrored as it is. A tenant that lacks
+    one of them is mirrored without it."""
+
+
+class TenantsSection(Section):
+    """Databases that hold the same tables: each table is mirrored as one, with the tenant as a
+    column."""
+
+    sources: tuple[Pattern, ...] = Field(min_length=1)
+    """The servers that have them: names under ``sources``, or patterns with ``%``."""
+    databases: tuple[Pattern, ...] = Field(min_length=1)
+    """Which of their databases are tenants: names, or patterns in which ``%`` stands for any
+    characters. One that appears later joins by itself."""
+    left_out: tuple[Pattern, ...] = ()
+    """Databases that the patterns mean and that are no tenants."""
+    dropped: Dropped = "keep"
+    """What becomes of the rows of a tenant whose database, or table, is no more: ``keep`` them as
+    they were, or ``remove`` them from deduped and clean."""
+    every: Duration = timedelta(minutes=15)
+    """How long after its last request the sensor requests loads of what moved again."""
+    namespaces: NamespacesSection = NamespacesSection()
+    """The lake's namespaces of the tables; what is left out has its default."""
+    tables: dict[MysqlName, TenantTableSection] = Field(min_length=1)
+    """The contracts, by table name. A table that is not here is not mirrored."""
 
 
 def _version(value: object) -> object:

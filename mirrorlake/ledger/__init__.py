@@ -31,7 +31,7 @@ from mirrorlake.ledger.records import (
 from mirrorlake.ledger.settled import Settlement, Settlements
 from mirrorlake.ledger.snapshots import FileRecord, SeenSnapshot, SnapshotRecord
 from mirrorlake.ledger.store import Ledger
-from mirrorlake.ledger.tenants import Place, Tenant
+from mirrorlake.ledger.tenants import Tenant, TenantPlace
 
 __all__ = [
     "LEASE_TIME",
@@ -49,7 +49,6 @@ __all__ = [
     "Load",
     "Notice",
     "OpenWindow",
-    "Place",
     "Proof",
     "RawFile",
     "Receipt",
@@ -61,6 +60,7 @@ __all__ = [
     "SnapshotRecord",
     "Stamp",
     "Tenant",
+    "TenantPlace",
     "Window",
     "age_of",
 ]

@@ -13,7 +13,7 @@ from mirrorlake.ledger.database import Database
 from mirrorlake.ledger.load_rows import storable
 from mirrorlake.ledger.tables import TENANTS
 
-Place: TypeAlias = tuple[str, str]
+TenantPlace: TypeAlias = tuple[str, str]
 """A source's name, and a database of it."""
 
 
@@ -54,7 +54,7 @@ class Tenant:
     failed_at: datetime | None = None
 
     @property
-    def place(self) -> Place:
+    def place(self) -> TenantPlace:
         return (self.source, self.database)
 
     @property
@@ -75,7 +75,7 @@ class Tenants:
 
     _database: Database
 
-    def tenants(self, table: str) -> dict[Place, Tenant]:
+    def tenants(self, table: str) -> dict[TenantPlace, Tenant]:
         """The tenants of a table, by source and database, in their order.
 
         Args:
@@ -95,7 +95,7 @@ class Tenants:
                 _forget(connection, table, [(row["source"], row["database_name"]) for row in rows])
                 connection.execute(TENANTS.insert(), rows)
 
-    def record_tenants_folded(self, table: str, folded: Mapping[Place, str | None]) -> None:
+    def record_tenants_folded(self, table: str, folded: Mapping[TenantPlace, str | None]) -> None:
         """Write down of which load deduped has each tenant's rows; None: it has none."""
         mine = [TENANTS.c.table_name == table, *_of(sa.bindparam("s"), sa.bindparam("d"))]
         update = TENANTS.update().where(*mine).values(folded=sa.bindparam("load"))
@@ -104,7 +104,7 @@ class Tenants:
             with self._database.begin() as connection:
                 connection.execute(update, rows)
 
-    def forget_tenants(self, table: str, places: Iterable[Place]) -> None:
+    def forget_tenants(self, table: str, places: Iterable[TenantPlace]) -> None:
         """Forget tenants whose rows are in no layer any more."""
         listed = list(places)
         if listed:
@@ -116,7 +116,7 @@ def _of(source: Any, database: Any) -> list[sa.ColumnElement[bool]]:
     return [TENANTS.c.source == source, TENANTS.c.database_name == database]
 
 
-def _forget(connection: sa.Connection, table: str, places: list[Place]) -> None:
+def _forget(connection: sa.Connection, table: str, places: list[TenantPlace]) -> None:
     mine = [TENANTS.c.table_name == table, *_of(sa.bindparam("s"), sa.bindparam("d"))]
     connection.execute(TENANTS.delete().where(*mine), [{"s": s, "d": d} for s, d in places])
 

@@ -88,6 +88,11 @@ def digest_statement(plan: ChunkPlan) -> str:
 
 def select_statement(plan: ChunkPlan, server: SourcePosition, session: int | None = None) -> str:
     """The chunk's one SELECT. Columns are named by number: names may be anything."""
+    return _statement(plan, ", ".join(select_list(plan, server, session)))
+
+
+def select_list(plan: ChunkPlan, server: SourcePosition, session: int | None = None) -> list[str]:
+    """What a chunk's SELECT selects."""
     parts: list[str] = []
     for number, exact in enumerate(plan.columns):
         parts.append(f"{exact.select} AS c{number}")
@@ -96,7 +101,7 @@ def select_statement(plan: ChunkPlan, server: SourcePosition, session: int | Non
     parts += [f"{sql} AS k{number}" for number, (_, sql) in enumerate(plan.equality_columns)]
     filled = " + ".join(f"({quote(e.name)} IS NOT NULL)" for e in projected(plan))
     parts.append(f"{witness(server, filled or '0', session)} AS {WITNESS}")
-    return _statement(plan, ", ".join(parts))
+    return parts
 
 
 def is_projected(exact: Exact) -> bool:

@@ -100,7 +100,7 @@ def _take_in(plan: ChunkPlan, report: OnRows | None, heed: Heed | None) -> ReadC
     io = open_storage(plan.storage, plan.location)
     sink = RowSink(plan.copy, files, io, plan.location, f"{plan.stem}.index")
     with _removed_on_failure(plan, sink):
-        for found in _gathered(_read(plan, seen, question, heed)):
+        for found in gathered(_read(plan, seen, question, heed)):
             rows = exact_rows(plan, found, seen.position)
             tally.add(rows, sink.add(rows))
             if report is not None:
@@ -172,7 +172,7 @@ def read_chunk(plan: ChunkPlan, heed: Heed | None = None) -> Iterator[pa.Table]:
         SourceBusy: it did not come to rest.
     """
     plan, seen = _looked_at(plan)
-    for found in _gathered(_read(plan, seen, None, heed)):
+    for found in gathered(_read(plan, seen, None, heed)):
         yield exact_rows(plan, found, seen.position)
 
 
@@ -182,11 +182,16 @@ def _looked_at(plan: ChunkPlan) -> tuple[ChunkPlan, SourcePosition]:
     with session(plan.source, plan.database) as connection:
         wait_while_busy(connection, plan.source, plan.name, plan.load_id)
         seen = read_position(connection)
-        _check_server(plan, seen)
+        check_server(plan, seen)
         return measured(connection, plan), seen
 
 
-def _check_server(plan: ChunkPlan, seen: SourcePosition) -> None:
+def check_server(plan: ChunkPlan, seen: SourcePosition) -> None:
+    """See that the server answers with which the load began.
+
+    Raises:
+        SourceError: another one does.
+    """
     if plan.server and seen.server != plan.server:
         raise SourceError(
             f"source {plan.source.name} is answered by server {seen.server}, the load "
@@ -243,7 +248,7 @@ class _Tally:
         )
 
 
-def _gathered(batches: Iterator[pa.Table]) -> Iterator[pa.Table]:
+def gathered(batches: Iterator[pa.Table]) -> Iterator[pa.Table]:
     """Small batches together: rows that may be large are read few at once, and are mostly small."""
     held: list[pa.Table] = []
     rows = size = 0

@@ -300,7 +300,7 @@ class OverwriteTarget:
     properties: tuple[tuple[str, str], ...] = ()
 
 
-def _activate(session: Any) -> None:
+def activate(session: Any) -> None:
     """Let this thread's parser read names by the session's settings: `writeTo` does not ask the
     session, and by Spark's own ``${env:…}`` in a table's name would be expanded."""
     classic = getattr(session, "_jsparkSession", None)
@@ -332,7 +332,7 @@ def overwrite(
             key = (plan.key[0], *next_names(plan.key).values())
             first = next(name for name in rows.columns if name in key)
             rows = rows.repartitionByRange(files, f.col(as_sql_identifier(first)))
-        _activate(rows.sparkSession)
+        activate(rows.sparkSession)
         writer = rows.writeTo(target.sql)
         writer = writer.option("use-table-distribution-and-ordering", str(several).lower())
         for name, value in ((FOLDED, str(max(todo.held))), *target.properties):

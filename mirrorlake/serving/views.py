@@ -93,7 +93,7 @@ def _definition(layer: Layer) -> str:
 def make_clean_view(workspace: Workspace, plan: ResolvedTable) -> None:
     """The clean view; a table in its place is dropped."""
     _purge_table(workspace, plan.clean)
-    _make_view(workspace, plan.clean, clean_view(plan))
+    make_view(workspace, plan.clean, clean_view(plan))
 
 
 def hold_clean_view(workspace: Workspace, plan: ResolvedTable) -> None:
@@ -195,7 +195,7 @@ def make_raw_view(workspace: Workspace, plan: ResolvedTable) -> None:
     """The view over the raw tables of all versions, in every column that one of them has."""
     wanted = raw_view(plan, workspace.ledger, workspace.lake)
     if wanted is not None:
-        _make_view(workspace, plan.raw_view, wanted)
+        make_view(workspace, plan.raw_view, wanted)
 
 
 def raw_view(plan: ResolvedTable, ledger: Ledger, lake: Lake) -> ViewText | None:
@@ -225,7 +225,8 @@ def raw_view(plan: ResolvedTable, ledger: Ledger, lake: Lake) -> ViewText | None
     return ViewText(" UNION ALL ".join(selects), names, chosen_columns(schema, names))
 
 
-def _make_view(workspace: Workspace, identifier: Identifier, wanted: ViewText) -> None:
+def make_view(workspace: Workspace, identifier: Identifier, wanted: ViewText) -> None:
+    """Make a view, or replace it in one step, unless it is the one that it must be."""
     name = f"view {identifier}"
     there = _look(workspace.lake, identifier)
     wrong = _wrong(there, wanted)

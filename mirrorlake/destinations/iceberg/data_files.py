@@ -30,7 +30,7 @@ from mirrorlake.schema.own_columns import DAY
 
 pc: Any = _compute  # its functions are made at import: type checkers see none of them
 
-Part: TypeAlias = date | int
+FilePart: TypeAlias = date | int
 """A raw day, or the number of a bucket."""
 
 # Rows held before a row group is written, as Arrow: a quarter to an eighth of it in the file.
@@ -124,11 +124,11 @@ class PartFiles:
     ) -> None:
         self._io: FileIO = load_file_io(storage, location)
         self._location, self._stem, self._by = location, stem, by
-        self._arrow = arrow
+        self.arrow = arrow
         self._plan = FooterPlan.of(Schema.model_validate_json(schema)) if schema else None
-        self._parts: dict[Part, _Held] = {}
-        self._open: dict[Part, _OpenFile] = {}
-        self._counts: dict[Part, int] = {}
+        self._parts: dict[FilePart, _Held] = {}
+        self._open: dict[FilePart, _OpenFile] = {}
+        self._counts: dict[FilePart, int] = {}
         self._paths: list[str] = []
         self._done: list[WrittenFile] = []
         self._held = 0
@@ -138,7 +138,7 @@ class PartFiles:
         for day, of_day in _by_day(rows):
             self.add_to(day, of_day)
 
-    def add_to(self, part: Part, rows: pa.Table) -> None:
+    def add_to(self, part: FilePart, rows: pa.Table) -> None:
         """Take rows of one partition; they may be written now or later."""
         held = self._parts.setdefault(part, _Held())
         held.rows.append(rows)
@@ -159,7 +159,7 @@ class PartFiles:
         flush_files(p for p in map(local_path, self._paths) if p is not None)
         return tuple(sorted(self._done, key=lambda f: f.path))
 
-    def _end_side_by_side(self, parts: Sequence[Part]) -> None:
+    def _end_side_by_side(self, parts: Sequence[FilePart]) -> None:
         """Each partition's last rows and the end of its file, two at once: encoding and compressing
         holds no interpreter's lock, and most files are too small to keep two cores busy."""
         # Those that are open already stay few: what is written from here on is closed.
@@ -172,7 +172,7 @@ class PartFiles:
                 # Nobody writes any more once this is left: what is there may be removed.
                 pool.shutdown(cancel_futures=True)
 
-    def _end(self, part: Part) -> None:
+    def _end(self, part: FilePart) -> None:
         if (held := self._parts.pop(part, None)) is not None:
             self._write(part, pa.concat_tables(held.rows))
         self._close(part)
@@ -189,7 +189,7 @@ class PartFiles:
             with suppress(OSError):
                 self._io.delete(path)
 
-    def _flush(self, part: Part) -> None:
+    def _flush(self, part: FilePart) -> None:
         held = self._parts.pop(part)
         self._held -= held.bytes
         opened = self._write(part, pa.concat_tables(held.rows))
@@ -198,7 +198,7 @@ class PartFiles:
         elif len(self._open) > OPEN_FILES:
             self._close(next(iter(self._open)))
 
-    def _write(self, part: Part, rows: pa.Table) -> _OpenFile:
+    def _write(self, part: FilePart, rows: pa.Table) -> _OpenFile:
         """A row group of a partition's open file, or of a new one."""
         opened = self._open.pop(part, None) or self._new(part, rows)
         # The one that was written to last is the last in the dict.
@@ -206,7 +206,7 @@ class PartFiles:
         opened.writer.write_table(rows, row_group_size=rows.num_rows)
         return opened
 
-    def _new(self, part: Part, rows: pa.Table) -> _OpenFile:
+    def _new(self, part: FilePart, rows: pa.Table) -> _OpenFile:
         number = self._counts[part] = self._counts.get(part, -1) + 1
         name = f"{self._stem}-{number}" if number else self._stem
         path = f"{self._location}/data/{self._by}={part}/{name}.parquet"
@@ -218,7 +218,7 @@ class PartFiles:
         buffered = pa.BufferedOutputStream(pa.PythonFile(summed, mode="w"), BUFFERED_BYTES)
         writer = pq.ParquetWriter(
             buffered,
-            self._arrow,
+            self.arrow,
             compression="zstd",
             store_decimal_as_integer=True,
             use_dictionary=_repeating(rows),  # pyright: ignore[reportArgumentType]
@@ -228,7 +228,7 @@ class PartFiles:
         )
         return _OpenFile(path, sink, summed, buffered, writer, footers)
 
-    def _close(self, part: Part) -> None:
+    def _close(self, part: FilePart) -> None:
         opened = self._open.pop(part, None)
         if opened is None:
             return
@@ -238,7 +238,7 @@ class PartFiles:
         native(opened.sink).close()  # flushed with the others, by `finish`
         self._done.append(WrittenFile(opened.path, size, self._metrics(opened, part, size)))
 
-    def _metrics(self, opened: _OpenFile, part: Part, size: int) -> str:
+    def _metrics(self, opened: _OpenFile, part: FilePart, size: int) -> str:
         if self._plan is None:
             return ""
         found = metrics_of(opened.footers[0], self._plan, part, size)

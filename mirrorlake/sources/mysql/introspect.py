@@ -185,6 +185,17 @@ def read_in_databases(
     return found
 
 
+def read_columns(connection: Connection[Any], database: str, table: str) -> tuple[Column, ...]:
+    """The columns of one table, in order; none of one that is not there. One statement.
+
+    Raises:
+        SourceError: the server could not be queried.
+    """
+    found = rows_of(connection, _COLUMNS.format(**_ONE_TABLE), (database, table))
+    # The server compares the name without regard to case: of two tables, this would be both.
+    return tuple(_columns_by_table(found).get(table, ()))
+
+
 def _named_alike(connection: Connection[Any], table: str) -> set[str]:
     """The databases with a table that the server finds under this name and that is called otherwise
     (``Orders`` for ``orders``): what it says of both can't be told apart."""

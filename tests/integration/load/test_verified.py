@@ -177,7 +177,7 @@ def test_a_first_load_of_which_every_row_is_lost(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     contract = workspace.config.table("firsts")
-    monkeypatch.setattr(chunk_task, "_gathered", lambda batches: iter(list(batches)[:0]))
+    monkeypatch.setattr(chunk_task, "gathered", lambda batches: iter(list(batches)[:0]))
     with pytest.raises(NotProved, match="3 rows in MySQL and 0 in the lake"):
         sync_table(workspace, contract)
     table = workspace.lake.load(raw(workspace, "firsts"))

@@ -1,0 +1,431 @@
+"""One load of tenants: those of one schema version, read batch by batch, in one commit.
+
+The order of things is the commit protocol's: ``created`` → ``pending`` → files → one commit with
+the load's id → ``success``. A tenant that can't be read, changed while it was read, became too
+small or is not what MySQL said is left out, and nothing of it is in the commit: its batch is read
+again without it. What the ledger then writes of each tenant (`mirrorlake.ledger.tenants`) says
+which load holds its rows: rows of a load that it does not name are nobody's. So a death between the
+commit and that record costs another read, and never a row.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+from pymysql.connections import Connection
+
+from mirrorlake.destinations.base import Commit, Identifier
+from mirrorlake.destinations.iceberg.commit import (
+    ATTEMPT,
+    LOAD_ID,
+    NUMBER,
+    RECEIPT,
+    WINDOW,
+    commit_load,
+    delete_files,
+    find_load,
+    head_of,
+)
+from mirrorlake.destinations.iceberg.data_files import WrittenFile
+from mirrorlake.destinations.iceberg.model import LakeTable, arrow_schema
+from mirrorlake.destinations.iceberg.tables import has_original
+from mirrorlake.destinations.iceberg.tenants import ensure_raw_tenants
+from mirrorlake.errors import (
+    MirrorlakeError,
+    NotProved,
+    ReadGivenUp,
+    SchemaError,
+    SourceError,
+)
+from mirrorlake.failpoints import failpoint
+from mirrorlake.ledger import Load, Receipt, TenantPlace, Window
+from mirrorlake.load.chunk_planner import batch_rows
+from mirrorlake.load.chunk_statements import ChunkPlan
+from mirrorlake.load.raw_files import record_written
+from mirrorlake.load.tenants.batches import Batch, plan_batches
+from mirrorlake.load.tenants.read import ReadBatch, read_batch, written_tallies
+from mirrorlake.proof.loaded import load_form
+from mirrorlake.proof.ranges import Tally
+from mirrorlake.proof.report import digest_text
+from mirrorlake.proof.rows import RowForm
+from mirrorlake.schema.own_columns import DATABASE, ORIGINAL, SOURCE
+from mirrorlake.sources.mysql.connect import session
+from mirrorlake.sources.mysql.introspect import check_whole, read_columns
+from mirrorlake.sources.mysql.lock_watch import Guard
+from mirrorlake.sources.mysql.tables import Column
+from mirrorlake.table.progress import OnProgress, Pace
+from mirrorlake.table.resolve import ResolvedTable
+from mirrorlake.table.shrink import is_too_small
+from mirrorlake.workspace import Workspace
+
+logger = logging.getLogger(__name__)
+
+ATTEMPTS = 3
+PAUSE_SECONDS = 1.0
+
+
+@dataclass(frozen=True)
+class TenantCopy:
+    """What a load holds of one tenant: its rows, and their digest as MySQL computed it in the state
+    that was read (None: it was not asked, and nobody compared them)."""
+
+    rows: int
+    digest: str | None
+
+
+@dataclass(frozen=True)
+class TenantsLoaded:
+    """What became of the tenants of one schema version.
+
+    Attributes:
+        load: the load that holds the copies; None where there is none.
+        copies: of the tenants that it holds.
+        failed: why it holds nothing of others.
+    """
+
+    load: Load | None
+    copies: Mapping[TenantPlace, TenantCopy]
+    failed: Mapping[TenantPlace, MirrorlakeError]
+    rows: int = 0
+    bytes: int = 0
+    seconds: float = 0.0
+
+
+def load_tenants(
+    workspace: Workspace,
+    name: str,
+    plans: Sequence[ResolvedTable],
+    servers: Mapping[str, str],
+    before: Mapping[TenantPlace, int],
+    progress: OnProgress | None = None,
+) -> TenantsLoaded:
+    """Read these tenants, all of one schema version, and commit them together.
+
+    Args:
+        workspace: with the lease of the table of tenants.
+        name: its name.
+        servers: the identity of the server that must answer, by source.
+        before: how many rows each tenant had, where its copy may not be far smaller now.
+
+    Raises:
+        LakeError: the lake failed; nothing of this load is visible.
+        CommitConflict: the raw table moved; nothing was committed.
+        LeaseHeld: another run took the table over; nothing was committed.
+    """
+    ledger, lake, lead = workspace.ledger, workspace.lake, plans[0]
+    needing = next((plan for plan in plans if has_original(plan.columns)), lead)
+    table = ensure_raw_tenants(lake, lead.raw, needing.columns, name, lead.version)
+    load_id = ledger.create_load(name, Window("full", None, None, datetime.now(UTC).date()))
+    failpoint("ledger.created")
+    parent = head_of(lake, lead.raw)
+    lease = workspace.held_lease()
+    load = ledger.start_load(load_id, lease, workspace.run_id, lead.raw.name, parent)
+    failpoint("ledger.pending")
+    expected = sum(plan.table.estimated_rows for plan in plans)
+    pace = Pace(name, load.load_id, expected, progress)
+    reader = _Reader(workspace, table, load, servers, before, pace)
+    started = time.monotonic()
+    try:
+        for batch in plan_batches(plans):
+            reader.take(batch)
+        pace.finish()
+        if not reader.copies:
+            ledger.fail_load(load, "none of its tenants could be read")
+            return TenantsLoaded(None, {}, reader.failed)
+        receipt = reader.receipt()
+        commit = Commit(
+            identifier=lead.raw,
+            parent=load.parent_snapshot,
+            paths=[file.path for file in reader.files],
+            metrics={file.path: file.metrics for file in reader.files},
+            properties={
+                LOAD_ID: load.load_id,
+                ATTEMPT: str(load.attempt),
+                RECEIPT: receipt.to_json(),
+                WINDOW: load.window.to_json(),
+                NUMBER: str(load.seq),
+            },
+        )
+        workspace.check_lease()
+        record_written(ledger, load, table.location(), commit.metrics)
+        failpoint("commit.before")
+        snapshot = commit_load(lake, commit) if commit.paths else None
+        failpoint("commit.after")
+    except BaseException as error:
+        _give_up(workspace, lead, load, reader.files, error)
+        raise
+    ledger.finish_load(load, snapshot, receipt)
+    failpoint("ledger.success")
+    seconds = time.monotonic() - started
+    return TenantsLoaded(load, reader.copies, reader.failed, receipt.rows, receipt.bytes, seconds)
+
+
+@dataclass
+class _Reader:
+    """Reads batch after batch; a tenant that can't be taken leaves nothing."""
+
+    workspace: Workspace
+    table: LakeTable
+    load: Load
+    servers: Mapping[str, str]
+    before: Mapping[TenantPlace, int]
+    pace: Pace
+    copies: dict[TenantPlace, TenantCopy] = field(default_factory=dict[TenantPlace, TenantCopy])
+    failed: dict[TenantPlace, MirrorlakeError] = field(
+        default_factory=dict[TenantPlace, MirrorlakeError]
+    )
+    files: list[WrittenFile] = field(default_factory=list[WrittenFile])
+    _read: list[ReadBatch] = field(default_factory=list[ReadBatch])
+    _lost: dict[str, MirrorlakeError] = field(default_factory=dict[str, MirrorlakeError])
+    _numbers: int = 0
+
+    def take(self, batch: Batch) -> None:
+        """Read a batch; each of its tenants is then among the copies or the failed."""
+        if not batch.plans:
+            return
+        try:
+            self._take_whole(batch)
+        except SourceError as error:
+            lost = error.retryable and not error.column and not isinstance(error, ReadGivenUp)
+            if lost:
+                # The server, not a tenant: the other batches are tried once.
+                self._lost[batch.lead.source.name] = error
+            if lost or len(batch.plans) == 1:
+                self._fail(batch, error)
+                return
+            for half in batch.halves():
+                self.take(half)
+
+    def _take_whole(self, batch: Batch) -> None:
+        plan = batch.lead
+        with session(plan.source) as connection:
+            hidden = {
+                p.table.database: error
+                for p in batch.plans
+                if (error := _hidden(connection, p)) is not None
+            }
+            if hidden:
+                self._leave(batch, hidden)
+                return
+            form = None
+            if plan.contract.verify:
+                fields = {
+                    f.name: str(f.field_type).replace(" ", "") for f in self.table.schema().fields
+                }
+                form = load_form(connection, plan.table, plan.contract, fields, ORIGINAL)
+            chunk = self._chunk(batch, form)
+            found = self._patiently(batch, chunk, form)
+            bad: dict[str, MirrorlakeError] = {}
+            try:
+                bad = self._refused(batch, found, connection)
+                if form is not None and not bad:
+                    bad = self._unequal(batch, chunk, found, form)
+            except BaseException:
+                self._discard(found.files)
+                raise
+        failpoint("chunk.written")
+        if bad:
+            self._discard(found.files)
+            self._leave(batch, bad)
+            return
+        self._read.append(found)
+        self.files += found.files
+        for number, one in enumerate(batch.plans):
+            digest = None if found.source is None else digest_text(found.source[number])
+            place = (one.source.name, one.table.database)
+            self.copies[place] = TenantCopy(found.counts[number], digest)
+
+    def _leave(self, batch: Batch, bad: Mapping[str, MirrorlakeError]) -> None:
+        """Fail some tenants, and read the others again."""
+        for plan in batch.plans:
+            if plan.table.database in bad:
+                place = (plan.source.name, plan.table.database)
+                self.failed[place] = bad[plan.table.database]
+        self.take(batch.without(bad))
+
+    def _fail(self, batch: Batch, error: MirrorlakeError) -> None:
+        for plan in batch.plans:
+            self.failed[plan.source.name, plan.table.database] = error
+
+    def _chunk(self, batch: Batch, form: RowForm | None) -> ChunkPlan:
+        plan, schema = batch.lead, arrow_schema(self.table.schema())
+        own = [field for field in schema if field.name not in (SOURCE, DATABASE)]
+        number, self._numbers = self._numbers, self._numbers + 1
+        return ChunkPlan(
+            source=plan.source,
+            database=plan.table.database,
+            table=plan.table.name,
+            columns=plan.columns,
+            schema=pa.schema(own),
+            location=self.table.location(),
+            storage=dict(self.table.io.properties),
+            load_id=self.load.load_id,
+            attempt=self.load.attempt,
+            seq=self.load.seq,
+            number=number,
+            where="",
+            day=self.load.window.day,
+            day_column=None,
+            cursor=None,
+            server=self.servers[plan.source.name],
+            batch_rows=batch_rows(plan),
+            iceberg=self.table.schema().model_dump_json(),
+            digest=form.source_digest if form else None,
+        )
+
+    def _patiently(self, batch: Batch, chunk: ChunkPlan, form: RowForm | None) -> ReadBatch:
+        """`read_batch`, tried again where a later attempt may not fail."""
+        schema = arrow_schema(self.table.schema())
+        for number in range(ATTEMPTS):
+            again = replace(chunk, retry=number)
+            try:
+                with ExitStack() as watching:
+                    heed = _heedless
+                    if len(batch.plans) == 1:
+                        place = (batch.lead.source, chunk.database, chunk.table, chunk.load_id)
+                        heed = watching.enter_context(Guard(*place)).heed
+                    found = read_batch(batch, again, schema, form, self.pace.advance, heed)
+            except SourceError as error:
+                last = number + 1 == ATTEMPTS or batch.lead.source.name in self._lost
+                if last or not error.retryable or error.column:
+                    raise
+                logger.warning("table %s: %s Tried again", chunk.name, error)
+                time.sleep(PAUSE_SECONDS * 2**number)
+            else:
+                self._lost.pop(batch.lead.source.name, None)
+                return found
+        raise AssertionError("unreachable")
+
+    def _refused(
+        self, batch: Batch, found: ReadBatch, connection: Connection[Any]
+    ) -> dict[str, MirrorlakeError]:
+        """The tenants whose table changed while it was read, or that are far smaller than they
+        were, by database."""
+        bad: dict[str, MirrorlakeError] = {}
+        for number, plan in enumerate(batch.plans):
+            now = read_columns(connection, plan.table.database, plan.table.name)
+            if _definitions(now) != _definitions(plan.table.columns):
+                bad[plan.table.database] = SchemaError(
+                    f"table {plan.name}: its schema changed in MySQL while it was read",
+                    table=plan.name,
+                    next_step="Nothing of it is visible: sync again",
+                    retryable=True,
+                )
+                continue
+            before = self.before.get((plan.source.name, plan.table.database))
+            limit, rows = plan.contract.shrink_limit, found.counts[number]
+            if before is not None and limit is not None and is_too_small(before, rows, limit):
+                bad[plan.table.database] = _smaller(plan, before, rows, limit)
+        return bad
+
+    def _unequal(
+        self, batch: Batch, chunk: ChunkPlan, found: ReadBatch, form: RowForm
+    ) -> dict[str, MirrorlakeError]:
+        """The tenants whose rows in the files are not what MySQL said."""
+        source = found.source or ()
+        lake = written_tallies(batch, chunk, found.files, form, self.workspace.spark)
+        return {
+            plan.table.database: _not_proved(plan, source[number], lake[number])
+            for number, plan in enumerate(batch.plans)
+            if source[number] != lake[number]
+        }
+
+    def _discard(self, files: Sequence[WrittenFile]) -> None:
+        identifier = self.table.name()
+        paths = [file.path for file in files]
+        delete_files(self.workspace.lake, Identifier(*identifier[-2:]), paths)
+
+    def receipt(self) -> Receipt:
+        """What the load saw."""
+        first = min(self._read, key=lambda one: one.moment)
+        originals: Counter[str] = Counter()
+        for one in self._read:
+            originals.update(one.originals)
+        verified = all(one.source is not None for one in self._read)
+        digests = [tally.digest for one in self._read for tally in one.source or ()]
+        return Receipt(
+            rows=sum(copy.rows for copy in self.copies.values()),
+            bytes=sum(file.bytes for file in self.files),
+            files=len(self.files),
+            digest=f"{sum(one.digest for one in self._read) % 2**64:016x}",
+            moment=first.moment.isoformat(sep=" "),
+            hi=None,
+            server=first.server,
+            position=first.position,
+            originals=sum(originals.values()),
+            future=0,
+            query_seconds=round(max(one.query_seconds for one in self._read), 3),
+            read_bytes=sum(one.read_bytes for one in self._read),
+            original_columns=dict(sorted(originals.items())),
+            source_digest=digest_text(Tally(0, sum(digests))) if verified else None,
+        )
+
+
+def _heedless() -> None:
+    pass
+
+
+def _definitions(columns: Sequence[Column]) -> list[tuple[object, ...]]:
+    """What decides how columns are read."""
+    return [(c.name, c.column_type, c.charset, c.collation, c.generated) for c in columns]
+
+
+def _hidden(connection: Connection[Any], plan: ResolvedTable) -> MirrorlakeError | None:
+    try:
+        check_whole(connection, plan.table)
+    except SchemaError as error:
+        return error
+    except SourceError as error:
+        if error.retryable:
+            raise
+        return error
+    return None
+
+
+def _smaller(plan: ResolvedTable, before: int, now: int, limit: float) -> SourceError:
+    return SourceError(
+        f"table {plan.name}: the copy has {now:,} rows, and the last one had {before:,}: "
+        f"{1 - now / before:.0%} less, and shrink_limit is {limit:.0%}. Its rows stay as they were",
+        table=plan.name,
+        source=plan.source.name,
+        next_step="Look whether MySQL should hold so few. If it should: `mirrorlake sync "
+        "--accept-smaller` with the name of the table of tenants",
+    )
+
+
+def _not_proved(plan: ResolvedTable, source: Tally, lake: Tally) -> NotProved:
+    moving = "" if plan.table.engine.lower() == "innodb" else f" ({plan.table.engine} has no "
+    moving += "" if not moving else "snapshots: rows may have changed before they were read)"
+    return NotProved(
+        f"table {plan.name}: what was read is not what MySQL said it would be: {source.rows:,} "
+        f"rows in MySQL and {lake.rows:,} in the lake{moving}",
+        table=plan.name,
+        next_step="Nothing of it is visible: sync again, and report it if it stays",
+    )
+
+
+def _give_up(
+    workspace: Workspace,
+    plan: ResolvedTable,
+    load: Load,
+    files: Sequence[WrittenFile],
+    error: BaseException,
+) -> None:
+    """Record a failure; files go only once the table's history is seen not to name the load."""
+    lake = workspace.lake
+    try:
+        landed = find_load(lake, plan.raw, load.load_id) is not None
+    except MirrorlakeError as unseen:
+        logger.warning("load %s: left to be settled: %s", load.load_id, unseen)
+        return
+    reason = str(error) if isinstance(error, MirrorlakeError) else type(error).__name__
+    if not landed and workspace.ledger.fail_load(load, reason):
+        delete_files(lake, plan.raw, [file.path for file in files])

@@ -1,0 +1,254 @@
+"""One batch of tenants: read from MySQL in one statement, written by buckets, and tallied from the
+files that were written."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from mirrorlake.destinations.iceberg.data_files import PartFiles, WrittenFile
+from mirrorlake.destinations.iceberg.model import Storage, open_storage
+from mirrorlake.destinations.iceberg.originals import count_originals
+from mirrorlake.destinations.iceberg.spark import LazySpark
+from mirrorlake.destinations.iceberg.tenants import PARTITION, bucket_of
+from mirrorlake.errors import LakeError
+from mirrorlake.load.chunk_statements import ChunkPlan
+from mirrorlake.load.chunk_task import OnRows, check_server, gathered
+from mirrorlake.load.convert import check_witness, exact_rows
+from mirrorlake.load.digest import digest_of
+from mirrorlake.load.tenants.batches import (
+    TENANT,
+    Batch,
+    digests_statement,
+    rows_statement,
+    tallies,
+)
+from mirrorlake.proof.loaded import tally_table
+from mirrorlake.proof.ranges import NOTHING, Tally
+from mirrorlake.proof.rows import RowForm
+from mirrorlake.schema.own_columns import DATABASE, ORIGINAL, SOURCE
+from mirrorlake.sources.mysql.connect import SourcePosition, read_position, session
+from mirrorlake.sources.mysql.limits import reading
+from mirrorlake.sources.mysql.reader import WITNESS, Question, read_batches, witness
+from mirrorlake.sources.mysql.route import Heed
+from mirrorlake.sources.mysql.throttle import wait_while_busy
+
+
+@dataclass(frozen=True)
+class ReadBatch:
+    """What was read of a batch; lists are by the tenants' numbers.
+
+    Attributes:
+        counts: rows that were read.
+        source: rows and digests as MySQL says, in the state that was read; None: it was not asked.
+        moment, position: the source's UTC clock, and where it stood, just before.
+        digest: as a receipt's.
+    """
+
+    files: tuple[WrittenFile, ...]
+    counts: tuple[int, ...]
+    source: tuple[Tally, ...] | None
+    server: str
+    moment: datetime
+    position: str
+    digest: int
+    originals: dict[str, int]
+    query_seconds: float
+    read_bytes: int
+
+
+def read_batch(
+    batch: Batch,
+    chunk: ChunkPlan,
+    schema: pa.Schema,
+    rows: RowForm | None,
+    report: OnRows,
+    heed: Heed,
+) -> ReadBatch:
+    """Read a batch and write its files; on any failure they are removed.
+
+    Args:
+        chunk: how the rows of any of its tenants are read, and where they go.
+        schema: the raw table's, with the tenant's columns, which ``chunk`` does not know.
+        rows: the form by which the server digests the rows; None: it does not.
+
+    Raises:
+        SourceError: MySQL was lost, refused, or another server answered.
+        SourceBusy: it did not come to rest.
+        LakeError: a file could not be written.
+    """
+    files = PartFiles(chunk.storage, chunk.location, chunk.stem, schema, chunk.iceberg, PARTITION)
+    try:
+        with reading(chunk.source):
+            return _read(batch, chunk, files, rows, report, heed)
+    except OSError as error:
+        files.discard()
+        raise LakeError(
+            f"a data file of {chunk.table} could not be written: {error.strerror or error}",
+            table=chunk.name,
+            next_step="See that the warehouse has room and can be written, then sync again",
+        ) from error
+    except BaseException:
+        files.discard()
+        raise
+
+
+def _read(
+    batch: Batch,
+    chunk: ChunkPlan,
+    files: PartFiles,
+    rows: RowForm | None,
+    report: OnRows,
+    heed: Heed,
+) -> ReadBatch:
+    with session(chunk.source, chunk.database) as connection:
+        wait_while_busy(connection, chunk.source, chunk.name, chunk.load_id)
+        seen = read_position(connection)
+    check_server(chunk, seen)
+    question = Question(digests_statement(batch, rows, chunk.load_id)) if rows else None
+    split = _Split(batch, chunk, files)
+    started, size = time.monotonic(), 0
+    for found in gathered(_rows(batch, chunk, seen, question, heed)):
+        size += split.add(found, seen)
+        report(found.num_rows, found.nbytes)
+    seconds = time.monotonic() - started
+    return ReadBatch(
+        files=files.finish(),
+        counts=tuple(int(count) for count in split.counts),
+        source=tuple(tallies(question.answer)) if question else None,
+        server=seen.server,
+        moment=seen.clock,
+        position=seen.position,
+        digest=split.digest % 2**64,
+        originals=dict(split.originals),
+        query_seconds=seconds,
+        read_bytes=size,
+    )
+
+
+def _rows(
+    batch: Batch,
+    chunk: ChunkPlan,
+    seen: SourcePosition,
+    question: Question | None,
+    heed: Heed,
+) -> Iterator[pa.Table]:
+    rows = 0
+    for found in read_batches(
+        chunk.source,
+        chunk.database,
+        lambda own: rows_statement(batch, chunk, seen, own),
+        chunk.batch_rows,
+        table=chunk.name,
+        question=question,
+        heed=heed,
+    ):
+        rows += found.num_rows
+        yield pa.Table.from_batches([found])
+    if rows == 0:
+        # No row bears witness that the right server has none.
+        statement = f"SELECT {witness(seen)} AS {WITNESS}"
+        for found in read_batches(chunk.source, chunk.database, statement):
+            check_witness(chunk, found.column(0).to_pylist() != [0])
+
+
+class _Split:
+    """A batch's rows on their way into the files of their buckets, and what is counted of them."""
+
+    def __init__(self, batch: Batch, chunk: ChunkPlan, files: PartFiles) -> None:
+        self._chunk, self._files = chunk, files
+        self._names = pa.array(batch.databases, pa.large_string())
+        self._buckets = np.array([bucket_of(name) for name in batch.databases])
+        self._schema = files.arrow
+        self.counts = np.zeros(len(batch.plans), dtype=np.int64)
+        self.digest = 0
+        self.originals: Counter[str] = Counter()
+
+    def add(self, found: pa.Table, seen: SourcePosition) -> int:
+        """Take rows as the server gave them; their bytes when they are exact."""
+        numbers = found.column(TENANT).cast(pa.int64()).combine_chunks()
+        rows = exact_rows(self._chunk, found, seen.position)
+        of = numbers.to_numpy(zero_copy_only=False)
+        self.counts += np.bincount(of, minlength=len(self.counts))
+        self.digest += digest_of(rows.select([e.name for e in self._chunk.columns]))
+        if ORIGINAL in rows.schema.names:
+            self.originals.update(count_originals(rows.column(ORIGINAL)))
+        whole = self._with_tenant(rows, numbers)
+        buckets = self._buckets[of]
+        if (buckets[1:] < buckets[:-1]).any():
+            order = buckets.argsort(kind="stable")
+            whole, buckets = whole.take(pa.array(order)), buckets[order]
+        for start, end in runs(buckets):
+            self._files.add_to(int(buckets[start]), whole.slice(start, end - start))
+        return rows.nbytes
+
+    def _with_tenant(self, rows: pa.Table, numbers: Any) -> pa.Table:
+        columns = dict(zip(rows.schema.names, rows.columns, strict=True))
+        columns[SOURCE] = pa.repeat(pa.scalar(self._chunk.source.name), rows.num_rows)
+        columns[DATABASE] = self._names.take(numbers)
+        arrays = [columns[f.name].cast(f.type) for f in self._schema]
+        return pa.Table.from_arrays(arrays, schema=self._schema)
+
+
+def runs(values: Any) -> Iterator[tuple[int, int]]:
+    """The half-open ranges of places with equal values.
+
+    >>> import numpy as np
+    >>> list(runs(np.array([7, 7, 9])))
+    [(0, 2), (2, 3)]
+    """
+    if len(values):
+        starts = [0, *((values[1:] != values[:-1]).nonzero()[0] + 1), len(values)]
+        for start, end in pairwise(starts):
+            yield int(start), int(end)
+
+
+# --- what the files hold --------------------------------------------------------------------------
+
+_AT_ONCE = 20_000
+
+
+def written_tallies(
+    batch: Batch, chunk: ChunkPlan, files: Sequence[WrittenFile], form: RowForm, spark: LazySpark
+) -> list[Tally]:
+    """Rows and digests of each tenant as the files have them, by the tenants' numbers: they are
+    read again, so that whatever was lost on the way into them is seen.
+
+    Raises:
+        LakeError: a file can't be read.
+    """
+    io = open_storage(chunk.storage, chunk.location)
+    numbers = {name: number for number, name in enumerate(batch.databases)}
+    found = [NOTHING] * len(batch.plans)
+    names = [cell.name for cell in form.cells] + ([ORIGINAL] if form.originals else [])
+    for rows in _batches(io, [file.path for file in files]):
+        databases = rows.column(DATABASE).combine_chunks().dictionary_encode()
+        words = databases.dictionary.to_pylist()
+        codes = databases.indices.to_numpy(zero_copy_only=False)
+        for start, end in runs(codes):
+            part = rows.slice(start, end - start).select(names)
+            number = numbers[words[codes[start]]]
+            found[number] += tally_table(spark.get, batch.lead.table, form, part)
+    return found
+
+
+def _batches(io: Storage, paths: Sequence[str]) -> Iterator[pa.Table]:
+    for path in paths:
+        try:
+            with io.new_input(path).open(seekable=True) as stream:
+                for found in pq.ParquetFile(stream).iter_batches(_AT_ONCE):
+                    yield pa.Table.from_batches([found])
+        except (OSError, pa.ArrowInvalid) as error:
+            raise LakeError(
+                f"the data file {path}, which was just written, can't be read: {error}",
+                next_step="Check the warehouse's storage, then sync again",
+            ) from error

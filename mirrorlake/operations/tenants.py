@@ -1,0 +1,453 @@
+"""Tenants: many databases that hold the same table, kept as one; and what became of each.
+
+A sync looks at every tenant at once: which databases there are, which of their tables moved since
+they were read. Those are read together, a commit for each schema version, and folded together. A
+tenant that fails keeps its rows as they were, and stops no other.
+
+What belongs here: which tenants are read, and what the ledger keeps of them. What doesn't: how they
+are read (`mirrorlake.load.tenants`) and folded (`mirrorlake.merge.tenants`).
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from pymysql.connections import Connection
+
+from mirrorlake.config.contract import TenantTable
+from mirrorlake.config.server import SourceConfig
+from mirrorlake.destinations.iceberg.tables import stored_types
+from mirrorlake.errors import ConfigError, MirrorlakeError, SourceError
+from mirrorlake.ledger import Tenant, TenantPlace
+from mirrorlake.load.outcome import settle_loads
+from mirrorlake.load.tenants.protocol import load_tenants
+from mirrorlake.merge.tenants import TenantShapes, fold_tenants, read_shapes
+from mirrorlake.serving.tenants import make_tenant_views, remember_tenant_columns
+from mirrorlake.sources.mysql.change_stamps import ChangeStamp, read_stamps_in, why_unchanged
+from mirrorlake.sources.mysql.connect import read_clock, read_position, session
+from mirrorlake.sources.mysql.introspect import read_databases, read_ddl, read_in_databases
+from mirrorlake.sources.mysql.replica import read_reach
+from mirrorlake.table.holds import refuse_held
+from mirrorlake.table.progress import OnProgress
+from mirrorlake.table.resolve import ResolvedTable
+from mirrorlake.table.tenants import (
+    Plans,
+    contract_of,
+    deduped_of,
+    raw_of,
+    resolve_tenants,
+    terms_of,
+)
+from mirrorlake.workspace import Workspace
+
+logger = logging.getLogger(__name__)
+
+MOST_GONE = 0.5
+"""The share of a source's tenants that may be gone at once and are removed without a question: more
+of them are a lost privilege more often than what somebody wanted."""
+
+
+@dataclass(frozen=True)
+class TenantsSynced:
+    """What a sync did of one table of tenants.
+
+    Attributes:
+        table: its name, ``group.table``.
+        tenants: how many there are, those that are gone too.
+        shapes: how many schema versions the lake has of it.
+        read: how many were read again.
+        unchanged: how many were not, as their source shows that nothing happened.
+        joined: those that were read for the first time.
+        gone: those whose database, or table, was found to be no more now.
+        folded: of how many deduped got other rows.
+        rows: of the tenants that were read.
+        failed: ``source.database`` → why it was not read; a whole source by its name.
+    """
+
+    table: str
+    tenants: int
+    shapes: int
+    read: int
+    unchanged: int
+    joined: tuple[str, ...]
+    gone: tuple[str, ...]
+    folded: int
+    rows: int
+    bytes: int
+    seconds: float
+    failed: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class SyncTerms:
+    """How a sync of tenants is carried out.
+
+    Attributes:
+        databases: only these tenants; all where there is none.
+        accept_smaller: whether copies are taken that are far smaller than the last ones, and many
+            tenants may be gone at once.
+        again: whether tenants are read that their source shows to be unchanged.
+    """
+
+    databases: frozenset[str] = frozenset()
+    accept_smaller: bool = False
+    again: bool = False
+    progress: OnProgress | None = None
+
+    def means(self, place: TenantPlace) -> bool:
+        """Whether a tenant is one of those that are meant."""
+        return not self.databases or place[1] in self.databases
+
+
+@dataclass
+class _Survey:
+    """What the sources show of their tenants, before anything is read."""
+
+    plans: dict[TenantPlace, ResolvedTable] = field(
+        default_factory=dict[TenantPlace, ResolvedTable]
+    )
+    stamps: dict[TenantPlace, ChangeStamp] = field(default_factory=dict[TenantPlace, ChangeStamp])
+    clocks: dict[str, datetime] = field(default_factory=dict[str, datetime])
+    servers: dict[str, str] = field(default_factory=dict[str, str])
+    failed: dict[TenantPlace, MirrorlakeError] = field(
+        default_factory=dict[TenantPlace, MirrorlakeError]
+    )
+    lost: dict[str, MirrorlakeError] = field(default_factory=dict[str, MirrorlakeError])
+    """Sources that could not be looked at: nothing is known of their tenants."""
+
+
+def sync_tenants(
+    workspace: Workspace, table: TenantTable, terms: SyncTerms | None = None
+) -> TenantsSynced:
+    """Read every tenant that moved, fold them, and show them.
+
+    Raises:
+        ConfigError: no database of any source is a tenant, or none has the name that was requested.
+        LakeError: the lake failed; what was committed is folded by the next sync.
+        LeaseHeld: another run works on the table.
+    """
+    terms = terms or SyncTerms()
+    started = time.monotonic()
+    with workspace.leased(table) as leased:
+        settle_loads(leased.ledger, leased.lake, table.name, table.namespaces.raw)
+        return _Sync(leased, table, terms, started).run()
+
+
+@dataclass
+class _Sync:
+    workspace: Workspace
+    table: TenantTable
+    terms: SyncTerms
+    started: float
+    rows: int = 0
+    bytes: int = 0
+    read: int = 0
+    unchanged: int = 0
+    joined: list[TenantPlace] = field(default_factory=list[TenantPlace])
+    failed: dict[TenantPlace, MirrorlakeError] = field(
+        default_factory=dict[TenantPlace, MirrorlakeError]
+    )
+
+    def run(self) -> TenantsSynced:
+        table, ledger = self.table, self.workspace.ledger
+        known = ledger.tenants(table.name)
+        survey = survey_tenants(self.workspace, table)
+        self._refuse_none(survey, known)
+        gone = self._note_gone(survey, known)
+        self.failed |= {p: e for p, e in survey.failed.items() if self.terms.means(p)}
+        moved = self._moved(survey, known)
+        for plans in _by_version(moved).values():
+            self._load(plans, survey, known)
+        self._note_failed(known)
+        folded: tuple[TenantPlace, ...] = ()
+        lead = next(iter(survey.plans.values()), None)
+        shapes = 0
+        if lead is not None:
+            found = self._show(lead)
+            folded, shapes = found[0], len(found[1].tables)
+        everything = ledger.tenants(table.name)
+        return TenantsSynced(
+            table=table.name,
+            tenants=len(everything),
+            shapes=shapes,
+            read=self.read,
+            unchanged=self.unchanged,
+            joined=tuple(f"{s}.{d}" for s, d in self.joined),
+            gone=tuple(f"{s}.{d}" for s, d in gone),
+            folded=len(folded),
+            rows=self.rows,
+            bytes=self.bytes,
+            seconds=round(time.monotonic() - self.started, 2),
+            failed={
+                **{source: str(error) for source, error in survey.lost.items()},
+                **{f"{s}.{d}": str(error) for (s, d), error in sorted(self.failed.items())},
+            },
+        )
+
+    def _refuse_none(self, survey: _Survey, known: Mapping[TenantPlace, Tenant]) -> None:
+        there = {*survey.plans, *survey.failed, *known}
+        if not there and not survey.lost:
+            listed = ", ".join(self.table.databases)
+            raise ConfigError(
+                f"table {self.table.name}: no database of {', '.join(self.table.sources)} is "
+                f"called like {listed} and has a table {self.table.table}",
+                table=self.table.name,
+                next_step="Check the patterns (`%` stands for any characters), the table's name, "
+                "and that the account may read these databases",
+            )
+        named = {database for _, database in there}
+        if unknown := sorted(self.terms.databases - named):
+            raise ConfigError(
+                f"table {self.table.name} has no tenant {', '.join(unknown)}",
+                table=self.table.name,
+                next_step="`mirrorlake tenants` lists them",
+            )
+
+    def _note_gone(self, survey: _Survey, known: dict[TenantPlace, Tenant]) -> list[TenantPlace]:
+        """Write down which tenants are no more, and which are there again; those that went now."""
+        there = {*survey.plans, *survey.failed}
+        looked = [p for p in known if p[0] not in survey.lost and p[0] in self.table.sources]
+        gone = [p for p in looked if p not in there and known[p].gone_at is None]
+        if self.table.dropped == "remove" and not self.terms.accept_smaller:
+            gone = self._refuse_many(gone, known)
+        now = datetime.now(UTC)
+        records = [replace(known[p], gone_at=now, error=None, failed_at=None) for p in gone]
+        # One that came back is read whatever it shows: it may be another database of the name.
+        records += [
+            replace(known[p], gone_at=None, terms=None)
+            for p in looked
+            if p in there and known[p].gone_at is not None
+        ]
+        self.workspace.ledger.record_tenants(self.table.name, records)
+        known.update({record.place: record for record in records})
+        return gone
+
+    def _refuse_many(
+        self, gone: list[TenantPlace], known: Mapping[TenantPlace, Tenant]
+    ) -> list[TenantPlace]:
+        """Leave out sources of which so many tenants are gone at once that a person has to say
+        whether that is right."""
+        found: list[TenantPlace] = []
+        for source in self.table.sources:
+            mine = [p for p in gone if p[0] == source]
+            before = [p for p in known if p[0] == source and known[p].gone_at is None]
+            if len(mine) > 1 and len(mine) > MOST_GONE * len(before):
+                self.failed[source, "*"] = SourceError(
+                    f"table {self.table.name}: {len(mine)} of {len(before)} tenants of source "
+                    f"{source} are gone at once; their rows stay as they were",
+                    source=source,
+                    table=self.table.name,
+                    next_step="Check the account's privileges. If they were dropped: `mirrorlake "
+                    f"sync {self.table.name} --accept-smaller`",
+                )
+                continue
+            found += mine
+        return found
+
+    def _moved(self, survey: _Survey, known: Mapping[TenantPlace, Tenant]) -> Plans:
+        """The tenants that are to be read; of the others, until when they are unchanged is
+        written down."""
+        moved: Plans = {}
+        same: list[Tenant] = []
+        present = self._present_versions()
+        for place, plan in survey.plans.items():
+            if not self.terms.means(place):
+                continue
+            tenant = known.get(place)
+            if (
+                tenant is None
+                or self.terms.again
+                or not self._is_same(tenant, plan, survey, present)
+            ):
+                moved[place] = plan
+            else:
+                clock = survey.clocks[place[0]]
+                same.append(replace(tenant, seen_at=clock, error=None, failed_at=None))
+        self.unchanged = len(same)
+        self.workspace.ledger.record_tenants(self.table.name, same)
+        return moved
+
+    def _present_versions(self) -> set[str]:
+        versions = self.workspace.ledger.schema_versions(self.table.name)
+        lake = self.workspace.lake
+        return {v.hash for v in versions if lake.load(raw_of(self.table, v.raw_table)) is not None}
+
+    def _is_same(
+        self, tenant: Tenant, plan: ResolvedTable, survey: _Survey, present: Collection[str]
+    ) -> bool:
+        """Whether a tenant's newest copy is known to be what MySQL has."""
+        limit, shown = plan.source.skip_unchanged, survey.stamps.get(tenant.place)
+        if shown is None or tenant.shown is None or tenant.read_at is None or limit is None:
+            return False
+        if tenant.load_id is None or tenant.version != plan.version.hash:
+            return False
+        if tenant.version not in present or tenant.terms != terms_of(plan):
+            return False
+        before = ChangeStamp.from_json(tenant.shown)
+        clock = datetime.fromisoformat(shown.clock).replace(tzinfo=UTC)
+        if before is None or not timedelta() <= clock - tenant.read_at < limit:
+            return False
+        return why_unchanged(before, shown) is not None
+
+    def _load(
+        self,
+        plans: Mapping[TenantPlace, ResolvedTable],
+        survey: _Survey,
+        known: Mapping[TenantPlace, Tenant],
+    ) -> None:
+        """Read the tenants of one schema version, and write down what the ledger must know."""
+        ledger, name = self.workspace.ledger, self.table.name
+        lead = next(iter(plans.values()))
+        before = {
+            place: rows
+            for place in plans
+            if not self.terms.accept_smaller
+            and (tenant := known.get(place)) is not None
+            and (rows := tenant.rows) is not None
+        }
+        self._record_version(lead)
+        found = load_tenants(
+            self.workspace, name, list(plans.values()), survey.servers, before, self.terms.progress
+        )
+        self.failed |= found.failed
+        self.rows += found.rows
+        self.bytes += found.bytes
+        if found.load is None:
+            return
+        records: list[Tenant] = []
+        for place, copy in found.copies.items():
+            tenant = known.get(place) or Tenant(*place, first_seen=datetime.now(UTC))
+            if tenant.load_id is None:
+                self.joined.append(place)
+            stamp = survey.stamps.get(place)
+            records.append(
+                replace(
+                    tenant,
+                    version=plans[place].version.hash,
+                    load_id=found.load.load_id,
+                    seq=found.load.seq,
+                    rows=copy.rows,
+                    digest=copy.digest,
+                    shown=None if stamp is None else stamp.to_json(),
+                    terms=terms_of(plans[place]),
+                    read_at=survey.clocks[place[0]],
+                    seen_at=survey.clocks[place[0]],
+                    error=None,
+                    failed_at=None,
+                )
+            )
+        self.read += len(records)
+        ledger.record_tenants(name, records)
+
+    def _record_version(self, lead: ResolvedTable) -> None:
+        """Write a version down, with the definition that it was first seen with."""
+        ledger, name = self.workspace.ledger, self.table.name
+        if lead.version in ledger.schema_versions(name):
+            return
+        with session(lead.source) as connection:
+            ddl = read_ddl(connection, lead.table.database, lead.table.name)
+        ledger.record_schema_version(name, lead.version)
+        ledger.record_definition(f"ddl {name} {lead.version.hash}", ddl)
+
+    def _note_failed(self, known: Mapping[TenantPlace, Tenant]) -> None:
+        now = datetime.now(UTC)
+        records = [
+            replace(
+                known.get(place) or Tenant(*place, first_seen=now),
+                error=str(error),
+                failed_at=now,
+            )
+            for place, error in self.failed.items()
+            if place[1] != "*"
+        ]
+        self.workspace.ledger.record_tenants(self.table.name, records)
+        for (source, database), error in sorted(self.failed.items()):
+            logger.warning("table %s: tenant %s.%s: %s", self.table.name, source, database, error)
+
+    def _show(self, plan: ResolvedTable) -> tuple[tuple[TenantPlace, ...], TenantShapes]:
+        """Fold what was loaded, and make the views."""
+        table, ledger = self.table, self.workspace.ledger
+        lead = replace(plan, contract=contract_of(table, plan.source.name, plan.table.database))
+        shapes = read_shapes(self.workspace, table, lead)
+        if not shapes.tables:
+            return (), shapes
+        remember_tenant_columns(ledger, table, list(shapes.columns))
+        folded = fold_tenants(self.workspace, table, lead, ledger.tenants(table.name), shapes)
+        removed = [
+            place
+            for place, tenant in ledger.tenants(table.name).items()
+            if tenant.gone_at is not None and table.dropped == "remove" and tenant.folded is None
+        ]
+        ledger.forget_tenants(table.name, removed)
+        if self.workspace.lake.load(deduped_of(table)) is not None:
+            make_tenant_views(self.workspace, table, lead, shapes)
+        return folded, shapes
+
+
+def _by_version(
+    plans: Mapping[TenantPlace, ResolvedTable],
+) -> dict[str, Plans]:
+    """The plans of each schema version, those of most tenants first."""
+    found: dict[str, Plans] = {}
+    for place, plan in plans.items():
+        found.setdefault(plan.version.hash, {})[place] = plan
+    return dict(sorted(found.items(), key=lambda one: -len(one[1])))
+
+
+# --- looking at the sources -----------------------------------------------------------------------
+
+
+def survey_tenants(workspace: Workspace, table: TenantTable) -> _Survey:
+    """What the sources show of a table's tenants; a source that can't be queried is among the
+    ``lost``."""
+    survey = _Survey()
+    keys = _key_types(workspace, table)
+    for name in table.sources:
+        source = workspace.config.sources[name]
+        try:
+            refuse_held(workspace.ledger, name)
+            with session(source) as connection:
+                _survey_source(connection, source, table, keys, survey)
+        except SourceError as error:
+            survey.lost[name] = error
+            logger.warning("table %s: source %s: %s", table.name, name, error)
+    return survey
+
+
+def _survey_source(
+    connection: Connection[Any],
+    source: SourceConfig,
+    table: TenantTable,
+    keys: Mapping[str, str],
+    survey: _Survey,
+) -> None:
+    # First: what is visible then is visible to every later query.
+    moment = read_reach(connection, source).shown if source.primary else None
+    clock = (moment or read_clock(connection)).replace(tzinfo=UTC)
+    server = read_position(connection).server
+    databases = [name for name in read_databases(connection) if table.has(name)]
+    found = read_in_databases(connection, set(databases), table.table)
+    resolved = resolve_tenants(table, source, found, keys)
+    stamps = read_stamps_in(connection, list(found), table.table)
+    survey.clocks[source.name] = clock
+    survey.servers[source.name] = server
+    survey.plans |= resolved.plans
+    survey.failed |= resolved.refused
+    survey.stamps |= {(source.name, database): stamp for database, stamp in stamps.items()}
+
+
+def _key_types(workspace: Workspace, table: TenantTable) -> dict[str, str]:
+    """Iceberg's types of the key's columns in the oldest version that the lake has, by name,
+    case-folded."""
+    wanted = {name.casefold() for name in table.key}
+    for version in workspace.ledger.schema_versions(table.name):
+        raw = workspace.lake.load(raw_of(table, version.raw_table))
+        if raw is not None:
+            types = stored_types(raw)
+            return {n.casefold(): t.iceberg for n, t in types.items() if n.casefold() in wanted}
+    return {}

@@ -1,0 +1,134 @@
+"""What is shown of tenants: clean as a view over deduped, and the view over raw's versions.
+
+A query plans one branch for each version of the view over raw. Of more than `BRANCHES` it is made
+of views of so many each; deduped holds all versions in one table in any case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from mirrorlake.config.contract import TenantTable
+from mirrorlake.destinations.base import as_sql_identifier, text_literal
+from mirrorlake.destinations.iceberg.model import chosen_columns
+from mirrorlake.destinations.iceberg.tables import current_schema
+from mirrorlake.ledger import Ledger
+from mirrorlake.merge.raw_versions import version_columns, version_originals
+from mirrorlake.merge.statements import clean_column
+from mirrorlake.merge.tenants import TenantShapes
+from mirrorlake.schema.own_columns import (
+    DATABASE,
+    DAY,
+    LOAD,
+    LOADED_AT,
+    ORIGINAL,
+    POSITION,
+    SEQ,
+    SOURCE,
+    VERSION,
+)
+from mirrorlake.serving.views import ViewText, make_view
+from mirrorlake.table.clean_columns import unnamed_columns
+from mirrorlake.table.resolve import ResolvedTable
+from mirrorlake.table.tenants import clean_of, contract_of, deduped_of, raw_of, raw_view_of
+from mirrorlake.workspace import Workspace
+
+BRANCHES: Final = 50
+"""Measured: a view over 500 tables takes seconds to plan, and over 2,000 it can't be."""
+_META: Final = {
+    SOURCE: "string",
+    DATABASE: "string",
+    LOAD: "string",
+    SEQ: "long",
+    POSITION: "string",
+    LOADED_AT: "timestamptz",
+    DAY: "date",
+}
+
+
+def make_tenant_views(
+    workspace: Workspace, table: TenantTable, lead: ResolvedTable, shapes: TenantShapes
+) -> None:
+    """The clean view, and the view over raw; each only where it is not there as it must be.
+
+    Args:
+        lead: any of its tenants.
+    """
+    make_view(workspace, clean_of(table), clean_view_of(workspace.ledger, table, shapes))
+    hashes = list(shapes.tables)
+    if len(hashes) <= BRANCHES:
+        make_view(workspace, raw_view_of(table), _raw_view(table, lead, shapes, hashes))
+        return
+    parts = [hashes[n : n + BRANCHES] for n in range(0, len(hashes), BRANCHES)]
+    names: list[str] = []
+    for number, part in enumerate(parts, 1):
+        identifier = raw_of(table, f"{table.table}__part_{number}")
+        make_view(workspace, identifier, _raw_view(table, lead, shapes, part))
+        names.append(identifier.sql)
+    columns = ", ".join(as_sql_identifier(name) for name in _names(shapes))
+    sql = " UNION ALL ".join(f"SELECT {columns} FROM {name}" for name in names)  # noqa: S608
+    whole = _raw_view(table, lead, shapes, [])
+    make_view(workspace, raw_view_of(table), ViewText(sql, whole.columns, whole.schema))
+
+
+def held_of(ledger: Ledger, table: TenantTable, names: Sequence[str]) -> tuple[str, ...]:
+    """The columns that clean leaves out because they came later and nobody decided on them yet."""
+    known = ledger.known_columns(table.name)
+    return () if known is None else unnamed_columns(contract_of(table, "", ""), names, known)
+
+
+def remember_tenant_columns(ledger: Ledger, table: TenantTable, names: Sequence[str]) -> None:
+    """Record the known columns of a table of tenants: all that the first load's versions have, and
+    under ``new_columns: show`` those that come later."""
+    known = ledger.known_columns(table.name)
+    now = frozenset(name.casefold() for name in names)
+    wanted = now if known is None or table.new_columns == "show" else known
+    if wanted != known:
+        ledger.record_known_columns(table.name, wanted)
+
+
+def clean_view_of(ledger: Ledger, table: TenantTable, shapes: TenantShapes) -> ViewText:
+    """The clean view, as the contract's rules make it."""
+    names = list(shapes.columns)
+    contract, held = contract_of(table, "", "", names), held_of(ledger, table, names)
+    rules = {name: rule.pii for name in names if (rule := contract.column_rule(name)) is not None}
+    columns: list[tuple[str, str, str]] = []
+    for name, kind in shapes.stored:
+        rule = "drop" if name in held else rules.get(name)
+        column = clean_column(name, kind, rule)
+        if column is not None:
+            columns.append(column)
+    selects = [f"{sql} AS {as_sql_identifier(name)}" for name, _, sql in columns]
+    if shapes.originals:
+        ruled = [*rules, *held]
+        listed = ", ".join(text_literal(name) for name in ruled)
+        kept = f"filter({ORIGINAL}, x -> x.column NOT IN ({listed}))"
+        shown = f"CASE WHEN size({kept}) > 0 THEN {kept} END" if ruled else ORIGINAL
+        selects.append(f"{shown} AS {ORIGINAL}")
+    sql = f"SELECT {', '.join(selects)} FROM {deduped_of(table).sql}"  # noqa: S608
+    schema = current_schema([(name, kind) for name, kind, _ in columns], shapes.originals)
+    return ViewText(sql, tuple(field.name for field in schema.fields), schema)
+
+
+def _names(shapes: TenantShapes) -> list[str]:
+    originals = [ORIGINAL] if shapes.originals else []
+    return [*shapes.columns, VERSION, *_META, *originals]
+
+
+def _raw_view(
+    table: TenantTable, lead: ResolvedTable, shapes: TenantShapes, hashes: Sequence[str]
+) -> ViewText:
+    """A view over the raw tables of these versions, in the columns of all."""
+    selects: list[str] = []
+    for hashed in hashes:
+        raw = shapes.tables[hashed]
+        parts = version_columns(lead, raw, shapes.columns)
+        parts += [f"{text_literal(hashed)} AS {VERSION}", *_META]
+        if shapes.originals:
+            parts.append(version_originals(lead, raw, shapes.columns))
+        selects.append(f"SELECT {', '.join(parts)} FROM {raw_of(table, raw.name()[-1]).sql}")  # noqa: S608
+    columns = [(name, kind.iceberg) for name, kind in shapes.columns.items()]
+    schema = current_schema([*columns, (VERSION, "string"), *_META.items()], shapes.originals)
+    names = tuple(_names(shapes))
+    return ViewText(" UNION ALL ".join(selects), names, chosen_columns(schema, names))
