@@ -89,14 +89,16 @@ class Folds:
     def schema_versions(self, table: str) -> list[SchemaVersion]:
         """The versions seen of a table, oldest first."""
         query = (
-            sa.select(VERSIONS.c.columns)
+            sa.select(VERSIONS.c.columns, VERSIONS.c.raw_table, VERSIONS.c.hash)
             .where(VERSIONS.c.table_name == table)
             .order_by(VERSIONS.c.number)
         )
         with self._database.read() as connection:
-            found = connection.scalars(query).all()
-        name = table.split(".", 2)[2]
-        return [SchemaVersion(name, tuple((n, t) for n, t in json.loads(c))) for c in found]
+            found = connection.execute(query).all()
+        return [
+            SchemaVersion(raw.removesuffix(f"_v_{hashed}"), tuple((n, t) for n, t in json.loads(c)))
+            for c, raw, hashed in found
+        ]
 
     def first_seen(self, table: str) -> dict[str, datetime]:
         """When each version of a table was first met (UTC), by its hash."""
