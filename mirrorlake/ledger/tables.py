@@ -345,6 +345,8 @@ TENANTS = sa.Table(
     sa.Column("gone_at", sa.DateTime),
     sa.Column("error", sa.Text),
     sa.Column("failed_at", sa.DateTime),
+    sa.Column("verdict", sa.String(16)),
+    sa.Column("checked_at", sa.DateTime),
     sa.Column("first_seen", sa.DateTime, nullable=False),
 )
 

@@ -34,6 +34,8 @@ class Tenant:
         folded: the load of which deduped has its rows; None: of none.
         gone_at: when its database, or table, was found to be no more; None: it is there.
         error, failed_at: what last kept it from being read, since its last success.
+        verdict, checked_at: what its last check found (``equal``, ``different`` or ``undecided``),
+            and when it began.
     """
 
     source: str
@@ -52,6 +54,8 @@ class Tenant:
     gone_at: datetime | None = None
     error: str | None = None
     failed_at: datetime | None = None
+    verdict: str | None = None
+    checked_at: datetime | None = None
 
     @property
     def place(self) -> TenantPlace:
@@ -121,12 +125,12 @@ def _forget(connection: sa.Connection, table: str, places: list[TenantPlace]) ->
     connection.execute(TENANTS.delete().where(*mine), [{"s": s, "d": d} for s, d in places])
 
 
-_TIMES = ("read_at", "seen_at", "gone_at", "failed_at", "first_seen")
+_TIMES = ("read_at", "seen_at", "gone_at", "failed_at", "checked_at", "first_seen")
 
 
 def _tenant(row: dict[Any, Any]) -> Tenant:
     fields = {name: row[name] for name in ("source", "version", "load_id", "seq", "digest")}
-    fields |= {name: row[name] for name in ("shown", "terms", "folded", "error")}
+    fields |= {name: row[name] for name in ("shown", "terms", "folded", "error", "verdict")}
     for name in _TIMES:
         moment = row[name]
         fields[name] = None if moment is None else moment.replace(tzinfo=UTC)
@@ -146,6 +150,7 @@ def _row(table: str, tenant: Tenant) -> dict[str, Any]:
         "shown": tenant.shown,
         "terms": tenant.terms,
         "folded": tenant.folded,
+        "verdict": tenant.verdict,
         "error": None if tenant.error is None else storable(tenant.error),
     }
     for name in _TIMES:

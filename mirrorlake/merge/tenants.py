@@ -55,7 +55,8 @@ FOLD: Final = "mirrorlake.tenants-fold"
 """On commits of deduped: which fold made it, by which it is known that nobody wrote since."""
 LISTED: Final = 1_000
 """Up to this many tenants are named in a statement, so that only their buckets are opened."""
-_TENANTS: Final = "mirror_tenants"
+TENANTS: Final = "mirror_tenants"
+"""The view of the tenants that a statement is about: see `listed`."""
 
 
 @dataclass(frozen=True)
@@ -163,7 +164,7 @@ def fold_tenants(
     head = workspace.lake.head(identifier)
     with spark_errors(table.name):
         spark = workspace.spark.get()
-        with _listed(spark, todo.rows.values()):
+        with listed(spark, todo.rows.values()):
             _write(workspace, table, lead, shapes, todo)
     failpoint("fold.committed")
     flush_commits(workspace.lake.load(identifier), head)
@@ -292,7 +293,7 @@ def _write(
     try:
         if todo.out:
             with _marked(spark, fold):
-                spark.sql(f"DELETE FROM {target} WHERE {_of_places(todo.out)}")  # noqa: S608
+                spark.sql(f"DELETE FROM {target} WHERE {places_sql(todo.out)}")  # noqa: S608
         if todo.rows:
             rows = spark.sql(rows_sql(table, lead, shapes, todo.rows))
             renamed = rows.toDF(*(next_names(todo.retyped).get(n, n) for n in rows.columns))
@@ -332,16 +333,16 @@ def rows_sql(
         if shapes.originals:
             columns.append(version_originals(lead, raw, shapes.columns))
         name = raw_of(table, raw.name()[-1]).sql
-        where = f" WHERE {_of_places(of)}" if len(of) <= LISTED else ""
+        where = f" WHERE {places_sql(of)}" if len(of) <= LISTED else ""
         selects.append(
-            f"SELECT {', '.join(columns)} FROM {name} LEFT SEMI JOIN {_TENANTS} m"  # noqa: S608
+            f"SELECT {', '.join(columns)} FROM {name} LEFT SEMI JOIN {TENANTS} m"  # noqa: S608
             f" ON {SOURCE} = m.source AND {DATABASE} = m.database_name AND {LOAD} = m.load_id"
             f"{where}"
         )
     return " UNION ALL ".join(selects)
 
 
-def _of_places(places: Iterable[TenantPlace]) -> str:
+def places_sql(places: Iterable[TenantPlace]) -> str:
     """SQL of whether a row is of one of these tenants."""
     by_source: dict[str, list[str]] = {}
     for source, database in sorted(places):
@@ -353,15 +354,15 @@ def _of_places(places: Iterable[TenantPlace]) -> str:
 
 
 @contextmanager
-def _listed(spark: SparkSession, tenants: Iterable[Tenant]) -> Iterator[None]:
+def listed(spark: SparkSession, tenants: Iterable[Tenant]) -> Iterator[None]:
     """While the block runs, ``mirror_tenants`` has these tenants and their loads."""
     rows = [(t.source, t.database, t.load_id) for t in tenants]
     schema = "source string, database_name string, load_id string"
-    spark.createDataFrame(rows, schema).createOrReplaceTempView(_TENANTS)
+    spark.createDataFrame(rows, schema).createOrReplaceTempView(TENANTS)
     try:
         yield
     finally:
-        spark.catalog.dropTempView(_TENANTS)
+        spark.catalog.dropTempView(TENANTS)
 
 
 @contextmanager
@@ -392,7 +393,7 @@ def _refuse_other_counts(spark: SparkSession, table: TenantTable, target: str, t
         LakeError: it has not; nothing is visible.
     """
     places = {*todo.rows, *todo.out}
-    where = "" if todo.whole or len(places) > LISTED else f" WHERE {_of_places(places)}"
+    where = "" if todo.whole or len(places) > LISTED else f" WHERE {places_sql(places)}"
     counts = spark.sql(
         f"SELECT {SOURCE}, {DATABASE}, count(*) FROM {target}{where} GROUP BY 1, 2"  # noqa: S608
     ).collect()

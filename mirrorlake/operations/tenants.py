@@ -105,7 +105,7 @@ class SyncTerms:
 
 
 @dataclass
-class _Survey:
+class TenantSurvey:
     """What the sources show of their tenants, before anything is read."""
 
     plans: dict[TenantPlace, ResolvedTable] = field(
@@ -189,7 +189,7 @@ class _Sync:
             },
         )
 
-    def _refuse_none(self, survey: _Survey, known: Mapping[TenantPlace, Tenant]) -> None:
+    def _refuse_none(self, survey: TenantSurvey, known: Mapping[TenantPlace, Tenant]) -> None:
         there = {*survey.plans, *survey.failed, *known}
         if not there and not survey.lost:
             listed = ", ".join(self.table.databases)
@@ -208,7 +208,9 @@ class _Sync:
                 next_step="`mirrorlake tenants` lists them",
             )
 
-    def _note_gone(self, survey: _Survey, known: dict[TenantPlace, Tenant]) -> list[TenantPlace]:
+    def _note_gone(
+        self, survey: TenantSurvey, known: dict[TenantPlace, Tenant]
+    ) -> list[TenantPlace]:
         """Write down which tenants are no more, and which are there again; those that went now."""
         there = {*survey.plans, *survey.failed}
         looked = [p for p in known if p[0] not in survey.lost and p[0] in self.table.sources]
@@ -249,7 +251,7 @@ class _Sync:
             found += mine
         return found
 
-    def _moved(self, survey: _Survey, known: Mapping[TenantPlace, Tenant]) -> Plans:
+    def _moved(self, survey: TenantSurvey, known: Mapping[TenantPlace, Tenant]) -> Plans:
         """The tenants that are to be read; of the others, until when they are unchanged is
         written down."""
         moved: Plans = {}
@@ -278,7 +280,7 @@ class _Sync:
         return {v.hash for v in versions if lake.load(raw_of(self.table, v.raw_table)) is not None}
 
     def _is_same(
-        self, tenant: Tenant, plan: ResolvedTable, survey: _Survey, present: Collection[str]
+        self, tenant: Tenant, plan: ResolvedTable, survey: TenantSurvey, present: Collection[str]
     ) -> bool:
         """Whether a tenant's newest copy is known to be what MySQL has."""
         limit, shown = plan.source.skip_unchanged, survey.stamps.get(tenant.place)
@@ -297,7 +299,7 @@ class _Sync:
     def _load(
         self,
         plans: Mapping[TenantPlace, ResolvedTable],
-        survey: _Survey,
+        survey: TenantSurvey,
         known: Mapping[TenantPlace, Tenant],
     ) -> None:
         """Read the tenants of one schema version, and write down what the ledger must know."""
@@ -372,7 +374,7 @@ class _Sync:
     def _show(self, plan: ResolvedTable) -> tuple[tuple[TenantPlace, ...], TenantShapes]:
         """Fold what was loaded, and make the views."""
         table, ledger = self.table, self.workspace.ledger
-        lead = replace(plan, contract=contract_of(table, plan.source.name, plan.table.database))
+        lead = lead_of(table, plan)
         shapes = read_shapes(self.workspace, table, lead)
         if not shapes.tables:
             return (), shapes
@@ -389,6 +391,11 @@ class _Sync:
         return folded, shapes
 
 
+def lead_of(table: TenantTable, plan: ResolvedTable) -> ResolvedTable:
+    """One tenant's table under the contract of all: by which the columns of others are named."""
+    return replace(plan, contract=contract_of(table, plan.source.name, plan.table.database))
+
+
 def _by_version(
     plans: Mapping[TenantPlace, ResolvedTable],
 ) -> dict[str, Plans]:
@@ -402,10 +409,10 @@ def _by_version(
 # --- looking at the sources -----------------------------------------------------------------------
 
 
-def survey_tenants(workspace: Workspace, table: TenantTable) -> _Survey:
+def survey_tenants(workspace: Workspace, table: TenantTable) -> TenantSurvey:
     """What the sources show of a table's tenants; a source that can't be queried is among the
     ``lost``."""
-    survey = _Survey()
+    survey = TenantSurvey()
     keys = _key_types(workspace, table)
     for name in table.sources:
         source = workspace.config.sources[name]
@@ -424,7 +431,7 @@ def _survey_source(
     source: SourceConfig,
     table: TenantTable,
     keys: Mapping[str, str],
-    survey: _Survey,
+    survey: TenantSurvey,
 ) -> None:
     # First: what is visible then is visible to every later query.
     moment = read_reach(connection, source).shown if source.primary else None

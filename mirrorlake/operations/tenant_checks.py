@@ -1,0 +1,335 @@
+"""Checks of tenants: is what the lake has of each what MySQL has now?
+
+Three things are compared, by code that has no part in loading or folding: each tenant's rows in
+MySQL, digested by the server; the rows of its newest copy in raw, digested by Spark; and deduped
+beside that copy, row by row. A tenant that MySQL changed since it was read is undecided: what the
+lake has is of then.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from pymysql.connections import Connection
+
+from mirrorlake.config.contract import TenantTable
+from mirrorlake.destinations.base import as_sql_identifier
+from mirrorlake.destinations.iceberg.spark_errors import spark_errors
+from mirrorlake.errors import ConfigError, SourceError
+from mirrorlake.ledger import Tenant, TenantPlace
+from mirrorlake.load.outcome import settle_loads
+from mirrorlake.load.tenants.batches import Batch, digests_statement, plan_batches, tallies
+from mirrorlake.merge.tenants import (
+    LISTED,
+    TENANTS,
+    TenantShapes,
+    is_shown,
+    listed,
+    places_sql,
+    read_shapes,
+    rows_sql,
+)
+from mirrorlake.operations.tenants import TenantSurvey, lead_of, survey_tenants
+from mirrorlake.proof.loaded import load_form
+from mirrorlake.proof.ranges import NOTHING, Tally
+from mirrorlake.proof.report import digest_text
+from mirrorlake.proof.rows import RowForm, lake_sum
+from mirrorlake.schema.own_columns import DATABASE, LOAD, ORIGINAL, SOURCE
+from mirrorlake.sources.mysql.change_stamps import ChangeStamp, why_unchanged
+from mirrorlake.sources.mysql.connect import rows_of, session
+from mirrorlake.table.resolve import ResolvedTable
+from mirrorlake.table.tenants import deduped_of, terms_of
+from mirrorlake.workspace import Workspace
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+logger = logging.getLogger(__name__)
+
+NO_LOAD: Final = "check"
+"""In place of a load's id, in the comment of a check's statements."""
+
+
+@dataclass(frozen=True)
+class TenantVerdict:
+    """What a check found of one tenant.
+
+    Attributes:
+        verdict: ``equal``, ``different`` or ``undecided``.
+        mysql_rows: rows in MySQL now; None where it was not counted.
+        lake_rows: rows of its newest copy in raw.
+        differing: rows that deduped has and the copy has not, and the other way.
+        words: why it is not equal.
+    """
+
+    source: str
+    database: str
+    verdict: str
+    mysql_rows: int | None
+    lake_rows: int | None
+    differing: int
+    words: str
+
+
+@dataclass(frozen=True)
+class TenantsChecked:
+    """What a check found of a table of tenants; ``verdicts`` in the order of their tenants."""
+
+    table: str
+    verdicts: tuple[TenantVerdict, ...]
+
+    @property
+    def verdict(self) -> str:
+        """The worst of all; ``undecided`` of none."""
+        found = {one.verdict for one in self.verdicts}
+        worst = (word for word in ("different", "undecided", "equal") if word in found)
+        return next(worst, "undecided")
+
+
+def check_tenants(
+    workspace: Workspace, table: TenantTable, databases: frozenset[str] = frozenset()
+) -> TenantsChecked:
+    """Compare tenants with MySQL, and keep what was found of each; all of them by default.
+
+    Raises:
+        ConfigError: there is no such tenant.
+        LakeError: Spark, the catalog or the storage failed.
+        LeaseHeld: another run works on the table.
+    """
+    began = datetime.now(UTC)
+    with workspace.leased(table) as leased:
+        settle_loads(leased.ledger, leased.lake, table.name, table.namespaces.raw)
+        known = leased.ledger.tenants(table.name)
+        _refuse_unknown(table, databases, known)
+        known = {p: t for p, t in known.items() if not databases or p[1] in databases}
+        survey = survey_tenants(leased, table)
+        verdicts = _Check(leased, table, known, survey).run()
+        records = [
+            replace(known[v.source, v.database], verdict=v.verdict, checked_at=began)
+            for v in verdicts
+        ]
+        leased.ledger.record_tenants(table.name, records)
+    return TenantsChecked(table.name, verdicts)
+
+
+def _refuse_unknown(
+    table: TenantTable, databases: frozenset[str], known: Mapping[TenantPlace, Tenant]
+) -> None:
+    unknown = sorted(databases - {database for _, database in known})
+    if unknown or not known:
+        what = f"no tenant {', '.join(unknown)}" if unknown else "no tenant that was read"
+        raise ConfigError(
+            f"table {table.name} has {what}",
+            table=table.name,
+            next_step="`mirrorlake tenants` lists them; `mirrorlake sync` reads new ones",
+        )
+
+
+@dataclass(frozen=True)
+class _Copies:
+    """Newest copies in one raw table whose rows are digested by one SQL."""
+
+    raw: str
+    digest: str
+    tenants: list[Tenant]
+
+
+@dataclass
+class _Check:
+    workspace: Workspace
+    table: TenantTable
+    known: Mapping[TenantPlace, Tenant]
+    survey: TenantSurvey
+
+    def run(self) -> tuple[TenantVerdict, ...]:
+        comparable = {
+            place: plan
+            for place, plan in self.survey.plans.items()
+            if (tenant := self.known.get(place)) is not None
+            and tenant.load_id is not None
+            and tenant.version == plan.version.hash
+            and tenant.terms == terms_of(plan)
+        }
+        mysql, lake = self._digest(comparable)
+        differing: dict[TenantPlace, int] = {}
+        plan = next(iter(self.survey.plans.values()), None)
+        if plan is not None:
+            differing = self._compare_deduped(lead_of(self.table, plan))
+        return tuple(
+            self._verdict(tenant, mysql.get(place), lake.get(place), differing.get(place, 0))
+            for place, tenant in self.known.items()
+        )
+
+    def _verdict(
+        self, tenant: Tenant, mysql: Tally | None, lake: Tally | None, differing: int
+    ) -> TenantVerdict:
+        verdict, words = self._decide(tenant, mysql, lake, differing)
+        return TenantVerdict(
+            source=tenant.source,
+            database=tenant.database,
+            verdict=verdict,
+            mysql_rows=None if mysql is None else mysql.rows,
+            lake_rows=None if lake is None else lake.rows,
+            differing=differing,
+            words=words,
+        )
+
+    def _decide(
+        self, tenant: Tenant, mysql: Tally | None, lake: Tally | None, differing: int
+    ) -> tuple[str, str]:
+        if differing:
+            return "different", f"deduped differs from its newest copy in {differing:,} rows"
+        if lake is not None and tenant.digest not in (None, digest_text(lake)):
+            return "different", "raw has other rows than MySQL had when they were read"
+        if tenant.gone_at is not None:
+            return "undecided", "its database, or table, is no more"
+        if mysql is None or lake is None:
+            return "undecided", self._why_not(tenant)
+        if mysql == lake:
+            return "equal", ""
+        if self._is_unchanged(tenant):
+            return "different", "MySQL has other rows, and shows no change since they were read"
+        return "undecided", "MySQL changed since it was read: sync, then check again"
+
+    def _why_not(self, tenant: Tenant) -> str:
+        error = self.survey.failed.get(tenant.place) or self.survey.lost.get(tenant.source)
+        if error is not None:
+            return str(error)
+        if tenant.load_id is None:
+            return tenant.error or "it was never read"
+        return "its table, or its contract, changed since it was read: sync, then check again"
+
+    def _is_unchanged(self, tenant: Tenant) -> bool:
+        now = self.survey.stamps.get(tenant.place)
+        before = ChangeStamp.from_json(tenant.shown) if tenant.shown else None
+        return now is not None and before is not None and why_unchanged(before, now) is not None
+
+    # --- MySQL and raw ----------------------------------------------------------------------------
+
+    def _digest(
+        self, plans: Mapping[TenantPlace, ResolvedTable]
+    ) -> tuple[dict[TenantPlace, Tally], dict[TenantPlace, Tally]]:
+        """Rows and digests of MySQL's tables now, and of the newest copies in raw."""
+        mysql: dict[TenantPlace, Tally] = {}
+        copies: dict[tuple[str, str], _Copies] = {}
+        by_source: dict[str, list[Batch]] = defaultdict(list)
+        for batch in plan_batches(plans.values()):
+            by_source[batch.lead.source.name].append(batch)
+        for name, batches in by_source.items():
+            try:
+                with session(self.workspace.config.sources[name]) as connection:
+                    for batch in batches:
+                        self._digest_batch(connection, batch, mysql, copies)
+            except SourceError as error:
+                self.survey.lost.setdefault(name, error)
+        lake: dict[TenantPlace, Tally] = {}
+        for found in copies.values():
+            lake |= dict.fromkeys((tenant.place for tenant in found.tenants), NOTHING)
+            lake |= self._raw_tallies(found)
+        return mysql, lake
+
+    def _digest_batch(
+        self,
+        connection: Connection[Any],
+        batch: Batch,
+        mysql: dict[TenantPlace, Tally],
+        copies: dict[tuple[str, str], _Copies],
+    ) -> None:
+        """Have MySQL digest a batch, and note in what form raw's copies of it are to be."""
+        plan = batch.lead
+        raw = self.workspace.lake.load(plan.raw)
+        if raw is None:
+            return
+        fields = {f.name: str(f.field_type).replace(" ", "") for f in raw.schema().fields}
+        form = load_form(connection, plan.table, plan.contract, fields, ORIGINAL)
+        of_form = copies.setdefault(
+            (plan.raw.name, form.lake_digest), _Copies(plan.raw.sql, form.lake_digest, [])
+        )
+        digests = self._mysql_tallies(connection, batch, form)
+        for one, tally in zip(batch.plans, digests, strict=True):
+            place = (one.source.name, one.table.database)
+            of_form.tenants.append(self.known[place])
+            if tally is not None:
+                mysql[place] = tally
+
+    def _mysql_tallies(
+        self, connection: Connection[Any], batch: Batch, form: RowForm
+    ) -> list[Tally | None]:
+        """Rows and digests of a batch's tables; None of one that can't be read."""
+        try:
+            [answer] = rows_of(connection, digests_statement(batch, form, NO_LOAD))
+            return [*tallies(answer)]
+        except SourceError as error:
+            if error.retryable:
+                raise
+            if len(batch.plans) == 1:
+                self.survey.failed[batch.lead.source.name, batch.lead.table.database] = error
+                return [None]
+            halves = batch.halves()
+            return [t for half in halves for t in self._mysql_tallies(connection, half, form)]
+
+    def _raw_tallies(self, copies: _Copies) -> dict[TenantPlace, Tally]:
+        places = [tenant.place for tenant in copies.tenants]
+        where = f" WHERE {places_sql(places)}" if len(places) <= LISTED else ""
+        spark = self.workspace.spark.get()
+        with spark_errors(self.table.name), listed(spark, copies.tenants):
+            found = spark.sql(
+                f"SELECT s_, d_, count(*), {lake_sum('h_')} FROM (SELECT {SOURCE} AS s_,"  # noqa: S608
+                f" {DATABASE} AS d_, {copies.digest} AS h_ FROM {copies.raw}"
+                f" LEFT SEMI JOIN {TENANTS} m ON {SOURCE} = m.source"
+                f" AND {DATABASE} = m.database_name AND {LOAD} = m.load_id{where})"
+                " GROUP BY s_, d_"
+            ).collect()
+        return {(str(s), str(d)): Tally(int(n), int(h or 0)) for s, d, n, h in found}
+
+    # --- deduped ----------------------------------------------------------------------------------
+
+    def _compare_deduped(self, lead: ResolvedTable) -> dict[TenantPlace, int]:
+        """How many rows deduped has of each tenant that its newest copy has not, and the other
+        way."""
+        shapes = read_shapes(self.workspace, self.table, lead)
+        deduped = self.workspace.lake.load(deduped_of(self.table))
+        if deduped is None or not shapes.tables:
+            return {}
+        shown = {p: t for p, t in self.known.items() if is_shown(self.table, t)}
+        spark = self.workspace.spark.get()
+        with spark_errors(self.table.name), listed(spark, shown.values()):
+            return self._count_differing(spark, lead, shapes, shown)
+
+    def _count_differing(
+        self,
+        spark: SparkSession,
+        lead: ResolvedTable,
+        shapes: TenantShapes,
+        shown: Mapping[TenantPlace, Tenant],
+    ) -> dict[TenantPlace, int]:
+        copies = rows_sql(self.table, lead, shapes, shown)
+        if not copies:
+            return {}
+        cells = [_comparable(name, kind) for name, kind in shapes.stored]
+        cells += [ORIGINAL] if shapes.originals else []
+        columns = ", ".join(f"{cell} AS c{n}_" for n, cell in enumerate(cells))
+        names = ", ".join(f"c{n}_" for n in range(len(cells)))
+        place = [name for name, _ in shapes.stored]
+        source, database = (f"c{place.index(name)}_" for name in (SOURCE, DATABASE))
+        everything = len(self.known) > LISTED
+        where = "" if everything else f" WHERE {places_sql(self.known)}"
+        found = spark.sql(
+            f"SELECT {source}, {database}, sum(abs(n_)) FROM (SELECT {names}, sum(side_) AS n_"  # noqa: S608
+            f" FROM (SELECT {columns}, 1 AS side_ FROM ({copies}) UNION ALL"
+            f" SELECT {columns}, -1 FROM {deduped_of(self.table).sql}{where})"
+            f" GROUP BY {names} HAVING sum(side_) <> 0) GROUP BY 1, 2"
+        ).collect()
+        return {(str(s), str(d)): int(n) for s, d, n in found}
+
+
+def _comparable(name: str, kind: str) -> str:
+    """SQL of a cell by which two rows are compared: SQL calls 0.0 and -0.0 equal, and their texts
+    tell them apart."""
+    column = as_sql_identifier(name)
+    return f"CAST({column} AS STRING)" if kind in ("float", "double") else column
