@@ -34,6 +34,7 @@ from mirrorlake.cli.repair import repair
 from mirrorlake.cli.shapes import schema
 from mirrorlake.cli.snapshots import clone, maintain, publish
 from mirrorlake.cli.sync import sync
+from mirrorlake.cli.tenants import tenants
 from mirrorlake.cli.upkeep import accept, alert, backfill, gaps, hold, ledger, recover
 from mirrorlake.config import TableContract, config_schema
 from mirrorlake.errors import MirrorlakeError
@@ -199,7 +200,7 @@ def config_schema_command() -> None:
 
 
 _FIRST = (init, accept, alert, backfill, check, clone, export, gaps, hold, land, ledger, maintain)
-_THEN = (preflight, proof, publish, recover, refold, rekey, repair, schema, sync)
+_THEN = (preflight, proof, publish, recover, refold, rekey, repair, schema, sync, tenants)
 for _command in (*_FIRST, *_THEN):
     cli.add_command(_command)
 

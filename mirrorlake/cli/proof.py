@@ -14,6 +14,7 @@ from rich.markup import escape
 
 from mirrorlake.cli import show
 from mirrorlake.cli.contract import open_contract
+from mirrorlake.cli.tenants import check_all
 from mirrorlake.config import Config, TableContract
 from mirrorlake.errors import ConfigError
 
@@ -42,12 +43,20 @@ _COLORS = {"equal": "green", "different": "red", "undecided": "yellow"}
 @click.option("--most", type=click.IntRange(1), default=1_000, show_default=True)
 @click.option("--show-pii", is_flag=True, help="Show values of columns with a rule on this screen.")
 @click.option("--evidence", type=click.Path(path_type=Path), help="The folder of evidence files.")
-def check(table: str, config_path: Path, as_json: bool, show_pii: bool, **options: Any) -> None:
+@click.option("--tenant", "databases", multiple=True, help="Only this tenant's database; several.")
+def check(
+    table: str,
+    config_path: Path,
+    as_json: bool,
+    show_pii: bool,
+    databases: Sequence[str],
+    **options: Any,
+) -> None:
     """Compare TABLE with MySQL, field by field, and keep the proof.
 
     A check of the whole table proves its raw and clean layers too: raw's files against what their
     loads recorded, clean against deduped. A table of mode snapshot is compared with the files that
-    landed. Ends with 0 if all are equal, 9 if one differs, 10 if that can't be decided yet.
+    landed; a table of tenants as a whole, tenant by tenant. Ends with 0 if all are equal, 9 if one differs, 10 if that can't be decided yet.
     """
     from mirrorlake.operations.check_layers import prove_layers, worst
     from mirrorlake.proof.evidence import evidence_of, formatter_of, prove_table, report_words
@@ -56,6 +65,11 @@ def check(table: str, config_path: Path, as_json: bool, show_pii: bool, **option
     from mirrorlake.workspace import Workspace
 
     config = open_contract(config_path)
+    if tenants := config.split_tenants([table]):
+        _refuse_parts(tenants[0].name, options, "a table of tenants", "--json or --tenant")
+        sys.exit(check_all(config, tenants[0], databases, as_json=as_json))
+    if databases:
+        raise ConfigError("--tenant is for tables of tenants", next_step="Leave it out")
     contract = config.contract(table)
     if contract.landed:
         sys.exit(_check_landed(config, contract, options, as_json=as_json, show_pii=show_pii))
@@ -105,13 +119,7 @@ def _check_landed(
     from mirrorlake.serving.personal_audit import find_suspects
     from mirrorlake.workspace import Workspace
 
-    some = ("next_", "partition", "keys", "where", "counts", "evidence")
-    if any(options.get(name) for name in some):
-        raise ConfigError(
-            f"table {contract.name} is kept by snapshots: it is compared as a whole",
-            table=contract.name,
-            next_step=f"`mirrorlake check {contract.name}`, with --json, --most or --show-pii",
-        )
+    _refuse_parts(contract.name, options, "kept by snapshots", "--json, --most or --show-pii")
     with Workspace.open(config) as workspace:
         found = check_snapshots(workspace, contract, options["most"])
         formatter = landed_formatter(workspace, contract, shown=show_pii)
@@ -133,6 +141,16 @@ def _check_landed(
         show.console.print(line, highlight=False, soft_wrap=True)
     _warn_of_clean((), suspects)
     return CODES[found.verdict]
+
+
+def _refuse_parts(name: str, options: dict[str, Any], what: str, others: str) -> None:
+    some = ("next_", "partition", "keys", "where", "counts", "evidence")
+    if any(options.get(option) for option in some):
+        raise ConfigError(
+            f"table {name} is {what}: it is compared as a whole",
+            table=name,
+            next_step=f"`mirrorlake check {name}`, with {others}",
+        )
 
 
 def _layers(report: Report, layers: Sequence[LayerReport]) -> list[dict[str, Any]]:

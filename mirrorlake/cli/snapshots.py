@@ -142,11 +142,15 @@ def maintain(
     an unfinished load names. Files that no version names go once they are older than --grace hours.
     """
     from mirrorlake.operations.maintain import Ages, maintain_table
+    from mirrorlake.operations.tenant_upkeep import maintain_tenants
     from mirrorlake.workspace import Workspace
 
     config = open_contract(config_path)
     everything = (*config.tables, *config.snapshots)
-    contracts = [_contract(config, name) for name in tables] or everything
+    tenants = config.split_tenants(tables) if tables else config.tenants
+    others = [name for name in tables if not config.split_tenants([name])]
+    contracts = [_contract(config, name) for name in others]
+    contracts = contracts if tables else list(everything)
     ages = Ages(timedelta(days=keep_days), timedelta(hours=grace))
     done: list[Maintained] = []
     failures: list[tuple[str, MirrorlakeError]] = []
@@ -156,6 +160,11 @@ def maintain(
                 done += maintain_table(workspace, contract, ages)
             except MirrorlakeError as error:
                 failures.append((contract.name, error))
+        for table in tenants:
+            try:
+                done += maintain_tenants(workspace, table, ages)
+            except MirrorlakeError as error:
+                failures.append((table.name, error))
     if as_json:
         errors = [{"table": t, "error": str(e), "code": e.exit_code} for t, e in failures]
         show.print_json({"tables": [asdict(one) for one in done], "errors": errors})

@@ -19,11 +19,13 @@ from rich.markup import escape
 
 from mirrorlake.cli import show
 from mirrorlake.cli.contract import open_contract
+from mirrorlake.cli.tenants import end_partly, print_synced, sync_all
 from mirrorlake.config import Config, TableContract
 from mirrorlake.errors import ConfigError, MirrorlakeError, SourceHeld
 
 if TYPE_CHECKING:
     from mirrorlake.operations.sync_tables import Synced
+    from mirrorlake.operations.tenants import TenantsSynced
     from mirrorlake.operations.unchanged import Look
     from mirrorlake.table.progress import OnProgress
 
@@ -37,6 +39,8 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Take full copies of TABLES that are far smaller than their last.",
 )
+@click.option("--tenant", "databases", multiple=True, help="Only this tenant's database; several.")
+@click.option("--again", is_flag=True, help="Read tenants that their source shows unchanged, too.")
 @click.option(
     "--jobs",
     type=click.IntRange(1, 64),
@@ -47,11 +51,14 @@ def sync(
     config_path: Path,
     as_json: bool,
     accept_smaller: bool,
+    databases: Sequence[str],
+    again: bool,
     jobs: int | None,
 ) -> None:
     """Mirror TABLES (all by default): load the next window, fold it, refresh clean.
 
-    A table that fails does not stop the others.
+    A table that fails does not stop the others, nor does a tenant. --tenant and --again are for
+    tables of tenants.
     """
     config = open_contract(config_path)
     if accept_smaller and not tables:
@@ -59,25 +66,42 @@ def sync(
             "--accept-smaller is for tables that somebody has looked at",
             next_step="Name them: mirrorlake sync TABLE --accept-smaller",
         )
-    chosen = config.chosen(tables)
-    config.require_secrets(chosen)
-    results, stopped = _sync(
-        config, chosen, quiet=as_json, accept_smaller=accept_smaller, jobs=jobs
-    )
+    chosen, tenants = config.split(tables)
+    if (databases or again) and not (tables and not chosen):
+        raise ConfigError(
+            "--tenant and --again are for tables of tenants",
+            next_step="Name one: mirrorlake sync TABLE --tenant DATABASE",
+        )
+    config.require_secrets(chosen, tenants)
+    results: list[Any] = []
+    stopped: list[tuple[str, MirrorlakeError]] = []
+    if chosen:
+        results, stopped = _sync(
+            config, chosen, quiet=as_json, accept_smaller=accept_smaller, jobs=jobs
+        )
+    synced: list[TenantsSynced] = []
+    if tenants:
+        terms = {"accept_smaller": accept_smaller, "again": again, "quiet": as_json}
+        synced, others = sync_all(config, tenants, databases=databases, **terms)
+        stopped += others
     held = [(t, e) for t, e in stopped if isinstance(e, SourceHeld)]
     failures = [(t, e) for t, e in stopped if not isinstance(e, SourceHeld)]
     if as_json:
         done = [asdict(r) for r in results]
         errors = [{"table": t, "error": str(e), "code": e.exit_code} for t, e in failures]
         waiting = [{"table": t, "reason": str(e)} for t, e in held]
-        show.print_json({"tables": done, "errors": errors, "held": waiting})
+        found = {"tables": done, "errors": errors, "held": waiting}
+        show.print_json(found | {"tenants": [asdict(one) for one in synced]} if tenants else found)
     else:
-        _print_results(results)
+        if chosen:
+            _print_results(results)
+        print_synced(synced)
         for reason in sorted({str(e) for _, e in held}):
             show.errors.print(f"[yellow]held[/]: {escape(reason)}", highlight=False, soft_wrap=True)
         show.print_errors(failures)
     if failures:
         sys.exit(failures[0][1].exit_code)
+    end_partly(synced)
 
 
 def _sync(

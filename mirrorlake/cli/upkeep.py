@@ -15,7 +15,7 @@ from rich.markup import escape
 
 from mirrorlake.cli import show
 from mirrorlake.cli.contract import open_contract
-from mirrorlake.config import Config
+from mirrorlake.config import Config, TenantTable
 from mirrorlake.errors import ConfigError, MirrorlakeError
 
 if TYPE_CHECKING:
@@ -208,15 +208,23 @@ def recover(tables: Sequence[str], config_path: Path, as_json: bool, grace: floa
     removed once they are older than --grace hours. No source is queried.
     """
     from mirrorlake.operations.recover import recover_table
+    from mirrorlake.operations.tenant_upkeep import recover_tenants
     from mirrorlake.workspace import Workspace
 
     config = open_contract(config_path)
     done: list[dict[str, object]] = []
     failures: list[tuple[str, MirrorlakeError]] = []
+    age = timedelta(hours=grace)
+    contracts, tenants = config.split(tables)
     with Workspace.open(config) as workspace:
-        for contract in config.chosen(tables):
+        for contract in (*contracts, *tenants):
             try:
-                done.append(asdict(recover_table(workspace, contract, timedelta(hours=grace))))
+                found = (
+                    recover_tenants(workspace, contract, age)
+                    if isinstance(contract, TenantTable)
+                    else recover_table(workspace, contract, age)
+                )
+                done.append(asdict(found))
             except MirrorlakeError as error:
                 failures.append((contract.name, error))
     if as_json:

@@ -237,16 +237,18 @@ class Config(Section):
             )
         return tuple(self.table(name) for name in names) if names else self.tables
 
-    def require_secrets(self, contracts: Iterable[TableContract]) -> None:
+    def require_secrets(
+        self, contracts: Iterable[TableContract], tenants: Iterable[TenantTable] = ()
+    ) -> None:
         """See that every secret is set that reading these tables takes.
 
         Raises:
             ConfigError: some are not; all of them, one a line.
         """
         chosen = tuple(contracts)
-        sources = [
-            self.sources[name] for name in sorted({c.source for c in chosen if not c.landed})
-        ]
+        names = {c.source for c in chosen if not c.landed}
+        names |= {name for table in tenants for name in table.sources}
+        sources = [self.sources[name] for name in sorted(names)]
         wanted: list[SecretStr | None] = []
         for source in sources:
             wanted += [source.password, source.primary.password if source.primary else None]
@@ -336,12 +338,20 @@ class Config(Section):
         """
         if not names:
             return (self.chosen(()) if self.tables or not self.tenants else ()), self.tenants
+        ours = [table for name in names for table in self.split_tenants([name])]
+        others = [name for name in names if not self.split_tenants([name])]
+        return tuple(self.table(name) for name in others), tuple(ours)
+
+    def split_tenants(self, names: Sequence[str]) -> tuple[TenantTable, ...]:
+        """The tables of tenants among these names: those that no other contract is called by.
+
+        Raises:
+            ConfigError: a name means several tables of tenants.
+        """
         known = {s for table in self.tenants for s in (table.name, table.table)}
-        own = {s(table) for table in self.tables for s in (_full, _in_database, _bare)}
-        ours = [name for name in names if name in known and name not in own]
-        others = [name for name in names if name not in ours]
-        contracts = tuple(self.table(name) for name in others)
-        return contracts, tuple(self.tenant_table(name) for name in ours)
+        others = (*self.tables, *self.snapshots)
+        own = {s(table) for table in others for s in (_full, _in_database, _bare)}
+        return tuple(self.tenant_table(n) for n in names if n in known and n not in own)
 
     def snapshot_table(self, name: str) -> TableContract:
         """The contract of mode ``snapshot`` of this name, spelled as in `table`.

@@ -191,7 +191,7 @@ def _held_rows(attempt: Attempt, chunk: ChunkPlan) -> tuple[pa.Table | None, lis
         table = attempt.workspace.lake.load(Identifier(plan.raw.namespace, version.raw_table))
         for task in _tasks(attempt, table) if table else ():
             path, day = task.file.file_path, _EPOCH + timedelta(days=task.file.partition[0])
-            if _is_small(plan, loads.get(_load_id(path)), day):
+            if _is_small(plan, loads.get(load_of(path)), day):
                 parts.append(_read_keys(attempt, chunk, path, len(files), day))
                 files.append(path)
     return (pa.concat_tables(parts) if parts else None), files
@@ -203,7 +203,8 @@ def _tasks(attempt: Attempt, table: LakeTable) -> list[Any]:
         return list(table.scan(row_filter=expression(days)).plan_files())
 
 
-def _load_id(path: str) -> str:
+def load_of(path: str) -> str:
+    """The id of the load that wrote a raw file."""
     return path.rsplit("/", 1)[-1].split("-", 1)[0]
 
 

@@ -127,7 +127,9 @@ def maintain_table(
             for identifier, layer in list_tables(workspace, contract):
                 if workspace.lake.load(identifier) is not None:
                     leased.check_lease()
-                    found.append(_maintain(workspace, identifier, layer, ages, kept, indexes))
+                    found.append(
+                        maintain_lake_table(workspace, identifier, layer, ages, kept, indexes)
+                    )
         if contract.source in workspace.config.landings:
             found.append(_expire_landed(workspace, contract))
         return found
@@ -166,14 +168,20 @@ def list_tables(workspace: Workspace, contract: TableContract) -> Iterator[tuple
             yield Identifier(f"{spaces.deduped}__side", f"{contract.table}__{name}"), "side"
 
 
-def _maintain(
+def maintain_lake_table(
     workspace: Workspace,
     identifier: Identifier,
     layer: str,
     ages: Ages,
-    kept: frozenset[str],
-    indexes: frozenset[str],
+    kept: frozenset[str] = frozenset(),
+    indexes: frozenset[str] = frozenset(),
 ) -> Maintained:
+    """Compact one lake table (not raw), expire its old versions and remove its orphans; what failed
+    is in ``error``.
+
+    Args:
+        kept, indexes: files that no version names and that are needed.
+    """
     lake, spark = workspace.lake, workspace.spark.get()
     before, orphans, error = _size(lake, identifier), [], None
     try:

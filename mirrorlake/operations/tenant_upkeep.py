@@ -1,24 +1,24 @@
 """Upkeep of tenants' lake tables: what dead runs left is put right, what nobody needs goes.
 
-Raw keeps the newest copy of each tenant. Copies that newer ones took the place of are written out
-of it once they are more than half of its rows: so a row is rewritten once for each time that raw
-doubles.
+Raw keeps the newest copy of each tenant. A file of older copies goes once every tenant in it has a
+newer one; nothing is written again for that.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+import uuid
+from collections.abc import Collection, Iterator
 from datetime import UTC, datetime, timedelta
-from typing import Final
 
 from mirrorlake.config.contract import TenantTable
-from mirrorlake.destinations.base import Identifier
+from mirrorlake.destinations.base import Commit, Identifier
+from mirrorlake.destinations.iceberg.commit import LOAD_ID
 from mirrorlake.destinations.iceberg.model import LakeTable
-from mirrorlake.destinations.iceberg.spark_errors import spark_errors
+from mirrorlake.destinations.iceberg.tenants import bucket_of
 from mirrorlake.ledger import Tenant
 from mirrorlake.load.outcome import settle_loads
-from mirrorlake.merge.tenants import TENANTS, listed
+from mirrorlake.load.reload import load_of
 from mirrorlake.operations.maintain import Ages, Maintained, maintain_lake_table
 from mirrorlake.operations.recover import (
     GRACE,
@@ -26,14 +26,10 @@ from mirrorlake.operations.recover import (
     refuse_short_grace,
     remove_orphans,
 )
-from mirrorlake.schema.own_columns import DATABASE, LOAD, SOURCE
 from mirrorlake.table.tenants import deduped_of, raw_of
 from mirrorlake.workspace import Workspace
 
 logger = logging.getLogger(__name__)
-
-MOST_UNUSED: Final = 0.5
-"""The share of raw's rows that may be of copies which newer ones took the place of."""
 
 
 def recover_tenants(
@@ -73,7 +69,7 @@ def recover_tenants(
 def maintain_tenants(
     workspace: Workspace, table: TenantTable, ages: Ages | None = None, *, wait: bool = True
 ) -> list[Maintained]:
-    """Write old copies out of raw, compact, expire and clean up all lake tables of tenants.
+    """Take files of old copies out of raw, compact, expire and clean up all lake tables of tenants.
 
     Raises:
         ConfigError: the grace is too short for a lake that a Connect server writes.
@@ -108,18 +104,32 @@ def _drop_old_copies(
     table: TenantTable,
     identifier: Identifier,
     raw: LakeTable,
-    tenants: list[Tenant],
+    tenants: Collection[Tenant],
 ) -> None:
-    """Write one raw table again with the newest copies alone, if enough of it is older."""
-    mine = [t for t in tenants if t.load_id and identifier.name.endswith(f"_v_{t.version}")]
-    rows = workspace.lake.count_rows(identifier) or 0
-    used = sum(tenant.rows or 0 for tenant in mine)
-    if rows - used <= MOST_UNUSED * rows:
+    """Take the files out of a raw table whose every tenant has a newer copy elsewhere; in one
+    commit of metadata."""
+    needed = {(tenant.load_id, bucket_of(tenant.database)) for tenant in tenants}
+    head = raw.current_snapshot()
+    if head is None:
         return
-    head = workspace.lake.head(identifier)
-    spark = workspace.spark.get()
-    with spark_errors(str(identifier)), listed(spark, mine):
-        kept = spark.sql(
-            f"SELECT * FROM {identifier.sql} LEFT SEMI JOIN {TENANTS} m ON {SOURCE} = m.source"  # noqa: S608
-            f" AND {DATABASE} = m.database_name AND {LOAD} = m.load_id"
-        )
+    with workspace.lake.translated(identifier):
+        files = [task.file for task in raw.scan().plan_files()]
+    unused = [
+        file.file_path
+        for file in files
+        if (load_of(file.file_path), int(file.partition[0])) not in needed
+    ]
+    if not unused:
+        return
+    commit = Commit(
+        identifier=identifier,
+        parent=head.snapshot_id,
+        paths=(),
+        properties={LOAD_ID: f"maintain-{uuid.uuid4().hex}"},
+        removes=frozenset(unused),
+    )
+    workspace.check_lease()
+    workspace.lake.commit(commit)
+    folder = f"{raw.location()}/data/"
+    workspace.ledger.forget_raw_files(table.name, [p.removeprefix(folder) for p in unused])
+    logger.info("table %s: %d files of old copies left %s", table.name, len(unused), identifier)

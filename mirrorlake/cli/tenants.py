@@ -1,0 +1,204 @@
+"""`tenants`: which databases a table of tenants has, and what is known of each; and what other
+commands do with such a table.
+
+What belongs here: options, tables and JSON. What doesn't: the use cases
+(`mirrorlake.operations.tenants`).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.markup import escape
+
+from mirrorlake.cli import show
+from mirrorlake.cli.contract import open_contract
+from mirrorlake.config import Config, TenantTable
+from mirrorlake.errors import ConfigError, MirrorlakeError
+
+if TYPE_CHECKING:
+    from mirrorlake.ledger import Ledger, Tenant
+    from mirrorlake.operations.tenant_checks import TenantsChecked
+    from mirrorlake.operations.tenants import TenantsSynced
+
+MOST_SHOWN = 20
+"""Tenants that failed, or differ, are listed up to this many; ``--json`` has them all."""
+PARTLY = 4
+"""The exit code where tenants failed and others were mirrored."""
+
+
+@click.command()
+@click.argument("tables", nargs=-1)
+@show.config_option
+@show.json_option
+@click.option("--failed", is_flag=True, help="Only tenants that are not mirrored as they are.")
+def tenants(tables: Sequence[str], config_path: Path, as_json: bool, failed: bool) -> None:
+    """List the tenants of TABLES (all by default) and what is known of each. Queries no source."""
+    from mirrorlake.ledger import Ledger
+
+    config = open_contract(config_path)
+    chosen = chosen_tenants(config, tables)
+    ledger = Ledger(config.ledger.url, config.ledger.wait)
+    found = {
+        table.name: [
+            tenant
+            for tenant in ledger.tenants(table.name).values()
+            if not failed or tenant.state not in ("mirrored", "loaded")
+        ]
+        for table in chosen
+    }
+    if as_json:
+        show.print_json(
+            [{"table": name, **_fields(one)} for name, listed in found.items() for one in listed]
+        )
+        return
+    for table in chosen:
+        _print_tenants(ledger, table, found[table.name], failed=failed)
+
+
+def chosen_tenants(config: Config, names: Sequence[str]) -> tuple[TenantTable, ...]:
+    """The tables of tenants of these names; all without a name.
+
+    Raises:
+        ConfigError: a name is nobody's or several tables', or there is no such table at all.
+    """
+    if not config.tenants:
+        raise ConfigError(
+            f"{config.path} has no tables of tenants",
+            next_step="docs/tenants.md shows how they are written",
+        )
+    return tuple(config.tenant_table(name) for name in names) if names else config.tenants
+
+
+def _fields(tenant: Tenant) -> dict[str, Any]:
+    hidden = ("shown", "terms", "folded")
+    fields = {name: value for name, value in asdict(tenant).items() if name not in hidden}
+    return {"state": tenant.state, **fields}
+
+
+def _print_tenants(
+    ledger: Ledger, table: TenantTable, listed: Sequence[Tenant], *, failed: bool
+) -> None:
+    versions = {version.hash: number for number, version in enumerate(_versions(ledger, table), 1)}
+    shown = show.table("tenant", "state", "version", "rows", "as of", "check", "error…")
+    for one in listed:
+        version = f"{one.version} ({versions[one.version]})" if one.version in versions else "-"
+        shown.add_row(
+            escape(f"{one.source}.{one.database}"),
+            one.state,
+            version,
+            "-" if one.rows is None else f"{one.rows:,}",
+            show.since(one.seen_at.isoformat() if one.seen_at else None),
+            one.verdict or "-",
+            escape(one.error or ""),
+        )
+    states = Counter(one.state for one in listed)
+    counts = ", ".join(f"{count:,} {state}" for state, count in sorted(states.items()))
+    words = f"{table.name}: {counts or ('none failed' if failed else 'no tenant yet')}"
+    show.console.print(escape(words), highlight=False, soft_wrap=True)
+    if listed:
+        show.console.print(shown)
+
+
+def _versions(ledger: Ledger, table: TenantTable) -> Sequence[Any]:
+    return ledger.schema_versions(table.name)
+
+
+# --- what other commands do with tenants ----------------------------------------------------------
+
+
+def sync_all(
+    config: Config,
+    chosen: Sequence[TenantTable],
+    *,
+    databases: Sequence[str],
+    accept_smaller: bool,
+    again: bool,
+    quiet: bool,
+) -> tuple[list[TenantsSynced], list[tuple[str, MirrorlakeError]]]:
+    """Sync tables of tenants one after the other; results, and failures by table."""
+    from mirrorlake.cli.bars import Bars
+    from mirrorlake.operations.tenants import SyncTerms, sync_tenants
+    from mirrorlake.workspace import Workspace
+
+    results: list[TenantsSynced] = []
+    failures: list[tuple[str, MirrorlakeError]] = []
+    with Workspace.open(config) as workspace, Bars(show.errors, quiet=quiet) as bars:
+        for table in chosen:
+            with bars.table(table.name) as report:
+                terms = SyncTerms(
+                    databases=frozenset(databases),
+                    accept_smaller=accept_smaller,
+                    again=again,
+                    progress=report,
+                )
+                try:
+                    results.append(sync_tenants(workspace, table, terms))
+                except MirrorlakeError as error:
+                    failures.append((table.name, error))
+    return results, failures
+
+
+def print_synced(results: Sequence[TenantsSynced]) -> None:
+    """A table for people, and which tenants failed."""
+    columns = ("table", "tenants", "versions", "read", "unchanged", "joined", "gone", "failed")
+    shown = show.table(*columns, "rows", "MB", "seconds")
+    for one in results:
+        counts = (one.tenants, one.shapes, one.read, one.unchanged)
+        counts = (*counts, len(one.joined), len(one.gone), len(one.failed), one.rows)
+        cells = (*(f"{count:,}" for count in counts), f"{one.bytes / 1e6:.2f}", str(one.seconds))
+        shown.add_row(escape(one.table), *cells)
+    if results:
+        show.console.print(shown)
+    for one in results:
+        listed = list(one.failed.items())
+        for name, words in listed[:MOST_SHOWN]:
+            line = f"[yellow]{escape(one.table)}, tenant {escape(name)}:[/] {escape(words)}"
+            show.errors.print(line, highlight=False, soft_wrap=True)
+        if len(listed) > MOST_SHOWN:
+            more = f"and {len(listed) - MOST_SHOWN:,} more: `mirrorlake tenants --failed`"
+            show.errors.print(escape(more), highlight=False, soft_wrap=True)
+
+
+def check_all(
+    config: Config, table: TenantTable, databases: Sequence[str], *, as_json: bool
+) -> int:
+    """Compare tenants with MySQL; the exit code."""
+    from mirrorlake.operations.tenant_checks import check_tenants
+    from mirrorlake.workspace import Workspace
+
+    with Workspace.open(config) as workspace:
+        found = check_tenants(workspace, table, frozenset(databases))
+    if as_json:
+        tenants = [asdict(one) for one in found.verdicts]
+        show.print_json({"table": found.table, "verdict": found.verdict, "tenants": tenants})
+    else:
+        _print_checked(found)
+    return {"equal": 0, "different": 9, "undecided": 10}[found.verdict]
+
+
+def _print_checked(found: TenantsChecked) -> None:
+    counts = Counter(one.verdict for one in found.verdicts)
+    words = ", ".join(f"{count:,} {verdict}" for verdict, count in sorted(counts.items()))
+    rows = sum(one.mysql_rows or 0 for one in found.verdicts if one.verdict == "equal")
+    line = f"{escape(found.table)}: {found.verdict} ({words}; {rows:,} rows are equal)"
+    show.console.print(line, highlight=False, soft_wrap=True)
+    others = [one for one in found.verdicts if one.verdict != "equal"]
+    for one in others[:MOST_SHOWN]:
+        words = f"  {one.source}.{one.database}: {one.verdict}: {one.words}"
+        show.console.print(escape(words), highlight=False, soft_wrap=True)
+    if len(others) > MOST_SHOWN:
+        more = f"  and {len(others) - MOST_SHOWN:,} more: --json lists them all"
+        show.console.print(more, highlight=False)
+
+
+def end_partly(results: Sequence[TenantsSynced]) -> None:
+    """End with an exit code of its own where some tenants failed."""
+    if any(one.failed for one in results):
+        sys.exit(PARTLY)
