@@ -8,7 +8,8 @@ import dagster as dg
 from dagster_mirrorlake.assets.keys import cleanup_key
 from dagster_mirrorlake.table import MirroredTable
 from mirrorlake.errors import LeaseHeld, MirrorlakeError
-from mirrorlake.operations.recover import GRACE, Recovered, recover_table
+from mirrorlake.operations.orphans import GRACE
+from mirrorlake.operations.recover import Recovered, recover_table
 from mirrorlake.workspace import Workspace
 
 Events = Iterator[dg.MaterializeResult[Any] | dg.AssetMaterialization]

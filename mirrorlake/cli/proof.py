@@ -14,7 +14,7 @@ from rich.markup import escape
 
 from mirrorlake.cli import show
 from mirrorlake.cli.contract import open_contract
-from mirrorlake.cli.tenants import check_all
+from mirrorlake.cli.tenant_checks import check_all
 from mirrorlake.config import Config, TableContract
 from mirrorlake.errors import ConfigError
 
@@ -56,7 +56,8 @@ def check(
 
     A check of the whole table proves its raw and clean layers too: raw's files against what their
     loads recorded, clean against deduped. A table of mode snapshot is compared with the files that
-    landed; a table of tenants as a whole, tenant by tenant. Ends with 0 if all are equal, 9 if one differs, 10 if that can't be decided yet.
+    landed; a table of tenants tenant by tenant. Ends with 0 if all are equal, 9 if one differs, 10
+    if that can't be decided yet.
     """
     from mirrorlake.operations.check_layers import prove_layers, worst
     from mirrorlake.proof.evidence import evidence_of, formatter_of, prove_table, report_words

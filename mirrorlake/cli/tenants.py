@@ -24,7 +24,6 @@ from mirrorlake.errors import ConfigError, MirrorlakeError
 
 if TYPE_CHECKING:
     from mirrorlake.ledger import Ledger, Tenant
-    from mirrorlake.operations.tenant_checks import TenantsChecked
     from mirrorlake.operations.tenants import TenantsSynced
 
 MOST_SHOWN = 20
@@ -164,38 +163,6 @@ def print_synced(results: Sequence[TenantsSynced]) -> None:
         if len(listed) > MOST_SHOWN:
             more = f"and {len(listed) - MOST_SHOWN:,} more: `mirrorlake tenants --failed`"
             show.errors.print(escape(more), highlight=False, soft_wrap=True)
-
-
-def check_all(
-    config: Config, table: TenantTable, databases: Sequence[str], *, as_json: bool
-) -> int:
-    """Compare tenants with MySQL; the exit code."""
-    from mirrorlake.operations.tenant_checks import check_tenants
-    from mirrorlake.workspace import Workspace
-
-    with Workspace.open(config) as workspace:
-        found = check_tenants(workspace, table, frozenset(databases))
-    if as_json:
-        tenants = [asdict(one) for one in found.verdicts]
-        show.print_json({"table": found.table, "verdict": found.verdict, "tenants": tenants})
-    else:
-        _print_checked(found)
-    return {"equal": 0, "different": 9, "undecided": 10}[found.verdict]
-
-
-def _print_checked(found: TenantsChecked) -> None:
-    counts = Counter(one.verdict for one in found.verdicts)
-    words = ", ".join(f"{count:,} {verdict}" for verdict, count in sorted(counts.items()))
-    rows = sum(one.mysql_rows or 0 for one in found.verdicts if one.verdict == "equal")
-    line = f"{escape(found.table)}: {found.verdict} ({words}; {rows:,} rows are equal)"
-    show.console.print(line, highlight=False, soft_wrap=True)
-    others = [one for one in found.verdicts if one.verdict != "equal"]
-    for one in others[:MOST_SHOWN]:
-        words = f"  {one.source}.{one.database}: {one.verdict}: {one.words}"
-        show.console.print(escape(words), highlight=False, soft_wrap=True)
-    if len(others) > MOST_SHOWN:
-        more = f"  and {len(others) - MOST_SHOWN:,} more: --json lists them all"
-        show.console.print(more, highlight=False)
 
 
 def end_partly(results: Sequence[TenantsSynced]) -> None:

@@ -12,13 +12,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mirrorlake.destinations.base import as_sql_identifier
 from mirrorlake.destinations.iceberg.commit import FOLDED, folded_through, was_overtaken
 from mirrorlake.destinations.iceberg.cost import Scan, counted, written_since
 from mirrorlake.destinations.iceberg.durable import flush_commits
 from mirrorlake.destinations.iceberg.model import LakeTable
+from mirrorlake.destinations.iceberg.session_settings import activate
 from mirrorlake.destinations.iceberg.spark_errors import spark_errors
 from mirrorlake.destinations.iceberg.statistics import most_rows
 from mirrorlake.destinations.iceberg.tables import (
@@ -298,14 +299,6 @@ class OverwriteTarget:
     sql: str
     after: int | None
     properties: tuple[tuple[str, str], ...] = ()
-
-
-def activate(session: Any) -> None:
-    """Let this thread's parser read names by the session's settings: `writeTo` does not ask the
-    session, and by Spark's own ``${env:…}`` in a table's name would be expanded."""
-    classic = getattr(session, "_jsparkSession", None)
-    if classic is not None:  # over Connect the server parses, in the session
-        session._jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(classic)
 
 
 def overwrite(

@@ -23,6 +23,7 @@ from mirrorlake.destinations.base import Identifier, text_literal
 from mirrorlake.destinations.iceberg.commit import snapshot_property
 from mirrorlake.destinations.iceberg.durable import flush_commits
 from mirrorlake.destinations.iceberg.model import LakeTable, column_names, history, is_rewrite
+from mirrorlake.destinations.iceberg.session_settings import activate
 from mirrorlake.destinations.iceberg.spark_errors import spark_errors
 from mirrorlake.destinations.iceberg.tables import (
     can_hold,
@@ -377,8 +378,6 @@ def _marked(spark: SparkSession, fold: str) -> Iterator[None]:
 
 
 def _append(rows: DataFrame, target: str, fold: str) -> None:
-    from mirrorlake.merge.fold import activate
-
     activate(rows.sparkSession)
     writer: Any = rows.writeTo(target)
     # Each bucket's rows in one task, sorted by tenant: a file a bucket.

@@ -36,7 +36,7 @@ from mirrorlake.load.resume import files_of
 from mirrorlake.merge.snapshot.state import STATE, names_of, state_folder, version_state
 from mirrorlake.merge.snapshot.tables import TARGET_BYTES
 from mirrorlake.merge.staging import BRANCH
-from mirrorlake.operations.recover import GRACE, refuse_short_grace, remove_orphans
+from mirrorlake.operations.orphans import GRACE, refuse_short_grace, remove_orphans
 from mirrorlake.operations.unchanged import stamp_kept
 from mirrorlake.sources.files.expire import expire_landed
 from mirrorlake.sources.files.look import place_of

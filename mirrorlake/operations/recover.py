@@ -6,30 +6,21 @@ snapshot names belongs to a run that died. The grace time is for writers that kn
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-import pyarrow as pa
-from pyarrow import fs
-
-from mirrorlake.config import Config, TableContract
-from mirrorlake.config.fields import format_duration
+from mirrorlake.config import TableContract
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.integrity import layers_of
-from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeTable
-from mirrorlake.errors import ConfigError, LakeError
 from mirrorlake.load.copies import kept_indexes
 from mirrorlake.load.outcome import settle_loads
 from mirrorlake.load.resume import files_of
-from mirrorlake.load.row_index import FOLDER, index_path
 from mirrorlake.load.verify import drop_kept
+from mirrorlake.operations.orphans import GRACE, refuse_short_grace, remove_orphans
 from mirrorlake.operations.refold import drop_beside
 from mirrorlake.workspace import Workspace
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -50,31 +41,6 @@ class Recovered:
     errored: int
     orphans: int
     bytes: int
-
-
-GRACE = timedelta(hours=24)
-"""How old a file is that no snapshot names, before it is taken for an orphan."""
-
-
-SHORTEST_REMOTE = timedelta(hours=1)
-"""The shortest grace where a Spark Connect server works: it resumes a statement whose client
-was killed, and may yet commit the files that it wrote."""
-
-
-def refuse_short_grace(config: Config, grace: timedelta) -> None:
-    """See that no file is taken for an orphan that a statement may still be writing.
-
-    Raises:
-        ConfigError: ``grace`` is too short for a lake that a Connect server writes.
-    """
-    if config.spark.connect and grace < SHORTEST_REMOTE:
-        raise ConfigError(
-            f"a grace of {format_duration(grace)} is too short with Spark Connect: its server goes "
-            "on with the statement of a client that was killed, and may commit files that would be "
-            "removed here",
-            next_step=f"Give at least {format_duration(SHORTEST_REMOTE)}; or stop the server, and "
-            "leave `spark.connect` out of the contract for this",
-        )
 
 
 def recover_table(
@@ -134,105 +100,3 @@ def _tables(workspace: Workspace, contract: TableContract) -> Iterator[LakeTable
         table = workspace.lake.load(name)
         if table is not None:
             yield table
-
-
-def remove_orphans(
-    lake: Lake,
-    table: LakeTable,
-    before: datetime,
-    kept: frozenset[str] = frozenset(),
-    indexes: frozenset[str] = frozenset(),
-) -> list[int]:
-    """Remove the files of a table that none of its snapshots names (data and delete files, and what
-    a commit that failed left beside its metadata) and that were last written before a moment; their
-    sizes in bytes.
-
-    ``kept`` are files that no snapshot names yet: the chunks of a load that can be resumed.
-    ``indexes``: the names of row indexes that are needed.
-    The caller holds the table's lease.
-
-    Raises:
-        LakeError: the table's own files are not among those that its folders list: then the two
-            can't be compared, and nothing is removed.
-    """
-    with lake.translated(".".join(table.name())):
-        data = _orphans(table, "data", _named(table), kept)
-        manifests = _orphans(table, "metadata", _manifests(table), _versions(table))
-        used = [index_path(table.location(), name) for name in indexes]
-        unused = _orphans(table, FOLDER, (), used)
-        old = [(store, i) for store, i in (*data, *manifests, *unused) if i.mtime < before]
-        for store, info in old:
-            store.delete_file(info.path)
-            logger.info("orphan %s removed", info.path)
-        return [info.size for _, info in old]
-
-
-def _orphans(
-    table: LakeTable, folder: str, names: Iterable[str], kept: Iterable[str]
-) -> list[tuple[fs.FileSystem, fs.FileInfo]]:
-    """The files of a folder that are neither named, and so must be there, nor kept."""
-    store, root = _opened(f"{table.location()}/{folder}")
-    listed = {info.path: info for info in _files(store, root)}
-    named = {_path(path) for path in names}
-    if not named <= set(listed):
-        raise LakeError(
-            f"lake table {'.'.join(table.name())}: {len(named - set(listed))} of its files are "
-            "not where it says",
-            table=".".join(table.name()),
-            next_step="Look for who removed them; no orphan was removed",
-        )
-    used = named | {_path(path) for path in kept}
-    return [(store, info) for path, info in listed.items() if _owner(path) not in used]
-
-
-def _manifests(table: LakeTable) -> set[str]:
-    """Its metadata file, and the manifests of all its snapshots and the lists of them."""
-    named = {table.metadata_location}
-    for snapshot in table.snapshots():
-        named.add(snapshot.manifest_list)
-        named |= {manifest.manifest_path for manifest in snapshot.manifests(table.io)}
-    return named
-
-
-def _versions(table: LakeTable) -> set[str]:
-    """Earlier metadata files, and statistics: named, but not needed to read the table."""
-    metadata = table.metadata
-    statistics = (*metadata.statistics, *metadata.partition_statistics)
-    return {
-        *(entry.metadata_file for entry in metadata.metadata_log),
-        *(file.statistics_path for file in statistics),
-    }
-
-
-def _files(store: fs.FileSystem, root: str) -> list[fs.FileInfo]:
-    selector = fs.FileSelector(root, recursive=True, allow_not_found=True)
-    return [info for info in store.get_file_info(selector) if info.type == fs.FileType.File]
-
-
-def _owner(path: str) -> str:
-    """The file that a path is about: Hadoop writes a checksum ``.name.crc`` beside each of its
-    own."""
-    folder, _, name = path.rpartition("/")
-    if name.startswith(".") and name.endswith(".crc"):
-        return f"{folder}/{name[1:-4]}"
-    return path
-
-
-def _named(table: LakeTable) -> list[str]:
-    """Every data and delete file that any snapshot of the table names."""
-    # PyIceberg has no answer for snapshots of no file at all: a fold of an empty table.
-    if not any(snapshot.manifests(table.io) for snapshot in table.snapshots()):
-        return []
-    files: pa.Table = table.inspect.all_files()
-    return [str(path) for path in files["file_path"].to_pylist()]
-
-
-def _path(location: str) -> str:
-    """A file's path as its file system lists it: without the scheme."""
-    return _opened(location)[1]
-
-
-def _opened(location: str) -> tuple[fs.FileSystem, str]:
-    if location.startswith("file:"):  # a raw path follows, which need not be a valid URI
-        return fs.LocalFileSystem(), "/" + location.removeprefix("file:").lstrip("/")
-    return fs.FileSystem.from_uri(location)

@@ -34,7 +34,7 @@ from mirrorlake.merge.tenants import (
     read_shapes,
     rows_sql,
 )
-from mirrorlake.operations.tenants import TenantSurvey, lead_of, survey_tenants
+from mirrorlake.operations.tenant_survey import TenantSurvey, lead_of, survey_tenants
 from mirrorlake.proof.loaded import load_form
 from mirrorlake.proof.ranges import NOTHING, Tally
 from mirrorlake.proof.report import digest_text

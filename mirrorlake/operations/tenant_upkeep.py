@@ -20,12 +20,8 @@ from mirrorlake.ledger import Tenant
 from mirrorlake.load.outcome import settle_loads
 from mirrorlake.load.reload import load_of
 from mirrorlake.operations.maintain import Ages, Maintained, maintain_lake_table
-from mirrorlake.operations.recover import (
-    GRACE,
-    Recovered,
-    refuse_short_grace,
-    remove_orphans,
-)
+from mirrorlake.operations.orphans import GRACE, refuse_short_grace, remove_orphans
+from mirrorlake.operations.recover import Recovered
 from mirrorlake.table.tenants import deduped_of, raw_of
 from mirrorlake.workspace import Workspace
 

@@ -15,32 +15,24 @@ import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
-
-from pymysql.connections import Connection
 
 from mirrorlake.config.contract import TenantTable
-from mirrorlake.config.server import SourceConfig
-from mirrorlake.destinations.iceberg.tables import stored_types
 from mirrorlake.errors import ConfigError, MirrorlakeError, SourceError
 from mirrorlake.ledger import Tenant, TenantPlace
 from mirrorlake.load.outcome import settle_loads
 from mirrorlake.load.tenants.protocol import load_tenants
 from mirrorlake.merge.tenants import TenantShapes, fold_tenants, read_shapes
+from mirrorlake.operations.tenant_survey import TenantSurvey, lead_of, survey_tenants
 from mirrorlake.serving.tenants import make_tenant_views, remember_tenant_columns
-from mirrorlake.sources.mysql.change_stamps import ChangeStamp, read_stamps_in, why_unchanged
-from mirrorlake.sources.mysql.connect import read_clock, read_position, session
-from mirrorlake.sources.mysql.introspect import read_databases, read_ddl, read_in_databases
-from mirrorlake.sources.mysql.replica import read_reach
-from mirrorlake.table.holds import refuse_held
+from mirrorlake.sources.mysql.change_stamps import ChangeStamp, why_unchanged
+from mirrorlake.sources.mysql.connect import session
+from mirrorlake.sources.mysql.introspect import read_ddl
 from mirrorlake.table.progress import OnProgress
 from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.table.tenants import (
     Plans,
-    contract_of,
     deduped_of,
     raw_of,
-    resolve_tenants,
     terms_of,
 )
 from mirrorlake.workspace import Workspace
@@ -102,23 +94,6 @@ class SyncTerms:
     def means(self, place: TenantPlace) -> bool:
         """Whether a tenant is one of those that are meant."""
         return not self.databases or place[1] in self.databases
-
-
-@dataclass
-class TenantSurvey:
-    """What the sources show of their tenants, before anything is read."""
-
-    plans: dict[TenantPlace, ResolvedTable] = field(
-        default_factory=dict[TenantPlace, ResolvedTable]
-    )
-    stamps: dict[TenantPlace, ChangeStamp] = field(default_factory=dict[TenantPlace, ChangeStamp])
-    clocks: dict[str, datetime] = field(default_factory=dict[str, datetime])
-    servers: dict[str, str] = field(default_factory=dict[str, str])
-    failed: dict[TenantPlace, MirrorlakeError] = field(
-        default_factory=dict[TenantPlace, MirrorlakeError]
-    )
-    lost: dict[str, MirrorlakeError] = field(default_factory=dict[str, MirrorlakeError])
-    """Sources that could not be looked at: nothing is known of their tenants."""
 
 
 def sync_tenants(
@@ -391,11 +366,6 @@ class _Sync:
         return folded, shapes
 
 
-def lead_of(table: TenantTable, plan: ResolvedTable) -> ResolvedTable:
-    """One tenant's table under the contract of all: by which the columns of others are named."""
-    return replace(plan, contract=contract_of(table, plan.source.name, plan.table.database))
-
-
 def _by_version(
     plans: Mapping[TenantPlace, ResolvedTable],
 ) -> dict[str, Plans]:
@@ -404,57 +374,3 @@ def _by_version(
     for place, plan in plans.items():
         found.setdefault(plan.version.hash, {})[place] = plan
     return dict(sorted(found.items(), key=lambda one: -len(one[1])))
-
-
-# --- looking at the sources -----------------------------------------------------------------------
-
-
-def survey_tenants(workspace: Workspace, table: TenantTable) -> TenantSurvey:
-    """What the sources show of a table's tenants; a source that can't be queried is among the
-    ``lost``."""
-    survey = TenantSurvey()
-    keys = _key_types(workspace, table)
-    for name in table.sources:
-        source = workspace.config.sources[name]
-        try:
-            refuse_held(workspace.ledger, name)
-            with session(source) as connection:
-                _survey_source(connection, source, table, keys, survey)
-        except SourceError as error:
-            survey.lost[name] = error
-            logger.warning("table %s: source %s: %s", table.name, name, error)
-    return survey
-
-
-def _survey_source(
-    connection: Connection[Any],
-    source: SourceConfig,
-    table: TenantTable,
-    keys: Mapping[str, str],
-    survey: TenantSurvey,
-) -> None:
-    # First: what is visible then is visible to every later query.
-    moment = read_reach(connection, source).shown if source.primary else None
-    clock = (moment or read_clock(connection)).replace(tzinfo=UTC)
-    server = read_position(connection).server
-    databases = [name for name in read_databases(connection) if table.has(name)]
-    found = read_in_databases(connection, set(databases), table.table)
-    resolved = resolve_tenants(table, source, found, keys)
-    stamps = read_stamps_in(connection, list(found), table.table)
-    survey.clocks[source.name] = clock
-    survey.servers[source.name] = server
-    survey.plans |= resolved.plans
-    survey.failed |= resolved.refused
-    survey.stamps |= {(source.name, database): stamp for database, stamp in stamps.items()}
-
-
-def _key_types(workspace: Workspace, table: TenantTable) -> dict[str, str]:
-    """Iceberg's types of the key's columns in the oldest version that the lake has, by name,
-    case-folded."""
-    wanted = {name.casefold() for name in table.key}
-    for version in workspace.ledger.schema_versions(table.name):
-        raw = workspace.lake.load(raw_of(table, version.raw_table))
-        if raw is not None:
-            types = stored_types(raw)
-            return {n.casefold(): t.iceberg for n, t in types.items() if n.casefold() in wanted}
-    return {}

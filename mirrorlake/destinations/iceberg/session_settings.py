@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import make_url
 
@@ -103,3 +103,11 @@ def check_exact(session: SparkSession, server: str) -> None:
             f"{server} did not keep {name} = {EXACT_SETTINGS[name]} (it says {found[name]!r})",
             next_step="Values would not be exact: let its sessions set it, or use another server",
         )
+
+
+def activate(session: Any) -> None:
+    """Let this thread's parser read names by the session's settings: `writeTo` does not ask the
+    session, and by Spark's own ``${env:…}`` in a table's name would be expanded."""
+    classic = getattr(session, "_jsparkSession", None)
+    if classic is not None:  # over Connect the server parses, in the session
+        session._jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(classic)

@@ -21,7 +21,8 @@ from mirrorlake.destinations.iceberg.branches import list_branches
 from mirrorlake.destinations.iceberg.commit import LOAD_ID
 from mirrorlake.errors import CommitConflict, NotProved
 from mirrorlake.load import chunk_task, protocol, verify
-from mirrorlake.operations.recover import recover_table, remove_orphans
+from mirrorlake.operations.orphans import remove_orphans
+from mirrorlake.operations.recover import recover_table
 from mirrorlake.operations.resolve import resolve_table
 from mirrorlake.operations.sync import load_table, sync_table
 from mirrorlake.sources.mysql import reader

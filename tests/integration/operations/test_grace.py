@@ -10,7 +10,8 @@ import pytest
 
 from mirrorlake.errors import ConfigError
 from mirrorlake.operations.maintain import Ages, maintain_table
-from mirrorlake.operations.recover import SHORTEST_REMOTE, recover_table
+from mirrorlake.operations.orphans import SHORTEST_REMOTE
+from mirrorlake.operations.recover import recover_table
 from mirrorlake.workspace import Workspace
 
 TABLE = {"mode": "full", "key": ["id"]}

@@ -49,7 +49,9 @@ def test_only_what_moved_is_read_and_written(tenants: Tenants) -> None:
     for number in range(4):
         tenants.make(f"{number}", COLUMNS, *rows(1, 2))
     tenants.sync()
-    tenants.run("2", "UPDATE orders SET name = 'other' WHERE id = 1", "DELETE FROM orders WHERE id = 2")
+    tenants.run(
+        "2", "UPDATE orders SET name = 'other' WHERE id = 1", "DELETE FROM orders WHERE id = 2"
+    )
     tenants.run("3", "INSERT INTO orders VALUES (9, 'nine', NULL, 9)")
     done = tenants.sync()
     assert done.read == 2, done
