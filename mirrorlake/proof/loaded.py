@@ -154,8 +154,17 @@ def tally_table(
         LakeError: Spark failed.
     """
     tally = tally_rows(table, rows, found.combine_chunks().to_batches())
-    if tally is not None:
-        return tally
+    return tally if tally is not None else tally_by_spark(spark, table, rows, found)
+
+
+def tally_by_spark(
+    spark: Callable[[], Any], table: SourceTable, rows: RowForm, found: pa.Table
+) -> Tally:
+    """`tally_table`, whatever could be said without Spark: that may be less than what it says.
+
+    Raises:
+        LakeError: Spark failed.
+    """
     session, view = spark(), f"mirror_rows_{uuid4().hex}"
     with spark_errors(table.name):
         session.createDataFrame(_as_spark_takes(found)).createOrReplaceTempView(view)

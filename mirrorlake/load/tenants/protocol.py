@@ -51,7 +51,7 @@ from mirrorlake.load.chunk_planner import batch_rows
 from mirrorlake.load.chunk_statements import ChunkPlan
 from mirrorlake.load.raw_files import record_written
 from mirrorlake.load.tenants.batches import Batch, plan_batches
-from mirrorlake.load.tenants.read import ReadBatch, read_batch, written_tallies
+from mirrorlake.load.tenants.read import ReadBatch, find_unequal, read_batch
 from mirrorlake.proof.loaded import load_form
 from mirrorlake.proof.ranges import Tally
 from mirrorlake.proof.report import digest_text
@@ -331,11 +331,11 @@ class _Reader:
     ) -> dict[str, MirrorlakeError]:
         """The tenants whose rows in the files are not what MySQL said."""
         source = found.source or ()
-        lake = written_tallies(batch, chunk, found.files, form, self.workspace.spark)
+        spark = self.workspace.spark
+        unequal = find_unequal(batch, chunk, found.files, form, source, spark)
         return {
-            plan.table.database: _not_proved(plan, source[number], lake[number])
-            for number, plan in enumerate(batch.plans)
-            if source[number] != lake[number]
+            batch.databases[number]: _not_proved(batch.plans[number], source[number], lake)
+            for number, lake in unequal.items()
         }
 
     def _discard(self, files: Sequence[WrittenFile]) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -32,7 +33,7 @@ from mirrorlake.load.tenants.batches import (
     rows_statement,
     tallies,
 )
-from mirrorlake.proof.loaded import tally_table
+from mirrorlake.proof.loaded import tally_by_spark, tally_table
 from mirrorlake.proof.ranges import NOTHING, Tally
 from mirrorlake.proof.rows import RowForm
 from mirrorlake.schema.own_columns import DATABASE, ORIGINAL, SOURCE
@@ -217,15 +218,41 @@ def runs(values: Any) -> Iterator[tuple[int, int]]:
 _AT_ONCE = 20_000
 
 
-def written_tallies(
-    batch: Batch, chunk: ChunkPlan, files: Sequence[WrittenFile], form: RowForm, spark: LazySpark
-) -> list[Tally]:
-    """Rows and digests of each tenant as the files have them, by the tenants' numbers: they are
-    read again, so that whatever was lost on the way into them is seen.
+def find_unequal(
+    batch: Batch,
+    chunk: ChunkPlan,
+    files: Sequence[WrittenFile],
+    form: RowForm,
+    wanted: Sequence[Tally],
+    spark: LazySpark,
+) -> dict[int, Tally]:
+    """The tenants whose rows in the files are not what is wanted, by number, and what they are. The
+    files are read again, so that whatever was lost on the way into them is seen.
 
     Raises:
-        LakeError: a file can't be read.
+        LakeError: a file can't be read, or Spark failed.
     """
+    table = batch.lead.table
+    found = _tallies(batch, chunk, files, form, partial(tally_table, spark.get, table, form))
+    differing = {n for n, (a, b) in enumerate(zip(found, wanted, strict=True)) if a != b}
+    if not differing:
+        return {}
+    # Without Spark, a form may be said otherwise than MySQL says it: Spark has the verdict.
+    names = {batch.databases[number] for number in differing}
+    by_spark = partial(tally_by_spark, spark.get, table, form)
+    found = _tallies(batch, chunk, files, form, by_spark, names)
+    return {number: found[number] for number in differing if found[number] != wanted[number]}
+
+
+def _tallies(
+    batch: Batch,
+    chunk: ChunkPlan,
+    files: Sequence[WrittenFile],
+    form: RowForm,
+    tally: Callable[[pa.Table], Tally],
+    only: Collection[str] = (),
+) -> list[Tally]:
+    """Rows and digests of each tenant as the files have them, by the tenants' numbers."""
     io = open_storage(chunk.storage, chunk.location)
     numbers = {name: number for number, name in enumerate(batch.databases)}
     found = [NOTHING] * len(batch.plans)
@@ -235,9 +262,9 @@ def written_tallies(
         words = databases.dictionary.to_pylist()
         codes = databases.indices.to_numpy(zero_copy_only=False)
         for start, end in runs(codes):
-            part = rows.slice(start, end - start).select(names)
-            number = numbers[words[codes[start]]]
-            found[number] += tally_table(spark.get, batch.lead.table, form, part)
+            name = words[codes[start]]
+            if not only or name in only:
+                found[numbers[name]] += tally(rows.slice(start, end - start).select(names))
     return found
 
 

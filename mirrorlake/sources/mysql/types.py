@@ -131,8 +131,10 @@ def _json(column: Column) -> Exact:
 def _decimal(column: Column) -> Exact:
     precision, scale = column.precision or 10, column.scale or 0
     name = quote(column.name)
-    # ZEROFILL prints digits that the number hasn't.
-    text = f"CAST({name} + 0 AS CHAR)" if column.padded else f"CAST({name} AS CHAR)"
+    # ZEROFILL prints digits that the number hasn't. Without a length, a UNION cuts the last digit
+    # of a number that has as many after the point as at all: servers forget the 0 before it (seen:
+    # MariaDB 11.4, MySQL 8.0). A number has 68 characters at most.
+    text = f"CAST({name}{' + 0' if column.padded else ''} AS CHAR(70))"
     if precision > 38:
         return Exact(column.name, "string", text)
     if precision <= _INTEGER_DIGITS:

@@ -5,17 +5,30 @@ Every fault that a tenant can have is its own: the others are mirrored all the s
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Iterator
+from decimal import Decimal
+from typing import Any
 
+import pyarrow.compute as _compute
 import pytest
 
 from demo.embedded import EmbeddedServer
+from mirrorlake.errors import ConfigError, LakeDamaged
+from mirrorlake.load.tenants import protocol, read
+from mirrorlake.operations.tenant_checks import TenantsChecked, check_tenants
+from mirrorlake.operations.tenant_upkeep import maintain_tenants, recover_tenants
 from tests.integration.conftest import Place
 from tests.integration.tenants import Tenants
+from tests.integration.type_cases import CASES
+
+pc: Any = _compute  # its functions are made at import: type checkers see none of them
 
 COLUMNS = "id INT PRIMARY KEY, name VARCHAR(20), at TIMESTAMP(6) NULL, amount DECIMAL(10,2)"
 NAMES = ("id", "name", "amount")
+SETTLED_SECONDS = 3.2
+"""After so long without a change, what a server shows says whether a table changed."""
 
 
 @pytest.fixture(scope="session")
@@ -34,13 +47,32 @@ def rows(*numbers: int) -> list[str]:
     return [f"({n}, 'n{n}', '2026-01-0{n % 9 + 1} 12:00:00.000001', {n}.25)" for n in numbers]
 
 
+def check(tenants: Tenants, *databases: str) -> TenantsChecked:
+    with tenants.opened() as (workspace, table):
+        return check_tenants(workspace, table, frozenset(databases))
+
+
+def verdicts(found: TenantsChecked) -> dict[str, str]:
+    return {one.database.rpartition("_")[2]: one.verdict for one in found.verdicts}
+
+
+def assert_mirrored(tenants: Tenants, *columns: str) -> None:
+    """Deduped is what MySQL has, by two roads: value by value, and by the proof."""
+    names = columns or NAMES
+    expected = {name: found for name, found in tenants.mysql(*names).items() if found}
+    assert tenants.deduped(*names) == expected
+    assert check(tenants).verdict == "equal"
+
+
+# --- one table of many databases ------------------------------------------------------------------
+
+
 def test_many_databases_are_one_table(tenants: Tenants) -> None:
     for number in range(5):
         tenants.make(f"{number}", COLUMNS, *rows(*range(1, number + 1)))
     done = tenants.sync()
     assert (done.tenants, done.read, done.failed, done.rows) == (5, 5, {}, 10)
-    expected = {name: found for name, found in tenants.mysql(*NAMES).items() if found}
-    assert tenants.deduped(*NAMES) == expected
+    assert_mirrored(tenants)
     assert {row["_mirror_source"] for row in tenants.shown()} == {"s"}
     assert len(tenants.shown("raw")) == 10
 
@@ -48,11 +80,429 @@ def test_many_databases_are_one_table(tenants: Tenants) -> None:
 def test_only_what_moved_is_read_and_written(tenants: Tenants) -> None:
     for number in range(4):
         tenants.make(f"{number}", COLUMNS, *rows(1, 2))
+    time.sleep(SETTLED_SECONDS)
     tenants.sync()
-    tenants.run(
-        "2", "UPDATE orders SET name = 'other' WHERE id = 1", "DELETE FROM orders WHERE id = 2"
-    )
+    assert (tenants.sync().read, tenants.sync().folded) == (0, 0)
+    tenants.run("2", "UPDATE orders SET name = 'x' WHERE id = 1", "DELETE FROM orders WHERE id = 2")
     tenants.run("3", "INSERT INTO orders VALUES (9, 'nine', NULL, 9)")
+    tenants.make("4", COLUMNS, *rows(7))
     done = tenants.sync()
-    assert done.read == 2, done
-    assert tenants.deduped(*NAMES) == tenants.mysql(*NAMES)
+    assert (done.read, done.unchanged, done.folded) == (3, 2, 3)
+    assert done.joined == (f"s.{tenants.name('4')}",)
+    assert_mirrored(tenants)
+    tenants.run("3", "TRUNCATE orders")
+    assert list(tenants.sync().failed) == [f"s.{tenants.name('3')}"]  # until a person says so
+    assert tenants.sync(accept_smaller=True).read == 1
+    assert_mirrored(tenants)
+
+
+def test_a_query_of_one_tenant_opens_its_bucket(tenants: Tenants) -> None:
+    for number in range(12):
+        tenants.make(f"{number}", COLUMNS, *rows(1, 2))
+    tenants.sync()
+    with tenants.opened() as (workspace, table):
+        deduped = workspace.lake.load(_deduped(table))
+        assert deduped is not None
+        name = tenants.name("7")
+        chosen = list(deduped.scan(f"_mirror_database = '{name}'").plan_files())
+        assert len(chosen) == 1 < len(list(deduped.scan().plan_files()))
+
+
+def test_every_type_is_read_from_many_databases_as_from_one(
+    tenants: Tenants, server: EmbeddedServer
+) -> None:
+    """In a UNION a server may give a column another type: the digests are of each table alone."""
+    kind = "mysql8" if type(server).__name__ == "MySQL8" else "mariadb"
+    cases = [case for case in CASES if case.server in (None, kind)]
+    columns = ", ".join(f"c{n} {case.ddl}" for n, case in enumerate(cases))
+    most = max(len(case.values) for case in cases)
+    for number in range(3):
+        tenants.make(f"{number}", f"id INT PRIMARY KEY, {columns}")
+        for row in range(most + 1):  # each value of each type, and NULL, in rows of other values
+            filled = {
+                f"c{n}": [*case.values, "NULL"][(row + number) % (len(case.values) + 1)]
+                for n, case in enumerate(cases)
+                if case.values
+            }
+            names, values = ", ".join(filled), ", ".join(filled.values())
+            tenants.run(
+                f"{number}",
+                "SET sql_mode = 'ALLOW_INVALID_DATES'",
+                f"INSERT IGNORE INTO orders (id, {names}) VALUES ({row}, {values})",
+            )
+    done = tenants.sync()
+    assert (done.failed, done.read) == ({}, 3)
+    found = check(tenants)
+    assert found.verdict == "equal", found
+
+
+# --- shapes ---------------------------------------------------------------------------------------
+
+
+def test_shapes_are_read_in_one_table(tenants: Tenants) -> None:
+    tenants.make("a", "id INT PRIMARY KEY, full_name VARCHAR(20), n INT", "(1, 'Ann', 5)")
+    tenants.make("b", "id BIGINT PRIMARY KEY, email VARCHAR(20), n VARCHAR(9)", "(2, 'b@x', '05')")
+    tenants.make("c", "id INT PRIMARY KEY, n DECIMAL(5,2)", "(3, 1.50)", "(4, NULL)")
+    done = tenants.sync()
+    assert (done.failed, done.shapes) == ({}, 3)
+    names = ("id", "full_name", "email", "n")
+    assert tenants.deduped(*names) == {
+        tenants.name("a"): [(1, "Ann", None, "5")],
+        tenants.name("b"): [(2, None, "b@x", "05")],
+        tenants.name("c"): [(3, None, None, "1.50"), (4, None, None, None)],
+    }
+    assert check(tenants).verdict == "equal"
+    versions = {row["_mirror_database"]: row["_mirror_version"] for row in tenants.shown()}
+    assert len(set(versions.values())) == 3
+    seen = {(r["_mirror_database"], r["id"]): r["n"] for r in tenants.shown("raw")}
+    assert seen[tenants.name("c"), 3] == "1.50"
+
+
+def test_a_new_shape_changes_a_type_with_its_values(tenants: Tenants) -> None:
+    tenants.make("a", "id INT PRIMARY KEY, n INT", "(1, 7)")
+    tenants.sync()
+    assert tenants.rows().column("n").to_pylist() == [7]
+    tenants.make("b", "id INT PRIMARY KEY, n BIGINT, more TEXT", f"(1, {2**40}, 'm')")
+    tenants.sync()  # wider: in place
+    assert sorted(tenants.rows().column("n").to_pylist()) == [7, 2**40]
+    tenants.make("c", "id INT PRIMARY KEY, n VARCHAR(9)", "(1, '1e5')")
+    done = tenants.sync()  # another type: all of it is written again
+    assert done.failed == {}
+    assert sorted(tenants.rows().column("n").to_pylist()) == [str(2**40), "1e5", "7"]
+    assert check(tenants).verdict == "equal"
+    tenants.run("a", "ALTER TABLE orders ADD extra INT DEFAULT 3, DROP n")
+    assert tenants.sync().failed == {}
+    assert dict(tenants.deduped("n", "extra"))[tenants.name("a")] == [(None, 3)]
+    assert check(tenants).verdict == "equal"
+
+
+def test_a_column_that_some_tenants_call_otherwise(tenants: Tenants) -> None:
+    """A migration that is half way through the tenants: one column, by both names, and its rule."""
+    rule = {"pii": "null", "renamed_from": ["mail"]}
+    tenants.contract["columns"] = {"email": rule}
+    tenants.make("old", "id INT PRIMARY KEY, mail VARCHAR(20)", "(1, 'old@x')")
+    tenants.make("new", "id INT PRIMARY KEY, email VARCHAR(20)", "(1, 'new@x')")
+    tenants.sync()
+    assert tenants.deduped("email") == {
+        tenants.name("old"): [("old@x",)],
+        tenants.name("new"): [("new@x",)],
+    }
+    assert [row["email"] for row in tenants.shown()] == [None, None]
+    assert "mail" not in tenants.shown()[0]
+    # One that has both: the old name is a column again, under the rule of the new one.
+    tenants.make("both", "id INT PRIMARY KEY, mail VARCHAR(20), email INT", "(1, 'both@x', 5)")
+    assert tenants.sync().failed == {}
+    assert not [row for row in tenants.shown() if row.get("mail") or row["email"]]
+    assert check(tenants).verdict == "equal"
+
+
+def test_a_new_column_stays_private(tenants: Tenants) -> None:
+    tenants.make("a", COLUMNS, *rows(1))
+    tenants.sync()
+    tenants.run("a", "ALTER TABLE orders ADD secret VARCHAR(20) DEFAULT 'deep'")
+    tenants.sync()
+    assert tenants.rows().column("secret").to_pylist() == ["deep"]
+    assert "secret" not in tenants.shown()[0]
+    tenants.contract["columns"] = {"secret": {"pii": "show"}}
+    tenants.sync()
+    assert tenants.shown()[0]["secret"] == "deep"
+
+
+def test_a_column_that_is_never_read(tenants: Tenants) -> None:
+    tenants.contract["columns"] = {"card": {"pci": "never", "renamed_from": ["pan"]}}
+    tenants.make("a", "id INT PRIMARY KEY, card VARCHAR(20)", "(1, '4111')")
+    tenants.make("b", "id INT PRIMARY KEY, pan VARCHAR(20)", "(1, '4222')")
+    tenants.make("c", "id INT PRIMARY KEY", "(1)")
+    assert tenants.sync().failed == {}
+    assert {"card", "pan"}.isdisjoint(tenants.rows().column_names)
+    assert {"card", "pan"}.isdisjoint(tenants.shown("raw")[0])
+
+
+# --- a tenant's faults are its own ----------------------------------------------------------------
+
+
+def test_a_tenant_that_cant_be_kept_stops_no_other(tenants: Tenants) -> None:
+    tenants.make("good", COLUMNS, *rows(1, 2))
+    tenants.make("also", COLUMNS, *rows(3))
+    tenants.make("keyless", "id INT, name VARCHAR(20), at TIMESTAMP(6) NULL, amount DECIMAL(10,2)")
+    tenants.make("texts", COLUMNS.replace("id INT", "id VARCHAR(9)"), *rows(5))
+    tenants.make("ours", COLUMNS + ", _mirror_x INT", "(1, 'a', NULL, 1, 2)")
+    done = tenants.sync()
+    words = {name.rpartition("_")[2]: text for name, text in done.failed.items()}
+    assert done.read == 2
+    assert set(words) == {"keyless", "texts", "ours"}
+    assert "does not keep (id) unique" in words["keyless"]
+    assert "key id is string, and int in the other tenants" in words["texts"]
+    assert "called as Mirrorlake's own are" in words["ours"]
+    assert set(tenants.deduped("id")) == {tenants.name("good"), tenants.name("also")}
+    assert verdicts(check(tenants))["good"] == "equal"
+    # One that is put right joins; its error is forgotten.
+    tenants.run("keyless", "ALTER TABLE orders ADD PRIMARY KEY (id)")
+    assert f"s.{tenants.name('keyless')}" in tenants.sync().joined
+    with tenants.opened() as (workspace, table):
+        known = workspace.ledger.tenants(table.name)
+        assert known["s", tenants.name("keyless")].error is None
+
+
+def test_a_tenant_that_fails_later_keeps_its_rows(tenants: Tenants) -> None:
+    for name in ("a", "b", "c"):
+        tenants.make(name, COLUMNS, *rows(1, 2))
+    tenants.sync()
+    before = tenants.deduped(*NAMES)[tenants.name("b")]
+    tenants.run("a", "UPDATE orders SET name = 'moved'")
+    tenants.run("b", "UPDATE orders SET name = 'moved'", "ALTER TABLE orders DROP PRIMARY KEY")
+    done = tenants.sync()
+    assert list(done.failed) == [f"s.{tenants.name('b')}"]
+    found = tenants.deduped(*NAMES)
+    assert found[tenants.name("b")] == before
+    assert {name for _, name, _ in found[tenants.name("a")]} == {"moved"}
+
+
+def test_a_table_that_changes_while_it_is_read(
+    tenants: Tenants, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a", "b", "c"):
+        tenants.make(name, COLUMNS, *rows(1, 2))
+    real = protocol.read_batch
+
+    def altered(batch: Any, *rest: Any) -> Any:
+        found = real(batch, *rest)
+        if tenants.name("b") in batch.databases:
+            tenants.run("b", "ALTER TABLE orders MODIFY name VARCHAR(99)")
+        return found
+
+    monkeypatch.setattr(protocol, "read_batch", altered)
+    done = tenants.sync()
+    assert list(done.failed) == [f"s.{tenants.name('b')}"]
+    assert "changed in MySQL while it was read" in done.failed[f"s.{tenants.name('b')}"]
+    assert set(tenants.deduped("id")) == {tenants.name("a"), tenants.name("c")}
+    assert {r["_mirror_database"] for r in tenants.shown("raw")} == set(tenants.deduped("id"))
+    monkeypatch.undo()
+    assert tenants.sync().failed == {}
+    assert_mirrored(tenants)
+
+
+def test_a_table_that_goes_while_it_is_read(
+    tenants: Tenants, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a", "b", "c"):
+        tenants.make(name, COLUMNS, *rows(1, 2))
+    real = protocol.read_batch
+
+    def dropped(batch: Any, *rest: Any) -> Any:
+        if len(batch.plans) == 3:
+            tenants.run("b", "DROP TABLE orders")
+        return real(batch, *rest)
+
+    monkeypatch.setattr(protocol, "read_batch", dropped)
+    done = tenants.sync()
+    assert list(done.failed) == [f"s.{tenants.name('b')}"]
+    assert set(tenants.deduped("id")) == {tenants.name("a"), tenants.name("c")}
+
+
+def test_rows_that_are_lost_on_their_way_are_seen(
+    tenants: Tenants, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever is lost between MySQL and the files: that tenant is left out, and said."""
+    for name in ("a", "b"):
+        tenants.make(name, COLUMNS, *rows(1, 2))
+    real = read.exact_rows
+
+    def cut(chunk: Any, found: Any, position: str) -> Any:
+        rows = real(chunk, found, position)
+        lost = pc.replace_substring(rows.column("name"), "n2", "")
+        return rows.set_column(1, rows.schema.field(1), lost)
+
+    monkeypatch.setattr(read, "exact_rows", cut)
+    done = tenants.sync()
+    assert len(done.failed) == 2
+    assert all("not what MySQL said" in words for words in done.failed.values())
+    with tenants.opened() as (workspace, table):
+        assert workspace.lake.load(_deduped(table)) is None
+
+
+def test_names_that_differ_in_case(tenants: Tenants, server: EmbeddedServer) -> None:
+    tenants.make("a", COLUMNS, *rows(1))
+    tenants.make("x", COLUMNS, *rows(2))
+    tenants.make("X", COLUMNS, *rows(3))
+    tenants.make("a", COLUMNS, *rows(9), table="Orders")
+    done = tenants.sync()
+    assert {name.rpartition("_")[2] for name in done.failed} == {"x", "X"}
+    assert tenants.deduped("id") == {tenants.name("a"): [(1,)]}
+
+
+def test_names_to_quote(tenants: Tenants) -> None:
+    hostile = "x`y'z\\ %s ü${env:HOME}"
+    database = f"{tenants.prefix}_{hostile}"
+    quoted = database.replace("`", "``")
+    tenants.sql(f"CREATE DATABASE `{quoted}` CHARACTER SET utf8mb4")
+    try:
+        tenants.sql(
+            f"CREATE TABLE `{quoted}`.orders (id INT PRIMARY KEY, `a``b.c` TEXT, `${{env:X}}` INT)",
+            f"INSERT INTO `{quoted}`.orders VALUES (1, 'v', 2)",
+        )
+        tenants.make("plain", COLUMNS, *rows(1))
+        done = tenants.sync()
+        assert done.failed == {}
+        assert tenants.deduped("a`b.c", "${env:X}")[database] == [("v", 2)]
+        assert check(tenants, database).verdict == "equal"
+        tenants.sql(f"UPDATE `{quoted}`.orders SET `a``b.c` = 'w'")
+        tenants.sync()
+        assert tenants.deduped("a`b.c", "${env:X}")[database] == [("w", 2)]
+    finally:
+        tenants.sql(f"DROP DATABASE `{quoted}`")
+
+
+# --- tenants come and go --------------------------------------------------------------------------
+
+
+def test_a_tenant_that_is_dropped_is_kept(tenants: Tenants) -> None:
+    for name in ("a", "b"):
+        tenants.make(name, COLUMNS, *rows(1, 2))
+    tenants.sync()
+    tenants.drop("b")
+    done = tenants.sync()
+    assert done.gone == (f"s.{tenants.name('b')}",)
+    assert tenants.sync().gone == ()
+    assert tenants.name("b") in tenants.deduped("id")
+    assert verdicts(check(tenants))["b"] == "undecided"
+    # Another database of the name is read, whatever it shows.
+    tenants.make("b", COLUMNS, *rows(8))
+    tenants.sync(accept_smaller=True)
+    assert_mirrored(tenants)
+
+
+def test_a_tenant_that_is_dropped_is_removed(tenants: Tenants) -> None:
+    tenants.group["dropped"] = "remove"
+    for name in ("a", "b", "c", "d", "e"):
+        tenants.make(name, COLUMNS, *rows(1, 2))
+    tenants.sync()
+    tenants.drop("b")
+    tenants.run("c", "DROP TABLE orders")
+    assert len(tenants.sync().gone) == 2
+    assert set(tenants.deduped("id")) == {tenants.name(n) for n in ("a", "d", "e")}
+    with tenants.opened() as (workspace, table):
+        assert len(workspace.ledger.tenants(table.name)) == 3
+    # Most of them at once: a lost privilege, more often.
+    tenants.drop("d")
+    tenants.drop("e")
+    done = tenants.sync()
+    assert "2 of 3 tenants of source s are gone at once" in done.failed["s.*"]
+    assert len(tenants.deduped("id")) == 3
+    tenants.sync(accept_smaller=True)
+    assert set(tenants.deduped("id")) == {tenants.name("a")}
+
+
+def test_one_tenant_alone(tenants: Tenants) -> None:
+    for name in ("a", "b"):
+        tenants.make(name, COLUMNS, *rows(1))
+    tenants.sync()
+    for name in ("a", "b"):
+        tenants.run(name, "UPDATE orders SET name = 'moved'")
+    done = tenants.sync(databases=frozenset({tenants.name("b")}), again=True)
+    assert done.read == 1
+    found = tenants.deduped("name")
+    assert (found[tenants.name("a")], found[tenants.name("b")]) == ([("n1",)], [("moved",)])
+    with pytest.raises(ConfigError, match="has no tenant nobody"):
+        tenants.sync(databases=frozenset({"nobody"}))
+
+
+def test_a_pattern_that_matches_nothing(tenants: Tenants) -> None:
+    with pytest.raises(ConfigError, match="no database of s is called like"):
+        tenants.sync()
+
+
+# --- checks find what is wrong --------------------------------------------------------------------
+
+
+def test_checks_say_what_they_compared(tenants: Tenants) -> None:
+    for name in ("a", "b", "c"):
+        tenants.make(name, COLUMNS, *rows(1, 2))
+    time.sleep(SETTLED_SECONDS)
+    tenants.sync()
+    assert verdicts(check(tenants)) == {"a": "equal", "b": "equal", "c": "equal"}
+    tenants.run("a", "UPDATE orders SET name = 'moved'")
+    assert verdicts(check(tenants)) == {"a": "undecided", "b": "equal", "c": "equal"}
+    tenants.sync()
+    with tenants.opened() as (workspace, table):
+        spark = workspace.spark.get()
+        deduped, name = _deduped(table).sql, tenants.name("b")
+        spark.sql(f"UPDATE {deduped} SET amount = 0 WHERE id = 1 AND _mirror_database = '{name}'")
+    found = check(tenants)
+    assert verdicts(found) == {"a": "equal", "b": "different", "c": "equal"}
+    assert [one.differing for one in found.verdicts] == [0, 2, 0]
+    # Somebody wrote there: all of it is folded again.
+    assert tenants.sync().read == 0
+    assert_mirrored(tenants)
+
+
+def test_raw_that_was_damaged_is_read_again(tenants: Tenants) -> None:
+    tenants.make("a", COLUMNS, *rows(1, 2))
+    tenants.make("b", COLUMNS, *rows(3))
+    time.sleep(SETTLED_SECONDS)
+    tenants.sync()
+    with tenants.opened() as (workspace, table):
+        [version] = workspace.ledger.schema_versions(table.name)
+        raw = workspace.lake.load(_raw(table, version.raw_table))
+        assert raw is not None
+        path = next(iter(raw.scan(f"_mirror_database = '{tenants.name('a')}'").plan_files())).file
+        local = path.file_path.removeprefix("file://")
+        with open(local, "r+b") as file:  # noqa: PTH123
+            file.seek(200)
+            file.write(b"\0\1\2\3")
+        spark = workspace.spark.get()
+        spark.sql(f"DELETE FROM {_deduped(table).sql}")  # so that all of it is folded again
+    with pytest.raises(LakeDamaged, match="Sync again"):
+        tenants.sync()
+    assert tenants.sync().read >= 1
+    assert_mirrored(tenants)
+
+
+def test_maintenance_takes_old_copies_out(tenants: Tenants) -> None:
+    for name in ("a", "b"):
+        tenants.make(name, COLUMNS, *rows(1, 2))
+    for number in range(4):
+        tenants.run("a", f"UPDATE orders SET name = 'x{number}'")
+        tenants.sync()
+    with tenants.opened() as (workspace, table):
+        found = maintain_tenants(workspace, table)
+        assert [one.error for one in found] == [None] * len(found)
+        [version] = workspace.ledger.schema_versions(table.name)
+        raw = workspace.lake.load(_raw(table, version.raw_table))
+        assert raw is not None
+        assert raw.scan().to_arrow().num_rows == 4
+        assert recover_tenants(workspace, table).orphans == 0
+    assert_mirrored(tenants)
+    tenants.run("b", "UPDATE orders SET amount = 5")
+    tenants.sync()
+    assert_mirrored(tenants)
+
+
+def test_an_empty_table_and_many_rows(tenants: Tenants) -> None:
+    tenants.make("empty", COLUMNS)
+    assert tenants.sync().failed == {}
+    assert check(tenants).verdict == "equal"
+    tenants.make("many", COLUMNS)
+    tenants.run(
+        "many",
+        "INSERT INTO orders SELECT a.n * 1000 + b.n * 100 + c.n * 10 + d.n, 'x', NULL, 1 FROM "
+        + ", ".join(
+            f"({' UNION '.join(f'SELECT {n} AS n' for n in range(10))}) {t}" for t in "abcd"
+        ),
+    )
+    done = tenants.sync()
+    assert (done.failed, done.rows >= 10_000) == ({}, True)
+    assert_mirrored(tenants)
+    assert {type(v) for v in tenants.rows().column("amount").to_pylist()} == {Decimal}
+
+
+def _deduped(table: Any) -> Any:
+    from mirrorlake.table.tenants import deduped_of
+
+    return deduped_of(table)
+
+
+def _raw(table: Any, name: str) -> Any:
+    from mirrorlake.table.tenants import raw_of
+
+    return raw_of(table, name)
