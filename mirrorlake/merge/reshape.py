@@ -8,6 +8,7 @@ become wider (`mirrorlake.destinations.iceberg.tables`), and the rows themselves
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -106,15 +107,20 @@ def is_made_otherwise(
 ) -> bool:
     """Whether what a layer's table holds was made by another rule of deletes, or must be written
     again because its columns have other names."""
-    ledger, was = workspace.ledger, "remove"
-    if table.current_snapshot() is not None:
-        was = ledger.definition(_deletes(layer)) or was
-    return was != plan.contract.deletes or ledger.definition(_reshaped(layer)) is not None
+    ledger = workspace.ledger
+    if ledger.definition(_reshaped(layer)) is not None:
+        return True
+    if table.current_snapshot() is None:
+        return plan.contract.deletes != "remove" or bool(plan.contract.earlier_names)
+    was = ledger.definition(_deletes(layer)) or "remove"
+    names = ledger.definition(_names(layer)) or _renames(plan, {})
+    return was != plan.contract.deletes or names != _renames(plan)
 
 
 def record_as_made(workspace: Workspace, plan: ResolvedTable, layer: Layer) -> None:
     """A layer was written as a whole, as the contract and MySQL have it now."""
     workspace.ledger.record_definition(_deletes(layer), plan.contract.deletes)
+    workspace.ledger.record_definition(_names(layer), _renames(plan))
     workspace.ledger.forget_definition(_reshaped(layer))
 
 
@@ -126,3 +132,14 @@ def _deletes(layer: Layer) -> str:
 def _reshaped(layer: Layer) -> str:
     """The name under which the ledger keeps that a layer's rows are to be written again."""
     return f"reshaped {layer.identifier}"
+
+
+def _names(layer: Layer) -> str:
+    """The name under which the ledger keeps by which earlier names of columns a layer was made."""
+    return f"names {layer.identifier}"
+
+
+def _renames(plan: ResolvedTable, earlier: Mapping[str, Sequence[str]] | None = None) -> str:
+    """The columns that had other names before, as the contract says it."""
+    said = plan.contract.earlier_names if earlier is None else earlier
+    return json.dumps({name: list(names) for name, names in sorted(said.items())})

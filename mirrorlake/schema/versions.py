@@ -63,25 +63,31 @@ _NO_NAMES: Final[Mapping[str, Sequence[str]]] = {}
 def name_in(
     names: Iterable[str], column: str, names_before: Mapping[str, Sequence[str]] = _NO_NAMES
 ) -> str | None:
-    """What a column is called among these names, of a version of its table: by its own name, by it
-    in another case (to MySQL one name), or by one that it had before; None if it is not there.
+    """What a column is called among these names, of a version of its table: by the name that it had
+    before, where that is there; by its own; or by its own in another case (to MySQL one name). None
+    if it is not there.
+
+    A version that has both names is of before the rename: what had the column's name then is another
+    column, which was dropped.
 
     Args:
         names_before: column → the names that it had, the newest first; all case-folded.
 
     >>> name_in(["Id", "mail"], "id"), name_in(["id", "mail"], "email", {"email": ["mail"]})
     ('Id', 'mail')
+    >>> name_in(["price", "price_new"], "price", {"price": ["price_new"]})
+    'price_new'
     """
     there = list(names)
+    if before := names_before.get(column.casefold(), ()):
+        folded = {name.casefold(): name for name in there}
+        earlier = next((folded[name] for name in before if name in folded), None)
+        if earlier is not None:
+            return earlier
     if column in there:
         return column
     # To MySQL "ß" is not "ss": case-folding would take two columns for one.
-    lowered = {name.lower(): name for name in there}
-    if column.lower() in lowered:
-        return lowered[column.lower()]
-    folded = {name.casefold(): name for name in there}
-    wanted = names_before.get(column.casefold(), ())
-    return next((folded[name] for name in wanted if name in folded), None)
+    return {name.lower(): name for name in there}.get(column.lower())
 
 
 @dataclass(frozen=True)
@@ -162,7 +168,7 @@ class SchemaVersion:
         renamed = {old: name for name, old in was.items() if old is not None and old != name}
         return SchemaChanges(
             added=tuple(name for name, old in was.items() if old is None),
-            dropped=tuple(n for n in before if n not in now and n not in renamed),
+            dropped=tuple(n for n in before if n not in was.values()),
             retyped=tuple(
                 (name, before[old], now[name])
                 for name, old in was.items()

@@ -158,6 +158,61 @@ def test_a_row_that_mysql_lost_before_a_rename_has_its_values_under_the_new_name
     assert rows_of(workspace).to_pylist() == folded
 
 
+@pytest.mark.parametrize("clean", ["view", "table"])
+def test_a_rename_that_is_said_later_brings_values_back(
+    clean: str, engine_for: Callable[..., Workspace], sql: Callable[..., Any]
+) -> None:
+    """Where MySQL has lost the row, all that it held is under the old name."""
+    make(sql)
+    terms = {**INCREMENTAL, "clean": clean, "new_columns": "show"}
+    workspace = engine_for({"t": terms})
+    sync_table(workspace, workspace.config.table("t"))
+    sql("DELETE FROM t WHERE id = 1", "ALTER TABLE t CHANGE mail address VARCHAR(50)")
+    sync_table(workspace, workspace.config.table("t"))
+    assert rows_of(workspace).column("address").to_pylist() == [None, "m2", "m3", "m4", "m5"]
+    columns = {"address": {"pii": "show", "renamed_from": "mail"}}
+    workspace = engine_for({"t": {**terms, "columns": columns}})
+    sync_table(workspace, workspace.config.table("t"))
+    assert rows_of(workspace).column("address").to_pylist() == ["m1", "m2", "m3", "m4", "m5"]
+    assert sorted(row["address"] for row in shown(workspace, "clean")) == [
+        *("m1", "m2", "m3", "m4", "m5")
+    ]
+    # Said once more, nothing is written again.
+    head = workspace.lake.head(workspace_deduped(workspace))
+    sync_table(workspace, workspace.config.table("t"))
+    assert workspace.lake.head(workspace_deduped(workspace)) == head
+
+
+@pytest.mark.parametrize("clean", ["view", "table"])
+def test_a_column_that_took_the_name_of_one_that_went(
+    clean: str,
+    engine_for: Callable[..., Workspace],
+    sql: Callable[..., Any],
+    server: EmbeddedServer,
+    database: str,
+) -> None:
+    """``DROP name, RENAME mail TO name``: by the hint, name's values are those of mail, of all
+    time, and what was called name is gone."""
+    make(sql)
+    terms = {**INCREMENTAL, "clean": clean}
+    workspace = engine_for({"t": terms})
+    sync_table(workspace, workspace.config.table("t"))
+    sql(
+        "DELETE FROM t WHERE id = 1",
+        "ALTER TABLE t DROP name, CHANGE mail name VARCHAR(50)",
+        f"INSERT INTO t VALUES (6, 'm6', '2000-01-01', '{YESTERDAY} 12:00:00', 'y')",
+    )
+    columns = {"name": {"pii": "show", "renamed_from": "mail"}}
+    workspace = engine_for({"t": {**terms, "columns": columns}})
+    sync_table(workspace, workspace.config.table("t"))
+    assert rows_of(workspace).column("name").to_pylist() == ["m1", "m2", "m3", "m4", "m5", "m6"]
+    assert {row["name"] for row in shown(workspace, "clean")} == {f"m{n}" for n in range(1, 7)}
+    assert "mail" not in rows_of(workspace).column_names
+    sql("INSERT INTO t VALUES (1, 'm1', '1910-01-01', UTC_TIMESTAMP(), 'x')")
+    sync_table(workspace, workspace.config.table("t"))
+    assert_equal(workspace, server, database)
+
+
 @pytest.mark.full
 def test_a_name_in_another_case_is_the_same_column(
     engine_for: Callable[..., Workspace],
@@ -505,3 +560,7 @@ def test_hostile_names_are_renamed_and_dropped(
     }  # fmt: skip
     refold_table(workspace, contract)
     assert rows_of(workspace).to_pylist()[1] == lost
+
+
+def workspace_deduped(workspace: Workspace) -> Identifier:
+    return Identifier(workspace.config.table("t").namespaces.deduped, "t")
