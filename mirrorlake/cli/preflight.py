@@ -15,7 +15,7 @@ from mirrorlake.cli.contract import open_contract
 from mirrorlake.errors import ConfigError
 
 if TYPE_CHECKING:
-    from mirrorlake.operations.preflight import ColumnFate, Preflight, Suggest
+    from mirrorlake.operations.preflight_findings import ColumnFate, Preflight, Suggest
 
 CODES: Final = {"ok": 0, "attention": 10, "breaks": 20}
 _COLORS: Final = {"ok": "green", "attention": "yellow", "breaks": "red"}

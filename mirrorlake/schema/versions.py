@@ -67,8 +67,8 @@ def name_in(
     before, where that is there; by its own; or by its own in another case (to MySQL one name). None
     if it is not there.
 
-    A version that has both names is of before the rename: what had the column's name then is another
-    column, which was dropped.
+    A version that has both names is of before the rename: what had the column's name then is
+    another column, which was dropped.
 
     Args:
         names_before: column → the names that it had, the newest first; all case-folded.

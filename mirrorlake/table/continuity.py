@@ -85,7 +85,7 @@ def plan_course(
         other = _why_other_rows(connection, plan, last, server, identity)
         if other is not None:
             reason = f"since it was read, {other}"
-            found = replace(found, whole=True, begins=not _kept(plan.contract))
+            found = replace(found, whole=True, begins=not kept_words(plan.contract))
     if found.whole:
         logger.warning(
             "table %s: %s: the whole table is read again%s",
@@ -129,7 +129,7 @@ def mark_silent_changes(plan: ResolvedTable, ledger: Ledger, server: str) -> Non
     before = ledger.definition(name)
     if before == now:
         return
-    if before is not None and (changes := silent_changes(before, now)):
+    if before is not None and (changes := silent_changes(before, now, plan.name_in)):
         # Marked first: a death in between marks it again.
         reason = f"since it was read, {'; '.join(changes)}: no cursor tells which rows changed"
         logger.warning("table %s: %s", plan.name, reason)
@@ -149,7 +149,7 @@ def _by_contract(plan: ResolvedTable, ledger: Ledger, course: Course) -> tuple[C
     if receipt is None:
         # A rebuilt ledger knows loads by their files alone: by which contract is not known.
         reason = "what its loads mean is not known since the ledger was rebuilt"
-        return replace(course, whole=True, begins=not _kept(plan.contract)), reason
+        return replace(course, whole=True, begins=not kept_words(plan.contract)), reason
     before = recorded_meaning(receipt)
     if before is None:
         before = _assumed(plan, ledger, course.meaning)
@@ -158,10 +158,10 @@ def _by_contract(plan: ResolvedTable, ledger: Ledger, course: Course) -> tuple[C
     for change in changes if effect == "none" else ():
         logger.info("table %s: its contract changed: %s", plan.name, change.words)
     words = words_of(changes)
-    if effect == "begin" and not elsewhere and not before.copies and _kept(plan.contract):
+    if effect == "begin" and not elsewhere and not before.copies and kept_words(plan.contract):
         raise ConfigError(
             f"table {plan.name}: since it was loaded, {words}. A new history would have to begin, "
-            f"and rows that only the mirror holds ({_kept(plan.contract)}) would not be in it",
+            f"and rows that only the mirror holds ({kept_words(plan.contract)}) would not be in it",
             table=plan.name,
             next_step="Change it back; or mirror the table under other namespaces, where a new "
             "history begins and the old one stays",
@@ -194,7 +194,7 @@ def _assumed(plan: ResolvedTable, ledger: Ledger, now: Meaning) -> Meaning:
     return now
 
 
-def _kept(contract: TableContract) -> str:
+def kept_words(contract: TableContract) -> str:
     """What of a mirror MySQL may not have any more, in words; '' if nothing."""
     if contract.entity is not None:
         return "the first times of entities"

@@ -11,9 +11,12 @@ Source: MySQL 8.0 manual, 13.1.9 "ALTER TABLE Statement", 13.1.20.5 "FOREIGN KEY
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterable
+from typing import TypeAlias
 
 from mirrorlake.sources.mysql.tables import UNKNOWN, SourceTable
+
+NameThen: TypeAlias = Callable[[Iterable[str], str], str | None]
 
 # One that is not to be seen may be any of them.
 _CASCADES = ("CASCADE", "SET NULL", "SET DEFAULT", UNKNOWN)
@@ -43,11 +46,14 @@ def definition_of(table: SourceTable, mirrored: Collection[str]) -> str:
     return json.dumps({"columns": columns, "keys": keys}, ensure_ascii=False, sort_keys=True)
 
 
-def silent_changes(before: str, now: str) -> tuple[str, ...]:
+def silent_changes(before: str, now: str, name_then: NameThen | None = None) -> tuple[str, ...]:
     """In words, what of a later definition may have changed values silently; nothing if nothing.
 
     Both are as `definition_of` gives them. A column that went changes no value of another, nor does
-    a foreign key that went.
+    a foreign key that went. One that got another kind of type is of another schema version.
+
+    Args:
+        name_then: what a column was called among the names of then; by default as now.
 
     >>> old = '{"columns": {"a": "latin1"}, "keys": {}}'
     >>> silent_changes(old, old.replace("latin1", "utf8mb4"))
@@ -56,11 +62,15 @@ def silent_changes(before: str, now: str) -> tuple[str, ...]:
     ('column b was added',)
     """
     old, new = (_parts(text) for text in (before, now))
-    found = [
-        f"column {name} was added" if name not in old["columns"] else _words(name, old, text)
-        for name, text in new["columns"].items()
-        if old["columns"].get(name) != text
-    ]
+    found: list[str] = []
+    for name, text in new["columns"].items():
+        then = name if name_then is None else name_then(old["columns"], name)
+        if then is None or then not in old["columns"]:
+            found.append(f"column {name} was added")
+        elif old["columns"][then] != text and not _is_type(old["columns"][then], text):
+            found.append(
+                f"column {name} was {old['columns'][then] or 'plain'} and is {text or 'plain'}"
+            )
     found += [
         f"the foreign key on ({columns}) is {rules}"
         for columns, rules in new["keys"].items()
@@ -69,8 +79,9 @@ def silent_changes(before: str, now: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _words(name: str, old: Mapping[str, Mapping[str, str]], now: str) -> str:
-    return f"column {name} was {old['columns'][name] or 'plain'} and is {now or 'plain'}"
+def _is_type(before: str, now: str) -> bool:
+    """Whether a column has a charset now and had none, or the other way: it has another type."""
+    return sorted((len(before.split()), len(now.split()))) == [0, 2]
 
 
 def _parts(text: str) -> dict[str, dict[str, str]]:

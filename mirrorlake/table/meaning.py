@@ -156,7 +156,7 @@ def changes_between(before: Meaning, now: Meaning) -> tuple[Change, ...]:
     if before.by_time and now.by_time and before.start != now.start:
         compare("start", before.start, now.start, _effect_of_start(before.start, now.start))
     if before.cursor == now.cursor:
-        compare("the source's time_zone", before.time_zone, now.time_zone, "read")
+        compare("the zone of its cursor's times", before.time_zone, now.time_zone, "read")
     return tuple(found)
 
 

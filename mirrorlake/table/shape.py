@@ -58,8 +58,11 @@ def refuse_renames(
     """
     now = {column.name.casefold() for column in table.columns}
     ever = {name for version in versions for name, _ in version.columns}
+    never = {name.casefold() for name in contract.excluded}
     for column, earlier in contract.earlier_names.items():
         table.column(column)
+        if column in never:
+            continue  # its values are in no version, by whatever name
         for name in earlier:
             if name in now:
                 raise ConfigError(

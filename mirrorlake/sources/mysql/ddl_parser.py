@@ -40,6 +40,19 @@ _IGNORED: Final = re.compile(
     re.IGNORECASE,
 )
 """Statements that change no table."""
+_OTHERS: Final = re.compile(
+    r"\s*(?:GRANT|REVOKE|CALL|DO|FLUSH|OPTIMIZE|CHECK|REPAIR|HANDLER|KILL|SIGNAL|DELIMITER|END|"
+    r"(?:CREATE|DROP|ALTER)\s+(?:OR\s+REPLACE\s+)?(?:DEFINER\s*=\s*\S+\s+)?"
+    r"(?:DATABASE|SCHEMA|TRIGGER|PROCEDURE|FUNCTION|EVENT|USER|ROLE|VIEW|SERVER|SEQUENCE))\b",
+    re.IGNORECASE,
+)
+"""Statements that declare no column of a table; what they do to rows is not looked at."""
+_KNOWN: Final = re.compile(
+    r"\s*(?:ALTER|CREATE|DROP|TRUNCATE|INSERT|REPLACE|UPDATE|DELETE|LOAD|WITH|RENAME)\b",
+    re.IGNORECASE,
+)
+_HASH_LINE: Final = re.compile(r"^([ \t]*)--(?=\S)", re.MULTILINE)
+"""What tools write as a comment and MySQL does not read as one: ``--liquibase formatted sql``."""
 _ONLINE: Final = re.compile(r"\b(ALTER)\s+(?:ONLINE|IGNORE)\s+(?=TABLE\b)", re.IGNORECASE)
 _TYPE: Final = re.compile(
     r"\s*(double\s+precision|(?:national\s+)?(?:char(?:acter)?\s+varying|varchar|char)|"
@@ -54,6 +67,7 @@ def parse_ddl(text: str) -> tuple[Statement, ...]:
     Raises:
         DdlRefused: a statement can't be read; with its line and column.
     """
+    text = _HASH_LINE.sub(r"\1# ", text)
     return tuple(statement for part, line in _split(text) for statement in _read(part, line))
 
 
@@ -92,11 +106,17 @@ def _read(text: str, line: int) -> Iterator[Statement]:
     from sqlglot import exp, parse_one
     from sqlglot.errors import ParseError
 
-    if _IGNORED.match(text):
+    bare = _without_comments(text)
+    if _IGNORED.match(bare):
         return
-    if _RENAMES.match(text):
-        yield from _renames(text, line)
+    if _RENAMES.match(bare):
+        yield from _renames(bare, line)
         return
+    if _OTHERS.match(bare):
+        yield Statement("other", None, "", (), line, " ".join(text.split())[:80])
+        return
+    if not _KNOWN.match(bare):
+        raise _refused(text, line, 1, 1, "this is no statement of MySQL's that is known here")
     text, converted = _take_conversion(text)
     # As long as what it stands for: positions stay right.
     text = _ONLINE.sub(lambda m: m[1] + " " * (len(m[0]) - len(m[1])), text)
@@ -113,6 +133,12 @@ def _read(text: str, line: int) -> Iterator[Statement]:
     words = " ".join(text.split())[:80]
     for kind, database, table, actions in _said(found, text, line):
         yield Statement(kind, database, table, (*actions, *converted), line, words)
+
+
+def _without_comments(text: str) -> str:
+    """The statement from its first word on."""
+    tokens = _dialect().tokenize(text)
+    return text[tokens[0].start :] if tokens else text
 
 
 def _take_conversion(text: str) -> tuple[str, tuple[ConvertCharset, ...]]:

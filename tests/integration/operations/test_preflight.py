@@ -42,8 +42,8 @@ def suggest(column: Any, table: str) -> str | None:
 
 
 def look(workspace: Workspace, text: str) -> Preflight:
-    [found] = preflight(workspace, text, suggest)
-    return found
+    name = workspace.config.table("t").name
+    return next(one for one in preflight(workspace, text, suggest) if one.table == name)
 
 
 def says(found: Preflight) -> str:
@@ -75,6 +75,11 @@ CASES = {
     "DROP TABLE t": ("breaks", "the table goes"),
     "TRUNCATE TABLE t": ("attention", "its next load waits for a person to confirm it"),
     "UPDATE t SET price = 0": ("attention", "not looked at: UPDATE t SET price = 0"),
+    "DELETE FROM t": ("attention", "Rows that it deletes are found by a check's sweep"),
+    "DROP TABLE IF EXISTS t; CREATE TABLE t (id INT)": ("attention", "the table is made again"),
+    "CREATE OR REPLACE TABLE t (id INT)": ("attention", "the table is made again"),
+    "RENAME TABLE t TO _t_del, _t_gho TO t": ("attention", "_t_gho takes its name; there is no"),
+    "--liquibase formatted sql\nALTER TABLE t DROP COLUMN name": ("breaks", "clean loses name"),
     "ALTER TABLE t CONVERT TO CHARACTER SET latin1": ("attention", "column name was utf8mb4"),
     "ALTER TABLE t MODIFY name VARCHAR(20) CHARACTER SET latin2": (
         "attention", "column name was utf8mb4",
@@ -153,11 +158,70 @@ def test_a_contract_that_is_ready_for_the_migration(
     columns = {"address": {"pii": "mask", "renamed_from": "mail"}}
     ready = engine_for({"t": {**TERMS, "columns": columns}})
     found = look(ready, "ALTER TABLE t RENAME COLUMN mail TO address")
-    assert found.severity == "attention"
     assert "as MySQL is now, it stops by this contract" in says(found)
+    # All else is said as without it.
+    assert found.severity == "breaks"
+    assert "clean shows mail as address: queries that name it fail" in says(found)
+    assert found.version_now is not None
     other = look(ready, "ALTER TABLE t ADD COLUMN note TEXT")
     assert other.severity == "breaks"
     assert "its next sync stops" in says(other)
+
+
+def test_a_table_that_takes_the_name(workspace: Workspace, sql: Callable[..., Any]) -> None:
+    """As gh-ost and pt-online-schema-change do it: its columns are those that are compared."""
+    sql(
+        "CREATE TABLE _t_gho LIKE t",
+        "ALTER TABLE _t_gho MODIFY price VARCHAR(20), ADD COLUMN note TEXT",
+    )
+    text = "RENAME TABLE t TO _t_del, _t_gho TO t"
+    found = look(workspace, text)
+    assert found.severity == "breaks"
+    assert "_t_gho takes its name: to the mirror it is this table, changed" in says(found)
+    assert "note is new" in says(found)
+    assert "clean's price becomes string" in says(found)
+
+
+def test_what_only_the_mirror_holds_stops_a_key_of_another_type(
+    sql: Callable[..., Any], engine_for: Callable[..., Workspace]
+) -> None:
+    sql(CREATE, "INSERT INTO t VALUES (1, 'a', 'm', 1.5, UTC_TIMESTAMP())")
+    workspace = engine_for({"t": {**TERMS, "deletes": "flag"}})
+    contract = workspace.config.table("t")
+    sync_table(workspace, contract)
+    found = look(workspace, "ALTER TABLE t MODIFY id VARCHAR(36) NOT NULL")
+    assert "its next sync stops: the key's type in the lake" in says(found)
+    assert found.version_now is None
+    sql("ALTER TABLE t MODIFY id VARCHAR(36) NOT NULL")
+    with pytest.raises(MirrorlakeError, match="A new history would have to begin"):
+        sync_table(workspace, contract)
+    assert "as MySQL is now, it stops" in says(look(workspace, "ALTER TABLE t ADD COLUMN n INT"))
+
+
+def test_a_column_that_is_never_read_is_renamed(
+    sql: Callable[..., Any], engine_for: Callable[..., Workspace]
+) -> None:
+    sql(CREATE, "INSERT INTO t VALUES (1, 'a', 'm', 1.5, UTC_TIMESTAMP())")
+    workspace = engine_for({"t": {**TERMS, "columns": {"name": {"pci": "never"}}}})
+    sync_table(workspace, workspace.config.table("t"))
+    found = look(workspace, "ALTER TABLE t RENAME COLUMN name TO pan")
+    assert "`columns: {pan: {pci: never}}`" in says(found)
+    assert "renamed_from" not in says(found)
+    sql("ALTER TABLE t CHANGE name pan VARCHAR(20)")
+    columns = {"pan": {"pci": "never", "renamed_from": "name"}}
+    workspace = engine_for({"t": {**TERMS, "columns": columns}})
+    sync_table(workspace, workspace.config.table("t"))
+
+
+def test_statements_of_no_table(workspace: Workspace) -> None:
+    text = "GRANT SELECT ON *.* TO u; ALTER TABLE t ADD KEY (name); CREATE TRIGGER x BEFORE INSERT"
+    found = preflight(workspace, text, suggest)
+    assert [(one.table, one.severity) for one in found] == [
+        ("(no table)", "attention"),
+        (workspace.config.table("t").name, "ok"),
+    ]
+    with pytest.raises(DdlRefused, match="no table of a database 'nope' is mirrored"):
+        preflight(workspace, "ALTER TABLE t ADD KEY (name)", suggest, database="nope")
 
 
 def test_tables_that_are_not_mirrored(workspace: Workspace) -> None:
@@ -177,6 +241,7 @@ def test_tables_that_are_not_mirrored(workspace: Workspace) -> None:
         ("ALTER TABLE t ADD COLUMN n NONSENSE", "."),
         ("ALTER TABLE t DROP COLUMN nothing", "it has no column 'nothing'"),
         ("ALTER TABLE t ADD COLUMN note TEXT COMMENT 'open", "ends inside"),
+        ("ALTER TABLE t ADD KEY (name);\nhello world", "line 2, column 1: hello world"),
     ],
 )
 def test_what_can_not_be_looked_at_is_refused_with_its_place(

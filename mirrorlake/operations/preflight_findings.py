@@ -1,0 +1,295 @@
+"""What a migration does to one table's mirror, seen by the table before and after it.
+
+What belongs here: the findings, and what the columns become. What doesn't: what the table is
+afterwards (`mirrorlake.operations.preflight`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from mirrorlake.config import TableContract
+from mirrorlake.destinations.iceberg.tables import can_hold, iceberg_type
+from mirrorlake.merge.conversions import convert
+from mirrorlake.merge.raw_versions import unified_types
+from mirrorlake.merge.statements import clean_layer
+from mirrorlake.operations.resolve import changes_of
+from mirrorlake.schema.lattice import StoredType
+from mirrorlake.schema.versions import SchemaChanges
+from mirrorlake.sources.mysql.ddl import ChangeColumn, RenameColumn, Statement
+from mirrorlake.sources.mysql.tables import Column
+from mirrorlake.table.continuity import kept_words, meaning_of_plan
+from mirrorlake.table.ddl import definition_of, silent_changes
+from mirrorlake.table.lake_tables import raw_tables
+from mirrorlake.table.meaning import changes_between, strongest, words_of
+from mirrorlake.table.resolve import ResolvedTable
+from mirrorlake.workspace import Workspace
+
+Severity: TypeAlias = Literal["ok", "attention", "breaks"]
+_RANK: dict[Severity, int] = {"ok": 0, "attention": 1, "breaks": 2}
+Suggest: TypeAlias = Callable[[Column, str], str | None]
+"""What a column's name says of whom it is about, and why; None: nothing. The column, its table."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that a migration does to a table's mirror.
+
+    Attributes:
+        severity: ``ok``: the mirror follows by itself; ``attention``: it follows, at a cost or
+            with a question for a person; ``breaks``: the table stops, or its readers lose a column
+            or meet another kind of type.
+    """
+
+    severity: Severity
+    words: str
+    next_step: str = ""
+
+
+@dataclass(frozen=True)
+class ColumnFate:
+    """One column before and after, in MySQL's words and the lake's; None: it is not there.
+
+    Attributes:
+        clean: what clean shows of it afterwards: ``shown``, a rule, ``held`` or ``gone``.
+    """
+
+    before: str | None
+    now: str | None
+    type_before: str | None
+    type_now: str | None
+    lake_before: str | None
+    lake_now: str | None
+    clean: str
+
+
+@dataclass(frozen=True)
+class Preflight:
+    """What a migration does to one table's mirror.
+
+    Attributes:
+        table: ``source.database.table``; of a table without a contract as it is written.
+        version_before, version_now: the raw tables (``customer_v_<hash>``); None: no table.
+        columns: those that change.
+        rows, bytes: about what the server holds, where all of it is to be read again; else 0.
+        layers: the lake's tables and views that change.
+    """
+
+    table: str
+    statements: tuple[str, ...]
+    findings: tuple[Finding, ...]
+    version_before: str | None = None
+    version_now: str | None = None
+    columns: tuple[ColumnFate, ...] = ()
+    rows: int = 0
+    bytes: int = 0
+    layers: tuple[str, ...] = ()
+
+    @property
+    def severity(self) -> Severity:
+        """The worst of its findings."""
+        worst: Severity = "ok"
+        for finding in self.findings:
+            worst = finding.severity if _RANK[finding.severity] > _RANK[worst] else worst
+        return worst
+
+
+def compare_tables(
+    workspace: Workspace,
+    before: ResolvedTable,
+    now: ResolvedTable,
+    words: tuple[str, ...],
+    findings: Sequence[Finding],
+    renamed: dict[str, str],
+    suggest: Suggest,
+    size: int,
+) -> Preflight:
+    contract, found = before.contract, list(findings)
+    versions = workspace.ledger.schema_versions(contract.name)
+    stops = any(f.severity == "breaks" for f in found)
+    changes = changes_of(now, before.version)
+    moved = now.version != before.version
+    rows = 0
+    if moved and not stops:
+        rows = before.table.estimated_rows if versions else 0
+        found.append(_new_version(now, changes, rows))
+    fates = _fates(before, now, changes)
+    tables = raw_tables(workspace.lake, workspace.ledger, contract)
+    found += _of_clean(before, now, changes, renamed, suggest, unified_types(now, tables))
+    found += _silent(before, now, moved=moved)
+    layers = _layers(before, now, moved=moved)
+    found = found or [Finding("ok", "nothing of its mirror changes")]
+    return Preflight(
+        contract.name, words, tuple(found), before.version.raw_table, now.version.raw_table,
+        fates, rows, size if rows else 0, layers,
+    )  # fmt: skip
+
+
+def _new_version(now: ResolvedTable, changes: SchemaChanges, rows: int) -> Finding:
+    cost = f"; about {rows:,} rows are read again" if rows else ""
+    return Finding(
+        "attention" if rows else "ok",
+        f"a new version, {now.version.raw_table}: {changes.said}{cost}",
+    )
+
+
+def renames_of(statements: Sequence[Statement]) -> dict[str, str]:
+    """Column (case-folded) → its name now, as the statements themselves say it."""
+    found: dict[str, str] = {}
+    for statement in statements:
+        for action in statement.actions:
+            if isinstance(action, RenameColumn):
+                found[action.name.casefold()] = action.now
+            elif isinstance(action, ChangeColumn) and action.name != action.column.name:
+                found[action.name.casefold()] = action.column.name
+    return found
+
+
+def rename_hint(contract: TableContract, renamed: dict[str, str], column: str | None) -> str | None:
+    """What to write for a column that a contract names, and that gets another name."""
+    now = renamed.get((column or "").casefold())
+    if column is None or now is None:
+        return None
+    rule = contract.columns.get(column)
+    if rule and rule.pci:
+        # It is in no layer: there are no values to bring along, and its name is all that protects.
+        return f"In the same release, write `columns: {{{now}: {{pci: never}}}}` in the contract"
+    written = f"pii: {rule.pii}" if rule and rule.pii else "pii: …"
+    return (
+        f"In the same release, name it {now} in the contract, with `columns: {{{now}: {{{written}, "
+        f"renamed_from: {column}}}}}`"
+    )
+
+
+def stops_for_kept(changes: str, kept: str, *, now: bool) -> Finding:
+    when = "as MySQL is now, it stops" if now else "its next sync stops"
+    return Finding(
+        "attention" if now else "breaks",
+        f"{when}: {changes}: a new history would have to begin, and rows that only the mirror "
+        f"holds ({kept}) would not be in it",
+        "Mirror the table under other namespaces, where a new history begins and the old one stays",
+    )
+
+
+def meaning_findings(before: ResolvedTable, now: ResolvedTable) -> Iterator[Finding]:
+    parts = [meaning_of_plan(plan) for plan in (before, now)]
+    changes = changes_between(*parts)
+    effect = strongest(changes)
+    kept = kept_words(now.contract)
+    if effect == "begin" and kept and not before.contract.copies:
+        yield stops_for_kept(words_of(changes), kept, now=False)
+    elif effect != "none":
+        history = "; a new history begins" if effect == "begin" else ""
+        yield Finding("attention", f"{words_of(changes)}: the whole table is read again{history}")
+
+
+def _silent(before: ResolvedTable, now: ResolvedTable, *, moved: bool) -> Iterator[Finding]:
+    if now.contract.copies:
+        return
+    then, later = (
+        definition_of(plan.table, {exact.name for exact in plan.columns}) for plan in (before, now)
+    )
+    added = {f"column {name} was added" for name in changes_of(now, before.version).added}
+    changes = [w for w in silent_changes(then, later, now.name_in) if w not in added]
+    if changes:
+        again = "" if moved else ": it is unproved until all of it was read again"
+        yield Finding("attention", "; ".join(changes) + again)
+
+
+def _of_clean(
+    before: ResolvedTable,
+    now: ResolvedTable,
+    changes: SchemaChanges,
+    renamed: dict[str, str],
+    suggest: Suggest,
+    unified: Mapping[str, StoredType],
+) -> Iterator[Finding]:
+    """What readers of clean see, and what a person is to decide.
+
+    Args:
+        unified: columns → their types where all versions are read together.
+    """
+    types = {name: kind for name, kind, _ in clean_layer(before).columns}
+    shown = {name: kind for name, kind, _ in clean_layer(now).columns}
+    for name, kind in types.items():
+        became = dict(changes.renamed).get(name)
+        if name not in shown and became:
+            yield Finding("breaks", f"clean shows {name} as {became}: queries that name it fail")
+        elif name not in shown:
+            hint = renamed.get(name.casefold())
+            step = "raw keeps what was loaded of it"
+            if hint:
+                rule = f"{{{hint}: {{pii: show, renamed_from: {name}}}}}"
+                step = f"Its values go on as {hint} with `columns: {rule}`"
+            yield Finding("breaks", f"clean loses {name}: queries that name it fail", step)
+        elif shown[name] != kind:
+            yield _retyped(now, name, kind, unified[name].iceberg)
+    for name in changes.added:
+        yield _new_column(now, name, suggest)
+
+
+def _retyped(now: ResolvedTable, name: str, before: str, unified: str) -> Finding:
+    type_now = next(kind for of, kind, _ in clean_layer(now).columns if of == name)
+    words = f"clean's {name} becomes {type_now}; it was {before}"
+    if can_hold(iceberg_type(before), iceberg_type(type_now)):
+        return Finding("attention", words)
+    step = f"The view over raw shows {name} of all versions as {unified}"
+    lost = convert("x", StoredType(before), StoredType(type_now), utc=now.source.is_utc).original
+    if lost is not None and not now.contract.copies:
+        step += (
+            f". In a row that only the mirror holds, a value that {type_now} has no place for is "
+            "NULL, and its text is kept"
+        )
+    return Finding("breaks", f"{words}: queries that compare or compute with it may fail", step)
+
+
+def _new_column(now: ResolvedTable, name: str, suggest: Suggest) -> Finding:
+    why = suggest(now.table.column(name), now.contract.table)
+    looks = f" ({why})" if why else ""
+    rules = now.contract.columns
+    if any(spelled.casefold() == name.casefold() for spelled in rules):
+        return Finding("ok", f"{name} is new, and the contract names it")
+    if name in now.held:
+        return Finding(
+            "attention" if why else "ok",
+            f"{name} is new{looks}: in deduped, and held out of clean until the contract names it",
+            f"Decide: `columns: {{{name}: {{pii: …}}}}`",
+        )
+    return Finding(
+        "attention" if why else "ok", f"{name} is new{looks}: clean shows it at once",
+        "Give it a rule in the contract before the migration runs" if why else "",
+    )  # fmt: skip
+
+
+def _fates(
+    before: ResolvedTable, now: ResolvedTable, changes: SchemaChanges
+) -> tuple[ColumnFate, ...]:
+    was, types = dict(before.version.columns), dict(now.version.columns)
+    lake_was = {e.name: e.iceberg for e in before.columns}
+    lake = {e.name: e.iceberg for e in now.columns}
+    renamed = dict(changes.renamed)
+    names_now = {new: old for old, new in renamed.items()}
+
+    def fate(old: str | None, new: str | None) -> ColumnFate:
+        rule = now.clean_rules.get(new or "", "shown")
+        clean = "gone" if new is None else "held" if new in now.held else rule
+        return ColumnFate(
+            old, new, was.get(old or ""), types.get(new or ""),
+            lake_was.get(old or ""), lake.get(new or ""), clean,
+        )  # fmt: skip
+
+    changed = {*changes.added, *names_now, *(name for name, _, _ in changes.retyped)}
+    kept = [name for name in types if name in changed]
+    found = [fate(None if n in changes.added else names_now.get(n, n), n) for n in kept]
+    return (*found, *(fate(name, None) for name in changes.dropped))
+
+
+def _layers(before: ResolvedTable, now: ResolvedTable, *, moved: bool) -> tuple[str, ...]:
+    found = [f"raw {now.raw} (new)", f"view {now.raw_view}"] if moved else []
+    if [(e.name, e.iceberg) for e in before.columns] != [(e.name, e.iceberg) for e in now.columns]:
+        found.append(f"deduped {now.deduped}")
+    if clean_layer(before) != clean_layer(now):
+        found.append(f"clean {now.contract.clean} {now.clean}")
+    return tuple(found)
