@@ -135,9 +135,9 @@ class TableContract(Section):
     @property
     def earlier_names(self) -> dict[str, tuple[str, ...]]:
         """Column → the names that it had before (``renamed_from``), the newest first; all
-        case-folded."""
+        in lower case."""
         return {
-            name.casefold(): tuple(earlier.casefold() for earlier in rule.renamed_from)
+            name.lower(): tuple(earlier.lower() for earlier in rule.renamed_from)
             for name, rule in self.columns.items()
             if rule.renamed_from
         }
@@ -145,19 +145,19 @@ class TableContract(Section):
     def column_rule(self, column: str) -> ColumnRule | None:
         """The rule of a column that the server names ``column``, in any case; None where there is
         none, or it says that the column is shown as it is."""
-        wanted = column.casefold()
-        rule = next((r for name, r in self.columns.items() if name.casefold() == wanted), None)
+        wanted = column.lower()
+        rule = next((r for name, r in self.columns.items() if name.lower() == wanted), None)
         return None if rule is not None and rule.pii == "show" else rule
 
     @property
     def named(self) -> frozenset[str]:
-        """Every column that the contract names, in a rule or in a role, case-folded."""
+        """Every column that the contract names, in a rule or in a role, in lower case."""
         roles = [*self.key, self.cursor, self.created]
         if self.entity is not None:
             roles += [self.entity.token, self.entity.created]
         if self.snapshot is not None:
             roles += [self.snapshot.day, self.snapshot.id_column]
-        return frozenset(name.casefold() for name in (*roles, *self.columns) if name)
+        return frozenset(name.lower() for name in (*roles, *self.columns) if name)
 
 
 class TenantTable(Section):

@@ -20,7 +20,7 @@ def place_of(file: FilePath, table: tuple[str, str, str], name: str | None) -> s
         if name is None:
             found = None if contract is None else (path, True)
         else:
-            found = _find(contract, path, name.casefold())
+            found = _find(contract, path, name.lower())
         if found is not None:
             where, is_key = found
             problem = read.problem(where, "", at_key=is_key)
@@ -58,7 +58,7 @@ def _find(value: Plain, path: Path, wanted: str) -> tuple[Path, bool] | None:
     if isinstance(value, dict):
         for key, inner in value.items():
             # A column is a key under `columns` alone; elsewhere keys are the contract's own words.
-            if path[-1:] == ("columns",) and key.casefold() == wanted:
+            if path[-1:] == ("columns",) and key.lower() == wanted:
                 return (*path, key), True
             if found := _find(inner, (*path, key), wanted):
                 return found
@@ -66,6 +66,6 @@ def _find(value: Plain, path: Path, wanted: str) -> tuple[Path, bool] | None:
         for index, inner in enumerate(value):
             if found := _find(inner, (*path, index), wanted):
                 return found
-    elif value is not None and value.casefold() == wanted:
+    elif value is not None and value.lower() == wanted:
         return path, False
     return None

@@ -107,7 +107,7 @@ def _table_problems(sections: ConfigSections, contract: TableContract, today: da
         yield _path(contract, "start"), _future(start, today)
     if contract.partitions_from is not None and contract.partitions_from > today:
         yield _path(contract, "partitions_from"), _future(contract.partitions_from, today)
-    key = {column.casefold() for column in contract.key}
+    key = {column.lower() for column in contract.key}
     for column, rule in contract.rules.items():
         place = _path(contract, "columns", column, "pii")
         if rule == "hash" and contract.clean == "view":
@@ -116,7 +116,7 @@ def _table_problems(sections: ConfigSections, contract: TableContract, today: da
         if rule == "hash" and sections.privacy.hash_key is None:
             message = "pii: hash needs privacy.hash_key: write ${env:NAME} there"
             yield place, message
-        if contract.clean == "table" and rule != "hash" and column.casefold() in key:
+        if contract.clean == "table" and rule != "hash" and column.lower() in key:
             message = (
                 f"the clean table is kept by its key, and pii: {rule} takes {column!r} away:"
                 " use pii: hash, or clean: view"

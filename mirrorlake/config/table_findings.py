@@ -66,15 +66,15 @@ def delete_findings(table: TableSection) -> Iterable[tuple[str, str]]:
 
 def _rename_findings(table: TableSection) -> Iterable[tuple[str, str]]:
     """A name that a column had before is no column's now, and was one column's alone."""
-    said = {name.casefold() for name in (*table.key, *table.columns)}
-    said |= {name.casefold() for name in (table.cursor, table.created) if name}
+    said = {name.lower() for name in (*table.key, *table.columns)}
+    said |= {name.lower() for name in (table.cursor, table.created) if name}
     taken: dict[str, str] = {}
     for name, rule in table.columns.items():
         if rule.renamed_from and MODES[table.mode].landed:
             yield "columns", f"mode snapshot reads what lands: remove renamed_from of {name!r}"
         for earlier in rule.renamed_from:
-            first = taken.setdefault(earlier.casefold(), name)
-            if earlier.casefold() in said:
+            first = taken.setdefault(earlier.lower(), name)
+            if earlier.lower() in said:
                 words = f"{name!r} was renamed from {earlier!r}, which the contract names itself"
                 yield "columns", f"{words}: a column that was renamed has its new name alone"
             elif first != name or rule.renamed_from.count(earlier) > 1:
@@ -84,11 +84,11 @@ def _rename_findings(table: TableSection) -> Iterable[tuple[str, str]]:
 def column_findings(table: TableSection) -> Iterable[tuple[str, str]]:
     """What is wrong with the columns that a table names."""
     # MySQL's column names are one name in any case.
-    if len({column.casefold() for column in table.key}) < len(table.key):
+    if len({column.lower() for column in table.key}) < len(table.key):
         yield "key", "the key names a column twice"
     if table.entity is not None and not table.key:
         yield "entity", "rows of an entity need a key: name the columns of a unique key"
-    rules = {column.casefold(): rule for column, rule in table.columns.items()}
+    rules = {column.lower(): rule for column, rule in table.columns.items()}
     if len(rules) < len(table.columns):
         yield "columns", "two rules are for one column: MySQL's column names are one in any case"
     yield from _rename_findings(table)
@@ -101,7 +101,7 @@ def column_findings(table: TableSection) -> Iterable[tuple[str, str]]:
     entity = table.entity
     roles += [("entity", name) for name in (entity.token, entity.created)] if entity else []
     for role, column in roles:
-        rule = rules.get(column.casefold())
+        rule = rules.get(column.lower())
         if rule is not None and rule.pci:
             yield (
                 role,

@@ -18,13 +18,13 @@ class Columns:
     _database: Database
 
     def known_columns(self, table: str) -> frozenset[str] | None:
-        """The known columns of a table, case-folded; None if none were ever recorded."""
+        """The known columns of a table, in lower case; None if none were ever recorded."""
         query = sa.select(KNOWN_COLUMNS.c.column_name).where(KNOWN_COLUMNS.c.table_name == table)
         with self._database.read() as connection:
             return frozenset(connection.scalars(query)) or None
 
     def all_known_columns(self) -> dict[str, frozenset[str]]:
-        """The known columns of every table that has a record of them, case-folded."""
+        """The known columns of every table that has a record of them, in lower case."""
         found: dict[str, set[str]] = {}
         with self._database.read() as connection:
             for table, name, _ in connection.execute(KNOWN_COLUMNS.select()):
@@ -42,7 +42,7 @@ class Columns:
     def record_known_columns(self, table: str, names: Iterable[str]) -> None:
         """The table's known columns are these; ones recorded before and not among them are
         forgotten."""
-        wanted = {name.casefold() for name in names}
+        wanted = {name.lower() for name in names}
         of_table = KNOWN_COLUMNS.c.table_name == table
         with self._database.begin() as connection:
             there = set(connection.scalars(sa.select(KNOWN_COLUMNS.c.column_name).where(of_table)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
@@ -99,9 +100,17 @@ def select_list(plan: ChunkPlan, server: SourcePosition, session: int | None = N
         if exact.original is not None:
             parts.append(f"{exact.original} AS o{number}")
     parts += [f"{sql} AS k{number}" for number, (_, sql) in enumerate(plan.equality_columns)]
-    filled = " + ".join(f"({quote(e.name)} IS NOT NULL)" for e in projected(plan))
+    filled = _balanced([f"({quote(e.name)} IS NOT NULL)" for e in projected(plan)])
     parts.append(f"{witness(server, filled or '0', session)} AS {WITNESS}")
     return parts
+
+
+def _balanced(terms: Sequence[str]) -> str:
+    """SQL of a sum; in halves, as a server evaluates one sum inside of another on its stack."""
+    if len(terms) <= 2:
+        return " + ".join(terms)
+    middle = len(terms) // 2
+    return f"({_balanced(terms[:middle])}) + ({_balanced(terms[middle:])})"
 
 
 def is_projected(exact: Exact) -> bool:

@@ -105,8 +105,8 @@ def _united(lead: ResolvedTable, tables: Sequence[LakeTable]) -> dict[str, Store
     wanted = list(names.values())
     # A name that a column had before is no column of its own, unless some version has both.
     for now, earlier in lead.contract.earlier_names.items():
-        column = next((name for name in wanted if name.casefold() == now), None)
-        for name in [n for n in wanted if n.casefold() in earlier and column is not None]:
+        column = next((name for name in wanted if name.lower() == now), None)
+        for name in [n for n in wanted if n.lower() in earlier and column is not None]:
             both = any({name, column} <= set(there) for there in versions)
             if not both:
                 wanted.remove(name)

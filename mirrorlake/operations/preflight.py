@@ -110,7 +110,7 @@ class _Migration:
 
 def _refuse_unknown(workspace: Workspace, database: str | None) -> None:
     known = {contract.database for contract in workspace.config.tables}
-    if database is not None and database.casefold() not in {name.casefold() for name in known}:
+    if database is not None and database.lower() not in {name.lower() for name in known}:
         raise DdlRefused(
             f"no table of a database {database!r} is mirrored{nearest(database, sorted(known))}",
             next_step="Correct --database, or leave it out",
@@ -129,9 +129,9 @@ def _contracts(workspace: Workspace, database: str | None, table: str) -> list[T
     """
     tables = workspace.config.tables
     named = [c for c in tables if c.table == table]
-    named = named or [c for c in tables if c.table.casefold() == table.casefold()]
+    named = named or [c for c in tables if c.table.lower() == table.lower()]
     if database is not None:
-        return [c for c in named if c.database.casefold() == database.casefold()]
+        return [c for c in named if c.database.lower() == database.lower()]
     if len({c.database for c in named}) > 1:
         raise DdlRefused(
             f"table {table!r}: {', '.join(sorted({c.database for c in named}))} all have one",
@@ -206,7 +206,7 @@ def _resolve_before(
 
 def _as_before(contract: TableContract, table: SourceTable) -> TableContract:
     """A contract in which columns that MySQL has by an earlier name have that one."""
-    there = {column.name.casefold(): column.name for column in table.columns}
+    there = {column.name.lower(): column.name for column in table.columns}
     names: dict[str, str] = {}
     for name, earlier in contract.earlier_names.items():
         then = next((there[one] for one in earlier if one in there), None)
@@ -214,11 +214,11 @@ def _as_before(contract: TableContract, table: SourceTable) -> TableContract:
             names[name] = then
 
     def then_of(name: str) -> str:
-        return names.get(name.casefold(), name)
+        return names.get(name.lower(), name)
 
     columns = {
         then_of(name): rule.model_copy(update={"renamed_from": ()})
-        if name.casefold() in names
+        if name.lower() in names
         else rule
         for name, rule in contract.columns.items()
     }
@@ -301,7 +301,11 @@ def _of_statement(
     elif statement.kind == "truncate":
         accepted = contract.copies and contract.shrink_limit is None
         step = "" if accepted else f"`mirrorlake sync {contract.table} --accept-smaller` takes it"
-        how = "so does its next copy" if accepted else "its next load waits for a person to confirm it"
+        how = (
+            "so does its next copy"
+            if accepted
+            else "its next load waits for a person to confirm it"
+        )
         yield Finding("attention", f"all rows go: {how}", step)
     elif statement.kind == "create":
         yield Finding(

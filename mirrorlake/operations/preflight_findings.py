@@ -136,20 +136,20 @@ def _new_version(now: ResolvedTable, changes: SchemaChanges, rows: int) -> Findi
 
 
 def renames_of(statements: Sequence[Statement]) -> dict[str, str]:
-    """Column (case-folded) → its name now, as the statements themselves say it."""
+    """Column (in lower case) → its name now, as the statements themselves say it."""
     found: dict[str, str] = {}
     for statement in statements:
         for action in statement.actions:
             if isinstance(action, RenameColumn):
-                found[action.name.casefold()] = action.now
+                found[action.name.lower()] = action.now
             elif isinstance(action, ChangeColumn) and action.name != action.column.name:
-                found[action.name.casefold()] = action.column.name
+                found[action.name.lower()] = action.column.name
     return found
 
 
 def rename_hint(contract: TableContract, renamed: dict[str, str], column: str | None) -> str | None:
     """What to write for a column that a contract names, and that gets another name."""
-    now = renamed.get((column or "").casefold())
+    now = renamed.get((column or "").lower())
     if column is None or now is None:
         return None
     rule = contract.columns.get(column)
@@ -218,7 +218,7 @@ def _of_clean(
         if name not in shown and became:
             yield Finding("breaks", f"clean shows {name} as {became}: queries that name it fail")
         elif name not in shown:
-            hint = renamed.get(name.casefold())
+            hint = renamed.get(name.lower())
             step = "raw keeps what was loaded of it"
             if hint:
                 rule = f"{{{hint}: {{pii: show, renamed_from: {name}}}}}"
@@ -249,7 +249,7 @@ def _new_column(now: ResolvedTable, name: str, suggest: Suggest) -> Finding:
     why = suggest(now.table.column(name), now.contract.table)
     looks = f" ({why})" if why else ""
     rules = now.contract.columns
-    if any(spelled.casefold() == name.casefold() for spelled in rules):
+    if any(spelled.lower() == name.lower() for spelled in rules):
         return Finding("ok", f"{name} is new, and the contract names it")
     if name in now.held:
         return Finding(

@@ -27,7 +27,14 @@ from mirrorlake.table.lake_tables import raw_tables
 from mirrorlake.table.meaning import recorded_meaning, refuse_changed
 from mirrorlake.table.new_columns import held_columns
 from mirrorlake.table.resolve import ResolvedTable, located_errors, resolve_contract
-from mirrorlake.table.shape import left_out, refuse_renames, taken_up
+from mirrorlake.table.shape import (
+    left_out,
+    recorded_renames,
+    refuse_forgotten,
+    refuse_renames,
+    renames_text,
+    taken_up,
+)
 from mirrorlake.workspace import Workspace
 
 
@@ -68,6 +75,8 @@ def resolve_as(workspace: Workspace, contract: TableContract, table: SourceTable
     plan = resolve_contract(config, contract, taken_up(contract, table, versions))
     with located_errors(config, contract):
         refuse_renames(contract, table, versions)
+        recorded = workspace.ledger.definition(renames_name(contract))
+        refuse_forgotten(contract, table, recorded_renames(recorded, contract))
     check_rules(plan, config.privacy.hash_key)
     names = [column.name for column in plan.table.columns]
     return replace(
@@ -76,6 +85,23 @@ def resolve_as(workspace: Workspace, contract: TableContract, table: SourceTable
         left_out=left_out(contract, table, versions),
         had_originals=not has_original(plan.columns) and _had_originals(workspace, plan),
     )
+
+
+def renames_name(contract: TableContract) -> str:
+    """The name under which the ledger keeps by which earlier names a table was loaded."""
+    return f"renamed {contract.name}"
+
+
+def remember_renames(workspace: Workspace, contract: TableContract) -> None:
+    """Write down the earlier names that the contract says, for when it no longer does. The caller
+    holds the table's lease."""
+    if not contract.earlier_names:
+        return
+    name = renames_name(contract)
+    known = workspace.ledger.definition(name)
+    text = renames_text(recorded_renames(known, contract))
+    if text != known:
+        workspace.ledger.record_definition(name, text)
 
 
 def _had_originals(workspace: Workspace, plan: ResolvedTable) -> bool:

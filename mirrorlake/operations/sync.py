@@ -25,7 +25,7 @@ from mirrorlake.load.protocol import load_window
 from mirrorlake.load.receipts import with_waited
 from mirrorlake.load.verify import form_of_rows
 from mirrorlake.operations.fold import fold_layers, fold_table
-from mirrorlake.operations.resolve import needs_first_load, resolve_table
+from mirrorlake.operations.resolve import needs_first_load, remember_renames, resolve_table
 from mirrorlake.operations.results import SyncResult, result_of, unchanged_result
 from mirrorlake.operations.shapes import ddl_name
 from mirrorlake.operations.unchanged import (
@@ -338,6 +338,7 @@ def _load(
         windows = (plan_window(plan, last, seen.clock, ahead),)
     names = [exact.name for exact in plan.columns]
     remember_columns(ledger, workspace.lake, plan.contract, names)
+    remember_renames(workspace, plan.contract)
     columns = source_columns(plan.table, plan.columns)
     record_source_columns(ledger, plan.contract, columns, plan.table.comment)
     for words in change_words(plan.contract, plan.version, ledger.schema_versions(plan.name)):

@@ -89,13 +89,13 @@ def _survey_source(
 
 def _key_types(workspace: Workspace, table: TenantTable) -> dict[str, str]:
     """Iceberg's types of the key's columns in the oldest version that the lake has, by name,
-    case-folded."""
-    wanted = {name.casefold() for name in table.key}
+    in lower case."""
+    wanted = {name.lower() for name in table.key}
     for version in workspace.ledger.schema_versions(table.name):
         raw = workspace.lake.load(raw_of(table, version.raw_table))
         if raw is not None:
             types = stored_types(raw)
-            return {n.casefold(): t.iceberg for n, t in types.items() if n.casefold() in wanted}
+            return {n.lower(): t.iceberg for n, t in types.items() if n.lower() in wanted}
     return {}
 
 

@@ -223,8 +223,8 @@ class _Comparison:
     @property
     def _key(self) -> tuple[str, ...]:
         """The key's columns as clean spells them; none where clean does not show them all."""
-        spelled = {name.casefold(): name for name in self._names}
-        found = [spelled.get(name.casefold()) for name in self._contract.key]
+        spelled = {name.lower(): name for name in self._names}
+        found = [spelled.get(name.lower()) for name in self._contract.key]
         return tuple(name for name in found if name is not None) if all(found) else ()
 
     # --- rows -------------------------------------------------------------------------------------

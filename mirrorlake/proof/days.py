@@ -76,8 +76,8 @@ def _day_of(text: str | None) -> date | None:
 
 def days_of(target: Target, rows: Sequence[Row]) -> set[date]:
     """The days of some rows, as either side has them."""
-    cursor = target.scope.cursor.casefold()
-    numbers = [n for n, cell in enumerate(target.rows.cells) if cell.name.casefold() == cursor]
+    cursor = target.scope.cursor.lower()
+    numbers = [n for n, cell in enumerate(target.rows.cells) if cell.name.lower() == cursor]
     found = {_day_of(row.shown[number]) for row in rows for number in numbers}
     return {day for day in found if day is not None}
 

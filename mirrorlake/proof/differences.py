@@ -64,7 +64,7 @@ class Formatter:
     """
 
     def __init__(self, hidden: Collection[str], key: str | None) -> None:
-        self._hidden = {name.casefold() for name in hidden}
+        self._hidden = {name.lower() for name in hidden}
         self._key = key
 
     def lines(self, difference: Difference) -> list[str]:
@@ -84,7 +84,7 @@ class Formatter:
         """A value as it may be shown."""
         if value.shown is None:
             return "NULL"
-        if value.column.casefold() in self._hidden:
+        if value.column.lower() in self._hidden:
             if self._key is None:
                 return "(hidden)"
             made = hmac.new(

@@ -104,8 +104,8 @@ def load_form(
         TypeRefused: a column has no form.
         ProofError: a column of the raw table has another type than its form is made for.
     """
-    hidden = {name.casefold() for name in contract.excluded}
-    columns = [c for c in table.columns if c.name.casefold() not in hidden]
+    hidden = {name.lower() for name in contract.excluded}
+    columns = [c for c in table.columns if c.name.lower() not in hidden]
     rows = row_form(columns, originals in fields, read_packet(connection))
     for cell in rows.cells:
         if fields.get(cell.name) != cell.iceberg:

@@ -158,9 +158,9 @@ def ordered_parts(
         hidden: columns whose values are not to be shown: ends of spans stand in the ledger.
     """
     found: list[Part] = []
-    secret = {name.casefold() for name in hidden}
+    secret = {name.lower() for name in hidden}
     for column, form in zip(key, forms, strict=True):
-        if column.name.casefold() in secret or not _is_ordered(column):
+        if column.name.lower() in secret or not _is_ordered(column):
             break
         found.append(Part(column, form))
     return tuple(found)

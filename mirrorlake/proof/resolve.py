@@ -94,17 +94,17 @@ def read_mirror(workspace: Workspace, contract: TableContract) -> tuple[Mirror, 
 
 
 def _columns(table: SourceTable, contract: TableContract) -> tuple[Column, ...]:
-    hidden = {name.casefold() for name in contract.excluded}
-    return tuple(c for c in table.columns if c.name.casefold() not in hidden)
+    hidden = {name.lower() for name in contract.excluded}
+    return tuple(c for c in table.columns if c.name.lower() not in hidden)
 
 
 def _refuse_drift(ledger: Ledger, contract: TableContract, columns: tuple[Column, ...]) -> None:
     versions = ledger.schema_versions(contract.name)
     of_version = [(c.name, c.column_type) for c in columns]
     if contract.entity is not None:
-        named = {c.name.casefold(): c.name for c in columns}
+        named = {c.name.lower(): c.name for c in columns}
         entity = (contract.entity.token, contract.entity.created)
-        token, created = (named.get(name.casefold(), name) for name in entity)
+        token, created = (named.get(name.lower(), name) for name in entity)
         of_version.append(first_created_column(token, created))
     now = schema_version(contract.table, of_version)
     if not versions or versions[-1] == now:

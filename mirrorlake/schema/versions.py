@@ -71,7 +71,7 @@ def name_in(
     another column, which was dropped.
 
     Args:
-        names_before: column → the names that it had, the newest first; all case-folded.
+        names_before: column → the names that it had, the newest first; all in lower case.
 
     >>> name_in(["Id", "mail"], "id"), name_in(["id", "mail"], "email", {"email": ["mail"]})
     ('Id', 'mail')
@@ -79,8 +79,8 @@ def name_in(
     'price_new'
     """
     there = list(names)
-    if before := names_before.get(column.casefold(), ()):
-        folded = {name.casefold(): name for name in there}
+    if before := names_before.get(column.lower(), ()):
+        folded = {name.lower(): name for name in there}
         earlier = next((folded[name] for name in before if name in folded), None)
         if earlier is not None:
             return earlier
@@ -161,7 +161,7 @@ class SchemaVersion:
         """What changed since an earlier version; nothing where only the columns' order did.
 
         Args:
-            names_before: column → the names that it had, the newest first; all case-folded.
+            names_before: column → the names that it had, the newest first; all in lower case.
         """
         before, now = dict(earlier.columns), dict(self.columns)
         was = {name: name_in(before, name, names_before) for name in now}

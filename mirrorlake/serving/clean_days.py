@@ -84,10 +84,10 @@ def day_column(contract: TableContract, deduped: LakeSchema, clean: LakeSchema) 
         ConfigError: no column gives it, or the contract hides the one that does. Whoever was given
             rows by a hidden date would know the date.
     """
-    types = {field.name.casefold(): (field.name, str(field.field_type)) for field in deduped.fields}
+    types = {field.name.lower(): (field.name, str(field.field_type)) for field in deduped.fields}
     settings = contract.snapshot
     named = [settings.day] if settings is not None else [contract.cursor, contract.created]
-    found = (types.get(name.casefold()) for name in named if name)
+    found = (types.get(name.lower()) for name in named if name)
     column = next((one for one in found if one is not None and one[1] in _TIMES), None)
     if column is None:
         raise ConfigError(

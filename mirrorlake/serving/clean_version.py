@@ -238,12 +238,12 @@ def _refuse_other_rules(
 ) -> None:
     """See that clean was made by the rules that the contract has now; it may be older than they."""
     shown = {field.name for field in clean.fields}
-    rules = {name.casefold(): rule for name, rule in contract.rules.items()}
-    never = {name.casefold() for name in contract.excluded}
+    rules = {name.lower(): rule for name, rule in contract.rules.items()}
+    never = {name.lower() for name in contract.excluded}
     for field in deduped.fields:
-        rule = rules.get(field.name.casefold())
+        rule = rules.get(field.name.lower())
         wanted = clean_column(field.name, _kind(field.field_type), rule)
-        if field.name.casefold() in never or (wanted is None and field.name in shown):
+        if field.name.lower() in never or (wanted is None and field.name in shown):
             raise _not_ours(contract, f"shows column {field.name!r}")
         if rule is None or wanted is None:
             continue

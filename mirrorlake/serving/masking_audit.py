@@ -67,14 +67,14 @@ def find_exposed(lake: Lake, contract: TableContract, held: Collection[str] = ()
 
 def stored_pci(lake: Lake, ledger: Ledger, contract: TableContract) -> dict[str, str]:
     """PCI columns that stand in any table of the chain: name of the column → of the table."""
-    excluded = {name.casefold() for name in contract.excluded}
+    excluded = {name.lower() for name in contract.excluded}
     there = [lake.load(deduped_of(contract)), lake.load(clean_of(contract))]
     tables = [*raw_tables(lake, ledger, contract), *(t for t in there if t is not None)]
     return {
         field.name: ".".join(table.name())
         for table in tables
         for field in table.schema().fields
-        if field.name.casefold() in excluded
+        if field.name.lower() in excluded
     }
 
 

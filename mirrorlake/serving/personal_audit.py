@@ -94,11 +94,11 @@ def _shown_rows(lake: Lake, contract: TableContract) -> tuple[LakeTable | None, 
 
 def _columns(schema: LakeSchema, contract: TableContract) -> dict[str, str]:
     """Clean's columns without a rule that can hold such data: name → text, bytes or number."""
-    spoken = {name.casefold() for name in contract.columns}
+    spoken = {name.lower() for name in contract.columns}
     return {
         field.name: kind
         for field in schema.fields
-        if field.name.casefold() not in spoken and (kind := _kind(field.field_type)) is not None
+        if field.name.lower() not in spoken and (kind := _kind(field.field_type)) is not None
     }
 
 

@@ -82,7 +82,7 @@ def remember_tenant_columns(ledger: Ledger, table: TenantTable, names: Sequence[
     """Record the known columns of a table of tenants: all that the first load's versions have, and
     under ``new_columns: show`` those that come later."""
     known = ledger.known_columns(table.name)
-    now = frozenset(name.casefold() for name in names)
+    now = frozenset(name.lower() for name in names)
     wanted = now if known is None or table.new_columns == "show" else known
     if wanted != known:
         ledger.record_known_columns(table.name, wanted)

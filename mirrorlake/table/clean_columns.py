@@ -21,14 +21,15 @@ LOOKS: Final = "suspected_pii "
 def unnamed_columns(
     contract: TableContract, names: Iterable[str], known: Collection[str]
 ) -> tuple[str, ...]:
-    """The columns that the contract does not name and that are not among the known (case-folded)
+    """The columns that the contract does not name and that are not among the known (in lower case)
     ones: clean leaves them out, unless the contract shows new columns."""
     if contract.new_columns == "show":
         return ()
     spoken = {*known, *contract.named}
     # An entity's own column is ours, not MySQL's.
     spoken |= {FIRST_CREATED} if contract.entity is not None else set()
-    return tuple(name for name in names if name.casefold() not in spoken)
+    # An earlier release knew a column by its name case-folded: to it "ß" was "ss".
+    return tuple(n for n in names if n.lower() not in spoken and n.casefold() not in known)
 
 
 def look_name(contract: TableContract) -> str:
@@ -44,5 +45,5 @@ def read_look(text: str | None) -> dict[str, Any]:
 
 def undecided(contract: TableContract, found: dict[str, str]) -> dict[str, str]:
     """Of what a look found, the columns of which the contract says nothing under ``columns``."""
-    spoken = {name.casefold() for name in contract.columns}
-    return {name: words for name, words in found.items() if name.casefold() not in spoken}
+    spoken = {name.lower() for name in contract.columns}
+    return {name: words for name, words in found.items() if name.lower() not in spoken}

@@ -22,6 +22,7 @@ from mirrorlake.sources.mysql.connect import rows_of
 from mirrorlake.sources.mysql.identity import Identity, read_identity, why_another
 from mirrorlake.sources.mysql.tables import quote
 from mirrorlake.table.ddl import definition_of, silent_changes
+from mirrorlake.table.key_forms import key_form
 from mirrorlake.table.meaning import (
     Meaning,
     carried,
@@ -31,7 +32,7 @@ from mirrorlake.table.meaning import (
     strongest,
     words_of,
 )
-from mirrorlake.table.resolve import ResolvedTable, by_time
+from mirrorlake.table.resolve import ResolvedTable, by_time, is_collated, no_pad
 
 logger = logging.getLogger(__name__)
 
@@ -57,10 +58,28 @@ class Course:
 
 
 def meaning_of_plan(plan: ResolvedTable) -> Meaning:
-    """What loads of this plan mean: `meaning_of`, with the types of its key in the lake."""
+    """What loads of this plan mean: `meaning_of`, with the types of its key in the lake, and how
+    its values are told apart."""
     types = {exact.name: exact.iceberg for exact in plan.columns}
     meaning = meaning_of(plan.contract, plan.source, plan.table)
-    return replace(meaning, key_types=tuple(types[name] for name in meaning.key))
+    key_types = tuple(types[name] for name in meaning.key)
+    return replace(meaning, key_types=key_types, key_forms=_key_forms(plan))
+
+
+def _key_forms(plan: ResolvedTable) -> tuple[str, ...]:
+    if plan.contract.copies:
+        return ()
+    hashed = plan.keeps_aliases
+    columns = dict.fromkeys(plan.key, hashed)
+    if plan.entity is not None:
+        columns[plan.entity.token.name] = True  # it is known by its bytes, too
+    found: list[str] = []
+    for name, by_bytes in columns.items():
+        column = plan.table.column(name)
+        collated = by_bytes and is_collated(column)
+        padded = collated and not no_pad(column)
+        found.append(key_form(column, collated=collated, padded=padded, hashed=by_bytes))
+    return tuple(found)
 
 
 def plan_course(

@@ -11,10 +11,10 @@ Source: MySQL 8.0 manual, 13.1.9 "ALTER TABLE Statement", 13.1.20.5 "FOREIGN KEY
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TypeAlias
 
-from mirrorlake.sources.mysql.tables import UNKNOWN, SourceTable
+from mirrorlake.sources.mysql.tables import UNKNOWN, Column, SourceTable
 
 NameThen: TypeAlias = Callable[[Iterable[str], str], str | None]
 
@@ -43,7 +43,24 @@ def definition_of(table: SourceTable, mirrored: Collection[str]) -> str:
     }
     if table.keys_hidden:
         keys["?"] = "not to be seen by this account"
-    return json.dumps({"columns": columns, "keys": keys}, ensure_ascii=False, sort_keys=True)
+    limits = {
+        column.name: "NULL" if column.nullable else _limit(column)
+        for column in table.columns
+        if column.name in mirrored
+    }
+    computed = any(column.generated for column in table.columns if column.name in mirrored)
+    beside = {
+        column.name: column.column_type
+        for column in table.columns
+        if computed and column.name not in mirrored
+    }
+    parts = {"columns": columns, "keys": keys, "limits": limits, "beside": beside}
+    return json.dumps(parts, ensure_ascii=False, sort_keys=True)
+
+
+def _limit(column: Column) -> str:
+    counted = "auto_increment" in column.extra.lower()
+    return "NOT NULL AUTO_INCREMENT" if counted else "NOT NULL"
 
 
 def silent_changes(before: str, now: str, name_then: NameThen | None = None) -> tuple[str, ...]:
@@ -63,8 +80,12 @@ def silent_changes(before: str, now: str, name_then: NameThen | None = None) -> 
     """
     old, new = (_parts(text) for text in (before, now))
     found: list[str] = []
+
+    def then_of(name: str) -> str | None:
+        return name if name_then is None else name_then(old["columns"], name)
+
     for name, text in new["columns"].items():
-        then = name if name_then is None else name_then(old["columns"], name)
+        then = then_of(name)
         if then is None or then not in old["columns"]:
             found.append(f"column {name} was added")
         elif old["columns"][then] != text and not _is_type(old["columns"][then], text):
@@ -76,7 +97,28 @@ def silent_changes(before: str, now: str, name_then: NameThen | None = None) -> 
         for columns, rules in new["keys"].items()
         if old["keys"].get(columns) != rules
     ]
+    found += _stricter(old["limits"], new["limits"], then_of)
+    found += [
+        f"column {name}, which generated ones may be computed from, was {kind} and is {later}"
+        for name, kind in old["beside"].items()
+        if (later := new["beside"].get(name)) not in (None, kind)
+    ]
     return tuple(found)
+
+
+def _stricter(
+    old: Mapping[str, str], new: Mapping[str, str], then_of: Callable[[str], str | None]
+) -> list[str]:
+    """A column that may not be NULL any more had its NULLs replaced, if the session that altered it
+    was lenient; one that counts had its zeros numbered."""
+    found: list[str] = []
+    for name, limit in new.items():
+        before: str | None = old.get(then_of(name) or "")
+        if before == "NULL" and limit != "NULL":
+            found.append(f"column {name} could be NULL, and can't any more")
+        elif before is not None and limit.endswith("AUTO_INCREMENT") and limit != before:
+            found.append(f"column {name} counts by itself now")
+    return found
 
 
 def _is_type(before: str, now: str) -> bool:
@@ -85,4 +127,5 @@ def _is_type(before: str, now: str) -> bool:
 
 
 def _parts(text: str) -> dict[str, dict[str, str]]:
-    return json.loads(text)
+    # Of an earlier release, which did not write all of it down: what it did not is no change.
+    return {"limits": {}, "beside": {}, **json.loads(text)}

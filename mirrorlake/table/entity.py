@@ -43,7 +43,7 @@ def resolve_entity(name: str, table: SourceTable, token: str, created: str) -> E
         SchemaError: a column is missing, can't be used so, or has no index.
     """
     entity = Entity(table.column(token), table.column(created))
-    if any(c.name.casefold() == FIRST_CREATED for c in table.columns):
+    if any(c.name.lower() == FIRST_CREATED for c in table.columns):
         raise SchemaError(
             f"table {name}: it has a column {FIRST_CREATED} of its own, and `entity` adds one",
             table=name,

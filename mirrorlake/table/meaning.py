@@ -22,6 +22,7 @@ from mirrorlake.errors import SchemaError
 from mirrorlake.ledger.records import Receipt
 from mirrorlake.schema.lattice import is_promoted
 from mirrorlake.sources.mysql.registry import LABELS, TIMES
+from mirrorlake.table.key_forms import other_forms
 
 if TYPE_CHECKING:
     from mirrorlake.sources.mysql.tables import SourceTable
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 Effect = Literal["none", "read", "begin"]
 """What a change requires: nothing; the whole table to be read again; and a new history too."""
 
-_SEVERAL = ("key", "key_types", "collations")
+_SEVERAL = ("key", "key_types", "key_forms", "collations")
 _Said = str | tuple[str, ...] | None
 
 
@@ -50,6 +51,8 @@ class Meaning:
             everything.
         time_zone: in which the cursor is written, where it has none of its own (DATETIME, DATE).
         key_types: the lake's types of its key's columns; empty where they are not known.
+        key_forms: how their values are told apart (`mirrorlake.table.key_forms`); empty where that
+            is not known, and of a full copy.
     """
 
     mode: str
@@ -62,6 +65,7 @@ class Meaning:
     start: str | None = None
     time_zone: str | None = None
     key_types: tuple[str, ...] = ()
+    key_forms: tuple[str, ...] = ()
 
     @property
     def copies(self) -> bool:
@@ -143,6 +147,9 @@ def changes_between(before: Meaning, now: Meaning) -> tuple[Change, ...]:
     compare("key", before.key, now.key, "begin")
     if before.key == now.key and _are_others(before.key_types, now.key_types):
         compare("the key's type in the lake", before.key_types, now.key_types, "begin")
+    forms = other_forms(before.key_forms, now.key_forms) if before.key == now.key else []
+    for old, new in forms:
+        compare("the form of a key's values", old, new, "begin")
     # Rows without a key are replaced by their days: by another cursor, they have other days. And a
     # range of keys is none of times.
     goes_on = bool(now.key) and before.by_time == now.by_time
@@ -226,9 +233,9 @@ def edits_of(receipt: Receipt | None, contract: TableContract) -> str:
     before = recorded_meaning(receipt)
     if before is None:
         return ""
-    spelled = {name.casefold(): name for name in (*before.key, before.cursor or "")}
-    named = [spelled.get(name.casefold(), name) for name in contract.key]
-    cursor = contract.cursor and spelled.get(contract.cursor.casefold(), contract.cursor)
+    spelled = {name.lower(): name for name in (*before.key, before.cursor or "")}
+    named = [spelled.get(name.lower(), name) for name in contract.key]
+    cursor = contract.cursor and spelled.get(contract.cursor.lower(), contract.cursor)
     now = replace(
         before,
         mode=contract.mode,

@@ -41,7 +41,7 @@ def held_now(ledger: Ledger, lake: Lake, contract: TableContract) -> tuple[str, 
 
 
 def known_columns(ledger: Ledger, lake: Lake, contract: TableContract) -> frozenset[str] | None:
-    """The known columns of a table, case-folded; None if it was never loaded.
+    """The known columns of a table, in lower case; None if it was never loaded.
 
     A ledger that was rebuilt, or comes from an earlier release, has no record of them: then they
     are those that clean shows already, or, without a clean, those of the oldest schema version.
@@ -58,9 +58,9 @@ def known_columns(ledger: Ledger, lake: Lake, contract: TableContract) -> frozen
     if shown is None and (view := read_view(lake, clean)) is not None:
         shown = view.schema
     if shown is not None:
-        return frozenset(field.name.casefold() for field in shown.fields)
+        return frozenset(field.name.lower() for field in shown.fields)
     versions = [] if landed else ledger.schema_versions(contract.name)
-    return frozenset(name.casefold() for name, _ in versions[0].columns) if versions else None
+    return frozenset(name.lower() for name, _ in versions[0].columns) if versions else None
 
 
 def remember_columns(
@@ -70,7 +70,7 @@ def remember_columns(
     all of the first one's, and under ``new_columns: show`` those that it adds. The caller holds the
     table's lease."""
     known = known_columns(ledger, lake, contract)
-    now = frozenset(name.casefold() for name in names)
+    now = frozenset(name.lower() for name in names)
     if known is None:
         known = now
     elif contract.new_columns == "show":

@@ -205,6 +205,24 @@ def _check_names(plan: ResolvedTable) -> None:
                 column=exact.name,
                 next_step="Rename it in MySQL, or mark it `pci: never` to leave it out",
             )
+    seen: dict[str, str] = {}
+    for exact in plan.columns:
+        first = seen.setdefault("".join(map(_as_spark_compares, exact.name)), exact.name)
+        if first != exact.name:
+            raise SchemaError(
+                f"table {plan.name}: columns {first!r} and {exact.name!r} are one name to Spark",
+                table=plan.name,
+                column=exact.name,
+                next_step="Rename one in MySQL, or mark it `pci: never` to leave it out",
+            )
+
+
+def _as_spark_compares(character: str) -> str:
+    """A character as Java compares names without regard to case: ``ſ`` is ``s``, ``ς`` is ``σ``."""
+    upper = character.upper()
+    upper = upper if len(upper) == 1 else character
+    lower = upper.lower()
+    return lower if len(lower) == 1 else upper
 
 
 def _check_key(plan: ResolvedTable) -> None:

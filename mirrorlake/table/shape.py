@@ -7,7 +7,8 @@ can hold (`mirrorlake.operations.resolve`), and which columns clean shows
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from mirrorlake.config.contract import TableContract
@@ -43,7 +44,7 @@ def left_out(
         column.name
         for column in table.columns
         if name_in(names, column.name, contract.earlier_names) is None
-        and column.name.casefold() not in contract.named
+        and column.name.lower() not in contract.named
     )
 
 
@@ -56,30 +57,90 @@ def refuse_renames(
         ConfigError: MySQL still has a column of that name, or no version ever had.
         SchemaError: MySQL has no column of the new name.
     """
-    now = {column.name.casefold() for column in table.columns}
+    now = {column.name.lower() for column in table.columns}
     ever = {name for version in versions for name, _ in version.columns}
-    never = {name.casefold() for name in contract.excluded}
+    never = {name.lower() for name in contract.excluded}
     for column, earlier in contract.earlier_names.items():
         table.column(column)
         if column in never:
             continue  # its values are in no version, by whatever name
         for name in earlier:
             if name in now:
-                raise ConfigError(
-                    f"table {contract.name}: {column} was renamed from {name!r}, and MySQL still "
-                    "has a column of that name",
-                    table=contract.name,
-                    column=column,
-                    next_step="Take the name out of renamed_from",
-                )
-            if versions and name not in {one.casefold() for one in ever}:
-                raise ConfigError(
-                    f"table {contract.name}: {column} was renamed from {name!r}, and the mirror "
-                    f"never had a column of that name{nearest(name, ever)}",
-                    table=contract.name,
-                    column=column,
-                    next_step="Correct the name, or take it out of renamed_from",
-                )
+                raise _came_back(contract, column, name, versions)
+        # It may have been renamed twice between two loads: one of the names must have been there.
+        if versions and not {one.lower() for one in ever} & set(earlier):
+            raise ConfigError(
+                f"table {contract.name}: {column} was renamed from {earlier[0]!r}, and the mirror "
+                f"never had a column of that name{nearest(earlier[0], ever)}",
+                table=contract.name,
+                column=column,
+                next_step="Correct the name, or take it out of renamed_from",
+            )
+
+
+def _came_back(
+    contract: TableContract, column: str, name: str, versions: Sequence[SchemaVersion]
+) -> ConfigError:
+    """A column's earlier name is the name of a column that there is: it was not renamed yet, or
+    another one has its name since."""
+    newest = {one.lower() for one, _ in versions[-1].columns} if versions else set[str]()
+    again = bool(newest) and name not in newest and not contract.copies
+    what = "has a column of that name again" if again else "still has a column of that name"
+    return ConfigError(
+        f"table {contract.name}: {column} was renamed from {name!r}, and MySQL {what}",
+        table=contract.name,
+        column=column,
+        next_step=_ANOTHER if again else "Take the name out of renamed_from",
+    )
+
+
+_ANOTHER = (
+    "What the mirror holds under that name is the renamed column's, and would be taken for the new "
+    "one's: give the new column another name in MySQL, or mirror the table again under other "
+    "namespaces"
+)
+
+
+def recorded_renames(text: str | None, contract: TableContract) -> dict[str, str]:
+    """Earlier name → the column that had it, both in lower case: those that loads of a table were
+    ever made by, and those that its contract says now.
+
+    Args:
+        text: what the ledger keeps of the former, as `renames_text` gives it.
+    """
+    found: dict[str, str] = json.loads(text) if text else {}
+    for column, earlier in contract.earlier_names.items():
+        found |= dict.fromkeys(earlier, column)
+    return found
+
+
+def renames_text(renames: Mapping[str, str]) -> str:
+    """As the ledger keeps it."""
+    return json.dumps(dict(sorted(renames.items())), ensure_ascii=False)
+
+
+def refuse_forgotten(
+    contract: TableContract, table: SourceTable, renames: Mapping[str, str]
+) -> None:
+    """See that no column has a name that another one had before and that the contract no longer
+    says: rows that only the mirror holds would show the values of that one, past its rule.
+
+    Raises:
+        ConfigError: one has.
+    """
+    if contract.copies:
+        return  # the newest copy has all rows there are
+    for column in table.columns:
+        renamed = renames.get(column.name.lower())
+        said = contract.earlier_names.get(renamed or "", ())
+        if renamed is not None and column.name.lower() not in said:
+            raise ConfigError(
+                f"table {contract.name}: {column.name} was renamed {renamed}, as the contract said "
+                "before, and MySQL has a column of that name again",
+                table=contract.name,
+                column=column.name,
+                next_step=_ANOTHER,
+            )
 
 
 def change_words(

@@ -89,14 +89,14 @@ def contract_of(
 
 def rules_of(table: TenantTable, columns: Iterable[str]) -> dict[str, ColumnRule]:
     """The rules of these columns: each has its own, or that of the column that it became."""
-    there = {name.casefold(): name for name in columns}
-    found = {n: rule for n, rule in table.columns.items() if n.casefold() in there}
-    named = {name.casefold() for name in found}
+    there = {name.lower(): name for name in columns}
+    found = {n: rule for n, rule in table.columns.items() if n.lower() in there}
+    named = {name.lower() for name in found}
     for rule in table.columns.values():
         for earlier in rule.renamed_from:
-            if earlier.casefold() in there.keys() - named:
+            if earlier.lower() in there.keys() - named:
                 plain = rule.model_copy(update={"renamed_from": ()})
-                found[there[earlier.casefold()]] = plain
+                found[there[earlier.lower()]] = plain
     return found
 
 
@@ -110,7 +110,7 @@ def resolve_tenants(
 
     Args:
         found: the table as each database has it, by database.
-        key_types: Iceberg's types of the key's columns (by name, case-folded) in the lake; none
+        key_types: Iceberg's types of the key's columns (by name, in lower case) in the lake; none
             before the first load: then they are those that most tenants have.
     """
     resolved = Resolved()
@@ -156,7 +156,7 @@ def _refuse_alike(resolved: Resolved) -> None:
 
 
 def most_key_types(plans: Iterable[ResolvedTable]) -> dict[str, str]:
-    """The types (Iceberg's) of the key's columns that most tenants have, by name, case-folded."""
+    """The types (Iceberg's) of the key's columns that most tenants have, by name, in lower case."""
     seen: dict[str, Counter[str]] = defaultdict(Counter)
     for plan in plans:
         for name, kind in _key_types(plan).items():
@@ -166,7 +166,7 @@ def most_key_types(plans: Iterable[ResolvedTable]) -> dict[str, str]:
 
 def _key_types(plan: ResolvedTable) -> dict[str, str]:
     types = {exact.name: exact.iceberg for exact in plan.columns}
-    return {name.casefold(): types[name] for name in plan.key if name in types}
+    return {name.lower(): types[name] for name in plan.key if name in types}
 
 
 def refuse_other_keys(resolved: Resolved, types: Mapping[str, str]) -> None:
