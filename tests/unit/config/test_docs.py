@@ -35,6 +35,8 @@ SECTIONS = {
     f"{TABLE}.snapshot": "SnapshotConfig",
     f"{TABLE}.columns.<column>": "ColumnRule",
     f"{TABLE}.entity": "EntitySection",
+    "tenants.<name>": "TenantsSection",
+    "tenants.<name>.tables.<table>": "TenantTableSection",
 }
 
 

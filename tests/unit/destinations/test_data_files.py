@@ -70,8 +70,8 @@ def test_every_row_is_in_a_file_of_its_day(tmp_path: Path, days: int) -> None:
     for file in written:
         table = pq.ParquetFile(local(file)).read()
         told = FileMetrics.from_json(file.metrics)
-        assert set(table[DAY].to_pylist()) == {told.day}
-        assert f"/{DAY}={told.day}/" in file.path
+        assert set(table[DAY].to_pylist()) == {told.partition}
+        assert f"/{DAY}={told.partition}/" in file.path
         ids = table["id"].to_pylist()
         assert ids == sorted(ids)  # in the order in which they came
         assert table["v"].to_pylist() == [f"v{n}" for n in ids]

@@ -102,7 +102,7 @@ rows = st.fixed_dictionaries({name: st.none() | kind for name, (_, kind) in VALU
 def test_every_value(groups: list[list[dict[str, Any]]]) -> None:
     footer = footer_of(*[[row(**one) for one in group] for group in groups])
     found = metrics_of(footer, PLAN, DAY, 17)
-    assert (found.size, found.day) == (17, DAY)
+    assert (found.size, found.partition) == (17, DAY)
     assert found.statistics == said_by_pyiceberg(footer)
 
 
