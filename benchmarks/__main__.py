@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import click
 
-from benchmarks import extract, fold, location, many, many_larger, memory, proof, tick
+from benchmarks import extract, fold, location, many, many_larger, memory, proof, tenants, tick
 from benchmarks.report import Figures, keep, show, write_page
 from mirrorlake.operations.warm import make_archive
 
@@ -29,6 +29,7 @@ PARTS: dict[str, Callable[[int, float], Figures]] = {
     "many-connect": many_larger.run_connect,
     "many-400": many_larger.run_beside_a_large_one,
     "many-1000": many_larger.run_growth,
+    "tenants": tenants.run,
 }
 
 
