@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -72,7 +73,8 @@ class Tenants:
         self.sql(f"DROP DATABASE `{self.name(tenant)}`")
         self.made.remove(self.name(tenant))
 
-    def config(self) -> Config:
+    def write(self) -> Path:
+        """The contract file."""
         text = {
             "version": 1,
             "lake": {"warehouse": "lake"},
@@ -96,7 +98,10 @@ class Tenants:
         }
         path = self.place.folder / f"{self.prefix}.yaml"
         path.write_text(yaml.safe_dump(text, allow_unicode=True), encoding="utf-8")
-        return load_config(path, environ={"TEST_PASSWORD": PASSWORD})
+        return path
+
+    def config(self) -> Config:
+        return load_config(self.write(), environ={"TEST_PASSWORD": PASSWORD})
 
     @contextmanager
     def opened(self) -> Iterator[tuple[Workspace, TenantTable]]:

@@ -30,6 +30,7 @@ from mirrorlake.load import protocol
 from mirrorlake.operations.fold import fold_table
 from mirrorlake.operations.recover import recover_table
 from mirrorlake.operations.sync import load_table, reload_days, sync_table
+from mirrorlake.operations.tenants import sync_tenants
 from mirrorlake.operations.unchanged import look_at
 from mirrorlake.proof import loaded
 from mirrorlake.workspace import Workspace
@@ -44,7 +45,11 @@ def act(order: dict[str, Any], spark: LazySpark | None) -> None:
     if spark is not None and spark.started:
         _take_own_session(spark)
     config = load_config(Path(order["config"]))
-    workspace, contract = Workspace.open(config, spark=spark), config.table(order["table"])
+    workspace = Workspace.open(config, spark=spark)
+    if order["act"] == "tenants":
+        sync_tenants(workspace, config.tenant_table(order["table"]))
+        return
+    contract = config.table(order["table"])
     match order["act"]:
         case "sync":
             # As the command does: what the server shows to be unchanged is not read.

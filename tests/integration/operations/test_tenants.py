@@ -5,9 +5,12 @@ Every fault that a tenant can have is its own: the others are mirrored all the s
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 import uuid
 from collections.abc import Iterator
+from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -15,13 +18,14 @@ import pyarrow.compute as _compute
 import pytest
 
 from demo.embedded import EmbeddedServer
-from mirrorlake.errors import ConfigError, LakeDamaged
+from mirrorlake.errors import ConfigError, LakeDamaged, LeaseHeld
 from mirrorlake.load.tenants import protocol, read
 from mirrorlake.operations.tenant_checks import TenantsChecked, check_tenants
 from mirrorlake.operations.tenant_upkeep import maintain_tenants, recover_tenants
 from tests.integration.conftest import Place
 from tests.integration.tenants import Tenants
 from tests.integration.type_cases import CASES
+from tests.soak.runs import Order, Runner
 
 pc: Any = _compute  # its functions are made at import: type checkers see none of them
 
@@ -32,8 +36,8 @@ SETTLED_SECONDS = 3.2
 
 
 @pytest.fixture(scope="session")
-def server(on_both_servers: EmbeddedServer) -> EmbeddedServer:
-    return on_both_servers
+def server(on_mysql8_too_in_full: EmbeddedServer) -> EmbeddedServer:
+    return on_mysql8_too_in_full
 
 
 @pytest.fixture
@@ -96,6 +100,7 @@ def test_only_what_moved_is_read_and_written(tenants: Tenants) -> None:
     assert_mirrored(tenants)
 
 
+@pytest.mark.full
 def test_a_query_of_one_tenant_opens_its_bucket(tenants: Tenants) -> None:
     for number in range(12):
         tenants.make(f"{number}", COLUMNS, *rows(1, 2))
@@ -158,6 +163,7 @@ def test_shapes_are_read_in_one_table(tenants: Tenants) -> None:
     assert seen[tenants.name("c"), 3] == "1.50"
 
 
+@pytest.mark.full
 def test_a_new_shape_changes_a_type_with_its_values(tenants: Tenants) -> None:
     tenants.make("a", "id INT PRIMARY KEY, n INT", "(1, 7)")
     tenants.sync()
@@ -176,6 +182,7 @@ def test_a_new_shape_changes_a_type_with_its_values(tenants: Tenants) -> None:
     assert check(tenants).verdict == "equal"
 
 
+@pytest.mark.full
 def test_a_column_that_some_tenants_call_otherwise(tenants: Tenants) -> None:
     """A migration that is half way through the tenants: one column, by both names, and its rule."""
     rule = {"pii": "null", "renamed_from": ["mail"]}
@@ -196,6 +203,7 @@ def test_a_column_that_some_tenants_call_otherwise(tenants: Tenants) -> None:
     assert check(tenants).verdict == "equal"
 
 
+@pytest.mark.full
 def test_a_new_column_stays_private(tenants: Tenants) -> None:
     tenants.make("a", COLUMNS, *rows(1))
     tenants.sync()
@@ -208,6 +216,7 @@ def test_a_new_column_stays_private(tenants: Tenants) -> None:
     assert tenants.shown()[0]["secret"] == "deep"
 
 
+@pytest.mark.full
 def test_a_column_that_is_never_read(tenants: Tenants) -> None:
     tenants.contract["columns"] = {"card": {"pci": "never", "renamed_from": ["pan"]}}
     tenants.make("a", "id INT PRIMARY KEY, card VARCHAR(20)", "(1, '4111')")
@@ -244,6 +253,7 @@ def test_a_tenant_that_cant_be_kept_stops_no_other(tenants: Tenants) -> None:
         assert known["s", tenants.name("keyless")].error is None
 
 
+@pytest.mark.full
 def test_a_tenant_that_fails_later_keeps_its_rows(tenants: Tenants) -> None:
     for name in ("a", "b", "c"):
         tenants.make(name, COLUMNS, *rows(1, 2))
@@ -282,6 +292,7 @@ def test_a_table_that_changes_while_it_is_read(
     assert_mirrored(tenants)
 
 
+@pytest.mark.full
 def test_a_table_that_goes_while_it_is_read(
     tenants: Tenants, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -300,6 +311,7 @@ def test_a_table_that_goes_while_it_is_read(
     assert set(tenants.deduped("id")) == {tenants.name("a"), tenants.name("c")}
 
 
+@pytest.mark.full
 def test_rows_that_are_lost_on_their_way_are_seen(
     tenants: Tenants, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -321,6 +333,7 @@ def test_rows_that_are_lost_on_their_way_are_seen(
         assert workspace.lake.load(_deduped(table)) is None
 
 
+@pytest.mark.full
 def test_names_that_differ_in_case(tenants: Tenants, server: EmbeddedServer) -> None:
     tenants.make("a", COLUMNS, *rows(1))
     tenants.make("x", COLUMNS, *rows(2))
@@ -331,6 +344,7 @@ def test_names_that_differ_in_case(tenants: Tenants, server: EmbeddedServer) -> 
     assert tenants.deduped("id") == {tenants.name("a"): [(1,)]}
 
 
+@pytest.mark.full
 def test_names_to_quote(tenants: Tenants) -> None:
     hostile = "x`y'z\\ %s ü${env:HOME}"
     database = f"{tenants.prefix}_{hostile}"
@@ -356,6 +370,7 @@ def test_names_to_quote(tenants: Tenants) -> None:
 # --- tenants come and go --------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_a_tenant_that_is_dropped_is_kept(tenants: Tenants) -> None:
     for name in ("a", "b"):
         tenants.make(name, COLUMNS, *rows(1, 2))
@@ -393,6 +408,7 @@ def test_a_tenant_that_is_dropped_is_removed(tenants: Tenants) -> None:
     assert set(tenants.deduped("id")) == {tenants.name("a")}
 
 
+@pytest.mark.full
 def test_one_tenant_alone(tenants: Tenants) -> None:
     for name in ("a", "b"):
         tenants.make(name, COLUMNS, *rows(1))
@@ -407,9 +423,58 @@ def test_one_tenant_alone(tenants: Tenants) -> None:
         tenants.sync(databases=frozenset({"nobody"}))
 
 
+@pytest.mark.full
 def test_a_pattern_that_matches_nothing(tenants: Tenants) -> None:
     with pytest.raises(ConfigError, match="no database of s is called like"):
         tenants.sync()
+
+
+# --- whatever dies, whenever ----------------------------------------------------------------------
+
+STEPS = (
+    *("ledger.created", "ledger.pending", "chunk.written", "commit.before", "commit.after"),
+    *("ledger.success", "fold.before", "refold.begun", "refold.written", "fold.committed"),
+    "fold.recorded",
+)
+OFTEN = ("commit.after", "refold.written")
+
+
+@pytest.mark.parametrize(
+    "step", [s if s in OFTEN else pytest.param(s, marks=pytest.mark.full) for s in STEPS]
+)
+def test_a_run_that_is_killed_at_any_step(step: str, tenants: Tenants, runner: Runner) -> None:
+    """The next run finds what is there and goes on; while it was dead, another shape came."""
+    for name in ("a", "b", "c"):
+        tenants.make(name, COLUMNS, *rows(1, 2))
+    for name in ("a", "b"):  # all is new, then some moved
+        order = Order(tenants.write(), "orders", "tenants", failpoint=step)
+        assert runner.run(order).code == -9
+        tenants.run(name, "UPDATE orders SET name = 'x', amount = amount + 1 WHERE id = 2")
+    tenants.run("c", "ALTER TABLE orders ADD more INT DEFAULT 4, MODIFY amount VARCHAR(20)")
+    assert runner.run(order).code == -9
+    assert tenants.sync().failed == {}
+    assert_mirrored(tenants, "id", "name")
+    with tenants.opened() as (workspace, table):
+        assert not [n for n in workspace.lake.branches(_deduped(table)) if n != "main"]
+        recover_tenants(workspace, table, timedelta())
+    assert_mirrored(tenants, "id", "name")
+
+
+@pytest.mark.full
+def test_a_second_run_waits_or_stops(tenants: Tenants, runner: Runner) -> None:
+    tenants.make("a", COLUMNS, *rows(1, 2))
+    order = Order(tenants.write(), "orders", "tenants", failpoint="commit.before!stop")
+    first = runner.start(order)
+    assert runner.wait(first, 20) is None
+    with (
+        tenants.opened() as (workspace, table),
+        pytest.raises(LeaseHeld),
+        workspace.leased(table, wait=False),
+    ):
+        pass
+    os.kill(first.pid, signal.SIGCONT)
+    assert runner.wait(first) == 0
+    assert_mirrored(tenants)
 
 
 # --- checks find what is wrong --------------------------------------------------------------------
@@ -436,6 +501,7 @@ def test_checks_say_what_they_compared(tenants: Tenants) -> None:
     assert_mirrored(tenants)
 
 
+@pytest.mark.full
 def test_raw_that_was_damaged_is_read_again(tenants: Tenants) -> None:
     tenants.make("a", COLUMNS, *rows(1, 2))
     tenants.make("b", COLUMNS, *rows(3))
@@ -458,6 +524,7 @@ def test_raw_that_was_damaged_is_read_again(tenants: Tenants) -> None:
     assert_mirrored(tenants)
 
 
+@pytest.mark.full
 def test_maintenance_takes_old_copies_out(tenants: Tenants) -> None:
     for name in ("a", "b"):
         tenants.make(name, COLUMNS, *rows(1, 2))
@@ -478,6 +545,7 @@ def test_maintenance_takes_old_copies_out(tenants: Tenants) -> None:
     assert_mirrored(tenants)
 
 
+@pytest.mark.full
 def test_an_empty_table_and_many_rows(tenants: Tenants) -> None:
     tenants.make("empty", COLUMNS)
     assert tenants.sync().failed == {}
