@@ -57,6 +57,7 @@ class TenantsSeen:
 
     Attributes:
         tenants: how many the sources have.
+        refused: how many of them can't be kept as they are.
         due: those that a sync would do something about, and why, in two or three words.
         failing: those of them that had failed before, or are gone.
         lost: sources that could not be looked at; their tenants are in no count.
@@ -66,6 +67,7 @@ class TenantsSeen:
     """
 
     tenants: int = 0
+    refused: int = 0
     due: Mapping[TenantPlace, str] = field(default_factory=dict[TenantPlace, str])
     failing: frozenset[TenantPlace] = frozenset()
     lost: Mapping[str, MirrorlakeError] = field(default_factory=dict[str, MirrorlakeError])
@@ -106,6 +108,7 @@ def detect_tenants(
     key = _digest([[table.name, before, *([*place, due[place]] for place in sorted(due))]])
     return TenantsSeen(
         tenants=len(survey.plans) + len(survey.failed),
+        refused=len(survey.failed),
         due=due,
         failing=failing,
         lost=survey.lost,
