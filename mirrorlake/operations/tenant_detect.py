@@ -131,7 +131,7 @@ def _due(
         elif tenant.gone_at is not None:
             found[place] = "there again"
         elif tenant.version is not None and tenant.version != plan.version.hash:
-            found[place] = "columns changed"
+            found[place] = "altered"
         elif not is_same(tenant, plan, survey, present):
             found[place] = "moved" if tenant.load_id else "never read"
         elif tenant.folded != tenant.load_id:
