@@ -221,7 +221,10 @@ def test_the_sensor_requests_what_moved_once(
         assert "an upgrade" in str(held.skip_message)
 
 
-def test_an_unreachable_server_is_no_verdict(tmp_path: Path) -> None:
+def test_an_unreachable_server_is_no_verdict(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TEST_PASSWORD", PASSWORD)
     location = Shops(tmp_path, 1)
     known = Tenant("s", f"{location.prefix}_a", datetime.now(UTC), version="v", load_id="l")
     location.ledger.record_tenants("shops.orders", [known])
