@@ -205,10 +205,12 @@ def build_asset_checks(mirror: Mirror) -> list[dg.AssetChecksDefinition]:
 def build_jobs(mirror: Mirror) -> list[dg.JobDefinition]:
     """What a person on call starts; nothing where there is no table."""
     needs = frozenset[str]().union(*map(mirror.needs, mirror.snapshots))
-    of_servers = (build_backfill_errored, build_repair, build_refold, build_hold, build_release)
+    of_tables = (build_backfill_errored, build_repair, build_refold)
+    of_servers = [*mirror.tables, *mirror.tenants]
     return [
         *(build(mirror.every, needs) for build in (build_sync, build_prove) if mirror.every),
-        *(build(mirror.tables) for build in of_servers if mirror.tables),
+        *(build(mirror.tables) for build in of_tables if mirror.tables),
+        *(build(of_servers) for build in (build_hold, build_release) if of_servers),
         *([build_prove_tenants(mirror.tenants)] if mirror.tenants else []),
     ]
 

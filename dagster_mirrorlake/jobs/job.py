@@ -18,7 +18,7 @@ def job_of(
     words: str,
     config: type[dg.Config],
     act: Callable[[dg.OpExecutionContext, Any], Iterator[Any]],
-    tables: Sequence[MirroredTable] | Sequence[MirroredTenants],
+    tables: Sequence[MirroredTable | MirroredTenants],
     needs: str = "mirrorlake",
     also: frozenset[str] = frozenset(),
 ) -> dg.JobDefinition:

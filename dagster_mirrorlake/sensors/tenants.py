@@ -41,7 +41,7 @@ def build_tenants_sensor(tenants: MirroredTenants, *, running: bool = False) -> 
         description=f"Requests the chain of {table.name} when a tenant moved, came or went.",
     )
     def tenants_moved(context: dg.SensorEvaluationContext) -> Any:
-        if is_under_way(context.instance, tenants.chain_keys):
+        if is_under_way(context.instance, tenants.chain_keys, names.of("prove_tenants")):
             return dg.SkipReason(f"A run of table {table.name} is under way")
         return _look(context, tenants)
 
