@@ -17,12 +17,16 @@ import pytest
 import yaml
 
 from dagster_mirrorlake.build import build_definitions
+from dagster_mirrorlake.checks.tenants import exact_verdict_of
+from dagster_mirrorlake.tenants import MirroredTenants
 from dagster_mirrorlake.translator import MirrorlakeTranslator, TenantLayerData
 from demo.mariadb import MariaDB
 from mirrorlake.config import Config, load_config
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.spark import LazySpark
+from mirrorlake.errors import SourceError
 from mirrorlake.ledger import Ledger, Tenant
+from mirrorlake.operations.tenant_checks import TenantsChecked, TenantVerdict
 from mirrorlake.operations.tenant_drift import look_for_drift
 from mirrorlake.schema.versions import schema_version
 from mirrorlake.table.tenants import deduped_of
@@ -241,6 +245,13 @@ def test_an_unreachable_server_is_no_verdict(
         assert verdicts(checked) == {}
         with pytest.raises(Exception, match=r"source s \(127\.0\.0\.1:1\) answered"):
             location.tick(instance)
+    # One server of several: what it has is undecided.
+    mirrored = MirroredTenants(location.config.tenant_table("orders"))
+    equal = TenantVerdict("s", "a", "equal", 1, 1, 0, "")
+    lost = {"other": SourceError("no route", source="other")}
+    partly = exact_verdict_of(mirrored, TenantsChecked("shops.orders", (equal,), (), lost))
+    assert (partly.passed, partly.severity) == (False, dg.AssetCheckSeverity.WARN)
+    assert "| other | no route |" in str((partly.metadata or {})["sources not queried"].value)
     # A version that comes after the first look is new for a day.
     ledger, table = location.ledger, location.config.tenant_table("orders")
     ledger.record_schema_version(table.name, schema_version("orders", [("id", "int")]))
