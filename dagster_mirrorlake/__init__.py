@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     )
     from dagster_mirrorlake.selection import select_tables
     from dagster_mirrorlake.table import MirroredTable
-    from dagster_mirrorlake.translator import LayerData, MirrorlakeTranslator
+    from dagster_mirrorlake.translator import LayerData, MirrorlakeTranslator, TenantLayerData
 
 _PLACES = {
     "build": (
@@ -52,7 +52,7 @@ _PLACES = {
     ),
     "selection": ("select_tables",),
     "table": ("MirroredTable",),
-    "translator": ("LayerData", "MirrorlakeTranslator"),
+    "translator": ("LayerData", "MirrorlakeTranslator", "TenantLayerData"),
 }
 _MODULES = {name: f"{__name__}.{module}" for module, names in _PLACES.items() for name in names}
 
@@ -66,6 +66,7 @@ __all__ = [
     "MirrorlakeTranslator",
     "MySQLResource",
     "SparkResource",
+    "TenantLayerData",
     "WorkspaceResource",
     "build_asset_checks",
     "build_assets",

@@ -14,14 +14,16 @@ from dagster_mirrorlake.assets import (
     build_cleanup,
     build_maintenance,
     build_snapshot_chain,
+    build_tenants_chain,
 )
 from dagster_mirrorlake.assets.columns import COLUMN_SCHEMA, source_schema
-from dagster_mirrorlake.checks import build_checks, build_snapshot_checks
+from dagster_mirrorlake.checks import build_checks, build_snapshot_checks, build_tenant_checks
 from dagster_mirrorlake.executor import threads_executor
 from dagster_mirrorlake.jobs import (
     build_backfill_errored,
     build_hold,
     build_prove,
+    build_prove_tenants,
     build_refold,
     build_release,
     build_repair,
@@ -40,9 +42,11 @@ from dagster_mirrorlake.sensors import (
     build_partitions_sensor,
     build_proof_schedule,
     build_schedule,
+    build_tenants_sensor,
     build_unfolded_sensor,
 )
 from dagster_mirrorlake.table import MirroredTable, mirrored_tables
+from dagster_mirrorlake.tenants import MirroredTenants, mirrored_tenants
 from dagster_mirrorlake.translator import MirrorlakeTranslator
 from mirrorlake.config import Config, TableContract
 from mirrorlake.ledger.glance import definitions_now, first_days
@@ -108,9 +112,14 @@ class Mirror:
             self.config.snapshots, self.translator, names=self.names, places=self._places
         )
 
+    @cached_property
+    def tenants(self) -> Sequence[MirroredTenants]:
+        """The tables that many databases have, each mirrored as one."""
+        return mirrored_tenants(self.config.tenants, self.translator, self.names)
+
     @property
     def every(self) -> Sequence[MirroredTable]:
-        """All of them."""
+        """All of them but those of tenants."""
         return [*self.tables, *self.snapshots]
 
     @cached_property
@@ -158,8 +167,14 @@ def build_assets(mirror: Mirror) -> list[Asset]:
             for asset in build_snapshot_chain(table, mirror.needs(table))
         ),
         *(build_cleanup(source, tables) for source, tables in mirror.by_source.items()),
-        *([build_maintenance(mirror.every)] if mirror.every else []),
+        *(asset for tenants in mirror.tenants for asset in build_tenants_chain(tenants)),
+        *([build_maintenance(mirror.every, mirror.tenants)] if _has_lake(mirror) else []),
     ]
+
+
+def _has_lake(mirror: Mirror) -> bool:
+    """Whether the mirror has lake tables to look after."""
+    return bool(mirror.every or mirror.tenants)
 
 
 def _chain(mirror: Mirror, table: MirroredTable) -> list[Asset]:
@@ -183,16 +198,20 @@ def build_asset_checks(mirror: Mirror) -> list[dg.AssetChecksDefinition]:
             for table in mirror.snapshots
             for check in build_snapshot_checks(table, mirror.needs(table))
         ),
+        *map(build_tenant_checks, mirror.tenants),
     ]
 
 
 def build_jobs(mirror: Mirror) -> list[dg.JobDefinition]:
     """What a person on call starts; nothing where there is no table."""
     needs = frozenset[str]().union(*map(mirror.needs, mirror.snapshots))
-    of_servers = (build_backfill_errored, build_repair, build_refold, build_hold, build_release)
+    of_tables = (build_backfill_errored, build_repair, build_refold)
+    of_servers = [*mirror.tables, *mirror.tenants]
     return [
         *(build(mirror.every, needs) for build in (build_sync, build_prove) if mirror.every),
-        *(build(mirror.tables) for build in of_servers if mirror.tables),
+        *(build(mirror.tables) for build in of_tables if mirror.tables),
+        *(build(of_servers) for build in (build_hold, build_release) if of_servers),
+        *([build_prove_tenants(mirror.tenants)] if mirror.tenants else []),
     ]
 
 
@@ -200,7 +219,7 @@ def build_sensors(mirror: Mirror) -> list[dg.SensorDefinition]:
     """What starts runs when something moved or landed, what reports, and what alerts."""
     config, running = mirror.config, mirror.running
     return [
-        build_failed_sensor(mirror.every, mirror.names),
+        build_failed_sensor(mirror.every, mirror.names, mirror.tenants),
         *(
             build_moved_sensor(source, tables, running=running)
             for source, tables in mirror.by_source.items()
@@ -209,6 +228,7 @@ def build_sensors(mirror: Mirror) -> list[dg.SensorDefinition]:
             build_landed_sensor(table, mirror.needs(table), running=running)
             for table in mirror.snapshots
         ),
+        *(build_tenants_sensor(tenants, running=running) for tenants in mirror.tenants),
         *(
             [build_alerts_sensor(config, mirror.names, running=running)]
             if config.alerts.hooks
@@ -224,7 +244,7 @@ def build_schedules(mirror: Mirror) -> list[dg.ScheduleDefinition]:
     running = mirror.running
     by_table = (build_schedule, build_cleanup_schedule, build_proof_schedule)
     return [
-        *([build_maintenance_schedule(mirror.names, running=running)] if mirror.every else []),
+        *([build_maintenance_schedule(mirror.names, running=running)] if _has_lake(mirror) else []),
         *(build(mirror.tables, running=running) for build in by_table if mirror.tables),
     ]
 

@@ -8,7 +8,7 @@ import hashlib
 import json
 from typing import Any
 
-from mirrorlake.config import TableContract
+from mirrorlake.config import TableContract, TenantTable
 
 _RAW: tuple[str, ...] = ("mode", "key", "cursor", "created", "entity", "start", "snapshot")
 _DEDUPED = ("deletes",)
@@ -39,6 +39,25 @@ def code_version(contract: TableContract, layer: str) -> str | None:
         said |= {"rules": sorted(contract.rules.items())} if contract.rules else {}
     # Defaults are left out: a setting that a later release adds changes nothing by being there.
     said |= contract.model_dump(mode="json", include=names, exclude_defaults=True)
+    return _digest(said)
+
+
+def tenants_code_version(table: TenantTable, layer: str) -> str | None:
+    """The same of a table of tenants; which databases are tenants is no code."""
+    if layer == "source":
+        return None
+    names = {"key"} | ({"dropped"} if layer != "raw" else set[str]())
+    names |= {"new_columns"} if layer == "clean" else set()
+    said = table.model_dump(mode="json", include=names, exclude_defaults=True)
+    columns = sorted(table.columns.items())
+    said["never read"] = [name for name, rule in columns if rule.pci == "never"]
+    said["renamed"] = [[name, *rule.renamed_from] for name, rule in columns if rule.renamed_from]
+    if layer == "clean":
+        said["rules"] = [[name, rule.pii] for name, rule in columns if rule.pii]
+    return _digest(said)
+
+
+def _digest(said: dict[str, Any]) -> str:
     text = json.dumps(said, sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
@@ -56,6 +75,27 @@ def describe(contract: TableContract, layer: str) -> str:
     return " ".join(
         [f"{name} of {contract.source}: {words}.", _how(contract), *_rules(contract, layer)]
     )
+
+
+def describe_tenants(table: TenantTable, layer: str) -> str:
+    """What a table of tenants is, and what this layer has of it."""
+    where = f"{', '.join(table.databases)} on {', '.join(table.sources)}"
+    if layer == "source":
+        return f"The table {table.table} of every database {where}; never written."
+    words = {
+        "raw": "each tenant's newest copy, a lake table for each schema version",
+        "deduped": "the rows of all tenants in one table, in the columns of all schema versions",
+        "clean": _WORDS["clean"],
+    }[layer]
+    key = ", ".join(f"`{name}`" for name in table.key)
+    key = f"Key {key}, unique within a tenant." if key else "Without a key."
+    parts = [f"{table.table} of {where}: {words}. {key}"]
+    columns = sorted(table.columns.items())
+    rules = [f"`{name}` ({r.pii})" for name, r in columns if r.pii not in (None, "show")]
+    if layer == "clean" and rules:
+        parts.append(f"Personal: {', '.join(rules)}.")
+    never = [f"`{name}`" for name, rule in columns if rule.pci == "never"]
+    return " ".join([*parts, *([f"Never read: {', '.join(never)}."] if never else [])])
 
 
 def _how(contract: TableContract) -> str:

@@ -2,11 +2,13 @@
 
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
+from typing import TypeVar
 
-from mirrorlake.config import Config, TableContract
+from mirrorlake.config import Config, TableContract, TenantTable
 from mirrorlake.errors import ConfigError
 
 _SHOWN = 5
+_Table = TypeVar("_Table", TableContract, TenantTable)
 
 
 def select_tables(
@@ -14,19 +16,20 @@ def select_tables(
 ) -> Config:
     """The contract file with these tables alone; with all where nothing is included by name.
 
-    A pattern is of ``source.database.table``, ``database.table`` or ``table``, whichever fits.
+    A pattern is of ``source.database.table``, ``database.table`` or ``table``, whichever fits; of a
+    table of tenants of ``group.table`` or ``table``.
 
     Raises:
         ConfigError: a pattern fits no table, or none is left.
     """
-    every = (*config.tables, *config.snapshots)
+    every = (*config.tables, *config.snapshots, *config.tenants)
     for pattern in (*include, *exclude):
         if not any(_fits(pattern, contract) for contract in every):
             raise ConfigError(
                 f"{pattern!r} fits no table of {config.path}", next_step=_listed(every)
             )
 
-    def chosen(contracts: Iterable[TableContract]) -> tuple[TableContract, ...]:
+    def chosen(contracts: Iterable[_Table]) -> tuple[_Table, ...]:
         return tuple(
             contract
             for contract in contracts
@@ -35,19 +38,22 @@ def select_tables(
         )
 
     tables, snapshots = chosen(config.tables), chosen(config.snapshots)
-    if every and not tables and not snapshots:
+    tenants = chosen(config.tenants)
+    if every and not tables and not snapshots and not tenants:
         raise ConfigError(
             f"these patterns leave no table of {config.path}",
             next_step="Include more, or exclude less",
         )
-    return config.model_copy(update={"tables": tables, "snapshots": snapshots})
+    return config.model_copy(update={"tables": tables, "snapshots": snapshots, "tenants": tenants})
 
 
-def _fits(pattern: str, contract: TableContract) -> bool:
-    inner = f"{contract.database}.{contract.table}"
-    return any(fnmatchcase(name, pattern) for name in (contract.name, inner, contract.table))
+def _fits(pattern: str, table: TableContract | TenantTable) -> bool:
+    names = [table.name, table.table]
+    if isinstance(table, TableContract):
+        names.append(f"{table.database}.{table.table}")
+    return any(fnmatchcase(name, pattern) for name in names)
 
 
-def _listed(contracts: Sequence[TableContract]) -> str:
+def _listed(contracts: Sequence[TableContract | TenantTable]) -> str:
     more = f" and {len(contracts) - _SHOWN:,} more" if len(contracts) > _SHOWN else ""
     return f"There are {', '.join(c.name for c in contracts[:_SHOWN])}{more}" if contracts else ""

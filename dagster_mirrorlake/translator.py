@@ -11,9 +11,14 @@ from typing import Any, Literal
 
 import dagster as dg
 
-from dagster_mirrorlake.meaning import code_version, describe
+from dagster_mirrorlake.meaning import (
+    code_version,
+    describe,
+    describe_tenants,
+    tenants_code_version,
+)
 from dagster_mirrorlake.places import TablePlace
-from mirrorlake.config import TableContract
+from mirrorlake.config import Freshness, TableContract, TenantTable
 from mirrorlake.config.partitions import first_day_of, partition_of
 
 # One per asset otherwise: references to code are in beta, and we mean to use them.
@@ -48,6 +53,21 @@ class LayerData:
     comment: str = ""
 
 
+@dataclass(frozen=True)
+class TenantLayerData:
+    """One layer of a table that many databases have, as a translator is given it.
+
+    Attributes:
+        table: what the contract file says of it.
+        layer: ``source`` (the tables in MySQL, all as one), ``raw``, ``deduped`` or ``clean``.
+        mirror: the mirror's name, where it has one: see `dagster_mirrorlake.names`.
+    """
+
+    table: TenantTable
+    layer: Layer
+    mirror: str | None = None
+
+
 class MirrorlakeTranslator:
     """Turns a layer of a table into the asset that Dagster shows.
 
@@ -79,7 +99,7 @@ class MirrorlakeTranslator:
                 LAYER_TAG: layer,
             },
             owners=contract.owners,
-            freshness_policy=_freshness(contract) if layer == "clean" else None,
+            freshness_policy=_freshness(contract.freshness) if layer == "clean" else None,
             metadata={**_table_name(data), **_places(data), **_facts(contract)},
         )
 
@@ -87,6 +107,35 @@ class MirrorlakeTranslator:
         """``<layer>/<source>/<database>/<table>``, every part as MySQL spells it."""
         contract = data.contract
         return dg.AssetKey([_layer_name(data), contract.source, contract.database, contract.table])
+
+    def get_tenants_spec(self, data: TenantLayerData) -> dg.AssetSpec:
+        """The asset of one layer of a table of tenants. Partitions that it is given are refused:
+        one step makes raw, deduped and clean of all tenants together."""
+        table, layer = data.table, data.layer
+        source = {SOURCE_TAG: table.sources[0]} if len(table.sources) == 1 else {}
+        return dg.AssetSpec(
+            self.get_tenants_key(data),
+            description=describe_tenants(table, layer),
+            code_version=tenants_code_version(table, layer),
+            group_name=_plain(table.group),
+            kinds={"mysql", "table"} if layer == "source" else _KINDS,
+            tags={**source, MODE_TAG: "tenants", LAYER_TAG: layer},
+            owners=table.owners,
+            freshness_policy=_freshness(table.freshness) if layer == "clean" else None,
+            metadata={
+                "dagster/table_name": table.table
+                if layer == "source"
+                else f"{getattr(table.namespaces, layer)}.{table.table}",
+                "sources": ", ".join(table.sources),
+                "databases": ", ".join(table.databases),
+                "key": ", ".join(table.key) or "none",
+            },
+        )
+
+    def get_tenants_key(self, data: TenantLayerData) -> dg.AssetKey:
+        """``<layer>/<group>/<table>``, the source's ``mysql/<group>/<table>``."""
+        layer = "mysql" if data.layer == "source" else data.layer
+        return dg.AssetKey([layer, data.table.group, data.table.table])
 
     def get_partitions_def(self, data: LayerData) -> dg.PartitionsDefinition:
         """Hours, days or months (UTC) from the table's first one, the open one included; of full
@@ -158,9 +207,8 @@ def _facts(contract: TableContract) -> dict[str, str]:
     return facts
 
 
-def _freshness(contract: TableContract) -> dg.FreshnessPolicy | None:
+def _freshness(fresh: Freshness | None) -> dg.FreshnessPolicy | None:
     """When clean, and so the whole chain, counts as late."""
-    fresh = contract.freshness
     if fresh is None:
         return None
     return dg.FreshnessPolicy.time_window(fresh.fail_after, fresh.warn_after)

@@ -8,10 +8,12 @@ table is loaded or folded (`mirrorlake.operations.sync`).
 from dagster_mirrorlake.assets.chain import build_chain, build_snapshot_chain
 from dagster_mirrorlake.assets.cleanup import build_cleanup
 from dagster_mirrorlake.assets.maintenance import build_maintenance
+from dagster_mirrorlake.assets.tenants import build_tenants_chain
 
 __all__ = [
     "build_chain",
     "build_cleanup",
     "build_maintenance",
     "build_snapshot_chain",
+    "build_tenants_chain",
 ]

@@ -11,7 +11,7 @@ import dagster as dg
 
 from dagster_mirrorlake.table import UPSTREAM, MirroredTable
 from dagster_mirrorlake.translator import Layer
-from mirrorlake.config import TableContract
+from mirrorlake.config import ColumnRule, TableContract
 from mirrorlake.ledger import Ledger
 from mirrorlake.table.source_columns import SourceColumn, recorded_columns
 
@@ -97,7 +97,7 @@ def source_schema(contract: TableContract, columns: Iterable[SourceColumn]) -> d
             column.type,
             description=column.comment or None,
             constraints=dg.TableColumnConstraints(nullable=column.nullable, unique=column.unique),
-            tags=_tags(contract, column.name),
+            tags=column_tags(contract.columns, column.name),
         )
         for column in columns
     ]
@@ -144,7 +144,7 @@ class _Described:
             constraints=dg.TableColumnConstraints(
                 nullable=self._nullable(layer, name, rule), unique=self._unique(layer, name, rule)
             ),
-            tags=_tags(self._contract, name),
+            tags=column_tags(self._contract.columns, name),
         )
 
     def origins(self, layer: Layer, name: str) -> Sequence[str]:
@@ -197,14 +197,19 @@ class _Described:
         return column is not None and (not column.unplaced or rule == "hash")
 
 
-def _tags(contract: TableContract, name: str) -> dict[str, str]:
+def own_description(name: str) -> str | None:
+    """What a column of Mirrorlake's own has; None of any other."""
+    return _OURS.get(name) if name.startswith("_mirror_") else None
+
+
+def column_tags(rules: Mapping[str, ColumnRule], name: str) -> dict[str, str]:
     """A column's rules: ``pii`` and ``pci``."""
     wanted = name.casefold()
-    rule = next((r for n, r in contract.columns.items() if n.casefold() == wanted), None)
+    rule = next((r for n, r in rules.items() if n.casefold() == wanted), None)
     if rule is None:
         return {}
-    rules = {"pii": rule.pii, "pci": rule.pci}
-    return {name: str(value) for name, value in rules.items() if value}
+    said = {"pii": rule.pii, "pci": rule.pci}
+    return {name: str(value) for name, value in said.items() if value}
 
 
 def _key_of(contract: TableContract) -> dg.TableConstraints | None:

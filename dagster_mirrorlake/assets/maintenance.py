@@ -6,19 +6,23 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from dagster_mirrorlake.assets.keys import GROUP, maintenance_key
+from dagster_mirrorlake.names import Names
 from dagster_mirrorlake.table import MirroredTable
+from dagster_mirrorlake.tenants import MirroredTenants
 
 if TYPE_CHECKING:
     from mirrorlake.operations.maintain import Maintained
     from mirrorlake.workspace import Workspace
 
 
-def build_maintenance(tables: Sequence[MirroredTable]) -> dg.AssetsDefinition:
+def build_maintenance(
+    tables: Sequence[MirroredTable], tenants: Sequence[MirroredTenants] = ()
+) -> dg.AssetsDefinition:
     """Compacts, expires and cleans up the lake tables of these, one after the other."""
-    names = tables[0].names
+    names = (*tables, *tenants)[0].names
     key = maintenance_key(names)
     step = dg.OpDefinition(
-        compute_fn=_step(tables),
+        compute_fn=_step(tables, tenants, names),
         name=key.to_python_identifier(),
         outs={"result": dg.Out(dg.Nothing)},
         required_resource_keys=names.all_of({"mirrorlake"}),
@@ -35,36 +39,45 @@ def build_maintenance(tables: Sequence[MirroredTable]) -> dg.AssetsDefinition:
     )
 
 
-def _step(tables: Sequence[MirroredTable]) -> Any:
+def _step(tables: Sequence[MirroredTable], tenants: Sequence[MirroredTenants], names: Names) -> Any:
     def step(context: dg.AssetExecutionContext, _: Any) -> Iterator[Any]:
-        yield from _maintain(context, tables)
+        yield from _maintain(context, tables, tenants, names)
 
     return step
 
 
-def _maintain(context: dg.AssetExecutionContext, tables: Sequence[MirroredTable]) -> Iterator[Any]:
+def _maintain(
+    context: dg.AssetExecutionContext,
+    tables: Sequence[MirroredTable],
+    tenants: Sequence[MirroredTenants],
+    names: Names,
+) -> Iterator[Any]:
     """A table that a run holds is left for the next time; one that fails is named, and fails the
     step after all others were done."""
     from dagster_mirrorlake.resources.failures import dagster_errors
     from mirrorlake.errors import LeaseHeld, MirrorlakeError
     from mirrorlake.operations.maintain import maintain_table
+    from mirrorlake.operations.tenant_upkeep import maintain_tenants
 
-    names = tables[0].names
     with dagster_errors(context.retry_number):
         workspace: Workspace = names.resources(context).mirrorlake.workspace
     done: list[Maintained] = []
     held: list[str] = []
     failed: dict[str, str] = {}
-    for contract in (table.contract for table in tables):
+    for one in (*tables, *tenants):
+        name = one.contract.name if isinstance(one, MirroredTable) else one.table.name
         try:
-            found = maintain_table(workspace, contract, wait=False)
+            if isinstance(one, MirroredTable):
+                found = maintain_table(workspace, one.contract, wait=False)
+            else:
+                found = maintain_tenants(workspace, one.table, wait=False)
         except LeaseHeld:
-            held.append(contract.name)
+            held.append(name)
         except MirrorlakeError as error:
-            failed[contract.name] = str(error)
+            failed[name] = str(error)
         else:
             done += found
-            failed |= {one.table: one.error for one in found if one.error}
+            failed |= {part.table: part.error for part in found if part.error}
     for name, words in failed.items():
         context.log.warning("table %s: %s", name, words)
     metadata: dict[str, Any] = {

@@ -8,11 +8,13 @@ What doesn't: doing it (`mirrorlake.operations`), or what the steps of assets do
 from dagster_mirrorlake.jobs.holds import build_hold, build_release
 from dagster_mirrorlake.jobs.loads import build_backfill_errored, build_refold, build_sync
 from dagster_mirrorlake.jobs.proofs import build_prove, build_repair
+from dagster_mirrorlake.jobs.tenants import build_prove_tenants
 
 __all__ = [
     "build_backfill_errored",
     "build_hold",
     "build_prove",
+    "build_prove_tenants",
     "build_refold",
     "build_release",
     "build_repair",

@@ -2,13 +2,14 @@
 
 import logging
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
+from dagster_mirrorlake.markdown import markdown
 from dagster_mirrorlake.resources.failures import RETRIES, WAIT_SECONDS, dagster_errors
 from dagster_mirrorlake.table import MirroredTable
 from dagster_mirrorlake.translator import SOURCE_TAG
@@ -176,14 +177,3 @@ def report(done: Sequence[Done], nothing: str) -> dg.Output[None]:
         words += f". So are {len(bad) - 1} of {len(done) - 1} others: "
         words += ", ".join(one.table for one in bad[1:6]) + (", …" if len(bad) > 6 else "")
     raise dg.Failure(words, metadata={**metadata, "tables failed": len(bad)}, allow_retries=False)
-
-
-def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Rows as a Markdown table."""
-    lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
-    lines += [f"| {' | '.join(_cell(cell) for cell in row)} |" for row in rows]
-    return "\n".join(lines)
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")

@@ -10,6 +10,7 @@ from pydantic import Field
 from dagster_mirrorlake.jobs.job import job_of
 from dagster_mirrorlake.resources.failures import dagster_errors
 from dagster_mirrorlake.table import MirroredTable
+from dagster_mirrorlake.tenants import MirroredTenants
 from mirrorlake.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ class ReleaseConfig(dg.Config):
     source: str = Field(description="A source of the contract file.")
 
 
-def build_hold(tables: Sequence[MirroredTable]) -> dg.JobDefinition:
+def build_hold(tables: Sequence[MirroredTable | MirroredTenants]) -> dg.JobDefinition:
     """Nothing is requested of a source until a moment."""
     sources, names = _sources(tables), tables[0].names
 
@@ -55,7 +56,7 @@ def build_hold(tables: Sequence[MirroredTable]) -> dg.JobDefinition:
     return job_of("hold", words, HoldConfig, hold, tables, needs="ledger")
 
 
-def build_release(tables: Sequence[MirroredTable]) -> dg.JobDefinition:
+def build_release(tables: Sequence[MirroredTable | MirroredTenants]) -> dg.JobDefinition:
     """End a source's hold now."""
     sources, names = _sources(tables), tables[0].names
 
@@ -71,8 +72,12 @@ def build_release(tables: Sequence[MirroredTable]) -> dg.JobDefinition:
     return job_of("release", words, ReleaseConfig, release, tables, needs="ledger")
 
 
-def _sources(tables: Sequence[MirroredTable]) -> list[str]:
-    return sorted({table.contract.source for table in tables})
+def _sources(tables: Sequence[MirroredTable | MirroredTenants]) -> list[str]:
+    found: set[str] = set()
+    for table in tables:
+        one = isinstance(table, MirroredTable)
+        found.update((table.contract.source,) if one else table.table.sources)
+    return sorted(found)
 
 
 def _known(sources: Sequence[str], name: str) -> str:

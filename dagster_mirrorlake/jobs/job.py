@@ -6,6 +6,7 @@ from typing import Any
 import dagster as dg
 
 from dagster_mirrorlake.table import MirroredTable
+from dagster_mirrorlake.tenants import MirroredTenants
 from dagster_mirrorlake.translator import SOURCE_TAG
 
 NO_RETRIES = {"dagster/max_retries": "0"}
@@ -17,7 +18,7 @@ def job_of(
     words: str,
     config: type[dg.Config],
     act: Callable[[dg.OpExecutionContext, Any], Iterator[Any]],
-    tables: Sequence[MirroredTable],
+    tables: Sequence[MirroredTable | MirroredTenants],
     needs: str = "mirrorlake",
     also: frozenset[str] = frozenset(),
 ) -> dg.JobDefinition:

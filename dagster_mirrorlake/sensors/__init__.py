@@ -1,8 +1,8 @@
 """What starts runs, and what is said when one fails.
 
 What belongs here: requests and messages. What doesn't: deciding which table moved
-(`mirrorlake.operations.detect`), or whose raw is ahead (`mirrorlake.operations.unfolded`); no
-sensor starts a JVM.
+(`mirrorlake.operations.detect`), which tenants did (`mirrorlake.operations.tenant_detect`), or
+whose raw is ahead (`mirrorlake.operations.unfolded`); no sensor starts a JVM.
 """
 
 from dagster_mirrorlake.sensors.alerts import build_alerts_sensor
@@ -14,6 +14,7 @@ from dagster_mirrorlake.sensors.maintenance import build_maintenance_schedule
 from dagster_mirrorlake.sensors.moved import build_moved_sensor
 from dagster_mirrorlake.sensors.partitions import build_partitions_sensor
 from dagster_mirrorlake.sensors.proofs import build_proof_schedule
+from dagster_mirrorlake.sensors.tenants import build_tenants_sensor
 from dagster_mirrorlake.sensors.unfolded import build_unfolded_sensor
 
 __all__ = [
@@ -26,5 +27,6 @@ __all__ = [
     "build_partitions_sensor",
     "build_proof_schedule",
     "build_schedule",
+    "build_tenants_sensor",
     "build_unfolded_sensor",
 ]

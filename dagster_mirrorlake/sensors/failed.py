@@ -8,12 +8,15 @@ import dagster as dg
 from dagster_mirrorlake.assets.keys import cleanup_key, maintenance_key
 from dagster_mirrorlake.names import Names
 from dagster_mirrorlake.table import LAYERS, MirroredTable
+from dagster_mirrorlake.tenants import MirroredTenants
 
 logger = logging.getLogger("mirrorlake.runs")
 
 
 def build_failed_sensor(
-    tables: Sequence[MirroredTable], names: Names | None = None
+    tables: Sequence[MirroredTable],
+    names: Names | None = None,
+    tenants: Sequence[MirroredTenants] = (),
 ) -> dg.SensorDefinition:
     """The sensor that names a failed run, the steps that failed and the first one's reason.
 
@@ -28,7 +31,7 @@ def build_failed_sensor(
         default_status=dg.DefaultSensorStatus.RUNNING,
     )
     def failed_runs(context: dg.RunFailureSensorContext) -> dg.SkipReason | None:
-        if named.mirror and not _is_over(context.dagster_run, tables, named):
+        if named.mirror and not _is_over(context.dagster_run, tables, tenants, named):
             return dg.SkipReason("The run is over assets of others")
         line = failure_line(context)
         context.log.error(line)
@@ -38,11 +41,16 @@ def build_failed_sensor(
     return failed_runs
 
 
-def _is_over(run: dg.DagsterRun, tables: Sequence[MirroredTable], names: Names) -> bool:
+def _is_over(
+    run: dg.DagsterRun,
+    tables: Sequence[MirroredTable],
+    tenants: Sequence[MirroredTenants],
+    names: Names,
+) -> bool:
     """Whether a run was for assets or checks of these tables, or of the mirror's chores."""
     selected = {*(run.asset_selection or ())}
     selected |= {check.asset_key for check in run.asset_check_selection or ()}
-    keys = {table.key(layer) for table in tables for layer in LAYERS}
+    keys = {table.key(layer) for table in (*tables, *tenants) for layer in LAYERS}
     keys |= {cleanup_key(table.contract.source, names) for table in tables}
     return not selected.isdisjoint({*keys, maintenance_key(names)})
 

@@ -129,6 +129,23 @@ def open_copies(instance: dg.DagsterInstance, tables: Sequence[MirroredTable], d
             instance.add_dynamic_partitions(table.dynamic_name, [table.partition_of(day)])
 
 
+def is_under_way(
+    instance: dg.DagsterInstance, keys: Sequence[dg.AssetKey], job: str | None = None
+) -> bool:
+    """Whether a run waits or works for one of these assets, or for their checks alone.
+
+    Args:
+        job: any run of the job of this name is one, too: its run config says for which tables.
+    """
+    for record in instance.get_run_records(dg.RunsFilter(statuses=UNFINISHED)):
+        run = record.dagster_run
+        chosen = {*(run.asset_selection or ())}
+        chosen |= {check.asset_key for check in run.asset_check_selection or ()}
+        if run.job_name == job or not chosen.isdisjoint(keys):
+            return True
+    return False
+
+
 def busy_tables(instance: dg.DagsterInstance, tables: Sequence[MirroredTable]) -> set[str]:
     """Those of these tables (``source.database.table``) that a run waits or works for, be it a
     sensor's, a backfill's or a person's.

@@ -30,7 +30,14 @@ def check_all(
         found = check_tenants(workspace, table, frozenset(databases))
     if as_json:
         tenants = [asdict(one) for one in found.verdicts]
-        show.print_json({"table": found.table, "verdict": found.verdict, "tenants": tenants})
+        show.print_json(
+            {
+                "table": found.table,
+                "verdict": found.verdict,
+                "tenants": tenants,
+                "unread": list(found.unread),
+            }
+        )
     else:
         _print_checked(found)
     return {"equal": 0, "different": 9, "undecided": 10}[found.verdict]
@@ -49,3 +56,7 @@ def _print_checked(found: TenantsChecked) -> None:
     if len(others) > MOST_SHOWN:
         more = f"  and {len(others) - MOST_SHOWN:,} more: --json lists them all"
         show.console.print(more, highlight=False)
+    if found.unread:
+        some = ", ".join(found.unread[:MOST_SHOWN])
+        words = f"  {len(found.unread):,} tenants that no sync has seen yet: {some}"
+        show.console.print(escape(words), highlight=False, soft_wrap=True)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,7 +20,7 @@ from pymysql.connections import Connection
 from mirrorlake.config.contract import TenantTable
 from mirrorlake.destinations.base import as_sql_identifier
 from mirrorlake.destinations.iceberg.spark_errors import spark_errors
-from mirrorlake.errors import ConfigError, SourceError
+from mirrorlake.errors import ConfigError, MirrorlakeError, SourceError
 from mirrorlake.ledger import Tenant, TenantPlace
 from mirrorlake.load.outcome import settle_loads
 from mirrorlake.load.tenants.batches import Batch, digests_statement, plan_batches, tallies
@@ -78,15 +78,25 @@ class TenantVerdict:
 
 @dataclass(frozen=True)
 class TenantsChecked:
-    """What a check found of a table of tenants; ``verdicts`` in the order of their tenants."""
+    """What a check found of a table of tenants.
+
+    Attributes:
+        verdicts: in the order of their tenants.
+        unread: ``source.database`` of tenants that the sources have and no sync has seen yet.
+        lost: sources that could not be looked at, and why; all of their tenants are undecided.
+    """
 
     table: str
     verdicts: tuple[TenantVerdict, ...]
+    unread: tuple[str, ...] = ()
+    lost: Mapping[str, MirrorlakeError] = field(default_factory=dict[str, MirrorlakeError])
 
     @property
     def verdict(self) -> str:
-        """The worst of all; ``undecided`` of none."""
+        """The worst of all; ``undecided`` of none, and where something was not compared."""
         found = {one.verdict for one in self.verdicts}
+        if self.unread or self.lost:
+            found.add("undecided")
         worst = (word for word in ("different", "undecided", "equal") if word in found)
         return next(worst, "undecided")
 
@@ -108,13 +118,18 @@ def check_tenants(
         _refuse_unknown(table, databases, known)
         known = {p: t for p, t in known.items() if not databases or p[1] in databases}
         survey = survey_tenants(leased, table)
+        unread = sorted(
+            f"{source}.{database}"
+            for source, database in {*survey.plans, *survey.failed} - known.keys()
+            if not databases or database in databases
+        )
         verdicts = _Check(leased, table, known, survey).run()
         records = [
             replace(known[v.source, v.database], verdict=v.verdict, checked_at=began)
             for v in verdicts
         ]
         leased.ledger.record_tenants(table.name, records)
-    return TenantsChecked(table.name, verdicts)
+    return TenantsChecked(table.name, verdicts, tuple(unread), survey.lost)
 
 
 def _refuse_unknown(

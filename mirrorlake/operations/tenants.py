@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 from mirrorlake.config.contract import TenantTable
 from mirrorlake.errors import ConfigError, MirrorlakeError, SourceError
@@ -22,9 +22,9 @@ from mirrorlake.ledger import Tenant, TenantPlace
 from mirrorlake.load.outcome import settle_loads
 from mirrorlake.load.tenants.protocol import load_tenants
 from mirrorlake.merge.tenants import TenantShapes, fold_tenants, read_shapes
+from mirrorlake.operations.tenant_detect import gone_tenants, is_same, present_versions
 from mirrorlake.operations.tenant_survey import TenantSurvey, lead_of, survey_tenants
 from mirrorlake.serving.tenants import make_tenant_views, remember_tenant_columns
-from mirrorlake.sources.mysql.change_stamps import ChangeStamp, why_unchanged
 from mirrorlake.sources.mysql.connect import session
 from mirrorlake.sources.mysql.introspect import read_ddl
 from mirrorlake.table.progress import OnProgress
@@ -32,7 +32,6 @@ from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.table.tenants import (
     Plans,
     deduped_of,
-    raw_of,
     terms_of,
 )
 from mirrorlake.workspace import Workspace
@@ -189,7 +188,7 @@ class _Sync:
         """Write down which tenants are no more, and which are there again; those that went now."""
         there = {*survey.plans, *survey.failed}
         looked = [p for p in known if p[0] not in survey.lost and p[0] in self.table.sources]
-        gone = [p for p in looked if p not in there and known[p].gone_at is None]
+        gone = gone_tenants(self.table, survey, known)
         if self.table.dropped == "remove" and not self.terms.accept_smaller:
             gone = self._refuse_many(gone, known)
         now = datetime.now(UTC)
@@ -231,16 +230,12 @@ class _Sync:
         written down."""
         moved: Plans = {}
         same: list[Tenant] = []
-        present = self._present_versions()
+        present = present_versions(self.workspace, self.table)
         for place, plan in survey.plans.items():
             if not self.terms.means(place):
                 continue
             tenant = known.get(place)
-            if (
-                tenant is None
-                or self.terms.again
-                or not self._is_same(tenant, plan, survey, present)
-            ):
+            if tenant is None or self.terms.again or not is_same(tenant, plan, survey, present):
                 moved[place] = plan
             else:
                 clock = survey.clocks[place[0]]
@@ -248,28 +243,6 @@ class _Sync:
         self.unchanged = len(same)
         self.workspace.ledger.record_tenants(self.table.name, same)
         return moved
-
-    def _present_versions(self) -> set[str]:
-        versions = self.workspace.ledger.schema_versions(self.table.name)
-        lake = self.workspace.lake
-        return {v.hash for v in versions if lake.load(raw_of(self.table, v.raw_table)) is not None}
-
-    def _is_same(
-        self, tenant: Tenant, plan: ResolvedTable, survey: TenantSurvey, present: Collection[str]
-    ) -> bool:
-        """Whether a tenant's newest copy is known to be what MySQL has."""
-        limit, shown = plan.source.skip_unchanged, survey.stamps.get(tenant.place)
-        if shown is None or tenant.shown is None or tenant.read_at is None or limit is None:
-            return False
-        if tenant.load_id is None or tenant.version != plan.version.hash:
-            return False
-        if tenant.version not in present or tenant.terms != terms_of(plan):
-            return False
-        before = ChangeStamp.from_json(tenant.shown)
-        clock = datetime.fromisoformat(shown.clock).replace(tzinfo=UTC)
-        if before is None or not timedelta() <= clock - tenant.read_at < limit:
-            return False
-        return why_unchanged(before, shown) is not None
 
     def _load(
         self,

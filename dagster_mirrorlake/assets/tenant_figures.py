@@ -1,0 +1,101 @@
+"""Tenants as metadata: schema versions, columns, and which tenants failed. Names and counts, never
+a row's value.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import dagster as dg
+
+from dagster_mirrorlake.assets.columns import (
+    COLUMN_LINEAGE,
+    COLUMN_SCHEMA,
+    column_tags,
+    own_description,
+)
+from dagster_mirrorlake.markdown import markdown
+from dagster_mirrorlake.table import UPSTREAM
+from dagster_mirrorlake.tenants import MirroredTenants
+from dagster_mirrorlake.translator import Layer
+from mirrorlake.config import TenantTable
+
+if TYPE_CHECKING:
+    from mirrorlake.ledger import Ledger
+    from mirrorlake.workspace import Workspace
+
+SHOWN = 20
+"""Tenants, and schema versions, that a table of an asset's page lists at most."""
+_OURS = {
+    "_mirror_source": "The source that has the tenant's database.",
+    "_mirror_database": "The tenant: the name of its database.",
+    "_mirror_version": "The hash of the schema version in which the row was read.",
+}
+
+
+def failed_table(failed: Mapping[str, str]) -> dg.MarkdownMetadataValue:
+    """The first tenants that failed, and why."""
+    return listed(("tenant", "why"), list(failed.items()))
+
+
+def listed(head: Sequence[str], rows: Sequence[Sequence[str]]) -> dg.MarkdownMetadataValue:
+    """The first rows as a table, and how many more there are."""
+    text = markdown(head, rows[:SHOWN])
+    more = f"\n\nand {len(rows) - SHOWN:,} more" if len(rows) > SHOWN else ""
+    return dg.MetadataValue.md(f"{text}{more}")
+
+
+def versions_metadata(ledger: "Ledger", table: TenantTable) -> dict[str, Any]:
+    """How many schema versions there are, and of each what it has: newest first."""
+    versions, seen = ledger.schema_versions(table.name), ledger.first_seen(table.name)
+    tenants, rows = Counter[str](), Counter[str]()
+    for tenant in ledger.tenants(table.name).values():
+        if tenant.version is not None:
+            tenants[tenant.version] += 1
+            rows[tenant.version] += tenant.rows or 0
+    lines = [
+        (
+            version.hash,
+            f"{seen[version.hash]:%Y-%m-%d %H:%M:%S}",
+            f"{len(version.columns):,}",
+            f"{tenants[version.hash]:,}",
+            f"{rows[version.hash]:,}",
+        )
+        for version in reversed(versions)
+    ]
+    head = ("version", "first seen (UTC)", "columns", "tenants", "rows")
+    shown = {"versions": listed(head, lines)} if lines else {}
+    return {"schema versions": len(versions), **shown}
+
+
+def layer_columns_of(
+    workspace: "Workspace", tenants: MirroredTenants, layer: Layer
+) -> dict[str, Any]:
+    """The columns of deduped or clean as the lake has them now, without Spark."""
+    from mirrorlake.destinations.iceberg.views import read_view
+    from mirrorlake.table.tenants import clean_of, deduped_of
+
+    table, lake = tenants.table, workspace.lake
+    if layer == "clean":
+        view = read_view(lake, clean_of(table))
+        schema = None if view is None else view.schema
+    else:
+        found = lake.load(deduped_of(table))
+        schema = None if found is None else found.schema()
+    if schema is None:
+        return {}
+    columns = [
+        dg.TableColumn(
+            field.name,
+            str(field.field_type),
+            description=_OURS.get(field.name) or own_description(field.name),
+            tags=column_tags(table.columns, field.name),
+        )
+        for field in schema.fields
+    ]
+    metadata: dict[str, Any] = {COLUMN_SCHEMA: dg.TableSchema(columns)}
+    if layer == "clean":
+        upstream = tenants.key(UPSTREAM[layer])
+        deps = {c.name: [dg.TableColumnDep(upstream, c.name)] for c in columns}
+        metadata[COLUMN_LINEAGE] = dg.TableColumnLineage(deps)
+    return metadata

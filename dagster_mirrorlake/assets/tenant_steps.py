@@ -1,0 +1,92 @@
+"""What the step of a chain of tenants does: one sync, reported layer by layer.
+
+A tenant that failed is named on raw's page and fails nothing; the checks say that it is not
+mirrored. A run fails where no source could be looked at, or where the lake has nothing to show.
+"""
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import dagster as dg
+
+from dagster_mirrorlake.assets.tenant_figures import (
+    failed_table,
+    layer_columns_of,
+    versions_metadata,
+)
+from dagster_mirrorlake.resources.failures import dagster_errors, named_failures
+from dagster_mirrorlake.tenants import MirroredTenants
+from mirrorlake.operations.tenants import SyncTerms, TenantsSynced, sync_tenants
+from mirrorlake.table.tenants import deduped_of
+from mirrorlake.workspace import Workspace
+
+Events = Iterator[dg.MaterializeResult[Any]]
+
+
+def sync(context: dg.AssetExecutionContext, tenants: MirroredTenants, terms: SyncTerms) -> Events:
+    """Read the tenants that moved, fold them, and show them.
+
+    Raises:
+        Failure: no source could be looked at; or no tenant could be read, and the lake has none.
+    """
+    table, started = tenants.table, time.monotonic()
+    which = ", ".join(sorted(terms.databases)) or "all tenants"
+    context.log.info("table %s: sync of %s begins", table.name, which)
+    with named_failures(table.name), dagster_errors(context.retry_number):
+        workspace: Workspace = tenants.names.resources(context).mirrorlake.workspace
+        done = sync_tenants(workspace, table, terms)
+        raw = _raw_metadata(workspace, tenants, done)
+        _refuse_nothing(workspace, tenants, done, raw)
+        rows = workspace.lake.count_rows(deduped_of(table)) or 0
+        deduped = layer_columns_of(workspace, tenants, "deduped")
+        clean = layer_columns_of(workspace, tenants, "clean")
+    context.log.info(
+        "table %s: %d of %d tenants read, %d unchanged, %d failed, %d rows (%.1f s)",
+        *(table.name, done.read, done.tenants, done.unchanged, len(done.failed), done.rows),
+        time.monotonic() - started,
+    )
+    yield dg.MaterializeResult(asset_key=tenants.key("raw"), metadata=raw)
+    counted = {"tenants folded": done.folded, "dagster/row_count": rows}
+    yield dg.MaterializeResult(asset_key=tenants.key("deduped"), metadata={**counted, **deduped})
+    shown = {"clean is a": "view", "dagster/row_count": rows}
+    yield dg.MaterializeResult(asset_key=tenants.key("clean"), metadata={**shown, **clean})
+
+
+def _refuse_nothing(
+    workspace: Workspace, tenants: MirroredTenants, done: TenantsSynced, metadata: dict[str, Any]
+) -> None:
+    """See that something was looked at, and that there is something to show.
+
+    Raises:
+        Failure: there is not.
+    """
+    table = tenants.table
+    first = next(iter(done.failed.values()), "")
+    if all(source in done.failed for source in table.sources):
+        words = f"no source of table {table.name} could be queried: {first}"
+        raise dg.Failure(words, metadata, allow_retries=False)
+    if workspace.lake.load(deduped_of(table)) is None:
+        words = f"table {table.name}: no tenant could be read, and the lake has none: {first}"
+        raise dg.Failure(words, metadata, allow_retries=False)
+
+
+def _raw_metadata(
+    workspace: Workspace, tenants: MirroredTenants, done: TenantsSynced
+) -> dict[str, Any]:
+    """What a sync did; numbers are plotted over time."""
+    found: dict[str, Any] = {
+        "tenants": done.tenants,
+        "read": done.read,
+        "unchanged": done.unchanged,
+        "joined": len(done.joined),
+        "gone": len(done.gone),
+        "failed": len(done.failed),
+        "rows": done.rows,
+        "bytes": done.bytes,
+        "seconds": done.seconds,
+        **versions_metadata(workspace.ledger, tenants.table),
+    }
+    if done.failed:
+        found["tenants that failed"] = failed_table(done.failed)
+    return found

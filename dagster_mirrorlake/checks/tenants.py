@@ -1,0 +1,192 @@
+"""The checks of a table of tenants, on deduped."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import dagster as dg
+
+from dagster_mirrorlake.checks.series import EXACT
+from dagster_mirrorlake.step_tags import step_tags
+from dagster_mirrorlake.tenants import MirroredTenants
+
+if TYPE_CHECKING:
+    from mirrorlake.operations.tenant_checks import TenantsChecked
+    from mirrorlake.workspace import Workspace
+
+MIRRORED, DRIFT = "tenants_mirrored", "schema_drift"
+CHECKS = {
+    EXACT: "Every tenant's rows are what MySQL has now, compared row by row. What could not be "
+    "compared is undecided, and no success.",
+    MIRRORED: "Every tenant was read: none failed at its last sync, none waits for its first. Asks "
+    "the ledger alone.",
+    DRIFT: "No tenant brought a schema version that was first seen since the last look, or within "
+    "the last day. Asks the ledger alone.",
+}
+_WARN = dg.AssetCheckSeverity.WARN
+_IN, _OUT = {"asset": dg.In(dg.Nothing)}, dg.Out(dg.Nothing, is_required=False)
+
+
+def build_tenant_checks(tenants: MirroredTenants) -> dg.AssetChecksDefinition:
+    """The checks of deduped, in one step of which each can be run alone."""
+    key = tenants.key("deduped")
+    specs = [dg.AssetCheckSpec(name, asset=key, description=text) for name, text in CHECKS.items()]
+    outputs = {spec.get_python_identifier(): spec for spec in specs}
+    step = dg.OpDefinition(
+        compute_fn=_step(tenants, key),
+        name=f"tenants__{tenants.plain_name}__checks",
+        ins=_IN,
+        outs=dict.fromkeys(outputs, _OUT),
+        required_resource_keys=tenants.names.all_of({"mirrorlake"}),
+        tags=step_tags("clean"),
+    )
+    return dg.AssetChecksDefinition(
+        node_def=step,
+        keys_by_input_name={"asset": key},
+        keys_by_output_name={},
+        check_specs_by_output_name=outputs,
+        can_subset=True,
+    )
+
+
+def tenant_check_keys(tenants: MirroredTenants) -> list[dg.AssetCheckKey]:
+    """The checks that run with every sync: all but the one that reads every tenant again."""
+    key = tenants.key("deduped")
+    return [dg.AssetCheckKey(key, name) for name in CHECKS if name != EXACT]
+
+
+def _step(
+    tenants: MirroredTenants, key: dg.AssetKey
+) -> Callable[[dg.AssetCheckExecutionContext, Any], Iterator[dg.AssetCheckResult]]:
+    def step(context: dg.AssetCheckExecutionContext, _: Any) -> Iterator[dg.AssetCheckResult]:
+        from dagster_mirrorlake.resources.failures import dagster_errors, named_failures
+
+        selected = context.op_execution_context.selected_asset_check_keys
+        names = {k.name for k in selected if k.asset_key == key}
+        looks = {MIRRORED: _mirrored, DRIFT: _drift, EXACT: _exact}
+        with named_failures(tenants.table.name), dagster_errors(0, again=False):
+            workspace: Workspace = tenants.names.resources(context).mirrorlake.workspace
+            # Those of the ledger first: one that can't look keeps no other from being reported.
+            for name in (name for name in looks if name in names):
+                yield looks[name](workspace, tenants)
+
+    return step
+
+
+def _exact(workspace: "Workspace", tenants: MirroredTenants) -> dg.AssetCheckResult:
+    """Compare every tenant with MySQL.
+
+    Raises:
+        MirrorlakeError: no source could be looked at, or the lake could not be read.
+    """
+    from mirrorlake.operations.tenant_checks import check_tenants
+
+    return exact_verdict_of(tenants, check_tenants(workspace, tenants.table))
+
+
+def exact_verdict_of(tenants: MirroredTenants, found: "TenantsChecked") -> dg.AssetCheckResult:
+    """What was compared, in Dagster's words: a difference is an error, what could not be compared a
+    warning, and neither is a success.
+
+    Raises:
+        MirrorlakeError: no source could be looked at: that is no verdict.
+    """
+    from dagster_mirrorlake.assets.tenant_figures import listed
+
+    if found.lost.keys() >= set(tenants.table.sources):
+        raise next(iter(found.lost.values()))
+    counts = Counter(one.verdict for one in found.verdicts)
+    counts["undecided"] += len(found.unread)
+    equal = [one for one in found.verdicts if one.verdict == "equal"]
+    # What differs first: of thousands that are undecided it would not be seen.
+    others = sorted(
+        (one for one in found.verdicts if one.verdict != "equal"), key=lambda one: one.verdict
+    )
+    lines = [(f"{one.source}.{one.database}", one.verdict, one.words) for one in others]
+    lines += [(name, "undecided", "no sync has seen it yet") for name in found.unread]
+    metadata: dict[str, Any] = {
+        "verdict": found.verdict,
+        **{f"tenants {word}": counts[word] for word in ("equal", "different", "undecided")},
+        "rows equal": sum(one.mysql_rows or 0 for one in equal),
+        "rows of deduped that differ": sum(one.differing for one in found.verdicts),
+    }
+    if lines:
+        metadata["not equal"] = listed(("tenant", "verdict", "why"), lines)
+    if found.lost:
+        lost = [(name, str(error)) for name, error in sorted(found.lost.items())]
+        metadata["sources not queried"] = listed(("source", "why"), lost)
+    words = None
+    if found.verdict == "different":
+        words = f"{counts['different']:,} tenants differ from MySQL: {lines[0][0]}: {lines[0][2]}"
+    elif found.verdict == "undecided":
+        some = f": {lines[0][0]}: {lines[0][2]}" if lines else ""
+        words = f"Undecided: {counts['undecided']:,} tenants could not be compared{some}"
+    return dg.AssetCheckResult(
+        passed=found.verdict == "equal",
+        check_name=EXACT,
+        asset_key=tenants.key("deduped"),
+        severity=_WARN if found.verdict == "undecided" else dg.AssetCheckSeverity.ERROR,
+        description=words,
+        metadata=metadata,
+    )
+
+
+def exact_event(tenants: MirroredTenants, result: dg.AssetCheckResult) -> dg.AssetCheckEvaluation:
+    """The result of `exact_verdict_of` as an event of a step that is no check's."""
+    from dagster_mirrorlake.checks.verdicts import as_value
+
+    return dg.AssetCheckEvaluation(
+        asset_key=tenants.key("deduped"),
+        check_name=EXACT,
+        passed=result.passed,
+        severity=result.severity,
+        description=result.description,
+        metadata={name: as_value(value) for name, value in (result.metadata or {}).items()},
+    )
+
+
+def _mirrored(workspace: "Workspace", tenants: MirroredTenants) -> dg.AssetCheckResult:
+    """Whether some tenant failed, or was never read, as the ledger has it."""
+    from dagster_mirrorlake.assets.tenant_figures import listed
+
+    known = list(workspace.ledger.tenants(tenants.table.name).values())
+    states = Counter(one.state for one in known)
+    bad = [one for one in known if one.state in ("failed", "new")]
+    metadata: dict[str, Any] = {f"tenants {state}": n for state, n in sorted(states.items())}
+    words = None if known else "No tenant was ever read"
+    if bad:
+        words = f"{len(bad):,} of {len(known):,} tenants are not mirrored as they are now"
+        lines = [(f"{one.source}.{one.database}", one.state, one.error or "-") for one in bad]
+        metadata["not mirrored"] = listed(("tenant", "state", "why"), lines)
+    return dg.AssetCheckResult(
+        passed=bool(known) and not bad,
+        check_name=MIRRORED,
+        asset_key=tenants.key("deduped"),
+        severity=_WARN,
+        description=words,
+        metadata=metadata,
+    )
+
+
+def _drift(workspace: "Workspace", tenants: MirroredTenants) -> dg.AssetCheckResult:
+    """Whether a schema version came lately."""
+    from dagster_mirrorlake.assets.tenant_figures import versions_metadata
+    from mirrorlake.operations.tenant_drift import look_for_drift
+
+    found = look_for_drift(workspace.ledger, tenants.table)
+    words = None
+    if found.new:
+        words = f"New schema versions: {', '.join(sorted(found.new))}"
+    elif found.first:
+        words = "The first look: versions that come later are compared with these"
+    return dg.AssetCheckResult(
+        passed=not found.new,
+        check_name=DRIFT,
+        asset_key=tenants.key("deduped"),
+        severity=_WARN,
+        description=words,
+        metadata={
+            "new versions": len(found.new),
+            **versions_metadata(workspace.ledger, tenants.table),
+        },
+    )

@@ -1,0 +1,136 @@
+"""One sensor per table of tenants: whether some tenant moved, and a run of the chain."""
+
+from collections import Counter
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import dagster as dg
+
+from dagster_mirrorlake.checks import tenant_check_keys
+from dagster_mirrorlake.resources.failures import dagster_errors
+from dagster_mirrorlake.sensors.moved import interval_of
+from dagster_mirrorlake.sensors.requests import is_under_way
+from dagster_mirrorlake.tenants import MirroredTenants
+from dagster_mirrorlake.translator import SOURCE_TAG
+
+if TYPE_CHECKING:
+    from mirrorlake.operations.tenant_detect import TenantsSeen
+    from mirrorlake.workspace import Workspace
+
+_STATUS = {
+    True: dg.DefaultSensorStatus.RUNNING,
+    False: dg.DefaultSensorStatus.STOPPED,
+}
+
+
+def build_tenants_sensor(tenants: MirroredTenants, *, running: bool = False) -> dg.SensorDefinition:
+    """The sensor of one table of tenants, which requests its chain once in its ``every`` at most.
+
+    A tick looks at each source by one connection, whatever number of tenants it has. While a run of
+    the table waits or works it looks at nothing. A source that is held, or can't be queried, is
+    left out; where that is all of them, the tick says so or fails.
+    """
+    table, names = tenants.table, tenants.names
+
+    @dg.sensor(
+        name=names.of(f"tenants_moved_{tenants.plain_name}"),
+        asset_selection=tenants.chain_keys,
+        minimum_interval_seconds=interval_of(table.every),
+        required_resource_keys=names.all_of({"ledger", "lake"}),
+        default_status=_STATUS[running],
+        description=f"Requests the chain of {table.name} when a tenant moved, came or went.",
+    )
+    def tenants_moved(context: dg.SensorEvaluationContext) -> Any:
+        if is_under_way(context.instance, tenants.chain_keys, names.of("prove_tenants")):
+            return dg.SkipReason(f"A run of table {table.name} is under way")
+        return _look(context, tenants)
+
+    return tenants_moved
+
+
+def _look(
+    context: dg.SensorEvaluationContext, tenants: MirroredTenants
+) -> dg.SensorResult | dg.SkipReason:
+    from mirrorlake.errors import SourceHeld
+    from mirrorlake.operations.cursors import cursor_text, read_cursor
+    from mirrorlake.operations.tenant_detect import TenantMark, detect_tenants
+
+    table = tenants.table
+    mark = read_cursor(dict[str, TenantMark], context.cursor, {}).get(table.name)
+    with dagster_errors(0, again=False):
+        seen = detect_tenants(_workspace(tenants, context), table, mark)
+        for error in seen.lost.values():
+            context.log.warning(str(error))
+        if seen.lost.keys() >= set(table.sources):
+            errors = [e for e in seen.lost.values() if not isinstance(e, SourceHeld)]
+            if errors:
+                raise errors[0]
+            return dg.SkipReason("; ".join(map(str, seen.lost.values())))
+    if seen.mark is None:
+        return dg.SensorResult(
+            skip_reason=_nothing(seen), asset_events=_confirmed(context, tenants, seen)
+        )
+    reason = _counted(seen)
+    request = dg.RunRequest(
+        run_key=seen.run_key,
+        asset_selection=tenants.chain_keys,
+        asset_check_keys=tenant_check_keys(tenants),
+        tags={SOURCE_TAG: tenants.source_tag, "mirrorlake/reason": reason},
+    )
+    observed = dg.AssetObservation(
+        tenants.key("source"),
+        description=reason,
+        metadata={"tenants": seen.tenants, **Counter(seen.due.values())},
+    )
+    return dg.SensorResult(
+        run_requests=[request], cursor=cursor_text({table.name: seen.mark}), asset_events=[observed]
+    )
+
+
+def _workspace(tenants: MirroredTenants, context: dg.SensorEvaluationContext) -> "Workspace":
+    """The engine over the sensor's own resources. Spark would start when first used: a look uses
+    none."""
+    from mirrorlake.destinations.iceberg.spark import LazySpark
+    from mirrorlake.workspace import Workspace
+
+    resources = tenants.names.resources(context)
+    config, lake = resources.ledger.contracts, resources.lake.lake
+    return Workspace(config, resources.ledger.ledger, lake, LazySpark(config.spark, lake), "sensor")
+
+
+def _counted(seen: "TenantsSeen") -> str:
+    counts = Counter(seen.due.values())
+    return ", ".join(f"{count:,} {why}" for why, count in sorted(counts.items()))
+
+
+def _nothing(seen: "TenantsSeen") -> str:
+    """Why nothing is requested."""
+    if seen.until is not None:
+        return f"Requested a moment ago: looked at again at {seen.until:%H:%M:%S} UTC"
+    words = f"None of {seen.tenants:,} tenants moved"
+    if seen.failing:
+        words += (
+            f"; {len(seen.failing):,} that the last run left as they were stand as they stood: "
+            "they are requested again within the hour"
+        )
+    if seen.lost:
+        words += f"; not looked at: {'; '.join(str(error) for error in seen.lost.values())}"
+    return words
+
+
+def _confirmed(
+    context: dg.SensorEvaluationContext, tenants: MirroredTenants, seen: "TenantsSeen"
+) -> list[dg.AssetMaterialization]:
+    """Clean, once in a quarter of the time after which it counts as late, where every tenant is
+    known to be as it was: Dagster then sees it fresh without a run."""
+    fresh = tenants.table.freshness
+    if fresh is None or seen.until or seen.due or seen.lost or seen.refused or not seen.tenants:
+        return []
+    key, now = tenants.key("clean"), datetime.now(UTC)
+    last = context.instance.get_latest_materialization_event(key)
+    quarter = (fresh.warn_after or fresh.fail_after) / 4
+    # Nothing was ever made: there is nothing to confirm.
+    if last is None or now.timestamp() - last.timestamp < quarter.total_seconds():
+        return []
+    shown = {"unchanged": "every tenant's server shows no change", "tenants": seen.tenants}
+    return [dg.AssetMaterialization(key, metadata=shown)]

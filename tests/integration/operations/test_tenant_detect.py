@@ -1,0 +1,79 @@
+"""Which tenants are due, before a sync reads any: the same that it then reads."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterator
+
+import pytest
+
+from demo.embedded import EmbeddedServer
+from mirrorlake.ledger import Tenant, TenantPlace
+from mirrorlake.operations.tenant_checks import check_tenants
+from mirrorlake.operations.tenant_detect import TenantsSeen, detect_tenants
+from tests.integration.conftest import Place
+from tests.integration.tenants import Tenants
+
+COLUMNS = "id INT PRIMARY KEY, name VARCHAR(20)"
+SETTLED_SECONDS = 3.2
+"""After so long without a change, what a server shows says whether a table changed."""
+
+
+@pytest.fixture
+def tenants(server: EmbeddedServer, place: Place) -> Iterator[Tenants]:
+    made = Tenants(server, place, f"t{uuid.uuid4().hex[:8]}")
+    yield made
+    made.close()
+
+
+def look(tenants: Tenants) -> TenantsSeen:
+    with tenants.opened() as (workspace, table):
+        return detect_tenants(workspace, table, None)
+
+
+def known(tenants: Tenants) -> dict[TenantPlace, Tenant]:
+    with tenants.opened() as (workspace, table):
+        return workspace.ledger.tenants(table.name)
+
+
+def due(tenants: Tenants) -> dict[str, str]:
+    return {database.rpartition("_")[2]: why for (_, database), why in look(tenants).due.items()}
+
+
+def test_what_is_due_is_what_a_sync_does(tenants: Tenants) -> None:
+    names = ("calm", "moved", "altered", "dropped", "refused")
+    for name in names:
+        tenants.make(name, COLUMNS, "(1, 'a')")
+    time.sleep(SETTLED_SECONDS)
+    assert due(tenants) == dict.fromkeys(names, "new")
+    tenants.sync()
+    assert look(tenants).due == {}
+    assert look(tenants).mark is None
+    tenants.run("moved", "UPDATE orders SET name = 'b'")
+    tenants.run("altered", "ALTER TABLE orders ADD n INT", "UPDATE orders SET n = 1")
+    tenants.run("refused", "ALTER TABLE orders DROP PRIMARY KEY")
+    tenants.drop("dropped")
+    tenants.make("came", COLUMNS, "(1, 'a')")
+    assert due(tenants) == {
+        "moved": "moved",
+        "altered": "altered",
+        "dropped": "gone",
+        "refused": "can't be kept",
+        "came": "new",
+    }
+    # One that no sync has seen is not compared, and nobody says that all are equal.
+    with tenants.opened() as (workspace, table):
+        checked = check_tenants(workspace, table)
+    assert checked.unread == (f"s.{tenants.name('came')}",)
+    assert checked.verdict == "undecided"
+    before = known(tenants)
+    done = tenants.sync()
+    after = known(tenants)
+    read = {p for p in after if p not in before or after[p].load_id != before[p].load_id}
+    assert {p[1].rpartition("_")[2] for p in read} == {"moved", "altered", "came"}
+    assert done.gone == (f"s.{tenants.name('dropped')}",)
+    assert list(done.failed) == [f"s.{tenants.name('refused')}"]
+    tenants.make("dropped", COLUMNS, "(1, 'a')")
+    assert due(tenants)["dropped"] == "there again"
+    assert "refused" not in due(tenants)  # it is known, and stands as it stood
