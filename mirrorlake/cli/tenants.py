@@ -76,7 +76,7 @@ def chosen_tenants(config: Config, names: Sequence[str]) -> tuple[TenantTable, .
 
 
 def _fields(tenant: Tenant) -> dict[str, Any]:
-    hidden = ("shown", "terms", "folded")
+    hidden = ("shown", "terms", "folded", "form")
     fields = {name: value for name, value in asdict(tenant).items() if name not in hidden}
     return {"state": tenant.state, **fields}
 

@@ -337,6 +337,7 @@ TENANTS = sa.Table(
     sa.Column("seq", sa.BigInteger),
     sa.Column("row_count", sa.BigInteger),
     sa.Column("digest", sa.String(64)),
+    sa.Column("form", sa.String(64)),
     sa.Column("shown", sa.Text),
     sa.Column("terms", sa.String(64)),
     sa.Column("read_at", sa.DateTime),

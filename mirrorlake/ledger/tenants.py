@@ -27,6 +27,7 @@ class Tenant:
         rows: how many it had.
         digest: of these, as MySQL computed it, in hexadecimal; None where it did not: then nobody
             compared them with the lake.
+        form: a name of the form in which they were digested: in another one they have another.
         shown: what the source showed of its last change before that (`ChangeStamp`, JSON).
         terms: a digest of the contract under which it was read.
         read_at: the source's clock before that read.
@@ -46,6 +47,7 @@ class Tenant:
     seq: int | None = None
     rows: int | None = None
     digest: str | None = None
+    form: str | None = None
     shown: str | None = None
     terms: str | None = None
     read_at: datetime | None = None
@@ -129,7 +131,7 @@ _TIMES = ("read_at", "seen_at", "gone_at", "failed_at", "checked_at", "first_see
 
 
 def _tenant(row: dict[Any, Any]) -> Tenant:
-    fields = {name: row[name] for name in ("source", "version", "load_id", "seq", "digest")}
+    fields = {name: row[name] for name in ("source", "version", "load_id", "seq", "digest", "form")}
     fields |= {name: row[name] for name in ("shown", "terms", "folded", "error", "verdict")}
     for name in _TIMES:
         moment = row[name]
@@ -147,6 +149,7 @@ def _row(table: str, tenant: Tenant) -> dict[str, Any]:
         "seq": tenant.seq,
         "row_count": tenant.rows,
         "digest": tenant.digest,
+        "form": tenant.form,
         "shown": tenant.shown,
         "terms": tenant.terms,
         "folded": tenant.folded,

@@ -9,21 +9,18 @@ lake has is of then.
 from __future__ import annotations
 
 import logging
-from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
-
-from pymysql.connections import Connection
+from typing import TYPE_CHECKING
 
 from mirrorlake.config.contract import TenantTable
 from mirrorlake.destinations.base import as_sql_identifier
 from mirrorlake.destinations.iceberg.spark_errors import spark_errors
-from mirrorlake.errors import ConfigError, MirrorlakeError, SourceError
+from mirrorlake.errors import ConfigError, MirrorlakeError
 from mirrorlake.ledger import Tenant, TenantPlace
 from mirrorlake.load.outcome import settle_loads
-from mirrorlake.load.tenants.batches import Batch, digests_statement, plan_batches, tallies
+from mirrorlake.load.tenants.digests import TenantDigests, read_digests
 from mirrorlake.merge.tenants import (
     LISTED,
     TENANTS,
@@ -35,13 +32,11 @@ from mirrorlake.merge.tenants import (
     rows_sql,
 )
 from mirrorlake.operations.tenant_survey import TenantSurvey, lead_of, survey_tenants
-from mirrorlake.proof.loaded import load_form
 from mirrorlake.proof.ranges import NOTHING, Tally
 from mirrorlake.proof.report import digest_text
-from mirrorlake.proof.rows import RowForm, lake_sum
+from mirrorlake.proof.rows import lake_sum
 from mirrorlake.schema.own_columns import DATABASE, LOAD, ORIGINAL, SOURCE
 from mirrorlake.sources.mysql.change_stamps import ChangeStamp, why_unchanged
-from mirrorlake.sources.mysql.connect import rows_of, session
 from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.table.tenants import deduped_of, terms_of
 from mirrorlake.workspace import Workspace
@@ -51,16 +46,14 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-NO_LOAD: Final = "check"
-"""In place of a load's id, in the comment of a check's statements."""
-
 
 @dataclass(frozen=True)
 class TenantVerdict:
     """What a check found of one tenant.
 
     Attributes:
-        verdict: ``equal``, ``different`` or ``undecided``.
+        verdict: ``equal``, ``different``, ``undecided``, or ``gone``: MySQL has no more of it to
+            compare, and deduped its newest copy.
         mysql_rows: rows in MySQL now; None where it was not counted.
         lake_rows: rows of its newest copy in raw.
         differing: rows that deduped has and the copy has not, and the other way.
@@ -176,14 +169,16 @@ class _Check:
         if plan is not None:
             differing = self._compare_deduped(lead_of(self.table, plan))
         return tuple(
-            self._verdict(tenant, mysql.get(place), lake.get(place), differing.get(place, 0))
+            self._verdict(tenant, mysql, lake.get(place), differing.get(place, 0))
             for place, tenant in self.known.items()
         )
 
     def _verdict(
-        self, tenant: Tenant, mysql: Tally | None, lake: Tally | None, differing: int
+        self, tenant: Tenant, digests: TenantDigests, lake: Tally | None, differing: int
     ) -> TenantVerdict:
-        verdict, words = self._decide(tenant, mysql, lake, differing)
+        mysql, form = digests.tallies.get(tenant.place), digests.forms.get(tenant.place)
+        recorded = tenant.digest if form and form.fingerprint == tenant.form else None
+        verdict, words = self._decide(tenant, recorded, mysql, lake, differing)
         return TenantVerdict(
             source=tenant.source,
             database=tenant.database,
@@ -195,14 +190,20 @@ class _Check:
         )
 
     def _decide(
-        self, tenant: Tenant, mysql: Tally | None, lake: Tally | None, differing: int
+        self,
+        tenant: Tenant,
+        recorded: str | None,
+        mysql: Tally | None,
+        lake: Tally | None,
+        differing: int,
     ) -> tuple[str, str]:
         if differing:
             return "different", f"deduped differs from its newest copy in {differing:,} rows"
-        if lake is not None and tenant.digest not in (None, digest_text(lake)):
+        if lake is not None and recorded not in (None, digest_text(lake)):
             return "different", "raw has other rows than MySQL had when they were read"
         if tenant.gone_at is not None:
-            return "undecided", "its database, or table, is no more"
+            # By the contract it stays as it was: there is nothing to compare it with.
+            return "gone", "its database, or table, is no more; deduped has its newest copy"
         if mysql is None or lake is None:
             return "undecided", self._why_not(tenant)
         if mysql == lake:
@@ -228,65 +229,22 @@ class _Check:
 
     def _digest(
         self, plans: Mapping[TenantPlace, ResolvedTable]
-    ) -> tuple[dict[TenantPlace, Tally], dict[TenantPlace, Tally]]:
-        """Rows and digests of MySQL's tables now, and of the newest copies in raw."""
-        mysql: dict[TenantPlace, Tally] = {}
+    ) -> tuple[TenantDigests, dict[TenantPlace, Tally]]:
+        """What MySQL says of its tables now, and rows and digests of the newest copies in raw."""
+        mysql = read_digests(self.workspace, plans.values())
+        for source, error in mysql.lost.items():
+            self.survey.lost.setdefault(source, error)
+        self.survey.failed |= mysql.failed
         copies: dict[tuple[str, str], _Copies] = {}
-        by_source: dict[str, list[Batch]] = defaultdict(list)
-        for batch in plan_batches(plans.values()):
-            by_source[batch.lead.source.name].append(batch)
-        for name, batches in by_source.items():
-            try:
-                with session(self.workspace.config.sources[name]) as connection:
-                    for batch in batches:
-                        self._digest_batch(connection, batch, mysql, copies)
-            except SourceError as error:
-                self.survey.lost.setdefault(name, error)
+        for place, form in mysql.forms.items():
+            raw, digest = plans[place].raw, form.lake_digest
+            of_form = copies.setdefault((raw.name, digest), _Copies(raw.sql, digest, []))
+            of_form.tenants.append(self.known[place])
         lake: dict[TenantPlace, Tally] = {}
         for found in copies.values():
             lake |= dict.fromkeys((tenant.place for tenant in found.tenants), NOTHING)
             lake |= self._raw_tallies(found)
         return mysql, lake
-
-    def _digest_batch(
-        self,
-        connection: Connection[Any],
-        batch: Batch,
-        mysql: dict[TenantPlace, Tally],
-        copies: dict[tuple[str, str], _Copies],
-    ) -> None:
-        """Have MySQL digest a batch, and note in what form raw's copies of it are to be."""
-        plan = batch.lead
-        raw = self.workspace.lake.load(plan.raw)
-        if raw is None:
-            return
-        fields = {f.name: str(f.field_type).replace(" ", "") for f in raw.schema().fields}
-        form = load_form(connection, plan.table, plan.contract, fields, ORIGINAL)
-        of_form = copies.setdefault(
-            (plan.raw.name, form.lake_digest), _Copies(plan.raw.sql, form.lake_digest, [])
-        )
-        digests = self._mysql_tallies(connection, batch, form)
-        for one, tally in zip(batch.plans, digests, strict=True):
-            place = (one.source.name, one.table.database)
-            of_form.tenants.append(self.known[place])
-            if tally is not None:
-                mysql[place] = tally
-
-    def _mysql_tallies(
-        self, connection: Connection[Any], batch: Batch, form: RowForm
-    ) -> list[Tally | None]:
-        """Rows and digests of a batch's tables; None of one that can't be read."""
-        try:
-            [answer] = rows_of(connection, digests_statement(batch, form, NO_LOAD))
-            return [*tallies(answer)]
-        except SourceError as error:
-            if error.retryable:
-                raise
-            if len(batch.plans) == 1:
-                self.survey.failed[batch.lead.source.name, batch.lead.table.database] = error
-                return [None]
-            halves = batch.halves()
-            return [t for half in halves for t in self._mysql_tallies(connection, half, form)]
 
     def _raw_tallies(self, copies: _Copies) -> dict[TenantPlace, Tally]:
         places = [tenant.place for tenant in copies.tenants]

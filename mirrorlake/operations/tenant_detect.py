@@ -198,15 +198,39 @@ def is_same(
     Args:
         present: see `present_versions`.
     """
-    limit, shown = plan.source.skip_unchanged, survey.stamps.get(tenant.place)
-    if shown is None or tenant.shown is None or tenant.read_at is None or limit is None:
-        return False
-    if tenant.load_id is None or tenant.version != plan.version.hash:
-        return False
-    if tenant.version not in present or tenant.terms != terms_of(plan):
+    shown = survey.stamps.get(tenant.place)
+    if shown is None or tenant.shown is None or not _is_current(tenant, plan, shown, present):
         return False
     before = ChangeStamp.from_json(tenant.shown)
-    clock = datetime.fromisoformat(shown.clock).replace(tzinfo=UTC)
-    if before is None or not timedelta() <= clock - tenant.read_at < limit:
+    return before is not None and why_unchanged(before, shown) is not None
+
+
+def is_unsure(
+    tenant: Tenant, plan: ResolvedTable, survey: TenantSurvey, present: Collection[str]
+) -> bool:
+    """Whether only a digest of its rows tells if a tenant's newest copy is what MySQL has: the
+    server does not know when it last changed, as of a table that nobody wrote to since it was
+    started.
+
+    Args:
+        present: see `present_versions`.
+    """
+    shown = survey.stamps.get(tenant.place)
+    if shown is None or shown.changed is not None or tenant.digest is None:
         return False
-    return why_unchanged(before, shown) is not None
+    return _is_current(tenant, plan, shown, present)
+
+
+def _is_current(
+    tenant: Tenant, plan: ResolvedTable, shown: ChangeStamp, present: Collection[str]
+) -> bool:
+    """Whether a tenant's newest copy is of its table as it is declared now, and was read not too
+    long ago."""
+    limit = plan.source.skip_unchanged
+    if limit is None or tenant.read_at is None or tenant.load_id is None:
+        return False
+    if tenant.version not in present or tenant.version != plan.version.hash:
+        return False
+    clock = datetime.fromisoformat(shown.clock).replace(tzinfo=UTC)
+    timely = timedelta() <= clock - tenant.read_at < limit
+    return timely and tenant.terms == terms_of(plan)

@@ -20,10 +20,17 @@ from mirrorlake.config.contract import TenantTable
 from mirrorlake.errors import ConfigError, MirrorlakeError, SourceError
 from mirrorlake.ledger import Tenant, TenantPlace
 from mirrorlake.load.outcome import settle_loads
+from mirrorlake.load.tenants.digests import TenantDigests, read_digests
 from mirrorlake.load.tenants.protocol import load_tenants
 from mirrorlake.merge.tenants import TenantShapes, fold_tenants, read_shapes
-from mirrorlake.operations.tenant_detect import gone_tenants, is_same, present_versions
+from mirrorlake.operations.tenant_detect import (
+    gone_tenants,
+    is_same,
+    is_unsure,
+    present_versions,
+)
 from mirrorlake.operations.tenant_survey import TenantSurvey, lead_of, survey_tenants
+from mirrorlake.proof.report import digest_text
 from mirrorlake.serving.tenants import make_tenant_views, remember_tenant_columns
 from mirrorlake.sources.mysql.connect import session
 from mirrorlake.sources.mysql.introspect import read_ddl
@@ -230,6 +237,7 @@ class _Sync:
         written down."""
         moved: Plans = {}
         same: list[Tenant] = []
+        unsure: Plans = {}
         present = present_versions(self.workspace, self.table)
         for place, plan in survey.plans.items():
             if not self.terms.means(place):
@@ -237,12 +245,32 @@ class _Sync:
             tenant = known.get(place)
             if tenant is None or self.terms.again or not is_same(tenant, plan, survey, present):
                 moved[place] = plan
+                if tenant is not None and not self.terms.again:
+                    unsure |= {place: plan} if is_unsure(tenant, plan, survey, present) else {}
             else:
                 clock = survey.clocks[place[0]]
                 same.append(replace(tenant, seen_at=clock, error=None, failed_at=None))
+        for tenant in self._equal(unsure, survey, known):
+            del moved[tenant.place]
+            same.append(tenant)
         self.unchanged = len(same)
         self.workspace.ledger.record_tenants(self.table.name, same)
         return moved
+
+    def _equal(
+        self, plans: Plans, survey: TenantSurvey, known: Mapping[TenantPlace, Tenant]
+    ) -> list[Tenant]:
+        """Of tenants of which the server does not know when they changed, those that have the very
+        rows that were read: the server digests them, and none is read."""
+        digests = read_digests(self.workspace, plans.values()) if plans else TenantDigests()
+        found: list[Tenant] = []
+        for place, tally in digests.tallies.items():
+            tenant, form = known[place], digests.forms[place]
+            if (tenant.form, tenant.digest) == (form.fingerprint, digest_text(tally)):
+                stamp, clock = survey.stamps[place], survey.clocks[place[0]]
+                moment = {"shown": stamp.to_json(), "read_at": clock, "seen_at": clock}
+                found.append(replace(tenant, error=None, failed_at=None, **moment))
+        return found
 
     def _load(
         self,
@@ -283,6 +311,7 @@ class _Sync:
                     seq=found.load.seq,
                     rows=copy.rows,
                     digest=copy.digest,
+                    form=copy.form,
                     shown=None if stamp is None else stamp.to_json(),
                     terms=terms_of(plans[place]),
                     read_at=survey.clocks[place[0]],

@@ -51,12 +51,12 @@ from mirrorlake.load.chunk_planner import batch_rows
 from mirrorlake.load.chunk_statements import ChunkPlan
 from mirrorlake.load.raw_files import record_written
 from mirrorlake.load.tenants.batches import Batch, plan_batches
+from mirrorlake.load.tenants.digests import form_of
 from mirrorlake.load.tenants.read import ReadBatch, find_unequal, read_batch
-from mirrorlake.proof.loaded import load_form
 from mirrorlake.proof.ranges import Tally
 from mirrorlake.proof.report import digest_text
 from mirrorlake.proof.rows import RowForm
-from mirrorlake.schema.own_columns import DATABASE, ORIGINAL, SOURCE
+from mirrorlake.schema.own_columns import DATABASE, SOURCE
 from mirrorlake.sources.mysql.connect import session
 from mirrorlake.sources.mysql.introspect import check_whole, read_columns
 from mirrorlake.sources.mysql.lock_watch import Guard
@@ -75,10 +75,11 @@ PAUSE_SECONDS = 1.0
 @dataclass(frozen=True)
 class TenantCopy:
     """What a load holds of one tenant: its rows, and their digest as MySQL computed it in the state
-    that was read (None: it was not asked, and nobody compared them)."""
+    that was read, and in which form (None: it was not asked, and nobody compared them)."""
 
     rows: int
     digest: str | None
+    form: str | None
 
 
 @dataclass(frozen=True)
@@ -217,10 +218,7 @@ class _Reader:
                 return
             form = None
             if plan.contract.verify:
-                fields = {
-                    f.name: str(f.field_type).replace(" ", "") for f in self.table.schema().fields
-                }
-                form = load_form(connection, plan.table, plan.contract, fields, ORIGINAL)
+                form = form_of(connection, plan, self.table)
             chunk = self._chunk(batch, form)
             found = self._patiently(batch, chunk, form)
             bad: dict[str, MirrorlakeError] = {}
@@ -241,7 +239,8 @@ class _Reader:
         for number, one in enumerate(batch.plans):
             digest = None if found.source is None else digest_text(found.source[number])
             place = (one.source.name, one.table.database)
-            self.copies[place] = TenantCopy(found.counts[number], digest)
+            named = form.fingerprint if form else None
+            self.copies[place] = TenantCopy(found.counts[number], digest, named)
 
     def _leave(self, batch: Batch, bad: Mapping[str, MirrorlakeError]) -> None:
         """Fail some tenants, and read the others again."""

@@ -1,0 +1,96 @@
+"""What MySQL says of tenants' rows, without reading one: their numbers and digests.
+
+What belongs here: the server's side, batch by batch. What doesn't: the verdict
+(`mirrorlake.operations.tenant_checks`), and which tenants need not be read
+(`mirrorlake.operations.tenants`).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from pymysql.connections import Connection
+
+from mirrorlake.destinations.iceberg.model import LakeTable
+from mirrorlake.errors import MirrorlakeError, SourceError
+from mirrorlake.ledger import TenantPlace
+from mirrorlake.load.tenants.batches import Batch, digests_statement, plan_batches, tallies
+from mirrorlake.proof.loaded import load_form
+from mirrorlake.proof.ranges import Tally
+from mirrorlake.proof.rows import RowForm
+from mirrorlake.schema.own_columns import ORIGINAL
+from mirrorlake.sources.mysql.connect import rows_of, session
+from mirrorlake.table.resolve import ResolvedTable
+from mirrorlake.table.tenants import Failures
+from mirrorlake.workspace import Workspace
+
+NO_LOAD: Final = "check"
+"""In place of a load's id, in the comment of a statement."""
+
+
+@dataclass
+class TenantDigests:
+    """What MySQL says of tenants, by source and database.
+
+    Attributes:
+        tallies: rows and digest.
+        forms: by what form each was digested; of those too that could not be.
+        failed: why others could not be.
+        lost: sources that were lost meanwhile.
+    """
+
+    tallies: dict[TenantPlace, Tally] = field(default_factory=dict[TenantPlace, Tally])
+    forms: dict[TenantPlace, RowForm] = field(default_factory=dict[TenantPlace, RowForm])
+    failed: Failures = field(default_factory=Failures)
+    lost: dict[str, MirrorlakeError] = field(default_factory=dict[str, MirrorlakeError])
+
+
+def form_of(connection: Connection[Any], plan: ResolvedTable, raw: LakeTable) -> RowForm:
+    """The form by which a tenant's rows are digested, in MySQL and in its raw table."""
+    fields = {f.name: str(f.field_type).replace(" ", "") for f in raw.schema().fields}
+    return load_form(connection, plan.table, plan.contract, fields, ORIGINAL)
+
+
+def read_digests(workspace: Workspace, plans: Iterable[ResolvedTable]) -> TenantDigests:
+    """Have MySQL count and digest the rows of these tenants; those whose version has no raw table
+    are left out.
+
+    Raises:
+        LakeError: the catalog can't be read.
+    """
+    found = TenantDigests()
+    by_source: dict[str, list[Batch]] = defaultdict(list)
+    for batch in plan_batches(plans):
+        by_source[batch.lead.source.name].append(batch)
+    for name, batches in by_source.items():
+        try:
+            with session(workspace.config.sources[name]) as connection:
+                for batch in batches:
+                    raw = workspace.lake.load(batch.lead.raw)
+                    if raw is not None:
+                        form = form_of(connection, batch.lead, raw)
+                        _read(connection, batch, form, found)
+        except SourceError as error:
+            found.lost[name] = error
+    return found
+
+
+def _read(connection: Connection[Any], batch: Batch, form: RowForm, found: TenantDigests) -> None:
+    """Digest a batch; a table that can't be read fails alone."""
+    places = [(plan.source.name, plan.table.database) for plan in batch.plans]
+    found.forms |= dict.fromkeys(places, form)
+    try:
+        [answer] = rows_of(connection, digests_statement(batch, form, NO_LOAD))
+    except SourceError as error:
+        if error.retryable:
+            raise
+        if len(places) == 1:
+            found.failed[places[0]] = error
+            return
+        for half in batch.halves():
+            _read(connection, half, form, found)
+        return
+    found.tallies |= dict(zip(places, tallies(answer), strict=True))
