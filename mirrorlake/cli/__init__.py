@@ -132,7 +132,12 @@ def status(
     if as_json:
         show.print_json([asdict(s) for s in found])
     else:
-        _print_status(found)
+        if found or not config.tenants:
+            _print_status(found)
+        if config.tenants and not tables:
+            names = ", ".join(table.name for table in config.tenants)
+            words = f"Tables of tenants: {names}. `mirrorlake tenants` shows them."
+            show.console.print(escape(words), highlight=False, soft_wrap=True)
 
 
 def _print_status(found: Sequence[TableStatus]) -> None:

@@ -231,6 +231,11 @@ class Config(Section):
                 next_step="`mirrorlake land` takes what has landed of them, again where the ledger "
                 "was lost",
             )
+        if not self.tables and self.tenants:
+            raise ConfigError(
+                f"{self.path} has only tables of tenants, which have no windows and no days",
+                next_step="`mirrorlake sync`, `tenants`, `check` and `maintain` are for them",
+            )
         if not self.tables:
             raise ConfigError(
                 f"{self.path} has no tables", next_step="`mirrorlake init` writes their contracts"

@@ -194,7 +194,8 @@ def _plan(
     tenants: Mapping[TenantPlace, Tenant],
 ) -> _Todo:
     identifier = deduped_of(table)
-    shown = {p: t for p, t in tenants.items() if is_shown(table, t) and t.version in shapes.tables}
+    shown = {p: t for p, t in tenants.items() if is_shown(table, t)}
+    lost = {p: t for p, t in shown.items() if t.version not in shapes.tables}
     there = workspace.lake.load(identifier)
     held = {f.name: f.field_type for f in there.schema().fields} if there is not None else {}
     retyped = tuple(
@@ -203,10 +204,24 @@ def _plan(
         if name in held and not can_hold(held[name], iceberg_type(kind))
     )
     if there is None or retyped or not _is_ours(workspace, identifier, there):
-        return _Todo(shown, frozenset(), whole=True, retyped=retyped)
-    moved = {p: t for p, t in shown.items() if t.folded != t.load_id}
+        if lost and there is not None:
+            raise _lost_raw(table, lost)
+        rows = {p: t for p, t in shown.items() if p not in lost}
+        return _Todo(rows, frozenset(), whole=True, retyped=retyped)
+    moved = {p: t for p, t in shown.items() if t.folded != t.load_id and p not in lost}
     gone = {p for p, t in tenants.items() if t.folded is not None and p not in shown}
     return _Todo(moved, frozenset({*moved, *gone}), whole=False)
+
+
+def _lost_raw(table: TenantTable, lost: Mapping[TenantPlace, Tenant]) -> LakeError:
+    names = sorted(f"{source}.{database}" for source, database in lost)
+    return LakeError(
+        f"table {table.name}: all tenants are to be folded again, and raw has no rows of "
+        f"{len(names)} of them any more ({', '.join(names[:3])}{' …' if len(names) > 3 else ''})",
+        table=table.name,
+        next_step="Deduped is as it was. Sync again once they can be read; of tenants that are "
+        "gone, restore their raw table, or write `dropped: remove`",
+    )
 
 
 def _is_ours(workspace: Workspace, identifier: Identifier, table: LakeTable) -> bool:

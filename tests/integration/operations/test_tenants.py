@@ -18,7 +18,7 @@ import pyarrow.compute as _compute
 import pytest
 
 from demo.embedded import EmbeddedServer
-from mirrorlake.errors import ConfigError, LakeDamaged, LeaseHeld
+from mirrorlake.errors import ConfigError, LakeDamaged, LakeError, LeaseHeld
 from mirrorlake.load.tenants import protocol, read
 from mirrorlake.operations.tenant_checks import TenantsChecked, check_tenants
 from mirrorlake.operations.tenant_upkeep import maintain_tenants, recover_tenants
@@ -543,6 +543,27 @@ def test_raw_that_was_damaged_is_read_again(tenants: Tenants) -> None:
         tenants.sync()
     assert tenants.sync().read >= 1
     assert_mirrored(tenants)
+
+
+@pytest.mark.full
+def test_rows_stay_whose_raw_table_is_gone(tenants: Tenants) -> None:
+    tenants.make("a", COLUMNS, *rows(1, 2))
+    tenants.make("b", "id INT PRIMARY KEY, name VARCHAR(20)", "(3, 'c')")
+    tenants.sync()
+    tenants.drop("b")
+    tenants.sync()
+    with tenants.opened() as (workspace, table):
+        tenant = workspace.ledger.tenants(table.name)["s", tenants.name("b")]
+        versions = workspace.ledger.schema_versions(table.name)
+        [name] = [v.raw_table for v in versions if v.hash == tenant.version]
+        workspace.lake.drop(_raw(table, name))
+    tenants.run("a", "UPDATE orders SET name = 'x'")
+    assert tenants.sync().failed == {}
+    assert tenants.deduped("id")[tenants.name("b")] == [(3,)]
+    with tenants.opened() as (workspace, table):
+        workspace.spark.get().sql(f"DELETE FROM {_deduped(table).sql} WHERE id = 1")
+    with pytest.raises(LakeError, match="raw has no rows of 1 of them any more"):
+        tenants.sync()
 
 
 @pytest.mark.full
