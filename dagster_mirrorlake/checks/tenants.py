@@ -106,7 +106,7 @@ def exact_verdict_of(tenants: MirroredTenants, found: "TenantsChecked") -> dg.As
     lines += [(name, "undecided", "no sync has seen it yet") for name in found.unread]
     metadata: dict[str, Any] = {
         "verdict": found.verdict,
-        **{f"tenants {word}": counts[word] for word in ("equal", "different", "undecided")},
+        **{f"tenants {word}": counts[word] for word in ("equal", "different", "undecided", "gone")},
         "rows equal": sum(one.mysql_rows or 0 for one in equal),
         "rows of deduped that differ": sum(one.differing for one in found.verdicts),
     }
@@ -119,7 +119,8 @@ def exact_verdict_of(tenants: MirroredTenants, found: "TenantsChecked") -> dg.As
     if found.verdict == "different":
         words = f"{counts['different']:,} tenants differ from MySQL: {lines[0][0]}: {lines[0][2]}"
     elif found.verdict == "undecided":
-        some = f": {lines[0][0]}: {lines[0][2]}" if lines else ""
+        first = next((line for line in lines if line[1] == "undecided"), None)
+        some = f": {first[0]}: {first[2]}" if first else ""
         words = f"Undecided: {counts['undecided']:,} tenants could not be compared{some}"
     return dg.AssetCheckResult(
         passed=found.verdict == "equal",
