@@ -113,14 +113,14 @@ def is_made_otherwise(
     if table.current_snapshot() is None:
         return plan.contract.deletes != "remove" or bool(plan.contract.earlier_names)
     was = ledger.definition(_deletes(layer)) or "remove"
-    names = ledger.definition(_names(layer)) or _renames(plan, {})
-    return was != plan.contract.deletes or names != _renames(plan)
+    return was != plan.contract.deletes or _says_more(plan, ledger.definition(_names(layer)))
 
 
 def record_as_made(workspace: Workspace, plan: ResolvedTable, layer: Layer) -> None:
     """A layer was written as a whole, as the contract and MySQL have it now."""
     workspace.ledger.record_definition(_deletes(layer), plan.contract.deletes)
-    workspace.ledger.record_definition(_names(layer), _renames(plan))
+    names = {name: list(earlier) for name, earlier in plan.contract.earlier_names.items()}
+    workspace.ledger.record_definition(_names(layer), json.dumps(names, ensure_ascii=False))
     workspace.ledger.forget_definition(_reshaped(layer))
 
 
@@ -139,7 +139,11 @@ def _names(layer: Layer) -> str:
     return f"names {layer.identifier}"
 
 
-def _renames(plan: ResolvedTable, earlier: Mapping[str, Sequence[str]] | None = None) -> str:
-    """The columns that had other names before, as the contract says it."""
-    said = plan.contract.earlier_names if earlier is None else earlier
-    return json.dumps({name: list(names) for name, names in sorted(said.items())})
+def _says_more(plan: ResolvedTable, recorded: str | None) -> bool:
+    """Whether the contract says an earlier name of a column by which a layer was not made. One that
+    it says no more takes nothing back: what was shown under the new name stays."""
+    made: dict[str, list[str]] = json.loads(recorded) if recorded else {}
+    return any(
+        set(earlier) - set(made.get(name, ()))
+        for name, earlier in plan.contract.earlier_names.items()
+    )

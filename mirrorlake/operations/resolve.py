@@ -88,8 +88,9 @@ def resolve_as(workspace: Workspace, contract: TableContract, table: SourceTable
 
 
 def renames_name(contract: TableContract) -> str:
-    """The name under which the ledger keeps by which earlier names a table was loaded."""
-    return f"renamed {contract.name}"
+    """The name under which the ledger keeps by which earlier names a table was loaded: under other
+    namespaces it has no past."""
+    return f"renamed {contract.namespaces.raw}.{contract.table}"
 
 
 def remember_renames(workspace: Workspace, contract: TableContract) -> None:

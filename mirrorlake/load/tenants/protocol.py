@@ -43,6 +43,7 @@ from mirrorlake.errors import (
     NotProved,
     ReadGivenUp,
     SchemaError,
+    SourceBusy,
     SourceError,
 )
 from mirrorlake.failpoints import failpoint
@@ -186,19 +187,26 @@ class _Reader:
     files: list[WrittenFile] = field(default_factory=list[WrittenFile])
     _read: list[ReadBatch] = field(default_factory=list[ReadBatch])
     _lost: dict[str, MirrorlakeError] = field(default_factory=dict[str, MirrorlakeError])
+    _given_up: dict[str, MirrorlakeError] = field(default_factory=dict[str, MirrorlakeError])
     _numbers: int = 0
 
     def take(self, batch: Batch) -> None:
         """Read a batch; each of its tenants is then among the copies or the failed."""
         if not batch.plans:
             return
+        source = batch.lead.source.name
+        if source in self._given_up:
+            self._fail(batch, self._given_up[source])
+            return
         try:
             self._take_whole(batch)
         except SourceError as error:
             lost = error.retryable and not error.column and not isinstance(error, ReadGivenUp)
             if lost:
-                # The server, not a tenant: the other batches are tried once.
-                self._lost[batch.lead.source.name] = error
+                # The server, not a tenant: another batch is tried once, unless it asked for rest.
+                if source in self._lost or isinstance(error, SourceBusy):
+                    self._given_up[source] = error
+                self._lost[source] = error
             if lost or len(batch.plans) == 1:
                 self._fail(batch, error)
                 return

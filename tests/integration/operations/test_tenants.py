@@ -18,8 +18,8 @@ import pyarrow.compute as _compute
 import pytest
 
 from demo.embedded import EmbeddedServer
-from mirrorlake.errors import ConfigError, LakeDamaged, LakeError, LeaseHeld
-from mirrorlake.load.tenants import protocol, read
+from mirrorlake.errors import ConfigError, LakeDamaged, LakeError, LeaseHeld, SourceError
+from mirrorlake.load.tenants import batches, protocol, read
 from mirrorlake.operations.tenant_checks import TenantsChecked, check_tenants
 from mirrorlake.operations.tenant_upkeep import maintain_tenants, recover_tenants
 from tests.integration.conftest import Place
@@ -329,6 +329,27 @@ def test_a_table_that_goes_while_it_is_read(
     done = tenants.sync()
     assert list(done.failed) == [f"s.{tenants.name('b')}"]
     assert set(tenants.deduped("id")) == {tenants.name("a"), tenants.name("c")}
+
+
+@pytest.mark.full
+def test_a_server_that_is_lost_is_given_up_soon(
+    tenants: Tenants, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(4):
+        tenants.make(f"{number}", COLUMNS, *rows(1))
+    tried: list[Any] = []
+
+    def lost(batch: Any, *rest: Any) -> Any:
+        tried.append(batch)
+        raise SourceError("lost connection", retryable=True)
+
+    monkeypatch.setattr(batches, "MOST", 1)
+    monkeypatch.setattr(protocol, "PAUSE_SECONDS", 0)
+    monkeypatch.setattr(protocol, "read_batch", lost)
+    assert len(tenants.sync().failed) == 4
+    assert len(tried) == protocol.ATTEMPTS + 1
+    monkeypatch.undo()
+    assert tenants.sync().read == 4
 
 
 @pytest.mark.full
