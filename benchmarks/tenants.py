@@ -24,7 +24,6 @@ from benchmarks.source import USER, Source, started
 from mirrorlake.config import TenantTable, load_config
 from mirrorlake.destinations.iceberg.views import forget_view
 from mirrorlake.merge.tenants import read_shapes
-from mirrorlake.operations.tenant_survey import lead_of, survey_tenants
 from mirrorlake.operations.tenants import sync_tenants
 from mirrorlake.serving.tenants import make_tenant_views
 from mirrorlake.table.tenants import deduped_of, raw_view_of
@@ -199,13 +198,11 @@ def _steps(
     finds nothing."""
 
     def views() -> None:
-        survey = survey_tenants(workspace, table)
-        lead = lead_of(table, next(iter(survey.plans.values())))
-        shapes = read_shapes(workspace, table, lead)
+        shapes = read_shapes(workspace, table)
         begun = time.perf_counter()
         workspace.ledger.forget_definition(f"view {raw_view_of(table)}")
         forget_view(workspace.lake, raw_view_of(table))
-        make_tenant_views(workspace, table, lead, shapes)
+        make_tenant_views(workspace, table, shapes)
         found.append(time.perf_counter() - begun)
 
     found: list[float] = []

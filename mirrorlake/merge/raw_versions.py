@@ -7,7 +7,8 @@ types (`mirrorlake.merge.conversions`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
 
 from mirrorlake.destinations.base import as_sql_identifier, text_literal
 from mirrorlake.destinations.iceberg.model import LakeTable, column_names
@@ -16,6 +17,19 @@ from mirrorlake.merge.conversions import Conversion, convert, sql_type
 from mirrorlake.schema.lattice import StoredType, common_type
 from mirrorlake.schema.own_columns import ORIGINAL
 from mirrorlake.table.resolve import ResolvedTable
+
+
+class Naming(Protocol):
+    """How columns are called in a version: a table's contract says it, or a shape of tenants."""
+
+    @property
+    def is_utc(self) -> bool:
+        """Whether times without a zone are written by UTC."""
+        ...
+
+    def name_in(self, names: Iterable[str], column: str) -> str | None:
+        """What a column is called among the names of a version; None if it is not there."""
+        ...
 
 
 def wanted_types(plan: ResolvedTable) -> dict[str, StoredType]:
@@ -52,7 +66,7 @@ def unified_types(plan: ResolvedTable, tables: Sequence[LakeTable]) -> dict[str,
 
 
 def version_columns(
-    plan: ResolvedTable, table: LakeTable | None, wanted: Mapping[str, StoredType]
+    plan: Naming, table: LakeTable | None, wanted: Mapping[str, StoredType]
 ) -> list[str]:
     """SQL of columns as one raw table has them: under the name that they had then, NULL where its
     version lacks one, in the types wanted."""
@@ -70,7 +84,7 @@ def version_columns(
 
 
 def version_originals(
-    plan: ResolvedTable, table: LakeTable | None, wanted: Mapping[str, StoredType]
+    plan: Naming, table: LakeTable | None, wanted: Mapping[str, StoredType]
 ) -> str:
     """SQL of a raw table's originals of these columns, under the names that they have now, and of
     values that have no place in the types wanted; NULL where a row has none."""
@@ -98,7 +112,7 @@ _NONE = f"CAST(array() AS {_ENTRIES})"
 
 
 def _stored_originals(
-    plan: ResolvedTable, table: LakeTable | None, wanted: Mapping[str, StoredType]
+    plan: Naming, table: LakeTable | None, wanted: Mapping[str, StoredType]
 ) -> str:
     there = column_names(table.schema()) if table is not None else []
     if ORIGINAL not in there:
@@ -118,10 +132,10 @@ def _stored_originals(
 
 
 def _converted(
-    plan: ResolvedTable, table: LakeTable | None, wanted: Mapping[str, StoredType]
+    plan: Naming, table: LakeTable | None, wanted: Mapping[str, StoredType]
 ) -> dict[str, Conversion]:
     """The columns that a raw table has of these."""
-    there, utc = stored_types(table), plan.source.is_utc
+    there, utc = stored_types(table), plan.is_utc
     names = {name: plan.name_in(there, name) for name in wanted}
     return {
         name: convert(as_sql_identifier(then), there[then], wanted[name], utc=utc)

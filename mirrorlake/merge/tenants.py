@@ -3,7 +3,8 @@
 Each tenant's copy is whole, so a fold takes a tenant's rows out and puts those of its newest copy
 in: of the tenants that moved, and of no others. It is written on a branch, counted there, and shown
 in one step. Which copy is the newest the ledger says by its load's id; rows of a load that it does
-not name are passed over. Doing it again changes nothing.
+not name are passed over. Doing it again changes nothing. If somebody else wrote to deduped since,
+or columns of a shape are called otherwise, all tenants are folded again.
 
 A column has the type that holds what any version has of it (`mirrorlake.schema.lattice`). Where
 that is another one than deduped has, and no wider one, all tenants are folded again.
@@ -11,8 +12,9 @@ that is another one than deduped has, and no wider one, all tenants are folded a
 
 from __future__ import annotations
 
+import hashlib
+import json
 import logging
-import uuid
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -20,7 +22,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mirrorlake.config.contract import TenantTable
 from mirrorlake.destinations.base import Identifier, text_literal
-from mirrorlake.destinations.iceberg.commit import snapshot_property
 from mirrorlake.destinations.iceberg.durable import flush_commits
 from mirrorlake.destinations.iceberg.model import LakeTable, column_names, history, is_rewrite
 from mirrorlake.destinations.iceberg.session_settings import activate
@@ -43,7 +44,6 @@ from mirrorlake.merge.reshape import NEXT, next_names
 from mirrorlake.merge.staging import branch_sql, drop_stale, new_branch
 from mirrorlake.schema.lattice import StoredType, common_type
 from mirrorlake.schema.own_columns import DATABASE, LOAD, ORIGINAL, SOURCE, VERSION
-from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.table.tenants import deduped_of, raw_of
 from mirrorlake.workspace import Workspace
 
@@ -52,12 +52,32 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-FOLD: Final = "mirrorlake.tenants-fold"
-"""On commits of deduped: which fold made it, by which it is known that nobody wrote since."""
 LISTED: Final = 1_000
 """Up to this many tenants are named in a statement, so that only their buckets are opened."""
 TENANTS: Final = "mirror_tenants"
 """The view of the tenants that a statement is about: see `listed`."""
+
+
+@dataclass(frozen=True)
+class ShapeNames:
+    """What columns are called in one shape of a table of tenants.
+
+    Attributes:
+        held: column → its name in the shape; columns that it lacks are left out.
+    """
+
+    held: Mapping[str, str]
+    is_utc: bool
+
+    def name_in(self, names: Iterable[str], column: str) -> str | None:
+        """What a column is called in this shape; None if it is not there."""
+        name = self.held.get(column)
+        return name if name in set(names) else None
+
+    @property
+    def fingerprint(self) -> str:
+        """A short name of the mapping: by another one, rows are others."""
+        return hashlib.sha256(json.dumps(sorted(self.held.items())).encode()).hexdigest()[:12]
 
 
 @dataclass(frozen=True)
@@ -66,11 +86,13 @@ class TenantShapes:
 
     Attributes:
         tables: the raw tables by the hash of their version; those that exist.
+        names: what the columns are called in each of them, by hash.
         columns: name → type: those of the first version, then those that later ones add.
         originals: whether some version keeps original texts.
     """
 
     tables: Mapping[str, LakeTable]
+    names: Mapping[str, ShapeNames]
     columns: Mapping[str, StoredType]
     originals: bool
 
@@ -80,42 +102,52 @@ class TenantShapes:
         own = [(name, kind.iceberg) for name, kind in self.columns.items()]
         return [*own, *((name, "string") for name in (SOURCE, DATABASE, VERSION))]
 
+    @property
+    def fingerprints(self) -> dict[str, str]:
+        """By version, a name of how its columns are called."""
+        return {hashed: names.fingerprint for hashed, names in self.names.items()}
 
-def read_shapes(workspace: Workspace, table: TenantTable, lead: ResolvedTable) -> TenantShapes:
-    """The versions of a table of tenants as the lake has them.
 
-    Args:
-        lead: any of its tenants: their contracts are alike.
-    """
+def read_shapes(workspace: Workspace, table: TenantTable) -> TenantShapes:
+    """The versions of a table of tenants as the lake has them."""
     tables: dict[str, LakeTable] = {}
     for version in workspace.ledger.schema_versions(table.name):
         found = workspace.lake.load(raw_of(table, version.raw_table))
         if found is not None:
             tables[version.hash] = found
     originals = any(ORIGINAL in column_names(one.schema()) for one in tables.values())
-    return TenantShapes(tables, _united(lead, list(tables.values())), originals)
+    utc = all(workspace.config.sources[name].is_utc for name in table.sources)
+    types = {hashed: stored_types(one) for hashed, one in tables.items()}
+    held = {hashed: _held(table, there) for hashed, there in types.items()}
+    spelled: dict[str, str] = {}
+    for names in held.values():
+        for column in names:
+            spelled.setdefault(column.lower(), column)
+    columns: dict[str, StoredType] = {}
+    named: dict[str, dict[str, str]] = {hashed: {} for hashed in held}
+    for lowered, name in spelled.items():
+        found_types: list[str] = []
+        for hashed, names in held.items():
+            then = next((h for c, h in names.items() if c.lower() == lowered), None)
+            if then is not None:
+                named[hashed][name] = then
+                found_types.append(types[hashed][then].iceberg)
+        columns[name] = StoredType(common_type(found_types, utc=utc).type)
+    shapes = {hashed: ShapeNames(names, utc) for hashed, names in named.items()}
+    return TenantShapes(tables, shapes, columns, originals)
 
 
-def _united(lead: ResolvedTable, tables: Sequence[LakeTable]) -> dict[str, StoredType]:
-    versions = [stored_types(table) for table in tables]
-    names: dict[str, str] = {}
-    for there in versions:
-        for name in there:
-            names.setdefault(name.lower(), name)
-    wanted = list(names.values())
-    # A name that a column had before is no column of its own, unless some version has both.
-    for now, earlier in lead.contract.earlier_names.items():
-        column = next((name for name in wanted if name.lower() == now), None)
-        for name in [n for n in wanted if n.lower() in earlier and column is not None]:
-            both = any({name, column} <= set(there) for there in versions)
-            if not both:
-                wanted.remove(name)
-    found: dict[str, StoredType] = {}
-    for name in wanted:
-        then = [(there, lead.name_in(there, name)) for there in versions]
-        types = [there[held].iceberg for there, held in then if held is not None]
-        found[name] = StoredType(common_type(types, utc=lead.source.is_utc).type)
-    return found
+def _held(table: TenantTable, there: Iterable[str]) -> dict[str, str]:
+    """Column → its name in one shape. A column that the shape has by its own name has that one; one
+    that it has by earlier names alone has the newest of these, and the others are columns of their
+    own: in one shape no value may stand for another."""
+    names = {name.lower(): name for name in there}
+    became: dict[str, str] = {}
+    for column, rule in table.columns.items():
+        earlier = [one.lower() for one in rule.renamed_from if one.lower() in names]
+        if earlier and column.lower() not in names:
+            became[earlier[0]] = column
+    return {became.get(lowered, name): name for lowered, name in names.items()}
 
 
 @dataclass(frozen=True)
@@ -138,37 +170,39 @@ class _Todo:
 def fold_tenants(
     workspace: Workspace,
     table: TenantTable,
-    lead: ResolvedTable,
     tenants: Mapping[TenantPlace, Tenant],
     shapes: TenantShapes,
+    kept: Collection[TenantPlace] = (),
 ) -> tuple[TenantPlace, ...]:
     """Bring deduped up to the newest copy of every tenant; the tenants whose rows it did not hold
     so before. Nothing to do costs no Spark.
 
     Args:
         workspace: with the lease of the table of tenants.
-        lead: any of its tenants.
         tenants: as the ledger has them.
         shapes: the versions that the lake has.
+        kept: tenants whose rows stay though the contract says that they leave.
 
     Raises:
         LakeError: Spark, the catalog or the storage failed; deduped is as it was, or folded.
         LeaseHeld: another run took the table over; this one writes nothing more.
     """
-    todo = _plan(workspace, table, shapes, tenants)
+    todo = _plan(workspace, table, shapes, tenants, kept)
     if not todo.rows and not todo.out:
         return ()
     identifier = deduped_of(table)
     _refuse_damaged(workspace, table, shapes, todo.rows.values())
-    _ensure(workspace, table, lead, shapes, todo.retyped)
+    _ensure(workspace, table, shapes, todo.retyped)
     failpoint("fold.before")
     head = workspace.lake.head(identifier)
     with spark_errors(table.name):
         spark = workspace.spark.get()
         with listed(spark, todo.rows.values()):
-            _write(workspace, table, lead, shapes, todo)
+            _write(workspace, table, shapes, todo)
     failpoint("fold.committed")
     flush_commits(workspace.lake.load(identifier), head)
+    shown = workspace.lake.head(identifier)
+    workspace.ledger.record_definition(_made(identifier), _marks([shown], shapes))
     folded = {place: tenant.load_id for place, tenant in todo.rows.items()}
     workspace.ledger.record_tenants_folded(
         table.name, {**dict.fromkeys(todo.out - folded.keys()), **folded}
@@ -192,9 +226,14 @@ def _plan(
     table: TenantTable,
     shapes: TenantShapes,
     tenants: Mapping[TenantPlace, Tenant],
+    kept: Collection[TenantPlace],
 ) -> _Todo:
     identifier = deduped_of(table)
-    shown = {p: t for p, t in tenants.items() if is_shown(table, t)}
+    shown = {
+        p: t
+        for p, t in tenants.items()
+        if is_shown(table, t) or (p in kept and t.load_id is not None)
+    }
     lost = {p: t for p, t in shown.items() if t.version not in shapes.tables}
     there = workspace.lake.load(identifier)
     held = {f.name: f.field_type for f in there.schema().fields} if there is not None else {}
@@ -203,14 +242,28 @@ def _plan(
         for name, kind in shapes.stored
         if name in held and not can_hold(held[name], iceberg_type(kind))
     )
-    if there is None or retyped or not _is_ours(workspace, identifier, there):
+    made = workspace.ledger.definition(_made(identifier))
+    if there is None or retyped or (made and not _is_as_made(workspace, there, made, shapes)):
         if lost and there is not None:
             raise _lost_raw(table, lost)
+        if there is not None and not made:
+            raise _unknown_ledger(table, retyped)
         rows = {p: t for p, t in shown.items() if p not in lost}
         return _Todo(rows, frozenset(), whole=True, retyped=retyped)
+    # Of a ledger that did not make it, rows of tenants that it does not know stay.
     moved = {p: t for p, t in shown.items() if t.folded != t.load_id and p not in lost}
     gone = {p for p, t in tenants.items() if t.folded is not None and p not in shown}
     return _Todo(moved, frozenset({*moved, *gone}), whole=False)
+
+
+def _unknown_ledger(table: TenantTable, retyped: Sequence[str]) -> LakeError:
+    return LakeError(
+        f"table {table.name}: {', '.join(retyped)} got another type, so all tenants are to be "
+        "folded again, and this ledger did not make deduped: rows of tenants that it does not know "
+        "would be lost",
+        table=table.name,
+        next_step=f"Rename or drop {deduped_of(table)}, then sync again",
+    )
 
 
 def _lost_raw(table: TenantTable, lost: Mapping[TenantPlace, Tenant]) -> LakeError:
@@ -224,17 +277,27 @@ def _lost_raw(table: TenantTable, lost: Mapping[TenantPlace, Tenant]) -> LakeErr
     )
 
 
-def _is_ours(workspace: Workspace, identifier: Identifier, table: LakeTable) -> bool:
-    """Whether deduped is as the last fold left it: nobody wrote to it since, or set it back."""
-    known = (workspace.ledger.definition(_made(identifier)) or "").split()
-    with workspace.lake.translated(identifier):
+def _is_as_made(workspace: Workspace, table: LakeTable, made: str, shapes: TenantShapes) -> bool:
+    """Whether deduped is as the last fold left it, nobody wrote to it since, or set it back; and
+    the columns of its tenants' shapes are called as they were then."""
+    marks = json.loads(made)
+    now = shapes.fingerprints
+    if any(now.get(hashed, name) != name for hashed, name in marks["names"].items()):
+        return False
+    with workspace.lake.translated(".".join(table.name())):
         newest = next((s for s in history(table) if not is_rewrite(s)), None)
-    return newest is not None and snapshot_property(newest, FOLD) in known
+    return newest is not None and newest.snapshot_id in marks["heads"]
+
+
+def _marks(heads: Iterable[int | None], shapes: TenantShapes) -> str:
+    """By what deduped is known again: the versions that a fold may have left it at, and what the
+    columns of each shape were called."""
+    listed = [head for head in heads if head is not None]
+    return json.dumps({"heads": listed, "names": shapes.fingerprints})
 
 
 def _made(identifier: Identifier) -> str:
-    """The name under which the ledger keeps the last folds: two, for the last may not have come to
-    be shown."""
+    """The name under which the ledger keeps by what deduped is known again."""
     return f"tenants {identifier}"
 
 
@@ -270,7 +333,6 @@ def _refuse_damaged(
 def _ensure(
     workspace: Workspace,
     table: TenantTable,
-    lead: ResolvedTable,
     shapes: TenantShapes,
     retyped: Sequence[str],
 ) -> None:
@@ -282,7 +344,8 @@ def _ensure(
         reshape(workspace.lake, identifier, {}, left)
     columns = [(beside.get(name, name), kind) for name, kind in shapes.stored]
     schema = current_schema(columns, shapes.originals)
-    key = [n for column in lead.key if (n := lead.name_in(shapes.columns, column)) is not None]
+    spelled = {name.lower(): name for name in shapes.columns}
+    key = [spelled[name.lower()] for name in table.key if name.lower() in spelled]
     sorted_by = [beside.get(name, name) for name in key]
     ensure_current_tenants(workspace.lake, identifier, schema, sorted_by)
 
@@ -290,16 +353,10 @@ def _ensure(
 # --- Spark ----------------------------------------------------------------------------------------
 
 
-def _write(
-    workspace: Workspace,
-    table: TenantTable,
-    lead: ResolvedTable,
-    shapes: TenantShapes,
-    todo: _Todo,
-) -> None:
+def _write(workspace: Workspace, table: TenantTable, shapes: TenantShapes, todo: _Todo) -> None:
     lake, identifier, spark = workspace.lake, deduped_of(table), workspace.spark.get()
     drop_stale(lake, identifier)
-    head, branch, fold = lake.head(identifier), new_branch(), uuid.uuid4().hex[:12]
+    head, branch = lake.head(identifier), new_branch()
     target = branch_sql(identifier, branch)
     if todo.whole:
         lake.begin_branch(identifier, branch)
@@ -308,18 +365,18 @@ def _write(
     failpoint("refold.begun")
     try:
         if todo.out:
-            with _marked(spark, fold):
-                spark.sql(f"DELETE FROM {target} WHERE {places_sql(todo.out)}")  # noqa: S608
+            spark.sql(f"DELETE FROM {target} WHERE {places_sql(todo.out)}")  # noqa: S608
         if todo.rows:
-            rows = spark.sql(rows_sql(table, lead, shapes, todo.rows))
+            rows = spark.sql(rows_sql(table, shapes, todo.rows))
             renamed = rows.toDF(*(next_names(todo.retyped).get(n, n) for n in rows.columns))
-            _append(renamed, target, fold)
+            _append(renamed, target)
         failpoint("refold.written")
-        _refuse_other_counts(spark, table, target, todo)
-        known = (workspace.ledger.definition(_made(identifier)) or "").split()[-1:]
-        workspace.ledger.record_definition(_made(identifier), " ".join([*known, fold]))
+        _refuse_other_counts(workspace, table, target, todo)
         flush_commits(lake.load(identifier), head, branch)
         workspace.check_lease()
+        # Before it is shown: who dies in between left it at one of both.
+        heads = [head, lake.branches(identifier)[branch]]
+        workspace.ledger.record_definition(_made(identifier), _marks(heads, shapes))
         if todo.whole:
             lake.replace_main(identifier, branch, head, next_names(todo.retyped))
             failpoint("refold.shown")
@@ -332,10 +389,7 @@ def _write(
 
 
 def rows_sql(
-    table: TenantTable,
-    lead: ResolvedTable,
-    shapes: TenantShapes,
-    tenants: Mapping[TenantPlace, Tenant],
+    table: TenantTable, shapes: TenantShapes, tenants: Mapping[TenantPlace, Tenant]
 ) -> str:
     """The newest copies of some tenants, in deduped's columns; these tenants are listed in
     ``mirror_tenants`` (`listed`)."""
@@ -344,10 +398,10 @@ def rows_sql(
         of = [place for place, tenant in tenants.items() if tenant.version == hashed]
         if not of:
             continue
-        columns = version_columns(lead, raw, shapes.columns)
+        columns = version_columns(shapes.names[hashed], raw, shapes.columns)
         columns += [SOURCE, DATABASE, f"{text_literal(hashed)} AS {VERSION}"]
         if shapes.originals:
-            columns.append(version_originals(lead, raw, shapes.columns))
+            columns.append(version_originals(shapes.names[hashed], raw, shapes.columns))
         name = raw_of(table, raw.name()[-1]).sql
         where = f" WHERE {places_sql(of)}" if len(of) <= LISTED else ""
         selects.append(
@@ -381,26 +435,16 @@ def listed(spark: SparkSession, tenants: Iterable[Tenant]) -> Iterator[None]:
         spark.catalog.dropTempView(TENANTS)
 
 
-@contextmanager
-def _marked(spark: SparkSession, fold: str) -> Iterator[None]:
-    """Commits in the block carry the fold's mark."""
-    setting = f"spark.sql.iceberg.snapshot-property.{FOLD}"
-    spark.conf.set(setting, fold)
-    try:
-        yield
-    finally:
-        spark.conf.unset(setting)
-
-
-def _append(rows: DataFrame, target: str, fold: str) -> None:
+def _append(rows: DataFrame, target: str) -> None:
     activate(rows.sparkSession)
     writer: Any = rows.writeTo(target)
     # Each bucket's rows in one task, sorted by tenant: a file a bucket.
-    writer = writer.option("distribution-mode", "hash")
-    writer.option(f"snapshot-property.{FOLD}", fold).append()
+    writer.option("distribution-mode", "hash").append()
 
 
-def _refuse_other_counts(spark: SparkSession, table: TenantTable, target: str, todo: _Todo) -> None:
+def _refuse_other_counts(
+    workspace: Workspace, table: TenantTable, target: str, todo: _Todo
+) -> None:
     """See that the branch has as many rows of each tenant as its load read.
 
     Raises:
@@ -408,18 +452,26 @@ def _refuse_other_counts(spark: SparkSession, table: TenantTable, target: str, t
     """
     places = {*todo.rows, *todo.out}
     where = "" if todo.whole or len(places) > LISTED else f" WHERE {places_sql(places)}"
-    counts = spark.sql(
-        f"SELECT {SOURCE}, {DATABASE}, count(*) FROM {target}{where} GROUP BY 1, 2"  # noqa: S608
-    ).collect()
+    counts = (
+        workspace.spark.get()
+        .sql(
+            f"SELECT {SOURCE}, {DATABASE}, count(*) FROM {target}{where} GROUP BY 1, 2"  # noqa: S608
+        )
+        .collect()
+    )
     found = {(str(s), str(d)): int(n) for s, d, n in counts}
     for place in places:
         tenant = todo.rows.get(place)
         wanted = (tenant.rows or 0) if tenant is not None else 0
         if found.get(place, 0) != wanted:
+            if tenant is not None:
+                # Without terms it is read again, as if its contract had changed.
+                again = [replace(tenant, terms=None)]
+                workspace.ledger.record_tenants(table.name, again)
             raise LakeError(
                 f"table {table.name}: the fold has {found.get(place, 0):,} rows of tenant "
                 f"{place[0]}.{place[1]}, and its load read {wanted:,}",
                 table=table.name,
-                next_step="Nothing of it is visible; see whether somebody wrote into raw, then "
-                "sync again",
+                next_step="Nothing of it is visible. See whether somebody wrote into raw, and sync "
+                "again: this tenant is then read again",
             )

@@ -31,7 +31,7 @@ from mirrorlake.merge.tenants import (
     read_shapes,
     rows_sql,
 )
-from mirrorlake.operations.tenant_survey import TenantSurvey, lead_of, survey_tenants
+from mirrorlake.operations.tenant_survey import TenantSurvey, survey_tenants
 from mirrorlake.proof.ranges import NOTHING, Tally
 from mirrorlake.proof.report import digest_text
 from mirrorlake.proof.rows import lake_sum
@@ -116,10 +116,11 @@ def check_tenants(
             for source, database in {*survey.plans, *survey.failed} - known.keys()
             if not databases or database in databases
         )
-        verdicts = _Check(leased, table, known, survey).run()
+        verdicts = _Check(leased, table, known, survey, not databases).run()
         records = [
             replace(known[v.source, v.database], verdict=v.verdict, checked_at=began)
             for v in verdicts
+            if (v.source, v.database) in known
         ]
         leased.ledger.record_tenants(table.name, records)
     return TenantsChecked(table.name, verdicts, tuple(unread), survey.lost)
@@ -153,6 +154,7 @@ class _Check:
     table: TenantTable
     known: Mapping[TenantPlace, Tenant]
     survey: TenantSurvey
+    everything: bool
 
     def run(self) -> tuple[TenantVerdict, ...]:
         comparable = {
@@ -164,14 +166,18 @@ class _Check:
             and tenant.terms == terms_of(plan)
         }
         mysql, lake = self._digest(comparable)
-        differing: dict[TenantPlace, int] = {}
-        plan = next(iter(self.survey.plans.values()), None)
-        if plan is not None:
-            differing = self._compare_deduped(lead_of(self.table, plan))
-        return tuple(
+        differing = self._compare_deduped()
+        found = [
             self._verdict(tenant, mysql, lake.get(place), differing.get(place, 0))
             for place, tenant in self.known.items()
-        )
+        ]
+        words = "deduped has rows of it, and the ledger knows no load of them"
+        found += [
+            TenantVerdict(*place, "different", None, None, rows, words)
+            for place, rows in sorted(differing.items())
+            if place not in self.known
+        ]
+        return tuple(found)
 
     def _verdict(
         self, tenant: Tenant, digests: TenantDigests, lake: Tally | None, differing: int
@@ -203,14 +209,21 @@ class _Check:
             return "different", "raw has other rows than MySQL had when they were read"
         if tenant.gone_at is not None:
             # By the contract it stays as it was: there is nothing to compare it with.
-            return "gone", "its database, or table, is no more; deduped has its newest copy"
+            return "gone", f"{self._why_gone(tenant)}; deduped has its newest copy"
         if mysql is None or lake is None:
             return "undecided", self._why_not(tenant)
         if mysql == lake:
             return "equal", ""
         if self._is_unchanged(tenant):
             return "different", "MySQL has other rows, and shows no change since they were read"
+        if tenant.error is not None:
+            return "undecided", f"MySQL changed since it was read, and it can't be: {tenant.error}"
         return "undecided", "MySQL changed since it was read: sync, then check again"
+
+    def _why_gone(self, tenant: Tenant) -> str:
+        if tenant.source not in self.table.sources or not self.table.has(tenant.database):
+            return "the contract means it no more"
+        return "its database, or table, is no more"
 
     def _why_not(self, tenant: Tenant) -> str:
         error = self.survey.failed.get(tenant.place) or self.survey.lost.get(tenant.source)
@@ -262,40 +275,38 @@ class _Check:
 
     # --- deduped ----------------------------------------------------------------------------------
 
-    def _compare_deduped(self, lead: ResolvedTable) -> dict[TenantPlace, int]:
+    def _compare_deduped(self) -> dict[TenantPlace, int]:
         """How many rows deduped has of each tenant that its newest copy has not, and the other
         way."""
-        shapes = read_shapes(self.workspace, self.table, lead)
+        shapes = read_shapes(self.workspace, self.table)
         deduped = self.workspace.lake.load(deduped_of(self.table))
         if deduped is None or not shapes.tables:
             return {}
         shown = {p: t for p, t in self.known.items() if is_shown(self.table, t)}
         spark = self.workspace.spark.get()
         with spark_errors(self.table.name), listed(spark, shown.values()):
-            return self._count_differing(spark, lead, shapes, shown)
+            return self._count_differing(spark, shapes, shown)
 
     def _count_differing(
         self,
         spark: SparkSession,
-        lead: ResolvedTable,
         shapes: TenantShapes,
         shown: Mapping[TenantPlace, Tenant],
     ) -> dict[TenantPlace, int]:
-        copies = rows_sql(self.table, lead, shapes, shown)
-        if not copies:
-            return {}
+        copies = rows_sql(self.table, shapes, shown)
         cells = [_comparable(name, kind) for name, kind in shapes.stored]
         cells += [ORIGINAL] if shapes.originals else []
         columns = ", ".join(f"{cell} AS c{n}_" for n, cell in enumerate(cells))
         names = ", ".join(f"c{n}_" for n in range(len(cells)))
         place = [name for name, _ in shapes.stored]
         source, database = (f"c{place.index(name)}_" for name in (SOURCE, DATABASE))
-        everything = len(self.known) > LISTED
-        where = "" if everything else f" WHERE {places_sql(self.known)}"
+        where = "" if self.everything else f" WHERE {places_sql(self.known)}"
+        of_copies = f"SELECT {columns}, 1 AS side_ FROM ({copies}) UNION ALL "  # noqa: S608
+        of_copies = of_copies if copies else ""
         found = spark.sql(
             f"SELECT {source}, {database}, sum(abs(n_)) FROM (SELECT {names}, sum(side_) AS n_"  # noqa: S608
-            f" FROM (SELECT {columns}, 1 AS side_ FROM ({copies}) UNION ALL"
-            f" SELECT {columns}, -1 FROM {deduped_of(self.table).sql}{where})"
+            f" FROM ({of_copies}SELECT {columns}, -1 AS side_ FROM"
+            f" {deduped_of(self.table).sql}{where})"
             f" GROUP BY {names} HAVING sum(side_) <> 0) GROUP BY 1, 2"
         ).collect()
         return {(str(s), str(d)): int(n) for s, d, n in found}

@@ -170,14 +170,13 @@ def _digest(listed: Iterable[object]) -> str:
 def gone_tenants(
     table: TenantTable, survey: TenantSurvey, known: Mapping[TenantPlace, Tenant]
 ) -> list[TenantPlace]:
-    """The tenants of sources that were looked at whose database, or table, is no more, and of which
-    that is not written down yet."""
+    """The tenants of sources that were looked at whose database, or table, is no more, or that the
+    contract means no more, and of which that is not written down yet."""
     there = {*survey.plans, *survey.failed}
     return [
         place
         for place, tenant in known.items()
-        if place[0] in table.sources
-        and place[0] not in survey.lost
+        if (place[0] not in table.sources or place[0] not in survey.lost)
         and place not in there
         and tenant.gone_at is None
     ]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
@@ -25,7 +25,7 @@ from mirrorlake.sources.mysql.introspect import read_databases, read_in_database
 from mirrorlake.sources.mysql.replica import read_reach
 from mirrorlake.table.holds import refuse_held
 from mirrorlake.table.resolve import ResolvedTable
-from mirrorlake.table.tenants import contract_of, raw_of, resolve_tenants
+from mirrorlake.table.tenants import raw_of, resolve_tenants
 from mirrorlake.workspace import Workspace
 
 logger = logging.getLogger(__name__)
@@ -97,8 +97,3 @@ def _key_types(workspace: Workspace, table: TenantTable) -> dict[str, str]:
             types = stored_types(raw)
             return {n.lower(): t.iceberg for n, t in types.items() if n.lower() in wanted}
     return {}
-
-
-def lead_of(table: TenantTable, plan: ResolvedTable) -> ResolvedTable:
-    """One tenant's table under the contract of all: by which the columns of others are named."""
-    return replace(plan, contract=contract_of(table, plan.source.name, plan.table.database))

@@ -17,7 +17,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from mirrorlake.config.contract import TenantTable
-from mirrorlake.errors import ConfigError, MirrorlakeError, SourceError
+from mirrorlake.config.fields import nearest
+from mirrorlake.errors import ConfigError, MirrorlakeError, SchemaError, SourceError
 from mirrorlake.ledger import Tenant, TenantPlace
 from mirrorlake.load.outcome import settle_loads
 from mirrorlake.load.tenants.digests import TenantDigests, read_digests
@@ -29,7 +30,7 @@ from mirrorlake.operations.tenant_detect import (
     is_unsure,
     present_versions,
 )
-from mirrorlake.operations.tenant_survey import TenantSurvey, lead_of, survey_tenants
+from mirrorlake.operations.tenant_survey import TenantSurvey, survey_tenants
 from mirrorlake.proof.report import digest_text
 from mirrorlake.serving.tenants import make_tenant_views, remember_tenant_columns
 from mirrorlake.sources.mysql.connect import session
@@ -130,6 +131,7 @@ class _Sync:
     read: int = 0
     unchanged: int = 0
     joined: list[TenantPlace] = field(default_factory=list[TenantPlace])
+    kept: set[TenantPlace] = field(default_factory=set[TenantPlace])
     failed: dict[TenantPlace, MirrorlakeError] = field(
         default_factory=dict[TenantPlace, MirrorlakeError]
     )
@@ -137,6 +139,7 @@ class _Sync:
     def run(self) -> TenantsSynced:
         table, ledger = self.table, self.workspace.ledger
         known = ledger.tenants(table.name)
+        refuse_read_already(self.workspace, table)
         survey = survey_tenants(self.workspace, table)
         self._refuse_none(survey, known)
         gone = self._note_gone(survey, known)
@@ -145,17 +148,12 @@ class _Sync:
         for plans in _by_version(moved).values():
             self._load(plans, survey, known)
         self._note_failed(known)
-        folded: tuple[TenantPlace, ...] = ()
-        lead = next(iter(survey.plans.values()), None)
-        shapes = 0
-        if lead is not None:
-            found = self._show(lead)
-            folded, shapes = found[0], len(found[1].tables)
+        folded, shapes = self._show()
         everything = ledger.tenants(table.name)
         return TenantsSynced(
             table=table.name,
             tenants=len(everything),
-            shapes=shapes,
+            shapes=len(shapes.tables),
             read=self.read,
             unchanged=self.unchanged,
             joined=tuple(f"{s}.{d}" for s, d in self.joined),
@@ -196,8 +194,6 @@ class _Sync:
         there = {*survey.plans, *survey.failed}
         looked = [p for p in known if p[0] not in survey.lost and p[0] in self.table.sources]
         gone = gone_tenants(self.table, survey, known)
-        if self.table.dropped == "remove" and not self.terms.accept_smaller:
-            gone = self._refuse_many(gone, known)
         now = datetime.now(UTC)
         records = [replace(known[p], gone_at=now, error=None, failed_at=None) for p in gone]
         # One that came back is read whatever it shows: it may be another database of the name.
@@ -208,29 +204,26 @@ class _Sync:
         ]
         self.workspace.ledger.record_tenants(self.table.name, records)
         known.update({record.place: record for record in records})
+        if self.table.dropped == "remove" and not self.terms.accept_smaller:
+            self._refuse_many(known)
         return gone
 
-    def _refuse_many(
-        self, gone: list[TenantPlace], known: Mapping[TenantPlace, Tenant]
-    ) -> list[TenantPlace]:
-        """Leave out sources of which so many tenants are gone at once that a person has to say
-        whether that is right."""
-        found: list[TenantPlace] = []
-        for source in self.table.sources:
-            mine = [p for p in gone if p[0] == source]
-            before = [p for p in known if p[0] == source and known[p].gone_at is None]
-            if len(mine) > 1 and len(mine) > MOST_GONE * len(before):
+    def _refuse_many(self, known: Mapping[TenantPlace, Tenant]) -> None:
+        """Keep the rows of sources of which so many tenants would be removed at once that a person
+        has to say whether that is right."""
+        for source in dict.fromkeys(source for source, _ in known):
+            shown = [t for p, t in known.items() if p[0] == source and t.folded is not None]
+            leaving = [tenant.place for tenant in shown if tenant.gone_at is not None]
+            if leaving and len(leaving) > MOST_GONE * len(shown):
+                self.kept |= set(leaving)
                 self.failed[source, "*"] = SourceError(
-                    f"table {self.table.name}: {len(mine)} of {len(before)} tenants of source "
-                    f"{source} are gone at once; their rows stay as they were",
+                    f"table {self.table.name}: {len(leaving)} of {len(shown)} tenants of source "
+                    f"{source} are gone; their rows stay as they were",
                     source=source,
                     table=self.table.name,
                     next_step="Check the account's privileges. If they were dropped: `mirrorlake "
                     f"sync {self.table.name} --accept-smaller`",
                 )
-                continue
-            found += mine
-        return found
 
     def _moved(self, survey: TenantSurvey, known: Mapping[TenantPlace, Tenant]) -> Plans:
         """The tenants that are to be read; of the others, until when they are unchanged is
@@ -346,17 +339,18 @@ class _Sync:
         ]
         self.workspace.ledger.record_tenants(self.table.name, records)
         for (source, database), error in sorted(self.failed.items()):
-            logger.warning("table %s: tenant %s.%s: %s", self.table.name, source, database, error)
+            logger.info("table %s: tenant %s.%s: %s", self.table.name, source, database, error)
 
-    def _show(self, plan: ResolvedTable) -> tuple[tuple[TenantPlace, ...], TenantShapes]:
+    def _show(self) -> tuple[tuple[TenantPlace, ...], TenantShapes]:
         """Fold what was loaded, and make the views."""
         table, ledger = self.table, self.workspace.ledger
-        lead = lead_of(table, plan)
-        shapes = read_shapes(self.workspace, table, lead)
+        shapes = read_shapes(self.workspace, table)
         if not shapes.tables:
             return (), shapes
-        remember_tenant_columns(ledger, table, list(shapes.columns))
-        folded = fold_tenants(self.workspace, table, lead, ledger.tenants(table.name), shapes)
+        _warn_of_rules(table, shapes)
+        remember_tenant_columns(self.workspace, table, list(shapes.columns))
+        known = ledger.tenants(table.name)
+        folded = fold_tenants(self.workspace, table, known, shapes, self.kept)
         removed = [
             place
             for place, tenant in ledger.tenants(table.name).items()
@@ -364,8 +358,44 @@ class _Sync:
         ]
         ledger.forget_tenants(table.name, removed)
         if self.workspace.lake.load(deduped_of(table)) is not None:
-            make_tenant_views(self.workspace, table, lead, shapes)
+            make_tenant_views(self.workspace, table, shapes)
         return folded, shapes
+
+
+def refuse_read_already(workspace: Workspace, table: TenantTable) -> None:
+    """See that nothing is in the lake that the contract says is never to be read.
+
+    Raises:
+        SchemaError: something is, by its name or an earlier one.
+    """
+    never = {
+        one.lower()
+        for name, rule in table.columns.items()
+        if rule.pci == "never"
+        for one in (name, *rule.renamed_from)
+    }
+    for version in workspace.ledger.schema_versions(table.name) if never else ():
+        found = [name for name, _ in version.columns if name.lower() in never]
+        if found:
+            raise SchemaError(
+                f"table {table.name}: {', '.join(found)} is marked `pci: never`, and its mirror "
+                "holds it already",
+                table=table.name,
+                column=found[0],
+                next_step="Mirror the tenants again under another name and other namespaces, and "
+                "drop the old tables: what was read can't be unread",
+            )
+
+
+def _warn_of_rules(table: TenantTable, shapes: TenantShapes) -> None:
+    """A rule for a column that no tenant has is a mistake more often than not."""
+    there = {name.lower() for name in shapes.columns}
+    for name, rule in table.columns.items():
+        if name.lower() not in there and rule.pci is None:
+            logger.warning(
+                "table %s: the contract has a rule for %s%s, and no tenant has such a column",
+                *(table.name, name, nearest(name, list(shapes.columns))),
+            )
 
 
 def _by_version(

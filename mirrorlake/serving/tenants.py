@@ -13,6 +13,7 @@ from mirrorlake.config.contract import TenantTable
 from mirrorlake.destinations.base import as_sql_identifier, text_literal
 from mirrorlake.destinations.iceberg.model import chosen_columns
 from mirrorlake.destinations.iceberg.tables import current_schema
+from mirrorlake.destinations.iceberg.views import read_view
 from mirrorlake.ledger import Ledger
 from mirrorlake.merge.raw_versions import version_columns, version_originals
 from mirrorlake.merge.statements import clean_column
@@ -30,7 +31,6 @@ from mirrorlake.schema.own_columns import (
 )
 from mirrorlake.serving.views import ViewText, make_view
 from mirrorlake.table.clean_columns import unnamed_columns
-from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.table.tenants import clean_of, contract_of, deduped_of, raw_of, raw_view_of
 from mirrorlake.workspace import Workspace
 
@@ -47,28 +47,22 @@ _META: Final = {
 }
 
 
-def make_tenant_views(
-    workspace: Workspace, table: TenantTable, lead: ResolvedTable, shapes: TenantShapes
-) -> None:
-    """The clean view, and the view over raw; each only where it is not there as it must be.
-
-    Args:
-        lead: any of its tenants.
-    """
+def make_tenant_views(workspace: Workspace, table: TenantTable, shapes: TenantShapes) -> None:
+    """The clean view, and the view over raw; each only where it is not there as it must be."""
     make_view(workspace, clean_of(table), clean_view_of(workspace.ledger, table, shapes))
     hashes = list(shapes.tables)
     if len(hashes) <= BRANCHES:
-        make_view(workspace, raw_view_of(table), _raw_view(table, lead, shapes, hashes))
+        make_view(workspace, raw_view_of(table), _raw_view(table, shapes, hashes))
         return
     parts = [hashes[n : n + BRANCHES] for n in range(0, len(hashes), BRANCHES)]
     names: list[str] = []
     for number, part in enumerate(parts, 1):
         identifier = raw_of(table, f"{table.table}__part_{number}")
-        make_view(workspace, identifier, _raw_view(table, lead, shapes, part))
+        make_view(workspace, identifier, _raw_view(table, shapes, part))
         names.append(identifier.sql)
     columns = ", ".join(as_sql_identifier(name) for name in _names(shapes))
     sql = " UNION ALL ".join(f"SELECT {columns} FROM {name}" for name in names)  # noqa: S608
-    whole = _raw_view(table, lead, shapes, [])
+    whole = _raw_view(table, shapes, [])
     make_view(workspace, raw_view_of(table), ViewText(sql, whole.columns, whole.schema))
 
 
@@ -78,10 +72,15 @@ def held_of(ledger: Ledger, table: TenantTable, names: Sequence[str]) -> tuple[s
     return () if known is None else unnamed_columns(contract_of(table, "", ""), names, known)
 
 
-def remember_tenant_columns(ledger: Ledger, table: TenantTable, names: Sequence[str]) -> None:
+def remember_tenant_columns(workspace: Workspace, table: TenantTable, names: Sequence[str]) -> None:
     """Record the known columns of a table of tenants: all that the first load's versions have, and
-    under ``new_columns: show`` those that come later."""
+    under ``new_columns: show`` those that come later. Where the ledger was lost, they are those
+    that clean shows."""
+    ledger = workspace.ledger
     known = ledger.known_columns(table.name)
+    if known is None and (view := read_view(workspace.lake, clean_of(table))) is not None:
+        known = frozenset(field.name.lower() for field in view.schema.fields)
+        ledger.record_known_columns(table.name, known)
     now = frozenset(name.lower() for name in names)
     wanted = now if known is None or table.new_columns == "show" else known
     if wanted != known:
@@ -92,7 +91,11 @@ def clean_view_of(ledger: Ledger, table: TenantTable, shapes: TenantShapes) -> V
     """The clean view, as the contract's rules make it."""
     names = list(shapes.columns)
     contract, held = contract_of(table, "", "", names), held_of(ledger, table, names)
-    rules = {name: rule.pii for name in names if (rule := contract.column_rule(name)) is not None}
+    rules = {
+        name: "drop" if rule.pci else rule.pii
+        for name in names
+        if (rule := contract.column_rule(name)) is not None
+    }
     columns: list[tuple[str, str, str]] = []
     for name, kind in shapes.stored:
         rule = "drop" if name in held else rules.get(name)
@@ -116,17 +119,15 @@ def _names(shapes: TenantShapes) -> list[str]:
     return [*shapes.columns, VERSION, *_META, *originals]
 
 
-def _raw_view(
-    table: TenantTable, lead: ResolvedTable, shapes: TenantShapes, hashes: Sequence[str]
-) -> ViewText:
+def _raw_view(table: TenantTable, shapes: TenantShapes, hashes: Sequence[str]) -> ViewText:
     """A view over the raw tables of these versions, in the columns of all."""
     selects: list[str] = []
     for hashed in hashes:
         raw = shapes.tables[hashed]
-        parts = version_columns(lead, raw, shapes.columns)
+        parts = version_columns(shapes.names[hashed], raw, shapes.columns)
         parts += [f"{text_literal(hashed)} AS {VERSION}", *_META]
         if shapes.originals:
-            parts.append(version_originals(lead, raw, shapes.columns))
+            parts.append(version_originals(shapes.names[hashed], raw, shapes.columns))
         selects.append(f"SELECT {', '.join(parts)} FROM {raw_of(table, raw.name()[-1]).sql}")  # noqa: S608
     columns = [(name, kind.iceberg) for name, kind in shapes.columns.items()]
     schema = current_schema([*columns, (VERSION, "string"), *_META.items()], shapes.originals)

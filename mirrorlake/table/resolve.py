@@ -63,6 +63,11 @@ class ResolvedTable:
     def name(self) -> str:
         return self.contract.name
 
+    @property
+    def is_utc(self) -> bool:
+        """Whether times without a zone are written by UTC."""
+        return self.source.is_utc
+
     def name_in(self, names: Iterable[str], column: str) -> str | None:
         """What a column is called among the names of an older version; None if it is not there."""
         return name_in(names, column, self.contract.earlier_names)

@@ -403,8 +403,8 @@ def _smaller(plan: ResolvedTable, before: int, now: int, limit: float) -> Source
         f"{1 - now / before:.0%} less, and shrink_limit is {limit:.0%}. Its rows stay as they were",
         table=plan.name,
         source=plan.source.name,
-        next_step="Look whether MySQL should hold so few. If it should: `mirrorlake sync "
-        "--accept-smaller` with the name of the table of tenants",
+        next_step="Look whether MySQL should hold so few. If it should: `mirrorlake sync` with the "
+        f"table of tenants, `--tenant {plan.table.database} --accept-smaller`",
     )
 
 

@@ -18,10 +18,19 @@ import pyarrow.compute as _compute
 import pytest
 
 from demo.embedded import EmbeddedServer
-from mirrorlake.errors import ConfigError, LakeDamaged, LakeError, LeaseHeld, SourceError
+from mirrorlake.destinations.iceberg.model import history
+from mirrorlake.errors import (
+    ConfigError,
+    LakeDamaged,
+    LakeError,
+    LeaseHeld,
+    SchemaError,
+    SourceError,
+)
 from mirrorlake.load.tenants import batches, protocol, read
 from mirrorlake.operations.tenant_checks import TenantsChecked, check_tenants
 from mirrorlake.operations.tenant_upkeep import maintain_tenants, recover_tenants
+from mirrorlake.table.tenants import clean_of, deduped_of, raw_of
 from tests.integration.conftest import Place
 from tests.integration.tenants import Tenants
 from tests.integration.type_cases import CASES
@@ -126,7 +135,7 @@ def test_a_query_of_one_tenant_opens_its_bucket(tenants: Tenants) -> None:
         tenants.make(f"{number}", COLUMNS, *rows(1, 2))
     tenants.sync()
     with tenants.opened() as (workspace, table):
-        deduped = workspace.lake.load(_deduped(table))
+        deduped = workspace.lake.load(deduped_of(table))
         assert deduped is not None
         name = tenants.name("7")
         chosen = list(deduped.scan(f"_mirror_database = '{name}'").plan_files())
@@ -216,10 +225,33 @@ def test_a_column_that_some_tenants_call_otherwise(tenants: Tenants) -> None:
     }
     assert [row["email"] for row in tenants.shown()] == [None, None]
     assert "mail" not in tenants.shown()[0]
-    # One that has both: the old name is a column again, under the rule of the new one.
-    tenants.make("both", "id INT PRIMARY KEY, mail VARCHAR(20), email INT", "(1, 'both@x', 5)")
+    # One that has both: there each is itself, and of the others nothing is lost.
+    tenants.make("both", "id INT PRIMARY KEY, mail VARCHAR(20), email VARCHAR(20)", "(1, 'm', 'e')")
     assert tenants.sync().failed == {}
+    assert tenants.deduped("email", "mail") == {
+        tenants.name("old"): [("old@x", None)],
+        tenants.name("new"): [("new@x", None)],
+        tenants.name("both"): [("e", "m")],
+    }
     assert not [row for row in tenants.shown() if row.get("mail") or row["email"]]
+    assert check(tenants).verdict == "equal"
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("later", ["a tenant", "the contract"])
+def test_a_rename_that_is_known_later_loses_no_value(later: str, tenants: Tenants) -> None:
+    columns = {"email": {"pii": "show", "renamed_from": ["mail", "e_mail"]}}
+    tenants.contract["columns"] = columns if later == "a tenant" else {}
+    tenants.make("old", "id INT PRIMARY KEY, mail VARCHAR(20), e_mail VARCHAR(20)", "(1, 'm', 'e')")
+    time.sleep(SETTLED_SECONDS)
+    tenants.sync()
+    tenants.contract["columns"] = columns
+    tenants.make("new", "id INT PRIMARY KEY, email VARCHAR(20)", "(1, 'new@x')")
+    assert tenants.sync().failed == {}
+    assert tenants.deduped("email", "e_mail") == {
+        tenants.name("old"): [("m", "e")],
+        tenants.name("new"): [("new@x", None)],
+    }
     assert check(tenants).verdict == "equal"
 
 
@@ -245,6 +277,53 @@ def test_a_column_that_is_never_read(tenants: Tenants) -> None:
     assert tenants.sync().failed == {}
     assert {"card", "pan"}.isdisjoint(tenants.rows().column_names)
     assert {"card", "pan"}.isdisjoint(tenants.shown("raw")[0])
+
+
+@pytest.mark.full
+def test_what_was_read_cant_be_unread(tenants: Tenants) -> None:
+    tenants.make("a", "id INT PRIMARY KEY, card VARCHAR(20)", "(1, '4111')")
+    tenants.sync()
+    tenants.contract["columns"] = {"card": {"pci": "never"}}
+    with pytest.raises(SchemaError, match="its mirror holds it already"):
+        tenants.sync()
+
+
+@pytest.mark.full
+def test_rules_reach_clean_though_no_tenant_can_be_read(tenants: Tenants) -> None:
+    tenants.make("a", COLUMNS, *rows(1))
+    tenants.sync()
+    tenants.drop("a")
+    tenants.contract["columns"] = {"name": {"pii": "null"}}
+    tenants.sync()
+    assert [row["name"] for row in tenants.shown()] == [None]
+    with tenants.opened() as (workspace, table):
+        workspace.spark.get().sql(f"UPDATE {deduped_of(table).sql} SET amount = 0")
+    assert verdicts(check(tenants)) == {"a": "different"}
+    tenants.sync()
+    assert verdicts(check(tenants)) == {"a": "gone"}
+
+
+@pytest.mark.full
+def test_a_ledger_that_was_lost(tenants: Tenants) -> None:
+    """Rows of tenants that can't be read again stay, and columns that were held stay so."""
+    for name in ("a", "b", "c"):
+        tenants.make(name, COLUMNS, *rows(1, 2))
+    tenants.sync()
+    tenants.run("a", "ALTER TABLE orders ADD secret INT DEFAULT 7")
+    tenants.sync()
+    tenants.drop("b")
+    tenants.run("c", "ALTER TABLE orders DROP PRIMARY KEY")
+    before = tenants.deduped(*NAMES)
+    with tenants.opened() as (workspace, table):
+        ledger = workspace.ledger
+        ledger.forget_tenants(table.name, ledger.tenants(table.name))
+        for name in (f"tenants {deduped_of(table)}", f"view {clean_of(table)}"):
+            ledger.forget_definition(name)
+        ledger.record_known_columns(table.name, ())
+    done = tenants.sync()
+    assert done.read == 1
+    assert tenants.deduped(*NAMES) == before
+    assert "secret" not in tenants.shown()[0]
 
 
 # --- a tenant's faults are its own ----------------------------------------------------------------
@@ -371,7 +450,7 @@ def test_rows_that_are_lost_on_their_way_are_seen(
     assert len(done.failed) == 2
     assert all("not what MySQL said" in words for words in done.failed.values())
     with tenants.opened() as (workspace, table):
-        assert workspace.lake.load(_deduped(table)) is None
+        assert workspace.lake.load(deduped_of(table)) is None
 
 
 @pytest.mark.full
@@ -433,10 +512,16 @@ def test_a_tenant_that_is_dropped_is_removed(tenants: Tenants) -> None:
     tenants.group["dropped"] = "remove"
     for name in ("a", "b", "c", "d", "e"):
         tenants.make(name, COLUMNS, *rows(1, 2))
+    time.sleep(SETTLED_SECONDS)
     tenants.sync()
     tenants.drop("b")
     tenants.run("c", "DROP TABLE orders")
     assert len(tenants.sync().gone) == 2
+    with tenants.opened() as (workspace, table):
+        head = workspace.lake.head(deduped_of(table))
+    assert tenants.sync().folded == 0
+    with tenants.opened() as (workspace, table):
+        assert workspace.lake.head(deduped_of(table)) == head
     assert set(tenants.deduped("id")) == {tenants.name(n) for n in ("a", "d", "e")}
     with tenants.opened() as (workspace, table):
         assert len(workspace.ledger.tenants(table.name)) == 3
@@ -444,7 +529,7 @@ def test_a_tenant_that_is_dropped_is_removed(tenants: Tenants) -> None:
     tenants.drop("d")
     tenants.drop("e")
     done = tenants.sync()
-    assert "2 of 3 tenants of source s are gone at once" in done.failed["s.*"]
+    assert "2 of 3 tenants of source s are gone; their rows stay" in done.failed["s.*"]
     assert len(tenants.deduped("id")) == 3
     tenants.sync(accept_smaller=True)
     assert set(tenants.deduped("id")) == {tenants.name("a")}
@@ -497,7 +582,7 @@ def test_a_run_that_is_killed_at_any_step(step: str, tenants: Tenants, runner: R
     assert tenants.sync().failed == {}
     assert_mirrored(tenants, "id", "name")
     with tenants.opened() as (workspace, table):
-        assert not [n for n in workspace.lake.branches(_deduped(table)) if n != "main"]
+        assert not [n for n in workspace.lake.branches(deduped_of(table)) if n != "main"]
         recover_tenants(workspace, table, timedelta())
     assert_mirrored(tenants, "id", "name")
 
@@ -533,13 +618,32 @@ def test_checks_say_what_they_compared(tenants: Tenants) -> None:
     tenants.sync()
     with tenants.opened() as (workspace, table):
         spark = workspace.spark.get()
-        deduped, name = _deduped(table).sql, tenants.name("b")
+        deduped, name = deduped_of(table).sql, tenants.name("b")
         spark.sql(f"UPDATE {deduped} SET amount = 0 WHERE id = 1 AND _mirror_database = '{name}'")
     found = check(tenants)
     assert verdicts(found) == {"a": "equal", "b": "different", "c": "equal"}
     assert [one.differing for one in found.verdicts] == [0, 2, 0]
     # Somebody wrote there: all of it is folded again.
     assert tenants.sync().read == 0
+    assert_mirrored(tenants)
+    with tenants.opened() as (workspace, table):
+        spark, deduped = workspace.spark.get(), workspace.lake.load(deduped_of(table))
+        assert deduped is not None
+        columns = ", ".join(field.name for field in deduped.schema().fields)
+        invented = columns.replace("_mirror_database", "'nobody' AS _mirror_database")
+        spark.sql(
+            f"INSERT INTO {deduped_of(table).sql} SELECT {invented} FROM {deduped_of(table).sql}"
+        )
+    assert check(tenants).verdict == "different"
+    tenants.sync()
+    assert_mirrored(tenants)
+    with tenants.opened() as (workspace, table):
+        deduped = workspace.lake.load(deduped_of(table))
+        assert deduped is not None
+        [newest, *_] = [s for s in history(deduped) if s.parent_snapshot_id is not None]
+        head, lake = newest.snapshot_id, workspace.lake
+        lake.roll_back(deduped_of(table), newest.parent_snapshot_id or 0, head)
+    tenants.sync()
     assert_mirrored(tenants)
 
 
@@ -551,7 +655,7 @@ def test_raw_that_was_damaged_is_read_again(tenants: Tenants) -> None:
     tenants.sync()
     with tenants.opened() as (workspace, table):
         [version] = workspace.ledger.schema_versions(table.name)
-        raw = workspace.lake.load(_raw(table, version.raw_table))
+        raw = workspace.lake.load(raw_of(table, version.raw_table))
         assert raw is not None
         path = next(iter(raw.scan(f"_mirror_database = '{tenants.name('a')}'").plan_files())).file
         local = path.file_path.removeprefix("file://")
@@ -559,7 +663,7 @@ def test_raw_that_was_damaged_is_read_again(tenants: Tenants) -> None:
             file.seek(200)
             file.write(b"\0\1\2\3")
         spark = workspace.spark.get()
-        spark.sql(f"DELETE FROM {_deduped(table).sql}")  # so that all of it is folded again
+        spark.sql(f"DELETE FROM {deduped_of(table).sql}")  # so that all of it is folded again
     with pytest.raises(LakeDamaged, match="Sync again"):
         tenants.sync()
     assert tenants.sync().read >= 1
@@ -577,12 +681,12 @@ def test_rows_stay_whose_raw_table_is_gone(tenants: Tenants) -> None:
         tenant = workspace.ledger.tenants(table.name)["s", tenants.name("b")]
         versions = workspace.ledger.schema_versions(table.name)
         [name] = [v.raw_table for v in versions if v.hash == tenant.version]
-        workspace.lake.drop(_raw(table, name))
+        workspace.lake.drop(raw_of(table, name))
     tenants.run("a", "UPDATE orders SET name = 'x'")
     assert tenants.sync().failed == {}
     assert tenants.deduped("id")[tenants.name("b")] == [(3,)]
     with tenants.opened() as (workspace, table):
-        workspace.spark.get().sql(f"DELETE FROM {_deduped(table).sql} WHERE id = 1")
+        workspace.spark.get().sql(f"DELETE FROM {deduped_of(table).sql} WHERE id = 1")
     with pytest.raises(LakeError, match="raw has no rows of 1 of them any more"):
         tenants.sync()
 
@@ -598,7 +702,7 @@ def test_maintenance_takes_old_copies_out(tenants: Tenants) -> None:
         found = maintain_tenants(workspace, table)
         assert [one.error for one in found] == [None] * len(found)
         [version] = workspace.ledger.schema_versions(table.name)
-        raw = workspace.lake.load(_raw(table, version.raw_table))
+        raw = workspace.lake.load(raw_of(table, version.raw_table))
         assert raw is not None
         assert raw.scan().to_arrow().num_rows == 4
         assert recover_tenants(workspace, table).orphans == 0
@@ -625,15 +729,3 @@ def test_an_empty_table_and_many_rows(tenants: Tenants) -> None:
     assert (done.failed, done.rows >= 10_000) == ({}, True)
     assert_mirrored(tenants)
     assert {type(v) for v in tenants.rows().column("amount").to_pylist()} == {Decimal}
-
-
-def _deduped(table: Any) -> Any:
-    from mirrorlake.table.tenants import deduped_of
-
-    return deduped_of(table)
-
-
-def _raw(table: Any, name: str) -> Any:
-    from mirrorlake.table.tenants import raw_of
-
-    return raw_of(table, name)
