@@ -49,6 +49,12 @@ OF_LANDINGS = ("export.chunk", "export.manifest", "land.taken", "land.folded", "
 """Those around a landing: a snapshot that is written, taken, and said to be published."""
 OF_REFOLDS = ("refold.begun", "refold.written", "refold.dropped", "refold.shown")
 """On the way of a layer that is made again; the third where the catalog can't read its table."""
+OF_TENANTS = (
+    *("tenants.created", "tenants.pending", "tenants.written", "tenants.before_commit"),
+    *("tenants.committed", "tenants.success", "tenants.before_fold", "tenants.branched"),
+    *("tenants.staged", "tenants.shown", "tenants.folded", "tenants.recorded"),
+)
+"""On the way of a sync of tenants; the tenth only where all of them are folded again."""
 
 _passed: Counter[str] = Counter()
 

@@ -193,13 +193,13 @@ def fold_tenants(
     identifier = deduped_of(table)
     _refuse_damaged(workspace, table, shapes, todo.rows.values())
     _ensure(workspace, table, shapes, todo.retyped)
-    failpoint("fold.before")
+    failpoint("tenants.before_fold")
     head = workspace.lake.head(identifier)
     with spark_errors(table.name):
         spark = workspace.spark.get()
         with listed(spark, todo.rows.values()):
             _write(workspace, table, shapes, todo)
-    failpoint("fold.committed")
+    failpoint("tenants.folded")
     flush_commits(workspace.lake.load(identifier), head)
     shown = workspace.lake.head(identifier)
     workspace.ledger.record_definition(_made(identifier), _marks([shown], shapes))
@@ -207,7 +207,7 @@ def fold_tenants(
     workspace.ledger.record_tenants_folded(
         table.name, {**dict.fromkeys(todo.out - folded.keys()), **folded}
     )
-    failpoint("fold.recorded")
+    failpoint("tenants.recorded")
     if not todo.whole:
         compact_if_due(workspace.spark.get(), workspace.lake, identifier)
     return tuple(p for p, t in todo.rows.items() if t.folded != t.load_id) + tuple(
@@ -362,7 +362,7 @@ def _write(workspace: Workspace, table: TenantTable, shapes: TenantShapes, todo:
         lake.begin_branch(identifier, branch)
     else:
         lake.create_branch(identifier, branch, head)
-    failpoint("refold.begun")
+    failpoint("tenants.branched")
     try:
         if todo.out:
             spark.sql(f"DELETE FROM {target} WHERE {places_sql(todo.out)}")  # noqa: S608
@@ -370,7 +370,7 @@ def _write(workspace: Workspace, table: TenantTable, shapes: TenantShapes, todo:
             rows = spark.sql(rows_sql(table, shapes, todo.rows))
             renamed = rows.toDF(*(next_names(todo.retyped).get(n, n) for n in rows.columns))
             _append(renamed, target)
-        failpoint("refold.written")
+        failpoint("tenants.staged")
         _refuse_other_counts(workspace, table, target, todo)
         flush_commits(lake.load(identifier), head, branch)
         workspace.check_lease()
@@ -379,7 +379,7 @@ def _write(workspace: Workspace, table: TenantTable, shapes: TenantShapes, todo:
         workspace.ledger.record_definition(_made(identifier), _marks(heads, shapes))
         if todo.whole:
             lake.replace_main(identifier, branch, head, next_names(todo.retyped))
-            failpoint("refold.shown")
+            failpoint("tenants.shown")
             lake.drop_branch(identifier, branch)
         else:
             lake.publish_branch(identifier, branch, head)

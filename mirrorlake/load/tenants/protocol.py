@@ -126,11 +126,11 @@ def load_tenants(
     needing = next((plan for plan in plans if has_original(plan.columns)), lead)
     table = ensure_raw_tenants(lake, lead.raw, needing.columns, name, lead.version)
     load_id = ledger.create_load(name, Window("full", None, None, datetime.now(UTC).date()))
-    failpoint("ledger.created")
+    failpoint("tenants.created")
     parent = head_of(lake, lead.raw)
     lease = workspace.held_lease()
     load = ledger.start_load(load_id, lease, workspace.run_id, lead.raw.name, parent)
-    failpoint("ledger.pending")
+    failpoint("tenants.pending")
     expected = sum(plan.table.estimated_rows for plan in plans)
     pace = Pace(name, load.load_id, expected, progress)
     reader = _Reader(workspace, table, load, servers, before, pace)
@@ -158,14 +158,14 @@ def load_tenants(
         )
         workspace.check_lease()
         record_written(ledger, load, table.location(), commit.metrics)
-        failpoint("commit.before")
+        failpoint("tenants.before_commit")
         snapshot = commit_load(lake, commit) if commit.paths else None
-        failpoint("commit.after")
+        failpoint("tenants.committed")
     except BaseException as error:
         _give_up(workspace, lead, load, reader.files, error)
         raise
     ledger.finish_load(load, snapshot, receipt)
-    failpoint("ledger.success")
+    failpoint("tenants.success")
     seconds = time.monotonic() - started
     return TenantsLoaded(load, reader.copies, reader.failed, receipt.rows, receipt.bytes, seconds)
 
@@ -237,7 +237,7 @@ class _Reader:
             except BaseException:
                 self._discard(found.files)
                 raise
-        failpoint("chunk.written")
+        failpoint("tenants.written")
         if bad:
             self._discard(found.files)
             self._leave(batch, bad)

@@ -547,7 +547,7 @@ def test_every_failpoint_of_the_engine_is_listed() -> None:
     used = [name for text in texts for name in re.findall(r'failpoint\("([^"]+)"\)', text)]
     # A snapshot is staged in either of two ways.
     assert sorted(set(used)) == sorted(
-        (*FAILPOINTS, *OF_DELTAS, *OF_SNAPSHOTS, *OF_LANDINGS, *OF_REFOLDS)
+        (*FAILPOINTS, *OF_DELTAS, *OF_SNAPSHOTS, *OF_LANDINGS, *OF_REFOLDS, *OF_TENANTS)
     )
     assert len([name for name in used if name in FAILPOINTS]) == len(FAILPOINTS)
 

@@ -27,6 +27,7 @@ from mirrorlake.errors import (
     SchemaError,
     SourceError,
 )
+from mirrorlake.failpoints import OF_TENANTS
 from mirrorlake.load.tenants import batches, protocol, read
 from mirrorlake.operations.tenant_checks import TenantsChecked, check_tenants
 from mirrorlake.operations.tenant_upkeep import maintain_tenants, recover_tenants
@@ -558,12 +559,8 @@ def test_a_pattern_that_matches_nothing(tenants: Tenants) -> None:
 
 # --- whatever dies, whenever ----------------------------------------------------------------------
 
-STEPS = (
-    *("ledger.created", "ledger.pending", "chunk.written", "commit.before", "commit.after"),
-    *("ledger.success", "fold.before", "refold.begun", "refold.written", "fold.committed"),
-    "fold.recorded",
-)
-OFTEN = ("commit.after", "refold.written")
+STEPS = tuple(step for step in OF_TENANTS if step != "tenants.shown")
+OFTEN = ("tenants.committed", "tenants.staged")
 
 
 @pytest.mark.parametrize(
@@ -590,7 +587,7 @@ def test_a_run_that_is_killed_at_any_step(step: str, tenants: Tenants, runner: R
 @pytest.mark.full
 def test_a_second_run_waits_or_stops(tenants: Tenants, runner: Runner) -> None:
     tenants.make("a", COLUMNS, *rows(1, 2))
-    order = Order(tenants.write(), "orders", "tenants", failpoint="commit.before!stop")
+    order = Order(tenants.write(), "orders", "tenants", failpoint="tenants.before_commit!stop")
     first = runner.start(order)
     assert runner.wait(first, 20) is None
     with (
