@@ -30,7 +30,14 @@ from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import history
 from mirrorlake.errors import CommitConflict, LakeDamaged, LeaseHeld
-from mirrorlake.failpoints import FAILPOINTS, OF_DELTAS, OF_LANDINGS, OF_REFOLDS, OF_SNAPSHOTS
+from mirrorlake.failpoints import (
+    FAILPOINTS,
+    OF_DELTAS,
+    OF_LANDINGS,
+    OF_REFOLDS,
+    OF_SNAPSHOTS,
+    OF_TENANTS,
+)
 from mirrorlake.ledger import Ledger
 from mirrorlake.load.raw_proof import prove_raw
 from mirrorlake.operations.fold import fold_table
