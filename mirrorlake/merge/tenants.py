@@ -246,7 +246,8 @@ def _plan(
     if there is None or retyped or (made and not _is_as_made(workspace, there, made, shapes)):
         if lost and there is not None:
             raise _lost_raw(table, lost)
-        if there is not None and not made:
+        # Who died in the first fold left it empty: nothing can be lost.
+        if there is not None and not made and there.current_snapshot() is not None:
             raise _unknown_ledger(table, retyped)
         rows = {p: t for p, t in shown.items() if p not in lost}
         return _Todo(rows, frozenset(), whole=True, retyped=retyped)
