@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -263,18 +264,33 @@ def gathered(batches: Iterator[pa.Table]) -> Iterator[pa.Table]:
         yield pa.concat_tables(held).combine_chunks()
 
 
-def _read(
-    plan: ChunkPlan, seen: SourcePosition, question: Question | None, heed: Heed | None
+def read_rows(
+    plan: ChunkPlan,
+    statement: Callable[[int | None], str],
+    seen: SourcePosition,
+    question: Question | None,
+    heed: Heed | None,
+    *,
+    near: bool = False,
 ) -> Iterator[pa.Table]:
-    """The chunk's rows as they arrive, as the server gives them; `exact_rows` makes them exact."""
+    """The rows of a statement as they arrive, as the server gives them; `exact_rows` makes them
+    exact.
+
+    Args:
+        statement: it, by the session that runs it; each of its rows bears the witness of ``seen``.
+        near: as `read_batches` takes it.
+
+    Raises:
+        SourceError: MySQL was lost, refused, or another server answered.
+    """
     rows = 0
     for batch in read_batches(
         plan.source,
         plan.database,
-        lambda session: select_statement(plan, seen, session),
+        statement,
         plan.batch_rows,
         table=plan.name,
-        near=plan.near,
+        near=near,
         question=question,
         heed=heed,
     ):
@@ -282,9 +298,17 @@ def _read(
         yield pa.Table.from_batches([batch])
     if rows == 0:
         # No row bears witness that the right server has none.
-        statement = f"SELECT {witness(seen)} AS {WITNESS}"
-        for batch in read_batches(plan.source, plan.database, statement):
+        asked = f"SELECT {witness(seen)} AS {WITNESS}"
+        for batch in read_batches(plan.source, plan.database, asked):
             check_witness(plan, batch.column(0).to_pylist() != [0])
+
+
+def _read(
+    plan: ChunkPlan, seen: SourcePosition, question: Question | None, heed: Heed | None
+) -> Iterator[pa.Table]:
+    """The chunk's rows."""
+    statement = partial(select_statement, plan, seen)
+    return read_rows(plan, statement, seen, question, heed, near=plan.near)
 
 
 def _high(plan: ChunkPlan, rows: pa.Table) -> Any:

@@ -23,8 +23,8 @@ from mirrorlake.destinations.iceberg.spark import LazySpark
 from mirrorlake.destinations.iceberg.tenants import PARTITION, bucket_of
 from mirrorlake.errors import LakeError
 from mirrorlake.load.chunk_statements import ChunkPlan
-from mirrorlake.load.chunk_task import OnRows, check_server, gathered
-from mirrorlake.load.convert import check_witness, exact_rows
+from mirrorlake.load.chunk_task import OnRows, check_server, gathered, read_rows
+from mirrorlake.load.convert import exact_rows
 from mirrorlake.load.digest import digest_of
 from mirrorlake.load.tenants.batches import (
     TENANT,
@@ -39,7 +39,7 @@ from mirrorlake.proof.rows import RowForm
 from mirrorlake.schema.own_columns import DATABASE, ORIGINAL, SOURCE
 from mirrorlake.sources.mysql.connect import SourcePosition, read_position, session
 from mirrorlake.sources.mysql.limits import reading
-from mirrorlake.sources.mysql.reader import WITNESS, Question, read_batches, witness
+from mirrorlake.sources.mysql.reader import Question
 from mirrorlake.sources.mysql.route import Heed
 from mirrorlake.sources.mysql.throttle import wait_while_busy
 
@@ -118,7 +118,8 @@ def _read(
     question = Question(digests_statement(batch, rows, chunk.load_id)) if rows else None
     split = _Split(batch, chunk, files)
     started, size = time.monotonic(), 0
-    for found in gathered(_rows(batch, chunk, seen, question, heed)):
+    statement = partial(rows_statement, batch, chunk, seen)
+    for found in gathered(read_rows(chunk, statement, seen, question, heed)):
         size += split.add(found, seen)
         report(found.num_rows, found.nbytes)
     seconds = time.monotonic() - started
@@ -134,32 +135,6 @@ def _read(
         query_seconds=seconds,
         read_bytes=size,
     )
-
-
-def _rows(
-    batch: Batch,
-    chunk: ChunkPlan,
-    seen: SourcePosition,
-    question: Question | None,
-    heed: Heed,
-) -> Iterator[pa.Table]:
-    rows = 0
-    for found in read_batches(
-        chunk.source,
-        chunk.database,
-        lambda own: rows_statement(batch, chunk, seen, own),
-        chunk.batch_rows,
-        table=chunk.name,
-        question=question,
-        heed=heed,
-    ):
-        rows += found.num_rows
-        yield pa.Table.from_batches([found])
-    if rows == 0:
-        # No row bears witness that the right server has none.
-        statement = f"SELECT {witness(seen)} AS {WITNESS}"
-        for found in read_batches(chunk.source, chunk.database, statement):
-            check_witness(chunk, found.column(0).to_pylist() != [0])
 
 
 class _Split:
