@@ -20,7 +20,7 @@ from rich.markup import escape
 from mirrorlake.cli import show
 from mirrorlake.cli.contract import open_contract
 from mirrorlake.config import Config, TenantTable
-from mirrorlake.errors import ConfigError, MirrorlakeError
+from mirrorlake.errors import MirrorlakeError
 
 if TYPE_CHECKING:
     from mirrorlake.ledger import Ledger, Tenant
@@ -42,7 +42,7 @@ def tenants(tables: Sequence[str], config_path: Path, as_json: bool, failed: boo
     from mirrorlake.ledger import Ledger
 
     config = open_contract(config_path)
-    chosen = chosen_tenants(config, tables)
+    chosen = config.chosen_tenants(tables)
     ledger = Ledger(config.ledger.url, config.ledger.wait)
     found = {
         table.name: [
@@ -59,20 +59,6 @@ def tenants(tables: Sequence[str], config_path: Path, as_json: bool, failed: boo
         return
     for table in chosen:
         _print_tenants(ledger, table, found[table.name], failed=failed)
-
-
-def chosen_tenants(config: Config, names: Sequence[str]) -> tuple[TenantTable, ...]:
-    """The tables of tenants of these names; all without a name.
-
-    Raises:
-        ConfigError: a name is nobody's or several tables', or there is no such table at all.
-    """
-    if not config.tenants:
-        raise ConfigError(
-            f"{config.path} has no tables of tenants",
-            next_step="docs/tenants.md shows how they are written",
-        )
-    return tuple(config.tenant_table(name) for name in names) if names else config.tenants
 
 
 def _fields(tenant: Tenant) -> dict[str, Any]:

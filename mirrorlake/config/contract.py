@@ -11,7 +11,7 @@ from typing import ClassVar
 from pydantic import ConfigDict, Field, SecretStr
 
 from mirrorlake.config.alerts import AlertsConfig
-from mirrorlake.config.fields import Section, matches, nearest
+from mirrorlake.config.fields import Section, matches
 from mirrorlake.config.landing import LandingConfig, SnapshotConfig
 from mirrorlake.config.modes import MODES, LoadMode, Mode
 from mirrorlake.config.secrets import UnsetSecret
@@ -34,6 +34,7 @@ from mirrorlake.config.settings import (
     SchemaPolicy,
     SparkConfig,
 )
+from mirrorlake.config.spelling import all_spellings, find_named, unknown_name
 from mirrorlake.errors import ConfigError
 
 
@@ -118,6 +119,11 @@ class TableContract(Section):
         return f"{self.source}.{self.database}.{self.table}"
 
     @property
+    def spellings(self) -> tuple[str, ...]:
+        """What a person may call it, the whole name first."""
+        return self.name, f"{self.database}.{self.table}", self.table
+
+    @property
     def excluded(self) -> frozenset[str]:
         """Columns that are never selected from MySQL (``pci: never``), spelled as in the file."""
         return frozenset(name for name, rule in self.columns.items() if rule.pci == "never")
@@ -188,6 +194,11 @@ class TenantTable(Section):
     def name(self) -> str:
         """``group.table``: unique in a config."""
         return f"{self.group}.{self.table}"
+
+    @property
+    def spellings(self) -> tuple[str, ...]:
+        """What a person may call it, the whole name first."""
+        return self.name, self.table
 
     def has(self, database: str) -> bool:
         """Whether a database is one of the tenants."""
@@ -271,16 +282,16 @@ class Config(Section):
         Raises:
             ConfigError: none is called so (with the nearest name), or more than one.
         """
-        found = _named(name, self.tables, self.path)
+        found = find_named(name, self.tables, self.path)
         if found is not None:
             return found
-        if _named(name, self.snapshots, self.path) is not None:
+        if find_named(name, self.snapshots, self.path) is not None:
             raise ConfigError(
                 f"table {name!r} of {self.path} is kept by snapshots: there is no server to ask",
                 next_step="`mirrorlake land` takes what has landed of it",
                 table=name,
             )
-        raise _unknown(name, self.tables, self.path)
+        raise unknown_name(name, self.tables, self.path)
 
     def contract(self, name: str) -> TableContract:
         """The contract of this name, of any mode, spelled as in `table`.
@@ -289,9 +300,9 @@ class Config(Section):
             ConfigError: none is called so (with the nearest name), or more than one.
         """
         everything = (*self.tables, *self.snapshots)
-        found = _named(name, everything, self.path)
+        found = find_named(name, everything, self.path)
         if found is None:
-            raise _unknown(name, everything, self.path)
+            raise unknown_name(name, everything, self.path)
         return found
 
     def chosen_snapshots(self, names: Sequence[str]) -> tuple[TableContract, ...]:
@@ -313,25 +324,24 @@ class Config(Section):
         Raises:
             ConfigError: none is called so (with the nearest name), or more than one.
         """
-        for found in (
-            [table for table in self.tenants if table.name == name],
-            [table for table in self.tenants if table.table == name],
-        ):
-            if len(found) == 1:
-                return found[0]
-            if found:
-                names = ", ".join(table.name for table in found)
-                raise ConfigError(
-                    f"{name!r} can mean {len(found)} tables of {self.path}: {names}",
-                    next_step="Write the whole name",
-                    table=name,
-                )
-        spellings = [s for table in self.tenants for s in (table.name, table.table)]
-        raise ConfigError(
-            f"no table of tenants {name!r} in {self.path}{nearest(name, spellings)}",
-            next_step="`mirrorlake tenants` lists them; one that is missing needs a contract",
-            table=name,
-        )
+        found = find_named(name, self.tenants, self.path)
+        if found is None:
+            what, listed_by = "table of tenants", "`mirrorlake tenants` lists them"
+            raise unknown_name(name, self.tenants, self.path, what, listed_by)
+        return found
+
+    def chosen_tenants(self, names: Sequence[str]) -> tuple[TenantTable, ...]:
+        """The tables of tenants of these names; all without a name.
+
+        Raises:
+            ConfigError: a name is nobody's or several tables', or there is no such table at all.
+        """
+        if not self.tenants:
+            raise ConfigError(
+                f"{self.path} has no tables of tenants",
+                next_step="docs/tenants.md shows how they are written",
+            )
+        return tuple(self.tenant_table(name) for name in names) if names else self.tenants
 
     def split(
         self, names: Sequence[str]
@@ -353,9 +363,8 @@ class Config(Section):
         Raises:
             ConfigError: a name means several tables of tenants.
         """
-        known = {s for table in self.tenants for s in (table.name, table.table)}
-        others = (*self.tables, *self.snapshots)
-        own = {s(table) for table in others for s in (_full, _in_database, _bare)}
+        known = set(all_spellings(self.tenants))
+        own = set(all_spellings((*self.tables, *self.snapshots)))
         return tuple(self.tenant_table(n) for n in names if n in known and n not in own)
 
     def snapshot_table(self, name: str) -> TableContract:
@@ -364,43 +373,7 @@ class Config(Section):
         Raises:
             ConfigError: none is called so (with the nearest name), or more than one.
         """
-        found = _named(name, self.snapshots, self.path)
+        found = find_named(name, self.snapshots, self.path)
         if found is None:
-            raise _unknown(name, self.snapshots, self.path)
+            raise unknown_name(name, self.snapshots, self.path)
         return found
-
-
-def _named(name: str, tables: Sequence[TableContract], path: Path) -> TableContract | None:
-    for spelled in (_full, _in_database, _bare):
-        found = [contract for contract in tables if spelled(contract) == name]
-        if len(found) == 1:
-            return found[0]
-        if found:
-            names = ", ".join(contract.name for contract in found)
-            raise ConfigError(
-                f"{name!r} can mean {len(found)} tables of {path}: {names}",
-                next_step="Write the whole name",
-                table=name,
-            )
-    return None
-
-
-def _unknown(name: str, tables: Sequence[TableContract], path: Path) -> ConfigError:
-    spellings = [s(contract) for contract in tables for s in (_full, _in_database, _bare)]
-    return ConfigError(
-        f"no table {name!r} in {path}{nearest(name, spellings)}",
-        next_step="`mirrorlake status` lists the tables; one that is missing needs a contract",
-        table=name,
-    )
-
-
-def _full(contract: TableContract) -> str:
-    return contract.name
-
-
-def _in_database(contract: TableContract) -> str:
-    return f"{contract.database}.{contract.table}"
-
-
-def _bare(contract: TableContract) -> str:
-    return contract.table

@@ -1,0 +1,71 @@
+"""How a person names a table of the contract file: by its whole name, or a shorter one that only
+one table has.
+
+What belongs here: finding by name, and the errors where nobody or several are called so. What
+doesn't: which tables a file has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import zip_longest
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+from mirrorlake.config.fields import nearest
+from mirrorlake.errors import ConfigError
+
+
+class Spelled(Protocol):
+    """What has a name in the contract file."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def spellings(self) -> tuple[str, ...]:
+        """What it may be called, the whole name first; as many for each of a kind."""
+        ...
+
+
+SomeTable = TypeVar("SomeTable", bound=Spelled)
+
+
+def find_named(name: str, tables: Sequence[SomeTable], path: Path) -> SomeTable | None:
+    """The table that is called so; a longer spelling goes before a shorter one. None: nobody.
+
+    Raises:
+        ConfigError: several are called so.
+    """
+    for spelled in zip_longest(*(table.spellings for table in tables)):
+        found = [table for table, one in zip(tables, spelled, strict=True) if one == name]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            names = ", ".join(table.name for table in found)
+            raise ConfigError(
+                f"{name!r} can mean {len(found)} tables of {path}: {names}",
+                next_step="Write the whole name",
+                table=name,
+            )
+    return None
+
+
+def all_spellings(tables: Iterable[Spelled]) -> list[str]:
+    """Every name that some table may be called by."""
+    return [spelling for table in tables for spelling in table.spellings]
+
+
+def unknown_name(
+    name: str,
+    tables: Iterable[Spelled],
+    path: Path,
+    what: str = "table",
+    listed_by: str = "`mirrorlake status` lists the tables",
+) -> ConfigError:
+    """The error where nobody is called so, with the nearest name."""
+    return ConfigError(
+        f"no {what} {name!r} in {path}{nearest(name, all_spellings(tables))}",
+        next_step=f"{listed_by}; one that is missing needs a contract",
+        table=name,
+    )
