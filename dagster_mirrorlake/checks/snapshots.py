@@ -15,8 +15,8 @@ from dagster_mirrorlake.checks.snapshot_promises import (
     SUSPECTED,
     UNIQUE,
 )
+from dagster_mirrorlake.checks.step import checks_in_one_step
 from dagster_mirrorlake.resources.landings import reach_landing
-from dagster_mirrorlake.step_tags import step_tags
 from dagster_mirrorlake.table import MirroredTable
 from mirrorlake.config import TableContract, format_duration
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 _SHOWN = 50
 """How many lines of differences a verdict lists."""
-_IN, _OUT = {"asset": dg.In(dg.Nothing)}, dg.Out(dg.Nothing, is_required=False)
 
 
 def build_snapshot_checks(
@@ -41,22 +40,10 @@ def build_snapshot_checks(
         dg.AssetCheckSpec(name, asset=key, description=text, blocking=name == UNIQUE)
         for name, text in CHECKS.items()
     ]
-    outputs = {spec.get_python_identifier(): spec for spec in specs}
-    step = dg.OpDefinition(
-        compute_fn=_step(table, key),
-        name=f"{key.to_python_identifier()}__checks",
-        ins=_IN,
-        outs=dict.fromkeys(outputs, _OUT),
-        required_resource_keys=table.names.all_of({"mirrorlake", *needs}),
-        tags=step_tags("clean"),
-    )
+    resources = table.names.all_of({"mirrorlake", *needs})
     return [
-        dg.AssetChecksDefinition(
-            node_def=step,
-            keys_by_input_name={"asset": key},
-            keys_by_output_name={},
-            check_specs_by_output_name=outputs,
-            can_subset=True,
+        checks_in_one_step(
+            key, specs, f"{key.to_python_identifier()}__checks", _step(table, key), resources
         )
     ]
 

@@ -10,15 +10,14 @@ from typing import Any
 import dagster as dg
 
 from dagster_mirrorlake.checks.series import BY_DAY, EXACT, exact_step
+from dagster_mirrorlake.checks.step import checks_in_one_step
 from dagster_mirrorlake.resources.failures import named_failures
-from dagster_mirrorlake.step_tags import step_tags
 from dagster_mirrorlake.table import Layer, MirroredTable
 
 _RESOURCES = {"mirrorlake"}
 INTACT, MATCHES = "intact", "matches_deduped"
 _NOT_BLOCKING = (EXACT, INTACT, MATCHES, "gaps", "originals", "row_count", "suspected_pii")
 """What they find is reported; it keeps nothing downstream from running."""
-_IN, _OUT = {"asset": dg.In(dg.Nothing)}, dg.Out(dg.Nothing, is_required=False)
 
 
 def build_checks(table: MirroredTable) -> list[dg.AssetChecksDefinition]:
@@ -127,22 +126,8 @@ def _checks_of(
         )
         for check, text in words.items()
     ]
-    outputs = {spec.get_python_identifier(): spec for spec in specs}
-    step = dg.OpDefinition(
-        compute_fn=_step(table, layer),
-        name=name,
-        ins=_IN,
-        outs=dict.fromkeys(outputs, _OUT),
-        required_resource_keys=table.names.all_of(_RESOURCES),
-        tags=step_tags("clean"),
-    )
-    return dg.AssetChecksDefinition(
-        node_def=step,
-        keys_by_input_name={"asset": key},
-        keys_by_output_name={},
-        check_specs_by_output_name=outputs,
-        can_subset=True,
-    )
+    resources = table.names.all_of(_RESOURCES)
+    return checks_in_one_step(key, specs, name, _step(table, layer), resources)
 
 
 def _step(

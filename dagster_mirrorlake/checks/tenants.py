@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from dagster_mirrorlake.checks.series import EXACT
-from dagster_mirrorlake.step_tags import step_tags
+from dagster_mirrorlake.checks.step import checks_in_one_step
 from dagster_mirrorlake.tenants import MirroredTenants
 
 if TYPE_CHECKING:
@@ -24,28 +24,15 @@ CHECKS = {
     "the last day. Asks the ledger alone.",
 }
 _WARN = dg.AssetCheckSeverity.WARN
-_IN, _OUT = {"asset": dg.In(dg.Nothing)}, dg.Out(dg.Nothing, is_required=False)
 
 
 def build_tenant_checks(tenants: MirroredTenants) -> dg.AssetChecksDefinition:
     """The checks of deduped, in one step of which each can be run alone."""
     key = tenants.key("deduped")
     specs = [dg.AssetCheckSpec(name, asset=key, description=text) for name, text in CHECKS.items()]
-    outputs = {spec.get_python_identifier(): spec for spec in specs}
-    step = dg.OpDefinition(
-        compute_fn=_step(tenants, key),
-        name=f"tenants__{tenants.plain_name}__checks",
-        ins=_IN,
-        outs=dict.fromkeys(outputs, _OUT),
-        required_resource_keys=tenants.names.all_of({"mirrorlake"}),
-        tags=step_tags("clean"),
-    )
-    return dg.AssetChecksDefinition(
-        node_def=step,
-        keys_by_input_name={"asset": key},
-        keys_by_output_name={},
-        check_specs_by_output_name=outputs,
-        can_subset=True,
+    resources = tenants.names.all_of({"mirrorlake"})
+    return checks_in_one_step(
+        key, specs, f"tenants__{tenants.plain_name}__checks", _step(tenants, key), resources
     )
 
 
