@@ -157,7 +157,7 @@ class _Todo:
     Attributes:
         rows: tenants whose newest copies are put in.
         out: tenants whose rows are taken out.
-        whole: whether deduped is written anew, whatever it holds.
+        whole: whether deduped is rewritten from scratch.
         retyped: columns whose type can't become the one of now.
     """
 

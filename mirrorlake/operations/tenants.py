@@ -37,11 +37,7 @@ from mirrorlake.sources.mysql.connect import session
 from mirrorlake.sources.mysql.introspect import read_ddl
 from mirrorlake.table.progress import OnProgress
 from mirrorlake.table.resolve import ResolvedTable
-from mirrorlake.table.tenants import (
-    Plans,
-    deduped_of,
-    terms_of,
-)
+from mirrorlake.table.tenants import Plans, deduped_of, terms_of
 from mirrorlake.workspace import Workspace
 
 logger = logging.getLogger(__name__)
@@ -209,8 +205,8 @@ class _Sync:
         return gone
 
     def _refuse_many(self, known: Mapping[TenantPlace, Tenant]) -> None:
-        """Keep the rows of sources of which so many tenants would be removed at once that a person
-        has to say whether that is right."""
+        """Where most tenants of a source would be removed at once, keep their rows until a person
+        confirms it."""
         for source in dict.fromkeys(source for source, _ in known):
             shown = [t for p, t in known.items() if p[0] == source and t.folded is not None]
             leaving = [tenant.place for tenant in shown if tenant.gone_at is not None]

@@ -1,7 +1,7 @@
 """What is shown of tenants: clean as a view over deduped, and the view over raw's versions.
 
-A query plans one branch for each version of the view over raw. Of more than `BRANCHES` it is made
-of views of so many each; deduped holds all versions in one table in any case.
+A query over raw's view plans one branch for each version. With more than `BRANCHES` versions it is
+a view over views of up to `BRANCHES` each; deduped holds all versions in one table in any case.
 """
 
 from __future__ import annotations

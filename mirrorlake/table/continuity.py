@@ -59,7 +59,7 @@ class Course:
 
 def meaning_of_plan(plan: ResolvedTable) -> Meaning:
     """What loads of this plan mean: `meaning_of`, with the types of its key in the lake, and how
-    its values are told apart."""
+    its values are compared."""
     types = {exact.name: exact.iceberg for exact in plan.columns}
     meaning = meaning_of(plan.contract, plan.source, plan.table)
     key_types = tuple(types[name] for name in meaning.key)

@@ -1,7 +1,7 @@
-"""Forms of keys: what of a key column's declaration decides how its values are told apart in the
-lake.
+"""Forms of keys: the part of a key column's declaration that decides how the lake distinguishes its
+values.
 
-Two versions of a table may have a key of one type whose values are written otherwise: ``TIME`` as
+Two versions of a table may have a key of one type and store its values differently: ``TIME`` as
 ``10:00:00`` and, as ``TIME(3)``, as ``10:00:00.000``; a text by its weights, padded to the column's
 length. Rows of one version then meet no row of the other, and would stand beside them. So a load
 records the forms of its key, and one that is another begins a new history.

@@ -198,7 +198,7 @@ def read_columns(connection: Connection[Any], database: str, table: str) -> tupl
 
 def _named_alike(connection: Connection[Any], table: str) -> set[str]:
     """The databases with a table that the server finds under this name and that is called otherwise
-    (``Orders`` for ``orders``): what it says of both can't be told apart."""
+    (``Orders`` for ``orders``): the catalog's answer does not say which of the two it is for."""
     sql = "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES WHERE TABLE_NAME = %s"
     return {str(of) for of, name in rows_of(connection, sql, (table,)) if str(name) != table}
 
