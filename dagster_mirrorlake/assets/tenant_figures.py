@@ -38,6 +38,11 @@ def failed_table(failed: Mapping[str, str]) -> dg.MarkdownMetadataValue:
     return listed(("tenant", "why"), list(failed.items()))
 
 
+def left_out_table(left_out: Mapping[str, str]) -> dg.MarkdownMetadataValue:
+    """The first things that the contract names and that are no tenants, and why."""
+    return listed(("what", "why it is no tenant"), list(left_out.items()))
+
+
 def listed(head: Sequence[str], rows: Sequence[Sequence[str]]) -> dg.MarkdownMetadataValue:
     """The first rows as a table, and how many more there are."""
     text = markdown(head, rows[:SHOWN])

@@ -13,6 +13,7 @@ import dagster as dg
 from dagster_mirrorlake.assets.tenant_figures import (
     failed_table,
     layer_columns_of,
+    left_out_table,
     versions_metadata,
 )
 from dagster_mirrorlake.resources.failures import dagster_errors, named_failures
@@ -82,6 +83,8 @@ def _raw_metadata(
         "joined": len(done.joined),
         "gone": len(done.gone),
         "failed": len(done.failed),
+        "left out": len(done.left_out),
+        "databases without the table": len(done.without),
         "rows": done.rows,
         "bytes": done.bytes,
         "seconds": done.seconds,
@@ -89,4 +92,6 @@ def _raw_metadata(
     }
     if done.failed:
         found["tenants that failed"] = failed_table(done.failed)
+    if done.left_out:
+        found["what was left out"] = left_out_table(done.left_out)
     return found

@@ -18,10 +18,10 @@ MIRRORED, DRIFT = "tenants_mirrored", "schema_drift"
 CHECKS = {
     EXACT: "Every tenant's rows are what MySQL has now, compared row by row. What could not be "
     "compared is undecided, and no success.",
-    MIRRORED: "Every tenant was read: none failed at its last sync, none waits for its first. Asks "
-    "the ledger alone.",
+    MIRRORED: "Every tenant was read: none failed at its last sync, none waits for its first, and "
+    "all that the contract names was a tenant. Queries the ledger alone.",
     DRIFT: "No tenant brought a schema version that was first seen since the last look, or within "
-    "the last day. Asks the ledger alone.",
+    "the last day. Queries the ledger alone.",
 }
 _WARN = dg.AssetCheckSeverity.WARN
 
@@ -78,7 +78,7 @@ def exact_verdict_of(tenants: MirroredTenants, found: "TenantsChecked") -> dg.As
     Raises:
         MirrorlakeError: no source could be looked at: that is no verdict.
     """
-    from dagster_mirrorlake.assets.tenant_figures import listed
+    from dagster_mirrorlake.assets.tenant_figures import left_out_table, listed
 
     if found.lost.keys() >= set(tenants.table.sources):
         raise next(iter(found.lost.values()))
@@ -102,6 +102,8 @@ def exact_verdict_of(tenants: MirroredTenants, found: "TenantsChecked") -> dg.As
     if found.lost:
         lost = [(name, str(error)) for name, error in sorted(found.lost.items())]
         metadata["sources not queried"] = listed(("source", "why"), lost)
+    if found.left_out:
+        metadata["no tenants, not compared"] = left_out_table(found.left_out)
     words = None
     if found.verdict == "different":
         words = f"{counts['different']:,} tenants differ from MySQL: {lines[0][0]}: {lines[0][2]}"
@@ -134,24 +136,33 @@ def exact_event(tenants: MirroredTenants, result: dg.AssetCheckResult) -> dg.Ass
 
 
 def _mirrored(workspace: "Workspace", tenants: MirroredTenants) -> dg.AssetCheckResult:
-    """Whether some tenant failed, or was never read, as the ledger has it."""
-    from dagster_mirrorlake.assets.tenant_figures import listed
+    """Whether some tenant failed, or was never read, or something was left out, as the ledger has
+    it."""
+    from dagster_mirrorlake.assets.tenant_figures import left_out_table, listed
+    from mirrorlake.operations.tenant_looks import read_look
 
     known = list(workspace.ledger.tenants(tenants.table.name).values())
+    look = read_look(workspace.ledger, tenants.table)
     states = Counter(one.state for one in known)
     bad = [one for one in known if one.state in ("failed", "new")]
     metadata: dict[str, Any] = {f"tenants {state}": n for state, n in sorted(states.items())}
-    words = None if known else "No tenant was ever read"
+    words = [] if known else ["No tenant was ever read"]
     if bad:
-        words = f"{len(bad):,} of {len(known):,} tenants are not mirrored as they are now"
+        words.append(f"{len(bad):,} of {len(known):,} tenants are not mirrored as they are now")
         lines = [(f"{one.source}.{one.database}", one.state, one.error or "-") for one in bad]
         metadata["not mirrored"] = listed(("tenant", "state", "why"), lines)
+    if look is not None and look.left_out:
+        first = look.left_out[0]
+        words.append(f"{len(look.left_out):,} left out: {first.label}: {first.why}")
+        metadata["what was left out"] = left_out_table(look.reasons)
+    if look is not None:
+        metadata["databases without the table"] = len(look.without)
     return dg.AssetCheckResult(
-        passed=bool(known) and not bad,
+        passed=not words,
         check_name=MIRRORED,
         asset_key=tenants.key("deduped"),
         severity=_WARN,
-        description=words,
+        description="; ".join(words) or None,
         metadata=metadata,
     )
 

@@ -23,6 +23,10 @@ _STATUS = {
 }
 
 
+LISTED = 3
+"""A tick that requests nothing names so many things that were left out."""
+
+
 def build_tenants_sensor(tenants: MirroredTenants, *, running: bool = False) -> dg.SensorDefinition:
     """The sensor of one table of tenants, which requests its chain once in its ``every`` at most.
 
@@ -108,6 +112,12 @@ def _nothing(seen: "TenantsSeen") -> str:
     if seen.until is not None:
         return f"Requested a moment ago: looked at again at {seen.until:%H:%M:%S} UTC"
     words = f"None of {seen.tenants:,} tenants moved"
+    if not seen.tenants and not seen.lost:
+        words = "There is no tenant"
+    if seen.left_out:
+        listed = [f"{name}: {why}" for name, why in seen.left_out.items()]
+        more = f"; and {len(listed) - LISTED:,} more" if len(listed) > LISTED else ""
+        words += f"; left out: {'; '.join(listed[:LISTED])}{more}"
     if seen.failing:
         words += (
             f"; {len(seen.failing):,} that the last run left as they were stand as they stood: "

@@ -36,6 +36,7 @@ def check_all(
                 "verdict": found.verdict,
                 "tenants": tenants,
                 "unread": list(found.unread),
+                "left_out": dict(found.left_out),
             }
         )
     else:
@@ -59,4 +60,7 @@ def _print_checked(found: TenantsChecked) -> None:
     if found.unread:
         some = ", ".join(found.unread[:MOST_SHOWN])
         words = f"  {len(found.unread):,} tenants that no sync has seen yet: {some}"
+        show.console.print(escape(words), highlight=False, soft_wrap=True)
+    for name, why in list(found.left_out.items())[:MOST_SHOWN]:
+        words = f"  not compared, as it is no tenant: {name}: {why}"
         show.console.print(escape(words), highlight=False, soft_wrap=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,8 @@ from mirrorlake.config import Config, TenantTable
 from mirrorlake.errors import MirrorlakeError
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from mirrorlake.ledger import Ledger, Tenant
     from mirrorlake.operations.tenants import TenantsSynced
 
@@ -89,6 +91,16 @@ def _print_tenants(
     show.console.print(escape(words), highlight=False, soft_wrap=True)
     if listed:
         show.console.print(shown)
+    _print_look(ledger, table)
+
+
+def _print_look(ledger: Ledger, table: TenantTable) -> None:
+    """What the last sync saw that is no tenant's own."""
+    from mirrorlake.operations.tenant_looks import read_look
+
+    look = read_look(ledger, table)
+    if look is not None:
+        _print_left_out(table.name, look.reasons, look.without, show.console)
 
 
 def _versions(ledger: Ledger, table: TenantTable) -> Sequence[Any]:
@@ -149,6 +161,24 @@ def print_synced(results: Sequence[TenantsSynced]) -> None:
         if len(listed) > MOST_SHOWN:
             more = f"and {len(listed) - MOST_SHOWN:,} more: `mirrorlake tenants --failed`"
             show.errors.print(escape(more), highlight=False, soft_wrap=True)
+        _print_left_out(one.table, one.left_out, one.without, show.errors)
+
+
+def _print_left_out(
+    table: str, left_out: Mapping[str, str], without: Sequence[str], console: Console
+) -> None:
+    """What the contract names and that is no tenant: a line for each, of the first."""
+    words = [f"{name}: {why}" for name, why in left_out.items()]
+    if without:
+        have = "database has" if len(without) == 1 else "databases have"
+        some = ", ".join(without[:MOST_SHOWN]) + (" …" if len(without) > MOST_SHOWN else "")
+        words.append(f"{len(without):,} {have} no such table: {some}")
+    for line in words[:MOST_SHOWN]:
+        text = f"{escape(table)}, left out: {escape(line)}"
+        console.print(text, highlight=False, soft_wrap=True)
+    if len(words) > MOST_SHOWN:
+        more = f"and {len(words) - MOST_SHOWN:,} more were left out: --json lists them"
+        console.print(more, highlight=False, soft_wrap=True)
 
 
 def end_partly(results: Sequence[TenantsSynced]) -> None:

@@ -31,6 +31,7 @@ from mirrorlake.merge.tenants import (
     read_shapes,
     rows_sql,
 )
+from mirrorlake.operations.tenant_names import refuse_unknown
 from mirrorlake.operations.tenant_survey import TenantSurvey, survey_tenants
 from mirrorlake.proof.ranges import NOTHING, Tally
 from mirrorlake.proof.report import digest_text
@@ -77,12 +78,14 @@ class TenantsChecked:
         verdicts: in the order of their tenants.
         unread: ``source.database`` of tenants that the sources have and no sync has seen yet.
         lost: sources that could not be looked at, and why; all of their tenants are undecided.
+        left_out: what the contract names and that is no tenant → why: nothing of it is compared.
     """
 
     table: str
     verdicts: tuple[TenantVerdict, ...]
     unread: tuple[str, ...] = ()
     lost: Mapping[str, MirrorlakeError] = field(default_factory=dict[str, MirrorlakeError])
+    left_out: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @property
     def verdict(self) -> str:
@@ -108,7 +111,8 @@ def check_tenants(
     with workspace.leased(table) as leased:
         settle_loads(leased.ledger, leased.lake, table.name, table.namespaces.raw)
         known = leased.ledger.tenants(table.name)
-        _refuse_unknown(table, databases, known)
+        _refuse_none(table, known)
+        refuse_unknown(table, databases, known)
         known = {p: t for p, t in known.items() if not databases or p[1] in databases}
         survey = survey_tenants(leased, table)
         unread = sorted(
@@ -123,19 +127,16 @@ def check_tenants(
             if (v.source, v.database) in known
         ]
         leased.ledger.record_tenants(table.name, records)
-    return TenantsChecked(table.name, verdicts, tuple(unread), survey.lost)
+    left_out = {one.label: one.why for one in survey.left_out}
+    return TenantsChecked(table.name, verdicts, tuple(unread), survey.lost, left_out)
 
 
-def _refuse_unknown(
-    table: TenantTable, databases: frozenset[str], known: Mapping[TenantPlace, Tenant]
-) -> None:
-    unknown = sorted(databases - {database for _, database in known})
-    if unknown or not known:
-        what = f"no tenant {', '.join(unknown)}" if unknown else "no tenant that was read"
+def _refuse_none(table: TenantTable, known: Mapping[TenantPlace, Tenant]) -> None:
+    if not known:
         raise ConfigError(
-            f"table {table.name} has {what}",
+            f"table {table.name} has no tenant that was read",
             table=table.name,
-            next_step="`mirrorlake tenants` lists them; `mirrorlake sync` reads new ones",
+            next_step="`mirrorlake sync` reads them",
         )
 
 

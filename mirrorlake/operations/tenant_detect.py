@@ -61,6 +61,7 @@ class TenantsSeen:
         due: those that a sync would do something about, and why, in two or three words.
         failing: those of them that had failed before, or are gone.
         lost: sources that could not be looked at; their tenants are in no count.
+        left_out: what the contract names and that is no tenant → why.
         until: the table was requested so recently that nothing was looked at; until then.
         mark: to be remembered once what is due is requested; None: nothing is to be requested.
         run_key: one text for one set of tenants after one mark.
@@ -71,6 +72,7 @@ class TenantsSeen:
     due: Mapping[TenantPlace, str] = field(default_factory=dict[TenantPlace, str])
     failing: frozenset[TenantPlace] = frozenset()
     lost: Mapping[str, MirrorlakeError] = field(default_factory=dict[str, MirrorlakeError])
+    left_out: Mapping[str, str] = field(default_factory=dict[str, str])
     until: datetime | None = None
     mark: TenantMark | None = None
     run_key: str = ""
@@ -112,6 +114,7 @@ def detect_tenants(
         due=due,
         failing=failing,
         lost=survey.lost,
+        left_out={one.label: one.why for one in survey.left_out},
         mark=TenantMark(now.isoformat(), left) if requested else None,
         run_key=f"{table.name}-{key[:16]}",
     )

@@ -7,7 +7,7 @@ What belongs here: one look at each source. What doesn't: what follows from it
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -15,13 +15,14 @@ from typing import Any
 from pymysql.connections import Connection
 
 from mirrorlake.config.contract import TenantTable
+from mirrorlake.config.fields import matches
 from mirrorlake.config.server import SourceConfig
 from mirrorlake.destinations.iceberg.tables import stored_types
 from mirrorlake.errors import MirrorlakeError, SourceError
 from mirrorlake.ledger import TenantPlace
 from mirrorlake.sources.mysql.change_stamps import ChangeStamp, read_stamps_in
 from mirrorlake.sources.mysql.connect import read_clock, read_position, session
-from mirrorlake.sources.mysql.introspect import read_databases, read_in_databases
+from mirrorlake.sources.mysql.introspect import read_databases, read_in_databases, read_listed_in
 from mirrorlake.sources.mysql.replica import read_reach
 from mirrorlake.table.holds import refuse_held
 from mirrorlake.table.resolve import ResolvedTable
@@ -29,6 +30,27 @@ from mirrorlake.table.tenants import raw_of, resolve_tenants
 from mirrorlake.workspace import Workspace
 
 logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """Something that the contract names and that is no tenant.
+
+    Attributes:
+        source: where it is; "" of a pattern, which is about all sources.
+        name: a database; "" where it is the whole source; of a pattern ``pattern`` or ``left_out``,
+            and its text.
+        why: in words.
+    """
+
+    source: str
+    name: str
+    why: str
+
+    @property
+    def label(self) -> str:
+        """``source.database``, ``source``, ``pattern …`` or ``left_out …``."""
+        return ".".join(part for part in (self.source, self.name) if part)
 
 
 @dataclass
@@ -46,6 +68,13 @@ class TenantSurvey:
     )
     lost: dict[str, MirrorlakeError] = field(default_factory=dict[str, MirrorlakeError])
     """Sources that could not be looked at: nothing is known of their tenants."""
+    left_out: list[LeftOut] = field(default_factory=list[LeftOut])
+    """What the contract names and that is no tenant: a view, a source that has none, a pattern that
+    no database matches."""
+    without: list[TenantPlace] = field(default_factory=list[TenantPlace])
+    """Databases that the patterns mean and that have no such table."""
+    databases: set[str] = field(default_factory=set[str])
+    """All that the accounts may see, tenants or not."""
 
 
 def survey_tenants(workspace: Workspace, table: TenantTable) -> TenantSurvey:
@@ -62,6 +91,8 @@ def survey_tenants(workspace: Workspace, table: TenantTable) -> TenantSurvey:
         except SourceError as error:
             survey.lost[name] = error
             logger.warning("table %s: source %s: %s", table.name, name, error)
+    if not survey.lost:
+        survey.left_out += _unmatched(table, survey.databases)
     return survey
 
 
@@ -76,15 +107,68 @@ def _survey_source(
     moment = read_reach(connection, source).shown if source.primary else None
     clock = (moment or read_clock(connection)).replace(tzinfo=UTC)
     server = read_position(connection).server
-    databases = [name for name in read_databases(connection) if table.has(name)]
+    visible = read_databases(connection)
+    databases = [name for name in visible if table.has(name)]
     found = read_in_databases(connection, set(databases), table.table)
     resolved = resolve_tenants(table, source, found, keys)
     stamps = read_stamps_in(connection, list(found), table.table)
+    if len(found) < len(databases):
+        others = [name for name in databases if name not in found]
+        _note_left_out(connection, source.name, table, others, survey)
+    if not found:
+        survey.left_out.append(LeftOut(source.name, "", _why_none(table, len(databases))))
+    survey.databases |= {*visible}
     survey.clocks[source.name] = clock
     survey.servers[source.name] = server
     survey.plans |= resolved.plans
     survey.failed |= resolved.refused
     survey.stamps |= {(source.name, database): stamp for database, stamp in stamps.items()}
+
+
+def _note_left_out(
+    connection: Connection[Any],
+    source: str,
+    table: TenantTable,
+    databases: Sequence[str],
+    survey: TenantSurvey,
+) -> None:
+    """Note why databases that the patterns mean are no tenants."""
+    listed = read_listed_in(connection, table.table)
+    for database in databases:
+        names = listed.get(database, {})
+        kind = names.get(table.table)
+        if kind == "table":
+            continue  # made a moment ago: the next look finds it
+        if kind is not None:
+            why = f"{table.table} is a {kind} there, and only tables are mirrored"
+            survey.left_out.append(LeftOut(source, database, why))
+        elif names:
+            spelled = " and ".join(names)
+            why = f"its table is spelled {spelled}, and the contract says {table.table}"
+            survey.left_out.append(LeftOut(source, database, why))
+        else:
+            survey.without.append((source, database))
+
+
+def _why_none(table: TenantTable, databases: int) -> str:
+    listed = ", ".join(table.databases)
+    if not databases:
+        return f"no database that this account may see is called like {listed}"
+    return (
+        f"databases called like {listed}: {databases:,}, and none has a table {table.table} that "
+        "this account may see"
+    )
+
+
+def _unmatched(table: TenantTable, databases: Collection[str]) -> list[LeftOut]:
+    """The patterns that mean no database of any source."""
+    written = [(f"pattern {one}", one) for one in table.databases]
+    written += [(f"left_out {one}", one) for one in table.left_out]
+    return [
+        LeftOut("", label, "no database of any source is called so")
+        for label, pattern in written
+        if not any(matches((pattern,), name) for name in databases)
+    ]
 
 
 def _key_types(workspace: Workspace, table: TenantTable) -> dict[str, str]:

@@ -12,13 +12,12 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from mirrorlake.config.contract import TenantTable
-from mirrorlake.config.fields import nearest
-from mirrorlake.errors import ConfigError, MirrorlakeError, SchemaError, SourceError
+from mirrorlake.errors import MirrorlakeError, SourceError
 from mirrorlake.ledger import Tenant, TenantPlace
 from mirrorlake.load.outcome import settle_loads
 from mirrorlake.load.tenants.digests import TenantDigests, read_digests
@@ -30,6 +29,16 @@ from mirrorlake.operations.tenant_detect import (
     is_unsure,
     present_versions,
 )
+from mirrorlake.operations.tenant_looks import (
+    MassDrop,
+    look_of,
+    mass_drops,
+    read_look,
+    record_look,
+    with_drops,
+)
+from mirrorlake.operations.tenant_names import no_tenant, refuse_unknown
+from mirrorlake.operations.tenant_rules import refuse_read_already, warn_of_rules
 from mirrorlake.operations.tenant_survey import TenantSurvey, survey_tenants
 from mirrorlake.proof.report import digest_text
 from mirrorlake.serving.tenants import make_tenant_views, remember_tenant_columns
@@ -41,11 +50,6 @@ from mirrorlake.table.tenants import Plans, deduped_of, terms_of
 from mirrorlake.workspace import Workspace
 
 logger = logging.getLogger(__name__)
-
-MOST_GONE = 0.5
-"""The share of a source's tenants that may be gone at once and are removed without a question: more
-of them are a lost privilege more often than what somebody wanted."""
-
 
 @dataclass(frozen=True)
 class TenantsSynced:
@@ -61,7 +65,12 @@ class TenantsSynced:
         gone: those whose database, or table, was found to be no more now.
         folded: of how many deduped got other rows.
         rows: of the tenants that were read.
-        failed: ``source.database`` → why it was not read; a whole source by its name.
+        failed: ``source.database`` → why it was not read; a whole source by its name, and as
+            ``source.*`` where most of its tenants are gone and were not removed.
+        left_out: what the contract names and that is no tenant (a view, a source without tenants,
+            a pattern that no database matches) → why.
+        without: databases that the patterns mean and that have no such table, as
+            ``source.database``.
     """
 
     table: str
@@ -76,6 +85,8 @@ class TenantsSynced:
     bytes: int
     seconds: float
     failed: Mapping[str, str]
+    left_out: Mapping[str, str] = field(default_factory=dict[str, str])
+    without: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -85,7 +96,7 @@ class SyncTerms:
     Attributes:
         databases: only these tenants; all where there is none.
         accept_smaller: whether copies are taken that are far smaller than the last ones, and many
-            tenants may be gone at once.
+            tenants may be gone at once; of these databases alone, where there are some.
         again: whether tenants are read that their source shows to be unchanged.
     """
 
@@ -137,8 +148,11 @@ class _Sync:
         known = ledger.tenants(table.name)
         refuse_read_already(self.workspace, table)
         survey = survey_tenants(self.workspace, table)
+        look = look_of(survey, read_look(ledger, table))
+        record_look(ledger, table, look)
         self._refuse_none(survey, known)
         gone = self._note_gone(survey, known)
+        record_look(ledger, table, with_drops(look, self._refuse_many(known, look.drops)))
         self.failed |= {p: e for p, e in survey.failed.items() if self.terms.means(p)}
         moved = self._moved(survey, known)
         for plans in _by_version(moved).values():
@@ -162,26 +176,15 @@ class _Sync:
                 **{source: str(error) for source, error in survey.lost.items()},
                 **{f"{s}.{d}": str(error) for (s, d), error in sorted(self.failed.items())},
             },
+            left_out=look.reasons,
+            without=look.without,
         )
 
     def _refuse_none(self, survey: TenantSurvey, known: Mapping[TenantPlace, Tenant]) -> None:
         there = {*survey.plans, *survey.failed, *known}
         if not there and not survey.lost:
-            listed = ", ".join(self.table.databases)
-            raise ConfigError(
-                f"table {self.table.name}: no database of {', '.join(self.table.sources)} is "
-                f"called like {listed} and has a table {self.table.table}",
-                table=self.table.name,
-                next_step="Check the patterns (`%` stands for any characters), the table's name, "
-                "and that the account may read these databases",
-            )
-        named = {database for _, database in there}
-        if unknown := sorted(self.terms.databases - named):
-            raise ConfigError(
-                f"table {self.table.name} has no tenant {', '.join(unknown)}",
-                table=self.table.name,
-                next_step="`mirrorlake tenants` lists them",
-            )
+            raise no_tenant(self.table, survey)
+        refuse_unknown(self.table, self.terms.databases, there)
 
     def _note_gone(
         self, survey: TenantSurvey, known: dict[TenantPlace, Tenant]
@@ -200,26 +203,25 @@ class _Sync:
         ]
         self.workspace.ledger.record_tenants(self.table.name, records)
         known.update({record.place: record for record in records})
-        if self.table.dropped == "remove" and not self.terms.accept_smaller:
-            self._refuse_many(known)
         return gone
 
-    def _refuse_many(self, known: Mapping[TenantPlace, Tenant]) -> None:
+    def _refuse_many(
+        self, known: Mapping[TenantPlace, Tenant], before: Iterable[MassDrop]
+    ) -> tuple[MassDrop, ...]:
         """Where most tenants of a source would be removed at once, keep their rows until a person
         confirms it."""
-        for source in dict.fromkeys(source for source, _ in known):
-            shown = [t for p, t in known.items() if p[0] == source and t.folded is not None]
-            leaving = [tenant.place for tenant in shown if tenant.gone_at is not None]
-            if leaving and len(leaving) > MOST_GONE * len(shown):
-                self.kept |= set(leaving)
-                self.failed[source, "*"] = SourceError(
-                    f"table {self.table.name}: {len(leaving)} of {len(shown)} tenants of source "
-                    f"{source} are gone; their rows stay as they were",
-                    source=source,
-                    table=self.table.name,
-                    next_step="Check the account's privileges. If they were dropped: `mirrorlake "
-                    f"sync {self.table.name} --accept-smaller`",
-                )
+        if self.table.dropped != "remove":
+            return ()
+        accepted = [p for p in known if self.terms.accept_smaller and self.terms.means(p)]
+        drops, self.kept = mass_drops(known, accepted, before)
+        for drop in drops:
+            self.failed[drop.source, "*"] = SourceError(
+                f"table {self.table.name}: {drop.words}",
+                source=drop.source,
+                table=self.table.name,
+                next_step=drop.next_step(self.table.name),
+            )
+        return drops
 
     def _moved(self, survey: TenantSurvey, known: Mapping[TenantPlace, Tenant]) -> Plans:
         """The tenants that are to be read; of the others, until when they are unchanged is
@@ -343,7 +345,7 @@ class _Sync:
         shapes = read_shapes(self.workspace, table)
         if not shapes.tables:
             return (), shapes
-        _warn_of_rules(table, shapes)
+        warn_of_rules(table, shapes)
         remember_tenant_columns(self.workspace, table, list(shapes.columns))
         known = ledger.tenants(table.name)
         folded = fold_tenants(self.workspace, table, known, shapes, self.kept)
@@ -356,42 +358,6 @@ class _Sync:
         if self.workspace.lake.load(deduped_of(table)) is not None:
             make_tenant_views(self.workspace, table, shapes)
         return folded, shapes
-
-
-def refuse_read_already(workspace: Workspace, table: TenantTable) -> None:
-    """See that nothing is in the lake that the contract says is never to be read.
-
-    Raises:
-        SchemaError: something is, by its name or an earlier one.
-    """
-    never = {
-        one.lower()
-        for name, rule in table.columns.items()
-        if rule.pci == "never"
-        for one in (name, *rule.renamed_from)
-    }
-    for version in workspace.ledger.schema_versions(table.name) if never else ():
-        found = [name for name, _ in version.columns if name.lower() in never]
-        if found:
-            raise SchemaError(
-                f"table {table.name}: {', '.join(found)} is marked `pci: never`, and its mirror "
-                "holds it already",
-                table=table.name,
-                column=found[0],
-                next_step="Mirror the tenants again under another name and other namespaces, and "
-                "drop the old tables: what was read can't be unread",
-            )
-
-
-def _warn_of_rules(table: TenantTable, shapes: TenantShapes) -> None:
-    """A rule for a column that no tenant has is a mistake more often than not."""
-    there = {name.lower() for name in shapes.columns}
-    for name, rule in table.columns.items():
-        if name.lower() not in there and rule.pci is None:
-            logger.warning(
-                "table %s: the contract has a rule for %s%s, and no tenant has such a column",
-                *(table.name, name, nearest(name, list(shapes.columns))),
-            )
 
 
 def _by_version(

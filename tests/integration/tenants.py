@@ -30,6 +30,7 @@ class Tenants:
     Attributes:
         contract: what the file says of the table.
         group: what it says of the tenants, beside their patterns.
+        others: ports of other servers that the tenants may be on, by the name of the source.
     """
 
     server: EmbeddedServer
@@ -38,6 +39,7 @@ class Tenants:
     contract: dict[str, Any] = field(default_factory=lambda: {"key": ["id"]})
     group: dict[str, Any] = field(default_factory=dict[str, Any])
     made: list[str] = field(default_factory=list[str])
+    others: dict[str, int] = field(default_factory=dict[str, int])
 
     def sql(self, *statements: str, database: str | None = None) -> Any:
         """Run statements, in UTC and with a lenient mode; the last rows."""
@@ -80,16 +82,17 @@ class Tenants:
             "lake": {"warehouse": "lake"},
             "ledger": {"url": "sqlite:///ledger.db"},
             "sources": {
-                "s": {
+                name: {
                     "host": "127.0.0.1",
-                    "port": self.server.port,
+                    "port": port,
                     "user": USER,
                     "password": "${env:TEST_PASSWORD}",
                 }
+                for name, port in {"s": self.server.port, **self.others}.items()
             },
             "tenants": {
                 self.prefix: {
-                    "sources": ["s"],
+                    "sources": ["s", *self.others],
                     "databases": [f"{self.prefix}_%"],
                     **self.group,
                     "tables": {"orders": self.contract},

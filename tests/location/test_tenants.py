@@ -189,7 +189,8 @@ def test_the_sensor_requests_what_moved_once(
     monkeypatch.setattr(LazySpark, "get", lambda _: pytest.fail("a sensor needs no Spark"))
     ledger, place = location.ledger, f"{location.prefix}_b"
     with dg.DagsterInstance.ephemeral() as instance:
-        assert "None of 0 tenants" in str(location.tick(instance).skip_message)
+        nothing = str(location.tick(instance).skip_message)
+        assert "There is no tenant; left out: s: no database that this account may see" in nothing
         sql("a", f"CREATE TABLE orders ({COLUMNS})")
         sql("b", f"CREATE TABLE orders ({COLUMNS})")
         found = location.tick(instance)
@@ -276,6 +277,7 @@ def test_tenants_are_mirrored_checked_and_looked_after(
         row = f"INSERT INTO orders VALUES (1, '{tenant}@example.com')"
         sql(tenant, f"CREATE TABLE orders ({COLUMNS})", row)
     sql("c", "CREATE TABLE orders (id INT, email VARCHAR(40))")
+    sql("v", "CREATE VIEW orders AS SELECT 1 AS id")
     with dg.DagsterInstance.ephemeral() as instance:
         done = location.run(instance)
         assert done.success, done.all_events[-1]
@@ -283,6 +285,8 @@ def test_tenants_are_mirrored_checked_and_looked_after(
         counts = {k: made["raw"][k] for k in ("tenants", "read", "joined", "failed", "rows")}
         assert counts == {"tenants": 3, "read": 2, "joined": 2, "failed": 1, "rows": 2}
         assert f"| {name}c |" in made["raw"]["tenants that failed"]
+        assert made["raw"]["left out"] == 1
+        assert f"| {name}v | orders is a view there" in made["raw"]["what was left out"]
         assert re.search(r"\| 2 \| 2 \| 2 \|$", made["raw"]["versions"], re.MULTILINE)
         assert made["deduped"]["dagster/row_count"] == 2
         columns = {c.name: c for c in made["clean"]["dagster/column_schema"].columns}
@@ -294,6 +298,13 @@ def test_tenants_are_mirrored_checked_and_looked_after(
             "tenants_mirrored": (False, "WARN"),
             "schema_drift": (True, "WARN"),
         }
+        said = next(
+            one.description
+            for one in done.get_asset_check_evaluations()
+            if one.check_name == "tenants_mirrored"
+        )
+        assert f"1 left out: {name}v: orders is a view there" in str(said)
+        sql("v", "DROP VIEW orders", f"DROP DATABASE {location.prefix}_v")
         # One tenant, as a person asks for it.
         sql("c", "ALTER TABLE orders ADD PRIMARY KEY (id)", "INSERT INTO orders VALUES (3, 'c@')")
         time.sleep(SETTLED_SECONDS)

@@ -45,6 +45,9 @@ _ALL_DATABASES = {"of": "TABLE_SCHEMA", "where": "TABLE_NAME = %s"}
 _LISTING = """
 SELECT TABLE_NAME, TABLE_TYPE FROM information_schema.TABLES
 WHERE TABLE_SCHEMA = %s ORDER BY TABLE_NAME"""
+_LISTED_AS = """
+SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_TYPE FROM information_schema.TABLES
+WHERE TABLE_NAME = %s ORDER BY 1, 2"""
 
 
 def read_databases(connection: Connection[Any]) -> tuple[str, ...]:
@@ -60,9 +63,13 @@ def read_listing(connection: Connection[Any], database: str) -> dict[str, str]:
     Raises:
         SourceError: the server could not be queried.
     """
-    kinds = {"base table": "table", "system versioned": "table"}
-    listed = {str(n): str(k).lower() for n, k in rows_of(connection, _LISTING, (database,))}
-    return {name: kinds.get(kind, kind) for name, kind in listed.items()}
+    listed = rows_of(connection, _LISTING, (database,))
+    return {str(name): _kind(str(kind)) for name, kind in listed}
+
+
+def _kind(listed: str) -> str:
+    kind = listed.lower()
+    return "table" if kind in ("base table", "system versioned") else kind
 
 
 def estimate_rows(
@@ -194,6 +201,20 @@ def read_columns(connection: Connection[Any], database: str, table: str) -> tupl
     found = rows_of(connection, _COLUMNS.format(**_ONE_TABLE), (database, table))
     # The server compares the name without regard to case: of two tables, this would be both.
     return tuple(_columns_by_table(found).get(table, ()))
+
+
+def read_listed_in(connection: Connection[Any], table: str) -> dict[str, dict[str, str]]:
+    """What each database lists under one name, by database: the names as they are spelled there →
+    what they are (`read_listing`). The server may take names for one that differ in case; one
+    statement.
+
+    Raises:
+        SourceError: the server could not be queried.
+    """
+    found: dict[str, dict[str, str]] = {}
+    for database, name, kind in rows_of(connection, _LISTED_AS, (table,)):
+        found.setdefault(str(database), {})[str(name)] = _kind(str(kind))
+    return found
 
 
 def _named_alike(connection: Connection[Any], table: str) -> set[str]:

@@ -1,0 +1,149 @@
+"""What the last sync of a table of tenants saw that is no tenant's own: what the contract names and
+that is no tenant, and drops that were refused. The ledger keeps it, so that it is said until it is
+put right.
+
+What belongs here: what is kept of a look, and in which words. What doesn't: looking
+(`mirrorlake.operations.tenant_survey`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from mirrorlake.config.contract import TenantTable
+from mirrorlake.ledger import Ledger, Tenant, TenantPlace
+from mirrorlake.operations.tenant_survey import LeftOut, TenantSurvey
+
+MOST_GONE = 0.5
+"""The share of a source's tenants that may be gone at once and are removed without a question: more
+of them are a lost privilege more often than what somebody wanted."""
+CONFIRM = "--accept-smaller"
+
+
+@dataclass(frozen=True)
+class MassDrop:
+    """Tenants of one source that are gone and whose rows stay until somebody confirms it.
+
+    Attributes:
+        gone: how many they are.
+        of: how many tenants of the source deduped has.
+        since: when this was refused first (UTC).
+    """
+
+    source: str
+    gone: int
+    of: int
+    since: datetime
+
+    @property
+    def words(self) -> str:
+        """What is refused, in words."""
+        return (
+            f"{self.gone:,} of {self.of:,} tenants of source {self.source} are gone; their rows "
+            "stay as they were until somebody confirms it"
+        )
+
+    def next_step(self, table: str) -> str:
+        """What a person can do."""
+        return (
+            f"Check the account's privileges. If they were dropped: `mirrorlake sync {table} "
+            f"{CONFIRM}`"
+        )
+
+
+@dataclass(frozen=True)
+class TenantLook:
+    """What the last sync saw.
+
+    Attributes:
+        at: when (UTC).
+        left_out: what the contract names and that is no tenant.
+        without: databases that the patterns mean and that have no such table, as
+            ``source.database``.
+        drops: what was refused and is not confirmed yet.
+    """
+
+    at: datetime
+    left_out: tuple[LeftOut, ...] = ()
+    without: tuple[str, ...] = ()
+    drops: tuple[MassDrop, ...] = ()
+
+    @property
+    def reasons(self) -> dict[str, str]:
+        """What was left out → why."""
+        return {one.label: one.why for one in self.left_out}
+
+
+def read_look(ledger: Ledger, table: TenantTable) -> TenantLook | None:
+    """What the last sync of a table saw; None where no sync looked yet."""
+    text = ledger.definition(_name(table))
+    if text is None:
+        return None
+    found: dict[str, Any] = json.loads(text)
+    return TenantLook(
+        at=datetime.fromisoformat(found["at"]),
+        left_out=tuple(LeftOut(**one) for one in found["left_out"]),
+        without=tuple(found["without"]),
+        drops=tuple(
+            MassDrop(**{**one, "since": datetime.fromisoformat(one["since"])})
+            for one in found["drops"]
+            if table.dropped == "remove"  # under `keep` nothing is refused any more
+        ),
+    )
+
+
+def record_look(ledger: Ledger, table: TenantTable, look: TenantLook) -> None:
+    """Keep what a sync saw, in place of what the one before it saw."""
+    ledger.record_definition(_name(table), json.dumps(asdict(look), default=datetime.isoformat))
+
+
+def look_of(survey: TenantSurvey, before: TenantLook | None) -> TenantLook:
+    """What a survey saw; of sources that could not be looked at, what was seen before."""
+    left_out, without = list(survey.left_out), [f"{s}.{d}" for s, d in survey.without]
+    if before is not None and survey.lost:
+        unseen = {*survey.lost, ""}
+        left_out += [one for one in before.left_out if one.source in unseen]
+        without += [one for one in before.without if one.partition(".")[0] in survey.lost]
+    drops = () if before is None else before.drops
+    return TenantLook(datetime.now(UTC), tuple(left_out), tuple(without), drops)
+
+
+def mass_drops(
+    known: Mapping[TenantPlace, Tenant],
+    accepted: Collection[TenantPlace],
+    before: Iterable[MassDrop],
+) -> tuple[tuple[MassDrop, ...], set[TenantPlace]]:
+    """Where most tenants of a source would be removed at once: what is refused, and whose rows
+    stay.
+
+    Args:
+        known: as the ledger has them.
+        accepted: tenants that a person said are gone.
+        before: what was refused by the look before.
+    """
+    since = {drop.source: drop.since for drop in before}
+    drops: list[MassDrop] = []
+    kept: set[TenantPlace] = set()
+    for source in dict.fromkeys(source for source, _ in known):
+        shown = [t for p, t in known.items() if p[0] == source and t.folded is not None]
+        leaving = {tenant.place for tenant in shown if tenant.gone_at is not None}
+        if len(leaving) <= MOST_GONE * len(shown):
+            continue
+        if staying := leaving - {*accepted}:
+            began = since.get(source, datetime.now(UTC))
+            drops.append(MassDrop(source, len(staying), len(shown), began))
+            kept |= staying
+    return tuple(drops), kept
+
+
+def with_drops(look: TenantLook, drops: Iterable[MassDrop]) -> TenantLook:
+    """The look with what is refused now."""
+    return replace(look, drops=tuple(drops))
+
+
+def _name(table: TenantTable) -> str:
+    return f"tenants_look {table.name}"

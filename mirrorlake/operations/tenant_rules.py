@@ -1,0 +1,51 @@
+"""Rules of columns that the mirror of tenants can't follow: what was read already, and what no tenant
+has.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from mirrorlake.config.contract import TenantTable
+from mirrorlake.config.fields import nearest
+from mirrorlake.errors import SchemaError
+from mirrorlake.merge.tenants import TenantShapes
+from mirrorlake.workspace import Workspace
+
+logger = logging.getLogger(__name__)
+
+
+def refuse_read_already(workspace: Workspace, table: TenantTable) -> None:
+    """See that nothing is in the lake that the contract says is never to be read.
+
+    Raises:
+        SchemaError: something is, by its name or an earlier one.
+    """
+    never = {
+        one.lower()
+        for name, rule in table.columns.items()
+        if rule.pci == "never"
+        for one in (name, *rule.renamed_from)
+    }
+    for version in workspace.ledger.schema_versions(table.name) if never else ():
+        found = [name for name, _ in version.columns if name.lower() in never]
+        if found:
+            raise SchemaError(
+                f"table {table.name}: {', '.join(found)} is marked `pci: never`, and its mirror "
+                "holds it already",
+                table=table.name,
+                column=found[0],
+                next_step="Mirror the tenants again under another name and other namespaces, and "
+                "drop the old tables: what was read can't be unread",
+            )
+
+
+def warn_of_rules(table: TenantTable, shapes: TenantShapes) -> None:
+    """A rule for a column that no tenant has is a mistake more often than not."""
+    there = {name.lower() for name in shapes.columns}
+    for name, rule in table.columns.items():
+        if name.lower() not in there and rule.pci is None:
+            logger.warning(
+                "table %s: the contract has a rule for %s%s, and no tenant has such a column",
+                *(table.name, name, nearest(name, list(shapes.columns))),
+            )

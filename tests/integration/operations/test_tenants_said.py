@@ -1,0 +1,129 @@
+"""Tenants: what is no tenant though the contract names it, and drops that are refused, are said
+until they are put right: by the sync, and by whoever asks later."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from demo.embedded import EmbeddedServer
+from mirrorlake.cli import cli
+from mirrorlake.errors import ConfigError
+from mirrorlake.operations.tenant_checks import check_tenants
+from mirrorlake.operations.tenant_looks import TenantLook, read_look
+from tests.integration.conftest import PASSWORD, Place
+from tests.integration.operations.test_upkeep import shared_session  # noqa: F401 – one JVM for all commands
+from tests.integration.tenants import Tenants
+from tests.support.mysql8 import MySQL8
+
+COLUMNS = "id INT PRIMARY KEY, name VARCHAR(20)"
+ROWS = ("(1, 'a')", "(2, 'b')")
+
+
+@pytest.fixture
+def tenants(server: EmbeddedServer, place: Place) -> Iterator[Tenants]:
+    made = Tenants(server, place, f"t{uuid.uuid4().hex[:8]}")
+    yield made
+    made.close()
+
+
+def run(tenants: Tenants, *arguments: str) -> Result:
+    command = [*arguments, "--config", str(tenants.write())]
+    return CliRunner().invoke(cli, command, env={"TEST_PASSWORD": PASSWORD, "COLUMNS": "200"})
+
+
+def seen(tenants: Tenants) -> TenantLook:
+    with tenants.opened() as (workspace, table):
+        look = read_look(workspace.ledger, table)
+    assert look is not None
+    return look
+
+
+def oneline(text: str) -> str:
+    return " ".join(text.split())
+
+
+# --- what is no tenant ----------------------------------------------------------------------------
+
+
+def test_what_the_contract_names_and_is_no_tenant_is_said(tenants: Tenants) -> None:
+    tenants.group |= {
+        "databases": [f"{tenants.prefix}_%", "nothing_%"],
+        "left_out": [tenants.name("typo")],
+    }
+    tenants.make("a", COLUMNS, *ROWS)
+    tenants.make("view", COLUMNS, table="other")
+    tenants.run("view", "CREATE VIEW orders AS SELECT * FROM other")
+    tenants.make("spelled", COLUMNS, table="Orders")
+    tenants.make("none", COLUMNS, table="other")
+    expected = {
+        f"s.{tenants.name('view')}": "orders is a view there, and only tables are mirrored",
+        f"s.{tenants.name('spelled')}": "its table is spelled Orders, and the contract says orders",
+        "pattern nothing_%": "no database of any source is called so",
+        f"left_out {tenants.name('typo')}": "no database of any source is called so",
+    }
+    done = run(tenants, "sync", "--json")
+    assert done.exit_code == 0, done.output  # nothing of it keeps a tenant from being mirrored
+    (said,) = json.loads(done.stdout)["tenants"]
+    assert (said["read"], said["failed"], said["left_out"]) == (1, {}, expected)
+    assert said["without"] == [f"s.{tenants.name('none')}"]
+    for command in ("sync", "tenants"):  # and later, when no source is queried
+        shown = oneline(run(tenants, command, "orders").output)
+        for name, why in expected.items():
+            assert f"left out: {name}: {why}" in shown, command
+        assert f"1 database has no such table: s.{tenants.name('none')}" in shown
+    with tenants.opened() as (workspace, table):
+        checked = check_tenants(workspace, table)
+    assert (checked.verdict, dict(checked.left_out)) == ("equal", expected)
+    # What is put right is said no more.
+    tenants.run("view", "DROP VIEW orders", f"CREATE TABLE orders ({COLUMNS})")
+    tenants.group |= {
+        "databases": [f"{tenants.prefix}_%"],
+        "left_out": [tenants.name(n) for n in ("spelled", "none")],
+    }
+    assert json.loads(run(tenants, "sync", "--json").stdout)["tenants"][0]["left_out"] == {}
+    assert (seen(tenants).left_out, seen(tenants).without) == ((), ())
+
+
+@pytest.mark.parametrize(
+    ("there", "words"),
+    [
+        ("nothing", "s: no database that this account may see is called like"),
+        ("a view", "orders is a view there"),
+        ("no table", ": 1, and none has a table orders that this account may see"),
+    ],
+)
+def test_a_table_that_no_source_has_is_an_error(there: str, words: str, tenants: Tenants) -> None:
+    if there != "nothing":
+        tenants.make("x", COLUMNS, table="other")
+    if there == "a view":
+        tenants.run("x", "CREATE VIEW orders AS SELECT * FROM other")
+    failed = run(tenants, "sync", "--json")
+    assert failed.exit_code == ConfigError.exit_code
+    (error,) = json.loads(failed.stdout)["errors"]
+    assert "has no tenant: " in error["error"]
+    assert words in error["error"]
+    assert words in oneline(run(tenants, "tenants").output)
+
+
+@pytest.mark.full
+def test_a_source_without_tenants_is_said(tenants: Tenants, mysql8: MySQL8) -> None:
+    tenants.others["other"] = mysql8.port
+    tenants.make("a", COLUMNS, *ROWS)
+    done = tenants.sync()
+    assert (done.read, done.failed) == (1, {})
+    words = f"no database that this account may see is called like {tenants.prefix}_%"
+    assert done.left_out == {"other": words}
+    # One that can't be looked at keeps what was said of it.
+    tenants.others["other"] = 1
+    lost: Any = tenants.sync()
+    assert list(lost.failed) == ["other"]
+    assert lost.left_out == {"other": words}
+
+
+# --- drops that are refused -----------------------------------------------------------------------
