@@ -18,8 +18,9 @@ MIRRORED, DRIFT = "tenants_mirrored", "schema_drift"
 CHECKS = {
     EXACT: "Every tenant's rows are what MySQL has now, compared row by row. What could not be "
     "compared is undecided, and no success.",
-    MIRRORED: "Every tenant was read: none failed at its last sync, none waits for its first, and "
-    "all that the contract names was a tenant. Queries the ledger alone.",
+    MIRRORED: "Every tenant was read: none failed at its last sync, none waits for its first, "
+    "all that the contract names was a tenant, and no drop of many waits for somebody to confirm "
+    "it. Queries the ledger alone.",
     DRIFT: "No tenant brought a schema version that was first seen since the last look, or within "
     "the last day. Queries the ledger alone.",
 }
@@ -151,6 +152,10 @@ def _mirrored(workspace: "Workspace", tenants: MirroredTenants) -> dg.AssetCheck
         words.append(f"{len(bad):,} of {len(known):,} tenants are not mirrored as they are now")
         lines = [(f"{one.source}.{one.database}", one.state, one.error or "-") for one in bad]
         metadata["not mirrored"] = listed(("tenant", "state", "why"), lines)
+    for drop in () if look is None else look.drops:
+        words.append(drop.words)
+        what = f"{drop.words}, since {drop.since:%Y-%m-%d %H:%M:%S} UTC"
+        metadata[f"refused of {drop.source}"] = f"{what}. {drop.next_step(tenants.table.name)}"
     if look is not None and look.left_out:
         first = look.left_out[0]
         words.append(f"{len(look.left_out):,} left out: {first.label}: {first.why}")

@@ -119,25 +119,27 @@ def status(
     """Show per table: mode, state, last load, rows, freshness and checks. Queries no source."""
     from mirrorlake.ledger import Ledger
     from mirrorlake.operations.status import status_of
+    from mirrorlake.operations.tenant_status import tenants_status
 
     config = open_contract(config_path)
     everything = sorted((*config.tables, *config.snapshots), key=lambda contract: contract.name)
-    chosen = [config.contract(name) for name in tables] if tables else everything
+    tenants = config.split_tenants(tables) if tables else config.tenants
+    others = [name for name in tables if not config.split_tenants([name])]
+    chosen = [config.contract(name) for name in others] if tables else everything
     ledger = Ledger(config.ledger.url, config.ledger.wait)
     if history:
         chosen = [contract for contract in chosen if not contract.landed]
         _show_history(ledger, chosen, days, as_json=as_json)
         return
-    found = status_of(config, ledger, chosen)
+    found = status_of(config, ledger, chosen) if chosen or not tenants else []
+    found += tenants_status(ledger, tenants)
     if as_json:
         show.print_json([asdict(s) for s in found])
     else:
-        if found or not config.tenants:
-            _print_status(found)
-        if config.tenants and not tables:
-            names = ", ".join(table.name for table in config.tenants)
-            words = f"Tables of tenants: {names}. `mirrorlake tenants` shows them."
-            show.console.print(escape(words), highlight=False, soft_wrap=True)
+        _print_status(found)
+        if tenants:
+            words = "Each tenant by itself: `mirrorlake tenants`"
+            show.console.print(words, highlight=False, soft_wrap=True)
 
 
 def _print_status(found: Sequence[TableStatus]) -> None:

@@ -25,7 +25,7 @@ from mirrorlake.errors import MirrorlakeError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from mirrorlake.ledger import Ledger, Tenant
+    from mirrorlake.ledger import Ledger, Tenant, TenantPlace
     from mirrorlake.operations.tenants import TenantsSynced
 
 MOST_SHOWN = 20
@@ -55,8 +55,13 @@ def tenants(tables: Sequence[str], config_path: Path, as_json: bool, failed: boo
         for table in chosen
     }
     if as_json:
+        refused = {table.name: _refused(ledger, table) for table in chosen}
         show.print_json(
-            [{"table": name, **_fields(one)} for name, listed in found.items() for one in listed]
+            [
+                {"table": name, **_fields(one), "removal_refused": one.place in refused[name]}
+                for name, listed in found.items()
+                for one in listed
+            ]
         )
         return
     for table in chosen:
@@ -94,13 +99,26 @@ def _print_tenants(
     _print_look(ledger, table)
 
 
+def _refused(ledger: Ledger, table: TenantTable) -> set[TenantPlace]:
+    """The tenants that are gone and whose rows stay until somebody confirms that they are."""
+    from mirrorlake.operations.tenant_looks import read_look, waiting
+
+    return waiting(read_look(ledger, table), ledger.tenants(table.name))
+
+
 def _print_look(ledger: Ledger, table: TenantTable) -> None:
     """What the last sync saw that is no tenant's own."""
     from mirrorlake.operations.tenant_looks import read_look
 
     look = read_look(ledger, table)
-    if look is not None:
-        _print_left_out(table.name, look.reasons, look.without, show.console)
+    if look is None:
+        return
+    for drop in look.drops:
+        since = show.since(drop.since.isoformat())
+        words = f"{drop.words}. {drop.next_step(table.name)}"
+        line = f"[yellow]refused {since}:[/] {escape(words)}"
+        show.console.print(line, highlight=False, soft_wrap=True)
+    _print_left_out(table.name, look.reasons, look.without, show.console)
 
 
 def _versions(ledger: Ledger, table: TenantTable) -> Sequence[Any]:

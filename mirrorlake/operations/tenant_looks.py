@@ -140,6 +140,18 @@ def mass_drops(
     return tuple(drops), kept
 
 
+def waiting(
+    look: TenantLook | None, known: Mapping[TenantPlace, Tenant]
+) -> set[TenantPlace]:
+    """The tenants that are gone and whose rows stay until somebody confirms that they are."""
+    sources = {drop.source for drop in look.drops} if look is not None else set[str]()
+    return {
+        place
+        for place, tenant in known.items()
+        if place[0] in sources and tenant.gone_at is not None and tenant.folded is not None
+    }
+
+
 def with_drops(look: TenantLook, drops: Iterable[MassDrop]) -> TenantLook:
     """The look with what is refused now."""
     return replace(look, drops=tuple(drops))

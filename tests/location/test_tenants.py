@@ -6,7 +6,7 @@ import re
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -28,6 +28,7 @@ from mirrorlake.errors import SourceError
 from mirrorlake.ledger import Ledger, Tenant
 from mirrorlake.operations.tenant_checks import TenantsChecked, TenantVerdict
 from mirrorlake.operations.tenant_drift import look_for_drift
+from mirrorlake.operations.tenant_looks import MassDrop, TenantLook, record_look
 from mirrorlake.schema.versions import schema_version
 from mirrorlake.table.tenants import deduped_of
 from tests.location.contracts import PASSWORD, USER
@@ -46,6 +47,7 @@ class Shops:
     port: int
     prefix: str = field(default_factory=lambda: f"l{uuid.uuid4().hex[:8]}")
     every: str = "0s"
+    dropped: str = "keep"
 
     @property
     def config(self) -> Config:
@@ -72,6 +74,7 @@ class Shops:
                     "sources": ["s"],
                     "databases": [f"{self.prefix}_%"],
                     "every": self.every,
+                    "dropped": self.dropped,
                     "tables": {"orders": orders},
                 }
             },
@@ -336,6 +339,24 @@ def test_tenants_are_mirrored_checked_and_looked_after(
         )
         (made,) = kept.asset_materializations_for_node("maintenance")
         assert made.metadata["lake tables"].value == 3  # raw of two versions, and deduped
+
+
+def test_a_drop_that_was_refused_keeps_its_check_from_passing(tmp_path: Path) -> None:
+    location, now = Shops(tmp_path, 1), datetime.now(UTC)
+    table, ledger = location.config.tenant_table("orders"), location.ledger
+    known = Tenant("s", f"{location.prefix}_a", now, load_id="l", folded="l")
+    ledger.record_tenants(table.name, [known, replace(known, database="b", gone_at=now)])
+    record_look(ledger, table, TenantLook(now))
+    with dg.DagsterInstance.ephemeral() as instance:
+        assert verdicts(location.run(instance, "tenants_mirrored")) == {
+            "tenants_mirrored": (True, "WARN")
+        }
+        location.dropped = "remove"
+        record_look(ledger, table, TenantLook(now, drops=(MassDrop("s", 1, 2, now),)))
+        (found,) = location.run(instance, "tenants_mirrored").get_asset_check_evaluations()
+        assert (found.passed, found.severity) == (False, dg.AssetCheckSeverity.WARN)
+        assert "1 of 2 tenants of source s are gone; their rows stay" in str(found.description)
+        assert "--accept-smaller" in str(found.metadata["refused of s"].value)
 
 
 def _lose_a_row(location: Shops) -> None:

@@ -127,3 +127,62 @@ def test_a_source_without_tenants_is_said(tenants: Tenants, mysql8: MySQL8) -> N
 
 
 # --- drops that are refused -----------------------------------------------------------------------
+
+
+def test_a_drop_that_was_refused_is_said_until_it_is_confirmed(tenants: Tenants) -> None:
+    tenants.group["dropped"] = "remove"
+    for name in ("a", "b", "c"):
+        tenants.make(name, COLUMNS, *ROWS)
+    assert tenants.sync().failed == {}
+    tenants.drop("b")
+    tenants.drop("c")
+    assert run(tenants, "sync").exit_code == 4
+    (first,) = seen(tenants).drops
+    assert (first.source, first.gone, first.of) == ("s", 2, 3)
+    # Later, when no source is queried: it is refused, since then, by the same words everywhere.
+    words = "2 of 3 tenants of source s are gone; their rows stay as they were until somebody"
+    for command in ("tenants", "status"):
+        shown = oneline(run(tenants, command, "orders").output)
+        assert words in shown, command
+        assert f"mirrorlake sync {tenants.prefix}.orders --accept-smaller" in shown, command
+    (status,) = json.loads(run(tenants, "status", "orders", "--json").stdout)
+    assert (status["mode"], status["state"], status["rows"]) == ("tenants", "refused", 6)
+    assert {one["database"]: one["removal_refused"] for one in listed(tenants)} == {
+        tenants.name("a"): False,
+        tenants.name("b"): True,
+        tenants.name("c"): True,
+    }
+    # That one tenant's copy may be smaller says nothing of those that are gone.
+    tenants.sync(databases=frozenset({tenants.name("a")}), accept_smaller=True)
+    assert len(tenants.deduped("id")) == 3
+    assert seen(tenants).drops == (first,)
+    tenants.sync(accept_smaller=True)
+    assert set(tenants.deduped("id")) == {tenants.name("a")}
+    assert seen(tenants).drops == ()
+    assert "refused" not in run(tenants, "tenants").output
+    (status,) = json.loads(run(tenants, "status", "orders", "--json").stdout)
+    assert (status["state"], status["rows"], status["error"]) == ("mirrored", 2, None)
+
+
+@pytest.mark.full
+def test_a_drop_that_was_refused_is_forgotten_when_they_are_back(tenants: Tenants) -> None:
+    tenants.group["dropped"] = "remove"
+    for name in ("a", "b", "c"):
+        tenants.make(name, COLUMNS, *ROWS)
+    tenants.sync()
+    tenants.drop("b")
+    tenants.drop("c")
+    tenants.sync()
+    tenants.group["dropped"] = "keep"
+    assert seen(tenants).drops == ()  # nothing would be removed
+    tenants.group["dropped"] = "remove"
+    tenants.make("b", COLUMNS, *ROWS)
+    assert list(tenants.sync().failed) == []  # one of three is no loss of a privilege
+    assert seen(tenants).drops == ()
+    assert set(tenants.deduped("id")) == {tenants.name("a"), tenants.name("b")}
+
+
+def listed(tenants: Tenants, *arguments: str) -> list[dict[str, Any]]:
+    done = run(tenants, "tenants", "--json", *arguments)
+    assert done.exit_code == 0, done.output
+    return json.loads(done.stdout)

@@ -1,0 +1,91 @@
+"""The state of tables of tenants as `mirrorlake status` shows it: of all their tenants together, from
+the ledger alone.
+
+What belongs here: the sum. What doesn't: each tenant (`mirrorlake tenants`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+
+from mirrorlake.config.contract import TenantTable
+from mirrorlake.ledger import Hold, Ledger, Load, Tenant
+from mirrorlake.operations.status import TableStatus
+from mirrorlake.operations.tenant_looks import TenantLook, read_look
+
+
+def tenants_status(ledger: Ledger, tables: Sequence[TenantTable]) -> list[TableStatus]:
+    """The state of each of these tables of tenants, in their order.
+
+    Raises:
+        LedgerError: the ledger can't be read.
+    """
+    newest = ledger.newest_attempts([table.name for table in tables]) if tables else {}
+    holds = ledger.holds() if tables else []
+    found: list[TableStatus] = []
+    for table in tables:
+        known = list(ledger.tenants(table.name).values())
+        look, load = read_look(ledger, table), newest.get(table.name)
+        found.append(
+            TableStatus(
+                table=table.name,
+                mode="tenants",
+                state=_state(known, look, load),
+                last_load=load.started_at.isoformat(timespec="seconds") if load else None,
+                rows=_rows(known),
+                freshness=_age_of_the_oldest(known),
+                checks=_checks(known, look, [h for h in holds if h.source in table.sources]),
+                error=_error(table, known, look),
+                originals={},
+            )
+        )
+    return found
+
+
+def _state(known: Collection[Tenant], look: TenantLook | None, load: Load | None) -> str:
+    if look is not None and look.drops:
+        return "refused"
+    if load is None:
+        return "never loaded"
+    return "mirrored" if {one.state for one in known} <= {"mirrored", "gone"} else "partly"
+
+
+def _rows(known: Collection[Tenant]) -> int | None:
+    # Where a newer copy is not folded yet, deduped has an older one, whose rows nobody kept.
+    folded = [one for one in known if one.folded is not None]
+    if not folded or any(one.folded != one.load_id for one in folded):
+        return None
+    return sum(one.rows or 0 for one in folded)
+
+
+def _age_of_the_oldest(known: Collection[Tenant]) -> timedelta | None:
+    seen = [one.seen_at for one in known if one.seen_at is not None and one.gone_at is None]
+    return datetime.now(UTC) - min(seen) if seen else None
+
+
+def _checks(known: Collection[Tenant], look: TenantLook | None, holds: Sequence[Hold]) -> str:
+    parts = [f"{count:,} {state}" for state, count in _counted(one.state for one in known)]
+    checked = [f"checked {one.verdict_now}" if one.verdict_now else "never checked" for one in known if one.gone_at is None]
+    parts += [f"{count:,} {verdict}" for verdict, count in _counted(checked)]
+    if look is not None and look.left_out:
+        parts.append(f"{len(look.left_out):,} left out")
+    parts += [f"source {h.source} is held until {h.until:%Y-%m-%d %H:%M} UTC" for h in holds]
+    return ", ".join(parts) or "-"
+
+
+def _error(table: TenantTable, known: Collection[Tenant], look: TenantLook | None) -> str | None:
+    if look is not None and look.drops:
+        drop = look.drops[0]
+        return f"{drop.words}. {drop.next_step(table.name)}"
+    failed = [one for one in known if one.state == "failed"]
+    if not failed:
+        return None
+    more = f" (and {len(failed) - 1:,} more: `mirrorlake tenants --failed`)"
+    first = failed[0]
+    return f"tenant {first.source}.{first.database}: {first.error}{more if failed[1:] else ''}"
+
+
+def _counted(words: Iterable[str]) -> list[tuple[str, int]]:
+    return sorted(Counter(words).items())
