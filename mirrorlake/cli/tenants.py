@@ -39,23 +39,34 @@ PARTLY = 4
 @show.config_option
 @show.json_option
 @click.option("--failed", is_flag=True, help="Only tenants that are not mirrored as they are.")
-def tenants(tables: Sequence[str], config_path: Path, as_json: bool, failed: bool) -> None:
+@click.option("--tenant", "databases", multiple=True, help="Only this tenant's database; several.")
+def tenants(
+    tables: Sequence[str],
+    config_path: Path,
+    as_json: bool,
+    failed: bool,
+    databases: Sequence[str],
+) -> None:
     """List the tenants of TABLES (all by default) and what is known of each. Queries no source."""
     from mirrorlake.ledger import Ledger
 
     config = open_contract(config_path)
     chosen = config.chosen_tenants(tables)
     ledger = Ledger(config.ledger.url, config.ledger.wait)
+    known = {table.name: ledger.tenants(table.name) for table in chosen}
+    if databases:
+        chosen = _of_tenants(chosen, databases, known)
     found = {
         table.name: [
             tenant
-            for tenant in ledger.tenants(table.name).values()
-            if not failed or tenant.state not in ("mirrored", "loaded")
+            for tenant in known[table.name].values()
+            if (not failed or tenant.state not in ("mirrored", "loaded"))
+            and (not databases or tenant.database in databases)
         ]
         for table in chosen
     }
     if as_json:
-        refused = {table.name: _refused(ledger, table) for table in chosen}
+        refused = {table.name: _refused(ledger, table, known[table.name]) for table in chosen}
         show.print_json(
             [
                 {"table": name, **_fields(one), "removal_refused": one.place in refused[name]}
@@ -71,7 +82,18 @@ def tenants(tables: Sequence[str], config_path: Path, as_json: bool, failed: boo
 def _fields(tenant: Tenant) -> dict[str, Any]:
     hidden = ("shown", "terms", "folded", "form")
     fields = {name: value for name, value in asdict(tenant).items() if name not in hidden}
-    return {"state": tenant.state, **fields}
+    stale = tenant.verdict if tenant.verdict_now is None else None
+    now = {"verdict": tenant.verdict_now, "verdict_before_gone": stale}
+    return {"state": tenant.state, **fields, **now}
+
+
+def _checked(tenant: Tenant) -> str:
+    """What its last check found, and how long ago."""
+    if tenant.verdict is None:
+        return "-"
+    when = show.since(tenant.checked_at.isoformat() if tenant.checked_at else None)
+    before = "" if tenant.verdict_now else ", before it was gone"
+    return f"{tenant.verdict} {when}{before}"
 
 
 def _print_tenants(
@@ -87,7 +109,7 @@ def _print_tenants(
             version,
             "-" if one.rows is None else f"{one.rows:,}",
             show.since(one.seen_at.isoformat() if one.seen_at else None),
-            one.verdict or "-",
+            _checked(one),
             escape(one.error or ""),
         )
     states = Counter(one.state for one in listed)
@@ -99,11 +121,30 @@ def _print_tenants(
     _print_look(ledger, table)
 
 
-def _refused(ledger: Ledger, table: TenantTable) -> set[TenantPlace]:
+def _of_tenants(
+    chosen: Sequence[TenantTable],
+    databases: Sequence[str],
+    known: Mapping[str, Mapping[TenantPlace, Tenant]],
+) -> list[TenantTable]:
+    """Of these tables those that have one of these tenants.
+
+    Raises:
+        ConfigError: none of them has a tenant of one of these names.
+    """
+    from mirrorlake.operations.tenant_names import refuse_unknown
+
+    places = [place for of_table in known.values() for place in of_table]
+    refuse_unknown(", ".join(table.name for table in chosen), databases, places)
+    return [t for t in chosen if any(database in databases for _, database in known[t.name])]
+
+
+def _refused(
+    ledger: Ledger, table: TenantTable, known: Mapping[TenantPlace, Tenant]
+) -> set[TenantPlace]:
     """The tenants that are gone and whose rows stay until somebody confirms that they are."""
     from mirrorlake.operations.tenant_looks import read_look, waiting
 
-    return waiting(read_look(ledger, table), ledger.tenants(table.name))
+    return waiting(read_look(ledger, table), known)
 
 
 def _print_look(ledger: Ledger, table: TenantTable) -> None:

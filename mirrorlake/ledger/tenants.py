@@ -35,8 +35,8 @@ class Tenant:
         folded: the load of which deduped has its rows; None: of none.
         gone_at: when its database, or table, was found to be no more; None: it is there.
         error, failed_at: what last kept it from being read, since its last success.
-        verdict, checked_at: what its last check found (``equal``, ``different`` or ``undecided``),
-            and when it began.
+        verdict, checked_at: what its last check found (``equal``, ``different``, ``undecided`` or
+            ``gone``), and when it began.
     """
 
     source: str
@@ -74,6 +74,13 @@ class Tenant:
         if self.load_id is None:
             return "new"
         return "mirrored" if self.folded == self.load_id else "loaded"
+
+    @property
+    def verdict_now(self) -> str | None:
+        """What its last check found; None where that was before it was gone: then it says nothing
+        of now."""
+        gone, checked = self.gone_at, self.checked_at
+        return None if gone and checked and checked < gone else self.verdict
 
 
 class Tenants:

@@ -112,7 +112,7 @@ def check_tenants(
         settle_loads(leased.ledger, leased.lake, table.name, table.namespaces.raw)
         known = leased.ledger.tenants(table.name)
         _refuse_none(table, known)
-        refuse_unknown(table, databases, known)
+        refuse_unknown(table.name, databases, known)
         known = {p: t for p, t in known.items() if not databases or p[1] in databases}
         survey = survey_tenants(leased, table)
         unread = sorted(

@@ -18,9 +18,9 @@ REASONS = 3
 
 
 def refuse_unknown(
-    table: TenantTable, databases: Iterable[str], places: Collection[TenantPlace]
+    table: str, databases: Iterable[str], places: Collection[TenantPlace]
 ) -> None:
-    """See that each of these databases is a tenant's.
+    """See that each of these databases is a tenant's of a table, by its name.
 
     Raises:
         ConfigError: one is nobody's; the nearest name is in the message.
@@ -30,8 +30,8 @@ def refuse_unknown(
     if unknown:
         words = ", ".join(f"{name}{nearest(name, known)}" for name in unknown)
         raise ConfigError(
-            f"table {table.name} has no tenant {words}",
-            table=table.name,
+            f"table {table} has no tenant {words}",
+            table=table,
             next_step="`mirrorlake tenants` lists them, by the names of their databases; "
             "`mirrorlake sync` finds new ones",
         )

@@ -184,7 +184,7 @@ class _Sync:
         there = {*survey.plans, *survey.failed, *known}
         if not there and not survey.lost:
             raise no_tenant(self.table, survey)
-        refuse_unknown(self.table, self.terms.databases, there)
+        refuse_unknown(self.table.name, self.terms.databases, there)
 
     def _note_gone(
         self, survey: TenantSurvey, known: dict[TenantPlace, Tenant]
@@ -197,7 +197,7 @@ class _Sync:
         records = [replace(known[p], gone_at=now, error=None, failed_at=None) for p in gone]
         # One that came back is read whatever it shows: it may be another database of the name.
         records += [
-            replace(known[p], gone_at=None, terms=None)
+            replace(known[p], gone_at=None, terms=None, verdict=None, checked_at=None)
             for p in looked
             if p in there and known[p].gone_at is not None
         ]

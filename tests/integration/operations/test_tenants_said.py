@@ -186,3 +186,41 @@ def listed(tenants: Tenants, *arguments: str) -> list[dict[str, Any]]:
     done = run(tenants, "tenants", "--json", *arguments)
     assert done.exit_code == 0, done.output
     return json.loads(done.stdout)
+
+
+# --- tenants by name, and verdicts that are of then -----------------------------------------------
+
+
+def test_tenants_are_listed_by_name_with_verdicts_of_now(tenants: Tenants) -> None:
+    for name in ("north", "south"):
+        tenants.make(name, COLUMNS, *ROWS)
+    tenants.sync()
+    with tenants.opened() as (workspace, table):
+        assert check_tenants(workspace, table).verdict == "equal"
+    north, south = tenants.name("north"), tenants.name("south")
+    assert [one["database"] for one in listed(tenants, "--tenant", south)] == [south]
+    both = ("--tenant", south, "--tenant", north)
+    assert [one["database"] for one in listed(tenants, *both)] == [north, south]
+    shown = oneline(run(tenants, "tenants", "--tenant", south).output)
+    assert south in shown
+    assert north not in shown
+    for command in (["tenants", "orders"], ["sync", "orders"], ["check", "orders"]):
+        refused = run(tenants, *command, "--tenant", tenants.name("nort"))
+        assert isinstance(refused.exception, ConfigError), command
+        assert f"did you mean '{north}'?" in str(refused.exception), command
+    # Its verdict is of when it was there.
+    tenants.drop("south")
+    tenants.sync()
+    (gone,) = listed(tenants, "--tenant", south)
+    assert (gone["state"], gone["verdict"], gone["verdict_before_gone"]) == ("gone", None, "equal")
+    assert "before it was gone" in oneline(run(tenants, "tenants", "--tenant", south).output)
+    (there,) = listed(tenants, "--tenant", north)
+    assert (there["verdict"], there["verdict_before_gone"]) == ("equal", None)
+    # A check since then is about what it is now; another database of the name was never checked.
+    with tenants.opened() as (workspace, table):
+        check_tenants(workspace, table)
+    assert listed(tenants, "--tenant", south)[0]["verdict"] == "gone"
+    tenants.make("south", COLUMNS, *ROWS)
+    tenants.sync()
+    (back,) = listed(tenants, "--tenant", south)
+    assert (back["state"], back["verdict"], back["checked_at"]) == ("mirrored", None, None)
