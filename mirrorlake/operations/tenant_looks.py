@@ -16,12 +16,32 @@ from typing import Any
 
 from mirrorlake.config.contract import TenantTable
 from mirrorlake.ledger import Ledger, Tenant, TenantPlace
-from mirrorlake.operations.tenant_survey import LeftOut, TenantSurvey
 
 MOST_GONE = 0.5
 """The share of a source's tenants that may be gone at once and are removed without a question: more
 of them are a lost privilege more often than what somebody wanted."""
 CONFIRM = "--accept-smaller"
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """Something that the contract names and that is no tenant.
+
+    Attributes:
+        source: where it is; "" of a pattern, which is about all sources.
+        name: a database; "" where it is the whole source; of a pattern ``pattern`` or ``left_out``,
+            and its text.
+        why: in words.
+    """
+
+    source: str
+    name: str
+    why: str
+
+    @property
+    def label(self) -> str:
+        """``source.database``, ``source``, ``pattern …`` or ``left_out …``."""
+        return ".".join(part for part in (self.source, self.name) if part)
 
 
 @dataclass(frozen=True)
@@ -89,7 +109,7 @@ def read_look(ledger: Ledger, table: TenantTable) -> TenantLook | None:
         left_out=tuple(LeftOut(**one) for one in found["left_out"]),
         without=tuple(found["without"]),
         drops=tuple(
-            MassDrop(**{**one, "since": datetime.fromisoformat(one["since"])})
+            MassDrop(one["source"], one["gone"], one["of"], datetime.fromisoformat(one["since"]))
             for one in found["drops"]
             if table.dropped == "remove"  # under `keep` nothing is refused any more
         ),
@@ -99,17 +119,6 @@ def read_look(ledger: Ledger, table: TenantTable) -> TenantLook | None:
 def record_look(ledger: Ledger, table: TenantTable, look: TenantLook) -> None:
     """Keep what a sync saw, in place of what the one before it saw."""
     ledger.record_definition(_name(table), json.dumps(asdict(look), default=datetime.isoformat))
-
-
-def look_of(survey: TenantSurvey, before: TenantLook | None) -> TenantLook:
-    """What a survey saw; of sources that could not be looked at, what was seen before."""
-    left_out, without = list(survey.left_out), [f"{s}.{d}" for s, d in survey.without]
-    if before is not None and survey.lost:
-        unseen = {*survey.lost, ""}
-        left_out += [one for one in before.left_out if one.source in unseen]
-        without += [one for one in before.without if one.partition(".")[0] in survey.lost]
-    drops = () if before is None else before.drops
-    return TenantLook(datetime.now(UTC), tuple(left_out), tuple(without), drops)
 
 
 def mass_drops(
@@ -140,9 +149,7 @@ def mass_drops(
     return tuple(drops), kept
 
 
-def waiting(
-    look: TenantLook | None, known: Mapping[TenantPlace, Tenant]
-) -> set[TenantPlace]:
+def waiting(look: TenantLook | None, known: Mapping[TenantPlace, Tenant]) -> set[TenantPlace]:
     """The tenants that are gone and whose rows stay until somebody confirms that they are."""
     sources = {drop.source for drop in look.drops} if look is not None else set[str]()
     return {

@@ -11,15 +11,13 @@ from mirrorlake.config.contract import TenantTable
 from mirrorlake.config.fields import nearest
 from mirrorlake.errors import ConfigError
 from mirrorlake.ledger import TenantPlace
-from mirrorlake.operations.tenant_survey import TenantSurvey
+from mirrorlake.operations.tenant_looks import LeftOut
 
 REASONS = 3
 """An error names so many things that were left out."""
 
 
-def refuse_unknown(
-    table: str, databases: Iterable[str], places: Collection[TenantPlace]
-) -> None:
+def refuse_unknown(table: str, databases: Iterable[str], places: Collection[TenantPlace]) -> None:
     """See that each of these databases is a tenant's of a table, by its name.
 
     Raises:
@@ -37,10 +35,10 @@ def refuse_unknown(
         )
 
 
-def no_tenant(table: TenantTable, survey: TenantSurvey) -> ConfigError:
+def no_tenant(table: TenantTable, left_out: Iterable[LeftOut]) -> ConfigError:
     """The error of a table of which no source has a tenant, with what was found instead."""
     # Of a table that has none at all, that a pattern matches nothing is said by each source.
-    found = [one for one in survey.left_out if one.source]
+    found = [one for one in left_out if one.source]
     found.sort(key=lambda one: not one.name)
     listed = [f"{one.label}: {one.why}" for one in found[:REASONS]]
     more = [f"and {len(found) - REASONS:,} more"] if len(found) > REASONS else []

@@ -1,5 +1,5 @@
-"""Rules of columns that the mirror of tenants can't follow: what was read already, and what no tenant
-has.
+"""Rules of columns that the mirror of tenants can't follow: those of what was read already, and of
+what no tenant has.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import logging
 from mirrorlake.config.contract import TenantTable
 from mirrorlake.config.fields import nearest
 from mirrorlake.errors import SchemaError
-from mirrorlake.merge.tenants import TenantShapes
+from mirrorlake.merge.tenant_shapes import TenantShapes
 from mirrorlake.workspace import Workspace
 
 logger = logging.getLogger(__name__)

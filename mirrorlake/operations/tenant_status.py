@@ -1,5 +1,5 @@
-"""The state of tables of tenants as `mirrorlake status` shows it: of all their tenants together, from
-the ledger alone.
+"""The state of tables of tenants as `mirrorlake status` shows it: of all their tenants together,
+from the ledger alone.
 
 What belongs here: the sum. What doesn't: each tenant (`mirrorlake tenants`).
 """
@@ -67,7 +67,11 @@ def _age_of_the_oldest(known: Collection[Tenant]) -> timedelta | None:
 
 def _checks(known: Collection[Tenant], look: TenantLook | None, holds: Sequence[Hold]) -> str:
     parts = [f"{count:,} {state}" for state, count in _counted(one.state for one in known)]
-    checked = [f"checked {one.verdict_now}" if one.verdict_now else "never checked" for one in known if one.gone_at is None]
+    checked = [
+        f"checked {one.verdict_now}" if one.verdict_now else "never checked"
+        for one in known
+        if one.gone_at is None
+    ]
     parts += [f"{count:,} {verdict}" for verdict, count in _counted(checked)]
     if look is not None and look.left_out:
         parts.append(f"{len(look.left_out):,} left out")

@@ -12,14 +12,17 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from pydantic import SecretStr
 from pymysql.connections import Connection
 
 from mirrorlake.config.contract import TenantTable
 from mirrorlake.config.fields import matches
 from mirrorlake.config.server import SourceConfig
 from mirrorlake.destinations.iceberg.tables import stored_types
-from mirrorlake.errors import MirrorlakeError, SourceError
+from mirrorlake.errors import ConfigError, MirrorlakeError, SourceError
 from mirrorlake.ledger import TenantPlace
+from mirrorlake.merge.statements import check_rules
+from mirrorlake.operations.tenant_looks import LeftOut, TenantLook
 from mirrorlake.sources.mysql.change_stamps import ChangeStamp, read_stamps_in
 from mirrorlake.sources.mysql.connect import read_clock, read_position, session
 from mirrorlake.sources.mysql.introspect import read_databases, read_in_databases, read_listed_in
@@ -30,27 +33,6 @@ from mirrorlake.table.tenants import raw_of, resolve_tenants
 from mirrorlake.workspace import Workspace
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class LeftOut:
-    """Something that the contract names and that is no tenant.
-
-    Attributes:
-        source: where it is; "" of a pattern, which is about all sources.
-        name: a database; "" where it is the whole source; of a pattern ``pattern`` or ``left_out``,
-            and its text.
-        why: in words.
-    """
-
-    source: str
-    name: str
-    why: str
-
-    @property
-    def label(self) -> str:
-        """``source.database``, ``source``, ``pattern …`` or ``left_out …``."""
-        return ".".join(part for part in (self.source, self.name) if part)
 
 
 @dataclass
@@ -81,13 +63,13 @@ def survey_tenants(workspace: Workspace, table: TenantTable) -> TenantSurvey:
     """What the sources show of a table's tenants; a source that can't be queried is among the
     ``lost``."""
     survey = TenantSurvey()
-    keys = _key_types(workspace, table)
+    keys, hash_key = _key_types(workspace, table), workspace.config.privacy.hash_key
     for name in table.sources:
         source = workspace.config.sources[name]
         try:
             refuse_held(workspace.ledger, name)
             with session(source) as connection:
-                _survey_source(connection, source, table, keys, survey)
+                _survey_source(connection, source, table, keys, hash_key, survey)
         except SourceError as error:
             survey.lost[name] = error
             logger.warning("table %s: source %s: %s", table.name, name, error)
@@ -96,11 +78,23 @@ def survey_tenants(workspace: Workspace, table: TenantTable) -> TenantSurvey:
     return survey
 
 
+def look_of(survey: TenantSurvey, before: TenantLook | None) -> TenantLook:
+    """What a survey saw; of sources that could not be looked at, what was seen before."""
+    left_out, without = list(survey.left_out), [f"{s}.{d}" for s, d in survey.without]
+    if before is not None and survey.lost:
+        unseen = {*survey.lost, ""}
+        left_out += [one for one in before.left_out if one.source in unseen]
+        without += [one for one in before.without if one.partition(".")[0] in survey.lost]
+    drops = () if before is None else before.drops
+    return TenantLook(datetime.now(UTC), tuple(left_out), tuple(without), drops)
+
+
 def _survey_source(
     connection: Connection[Any],
     source: SourceConfig,
     table: TenantTable,
     keys: Mapping[str, str],
+    hash_key: SecretStr | None,
     survey: TenantSurvey,
 ) -> None:
     # First: what is visible then is visible to every later query.
@@ -111,6 +105,12 @@ def _survey_source(
     databases = [name for name in visible if table.has(name)]
     found = read_in_databases(connection, set(databases), table.table)
     resolved = resolve_tenants(table, source, found, keys)
+    for place, plan in [*resolved.plans.items()]:
+        try:
+            check_rules(plan, hash_key)
+        except ConfigError as error:
+            del resolved.plans[place]
+            resolved.refused[place] = error
     stamps = read_stamps_in(connection, list(found), table.table)
     if len(found) < len(databases):
         others = [name for name in databases if name not in found]

@@ -31,7 +31,6 @@ from mirrorlake.operations.tenant_detect import (
 )
 from mirrorlake.operations.tenant_looks import (
     MassDrop,
-    look_of,
     mass_drops,
     read_look,
     record_look,
@@ -39,7 +38,7 @@ from mirrorlake.operations.tenant_looks import (
 )
 from mirrorlake.operations.tenant_names import no_tenant, refuse_unknown
 from mirrorlake.operations.tenant_rules import refuse_read_already, warn_of_rules
-from mirrorlake.operations.tenant_survey import TenantSurvey, survey_tenants
+from mirrorlake.operations.tenant_survey import TenantSurvey, look_of, survey_tenants
 from mirrorlake.proof.report import digest_text
 from mirrorlake.serving.tenants import make_tenant_views, remember_tenant_columns
 from mirrorlake.sources.mysql.connect import session
@@ -50,6 +49,7 @@ from mirrorlake.table.tenants import Plans, deduped_of, terms_of
 from mirrorlake.workspace import Workspace
 
 logger = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True)
 class TenantsSynced:
@@ -183,7 +183,7 @@ class _Sync:
     def _refuse_none(self, survey: TenantSurvey, known: Mapping[TenantPlace, Tenant]) -> None:
         there = {*survey.plans, *survey.failed, *known}
         if not there and not survey.lost:
-            raise no_tenant(self.table, survey)
+            raise no_tenant(self.table, survey.left_out)
         refuse_unknown(self.table.name, self.terms.databases, there)
 
     def _note_gone(

@@ -20,7 +20,7 @@ from mirrorlake.config import Config, TenantTable, load_config
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.operations.tenants import SyncTerms, TenantsSynced, sync_tenants
 from mirrorlake.workspace import Workspace
-from tests.integration.conftest import PASSWORD, USER, Place
+from tests.integration.conftest import HASH_KEY, PASSWORD, USER, Place
 
 
 @dataclass
@@ -29,7 +29,10 @@ class Tenants:
 
     Attributes:
         contract: what the file says of the table.
+        table: what it calls the table.
         group: what it says of the tenants, beside their patterns.
+        file: what it says beside that.
+        environment: what the file takes from there.
         others: ports of other servers that the tenants may be on, by the name of the source.
     """
 
@@ -39,7 +42,12 @@ class Tenants:
     contract: dict[str, Any] = field(default_factory=lambda: {"key": ["id"]})
     group: dict[str, Any] = field(default_factory=dict[str, Any])
     made: list[str] = field(default_factory=list[str])
+    table: str = "orders"
     others: dict[str, int] = field(default_factory=dict[str, int])
+    file: dict[str, Any] = field(default_factory=dict[str, Any])
+    environment: dict[str, str] = field(
+        default_factory=lambda: {"TEST_PASSWORD": PASSWORD, "TEST_HASH_KEY": HASH_KEY}
+    )
 
     def sql(self, *statements: str, database: str | None = None) -> Any:
         """Run statements, in UTC and with a lenient mode; the last rows."""
@@ -79,6 +87,7 @@ class Tenants:
         """The contract file."""
         text = {
             "version": 1,
+            **self.file,
             "lake": {"warehouse": "lake"},
             "ledger": {"url": "sqlite:///ledger.db"},
             "sources": {
@@ -95,7 +104,7 @@ class Tenants:
                     "sources": ["s", *self.others],
                     "databases": [f"{self.prefix}_%"],
                     **self.group,
-                    "tables": {"orders": self.contract},
+                    "tables": {self.table: self.contract},
                 }
             },
         }
@@ -104,12 +113,12 @@ class Tenants:
         return path
 
     def config(self) -> Config:
-        return load_config(self.write(), environ={"TEST_PASSWORD": PASSWORD})
+        return load_config(self.write(), environ=self.environment)
 
     @contextmanager
     def opened(self) -> Iterator[tuple[Workspace, TenantTable]]:
         with Workspace.open(self.config(), spark=self.place.spark) as workspace:
-            yield workspace, workspace.config.tenant_table("orders")
+            yield workspace, workspace.config.tenant_table(self.table)
 
     def sync(self, **terms: Any) -> TenantsSynced:
         with self.opened() as (workspace, table):
