@@ -47,7 +47,7 @@ def tenants_code_version(table: TenantTable, layer: str) -> str | None:
     if layer == "source":
         return None
     names = {"key"} | ({"dropped"} if layer != "raw" else set[str]())
-    names |= {"new_columns"} if layer == "clean" else set()
+    names |= {"new_columns", "clean"} if layer == "clean" else set()
     said = table.model_dump(mode="json", include=names, exclude_defaults=True)
     columns = sorted(table.columns.items())
     said["never read"] = [name for name, rule in columns if rule.pci == "never"]

@@ -52,9 +52,11 @@ OF_REFOLDS = ("refold.begun", "refold.written", "refold.dropped", "refold.shown"
 OF_TENANTS = (
     *("tenants.created", "tenants.pending", "tenants.written", "tenants.before_commit"),
     *("tenants.committed", "tenants.success", "tenants.before_fold", "tenants.branched"),
-    *("tenants.staged", "tenants.shown", "tenants.folded", "tenants.recorded"),
+    *("tenants.staged", "tenants.marked", "tenants.shown", "tenants.folded", "tenants.recorded"),
 )
-"""On the way of a sync of tenants; the tenth only where all of them are folded again."""
+"""On the way of a sync of tenants; ``shown`` only where all of them are folded again."""
+OF_CLEAN_TENANTS = ("tenants.clean_staged", "tenants.clean_marked", "tenants.clean_shown")
+"""On the way of a clean table of tenants, after these."""
 
 _passed: Counter[str] = Counter()
 

@@ -13,7 +13,7 @@ from mirrorlake.cli import show
 from mirrorlake.config import Config, TenantTable
 
 if TYPE_CHECKING:
-    from mirrorlake.operations.tenant_checks import TenantsChecked
+    from mirrorlake.operations.tenant_verdicts import TenantsChecked
 
 MOST_SHOWN = 20
 """Tenants that are not equal are listed up to this many; ``--json`` has them all."""

@@ -182,6 +182,7 @@ class TenantTable(Section):
     dropped: Dropped = "keep"
     every: timedelta = timedelta(minutes=15)
     key: tuple[str, ...] = ()
+    clean: Clean = "view"
     new_columns: NewColumns = "hide"
     verify: bool = True
     shrink_limit: float | None = 0.9

@@ -272,6 +272,7 @@ def _tenant_tables(sections: ConfigSections) -> Iterator[TenantTable]:
                 dropped=section.dropped,
                 every=section.every,
                 key=contract.key,
+                clean=contract.clean or defaults.clean,
                 new_columns=contract.new_columns or defaults.new_columns,
                 verify=defaults.verify if contract.verify is None else contract.verify,
                 shrink_limit=(

@@ -63,6 +63,10 @@ def _modes(sections: ConfigSections) -> _Found:
                     yield (*place[:-1], "clean"), "clean of snapshots is a view: clean: view"
 
 
+_HASH_IN_A_VIEW = "pii: hash in a view would show the key in the view's text: use clean: table"
+_HASH_WITHOUT_A_KEY = "pii: hash needs privacy.hash_key: write ${env:NAME} there"
+
+
 def _tenants(sections: ConfigSections) -> _Found:
     """Groups of tenants name servers that there are, whose clocks write alike."""
     servers = {n: s for n, s in sections.sources.items() if s.landing is None}
@@ -82,13 +86,13 @@ def _tenants(sections: ConfigSections) -> _Found:
                 f"its servers write times in several zones ({listed}): make a group of each",
             )
         for table, contract in section.tables.items():
+            clean = contract.clean or sections.defaults.clean
             for column, rule in contract.columns.items():
-                if rule.pii == "hash":
-                    yield (
-                        (*place, "tables", table, "columns", column, "pii"),
-                        "clean of tenants is a view, whose text would show the key: use drop or "
-                        "null",
-                    )
+                at = (*place, "tables", table, "columns", column, "pii")
+                if rule.pii == "hash" and clean == "view":
+                    yield at, _HASH_IN_A_VIEW
+                if rule.pii == "hash" and sections.privacy.hash_key is None:
+                    yield at, _HASH_WITHOUT_A_KEY
 
 
 def _path(contract: TableContract, *rest: str) -> tuple[str, ...]:
@@ -111,11 +115,9 @@ def _table_problems(sections: ConfigSections, contract: TableContract, today: da
     for column, rule in contract.rules.items():
         place = _path(contract, "columns", column, "pii")
         if rule == "hash" and contract.clean == "view":
-            message = "pii: hash in a view would show the key in the view's text: use clean: table"
-            yield place, message
+            yield place, _HASH_IN_A_VIEW
         if rule == "hash" and sections.privacy.hash_key is None:
-            message = "pii: hash needs privacy.hash_key: write ${env:NAME} there"
-            yield place, message
+            yield place, _HASH_WITHOUT_A_KEY
         if contract.clean == "table" and rule != "hash" and column.lower() in key:
             message = (
                 f"the clean table is kept by its key, and pii: {rule} takes {column!r} away:"

@@ -274,6 +274,8 @@ class TenantTableSection(Section):
     key: tuple[MysqlName, ...] = ()
     """The columns of a key that is unique within one tenant. Without it rows are compared as they
     are."""
+    clean: Clean | None = None
+    """Whether the clean layer is a ``view`` (Spark only) or a ``table`` (every engine)."""
     new_columns: NewColumns | None = None
     """What clean does with a column that a tenant gets after the table's first load: ``hide`` or
     ``show``."""

@@ -10,29 +10,31 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from mirrorlake.config.contract import TenantTable
 from mirrorlake.destinations.base import as_sql_identifier
 from mirrorlake.destinations.iceberg.spark_errors import spark_errors
-from mirrorlake.errors import ConfigError, MirrorlakeError
+from mirrorlake.errors import ConfigError
 from mirrorlake.ledger import Tenant, TenantPlace
 from mirrorlake.load.outcome import settle_loads
 from mirrorlake.load.tenants.digests import TenantDigests, read_digests
-from mirrorlake.merge.tenants import (
+from mirrorlake.merge.tenant_shapes import (
     LISTED,
     TENANTS,
     TenantShapes,
-    is_shown,
     listed,
     places_sql,
     read_shapes,
     rows_sql,
 )
+from mirrorlake.merge.tenants import is_shown
+from mirrorlake.operations.tenant_clean_checks import clean_verdicts, with_clean
 from mirrorlake.operations.tenant_names import refuse_unknown
 from mirrorlake.operations.tenant_survey import TenantSurvey, survey_tenants
+from mirrorlake.operations.tenant_verdicts import TenantsChecked, TenantVerdict
 from mirrorlake.proof.ranges import NOTHING, Tally
 from mirrorlake.proof.report import digest_text
 from mirrorlake.proof.rows import lake_sum
@@ -46,55 +48,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class TenantVerdict:
-    """What a check found of one tenant.
-
-    Attributes:
-        verdict: ``equal``, ``different``, ``undecided``, or ``gone``: MySQL has no more of it to
-            compare, and deduped its newest copy.
-        mysql_rows: rows in MySQL now; None where it was not counted.
-        lake_rows: rows of its newest copy in raw.
-        differing: rows that deduped has and the copy has not, and the other way.
-        words: why it is not equal.
-    """
-
-    source: str
-    database: str
-    verdict: str
-    mysql_rows: int | None
-    lake_rows: int | None
-    differing: int
-    words: str
-
-
-@dataclass(frozen=True)
-class TenantsChecked:
-    """What a check found of a table of tenants.
-
-    Attributes:
-        verdicts: in the order of their tenants.
-        unread: ``source.database`` of tenants that the sources have and no sync has seen yet.
-        lost: sources that could not be looked at, and why; all of their tenants are undecided.
-        left_out: what the contract names and that is no tenant → why: nothing of it is compared.
-    """
-
-    table: str
-    verdicts: tuple[TenantVerdict, ...]
-    unread: tuple[str, ...] = ()
-    lost: Mapping[str, MirrorlakeError] = field(default_factory=dict[str, MirrorlakeError])
-    left_out: Mapping[str, str] = field(default_factory=dict[str, str])
-
-    @property
-    def verdict(self) -> str:
-        """The worst of all; ``undecided`` of none, and where something was not compared."""
-        found = {one.verdict for one in self.verdicts}
-        if self.unread or self.lost:
-            found.add("undecided")
-        worst = (word for word in ("different", "undecided", "equal") if word in found)
-        return next(worst, "undecided")
 
 
 def check_tenants(
@@ -168,8 +121,12 @@ class _Check:
         }
         mysql, lake = self._digest(comparable)
         differing = self._compare_deduped()
+        clean = clean_verdicts(self.workspace, self.table, self.known)
         found = [
-            self._verdict(tenant, mysql, lake.get(place), differing.get(place, 0))
+            with_clean(
+                self._verdict(tenant, mysql, lake.get(place), differing.get(place, 0)),
+                clean.get(place),
+            )
             for place, tenant in self.known.items()
         ]
         words = "deduped has rows of it, and the ledger knows no load of them"
@@ -178,6 +135,12 @@ class _Check:
             for place, rows in sorted(differing.items())
             if place not in self.known
         ]
+        if self.everything:
+            found += [
+                TenantVerdict(*place, verdict, None, None, 0, words)
+                for place, (verdict, words) in sorted(clean.items())
+                if place not in self.known and place not in differing
+            ]
         return tuple(found)
 
     def _verdict(
@@ -204,6 +167,9 @@ class _Check:
         lake: Tally | None,
         differing: int,
     ) -> tuple[str, str]:
+        if differing and tenant.load_id is not None and tenant.folded != tenant.load_id:
+            # A run died in between: deduped has an older copy, and raw a newer one.
+            return "undecided", "its newest copy is not folded yet: sync, then check again"
         if differing:
             return "different", f"deduped differs from its newest copy in {differing:,} rows"
         if lake is not None and recorded not in (None, digest_text(lake)):

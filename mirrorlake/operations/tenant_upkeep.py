@@ -22,7 +22,7 @@ from mirrorlake.load.reload import load_of
 from mirrorlake.operations.maintain import Ages, Maintained, maintain_lake_table
 from mirrorlake.operations.orphans import GRACE, refuse_short_grace, remove_orphans
 from mirrorlake.operations.recover import Recovered
-from mirrorlake.table.tenants import deduped_of, raw_of
+from mirrorlake.table.tenants import clean_of, deduped_of, raw_of
 from mirrorlake.workspace import Workspace
 
 logger = logging.getLogger(__name__)
@@ -93,6 +93,8 @@ def _tables(workspace: Workspace, table: TenantTable) -> Iterator[tuple[Identifi
     for version in workspace.ledger.schema_versions(table.name):
         yield raw_of(table, version.raw_table), "raw"
     yield deduped_of(table), "deduped"
+    if table.clean == "table":
+        yield clean_of(table), "clean"
 
 
 def _drop_old_copies(

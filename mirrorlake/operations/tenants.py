@@ -22,7 +22,8 @@ from mirrorlake.ledger import Tenant, TenantPlace
 from mirrorlake.load.outcome import settle_loads
 from mirrorlake.load.tenants.digests import TenantDigests, read_digests
 from mirrorlake.load.tenants.protocol import load_tenants
-from mirrorlake.merge.tenants import TenantShapes, fold_tenants, read_shapes
+from mirrorlake.merge.tenant_shapes import TenantShapes, read_shapes
+from mirrorlake.merge.tenants import fold_tenants
 from mirrorlake.operations.tenant_detect import (
     gone_tenants,
     is_same,
@@ -40,7 +41,8 @@ from mirrorlake.operations.tenant_names import no_tenant, refuse_unknown
 from mirrorlake.operations.tenant_rules import refuse_read_already, warn_of_rules
 from mirrorlake.operations.tenant_survey import TenantSurvey, look_of, survey_tenants
 from mirrorlake.proof.report import digest_text
-from mirrorlake.serving.tenants import make_tenant_views, remember_tenant_columns
+from mirrorlake.serving.tenant_clean import refuse_hashes
+from mirrorlake.serving.tenants import remember_tenant_columns, show_tenants
 from mirrorlake.sources.mysql.connect import session
 from mirrorlake.sources.mysql.introspect import read_ddl
 from mirrorlake.table.progress import OnProgress
@@ -147,6 +149,8 @@ class _Sync:
         table, ledger = self.table, self.workspace.ledger
         known = ledger.tenants(table.name)
         refuse_read_already(self.workspace, table)
+        if any(rule.pii == "hash" for rule in table.columns.values()):
+            refuse_hashes(self.workspace, table, read_shapes(self.workspace, table))
         survey = survey_tenants(self.workspace, table)
         look = look_of(survey, read_look(ledger, table))
         record_look(ledger, table, look)
@@ -356,7 +360,7 @@ class _Sync:
         ]
         ledger.forget_tenants(table.name, removed)
         if self.workspace.lake.load(deduped_of(table)) is not None:
-            make_tenant_views(self.workspace, table, shapes)
+            show_tenants(self.workspace, table, shapes)
         return folded, shapes
 
 

@@ -200,8 +200,8 @@ class _Comparison:
 
     def _columns(self, deduped: LakeTable, clean: LakeTable) -> tuple[str, ...]:
         """What is wrong with clean's columns; and the names of those that both sides have."""
-        there, wanted = _types(clean), dict[str, str]()
-        for name, kind in _types(deduped).items():
+        there, wanted = column_types(clean), dict[str, str]()
+        for name, kind in column_types(deduped).items():
             rule = self._contract.column_rule(name)
             if rule is not None and rule.pci:
                 continue
@@ -232,9 +232,9 @@ class _Comparison:
     def _expected(self, deduped: LakeTable) -> Iterator[list[Any]]:
         """Deduped's rows as clean must show them, originals last."""
         has = ORIGINALS in {field.name for field in deduped.schema().fields}
-        for batch in _batches(self._lake, deduped):
+        for batch in rows_in_parts(self._lake, deduped):
             entries = batch.column(ORIGINALS) if has else pa.nulls(batch.num_rows, _LIST)
-            texts = _texts_of(entries) if has else {}
+            texts = texts_of(entries) if has else {}
             columns = [
                 shown(
                     self._rules.get(name),
@@ -249,7 +249,7 @@ class _Comparison:
     def _shown(self, clean: LakeTable) -> Iterator[list[Any]]:
         """Clean's rows as they are, in the same columns."""
         has = ORIGINALS in {field.name for field in clean.schema().fields}
-        for batch in _batches(self._lake, clean):
+        for batch in rows_in_parts(self._lake, clean):
             entries = batch.column(ORIGINALS).to_pylist() if has else [None] * batch.num_rows
             # An engine may have written "no originals" as an empty list; to readers both are none.
             kept = pa.array([entry or None for entry in entries], _LIST)
@@ -324,7 +324,8 @@ class _Comparison:
         return found
 
 
-def _types(table: LakeTable) -> dict[str, str]:
+def column_types(table: LakeTable) -> dict[str, str]:
+    """The type of every column but the originals, in Iceberg's words."""
     return {
         field.name: str(field.field_type).replace(" ", "")
         for field in table.schema().fields
@@ -332,7 +333,8 @@ def _types(table: LakeTable) -> dict[str, str]:
     }
 
 
-def _batches(lake: Lake, table: LakeTable) -> Iterator[pa.RecordBatch]:
+def rows_in_parts(lake: Lake, table: LakeTable) -> Iterator[pa.RecordBatch]:
+    """A table's rows, so many at once as are digested together."""
     if table.current_snapshot() is None:
         return
     for batch in read_batches(lake, table):
@@ -340,7 +342,7 @@ def _batches(lake: Lake, table: LakeTable) -> Iterator[pa.RecordBatch]:
             yield batch.slice(start, AT_ONCE)
 
 
-def _texts_of(entries: Any) -> dict[str, list[str | None]]:
+def texts_of(entries: Any) -> dict[str, list[str | None]]:
     """By column, the original text of each row that keeps one."""
     found: dict[str, list[str | None]] = {}
     for at, row in enumerate(entries.to_pylist()):

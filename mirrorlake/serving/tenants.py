@@ -1,4 +1,4 @@
-"""What is shown of tenants: clean as a view over deduped, and the view over raw's versions.
+"""What is shown of tenants: clean, a view or a table, and the view over raw's versions.
 
 A query over raw's view plans one branch for each version. With more than `BRANCHES` versions it is
 a view over views of up to `BRANCHES` each; deduped holds all versions in one table in any case.
@@ -11,13 +11,12 @@ from typing import Final
 
 from mirrorlake.config.contract import TenantTable
 from mirrorlake.destinations.base import as_sql_identifier, text_literal
-from mirrorlake.destinations.iceberg.model import chosen_columns
+from mirrorlake.destinations.iceberg.model import LakeSchema, chosen_columns
 from mirrorlake.destinations.iceberg.tables import current_schema
 from mirrorlake.destinations.iceberg.views import read_view
 from mirrorlake.ledger import Ledger
 from mirrorlake.merge.raw_versions import version_columns, version_originals
-from mirrorlake.merge.statements import clean_column
-from mirrorlake.merge.tenants import TenantShapes
+from mirrorlake.merge.tenant_shapes import TenantShapes
 from mirrorlake.schema.own_columns import (
     DATABASE,
     DAY,
@@ -29,9 +28,13 @@ from mirrorlake.schema.own_columns import (
     SOURCE,
     VERSION,
 )
+from mirrorlake.serving.tenant_clean import (
+    clean_columns_of,
+    forget_clean_table,
+    make_clean_table,
+)
 from mirrorlake.serving.views import ViewText, make_view
-from mirrorlake.table.clean_columns import unnamed_columns
-from mirrorlake.table.tenants import clean_of, contract_of, deduped_of, raw_of, raw_view_of
+from mirrorlake.table.tenants import clean_of, deduped_of, raw_of, raw_view_of
 from mirrorlake.workspace import Workspace
 
 BRANCHES: Final = 50
@@ -47,9 +50,13 @@ _META: Final = {
 }
 
 
-def make_tenant_views(workspace: Workspace, table: TenantTable, shapes: TenantShapes) -> None:
-    """The clean view, and the view over raw; each only where it is not there as it must be."""
-    make_view(workspace, clean_of(table), clean_view_of(workspace.ledger, table, shapes))
+def show_tenants(workspace: Workspace, table: TenantTable, shapes: TenantShapes) -> None:
+    """Clean, and the view over raw; each only where it is not there as it must be."""
+    if table.clean == "table":
+        make_clean_table(workspace, table, shapes)
+    else:
+        forget_clean_table(workspace, table)
+        make_view(workspace, clean_of(table), clean_view_of(workspace.ledger, table, shapes))
     hashes = list(shapes.tables)
     if len(hashes) <= BRANCHES:
         make_view(workspace, raw_view_of(table), _raw_view(table, shapes, hashes))
@@ -66,20 +73,14 @@ def make_tenant_views(workspace: Workspace, table: TenantTable, shapes: TenantSh
     make_view(workspace, raw_view_of(table), ViewText(sql, whole.columns, whole.schema))
 
 
-def held_of(ledger: Ledger, table: TenantTable, names: Sequence[str]) -> tuple[str, ...]:
-    """The columns that clean leaves out because they came later and nobody decided on them yet."""
-    known = ledger.known_columns(table.name)
-    return () if known is None else unnamed_columns(contract_of(table, "", ""), names, known)
-
-
 def remember_tenant_columns(workspace: Workspace, table: TenantTable, names: Sequence[str]) -> None:
     """Record the known columns of a table of tenants: all that the first load's versions have, and
     under ``new_columns: show`` those that come later. Where the ledger was lost, they are those
     that clean shows."""
     ledger = workspace.ledger
     known = ledger.known_columns(table.name)
-    if known is None and (view := read_view(workspace.lake, clean_of(table))) is not None:
-        known = frozenset(field.name.lower() for field in view.schema.fields)
+    if known is None and (shown := clean_schema_of(workspace, table)) is not None:
+        known = frozenset(field.name.lower() for field in shown.fields)
         ledger.record_known_columns(table.name, known)
     now = frozenset(name.lower() for name in names)
     wanted = now if known is None or table.new_columns == "show" else known
@@ -87,30 +88,20 @@ def remember_tenant_columns(workspace: Workspace, table: TenantTable, names: Seq
         ledger.record_known_columns(table.name, wanted)
 
 
+def clean_schema_of(workspace: Workspace, table: TenantTable) -> LakeSchema | None:
+    """The columns that clean has in the lake, a view or a table; None where it is not there."""
+    made = workspace.lake.load(clean_of(table))
+    if made is not None:
+        return made.schema()
+    view = read_view(workspace.lake, clean_of(table))
+    return None if view is None else view.schema
+
+
 def clean_view_of(ledger: Ledger, table: TenantTable, shapes: TenantShapes) -> ViewText:
     """The clean view, as the contract's rules make it."""
-    names = list(shapes.columns)
-    contract, held = contract_of(table, "", "", names), held_of(ledger, table, names)
-    rules = {
-        name: "drop" if rule.pci else rule.pii
-        for name in names
-        if (rule := contract.column_rule(name)) is not None
-    }
-    columns: list[tuple[str, str, str]] = []
-    for name, kind in shapes.stored:
-        rule = "drop" if name in held else rules.get(name)
-        column = clean_column(name, kind, rule)
-        if column is not None:
-            columns.append(column)
-    selects = [f"{sql} AS {as_sql_identifier(name)}" for name, _, sql in columns]
-    if shapes.originals:
-        ruled = [*rules, *held]
-        listed = ", ".join(text_literal(name) for name in ruled)
-        kept = f"filter({ORIGINAL}, x -> x.column NOT IN ({listed}))"
-        shown = f"CASE WHEN size({kept}) > 0 THEN {kept} END" if ruled else ORIGINAL
-        selects.append(f"{shown} AS {ORIGINAL}")
-    sql = f"SELECT {', '.join(selects)} FROM {deduped_of(table).sql}"  # noqa: S608
-    schema = current_schema([(name, kind) for name, kind, _ in columns], shapes.originals)
+    clean = clean_columns_of(ledger, table, shapes)
+    sql = f"SELECT {', '.join(clean.selects)} FROM {deduped_of(table).sql}"  # noqa: S608
+    schema = current_schema(clean.stored, clean.original is not None)
     return ViewText(sql, tuple(field.name for field in schema.fields), schema)
 
 

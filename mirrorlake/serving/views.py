@@ -46,10 +46,10 @@ def renew_clean_table(workspace: Workspace, plan: ResolvedTable) -> Layer:
     changed, so that nothing that they rule out stays. Columns that MySQL changed, its fold
     follows."""
     layer = clean_layer(plan)
-    _drop_view(workspace, plan.clean)
+    drop_view(workspace, plan.clean)
     if not is_clean_as_ruled(workspace, plan):
         if not _only_reshaped(workspace, plan, layer):
-            _purge_table(workspace, plan.clean)
+            purge_table(workspace, plan.clean)
         workspace.ledger.record_definition(f"table {plan.clean}", _definition(layer))
     # Before the first hash is written: a table may lag behind the record, never the other way.
     key = workspace.config.privacy.hash_key if is_hashed(plan) else None
@@ -92,7 +92,7 @@ def _definition(layer: Layer) -> str:
 
 def make_clean_view(workspace: Workspace, plan: ResolvedTable) -> None:
     """The clean view; a table in its place is dropped."""
-    _purge_table(workspace, plan.clean)
+    purge_table(workspace, plan.clean)
     make_view(workspace, plan.clean, clean_view(plan))
 
 
@@ -112,7 +112,7 @@ def hold_clean_view(workspace: Workspace, plan: ResolvedTable) -> None:
         _write(workspace, plan.clean, held)
 
 
-def _purge_table(workspace: Workspace, identifier: Identifier) -> None:
+def purge_table(workspace: Workspace, identifier: Identifier) -> None:
     """Drop a clean table with its files: its history may hold what a new rule takes away."""
     if workspace.lake.load(identifier) is not None:
         forget_hash_key(workspace.ledger, identifier)
@@ -120,7 +120,8 @@ def _purge_table(workspace: Workspace, identifier: Identifier) -> None:
             workspace.lake.catalog.purge_table(identifier.path)
 
 
-def _drop_view(workspace: Workspace, identifier: Identifier) -> None:
+def drop_view(workspace: Workspace, identifier: Identifier) -> None:
+    """Take clean's view away, where there is one: clean is to be a table."""
     known = workspace.ledger.definition(f"view {identifier}") is not None
     # Another ledger may have known it, or none.
     if not known and not isinstance(_look(workspace.lake, identifier), LakeView):

@@ -19,9 +19,10 @@ from mirrorlake.config.server import SourceConfig
 from mirrorlake.config.settings import ColumnRule
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import MirrorlakeError, SchemaError, TypeRefused
-from mirrorlake.ledger import TenantPlace
+from mirrorlake.ledger import Ledger, TenantPlace
 from mirrorlake.schema.lattice import is_promoted
 from mirrorlake.sources.mysql.tables import SourceTable
+from mirrorlake.table.clean_columns import unnamed_columns
 from mirrorlake.table.resolve import ResolvedTable, plan_table
 
 Plans: TypeAlias = dict[TenantPlace, ResolvedTable]
@@ -98,6 +99,12 @@ def rules_of(table: TenantTable, columns: Iterable[str]) -> dict[str, ColumnRule
                 plain = rule.model_copy(update={"renamed_from": ()})
                 found[there[earlier.lower()]] = plain
     return found
+
+
+def held_of(ledger: Ledger, table: TenantTable, names: Iterable[str]) -> tuple[str, ...]:
+    """The columns that clean leaves out because they came later and nobody decided on them yet."""
+    known = ledger.known_columns(table.name)
+    return () if known is None else unnamed_columns(contract_of(table, "", ""), names, known)
 
 
 def resolve_tenants(

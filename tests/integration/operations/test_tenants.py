@@ -29,8 +29,9 @@ from mirrorlake.errors import (
 )
 from mirrorlake.failpoints import OF_TENANTS
 from mirrorlake.load.tenants import batches, protocol, read
-from mirrorlake.operations.tenant_checks import TenantsChecked, check_tenants
+from mirrorlake.operations.tenant_checks import check_tenants
 from mirrorlake.operations.tenant_upkeep import maintain_tenants, recover_tenants
+from mirrorlake.operations.tenant_verdicts import TenantsChecked
 from mirrorlake.table.tenants import clean_of, deduped_of, raw_of
 from tests.integration.conftest import Place
 from tests.integration.tenants import Tenants
@@ -576,6 +577,23 @@ def test_a_run_that_is_killed_at_any_step(step: str, tenants: Tenants, runner: R
         assert not [n for n in workspace.lake.branches(deduped_of(table)) if n != "main"]
         recover_tenants(workspace, table, timedelta())
     assert_mirrored(tenants, "id", "name")
+
+
+@pytest.mark.full
+def test_a_run_that_dies_before_a_rename_is_shown(tenants: Tenants, runner: Runner) -> None:
+    """It said to the ledger what it was about to show: it did not show it."""
+    tenants.make("old", "id INT PRIMARY KEY, mail VARCHAR(20)", "(1, 'old@x')")
+    time.sleep(SETTLED_SECONDS)
+    tenants.sync()
+    tenants.contract["columns"] = {"email": {"pii": "show", "renamed_from": ["mail"]}}
+    tenants.make("new", "id INT PRIMARY KEY, email VARCHAR(20)", "(1, 'new@x')")
+    order = Order(tenants.write(), "orders", "tenants", failpoint="tenants.marked")
+    assert runner.run(order).code == -9
+    assert tenants.sync().failed == {}
+    assert tenants.deduped("email") == {
+        tenants.name("old"): [("old@x",)],
+        tenants.name("new"): [("new@x",)],
+    }
 
 
 @pytest.mark.full

@@ -1,0 +1,184 @@
+"""The shapes of a table of tenants, and SQL of the rows of some tenants in the columns of all.
+
+What belongs here: what is read together, and how. What doesn't: writing it
+(`mirrorlake.merge.tenants`, `mirrorlake.serving.tenant_clean`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from mirrorlake.config.contract import TenantTable
+from mirrorlake.destinations.base import text_literal
+from mirrorlake.destinations.iceberg.model import LakeTable, column_names
+from mirrorlake.destinations.iceberg.session_settings import activate
+from mirrorlake.destinations.iceberg.tables import stored_types
+from mirrorlake.ledger import Tenant, TenantPlace
+from mirrorlake.merge.raw_versions import version_columns, version_originals
+from mirrorlake.schema.lattice import StoredType, common_type
+from mirrorlake.schema.own_columns import DATABASE, LOAD, ORIGINAL, SOURCE, VERSION
+from mirrorlake.table.tenants import raw_of
+from mirrorlake.workspace import Workspace
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+LISTED: Final = 1_000
+"""Up to this many tenants are named in a statement, so that only their buckets are opened."""
+TENANTS: Final = "mirror_tenants"
+"""The view of the tenants that a statement is about: see `listed`."""
+
+
+@dataclass(frozen=True)
+class ShapeNames:
+    """What columns are called in one shape of a table of tenants.
+
+    Attributes:
+        held: column → its name in the shape; columns that it lacks are left out.
+    """
+
+    held: Mapping[str, str]
+    is_utc: bool
+
+    def name_in(self, names: Iterable[str], column: str) -> str | None:
+        """What a column is called in this shape; None if it is not there."""
+        name = self.held.get(column)
+        return name if name in set(names) else None
+
+    @property
+    def fingerprint(self) -> str:
+        """A short name of the mapping: by another one, rows are others."""
+        return hashlib.sha256(json.dumps(sorted(self.held.items())).encode()).hexdigest()[:12]
+
+
+@dataclass(frozen=True)
+class TenantShapes:
+    """The versions of a table of tenants, oldest first, and the columns in which all are read.
+
+    Attributes:
+        tables: the raw tables by the hash of their version; those that exist.
+        names: what the columns are called in each of them, by hash.
+        columns: name → type: those of the first version, then those that later ones add.
+        originals: whether some version keeps original texts.
+    """
+
+    tables: Mapping[str, LakeTable]
+    names: Mapping[str, ShapeNames]
+    columns: Mapping[str, StoredType]
+    originals: bool
+
+    @property
+    def stored(self) -> list[tuple[str, str]]:
+        """Name and Iceberg type of deduped's columns but the originals."""
+        own = [(name, kind.iceberg) for name, kind in self.columns.items()]
+        return [*own, *((name, "string") for name in (SOURCE, DATABASE, VERSION))]
+
+    @property
+    def fingerprints(self) -> dict[str, str]:
+        """By version, a name of how its columns are called."""
+        return {hashed: names.fingerprint for hashed, names in self.names.items()}
+
+
+def read_shapes(workspace: Workspace, table: TenantTable) -> TenantShapes:
+    """The versions of a table of tenants as the lake has them."""
+    tables: dict[str, LakeTable] = {}
+    for version in workspace.ledger.schema_versions(table.name):
+        found = workspace.lake.load(raw_of(table, version.raw_table))
+        if found is not None:
+            tables[version.hash] = found
+    originals = any(ORIGINAL in column_names(one.schema()) for one in tables.values())
+    utc = all(workspace.config.sources[name].is_utc for name in table.sources)
+    types = {hashed: stored_types(one) for hashed, one in tables.items()}
+    held = {hashed: _held(table, there) for hashed, there in types.items()}
+    spelled: dict[str, str] = {}
+    for names in held.values():
+        for column in names:
+            spelled.setdefault(column.lower(), column)
+    columns: dict[str, StoredType] = {}
+    named: dict[str, dict[str, str]] = {hashed: {} for hashed in held}
+    for lowered, name in spelled.items():
+        found_types: list[str] = []
+        for hashed, names in held.items():
+            then = next((h for c, h in names.items() if c.lower() == lowered), None)
+            if then is not None:
+                named[hashed][name] = then
+                found_types.append(types[hashed][then].iceberg)
+        columns[name] = StoredType(common_type(found_types, utc=utc).type)
+    shapes = {hashed: ShapeNames(names, utc) for hashed, names in named.items()}
+    return TenantShapes(tables, shapes, columns, originals)
+
+
+def _held(table: TenantTable, there: Iterable[str]) -> dict[str, str]:
+    """Column → its name in one shape. A column that the shape has by its own name has that one; one
+    that it has by earlier names alone has the newest of these, and the others are columns of their
+    own: in one shape no value may stand for another."""
+    names = {name.lower(): name for name in there}
+    became: dict[str, str] = {}
+    for column, rule in table.columns.items():
+        earlier = [one.lower() for one in rule.renamed_from if one.lower() in names]
+        if earlier and column.lower() not in names:
+            became[earlier[0]] = column
+    return {became.get(lowered, name): name for lowered, name in names.items()}
+
+
+# --- rows of tenants ---------------------------------------------------------------------
+
+
+def rows_sql(
+    table: TenantTable, shapes: TenantShapes, tenants: Mapping[TenantPlace, Tenant]
+) -> str:
+    """The newest copies of some tenants, in deduped's columns; these tenants are listed in
+    ``mirror_tenants`` (`listed`)."""
+    selects: list[str] = []
+    for hashed, raw in shapes.tables.items():
+        of = [place for place, tenant in tenants.items() if tenant.version == hashed]
+        if not of:
+            continue
+        columns = version_columns(shapes.names[hashed], raw, shapes.columns)
+        columns += [SOURCE, DATABASE, f"{text_literal(hashed)} AS {VERSION}"]
+        if shapes.originals:
+            columns.append(version_originals(shapes.names[hashed], raw, shapes.columns))
+        name = raw_of(table, raw.name()[-1]).sql
+        where = f" WHERE {places_sql(of)}" if len(of) <= LISTED else ""
+        selects.append(
+            f"SELECT {', '.join(columns)} FROM {name} LEFT SEMI JOIN {TENANTS} m"  # noqa: S608
+            f" ON {SOURCE} = m.source AND {DATABASE} = m.database_name AND {LOAD} = m.load_id"
+            f"{where}"
+        )
+    return " UNION ALL ".join(selects)
+
+
+def places_sql(places: Iterable[TenantPlace]) -> str:
+    """SQL of whether a row is of one of these tenants."""
+    by_source: dict[str, list[str]] = {}
+    for source, database in sorted(places):
+        by_source.setdefault(source, []).append(text_literal(database))
+    return " OR ".join(
+        f"({SOURCE} = {text_literal(source)} AND {DATABASE} IN ({', '.join(names)}))"
+        for source, names in by_source.items()
+    )
+
+
+@contextmanager
+def listed(spark: SparkSession, tenants: Iterable[Tenant]) -> Iterator[None]:
+    """While the block runs, ``mirror_tenants`` has these tenants and their loads."""
+    rows = [(t.source, t.database, t.load_id) for t in tenants]
+    schema = "source string, database_name string, load_id string"
+    spark.createDataFrame(rows, schema).createOrReplaceTempView(TENANTS)
+    try:
+        yield
+    finally:
+        spark.catalog.dropTempView(TENANTS)
+
+
+def append_rows(rows: DataFrame, target: str) -> None:
+    """Add rows of tenants to a table, or a branch, as Spark takes it."""
+    activate(rows.sparkSession)
+    writer: Any = rows.writeTo(target)
+    # Each bucket's rows in one task, sorted by tenant: a file a bucket.
+    writer.option("distribution-mode", "hash").append()

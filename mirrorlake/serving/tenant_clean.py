@@ -1,0 +1,352 @@
+"""Clean of tenants as a table: what the contract's rules make of deduped, tenant by tenant.
+
+A table is what every engine can read, and where a keyed hash can stand: a view's text would show
+the key. Rows are taken from deduped, never from raw, so both show the same copies; only tenants
+whose rows moved are written again, on a branch that is counted before it is shown. A rule that
+takes values away has the table dropped with its files and made again: its history would show them.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import SecretStr
+
+from mirrorlake.config.contract import TenantTable
+from mirrorlake.destinations.base import as_sql_identifier, text_literal
+from mirrorlake.destinations.iceberg.durable import flush_commits
+from mirrorlake.destinations.iceberg.model import LakeTable, column_names, history, is_rewrite
+from mirrorlake.destinations.iceberg.spark_errors import spark_errors
+from mirrorlake.destinations.iceberg.tables import can_hold, current_schema, iceberg_type, reshape
+from mirrorlake.destinations.iceberg.tenants import ensure_current_tenants
+from mirrorlake.errors import ConfigError, LakeError
+from mirrorlake.failpoints import failpoint
+from mirrorlake.ledger import Ledger, TenantPlace
+from mirrorlake.merge.compaction import compact_if_due
+from mirrorlake.merge.current_rows import with_originals
+from mirrorlake.merge.reshape import NEXT, next_names
+from mirrorlake.merge.staging import branch_sql, drop_stale, new_branch
+from mirrorlake.merge.statements import clean_column
+from mirrorlake.merge.tenant_due import Due, forget_due, read_due
+from mirrorlake.merge.tenant_shapes import LISTED, TenantShapes, append_rows, places_sql
+from mirrorlake.schema.masking import HASHABLE, keyed_hash
+from mirrorlake.schema.own_columns import DATABASE, ORIGINAL, SOURCE
+from mirrorlake.serving.views import drop_view, purge_table
+from mirrorlake.table.hash_key import has_hash_key, is_made_under, record_hash_key
+from mirrorlake.table.tenants import clean_of, contract_of, deduped_of, held_of
+from mirrorlake.workspace import Workspace
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class CleanColumns:
+    """What clean shows of deduped.
+
+    Attributes:
+        columns: (name, Iceberg type, SQL over deduped), in order.
+        original: SQL of the original texts; None where no shape keeps any.
+    """
+
+    columns: tuple[tuple[str, str, str], ...]
+    original: str | None
+
+    @property
+    def stored(self) -> list[tuple[str, str]]:
+        """Name and Iceberg type of every column but the originals."""
+        return [(name, kind) for name, kind, _ in self.columns]
+
+    @property
+    def selects(self) -> list[str]:
+        """Each column as SQL over deduped, the originals last."""
+        there = [ORIGINAL] if self.original else []
+        found = [
+            f"{with_originals(sql, there)} AS {as_sql_identifier(name)}"
+            for name, _, sql in self.columns
+        ]
+        return [*found, *([f"{self.original} AS {ORIGINAL}"] if self.original else [])]
+
+    @property
+    def text(self) -> str:
+        """By what a table is known to be made by these rules."""
+        return repr((self.columns, self.original))
+
+    def only_adds(self, made_by: str) -> bool:
+        """Whether a table that was made by other rules shows nothing that these take away: it lacks
+        columns, or has narrower types."""
+        columns, original = ast.literal_eval(made_by)
+        now = {name: sql for name, _, sql in self.columns}
+        # Originals of a column that was shown leave with its rule, which changes its SQL too.
+        keeps = original is None or self.original is not None
+        return keeps and all(
+            name in now and _untyped(now[name]) == _untyped(sql) for name, _, sql in columns
+        )
+
+
+def _untyped(sql: str) -> str:
+    # A hash, and NULL, are written with the type of their column, and are the same in another.
+    return sql.partition(" AS ")[0] if sql.startswith(("mirror_hash(", "CAST(NULL ")) else sql
+
+
+def clean_columns_of(ledger: Ledger, table: TenantTable, shapes: TenantShapes) -> CleanColumns:
+    """What the contract's rules make of deduped's columns."""
+    names = list(shapes.columns)
+    held, rules = held_of(ledger, table, names), _rules(table, names)
+    columns: list[tuple[str, str, str]] = []
+    for name, kind in shapes.stored:
+        column = clean_column(name, kind, "drop" if name in held else rules.get(name))
+        if column is not None:
+            columns.append(column)
+    if not shapes.originals:
+        return CleanColumns(tuple(columns), None)
+    ruled = [*rules, *held]
+    listed = ", ".join(text_literal(name) for name in ruled)
+    kept = f"filter({ORIGINAL}, x -> x.column NOT IN ({listed}))"
+    shown = f"CASE WHEN size({kept}) > 0 THEN {kept} END" if ruled else ORIGINAL
+    return CleanColumns(tuple(columns), shown)
+
+
+def _rules(table: TenantTable, names: Iterable[str]) -> dict[str, str]:
+    """Column → its rule, of those that have one."""
+    there = list(names)
+    contract = contract_of(table, "", "", there)
+    found = {name: contract.column_rule(name) for name in there}
+    listed = {n: "drop" if rule.pci else rule.pii for n, rule in found.items() if rule is not None}
+    return {name: rule for name, rule in listed.items() if rule is not None}
+
+
+# --- what is refused before anything is read ------------------------------------------------------
+
+
+def refuse_hashes(workspace: Workspace, table: TenantTable, shapes: TenantShapes) -> None:
+    """See that the hashes that the contract wants can be made, and are those that clean has.
+
+    Raises:
+        ConfigError: clean was hashed under another key, or a column's type over all shapes has more
+            than one text.
+    """
+    rules, key = _rules(table, shapes.columns), workspace.config.privacy.hash_key
+    hashed = [name for name, rule in rules.items() if rule == "hash"]
+    for name in hashed:
+        kind = shapes.columns[name].iceberg
+        if kind.split("(")[0] not in HASHABLE:
+            raise ConfigError(
+                f"table {table.name}: `pii: hash` on {name}, which is {kind} over all shapes: only "
+                f"{', '.join(HASHABLE)} have one text",
+                table=table.name,
+                column=name,
+                next_step="Use drop or null",
+            )
+    clean = clean_of(table)
+    if not hashed or key is None or not has_hash_key(workspace.ledger, clean):
+        return
+    if not is_made_under(workspace.ledger, clean, key):
+        raise ConfigError(
+            f"table {table.name}: privacy.hash_key is not the key under which {clean} was hashed: "
+            "one value would have two hashes in it",
+            table=table.name,
+            next_step="Set the old key again. Under the new one it is made again once it was "
+            "`clean: view` for a sync, without hashes",
+        )
+
+
+# --- the table ------------------------------------------------------------------------------------
+
+
+def make_clean_table(workspace: Workspace, table: TenantTable, shapes: TenantShapes) -> bool:
+    """Bring the clean table up to deduped; whether it was written. Nothing to do costs no Spark.
+
+    Raises:
+        LakeError: Spark, the catalog or the storage failed; clean is as it was, or made.
+        LeaseHeld: another run took the table over; this one writes nothing more.
+    """
+    ledger, lake, clean = workspace.ledger, workspace.lake, clean_of(table)
+    wanted = clean_columns_of(ledger, table, shapes)
+    drop_view(workspace, clean)
+    made = _read_made(ledger, table)
+    there = lake.load(clean)
+    if there is not None and (made is None or not wanted.only_adds(made["columns"])):
+        purge_table(workspace, clean)
+        there = None
+    due = read_due(ledger, clean)
+    if (
+        there is None
+        or made is None
+        or made["columns"] != wanted.text
+        or not _is_as_made(there, made)
+        or any(name.startswith(NEXT) for name in column_names(there.schema()))  # of a dead run
+    ):
+        due = Due(everything=True)
+    if not due:
+        return False
+    key = workspace.config.privacy.hash_key
+    if key is not None and "hash" in _rules(table, shapes.columns).values():
+        # Before the first hash is written: a table may lag behind the record, never the other way.
+        record_hash_key(ledger, clean, key)
+    beside = _ensure(workspace, table, wanted, there)
+    with spark_errors(table.name):
+        _write(workspace, table, wanted, due, beside)
+    failpoint("tenants.clean_shown")
+    _record_made(ledger, table, wanted, [lake.head(clean)])
+    forget_due(ledger, clean)
+    if not due.everything:
+        compact_if_due(workspace.spark.get(), lake, clean)
+    return True
+
+
+def forget_clean_table(workspace: Workspace, table: TenantTable) -> None:
+    """Drop the clean table with its files, where there is one: clean is to be a view."""
+    clean = clean_of(table)
+    if _read_made(workspace.ledger, table) is not None or workspace.lake.load(clean) is not None:
+        purge_table(workspace, clean)
+        workspace.ledger.forget_definition(_made(table))
+        forget_due(workspace.ledger, clean)
+
+
+def _ensure(
+    workspace: Workspace, table: TenantTable, wanted: CleanColumns, there: LakeTable | None
+) -> dict[str, str]:
+    """The table with every column that is written; column → its name until it is shown, of those
+    that must have their values as soon as they are there."""
+    clean = clean_of(table)
+    left = [n for n in column_names(there.schema()) if n.startswith(NEXT)] if there else []
+    if left:  # of a run that died
+        reshape(workspace.lake, clean, {}, left)
+    held = {f.name: f.field_type for f in there.schema().fields} if there is not None else {}
+    beside = next_names(
+        [
+            name
+            for name, kind in wanted.stored
+            if held and (name not in held or not can_hold(held[name], iceberg_type(kind)))
+        ]
+    )
+    columns = [(beside.get(name, name), kind) for name, kind in wanted.stored]
+    schema = current_schema(columns, wanted.original is not None)
+    shown = {name.lower(): name for name, _ in wanted.stored}
+    key = [shown[name.lower()] for name in table.key if name.lower() in shown]
+    ensure_current_tenants(workspace.lake, clean, schema, [beside.get(n, n) for n in key])
+    return beside
+
+
+def _write(
+    workspace: Workspace,
+    table: TenantTable,
+    wanted: CleanColumns,
+    due: Due,
+    beside: Mapping[str, str],
+) -> None:
+    lake, clean, spark = workspace.lake, clean_of(table), workspace.spark.get()
+    _register_hash(spark, workspace.config.privacy.hash_key)
+    drop_stale(lake, clean)
+    head, branch = lake.head(clean), new_branch()
+    of_deduped = lake.head(deduped_of(table))
+    target = branch_sql(clean, branch)
+    if due.everything:
+        lake.begin_branch(clean, branch)
+    else:
+        lake.create_branch(clean, branch, head)
+    try:
+        if not due.everything:
+            spark.sql(f"DELETE FROM {target} WHERE {places_sql(due.places)}")  # noqa: S608
+        rows = spark.sql(
+            f"SELECT {', '.join(wanted.selects)} FROM {deduped_of(table).sql}{_where(due)}"  # noqa: S608
+        )
+        append_rows(rows.toDF(*(beside.get(name, name) for name in rows.columns)), target)
+        failpoint("tenants.clean_staged")
+        _refuse_other_counts(workspace, table, target, due)
+        _refuse_moved(workspace, table, of_deduped)
+        flush_commits(lake.load(clean), head, branch)
+        workspace.check_lease()
+        staged = lake.branches(clean)[branch]
+        # Before it is shown: who dies in between left it at one of both. As a whole it is made
+        # again by its new rules, unless it shows them.
+        _record_made(
+            workspace.ledger, table, wanted, [staged] if due.everything else [head, staged]
+        )
+        failpoint("tenants.clean_marked")
+        if due.everything:
+            lake.replace_main(clean, branch, head, beside)
+            lake.drop_branch(clean, branch)
+        else:
+            lake.publish_branch(clean, branch, head)
+    except BaseException:
+        drop_stale(lake, clean)
+        raise
+
+
+def _register_hash(spark: Any, key: SecretStr | None) -> None:
+    if key is not None:
+        function = keyed_hash(key.get_secret_value().encode())
+        spark.udf.register("mirror_hash", function, "string")
+
+
+def _refuse_moved(workspace: Workspace, table: TenantTable, at: int | None) -> None:
+    """See that deduped is at the version that was read.
+
+    Raises:
+        LakeError: somebody wrote to it meanwhile; nothing is visible.
+    """
+    if workspace.lake.head(deduped_of(table)) != at:
+        raise LakeError(
+            f"table {table.name}: somebody wrote to {deduped_of(table)} while clean was made of it",
+            table=table.name,
+            next_step="Clean is as it was. Sync again",
+        )
+
+
+def _where(due: Due) -> str:
+    return "" if due.everything else f" WHERE {places_sql(due.places)}"
+
+
+def _refuse_other_counts(workspace: Workspace, table: TenantTable, target: str, due: Due) -> None:
+    """See that the branch has as many rows of each tenant as deduped.
+
+    Raises:
+        LakeError: it has not; nothing is visible.
+    """
+    spark, where = workspace.spark.get(), _where(due) if len(due.places) <= LISTED else ""
+
+    def count(rows: str) -> dict[TenantPlace, int]:
+        sql = f"SELECT {SOURCE}, {DATABASE}, count(*) FROM {rows}{where} GROUP BY 1, 2"  # noqa: S608
+        return {(str(s), str(d)): int(n) for s, d, n in spark.sql(sql).collect()}
+
+    found, expected = count(target), count(deduped_of(table).sql)
+    for place in sorted(found.keys() | expected.keys()):
+        if found.get(place, 0) != expected.get(place, 0):
+            raise LakeError(
+                f"table {table.name}: clean has {found.get(place, 0):,} rows of tenant "
+                f"{place[0]}.{place[1]}, and deduped {expected.get(place, 0):,}",
+                table=table.name,
+                next_step="Nothing of it is visible. Sync again",
+            )
+
+
+# --- by what it is known again --------------------------------------------------------------------
+
+
+def _is_as_made(there: LakeTable, made: Mapping[str, Any]) -> bool:
+    """Whether the table is as it was last left: nobody wrote to it since, or set it back."""
+    newest = next((s for s in history(there) if not is_rewrite(s)), None)
+    return newest is not None and newest.snapshot_id in made["heads"]
+
+
+def _read_made(ledger: Ledger, table: TenantTable) -> dict[str, Any] | None:
+    text = ledger.definition(_made(table))
+    return None if text is None else json.loads(text)
+
+
+def _record_made(
+    ledger: Ledger, table: TenantTable, wanted: CleanColumns, heads: Iterable[int | None]
+) -> None:
+    marks = {"columns": wanted.text, "heads": [head for head in heads if head is not None]}
+    ledger.record_definition(_made(table), json.dumps(marks))
+
+
+def _made(table: TenantTable) -> str:
+    """The name under which the ledger keeps by what the clean table is known again."""
+    return f"tenants_clean {clean_of(table)}"
