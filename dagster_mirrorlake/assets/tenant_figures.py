@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 
 SHOWN = 20
 """Tenants, and schema versions, that a table of an asset's page lists at most."""
+CHANGES = 3
+"""So many columns in which a version differs from the one before it are named."""
+STATES = ("mirrored", "loaded", "new", "failed", "gone")
+"""Those of `Tenant.state`, as a table of them is read: what is well first."""
 _OURS = {
     "_mirror_source": "The source that has the tenant's database.",
     "_mirror_database": "The tenant: the name of its database.",
@@ -50,6 +54,13 @@ def listed(head: Sequence[str], rows: Sequence[Sequence[str]]) -> dg.MarkdownMet
     return dg.MetadataValue.md(f"{text}{more}")
 
 
+def states_metadata(ledger: "Ledger", table: TenantTable) -> dict[str, int]:
+    """How many tenants are in which state, as the ledger has them now; each state is there, so that
+    a plot of it has no gaps."""
+    states = Counter(one.state for one in ledger.tenants(table.name).values())
+    return {f"tenants {state}": states[state] for state in STATES}
+
+
 def versions_metadata(ledger: "Ledger", table: TenantTable) -> dict[str, Any]:
     """How many schema versions there are, and of each what it has: newest first."""
     versions, seen = ledger.schema_versions(table.name), ledger.first_seen(table.name)
@@ -58,32 +69,41 @@ def versions_metadata(ledger: "Ledger", table: TenantTable) -> dict[str, Any]:
         if tenant.version is not None:
             tenants[tenant.version] += 1
             rows[tenant.version] += tenant.rows or 0
-    lines = [
-        (
-            version.hash,
-            f"{seen[version.hash]:%Y-%m-%d %H:%M:%S}",
-            f"{len(version.columns):,}",
-            f"{tenants[version.hash]:,}",
-            f"{rows[version.hash]:,}",
-        )
-        for version in reversed(versions)
-    ]
+    lines: list[tuple[str, ...]] = []
+    for number, version in enumerate(versions, 1):
+        before = versions[number - 2].columns if number > 1 else None
+        first = f"{seen[version.hash]:%Y-%m-%d %H:%M}"
+        columns = f"{len(version.columns):,}{_changes(before, version.columns)}"
+        counts = (f"{tenants[version.hash]:,}", f"{rows[version.hash]:,}")
+        lines.append((f"{number} ({version.hash})", first, columns, *counts))
     head = ("version", "first seen (UTC)", "columns", "tenants", "rows")
+    lines.reverse()
     shown = {"versions": listed(head, lines)} if lines else {}
     return {"schema versions": len(versions), **shown}
+
+
+def _changes(before: Sequence[tuple[str, str]] | None, now: Sequence[tuple[str, str]]) -> str:
+    """What a version has otherwise than the one before it, in brackets: of the first columns."""
+    if before is None:
+        return ""
+    was, has = dict(before), dict(now)
+    found = [f"+{name}" for name in has if name not in was]
+    found += [f"−{name}" for name in was if name not in has]
+    found += [f"{n} {kind}" for n, kind in has.items() if was.get(n, kind) != kind]
+    more = f", and {len(found) - CHANGES:,} more" if len(found) > CHANGES else ""
+    return f" ({', '.join(found[:CHANGES])}{more})" if found else ""
 
 
 def layer_columns_of(
     workspace: "Workspace", tenants: MirroredTenants, layer: Layer
 ) -> dict[str, Any]:
     """The columns of deduped or clean as the lake has them now, without Spark."""
-    from mirrorlake.destinations.iceberg.views import read_view
-    from mirrorlake.table.tenants import clean_of, deduped_of
+    from mirrorlake.serving.tenants import clean_schema_of
+    from mirrorlake.table.tenants import deduped_of
 
     table, lake = tenants.table, workspace.lake
     if layer == "clean":
-        view = read_view(lake, clean_of(table))
-        schema = None if view is None else view.schema
+        schema = clean_schema_of(workspace, table)
     else:
         found = lake.load(deduped_of(table))
         schema = None if found is None else found.schema()

@@ -14,6 +14,7 @@ from dagster_mirrorlake.assets.tenant_figures import (
     failed_table,
     layer_columns_of,
     left_out_table,
+    states_metadata,
     versions_metadata,
 )
 from dagster_mirrorlake.resources.failures import dagster_errors, named_failures
@@ -37,7 +38,7 @@ def sync(context: dg.AssetExecutionContext, tenants: MirroredTenants, terms: Syn
     with named_failures(table.name), dagster_errors(context.retry_number):
         workspace: Workspace = tenants.names.resources(context).mirrorlake.workspace
         done = sync_tenants(workspace, table, terms)
-        raw = _raw_metadata(workspace, tenants, done)
+        raw = {"run was about": which, **_raw_metadata(workspace, tenants, done)}
         _refuse_nothing(workspace, tenants, done, raw)
         rows = workspace.lake.count_rows(deduped_of(table)) or 0
         deduped = layer_columns_of(workspace, tenants, "deduped")
@@ -48,9 +49,13 @@ def sync(context: dg.AssetExecutionContext, tenants: MirroredTenants, terms: Syn
         time.monotonic() - started,
     )
     yield dg.MaterializeResult(asset_key=tenants.key("raw"), metadata=raw)
-    counted = {"tenants folded": done.folded, "dagster/row_count": rows}
+    counted = {
+        "tenants folded": done.folded,
+        **states_metadata(workspace.ledger, table),
+        "dagster/row_count": rows,
+    }
     yield dg.MaterializeResult(asset_key=tenants.key("deduped"), metadata={**counted, **deduped})
-    shown = {"clean is a": "view", "dagster/row_count": rows}
+    shown = {"clean is a": table.clean, "dagster/row_count": rows}
     yield dg.MaterializeResult(asset_key=tenants.key("clean"), metadata={**shown, **clean})
 
 
@@ -78,20 +83,20 @@ def _raw_metadata(
     """What a sync did; numbers are plotted over time."""
     found: dict[str, Any] = {
         "tenants": done.tenants,
-        "read": done.read,
-        "unchanged": done.unchanged,
-        "joined": len(done.joined),
-        "gone": len(done.gone),
-        "failed": len(done.failed),
+        "tenants read": done.read,
+        "tenants unchanged": done.unchanged,
+        "tenants joined": len(done.joined),
+        "tenants found gone": len(done.gone),
+        "tenants failed": len(done.failed),
         "left out": len(done.left_out),
         "databases without the table": len(done.without),
-        "rows": done.rows,
-        "bytes": done.bytes,
+        "rows read": done.rows,
+        "bytes written": done.bytes,
         "seconds": done.seconds,
         **versions_metadata(workspace.ledger, tenants.table),
     }
     if done.failed:
-        found["tenants that failed"] = failed_table(done.failed)
+        found["failures"] = failed_table(done.failed)
     if done.left_out:
         found["what was left out"] = left_out_table(done.left_out)
     return found

@@ -11,7 +11,7 @@ from dagster_mirrorlake.checks.step import checks_in_one_step
 from dagster_mirrorlake.tenants import MirroredTenants
 
 if TYPE_CHECKING:
-    from mirrorlake.operations.tenant_checks import TenantsChecked
+    from mirrorlake.operations.tenant_verdicts import TenantsChecked
     from mirrorlake.workspace import Workspace
 
 MIRRORED, DRIFT = "tenants_mirrored", "schema_drift"
@@ -104,14 +104,16 @@ def exact_verdict_of(tenants: MirroredTenants, found: "TenantsChecked") -> dg.As
         lost = [(name, str(error)) for name, error in sorted(found.lost.items())]
         metadata["sources not queried"] = listed(("source", "why"), lost)
     if found.left_out:
-        metadata["no tenants, not compared"] = left_out_table(found.left_out)
+        metadata["left out, not compared"] = left_out_table(found.left_out)
     words = None
     if found.verdict == "different":
-        words = f"{counts['different']:,} tenants differ from MySQL: {lines[0][0]}: {lines[0][2]}"
+        which = f"{counts['different']:,} of {len(found.verdicts):,} tenants"
+        words = f"Not what MySQL has: {which}; {lines[0][0]}: {lines[0][2]}"
     elif found.verdict == "undecided":
         first = next((line for line in lines if line[1] == "undecided"), None)
         some = f": {first[0]}: {first[2]}" if first else ""
-        words = f"Undecided: {counts['undecided']:,} tenants could not be compared{some}"
+        known = len(found.verdicts) + len(found.unread)
+        words = f"Undecided, as not compared: {counts['undecided']:,} of {known:,} tenants{some}"
     return dg.AssetCheckResult(
         passed=found.verdict == "equal",
         check_name=EXACT,
@@ -139,17 +141,16 @@ def exact_event(tenants: MirroredTenants, result: dg.AssetCheckResult) -> dg.Ass
 def _mirrored(workspace: "Workspace", tenants: MirroredTenants) -> dg.AssetCheckResult:
     """Whether some tenant failed, or was never read, or something was left out, as the ledger has
     it."""
-    from dagster_mirrorlake.assets.tenant_figures import left_out_table, listed
+    from dagster_mirrorlake.assets.tenant_figures import left_out_table, listed, states_metadata
     from mirrorlake.operations.tenant_looks import read_look
 
     known = list(workspace.ledger.tenants(tenants.table.name).values())
     look = read_look(workspace.ledger, tenants.table)
-    states = Counter(one.state for one in known)
     bad = [one for one in known if one.state in ("failed", "new")]
-    metadata: dict[str, Any] = {f"tenants {state}": n for state, n in sorted(states.items())}
+    metadata: dict[str, Any] = {**states_metadata(workspace.ledger, tenants.table)}
     words = [] if known else ["No tenant was ever read"]
     if bad:
-        words.append(f"{len(bad):,} of {len(known):,} tenants are not mirrored as they are now")
+        words.append(f"Not mirrored as MySQL has them now: {len(bad):,} of {len(known):,} tenants")
         lines = [(f"{one.source}.{one.database}", one.state, one.error or "-") for one in bad]
         metadata["not mirrored"] = listed(("tenant", "state", "why"), lines)
     for drop in () if look is None else look.drops:
@@ -157,8 +158,9 @@ def _mirrored(workspace: "Workspace", tenants: MirroredTenants) -> dg.AssetCheck
         what = f"{drop.words}, since {drop.since:%Y-%m-%d %H:%M:%S} UTC"
         metadata[f"refused of {drop.source}"] = f"{what}. {drop.next_step(tenants.table.name)}"
     if look is not None and look.left_out:
-        first = look.left_out[0]
-        words.append(f"{len(look.left_out):,} left out: {first.label}: {first.why}")
+        first, more = look.left_out[0], len(look.left_out) - 1
+        also = f", and {more:,} more" if more else ""
+        words.append(f"left out: {first.label}: {first.why}{also}")
         metadata["what was left out"] = left_out_table(look.reasons)
     if look is not None:
         metadata["databases without the table"] = len(look.without)

@@ -66,7 +66,9 @@ def _prove(workspace: "Workspace", tenants: MirroredTenants, databases: frozense
     result = exact_verdict_of(tenants, found)
     if not databases:
         yield exact_event(tenants, result)
-    metadata = {k: v for k, v in (result.metadata or {}).items() if k.startswith(("ten", "not"))}
+    metadata = {
+        k: v for k, v in (result.metadata or {}).items() if k.startswith(("ten", "not", "left"))
+    }
     return Done(
         tenants.table.name,
         found.verdict,

@@ -114,6 +114,8 @@ def _nothing(seen: "TenantsSeen") -> str:
     words = f"None of {seen.tenants:,} tenants moved"
     if not seen.tenants and not seen.lost:
         words = "There is no tenant"
+    elif seen.refused:
+        words += f"; not mirrored as they are now: {seen.refused:,} of them"
     if seen.left_out:
         listed = [f"{name}: {why}" for name, why in seen.left_out.items()]
         more = f"; and {len(listed) - LISTED:,} more" if len(listed) > LISTED else ""

@@ -26,9 +26,9 @@ from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.spark import LazySpark
 from mirrorlake.errors import SourceError
 from mirrorlake.ledger import Ledger, Tenant
-from mirrorlake.operations.tenant_checks import TenantsChecked, TenantVerdict
 from mirrorlake.operations.tenant_drift import look_for_drift
 from mirrorlake.operations.tenant_looks import MassDrop, TenantLook, record_look
+from mirrorlake.operations.tenant_verdicts import TenantsChecked, TenantVerdict
 from mirrorlake.schema.versions import schema_version
 from mirrorlake.table.tenants import deduped_of
 from tests.location.contracts import PASSWORD, USER
@@ -285,9 +285,10 @@ def test_tenants_are_mirrored_checked_and_looked_after(
         done = location.run(instance)
         assert done.success, done.all_events[-1]
         made = made_by(done)
-        counts = {k: made["raw"][k] for k in ("tenants", "read", "joined", "failed", "rows")}
-        assert counts == {"tenants": 3, "read": 2, "joined": 2, "failed": 1, "rows": 2}
-        assert f"| {name}c |" in made["raw"]["tenants that failed"]
+        names = ("tenants", "tenants read", "tenants joined", "tenants failed", "rows read")
+        assert [made["raw"][name] for name in names] == [3, 2, 2, 1, 2]
+        assert (made["deduped"]["tenants mirrored"], made["deduped"]["tenants failed"]) == (2, 1)
+        assert f"| {name}c |" in made["raw"]["failures"]
         assert made["raw"]["left out"] == 1
         assert f"| {name}v | orders is a view there" in made["raw"]["what was left out"]
         assert re.search(r"\| 2 \| 2 \| 2 \|$", made["raw"]["versions"], re.MULTILINE)
@@ -306,16 +307,17 @@ def test_tenants_are_mirrored_checked_and_looked_after(
             for one in done.get_asset_check_evaluations()
             if one.check_name == "tenants_mirrored"
         )
-        assert f"1 left out: {name}v: orders is a view there" in str(said)
+        assert f"left out: {name}v: orders is a view there" in str(said)
         sql("v", "DROP VIEW orders", f"DROP DATABASE {location.prefix}_v")
         # One tenant, as a person asks for it.
         sql("c", "ALTER TABLE orders ADD PRIMARY KEY (id)", "INSERT INTO orders VALUES (3, 'c@')")
         time.sleep(SETTLED_SECONDS)
         one = location.run(instance, config={"databases": [f"{location.prefix}_c"]})
-        assert made_by(one)["raw"]["read"] == 1
+        assert made_by(one)["raw"]["tenants read"] == 1
+        assert made_by(one)["raw"]["run was about"] == f"{location.prefix}_c"
         assert verdicts(one)["exact_match"] == (True, "ERROR")
         assert verdicts(one)["tenants_mirrored"] == (True, "WARN")
-        assert made_by(location.run(instance, config={"again": True}))["raw"]["read"] == 3
+        assert made_by(location.run(instance, config={"again": True}))["raw"]["tenants read"] == 3
         assert "None of 3 tenants moved" in str(location.tick(instance).skip_message)
         sql("a", "ALTER TABLE orders ADD n INT")
         # Not read yet: nobody says that it is equal.

@@ -17,6 +17,7 @@ from dagster._core.storage.tags import (
 
 from dagster_mirrorlake.location import load_definitions
 from dagster_mirrorlake.table import mirrored_tables
+from dagster_mirrorlake.tenants import mirrored_tenants
 from mirrorlake.config import load_config
 
 
@@ -29,7 +30,11 @@ def main(first: str, last: str) -> None:
         done = job.execute_in_process(
             instance=instance, asset_selection=[k for t in tables for k in t.chain_keys], tags=tags
         )
-    assert done.success
+        assert done.success
+        # Without partitions, so in a run of its own; with the checks that a sensor's run makes.
+        for tenants in mirrored_tenants(load_config(path).tenants):
+            done = job.execute_in_process(instance=instance, asset_selection=tenants.chain_keys)
+            assert done.success
 
 
 if __name__ == "__main__":

@@ -77,6 +77,24 @@ TABLES: dict[str, Any] = {
 }
 
 
+TENANTS: dict[str, Any] = {
+    "stores": {
+        "sources": ["shop"],
+        "databases": ["store_%", "kiosk_%"],
+        "tables": {
+            "visits": {"key": ["id"], "clean": "table", "columns": {"email": {"pii": "hash"}}}
+        },
+    }
+}
+"""Four databases: two are mirrored, in two shapes; one has no key, and one has a view."""
+STORES = {
+    "store_1": "CREATE TABLE visits (id INT PRIMARY KEY, email VARCHAR(40))",
+    "store_2": "CREATE TABLE visits (id INT PRIMARY KEY, email VARCHAR(40), at DATETIME)",
+    "store_3": "CREATE TABLE visits (id INT, email VARCHAR(40))",
+    "store_4": "CREATE VIEW visits AS SELECT 1 AS id",
+}
+
+
 MANY: tuple[dict[str, Any], ...] = (
     {"mode": "full", "key": ["id"]},
     {"mode": "incremental", "key": ["id"], "cursor": "at"},
@@ -159,6 +177,7 @@ def _write_files(place: Place, port: int, many: int) -> None:
         "ledger": {"url": "sqlite:///ledger.db"},
         "privacy": {"hash_key": "${env:MIRRORLAKE_HASH_KEY}"},
         "sources": {name: {**login, "databases": found} for name, found in TABLES.items()},
+        "tenants": TENANTS,
     }
     if many:
         tables = {f"t{number}": MANY[number % len(MANY)] for number in range(many)}
@@ -192,6 +211,14 @@ def _fill_sources(server: MariaDB) -> None:
             f"INSERT INTO nyc.flights VALUES ({marks})", [tuple(row.values()) for row in rows]
         )
         create_shop(admin, customers=300, now=datetime.now(UTC) - timedelta(hours=3))
+        for number, (database, statement) in enumerate(STORES.items(), 1):
+            cursor.execute(f"CREATE DATABASE {database} CHARACTER SET utf8mb4")
+            cursor.execute(f"USE {database}")
+            cursor.execute(statement)
+            if "TABLE" in statement:
+                rows = ", ".join(f"({n}, 'v{n}@{database}.example')" for n in range(10 * number))
+                cursor.execute(f"INSERT INTO visits (id, email) VALUES {rows}")
+        admin.commit()
 
 
 def _fill_many(server: MariaDB, many: int) -> None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import re
+import subprocess
 import time
+from collections import Counter
 from collections.abc import Callable
 
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.support.command import COMMAND
 from tests.ui.place import BACKFILL, DAYS, TODAY, Place, ask
 
 Keep = Callable[[Page, str], None]
@@ -74,10 +78,37 @@ def test_lineage_goes_from_the_mysql_table_to_clean(page: Page, keep: Keep) -> N
 
 def test_both_sources_are_in_the_global_lineage(page: Page, keep: Keep) -> None:
     page.goto("/asset-groups")
-    for group in ("nyc_nyc__raw", "shop_shop__mysql", "shop_shop__clean"):
-        expect(page.locator("foreignObject", has_text=group)).to_be_visible()
-    # Three layers of three tables, a cleanup for each source, the lake's maintenance, a report.
-    expect(page.get_by_text("Materialize all (13)")).to_be_visible()
+    for group in ("nyc_nyc__raw", "shop_shop__mysql", "shop_shop__clean", "stores"):
+        expect(page.locator("foreignObject", has_text=group).first).to_be_visible()
+    # Three layers of three tables and of one of tenants, a cleanup for each source, the lake's
+    # maintenance, a report.
+    expect(page.get_by_text("Materialize all (16)")).to_be_visible()
+
+
+def test_tenants_are_shown_as_the_ledger_has_them(place: Place, page: Page, keep: Keep) -> None:
+    """Two are mirrored, in two shapes; one has no key; a view and a pattern were left out."""
+    command = [*COMMAND, "tenants", "--json", "--config", str(place.folder / "mirrorlake.yaml")]
+    listed = subprocess.run(command, env=place.environment, capture_output=True, check=True)
+    tenants = json.loads(listed.stdout)
+    states = Counter(one["state"] for one in tenants)
+    assert states == {"mirrored": 2, "failed": 1}
+    page.goto("/assets/raw/stores/visits")
+    of_run = {"tenants": len(tenants), "tenants failed": states["failed"], "rows read": 30}
+    for label, count in of_run.items():
+        row = page.get_by_role("row").filter(has=page.get_by_text(label, exact=True))
+        expect(row.first).to_contain_text(str(count))
+    for one in tenants:
+        if one["version"] is not None:
+            expect(page.get_by_text(f"({one['version']})").first).to_be_visible()
+    expect(page.get_by_text("visits is a view there, and only tables").first).to_be_visible()
+    page.goto("/assets/deduped/stores/visits")
+    expect(page.get_by_text("tenants mirrored", exact=True)).to_be_visible()
+    rows = sum(one["rows"] or 0 for one in tenants)
+    expect(page.get_by_text("Row count").locator("..").get_by_text(str(rows))).to_be_visible()
+    page.goto("/assets/deduped/stores/visits?view=checks")
+    page.get_by_text("tenants_mirrored", exact=True).first.click()
+    expect(page.get_by_text("1 of 3 tenants; left out: shop.store_4")).to_be_visible()
+    keep(page, "tenants")
 
 
 def test_a_tables_checks_show_their_verdicts(page: Page, keep: Keep) -> None:
