@@ -624,6 +624,7 @@ def test_checks_say_what_they_compared(tenants: Tenants) -> None:
     assert verdicts(check(tenants)) == {"a": "equal", "b": "equal", "c": "equal"}
     tenants.run("a", "UPDATE orders SET name = 'moved'")
     assert verdicts(check(tenants)) == {"a": "undecided", "b": "equal", "c": "equal"}
+    time.sleep(SETTLED_SECONDS)  # or the sync after the next reads it again
     tenants.sync()
     with tenants.opened() as (workspace, table):
         spark = workspace.spark.get()
