@@ -128,7 +128,7 @@ def compare_tables(
 
 
 def _new_version(now: ResolvedTable, changes: SchemaChanges, rows: int) -> Finding:
-    cost = f"; about {rows:,} rows are read again" if rows else ""
+    cost = f"; about {rows:,} rows are compared or read again" if rows else ""
     return Finding(
         "attention" if rows else "ok",
         f"a new version, {now.version.raw_table}: {changes.said}{cost}",
