@@ -135,6 +135,27 @@ def test_a_renamed_column_keeps_its_values_and_its_rule(
     assert_equal(workspace, server, database)
 
 
+def test_a_check_between_a_load_and_its_fold_says_what_it_waits_for(
+    engine_for: Callable[..., Workspace], sql: Callable[..., Any]
+) -> None:
+    """It called this a change of the lake by somebody, and advised to drop the table."""
+    make(sql)
+    workspace = engine_for({"t": MODES["incremental"]})
+    contract = workspace.config.table("t")
+    sync_table(workspace, contract)
+    sql("ALTER TABLE t ADD COLUMN extra INT")
+    load_table(workspace, contract)
+    with pytest.raises(SchemaError) as caught:
+        check_table(workspace, contract, Ask("full"))
+    assert "was not folded yet" in (caught.value.next_step or "")
+    fold_table(workspace, contract)
+    assert check_table(workspace, contract, Ask("full")).verdict == "equal"
+    workspace.spark.get().sql(f"ALTER TABLE lake.{contract.namespaces.deduped}.t DROP COLUMN extra")
+    with pytest.raises(SchemaError) as caught:
+        check_table(workspace, contract, Ask("full"))
+    assert "Somebody changed the lake table" in (caught.value.next_step or "")
+
+
 def test_a_row_that_mysql_lost_before_a_rename_has_its_values_under_the_new_name(
     engine_for: Callable[..., Workspace], sql: Callable[..., Any]
 ) -> None:
