@@ -30,15 +30,18 @@ class Outdated:
         gone: those that MySQL has no more.
         retyped: those (as they are called now) whose values must be there as soon as they are
             shown: their type can't become the one of now, or clean is to show them from now on.
+        back: those that it lacks, and that loads which it holds had: MySQL dropped them, and has
+            them again.
     """
 
     there: tuple[str, ...] = ()
     renamed: Mapping[str, str] = field(default_factory=dict[str, str])
     gone: tuple[str, ...] = ()
     retyped: tuple[str, ...] = ()
+    back: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
-        return bool(self.renamed or self.gone or self.retyped)
+        return bool(self.renamed or self.gone or self.retyped or self.back)
 
 
 def reshape_layer(workspace: Workspace, plan: ResolvedTable, layer: Layer) -> tuple[str, ...]:
@@ -51,9 +54,10 @@ def reshape_layer(workspace: Workspace, plan: ResolvedTable, layer: Layer) -> tu
         The columns that are to be written beside, and shown with their values: see `next_layer`.
     """
     found = find_outdated(workspace, plan, layer)
-    if found and (ORIGINAL in found.there or found.retyped):
+    if found and (ORIGINAL in found.there or found.retyped or found.back):
         # Before the change: who dies in between folds all again.
         reason = "its columns have other types" if found.retyped else "its originals name columns"
+        reason = "rows that only the mirror holds have values of them" if found.back else reason
         workspace.ledger.record_definition(_reshaped(layer), reason)
     # Of a run that died: what it wrote there is on a branch that is begun again.
     left = [name for name in found.there if name.startswith(NEXT)]
@@ -83,7 +87,25 @@ def find_outdated(workspace: Workspace, plan: ResolvedTable, layer: Layer) -> Ou
         if (name in was and not can_hold(held[was[name]], iceberg_type(kind)))
         or (name not in was and layer.name == "clean" and name != DELETED_AT)
     ]
-    return Outdated(there, renamed, tuple(gone), tuple(retyped))
+    back = _came_back(workspace, plan, layer, was)
+    return Outdated(there, renamed, tuple(gone), tuple(retyped), back)
+
+
+def _came_back(
+    workspace: Workspace, plan: ResolvedTable, layer: Layer, there: Mapping[str, str]
+) -> tuple[str, ...]:
+    """Columns that a layer lacks, and that loads which it holds had."""
+    lacking = [name for name, _ in layer.stored if name not in there]
+    if not lacking:
+        return ()
+    held = workspace.ledger.folded_loads(plan.name, layer.name)
+    loads = workspace.ledger.successful_loads(plan.name)
+    tables = {load.raw_table for load in loads if load.seq in held}
+    versions = workspace.ledger.schema_versions(plan.name)
+    had = [[name for name, _ in v.columns] for v in versions if v.raw_table in tables]
+    return tuple(
+        name for name in lacking if any(plan.name_in(names, name) is not None for names in had)
+    )
 
 
 NEXT = "_mirror_next_"
