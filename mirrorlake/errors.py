@@ -4,7 +4,7 @@
 
     MirrorlakeError
     ├── ConfigError        the contract file, a flag or an environment variable is wrong
-    ├── ModelError         a SQL model can't be read, or says what can't be
+    │   └── ModelError     a SQL model can't be read, or says what can't be
     ├── MachineError       a piece of the machine is missing or broken (Java, a jar, a port)
     ├── SourceError        MySQL can't be reached, refuses us, or answers what we can't use
     │   ├── SourceHeld     a person asked us to leave the source alone for now
@@ -80,14 +80,12 @@ class ConfigError(MirrorlakeError):
     exit_code = 2
 
 
-class ModelError(MirrorlakeError):
+class ModelError(ConfigError):
     """A SQL model can't be read, or says what can't be.
 
     Attributes:
         line, col: where in its file, from 1; None where that is not known.
     """
-
-    exit_code = 2
 
     def __init__(
         self, message: str, *, place: tuple[int, int] | None = None, next_step: str = ""
