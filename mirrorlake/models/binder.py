@@ -37,6 +37,38 @@ class Tables(Protocol):
         ...
 
 
+Place = tuple[int, str]
+"""A column of one source of a SELECT: the source's key, and the column in lower case."""
+
+
+@dataclass
+class Trace:
+    """Which source each name of a query means: what a partition can be told from.
+
+    A source's key is the ``id`` of its node in FROM; the nodes live as long as the query does.
+
+    Attributes:
+        columns: ``id`` of a column's node → what it names.
+        sources: ``id`` of a SELECT → the keys of its sources, in order.
+        tables: key → the table that it is, in lower case.
+        queries: key → the subquery or CTE that it is, and the names of its columns there.
+        renamed: keys of tables whose columns have other names here: ``t AS a (x, y)``.
+        outputs: ``id`` of a SELECT → its columns: name, and the expression or the column of a
+            source.
+    """
+
+    columns: dict[int, Place] = field(default_factory=dict[int, Place])
+    sources: dict[int, list[int]] = field(default_factory=dict[int, list[int]])
+    tables: dict[int, str] = field(default_factory=dict[int, str])
+    queries: dict[int, tuple[exp.Expr, list[str]]] = field(
+        default_factory=dict[int, tuple[exp.Expr, list[str]]]
+    )
+    renamed: set[int] = field(default_factory=set[int])
+    outputs: dict[int, list[tuple[str, exp.Expr | Place | None]]] = field(
+        default_factory=dict[int, "list[tuple[str, exp.Expr | Place | None]]"]
+    )
+
+
 @dataclass(frozen=True)
 class BoundQuery:
     """What a query gives and reads.
@@ -45,11 +77,13 @@ class BoundQuery:
         fields: its columns, in order.
         reads: the tables that it names, in lower case, in the order in which they are first named.
         unstable: functions in it whose value no row decides, with where they stand.
+        trace: which source each of its names means.
     """
 
     fields: tuple[NamedValue, ...]
     reads: tuple[str, ...]
     unstable: tuple[tuple[str, tuple[int, int] | None], ...] = ()
+    trace: Trace = field(default_factory=Trace)
 
 
 def bind(
@@ -70,7 +104,7 @@ def bind(
     """
     binder = _Binder(tables, constants or {}, declared or {})
     fields = binder.query(query, _Scope(None, {}))
-    return BoundQuery(tuple(fields), tuple(binder.reads), tuple(_unstable(query)))
+    return BoundQuery(tuple(fields), tuple(binder.reads), tuple(_unstable(query)), binder.trace)
 
 
 def _unstable(query: exp.Expr) -> list[tuple[str, tuple[int, int] | None]]:
@@ -85,6 +119,25 @@ def _unstable(query: exp.Expr) -> list[tuple[str, tuple[int, int] | None]]:
     return found
 
 
+@dataclass(frozen=True)
+class _Source:
+    """One source of a SELECT."""
+
+    relation: Relation
+    key: int
+
+    @property
+    def fields(self) -> tuple[NamedValue, ...]:
+        return self.relation.fields
+
+    @property
+    def columns(self) -> tuple[NamedValue, ...]:
+        return (*self.relation.fields, *self.relation.hidden)
+
+    def nullable(self) -> _Source:
+        return _Source(self.relation.nullable(), self.key)
+
+
 @dataclass
 class _Scope:
     """What names mean at one place of a query.
@@ -96,13 +149,12 @@ class _Scope:
     """
 
     parent: _Scope | None
-    ctes: dict[str, Relation]
-    sources: dict[str, Relation] = field(default_factory=dict[str, Relation])
+    ctes: dict[str, tuple[Relation, exp.Expr]]
+    sources: dict[str, _Source] = field(default_factory=dict[str, _Source])
     merged: dict[str, Typed] = field(default_factory=dict[str, Typed])
     aliases: dict[str, Typed] = field(default_factory=dict[str, Typed])
-    lambdas: dict[str, Typed] = field(default_factory=dict[str, Typed])
 
-    def cte(self, name: str) -> Relation | None:
+    def cte(self, name: str) -> tuple[Relation, exp.Expr] | None:
         found = self.ctes.get(name)
         return found if found is not None or self.parent is None else self.parent.cte(name)
 
@@ -116,6 +168,7 @@ class _Binder:
     ) -> None:
         self._tables, self._constants, self._declared = tables, constants, declared
         self.reads: dict[str, None] = {}
+        self.trace = Trace()
 
     # --- queries ----------------------------------------------------------------------------------
 
@@ -146,7 +199,8 @@ class _Binder:
         for one in clause.expressions:
             fields = self.query(one.this, _Scope(inner, {}))
             names = [column.name for column in one.args["alias"].args.get("columns") or []]
-            inner.ctes[one.alias.lower()] = Relation(tuple(_renamed(fields, names, one)))
+            relation = Relation(tuple(_renamed(fields, names, one)))
+            inner.ctes[one.alias.lower()] = relation, one.this
         return inner
 
     def _set_operation(self, node: exp.SetOperation, scope: _Scope) -> list[NamedValue]:
@@ -182,6 +236,7 @@ class _Binder:
             self._join(inner, join)
         for lateral in node.args.get("laterals") or []:
             self._lateral(inner, lateral)
+        self.trace.sources[id(node)] = [one.key for one in inner.sources.values()]
         names = _Names(self, inner)
         where = node.args.get("where")
         if where is not None:
@@ -207,44 +262,51 @@ class _Binder:
     def _projections(self, node: exp.Select, scope: _Scope, names: _Names) -> list[NamedValue]:
         grouped = _sometimes_grouped(node)
         fields: list[NamedValue] = []
+        outputs = self.trace.outputs.setdefault(id(node), [])
         for one in node.expressions:
             if isinstance(one, exp.Star) or (
                 isinstance(one, exp.Column) and isinstance(one.this, exp.Star)
             ):
-                fields += self._star(scope, one)
+                starred = self._star(scope, one)
+                fields += [found for found, _ in starred]
+                outputs += [(found.name.lower(), place) for found, place in starred]
                 continue
             plain = one.unalias()
             if isinstance(plain, exp.Anonymous) and str(plain.this).lower() in _GENERATORS:
-                fields += _exploded(plain, names, one.alias, [])
+                exploded = _exploded(plain, names, one.alias, [])
+                fields += exploded
+                outputs += [(found.name.lower(), None) for found in exploded]
                 continue
             value = type_of(plain, names)
             if plain.sql("spark").lower() in grouped:
                 value = Typed(value.type, True, value.origins)
             name = one.alias or (plain.name if isinstance(plain, exp.Column | exp.Dot) else "")
             fields.append(NamedValue(name, value))
+            outputs.append((name.lower(), plain))
             if isinstance(one, exp.Alias):
                 scope.aliases.setdefault(name.lower(), value)
         return fields
 
-    def _star(self, scope: _Scope, node: exp.Expr) -> list[NamedValue]:
+    def _star(self, scope: _Scope, node: exp.Expr) -> list[tuple[NamedValue, Place | None]]:
         star = node.this if isinstance(node, exp.Column) else node
         left_out = {one.name.lower() for one in star.args.get("except_") or []}
         if isinstance(node, exp.Column):
-            relation = scope.sources.get(node.table.lower())
-            if relation is None:
+            source = scope.sources.get(node.table.lower())
+            if source is None:
                 raise ModelError(
                     f"no source is called {node.table}{nearest(node.table, scope.sources)}",
                     place=at(node),
                 )
-            found = list(relation.fields)
+            found = [(one, _place(source, one.name)) for one in source.fields]
         else:
-            found = [NamedValue(name, value) for name, value in _merged_first(scope)] + [
-                one
-                for relation in scope.sources.values()
-                for one in relation.fields
+            found = [(NamedValue(name, value), None) for name, value in scope.merged.items()]
+            found += [
+                (one, _place(source, one.name))
+                for source in scope.sources.values()
+                for one in source.fields
                 if one.name.lower() not in scope.merged
             ]
-        return [one for one in found if one.name.lower() not in left_out]
+        return [(one, place) for one, place in found if one.name.lower() not in left_out]
 
     # --- sources ----------------------------------------------------------------------------------
 
@@ -252,7 +314,7 @@ class _Binder:
         alias, relation = self._source(scope, node)
         if alias in scope.sources:
             raise ModelError(f"two sources are called {alias}", place=at(node))
-        scope.sources[alias] = relation
+        scope.sources[alias] = _Source(relation, id(node))
         for join in node.args.get("joins") or []:
             self._join(scope, join)
         for lateral in node.args.get("laterals") or []:
@@ -264,7 +326,9 @@ class _Binder:
         if isinstance(node, exp.Table):
             alias, relation = self._table(scope, node)
         elif isinstance(node, exp.Subquery):
-            alias, relation = "", Relation(tuple(self.query(node.this, _Scope(scope.parent, {}))))
+            found = self.query(node.this, _Scope(scope.parent, {}))
+            alias, relation = "", Relation(tuple(found))
+            self.trace.queries[id(node)] = node.this, [one.name.lower() for one in found]
         elif isinstance(node, exp.Values):
             alias, relation = "", self._values(node, scope)
         elif isinstance(node, exp.Lateral):
@@ -276,6 +340,11 @@ class _Binder:
             raise ModelError("PIVOT can't be analysed", place=at(node), next_step="Write CASE")
         alias = node.alias or alias or f"__{len(scope.sources)}"
         fields = _renamed(relation.fields, columns, node)
+        if id(node) in self.trace.queries:
+            inside, _ = self.trace.queries[id(node)]
+            self.trace.queries[id(node)] = inside, [one.name.lower() for one in fields]
+        elif columns:
+            self.trace.renamed.add(id(node))
         return alias.lower(), Relation(tuple(fields), relation.hidden)
 
     def _table(self, scope: _Scope, node: exp.Table) -> tuple[str, Relation]:
@@ -283,7 +352,9 @@ class _Binder:
         name = ".".join(parts).lower()
         cte = scope.cte(name) if len(parts) == 1 else None
         if cte is not None:
-            return parts[-1], cte
+            relation, query = cte
+            self.trace.queries[id(node)] = query, [one.name.lower() for one in relation.fields]
+            return parts[-1], relation
         relation = self._tables.columns_of(name)
         if relation is None:
             raise ModelError(
@@ -291,6 +362,7 @@ class _Binder:
                 place=at(node),
             )
         self.reads.setdefault(name)
+        self.trace.tables[id(node)] = name
         return parts[-1], relation
 
     def _values(self, node: exp.Values, scope: _Scope) -> Relation:
@@ -315,13 +387,11 @@ class _Binder:
                 "NATURAL JOIN changes with every column", place=at(node), next_step="Write USING"
             )
         before = dict(scope.sources)
-        if isinstance(node.this, exp.Lateral):
-            alias, relation = self._source(scope, node.this)
-        else:
-            alias, relation = self._source(scope, node.this)
+        alias, relation = self._source(scope, node.this)
         if alias in before:
             raise ModelError(f"two sources are called {alias}", place=at(node.this))
-        visible = _Scope(scope.parent, scope.ctes, {**before, alias: relation}, dict(scope.merged))
+        source = _Source(relation, id(node.this))
+        visible = _Scope(scope.parent, scope.ctes, {**before, alias: source}, dict(scope.merged))
         on = node.args.get("on")
         if on is not None:
             _refuse_no_condition(type_of(on, _Names(self, visible)), on, "ON")
@@ -331,7 +401,7 @@ class _Binder:
         self._use(scope, using, relation, side, node)
         if kind in ("SEMI", "ANTI"):
             return
-        scope.sources[alias] = relation.nullable() if side in ("LEFT", "FULL") else relation
+        scope.sources[alias] = source.nullable() if side in ("LEFT", "FULL") else source
 
     def _use(
         self, scope: _Scope, using: Sequence[str], relation: Relation, side: str, node: exp.Join
@@ -357,13 +427,10 @@ class _Binder:
         if not isinstance(call, exp.Anonymous) or str(call.this).lower() not in _GENERATORS:
             raise ModelError(f"{node.sql('spark')[:60]} can't be analysed", place=at(node))
         fields = _exploded(call, _Names(self, scope), "", columns)
-        found = Relation(tuple(fields))
+        found = _Source(Relation(tuple(fields)), id(node))
         outer = bool(node.args.get("outer")) or str(call.this).lower().endswith("_outer")
         alias = (node.alias or f"__{len(scope.sources)}").lower()
         scope.sources[alias] = found.nullable() if outer else found
-
-    def names_in(self, scope: _Scope) -> _Names:
-        return _Names(self, scope)
 
     @property
     def constants(self) -> Mapping[str, Typed]:
@@ -389,7 +456,7 @@ class _Names:
         while scope is not None:
             found = _found(scope, qualifier, name, node)
             if found is not None:
-                return found
+                return self._traced(node, *found)
             scope = scope.parent
         constant = self._binder.constants.get(name.lower()) if not qualifier else None
         if constant is not None:
@@ -400,13 +467,26 @@ class _Names:
                 return inner
         raise self._unknown(node)
 
+    def _traced(self, node: exp.Column, value: Typed, place: Place | None) -> Typed:
+        """A column of a source; a name of the scope's beside it would be taken for it silently."""
+        if place is not None:
+            self._binder.trace.columns[id(node)] = place
+            if not node.table and node.name.lower() in self._binder.constants:
+                raise ModelError(
+                    f"{node.name} is a column of a source and a name under `for`",
+                    place=at(node),
+                    next_step="Write t.column, or give the name under `for` another one",
+                )
+        return value
+
     def _struct(self, node: exp.Column) -> Typed | None:
         """``a.b`` as the field ``b`` of a column ``a``."""
         parts = [part.name for part in node.parts]
         for first in range(len(parts) - 1):
             qualifier = ".".join(parts[:first]).lower()
-            found = _found(self._scope, qualifier, parts[first], node)
-            if found is not None and found.type.startswith("struct<"):
+            whole = _found(self._scope, qualifier, parts[first], node)
+            if whole is not None and whole[0].type.startswith("struct<"):
+                found = whole[0]
                 for name in parts[first + 1 :]:
                     found = field_of(found, name, node)
                 return found
@@ -417,7 +497,7 @@ class _Names:
         found = _found(self._scope, "", name, node)
         if found is None:
             raise ModelError(f"no column {name} on the left of the join", place=at(node))
-        return found
+        return found[0]
 
     def query(self, node: exp.Expr) -> Sequence[Typed]:
         fields = self._binder.query(node, _Scope(self._scope, {}))
@@ -436,20 +516,26 @@ class _Names:
         return ModelError(words, place=at(node))
 
 
-def _found(scope: _Scope, qualifier: str, name: str, node: exp.Expr) -> Typed | None:
-    """A column of a scope's own sources; None where it has none of that name."""
+def _place(source: _Source, name: str) -> Place:
+    return source.key, name.lower()
+
+
+def _found(
+    scope: _Scope, qualifier: str, name: str, node: exp.Expr
+) -> tuple[Typed, Place | None] | None:
+    """A column of a scope's own sources, and which; None where it has none of that name."""
     lowered = name.lower()
     if qualifier:
-        relation = scope.sources.get(qualifier.rpartition(".")[2])
-        relations = [relation] if relation is not None else []
+        source = scope.sources.get(qualifier.rpartition(".")[2])
+        sources = [source] if source is not None else []
     elif lowered in scope.merged:
-        return scope.merged[lowered]
+        return scope.merged[lowered], None
     else:
-        relations = list(scope.sources.values())
+        sources = list(scope.sources.values())
     found = [
-        one.value
-        for relation in relations
-        for one in (*relation.fields, *relation.hidden)
+        (one.value, _place(source, name))
+        for source in sources
+        for one in source.columns
         if one.name.lower() == lowered
     ]
     if len(found) > 1:
@@ -460,7 +546,8 @@ def _found(scope: _Scope, qualifier: str, name: str, node: exp.Expr) -> Typed | 
         )
     if found:
         return found[0]
-    return None if qualifier else scope.lambdas.get(lowered) or scope.aliases.get(lowered)
+    alias = None if qualifier else scope.aliases.get(lowered)
+    return None if alias is None else (alias, None)
 
 
 _GENERATORS = {"explode", "explode_outer", "posexplode", "posexplode_outer", "inline", "stack"}
@@ -545,10 +632,6 @@ def _members(clause: exp.Expr) -> list[exp.Expr]:
         else:
             found.append(one)
     return found
-
-
-def _merged_first(scope: _Scope) -> list[tuple[str, Typed]]:
-    return list(scope.merged.items())
 
 
 def _refuse_no_condition(value: Typed, node: exp.Expr, clause: str) -> None:

@@ -40,3 +40,16 @@ def parse_query(sql: str) -> exp.Expr:
     if len(found) != 1:
         raise ModelError(f"a model is one query, not {len(found)}")
     return found[0]
+
+
+def parse_expression(text: str) -> exp.Expr:
+    """The one expression of a text.
+
+    Raises:
+        ModelError: it can't be read, or is none.
+    """
+    query = parse_query(f"SELECT {text}")
+    clauses = [key for key, value in query.args.items() if value and key != "expressions"]
+    if not isinstance(query, exp.Select) or len(query.expressions) != 1 or clauses:
+        raise ModelError("one expression is expected")
+    return query.expressions[0].unalias()
