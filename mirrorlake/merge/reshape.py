@@ -29,19 +29,17 @@ class Outdated:
         renamed: columns that have another name now → that name.
         gone: those that MySQL has no more.
         retyped: those (as they are called now) whose values must be there as soon as they are
-            shown: their type can't become the one of now, or clean is to show them from now on.
-        back: those that it lacks, and that loads which it holds had: MySQL dropped them, and has
-            them again.
+            shown: their type can't become the one of now, they were dropped and came back, or clean
+            is to show them from now on.
     """
 
     there: tuple[str, ...] = ()
     renamed: Mapping[str, str] = field(default_factory=dict[str, str])
     gone: tuple[str, ...] = ()
     retyped: tuple[str, ...] = ()
-    back: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
-        return bool(self.renamed or self.gone or self.retyped or self.back)
+        return bool(self.renamed or self.gone or self.retyped)
 
 
 def reshape_layer(workspace: Workspace, plan: ResolvedTable, layer: Layer) -> tuple[str, ...]:
@@ -54,10 +52,9 @@ def reshape_layer(workspace: Workspace, plan: ResolvedTable, layer: Layer) -> tu
         The columns that are to be written beside, and shown with their values: see `next_layer`.
     """
     found = find_outdated(workspace, plan, layer)
-    if found and (ORIGINAL in found.there or found.retyped or found.back):
+    if found and (ORIGINAL in found.there or found.retyped):
         # Before the change: who dies in between folds all again.
         reason = "its columns have other types" if found.retyped else "its originals name columns"
-        reason = "rows that only the mirror holds have values of them" if found.back else reason
         workspace.ledger.record_definition(_reshaped(layer), reason)
     # Of a run that died: what it wrote there is on a branch that is begun again.
     left = [name for name in found.there if name.startswith(NEXT)]
@@ -85,27 +82,27 @@ def find_outdated(workspace: Workspace, plan: ResolvedTable, layer: Layer) -> Ou
         name
         for name, kind in layer.stored
         if (name in was and not can_hold(held[was[name]], iceberg_type(kind)))
-        or (name not in was and layer.name == "clean" and name != DELETED_AT)
+        or (
+            name not in was and name != DELETED_AT and _must_be_filled(workspace, plan, layer, name)
+        )
     ]
-    back = _came_back(workspace, plan, layer, was)
-    return Outdated(there, renamed, tuple(gone), tuple(retyped), back)
+    return Outdated(there, renamed, tuple(gone), tuple(retyped))
 
 
-def _came_back(
-    workspace: Workspace, plan: ResolvedTable, layer: Layer, there: Mapping[str, str]
-) -> tuple[str, ...]:
-    """Columns that a layer lacks, and that loads which it holds had."""
-    lacking = [name for name, _ in layer.stored if name not in there]
-    if not lacking:
-        return ()
-    held = workspace.ledger.folded_loads(plan.name, layer.name)
-    loads = workspace.ledger.successful_loads(plan.name)
-    tables = {load.raw_table for load in loads if load.seq in held}
-    versions = workspace.ledger.schema_versions(plan.name)
-    had = [[name for name, _ in v.columns] for v in versions if v.raw_table in tables]
-    return tuple(
-        name for name in lacking if any(plan.name_in(names, name) is not None for names in had)
-    )
+def _must_be_filled(workspace: Workspace, plan: ResolvedTable, layer: Layer, name: str) -> bool:
+    """Whether rows that a layer holds may have values in a column that it lacks. In deduped, where
+    MySQL dropped the column, and has it again: rows that only the mirror holds have in it what they
+    last held under its name."""
+    if layer.name == "clean":
+        return True
+    if plan.contract.copies and plan.contract.deletes == "remove":
+        return False  # the newest copy has all rows there are
+    ledger = workspace.ledger
+    start = ledger.history_start(plan.name)
+    folded = {seq for seq in ledger.folded_loads(plan.name, layer.name) if seq >= start}
+    tables = {load.raw_table for load in ledger.successful_loads(plan.name) if load.seq in folded}
+    versions = (v for v in ledger.schema_versions(plan.name) if v.raw_table in tables)
+    return any(plan.name_in(dict(version.columns), name) for version in versions)
 
 
 NEXT = "_mirror_next_"

@@ -301,6 +301,76 @@ def test_a_column_that_comes_back_is_a_new_one_to_clean(
     assert_equal(workspace, server, database)
 
 
+@pytest.mark.parametrize(
+    ("kind", "kept"), [("VARCHAR(9)", "5"), pytest.param("INT", 5, marks=pytest.mark.full)]
+)
+def test_a_column_that_comes_back_has_what_rows_of_the_mirror_alone_last_held_under_its_name(
+    kind: str, kept: Any, engine_for: Callable[..., Workspace], sql: Callable[..., Any]
+) -> None:
+    make(sql)
+    terms = {**INCREMENTAL, "deletes": "ignore", "new_columns": "show"}
+    workspace = engine_for({"t": terms})
+    contract = workspace.config.table("t")
+    sql("UPDATE t SET note = id")
+    sync_table(workspace, contract)
+    sql("DELETE FROM t WHERE id = 5", "ALTER TABLE t DROP COLUMN note")
+    sync_table(workspace, contract)
+    # Of another position, or it would be the first version again.
+    sql(f"ALTER TABLE t ADD COLUMN note {kind} AFTER id", "UPDATE t SET note = 9 WHERE id = 1")
+    sync_table(workspace, contract)
+    folded = rows_of(workspace).to_pylist()
+    assert [row["note"] for row in folded[1:]] == [None, None, None, kept]
+    assert {row["id"]: row["note"] for row in shown(workspace, "clean")}[5] == kept
+    refold_table(workspace, contract)
+    assert rows_of(workspace).to_pylist() == folded
+    sql("ALTER TABLE t DROP COLUMN note")
+    sync_table(workspace, contract)
+    sql(f"ALTER TABLE t ADD COLUMN note {kind} AFTER id")
+    sync_table(workspace, contract)
+    assert [row["note"] for row in rows_of(workspace).to_pylist()] == [*[None] * 4, kept]
+
+
+def test_a_name_that_several_columns_had_is_the_oldest_one_s_alone(
+    engine_for: Callable[..., Workspace],
+    sql: Callable[..., Any],
+) -> None:
+    """``mail`` took the name of ``name``, and left it again: what ``name`` held is gone."""
+    make(sql)
+    terms = {**INCREMENTAL, "deletes": "ignore"}
+    workspace = engine_for({"t": terms})
+    sync_table(workspace, workspace.config.table("t"))
+    sql(
+        "DELETE FROM t WHERE id = 1",
+        "ALTER TABLE t DROP name, CHANGE mail name VARCHAR(50)",
+        "ALTER TABLE t CHANGE name label VARCHAR(50)",
+    )
+    columns = {"label": {"pii": "show", "renamed_from": ["name", "mail"]}}
+    workspace = engine_for({"t": {**terms, "columns": columns}})
+    contract = workspace.config.table("t")
+    sync_table(workspace, contract)
+    assert rows_of(workspace).column("label").to_pylist() == ["m1", "m2", "m3", "m4", "m5"]
+    for layer in ("raw", "clean"):
+        assert {row["label"] for row in shown(workspace, layer)} == {f"m{n}" for n in range(1, 6)}
+    refold_table(workspace, contract)
+    assert rows_of(workspace).column("label").to_pylist() == ["m1", "m2", "m3", "m4", "m5"]
+
+
+def test_a_name_that_was_taken_over_in_another_case_is_there_once(
+    engine_for: Callable[..., Workspace], sql: Callable[..., Any]
+) -> None:
+    make(sql)
+    workspace = engine_for({"t": INCREMENTAL})
+    sync_table(workspace, workspace.config.table("t"))
+    sql("ALTER TABLE t DROP name, CHANGE mail NAME VARCHAR(50)")
+    columns = {"NAME": {"pii": "show", "renamed_from": "mail"}}
+    workspace = engine_for({"t": {**INCREMENTAL, "columns": columns}})
+    sync_table(workspace, workspace.config.table("t"))
+    names = workspace.spark.get().sql(
+        f"SELECT NAME FROM lake.{workspace.config.table('t').namespaces.raw}.t"
+    )
+    assert {row[0] for row in names.collect()} == {f"m{n}" for n in range(1, 6)}
+
+
 @pytest.mark.full
 def test_a_version_that_came_back_is_read_again_though_its_first_load_died(
     engine_for: Callable[..., Workspace],
