@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import click
 
-from benchmarks import extract, fold, location, many, many_larger, memory, proof, tenants, tick
+from benchmarks import ddl, extract, fold, location, many, many_larger, memory, proof, tenants, tick
 from benchmarks.report import Figures, keep, show, write_page
 from mirrorlake.operations.warm import make_archive
 
@@ -30,6 +30,7 @@ PARTS: dict[str, Callable[[int, float], Figures]] = {
     "many-400": many_larger.run_beside_a_large_one,
     "many-1000": many_larger.run_growth,
     "tenants": tenants.run,
+    "ddl": ddl.run,
 }
 
 
@@ -49,7 +50,7 @@ def main(runs: int, scale: float, part: tuple[str, ...], dry: bool) -> None:
         show(figures)
         if not dry:
             # The same tables in two sizes are two results.
-            smaller = name.startswith(("fold", "many", "location")) and scale != 1
+            smaller = name.startswith(("ddl", "fold", "many", "location")) and scale != 1
             keep(f"{name}-{scale:g}" if smaller else name, command, figures)
     if not dry:
         write_page()

@@ -4,6 +4,7 @@
 
     MirrorlakeError
     ├── ConfigError        the contract file, a flag or an environment variable is wrong
+    │   └── ModelError     a SQL model can't be read, or says what can't be
     ├── MachineError       a piece of the machine is missing or broken (Java, a jar, a port)
     ├── SourceError        MySQL can't be reached, refuses us, or answers what we can't use
     │   ├── SourceHeld     a person asked us to leave the source alone for now
@@ -77,6 +78,20 @@ class ConfigError(MirrorlakeError):
     """The contract file, a flag or an environment variable is wrong."""
 
     exit_code = 2
+
+
+class ModelError(ConfigError):
+    """A SQL model can't be read, or says what can't be.
+
+    Attributes:
+        line, col: where in its file, from 1; None where that is not known.
+    """
+
+    def __init__(
+        self, message: str, *, place: tuple[int, int] | None = None, next_step: str = ""
+    ) -> None:
+        super().__init__(message, next_step=next_step)
+        self.line, self.col = place or (None, None)
 
 
 class MachineError(MirrorlakeError):

@@ -7,15 +7,15 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Any, Final, Literal, cast, get_args, get_origin
+from typing import Any, Final, Literal
 
-from pydantic import BaseModel, SecretStr, ValidationError
-from pydantic_core import ErrorDetails
+from pydantic import SecretStr, ValidationError
 
 from mirrorlake.config.contract import Config, TableContract, TenantTable
-from mirrorlake.config.fields import Findings, matches, nearest
+from mirrorlake.config.fields import matches
 from mirrorlake.config.landing import LandingConfig, SnapshotConfig
 from mirrorlake.config.modes import MODES
+from mirrorlake.config.problems import validation_problems
 from mirrorlake.config.resolved import contract_problems
 from mirrorlake.config.secrets import PLACEHOLDER, UnsetSecret, has_placeholder
 from mirrorlake.config.sections import (
@@ -25,7 +25,7 @@ from mirrorlake.config.sections import (
     SourceSection,
     TableSection,
 )
-from mirrorlake.config.server import TLS_SECTION, TLS_WORD, SourceConfig, Tls, TlsConfig
+from mirrorlake.config.server import SourceConfig, Tls, TlsConfig
 from mirrorlake.config.settings import (
     LakeConfig,
     LedgerConfig,
@@ -45,21 +45,6 @@ _ENVIRONMENT_ALLOWED: Final = re.compile(
     r"|/lake/catalog/properties/.*|/spark/conf/.*|/(?:sources|tenants)/.*/tables/.*",
     re.DOTALL,
 )
-_TAGS: Final = (TLS_WORD, TLS_SECTION)
-# What Pydantic says, in the words of someone who edits YAML.
-_MESSAGES: Final = {
-    "missing": "is missing",
-    "tuple_type": "a list is expected, like [id]",
-    "dict_type": "a mapping is expected (name: value)",
-    "model_type": "a mapping is expected (name: value)",
-    "string_type": "a text is expected; put quotes around a name like null",
-    "int_type": "a whole number is expected",
-    "int_parsing": "a whole number is expected",
-    "float_type": "a number is expected",
-    "float_parsing": "a number is expected",
-    "time_delta_type": "a duration is expected, like 15s, 30m, 1h or 2d",
-    "too_short": "is empty",
-}
 
 
 def load_config(
@@ -99,7 +84,7 @@ def load_config(
             },
         )
     except ValidationError as error:
-        problems += _validation_problems(file, error)
+        problems += validation_problems(file, error, ConfigSections)
         _raise(path, problems)
         raise  # unreachable: a ValidationError holds at least one problem
     tables = tuple(sorted(_contracts(sections), key=lambda contract: contract.name))
@@ -186,64 +171,6 @@ def _misplaced_placeholders(file: YamlFile) -> Iterator[Problem]:
     for path, value in _texts(file.root, ()):
         if has_placeholder(value) and not _takes_placeholder(path):
             yield file.problem(path, "only secrets come from the environment: write the value")
-
-
-def _validation_problems(file: YamlFile, error: ValidationError) -> Iterator[Problem]:
-    for detail in error.errors(include_url=False):
-        path: YamlPath = tuple(part for part in detail["loc"] if part not in _TAGS)
-        cause = detail.get("ctx", {}).get("error")
-        if isinstance(cause, Findings):
-            for field, message in cause.found:
-                yield file.problem((*path, field), message)
-        elif path[-1:] == ("[key]",):
-            yield file.problem(path[:-1], _message(detail), at_key=True)
-        elif detail["type"] == "extra_forbidden":
-            yield file.problem(path, _unknown_key(path), at_key=True)
-        else:
-            yield file.problem(path, _message(detail))
-
-
-def _message(detail: ErrorDetails) -> str:
-    kind, context = detail["type"], detail.get("ctx", {})
-    if kind == "value_error":
-        return str(context["error"])
-    if kind == "literal_error":
-        expected = str(context["expected"])
-        written = detail["input"]
-        near = (
-            nearest(written, re.findall(r"'([^']*)'", expected)) if isinstance(written, str) else ""
-        )
-        return f"{written!r} is not {expected}{near}"
-    if detail["input"] is None and kind != "missing":
-        return "has no value"
-    return _MESSAGES.get(kind, detail["msg"][:1].lower() + detail["msg"][1:])
-
-
-def _unknown_key(path: YamlPath) -> str:
-    section = _section_at(path[:-1])
-    known = list(section.model_fields)
-    return f"unknown key{nearest(str(path[-1]), known) or '; known are ' + ', '.join(known)}"
-
-
-def _section_at(path: YamlPath) -> type[BaseModel]:
-    """The model whose fields stand at ``path`` of the file."""
-    found: Any = ConfigSections
-    for part in path:
-        if get_origin(found) is dict:
-            found = _section_in(get_args(found)[1])
-        else:
-            found = _section_in(cast("type[BaseModel]", found).model_fields[str(part)].annotation)
-    return cast("type[BaseModel]", found)
-
-
-def _section_in(annotation: Any) -> Any:
-    """The model, or the dict of models, inside an annotation like ``Annotated[X | None, …]``."""
-    if get_origin(annotation) is dict:
-        return annotation
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation
-    inner = (_section_in(part) for part in get_args(annotation))
-    return next((part for part in inner if part is not None), None)
 
 
 def _contracts(sections: ConfigSections) -> Iterator[TableContract]:

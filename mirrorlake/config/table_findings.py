@@ -69,7 +69,14 @@ def _rename_findings(table: TableSection) -> Iterable[tuple[str, str]]:
     said = {name.lower() for name in (*table.key, *table.columns)}
     said |= {name.lower() for name in (table.cursor, table.created) if name}
     taken: dict[str, str] = {}
+    around = _renamed_around(table)
+    if around:
+        listed = f"{', '.join(map(repr, around[:-1]))} and {around[-1]!r}"
+        words = f"{listed} are renamed from one another: columns that change names can't be said"
+        yield "columns", f"{words}, and a row that only the mirror holds keeps its values by name"
     for name, rule in table.columns.items():
+        if name in around:
+            continue
         if rule.renamed_from and MODES[table.mode].landed:
             yield "columns", f"mode snapshot reads what lands: remove renamed_from of {name!r}"
         for earlier in rule.renamed_from:
@@ -79,6 +86,29 @@ def _rename_findings(table: TableSection) -> Iterable[tuple[str, str]]:
                 yield "columns", f"{words}: a column that was renamed has its new name alone"
             elif first != name or rule.renamed_from.count(earlier) > 1:
                 yield "columns", f"{earlier!r} stands twice under renamed_from"
+
+
+def _renamed_around(table: TableSection) -> list[str]:
+    """The columns whose ``renamed_from`` lead back to themselves by way of others: one that names
+    itself alone is none."""
+    named = {name.lower(): name for name in table.columns}
+    before = {
+        name.lower(): [e.lower() for e in rule.renamed_from if e.lower() != name.lower()]
+        for name, rule in table.columns.items()
+    }
+
+    def leads_back(name: str) -> bool:
+        seen: set[str] = set()
+        ahead = [*before[name]]
+        while ahead:
+            one = ahead.pop()
+            if one == name:
+                return True
+            ahead += [] if one in seen else before.get(one, [])
+            seen.add(one)
+        return False
+
+    return [named[name] for name in before if leads_back(name)]
 
 
 def column_findings(table: TableSection) -> Iterable[tuple[str, str]]:

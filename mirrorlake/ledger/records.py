@@ -63,6 +63,8 @@ class Receipt:
         written: rows committed, tombstones too; None: as many as ``rows``.
         row_index: the file from which the next copy knows which rows this one had
             (`mirrorlake.load.row_index.RowIndex`); None where there is none.
+        carried: those of ``rows`` that MySQL digested and did not send: deduped held them as they
+            are.
     """
 
     rows: int
@@ -94,6 +96,7 @@ class Receipt:
     stands_on: int = 0
     written: int | None = None
     row_index: dict[str, Any] | None = None
+    carried: int = 0
 
     @property
     def committed(self) -> int:

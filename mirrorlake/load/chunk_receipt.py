@@ -16,7 +16,8 @@ class ChunkReceipt:
     ``originals`` are counted by column. ``read_bytes`` are those of its rows in memory; ``metrics``
     are pairs of a path and what a commit says of it; without, its footer is read. ``source_rows``
     and ``source_digest`` are what the server reported of the state that was read, where it did.
-    ``written`` are the rows in its files, where that is not known to be ``rows``.
+    ``written`` are the rows in its files, where that is not known to be ``rows``; ``carried`` those
+    of ``rows`` that MySQL digested and did not send.
     """
 
     number: int
@@ -36,6 +37,7 @@ class ChunkReceipt:
     source_rows: int | None = None
     source_digest: int | None = None
     written: int | None = None
+    carried: int = 0
 
     @property
     def committed(self) -> int:

@@ -87,6 +87,12 @@ def digest_statement(plan: ChunkPlan) -> str:
     return _statement(plan, f"COUNT(*), SUM({plan.digest})")
 
 
+def held_statement(plan: ChunkPlan, key: str) -> str:
+    """`digest_statement`, with the lowest and the highest key of the chunk."""
+    name = quote(key)
+    return _statement(plan, f"COUNT(*), SUM({plan.digest}), MIN({name}), MAX({name})")
+
+
 def select_statement(plan: ChunkPlan, server: SourcePosition, session: int | None = None) -> str:
     """The chunk's one SELECT. Columns are named by number: names may be anything."""
     return _statement(plan, ", ".join(select_list(plan, server, session)))

@@ -97,7 +97,7 @@ def _take_in(plan: ChunkPlan, report: OnRows | None, heed: Heed | None) -> ReadC
     plan, seen = _looked_at(plan)
     files = PartFiles(plan.storage, plan.location, plan.stem, plan.schema, plan.iceberg)
     question = Question(digest_statement(plan)) if plan.digest else None
-    tally = _Tally(plan, seen)
+    tally = ChunkTally(plan, seen)
     io = open_storage(plan.storage, plan.location)
     sink = RowSink(plan.copy, files, io, plan.location, f"{plan.stem}.index")
     with _removed_on_failure(plan, sink):
@@ -115,7 +115,7 @@ class ReadChunk:
     """A chunk whose rows are all here, and not all written: the server is not needed any more."""
 
     def __init__(
-        self, plan: ChunkPlan, sink: RowSink, tally: _Tally, question: Question | None
+        self, plan: ChunkPlan, sink: RowSink, tally: ChunkTally, question: Question | None
     ) -> None:
         self._plan, self._sink, self._tally, self._question = plan, sink, tally, question
 
@@ -202,7 +202,7 @@ def check_server(plan: ChunkPlan, seen: SourcePosition) -> None:
         )
 
 
-class _Tally:
+class ChunkTally:
     """What a chunk's receipt reports of its rows, counted as they come."""
 
     def __init__(self, plan: ChunkPlan, seen: SourcePosition) -> None:

@@ -5,6 +5,7 @@ Pure but for the clock: nothing here reads or writes.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -86,6 +87,23 @@ def exact_rows(plan: ChunkPlan, found: pa.Table, position: str) -> pa.Table:
         elif exact.original is not None:
             texts[exact.name] = found.column(f"o{number}").combine_chunks()
         columns[exact.name] = _cast(plan, exact, values, wanted)
+    for number, (name, _) in enumerate(plan.equality_columns):
+        columns[name] = found.column(f"k{number}")
+    if any(e.has_original for e in plan.columns):
+        columns[ORIGINAL] = _originals(texts, rows, plan.schema.field(ORIGINAL).type)
+    return with_own_columns(plan, columns, rows, position)
+
+
+def with_own_columns(
+    plan: ChunkPlan, columns: Mapping[str, Any], rows: int, position: str
+) -> pa.Table:
+    """Exact values of so many rows in the raw table's schema, with what a load writes beside them.
+
+    Args:
+        columns: the table's, in the types of raw, and what is known of the server's equality.
+        position: the source's, just before they were read.
+    """
+    columns = dict(columns)
     now = datetime.now(UTC)
     columns[LOAD] = _constant(plan.load_id, rows, pa.string())
     columns[SEQ] = _constant(plan.seq, rows, pa.int64())
@@ -93,10 +111,6 @@ def exact_rows(plan: ChunkPlan, found: pa.Table, position: str) -> pa.Table:
     columns[LOADED_AT] = _constant(now, rows, pa.timestamp("us", "UTC"))
     columns[DELETED] = _constant(False, rows, pa.bool_())
     columns[DAY] = _days(plan, columns, rows)
-    for number, (name, _) in enumerate(plan.equality_columns):
-        columns[name] = found.column(f"k{number}")
-    if any(e.has_original for e in plan.columns):
-        columns[ORIGINAL] = _originals(texts, rows, plan.schema.field(ORIGINAL).type)
     for field in plan.schema:
         if field.name not in columns and _may_lack(field.name):
             columns[field.name] = pa.nulls(rows, field.type)

@@ -36,6 +36,7 @@ from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger import ChunkedLoad, Ledger, Load, Receipt, Window
 from mirrorlake.load.attempt import Attempt, LoadTerms
 from mirrorlake.load.backward import count_backward
+from mirrorlake.load.carry_over import CHUNK_ROWS, Carrying, carry_over, plan_carrying
 from mirrorlake.load.chunk_planner import batch_rows
 from mirrorlake.load.chunk_plans import chunk_plans
 from mirrorlake.load.chunk_receipt import ChunkReceipt, receipt_to_json
@@ -72,7 +73,7 @@ from mirrorlake.sources.mysql.introspect import read_table
 from mirrorlake.sources.mysql.lock_watch import Guard
 from mirrorlake.sources.mysql.reader import BATCH_ROWS
 from mirrorlake.table.continuity import stamp_receipt
-from mirrorlake.table.progress import OnProgress, Pace, Progress
+from mirrorlake.table.progress import Pace, Progress
 from mirrorlake.table.resolve import ResolvedTable, plan_table
 from mirrorlake.table.shape import taken_up
 from mirrorlake.workspace import Workspace
@@ -118,14 +119,15 @@ def load_window(
     load, cut = _start(workspace, plan, window, found)
     attempt = Attempt(workspace, plan, load, connection)
     receipts = list(cut.finished) if cut else []
+    carrying = plan_carrying(workspace, plan, window, terms, rows)
     try:
         if reread is not None:
             cut = ChunkCut(reread.conditions, by_keys=True)
         elif cut is None:
-            cut = _new_cut(attempt, window, terms, basis)
+            cut = _new_cut(attempt, window, terms, basis, carrying)
         chunks = chunk_plans(plan, load, table, terms.server, cut.bounds, rows)
         copying = plan_copy(workspace, plan, window, terms, table, rows)
-        way = _Way(terms, cut, with_copy(chunks, copying), rows, reread, copying)
+        way = _Way(terms, cut, with_copy(chunks, copying), rows, reread, copying, carrying)
         before = ledger.newest_receipt(plan.name)
         snapshot, receipt = _land_or_complete(attempt, way, receipts)
         failpoint("commit.after")
@@ -149,6 +151,7 @@ class _Way:
     rows: RowForm | None
     reread: Reread | None
     copying: Copying | None
+    carrying: Carrying | None
 
     @property
     def is_delta(self) -> bool:
@@ -180,7 +183,7 @@ def _land(attempt: Attempt, way: _Way, receipts: list[ChunkReceipt]) -> tuple[in
     """
     workspace, plan, load, terms = attempt.workspace, attempt.plan, attempt.load, way.terms
     ledger, lake, chunk, copying = workspace.ledger, workspace.lake, way.chunks[0], way.copying
-    seen = _read_chunks(attempt, terms.progress, way.cut, way.chunks, receipts)
+    seen = _read_chunks(attempt, way, receipts)
     if not terms.accept_smaller:
         refuse_smaller(plan, load, ledger, receipts)
         if terms.course is not None and terms.course.begins:
@@ -263,10 +266,17 @@ def _start(
     return load, cut
 
 
-def _new_cut(attempt: Attempt, window: Window, terms: LoadTerms, basis: dict[str, str]) -> ChunkCut:
+def _new_cut(
+    attempt: Attempt,
+    window: Window,
+    terms: LoadTerms,
+    basis: dict[str, str],
+    carrying: Carrying | None,
+) -> ChunkCut:
     """How a new load is cut into chunks; recorded where a later run may resume it."""
     workspace, plan = attempt.workspace, attempt.plan
-    cut = plan_cut(attempt.connection, plan, window, _chunk_rows(plan, workspace.spark))
+    rows = CHUNK_ROWS if carrying is not None else _chunk_rows(plan, workspace.spark)
+    cut = plan_cut(attempt.connection, plan, window, rows)
     cut = dataclasses.replace(
         cut, open_writes=terms.open_writes, clock_ahead=terms.clock_ahead, shown=terms.shown
     )
@@ -276,28 +286,16 @@ def _new_cut(attempt: Attempt, window: Window, terms: LoadTerms, basis: dict[str
     return cut
 
 
-def _read_chunks(
-    attempt: Attempt,
-    progress: OnProgress | None,
-    cut: ChunkCut,
-    chunks: Sequence[ChunkPlan],
-    receipts: list[ChunkReceipt],
-) -> Progress:
-    """Read the chunks that have no receipt yet; each receipt is added, and recorded, as it
-    comes."""
-    workspace, plan, load = attempt.workspace, attempt.plan, attempt.load
-    pace = Pace(
-        plan.name,
-        load.load_id,
-        _expected(plan, cut),
-        progress,
-        there=sum(receipt.rows for receipt in receipts),
-    )
-    done = {receipt.number for receipt in receipts}
-    waiting = [chunk for chunk in chunks if chunk.number not in done]
-    job_id = workspace.spark.application_id() if reads_on_spark(waiting, workspace.spark) else ""
-    if job_id:
-        workspace.ledger.record_job(load, job_id)
+def _read_chunks(attempt: Attempt, way: _Way, receipts: list[ChunkReceipt]) -> Progress:
+    """Read the chunks that have no receipt yet, or carry them over; each receipt is added, and
+    recorded, as it comes."""
+    workspace, plan, load, cut = attempt.workspace, attempt.plan, attempt.load, way.cut
+    there = sum(receipt.rows for receipt in receipts)
+    pace = Pace(plan.name, load.load_id, _expected(plan, cut), way.terms.progress, there)
+
+    def waiting() -> list[ChunkPlan]:
+        done = {receipt.number for receipt in receipts}
+        return [chunk for chunk in way.chunks if chunk.number not in done]
 
     def record(found: ChunkReceipt) -> None:
         if cut.can_be_resumed:
@@ -305,8 +303,15 @@ def _read_chunks(
             failpoint("chunks.recorded")
 
     with Guard(plan.source, plan.table.database, plan.table.name, load.load_id) as guard:
-        spark = workspace.spark
-        for found in run_chunks(waiting, plan.name, spark, pace, guard.heed, record):
+        if way.carrying is not None:
+            for found in carry_over(attempt, way.carrying, waiting(), pace, guard.heed):
+                receipts.append(found)
+                record(found)
+        spark, left = workspace.spark, waiting()
+        job_id = spark.application_id() if reads_on_spark(left, spark) else ""
+        if job_id:
+            workspace.ledger.record_job(load, job_id)
+        for found in run_chunks(left, plan.name, spark, pace, guard.heed, record):
             receipts.append(found)
     return pace.finish()
 

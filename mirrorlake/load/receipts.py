@@ -73,6 +73,7 @@ def receipt_of(
         clock_ahead=None if cut.clock_ahead is None else round(cut.clock_ahead.total_seconds(), 3),
         waiting=[one.to_plain() for one in cut.open_writes.remembered()],
         written=written if written != rows else None,
+        carried=sum(c.carried for c in chunks),
     )
 
 

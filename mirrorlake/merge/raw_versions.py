@@ -47,11 +47,13 @@ def unified_types(plan: ResolvedTable, tables: Sequence[LakeTable]) -> dict[str,
     """
     versions = [stored_types(table) for table in tables]
     found = {exact.name: [exact.iceberg] for exact in plan.columns}
-    ours = {plan.name_in(there, name) for there in versions for name in found}
+    then = (plan.name_in(there, name) for there in versions for name in found)
+    # To MySQL and to Spark a name in another case is the same one.
+    ours = {name.lower() for name in (*found, *then) if name is not None}
     former: dict[str, str] = {}
     for there in reversed(versions):
         for name in there:
-            if name not in ours:
+            if name.lower() not in ours:
                 former.setdefault(name.lower(), name)
     found |= {name: [] for name in former.values()}
     for there in versions:

@@ -29,7 +29,8 @@ class Outdated:
         renamed: columns that have another name now → that name.
         gone: those that MySQL has no more.
         retyped: those (as they are called now) whose values must be there as soon as they are
-            shown: their type can't become the one of now, or clean is to show them from now on.
+            shown: their type can't become the one of now, they were dropped and came back, or clean
+            is to show them from now on.
     """
 
     there: tuple[str, ...] = ()
@@ -81,9 +82,27 @@ def find_outdated(workspace: Workspace, plan: ResolvedTable, layer: Layer) -> Ou
         name
         for name, kind in layer.stored
         if (name in was and not can_hold(held[was[name]], iceberg_type(kind)))
-        or (name not in was and layer.name == "clean" and name != DELETED_AT)
+        or (
+            name not in was and name != DELETED_AT and _must_be_filled(workspace, plan, layer, name)
+        )
     ]
     return Outdated(there, renamed, tuple(gone), tuple(retyped))
+
+
+def _must_be_filled(workspace: Workspace, plan: ResolvedTable, layer: Layer, name: str) -> bool:
+    """Whether rows that a layer holds may have values in a column that it lacks. In deduped, where
+    MySQL dropped the column, and has it again: rows that only the mirror holds have in it what they
+    last held under its name."""
+    if layer.name == "clean":
+        return True
+    if plan.contract.copies and plan.contract.deletes == "remove":
+        return False  # the newest copy has all rows there are
+    ledger = workspace.ledger
+    start = ledger.history_start(plan.name)
+    folded = {seq for seq in ledger.folded_loads(plan.name, layer.name) if seq >= start}
+    tables = {load.raw_table for load in ledger.successful_loads(plan.name) if load.seq in folded}
+    versions = (v for v in ledger.schema_versions(plan.name) if v.raw_table in tables)
+    return any(plan.name_in(dict(version.columns), name) for version in versions)
 
 
 NEXT = "_mirror_next_"

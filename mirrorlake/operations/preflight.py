@@ -5,12 +5,14 @@ resolved, compared and refused by the code of a sync: what it would say, this sa
 
 What belongs here: which table has a contract's name before the migration and after it. What
 doesn't: reading DDL (`mirrorlake.sources.mysql.ddl_parser`), what a server makes of it
-(`mirrorlake.sources.mysql.altered`), and what follows (`mirrorlake.operations.preflight_findings`).
+(`mirrorlake.sources.mysql.altered`), what a statement says by itself
+(`mirrorlake.operations.preflight_statements`), and what follows from the table as it will be
+(`mirrorlake.operations.preflight_findings`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -29,8 +31,13 @@ from mirrorlake.operations.preflight_findings import (
     renames_of,
     stops_for_kept,
 )
+from mirrorlake.operations.preflight_statements import (
+    not_looked_at,
+    rebuilt_findings,
+    statement_findings,
+)
 from mirrorlake.operations.resolve import refuse_changes, resolve_as, resolve_table
-from mirrorlake.sources.mysql.altered import alter
+from mirrorlake.sources.mysql.altered import Surroundings, alter, around_after
 from mirrorlake.sources.mysql.connect import session
 from mirrorlake.sources.mysql.ddl import RenameTable, Statement
 from mirrorlake.sources.mysql.ddl_parser import parse_ddl
@@ -70,7 +77,7 @@ def preflight(
     for (of, name), statements in migration.by_table.items():
         words = tuple(s.words for s in statements)
         if not name:
-            found.append(Preflight(NO_TABLE, words, tuple(map(_not_looked_at, statements))))
+            found.append(Preflight(NO_TABLE, words, tuple(map(not_looked_at, statements))))
             continue
         contracts = _contracts(workspace, of, name)
         if not contracts:
@@ -117,10 +124,6 @@ def _refuse_unknown(workspace: Workspace, database: str | None) -> None:
         )
 
 
-def _not_looked_at(statement: Statement) -> Finding:
-    return Finding("attention", f"not looked at: {statement.words}")
-
-
 def _contracts(workspace: Workspace, database: str | None, table: str) -> list[TableContract]:
     """The contracts of a table, of whatever source: a migration runs on each of them.
 
@@ -163,9 +166,13 @@ def _look(
     after, of_statements = _after(contract, connection, migration, statements, table)
     findings += of_statements
     gone = any(f.severity == "breaks" for f in findings)
+    loaded = workspace.ledger.newest_receipt(contract.name) is not None
+    if loaded and migration.successor(contract) is None:
+        around = read_surroundings(connection, contract.database, contract.table)
+        findings += rebuilt_findings(contract, connection, table, after, around, statements)
     name = before.version.raw_table if before is not None else None
     if gone or (after == table and before is not None):
-        findings = findings or [Finding("ok", "nothing of it is mirrored: no column changes")]
+        findings = findings or [Finding("ok", "nothing of its mirror changes")]
         return Preflight(contract.name, words, tuple(findings), name)
     size = read_sizes(connection, contract.database, contract.table)[0]
     renamed = renames_of(statements)
@@ -238,16 +245,8 @@ def _after(
     """The table that has the contract's name after the migration, and what its statements say."""
     around = read_surroundings(connection, contract.database, contract.table)
     successor = migration.successor(contract)
-    made = any(statement.kind == "create" for statement in statements)
-    findings = [
-        finding
-        for statement in statements
-        for finding in _of_statement(contract, statement, taken=successor is not None or made)
-    ]
-    after = table
-    for statement in statements:
-        if statement.kind == "alter":
-            after = alter(after, statement.actions, around)
+    findings = list(statement_findings(contract, statements, taken=successor is not None))
+    after = _altered(table, statements, around)
     if successor is None:
         return after, findings
     name, others = successor
@@ -256,12 +255,20 @@ def _after(
     except SchemaError:
         words = f"{name} takes its name; there is no such table yet, so its columns are not known"
         return table, [*findings, Finding("attention", words)]
-    for statement in others:
-        if statement.kind == "alter":
-            after = alter(after, statement.actions, around)
+    after = _altered(after, others, read_surroundings(connection, contract.database, name))
     words = f"table {name} takes its name: to the mirror it is this table, changed"
     step = "Rows that it lacks go with a check's sweep, or with the next full copy"
     return replace(after, name=contract.table), [*findings, Finding("attention", words, step)]
+
+
+def _altered(
+    table: SourceTable, statements: Sequence[Statement], around: Surroundings
+) -> SourceTable:
+    for statement in statements:
+        if statement.kind == "alter":
+            table = alter(table, statement.actions, around)
+            around = around_after(statement.actions, around)
+    return table
 
 
 def _resolve_after(
@@ -282,55 +289,3 @@ def _resolve_after(
         step = rename_hint(contract, renamed, error.column) or error.next_step
         return now, [Finding("breaks", f"its next sync stops: {error.message}", step)]
     return now, list(meaning_findings(before, now)) if before is not None else []
-
-
-def _of_statement(
-    contract: TableContract, statement: Statement, *, taken: bool
-) -> Iterator[Finding]:
-    """What a statement says by itself.
-
-    Args:
-        taken: whether another table has the name afterwards, or it is made again.
-    """
-    if statement.kind == "drop" and not taken:
-        yield Finding(
-            "breaks",
-            "the table goes: its next sync fails, the lake keeps what it has",
-            "Take its contract out of the file once it is gone",
-        )
-    elif statement.kind == "truncate":
-        accepted = contract.copies and contract.shrink_limit is None
-        step = "" if accepted else f"`mirrorlake sync {contract.table} --accept-smaller` takes it"
-        how = (
-            "so does its next copy"
-            if accepted
-            else "its next load waits for a person to confirm it"
-        )
-        yield Finding("attention", f"all rows go: {how}", step)
-    elif statement.kind == "create":
-        yield Finding(
-            "attention",
-            "the table is made again: the columns of a CREATE TABLE are not looked at",
-            "Its next sync takes it for this table, changed. Rows that it lacks go with a check's "
-            "sweep, or with the next full copy",
-        )
-    elif statement.kind == "other":
-        yield Finding(
-            "attention", f"not looked at: {statement.words}", _of_rows(contract, statement)
-        )
-    for action in statement.actions:
-        if isinstance(action, RenameTable) and not taken:
-            yield Finding(
-                "breaks",
-                f"the table becomes {action.name}: its next sync finds no table of its name",
-                f"Write a contract for {action.name}: it is mirrored as a new table",
-            )
-
-
-def _of_rows(contract: TableContract, statement: Statement) -> str:
-    """When the mirror sees what a statement does to rows."""
-    if contract.copies:
-        return "What it does to rows is in the next full copy"
-    if statement.words.upper().startswith("DELETE"):
-        return "Rows that it deletes are found by a check's sweep"
-    return "Rows that it changes are seen if the cursor moves with them"

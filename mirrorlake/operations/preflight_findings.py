@@ -117,6 +117,7 @@ def compare_tables(
         found.append(_new_version(now, changes, rows))
     fates = _fates(before, now, changes)
     tables = raw_tables(workspace.lake, workspace.ledger, contract)
+    found += _taken_names(before, renamed)
     found += _of_clean(before, now, changes, renamed, suggest, unified_types(now, tables))
     found += _silent(before, now, moved=moved)
     layers = _layers(before, now, moved=moved)
@@ -128,7 +129,7 @@ def compare_tables(
 
 
 def _new_version(now: ResolvedTable, changes: SchemaChanges, rows: int) -> Finding:
-    cost = f"; about {rows:,} rows are read again" if rows else ""
+    cost = f"; about {rows:,} rows are compared or read again" if rows else ""
     return Finding(
         "attention" if rows else "ok",
         f"a new version, {now.version.raw_table}: {changes.said}{cost}",
@@ -196,6 +197,29 @@ def _silent(before: ResolvedTable, now: ResolvedTable, *, moved: bool) -> Iterat
     if changes:
         again = "" if moved else ": it is unproved until all of it was read again"
         yield Finding("attention", "; ".join(changes) + again)
+
+
+def _taken_names(before: ResolvedTable, renamed: Mapping[str, str]) -> Iterator[Finding]:
+    """Columns that get a name which another one has: contracts go by names, and so does what the
+    mirror holds."""
+    contract = before.contract
+    there = {column.name.lower(): column.name for column in before.table.columns}
+    for old, now in renamed.items():
+        said = old in contract.earlier_names.get(now.lower(), ())
+        if old == now.lower() or now.lower() not in there or said:
+            continue
+        name = there.get(old, old)
+        words = f"{now} gets the values that {name} had"
+        if contract.column_rule(name) != contract.column_rule(now):
+            yield Finding(
+                "breaks",
+                f"{words}, and the contract's rule for {now} is another: clean goes by the name",
+                "In the same release, give both names the rules of the values that they get",
+            )
+        elif not contract.copies:
+            yield Finding(
+                "attention", f"{words}; rows that only the mirror holds keep theirs by name"
+            )
 
 
 def _of_clean(

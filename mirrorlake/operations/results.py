@@ -22,7 +22,8 @@ class SyncResult:
             load's, ``moment`` and ``until`` say up to when that is known, and all figures are 0.
         unchanged: by what that was found: ``server``, ``table`` or ``digest``; else None.
         rows: what this load saw. written: rows of its data files: of a full copy, perhaps what
-            changed alone.
+            changed alone. carried: of ``rows``, those that MySQL digested and did not send, because
+            deduped held them as they are.
         bytes: of its data files.
         seconds: from its lease to its fold.
         read_bytes, read_seconds, mb_per_second: of the rows in memory as they came from MySQL.
@@ -64,6 +65,7 @@ class SyncResult:
     until: str
     unchanged: str | None = None
     written: int = 0
+    carried: int = 0
 
 
 def result_of(
@@ -108,6 +110,7 @@ def result_of(
         moment=min(moments).isoformat(sep=" "),
         until=max(moments).isoformat(sep=" "),
         written=sum(r.committed for r in receipts),
+        carried=sum(r.carried for r in receipts),
     )
 
 

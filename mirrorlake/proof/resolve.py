@@ -18,7 +18,12 @@ from mirrorlake.proof.rows import RowForm, row_form
 from mirrorlake.proof.scope import settled_scope
 from mirrorlake.proof.still import is_still
 from mirrorlake.proof.target import Mirror, Target
-from mirrorlake.schema.versions import FIRST_CREATED, first_created_column, schema_version
+from mirrorlake.schema.versions import (
+    FIRST_CREATED,
+    SchemaVersion,
+    first_created_column,
+    schema_version,
+)
 from mirrorlake.sources.mysql.connect import SourcePosition, read_position
 from mirrorlake.sources.mysql.introspect import read_contracted
 from mirrorlake.sources.mysql.tables import Column, SourceTable
@@ -56,11 +61,12 @@ def resolve_target(
             "columns",
         )
     refuse_changed(workspace.ledger.newest_receipt(contract.name), contract, source, table)
-    _refuse_drift(workspace.ledger, contract, columns)
+    version = _refuse_drift(workspace.ledger, contract, columns)
     mirror, found = read_mirror(workspace, contract)
     fields = {f.name: str(f.field_type).replace(" ", "") for f in found.schema().fields}
     rows = row_form(columns, ORIGINALS in fields, read_packet(connection))
-    _check_columns(contract, key, rows, fields)
+    behind = mirror.load.raw_table != version.raw_table
+    _check_columns(contract, key, rows, fields, _FOLD if behind else _CHANGED)
     position = read_position(connection)
     _refuse_other_server(contract, mirror.load, position)
     moves = not contract.copies
@@ -98,7 +104,10 @@ def _columns(table: SourceTable, contract: TableContract) -> tuple[Column, ...]:
     return tuple(c for c in table.columns if c.name.lower() not in hidden)
 
 
-def _refuse_drift(ledger: Ledger, contract: TableContract, columns: tuple[Column, ...]) -> None:
+def _refuse_drift(
+    ledger: Ledger, contract: TableContract, columns: tuple[Column, ...]
+) -> SchemaVersion:
+    """The table's schema version, which is the one that was loaded last."""
     versions = ledger.schema_versions(contract.name)
     of_version = [(c.name, c.column_type) for c in columns]
     if contract.entity is not None:
@@ -108,7 +117,7 @@ def _refuse_drift(ledger: Ledger, contract: TableContract, columns: tuple[Column
         of_version.append(first_created_column(token, created))
     now = schema_version(contract.table, of_version)
     if not versions or versions[-1] == now:
-        return
+        return now
     changes = now.changes_from(versions[-1], contract.earlier_names).said
     raise SchemaError(
         f"table {contract.name}: its schema changed in MySQL since it was loaded: {changes}",
@@ -117,8 +126,16 @@ def _refuse_drift(ledger: Ledger, contract: TableContract, columns: tuple[Column
     )
 
 
+_FOLD = "The newest load has these columns, and was not folded yet: sync it first"
+_CHANGED = "Somebody changed the lake table: drop it, then sync: it is rebuilt from raw"
+
+
 def _check_columns(
-    contract: TableContract, key: tuple[Column, ...], rows: RowForm, fields: dict[str, str]
+    contract: TableContract,
+    key: tuple[Column, ...],
+    rows: RowForm,
+    fields: dict[str, str],
+    next_step: str,
 ) -> None:
     """Forms are compared as texts: a value of another type must not pass for the right one."""
     keys = {column.name for column in key}
@@ -132,7 +149,7 @@ def _check_columns(
             f"table {contract.name}: the mirror can't be compared: {what} {cell.name} {words}",
             table=contract.name,
             column=cell.name,
-            next_step="Somebody changed the lake table: drop it, then sync: it is rebuilt from raw",
+            next_step=next_step,
         )
     flag = {DELETED_AT} if contract.deletes == "flag" else set[str]()
     if not flag <= set(fields):
@@ -151,7 +168,7 @@ def _check_columns(
             f"{', '.join(strange)}",
             table=contract.name,
             column=strange[0],
-            next_step="Somebody changed the lake table: drop it, then sync: it is rebuilt from raw",
+            next_step=next_step,
         )
 
 

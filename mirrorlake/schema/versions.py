@@ -67,8 +67,8 @@ def name_in(
     before, where that is there; by its own; or by its own in another case (to MySQL one name). None
     if it is not there.
 
-    A version that has both names is of before the rename: what had the column's name then is
-    another column, which was dropped.
+    A version that has several of its names is of before the last of its renames: the column had the
+    oldest of them then, and what had a later one is another column, which was dropped.
 
     Args:
         names_before: column → the names that it had, the newest first; all in lower case.
@@ -77,11 +77,13 @@ def name_in(
     ('Id', 'mail')
     >>> name_in(["price", "price_new"], "price", {"price": ["price_new"]})
     'price_new'
+    >>> name_in(["price", "price_new"], "cost", {"cost": ["price", "price_new"]})
+    'price_new'
     """
     there = list(names)
     if before := names_before.get(column.lower(), ()):
         folded = {name.lower(): name for name in there}
-        earlier = next((folded[name] for name in before if name in folded), None)
+        earlier = next((folded[name] for name in reversed(before) if name in folded), None)
         if earlier is not None:
             return earlier
     if column in there:

@@ -155,7 +155,10 @@ def change_words(
     if not versions or versions[-1] == version:
         return ()
     changes = version.changes_from(versions[-1], contract.earlier_names)
-    found = [f"its schema changed in MySQL: {changes.said}. All rows are read again"]
+    found = [
+        f"its schema changed in MySQL: {changes.said}. Every row is read again, or compared with "
+        "what deduped holds"
+    ]
     if changes.dropped:
         gone = ", ".join(changes.dropped)
         hint = "; if one was renamed, say so with `renamed_from`" if changes.added else ""

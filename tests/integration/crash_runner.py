@@ -35,6 +35,7 @@ def run(order: dict[str, Any], spark: LazySpark | None) -> None:
     if order["failpoint"].startswith("branch."):
         loaded.LOCAL_ROWS = 0  # a small load needs no branch
     protocol.ROWS_PER_CHUNK = order.get("rows_per_chunk", protocol.ROWS_PER_CHUNK)
+    protocol.CHUNK_ROWS = order.get("rows_per_chunk", protocol.CHUNK_ROWS)
     config = load_config(Path(order["config"]))
     workspace, contract = Workspace.open(config, spark=spark), config.table(order["table"])
     if order["reload"] == REFOLD:

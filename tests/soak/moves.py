@@ -16,8 +16,9 @@ MOVES = {
     "truncate": "the table is truncated and filled again: its AUTO_INCREMENT keys come a second time",
     "collation": "the text key gets another collation",
     "contract": "the contract gets another mode, key or start",
+    "columns": "a column is added, renamed or dropped, or gets another type",
 }
-TABLES = {"truncate": "clicks", "collation": "names", "contract": "shapes"}
+TABLES = {"truncate": "clicks", "collation": "names", "contract": "shapes", "columns": "orders"}
 SCHEMA = (
     """CREATE TABLE names (
         code VARCHAR(20) CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci PRIMARY KEY, v INT,
@@ -47,6 +48,14 @@ SHAPES: tuple[dict[str, Any], ...] = (
 )
 """The contracts of `shapes`, one after the other."""
 COLLATIONS = ("utf8mb4_unicode_ci", "utf8mb4_bin", "utf8mb4_general_ci")
+COLUMNS = (
+    "ADD COLUMN note VARCHAR(20) DEFAULT '7' FIRST",
+    "MODIFY note INT, MODIFY total DECIMAL(14,3)",
+    "RENAME COLUMN note TO remark",
+    "MODIFY remark VARCHAR(30), MODIFY turn BIGINT",
+    "DROP COLUMN remark, MODIFY turn INT, MODIFY total DECIMAL(12,2)",
+)
+"""What is done to the columns of `orders`, one after the other; then from the beginning again."""
 REFILLED = 30
 
 
@@ -69,6 +78,16 @@ def change_collation(connection: Connection[Any], number: int) -> None:
     )
 
 
+def change_columns(connection: Connection[Any], number: int) -> None:
+    """The ``number``-th change of the columns of `orders`, and new values in some of its rows."""
+    _patiently(connection, f"ALTER TABLE orders {COLUMNS[number % len(COLUMNS)]}")
+    with connection.cursor() as cursor:
+        cursor.execute("SHOW COLUMNS FROM orders")
+        names = [name for name, *_ in cursor.fetchall() if name in ("note", "remark")]
+    for name in names:
+        _patiently(connection, f"UPDATE orders SET {name} = id % 9 ORDER BY id DESC LIMIT 20")
+
+
 def _patiently(connection: Connection[Any], statement: str) -> None:
     """Run a statement that needs the table for itself: it gives way at once, and tries again. The
     writer would wait for it, and it for the writer's open transaction."""
@@ -78,7 +97,7 @@ def _patiently(connection: Connection[Any], statement: str) -> None:
             try:
                 cursor.execute(statement)
             except pymysql.err.OperationalError as error:
-                if error.args[0] != 1205:
+                if error.args[0] not in (1205, 1213):
                     raise
                 time.sleep(0.2)
             else:

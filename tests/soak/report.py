@@ -229,7 +229,7 @@ def _moves(result: Mapping[str, Any]) -> list[str]:
     made = result.get("moves")
     if not made:
         return []
-    rows = [(what, str(made.get(name, 0))) for name, what in MOVES.items()]
+    rows = [(what, str(made[name])) for name, what in MOVES.items() if name in made]
     return [
         "What was changed before a run that was killed:",
         "",

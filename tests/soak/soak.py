@@ -47,6 +47,7 @@ CONTRACTS: dict[str, dict[str, Any]] = {
         "overlap": "5s",
         "clean": "table",
         "columns": {"email": {"pii": "hash"}},
+        "new_columns": "show",
     },
     "visits": {"mode": "append", "cursor": "created_at", "overlap": "5s"},
     "clicks": {"mode": "append", "key": ["id"], "cursor": "id", "overlap_keys": 200},
@@ -285,6 +286,8 @@ class Episode:
         with contextlib.closing(self.soak.source.connect(self.database)) as connection:
             if move == "truncate":
                 moves.truncate(connection)
+            elif move == "columns":
+                moves.change_columns(connection, number)
             else:
                 moves.change_collation(connection, number)
 

@@ -17,12 +17,18 @@ from mirrorlake.sources.mysql.ddl import (
     ChangeColumn,
     ConvertCharset,
     DeclaredColumn,
+    DefaultCharset,
     DropColumn,
+    DropConstraint,
     DropIndex,
+    MoveRows,
     RenameColumn,
     RenameIndex,
     RenameTable,
+    Rewrite,
+    SetColumn,
     SetEngine,
+    UseIndex,
 )
 from mirrorlake.sources.mysql.ddl_types import LONGER, Charsets, UnknownType, describe_type
 from mirrorlake.sources.mysql.tables import Column, ForeignKey, Index, SourceTable
@@ -34,11 +40,28 @@ class Surroundings:
 
     Attributes:
         collation: the table's default.
+        indexes: the names of all its indexes, in lower case: of those, too, that serve no range and
+            keep nothing unique.
     """
 
     charsets: Charsets
     collation: str
     mariadb: bool
+    indexes: frozenset[str] = frozenset()
+
+
+def around_after(actions: Sequence[Action], around: Surroundings) -> Surroundings:
+    """What decides about columns that come with these actions, or after them."""
+    for action in actions:
+        if not isinstance(action, ConvertCharset | DefaultCharset):
+            continue
+        charsets = around.charsets
+        collation = charsets.collation_named(action.collation)
+        if collation is None:
+            charset = charsets.charset_named(action.charset)
+            collation = charsets.defaults.get(charset or "", "")
+        around = replace(around, collation=collation)
+    return around
 
 
 def alter(table: SourceTable, actions: Sequence[Action], around: Surroundings) -> SourceTable:
@@ -48,6 +71,7 @@ def alter(table: SourceTable, actions: Sequence[Action], around: Surroundings) -
         DdlRefused: one names a column or an index that is not there, or is there already: the
             server would refuse it.
     """
+    actions = [action for action in actions if not _skipped(table, action)]
     # Whatever their order, the server takes what goes from the table as it was, and all names at
     # once: two columns may swap theirs.
     gone = [action for action in actions if isinstance(action, DropColumn)]
@@ -56,14 +80,27 @@ def alter(table: SourceTable, actions: Sequence[Action], around: Surroundings) -
     table = _all_renamed(table, [a for a in actions if isinstance(a, RenameColumn | ChangeColumn)])
     for action in actions:
         if isinstance(action, ConvertCharset):
-            table = _converted(table, action.charset, action.collation, around.charsets)
-            # What comes in the same statement is of the new charset, and not converted.
-            default = action.collation or around.charsets.defaults.get(action.charset, "")
-            around = replace(around, collation=default)
-    for action in actions:
+            table = _converted(table, action, around.charsets)
+    # What comes in the same statement is of the new charset, and not converted.
+    around = around_after(actions, around)
+    for action in sorted(actions, key=_turn):
         table = _apply(table, action, around)
     columns = tuple(replace(c, ordinal=number) for number, c in enumerate(table.columns, 1))
     return replace(table, columns=columns)
+
+
+def _turn(action: Action) -> int:
+    """When a server comes to an action: indexes go first, and new ones may be over new columns."""
+    if isinstance(action, DropIndex | DropConstraint):
+        return 0
+    return 1 if isinstance(action, AddColumn | ChangeColumn) else 2
+
+
+def _skipped(table: SourceTable, action: Action) -> bool:
+    """Whether an action is about a column that is not there, and says IF EXISTS."""
+    if not isinstance(action, ChangeColumn | RenameColumn | SetColumn) or not action.if_there:
+        return False
+    return _find(table, action.name) is None
 
 
 def _apply(table: SourceTable, action: Action, around: Surroundings) -> SourceTable:  # noqa: C901
@@ -76,26 +113,25 @@ def _apply(table: SourceTable, action: Action, around: Surroundings) -> SourceTa
             return _with_column(table, column, around, None)
         case ChangeColumn(_, column):
             return _with_column(table, column, around, _column(table, column.name))
+        case SetColumn(name):
+            _column(table, name)
+            return table
         case DropColumn() | RenameColumn() | ConvertCharset():
             return table  # done already
+        case DefaultCharset() | Rewrite() | MoveRows():
+            return table  # no column changes
         case AddIndex():
             return _with_index(table, action)
-        case DropIndex(name):
-            kept = tuple(i for i in table.indexes if i.name.casefold() != name.casefold())
-            if len(kept) == len(table.indexes):
-                raise _refuse(table, f"it has no index {name!r} that we know of")
-            return replace(table, indexes=kept)
-        case RenameIndex(name, now):
-            same = name.casefold()
-            return replace(
-                table,
-                indexes=tuple(
-                    replace(i, name=now) if i.name.casefold() == same else i for i in table.indexes
-                ),
-            )
+        case DropIndex() | RenameIndex() | UseIndex():
+            return _with_changed_index(table, action, around)
+        case DropConstraint(name):
+            dropped = DropIndex(name, if_there=True)  # else it is a check or a foreign key
+            return _with_changed_index(table, dropped, around)
         case RenameTable(database, name):
             return replace(table, name=name, database=database or table.database)
         case AddForeignKey(columns, on_update, on_delete):
+            for name in columns:
+                _column(table, name)
             key = ForeignKey(columns, on_update, on_delete)
             return replace(table, foreign_keys=(*table.foreign_keys, key))
         case SetEngine(name):
@@ -138,6 +174,8 @@ def _with_column(
         at = len(columns)
     columns.insert(at, column)
     table = replace(table, columns=tuple(columns))
+    if declared.references is not None and around.mariadb:
+        table = _apply(table, declared.references, around)
     if declared.unique is not None:
         name = "PRIMARY" if declared.unique == "primary" else None
         table = _with_index(table, AddIndex(name, (declared.name,), unique=True))
@@ -148,7 +186,8 @@ def _with_column(
 
 def _described(declared: DeclaredColumn, around: Surroundings) -> Column:
     charsets = around.charsets
-    charset, collation = declared.charset, declared.collation
+    charset = charsets.charset_named(declared.charset)
+    collation = charsets.collation_named(declared.collation)
     if charset is None and collation not in (None, "binary"):
         charset = charsets.of_collation.get(str(collation))
     if charset is None:
@@ -162,7 +201,8 @@ def _described(declared: DeclaredColumn, around: Surroundings) -> Column:
         kind = describe_type(declared.type, charset, collation, charsets, mariadb=around.mariadb)
     except UnknownType:
         raise DdlRefused(
-            f"column {declared.name}: the type {declared.type.word.upper()} is none that we know",
+            f"column {declared.name}: the type {declared.type.word.upper()} is none that "
+            f"{'MariaDB' if around.mariadb else 'MySQL'} has, as far as we know",
             column=declared.name,
             next_step="Spell it as MySQL's manual does, or look at it by hand",
         ) from None
@@ -223,7 +263,31 @@ def _all_renamed(table: SourceTable, actions: Sequence[RenameColumn | ChangeColu
     )
 
 
+def _with_changed_index(
+    table: SourceTable, action: DropIndex | RenameIndex | UseIndex, around: Surroundings
+) -> SourceTable:
+    same = action.name.casefold()
+    found = [i for i in table.indexes if i.name.casefold() == same]
+    if not found:
+        if action.if_there or same in around.indexes:
+            return table  # of the latter we keep nothing
+        raise _refuse(table, f"it has no index {action.name!r} that we know of")
+    match action:
+        case DropIndex():
+            now = None
+        case RenameIndex():
+            now = replace(found[0], name=action.now)
+        case UseIndex():
+            now = replace(found[0], ranged=None if action.used else 0)
+    changed = (now if i is found[0] else i for i in table.indexes)
+    return replace(table, indexes=tuple(i for i in changed if i is not None))
+
+
 def _with_index(table: SourceTable, added: AddIndex) -> SourceTable:
+    if added.if_missing and added.name is not None:
+        taken = {i.name.casefold() for i in table.indexes}
+        if added.name.casefold() in taken:
+            return table
     columns = tuple(_column(table, name).name for name in added.columns)
     if not columns:
         return table
@@ -235,16 +299,15 @@ def _with_index(table: SourceTable, added: AddIndex) -> SourceTable:
     if name.casefold() in taken:
         raise _refuse(table, f"it has an index {name!r} already")
     # A part of a column tells no two values apart that differ behind it.
-    index = Index(name, added.unique and added.whole, columns)
+    index = Index(name, added.unique and added.whole, columns, None if added.used else 0)
     table = replace(table, indexes=(*table.indexes, index))
     return _not_null(table, columns) if name == "PRIMARY" else table
 
 
-def _converted(
-    table: SourceTable, charset: str, collation: str | None, charsets: Charsets
-) -> SourceTable:
+def _converted(table: SourceTable, action: ConvertCharset, charsets: Charsets) -> SourceTable:
     """With all its texts in another charset; a TEXT becomes long enough for as many characters."""
-    wanted = collation or charsets.defaults.get(charset)
+    charset = charsets.charset_named(action.charset) or ""
+    wanted = charsets.collation_named(action.collation) or charsets.defaults.get(charset)
 
     def convert(column: Column) -> Column:
         if column.charset is None or column.data_type == "json":

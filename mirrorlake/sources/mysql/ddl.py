@@ -36,6 +36,8 @@ class DeclaredColumn:
     comment: str = ""
     unique: Literal["primary", "unique"] | None = None
     generated: bool = False
+    references: AddForeignKey | None = None
+    """MariaDB makes a foreign key of it, MySQL 8 nothing."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,15 @@ class ChangeColumn:
 
     name: str
     column: DeclaredColumn
+    if_there: bool = False
+
+
+@dataclass(frozen=True)
+class SetColumn:
+    """ALTER COLUMN: its default, or whether ``*`` shows it. No value of it changes."""
+
+    name: str
+    if_there: bool = False
 
 
 @dataclass(frozen=True)
@@ -62,20 +73,32 @@ class DropColumn:
 class RenameColumn:
     name: str
     now: str
+    if_there: bool = False
 
 
 @dataclass(frozen=True)
 class AddIndex:
-    """``columns``: up to the first that is an expression or a part of a column."""
+    """``columns``: up to the first that is an expression or a part of a column; ``used``: whether
+    queries may use it."""
 
     name: str | None
     columns: tuple[str, ...]
     unique: bool = False
     whole: bool = True
+    used: bool = True
+    if_missing: bool = False
 
 
 @dataclass(frozen=True)
 class DropIndex:
+    name: str
+    if_there: bool = False
+
+
+@dataclass(frozen=True)
+class DropConstraint:
+    """DROP CONSTRAINT: an index, if it has that name; a check or a foreign key changes nothing."""
+
     name: str
 
 
@@ -83,6 +106,16 @@ class DropIndex:
 class RenameIndex:
     name: str
     now: str
+    if_there: bool = False
+
+
+@dataclass(frozen=True)
+class UseIndex:
+    """Whether queries may use an index: VISIBLE and INVISIBLE, NOT IGNORED and IGNORED."""
+
+    name: str
+    used: bool
+    if_there: bool = False
 
 
 @dataclass(frozen=True)
@@ -113,9 +146,41 @@ class ConvertCharset:
     collation: str | None = None
 
 
+@dataclass(frozen=True)
+class DefaultCharset:
+    """DEFAULT CHARACTER SET: of the columns that come after it."""
+
+    charset: str | None
+    collation: str | None = None
+
+
+@dataclass(frozen=True)
+class Rewrite:
+    """The server writes or describes the table again, with the same columns and rows.
+
+    Attributes:
+        redefines: whether its definition reads otherwise afterwards; None: that depends on what it
+            said before.
+    """
+
+    redefines: bool | None
+
+
+@dataclass(frozen=True)
+class MoveRows:
+    """Rows come or go as a whole, and no cursor moves with them.
+
+    Attributes:
+        words: which, and how.
+    """
+
+    words: str
+
+
 Action: TypeAlias = (
-    AddColumn | ChangeColumn | DropColumn | RenameColumn | AddIndex | DropIndex | RenameIndex
-    | RenameTable | AddForeignKey | SetEngine | ConvertCharset
+    AddColumn | ChangeColumn | SetColumn | DropColumn | RenameColumn | AddIndex | DropIndex
+    | DropConstraint | RenameIndex | UseIndex | RenameTable | AddForeignKey | SetEngine
+    | ConvertCharset | DefaultCharset | Rewrite | MoveRows
 )  # fmt: skip
 
 
@@ -127,6 +192,7 @@ class Statement:
         database: as written; None where the session's is meant.
         line: where the statement begins, from 1.
         words: its beginning, to be shown.
+        if_missing: whether it only makes a table that is not there.
     """
 
     kind: Kind
@@ -135,3 +201,4 @@ class Statement:
     actions: tuple[Action, ...] = ()
     line: int = 1
     words: str = ""
+    if_missing: bool = False

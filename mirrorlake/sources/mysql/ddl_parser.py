@@ -1,64 +1,63 @@
 """DDL statements: their text → what they say.
 
-A parser library reads MySQL's and MariaDB's grammar; what it can't read, or reads as something that
-it is not, is refused with its line and column, never guessed.
+A parser library reads MySQL's and MariaDB's grammar of declarations; verbs, names and lists are
+read from the words. What can't be read is refused with its line and column, never guessed.
 
-What belongs here: reading the text. What doesn't: what a table is afterwards
-(`mirrorlake.sources.mysql.altered`).
+What belongs here: one statement's kind and its tables. What doesn't: clauses of ALTER TABLE
+(`mirrorlake.sources.mysql.ddl_clauses`, `mirrorlake.sources.mysql.ddl_declarations`), and what a
+table is afterwards (`mirrorlake.sources.mysql.altered`).
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import pairwise
+from dataclasses import replace
 from typing import Any, Final
 
-from mirrorlake.errors import DdlRefused
 from mirrorlake.sources.mysql.ddl import (
     Action,
-    AddColumn,
-    AddForeignKey,
     AddIndex,
-    ChangeColumn,
-    ConvertCharset,
-    DeclaredColumn,
-    DropColumn,
     DropIndex,
     Kind,
-    RenameColumn,
-    RenameIndex,
+    MoveRows,
     RenameTable,
-    SetEngine,
+    Rewrite,
     Statement,
 )
-from mirrorlake.sources.mysql.ddl_types import DeclaredType
+from mirrorlake.sources.mysql.ddl_clauses import (
+    TableName,
+    check_parentheses,
+    cut_clauses,
+    ends,
+    missing,
+    other_tables,
+    read_list,
+    read_plain,
+    read_target,
+    skip,
+    skip_wait,
+)
+from mirrorlake.sources.mysql.ddl_declarations import read_declaration
+from mirrorlake.sources.mysql.ddl_text import Passage, Word, depths, split_statements
 
-_RENAMES: Final = re.compile(r"\s*RENAME\s+TABLES?\b", re.IGNORECASE)
-_IGNORED: Final = re.compile(
-    r"\s*(?:SET|USE|COMMIT|BEGIN|START\s+TRANSACTION|LOCK|UNLOCK|ANALYZE|SELECT|SHOW)\b",
-    re.IGNORECASE,
-)
+_IGNORED: Final = frozenset((
+    "USE", "COMMIT", "ROLLBACK", "SAVEPOINT", "RELEASE", "BEGIN", "START", "LOCK", "UNLOCK",
+    "ANALYZE", "SELECT", "SHOW", "SET", "DESCRIBE", "DESC", "EXPLAIN",
+))  # fmt: skip
 """Statements that change no table."""
-_OTHERS: Final = re.compile(
-    r"\s*(?:GRANT|REVOKE|CALL|DO|FLUSH|OPTIMIZE|CHECK|REPAIR|HANDLER|KILL|SIGNAL|DELIMITER|END|"
-    r"(?:CREATE|DROP|ALTER)\s+(?:OR\s+REPLACE\s+)?(?:DEFINER\s*=\s*\S+\s+)?"
-    r"(?:DATABASE|SCHEMA|TRIGGER|PROCEDURE|FUNCTION|EVENT|USER|ROLE|VIEW|SERVER|SEQUENCE))\b",
-    re.IGNORECASE,
-)
+_OTHERS: Final = frozenset((
+    "GRANT", "REVOKE", "CALL", "DO", "FLUSH", "CHECK", "REPAIR", "HANDLER", "KILL", "SIGNAL",
+    "END", "EXECUTE", "PREPARE", "DEALLOCATE", "INSTALL", "UNINSTALL", "RESET", "PURGE",
+    "CHANGE", "STOP",
+))  # fmt: skip
 """Statements that declare no column of a table; what they do to rows is not looked at."""
-_KNOWN: Final = re.compile(
-    r"\s*(?:ALTER|CREATE|DROP|TRUNCATE|INSERT|REPLACE|UPDATE|DELETE|LOAD|WITH|RENAME)\b",
-    re.IGNORECASE,
-)
-_HASH_LINE: Final = re.compile(r"^([ \t]*)--(?=\S)", re.MULTILINE)
-"""What tools write as a comment and MySQL does not read as one: ``--liquibase formatted sql``."""
-_ONLINE: Final = re.compile(r"\b(ALTER)\s+(?:ONLINE|IGNORE)\s+(?=TABLE\b)", re.IGNORECASE)
-_TYPE: Final = re.compile(
-    r"\s*(double\s+precision|(?:national\s+)?(?:char(?:acter)?\s+varying|varchar|char)|"
-    r"long\s+varchar|[a-z][a-z0-9_]*)",
-    re.IGNORECASE,
-)
+_THINGS: Final = (
+    "DATABASE", "SCHEMA", "TRIGGER", "PROCEDURE", "FUNCTION", "EVENT", "USER", "ROLE", "VIEW",
+    "SERVER", "SEQUENCE", "PACKAGE", "TABLESPACE", "LOGFILE", "INSTANCE", "UNDO", "RESOURCE",
+    "PREPARE",
+)  # fmt: skip
+"""What CREATE, ALTER and DROP are about that is no table."""
+_ROWS: Final = frozenset(["INSERT", "REPLACE", "UPDATE", "DELETE", "LOAD", "WITH"])
 
 
 def parse_ddl(text: str) -> tuple[Statement, ...]:
@@ -67,316 +66,236 @@ def parse_ddl(text: str) -> tuple[Statement, ...]:
     Raises:
         DdlRefused: a statement can't be read; with its line and column.
     """
-    text = _HASH_LINE.sub(r"\1# ", text)
-    return tuple(statement for part, line in _split(text) for statement in _read(part, line))
+    return tuple(statement for passage in split_statements(text) for statement in _read(passage))
 
 
-def _split(text: str) -> Iterator[tuple[str, int]]:
-    """Each statement with the line on which it begins, comments and all."""
-    from sqlglot.errors import TokenError
-
-    try:
-        tokens = _dialect().tokenize(text)
-    except TokenError as error:
-        line = text.count("\n") + 1
-        raise DdlRefused(
-            f"the text ends inside of a quoted name, a string or a comment, line {line}",
-            next_step="Close it",
-        ) from error
-    start: int | None = None
-    end = 0
-    for token in tokens:
-        if token.token_type.name == "SEMICOLON":
-            if start is not None:
-                yield text[start : token.start], text.count("\n", 0, start) + 1
-            start = None
-            continue
-        start, end = (token.start if start is None else start), token.end
-    if start is not None:
-        yield text[start : end + 1], text.count("\n", 0, start) + 1
-
-
-def _dialect() -> Any:
-    from sqlglot.dialects.dialect import Dialect
-
-    return Dialect.get_or_raise("mysql")
-
-
-def _read(text: str, line: int) -> Iterator[Statement]:
-    from sqlglot import exp, parse_one
-    from sqlglot.errors import ParseError
-
-    bare = _without_comments(text)
-    if _IGNORED.match(bare):
+def _read(passage: Passage) -> Iterator[Statement]:
+    first = passage.words[0].said
+    if passage.says("SET", "STATEMENT"):  # of MariaDB: variables for the statement behind FOR
+        behind = passage.said.index("FOR") + 1 if "FOR" in passage.said else 0
+        if not 0 < behind < len(passage.words):
+            raise missing(passage, len(passage.words), "FOR and a statement are missing here")
+        yield from _read(passage.part(behind))
         return
-    if _RENAMES.match(bare):
-        yield from _renames(bare, line)
+    if first == "BEGIN" and len(passage.words) > 1 and not passage.says("WORK", at=1):
+        raise passage.refused(
+            "what runs in a block depends on its rows: write its statements alone"
+        )
+    if first in _IGNORED:
         return
-    if _OTHERS.match(bare):
-        yield Statement("other", None, "", (), line, " ".join(text.split())[:80])
+    _refuse_unsure(passage)
+    if first in _OTHERS or (first in _CHANGING and _thing(passage) in _THINGS):
+        yield _statement(passage, "other", (None, ""))
         return
-    if not _KNOWN.match(bare):
-        raise _refused(text, line, 1, 1, "this is no statement of MySQL's that is known here")
-    text, converted = _take_conversion(text)
-    # As long as what it stands for: positions stay right.
-    text = _ONLINE.sub(lambda m: m[1] + " " * (len(m[0]) - len(m[1])), text)
-    try:
-        found: Any = parse_one(text, read="mysql")
-    except ParseError as error:
-        details = error.errors[0] if error.errors else {}
-        raise _refused(
-            text, line, int(details.get("line") or 1), int(details.get("col") or 1),
-            str(details.get("description") or "it can't be read"),
-        ) from error  # fmt: skip
-    if isinstance(found, exp.Command):
-        raise _refused(text, line, 1, 1, "this statement can't be read yet")
-    words = " ".join(text.split())[:80]
-    for kind, database, table, actions in _said(found, text, line):
-        yield Statement(kind, database, table, (*actions, *converted), line, words)
-
-
-def _without_comments(text: str) -> str:
-    """The statement from its first word on."""
-    tokens = _dialect().tokenize(text)
-    return text[tokens[0].start :] if tokens else text
-
-
-def _take_conversion(text: str) -> tuple[str, tuple[ConvertCharset, ...]]:
-    """A statement without its CONVERT TO CHARACTER SET, for which the parser has no word, and that
-    clause; what takes its place says nothing and is as long."""
-    tokens = _dialect().tokenize(text)
-    for token, after in pairwise(tokens):
-        # In quotes it would be a token of its own, with them around it.
-        if (token.text.upper(), after.text.upper()) != ("CONVERT", "TO"):
-            continue
-        found = _CONVERT.match(text, token.start)
-        if found is None:
-            continue
-        filler = _FILLER + " " * (len(found[0]) - len(_FILLER))
-        said = ConvertCharset(found[1].lower(), found[2].lower() if found[2] else None)
-        return text[: token.start] + filler + text[found.end() :], (said,)
-    return text, ()
-
-
-_CONVERT: Final = re.compile(
-    r"CONVERT\s+TO\s+(?:CHARACTER\s+SET|CHARSET)\s*=?\s*'?(\w+)'?(?:\s+COLLATE\s*=?\s*'?(\w+)'?)?",
-    re.IGNORECASE,
-)
-_FILLER: Final = "AUTO_INCREMENT=1"
-
-
-_Said = tuple[Kind, str | None, str, tuple[Action, ...]]
-
-
-def _said(found: Any, text: str, line: int) -> Iterator[_Said]:
-    """What a parsed statement says, table by table."""
-    from sqlglot import exp
-
-    what = found.args.get("kind")
-    if isinstance(found, exp.Alter) and what == "TABLE":
-        yield "alter", *_table(found.this), tuple(_actions(found, text, line))
-    elif isinstance(found, exp.Drop) and what == "TABLE":
-        for table in found.args["tables"]:
-            yield "drop", *_table(table), ()
-    elif isinstance(found, exp.TruncateTable):
-        for table in found.expressions:
-            yield "truncate", *_table(table), ()
-    elif isinstance(found, (exp.Create, exp.Drop)) and what == "INDEX":
-        yield _index_statement(found)
-    elif isinstance(found, exp.Create) and what == "TABLE":
-        table = found.this.this if isinstance(found.this, exp.Schema) else found.this
-        yield "create", *_table(table), ()
+    if first == "RENAME" and passage.says("USER", at=1):
+        yield _statement(passage, "other", (None, ""))
+        return
+    check_parentheses(passage)
+    read = next((read for begins, read in _KNOWN.items() if _begins(passage, begins)), None)
+    if read is not None:
+        yield from read(passage)
+    elif first in _ROWS:
+        yield _statement(passage, "other", _target_of_rows(passage))
     else:
-        table = found.find(exp.Table)
-        database, name = _table(table) if table is not None else (None, "")
-        yield "other", database, name, ()
+        raise passage.refused("this is no statement of MySQL's that is known here")
 
 
-def _refused(text: str, start: int, line: int, column: int, why: str) -> DdlRefused:
-    words = " ".join(text.split())[:60]
-    return DdlRefused(
-        f"line {start + line - 1}, column {column}: {words}: {why}",
-        next_step="Write it in a form that MySQL's manual has, one ALTER TABLE for each table, or "
-        "look at it by hand",
-    )
+_CHANGING: Final = ("CREATE", "ALTER", "DROP")
 
 
-def _table(table: Any) -> tuple[str | None, str]:
-    return table.db or None, table.name
+def _refuse_unsure(passage: Passage) -> None:
+    """Refuse what some servers run and others take for a comment; in a CREATE TABLE it may stand
+    behind the name, for columns of one are not looked at."""
+    head = passage.words[: _head_of_create(passage)]
+    unsure = next((word for word in head if word.unsure), None)
+    if unsure is not None:
+        raise passage.refused(
+            "whether a server runs what stands in this comment depends on its release: write it "
+            "out, or leave it out",
+            unsure.start,
+        )
 
 
-def _renames(text: str, line: int) -> Iterator[Statement]:
-    """``RENAME TABLE a TO b, c TO d`` as an ALTER TABLE each: the parser has no word for it."""
-    from sqlglot import exp, parse_one
-    from sqlglot.errors import ParseError
-
-    rest = text[_RENAMES.match(text).end() :]  # type: ignore[union-attr]
-    for pair in rest.split(","):
-        names = re.split(r"\s+TO\s+", pair.strip(), flags=re.IGNORECASE)
-        try:
-            before, now = (parse_one(name, read="mysql", into=exp.Table) for name in names)
-        except (ParseError, ValueError) as error:
-            raise _refused(text, line, 1, 1, "the names can't be read") from error
-        action = RenameTable(*_table(now))
-        yield Statement("alter", *_table(before), (action,), line, " ".join(text.split())[:80])
+def _head_of_create(passage: Passage) -> int | None:
+    if passage.words[0].said != "CREATE" or "TABLE" not in passage.said[:5]:
+        return None
+    return next((n for n, word in enumerate(passage.words) if word.said == "("), None)
 
 
-def _index_statement(found: Any) -> _Said:
-    from sqlglot import exp
-
-    if isinstance(found, exp.Drop):
-        place = _table(found.args["cluster"].this)
-        return "alter", *place, (DropIndex(found.args["tables"][0].name),)
-    columns, whole = _index_columns(found.this.args["params"].args.get("columns") or ())
-    unique = bool(found.args.get("unique"))
-    index = AddIndex(found.this.name, columns, unique=unique, whole=whole)
-    return "alter", *_table(found.this.args["table"]), (index,)
+def _thing(passage: Passage) -> str:
+    """What a CREATE, ALTER or DROP is about."""
+    things = (*_THINGS, "TABLE", "TABLES", "INDEX")
+    return next((word.said for word in passage.words if word.said in things), "")
 
 
-def _index_columns(expressions: Sequence[Any]) -> tuple[tuple[str, ...], bool]:
-    """The columns of an index up to the first that is an expression, and whether all are whole."""
-    from sqlglot import exp
-
-    names: list[str] = []
-    whole = True
-    for expression in expressions:
-        part = expression.this if isinstance(expression, exp.Ordered) else expression
-        if isinstance(part, exp.ColumnPrefix):
-            part, whole = part.this, False
-        if not isinstance(part, (exp.Column, exp.Identifier)):
-            return tuple(names), False
-        names.append(part.name)
-    return tuple(names), whole
+def _begins(passage: Passage, begins: str) -> bool:
+    first, thing = begins.split()
+    if passage.words[0].said != first:
+        return False
+    return thing == "*" or _thing(passage) == thing
 
 
-def _actions(found: Any, text: str, line: int) -> Iterator[Action]:
-    for action in found.args.get("actions") or ():
-        yield from _action(action, text, line)
-    for option in found.args.get("options") or ():
-        name = type(option).__name__
-        if name == "EngineProperty":
-            yield SetEngine(option.name)
-        elif name not in _HARMLESS:
-            raise _refused(text, line, 1, 1, f"what {option.sql('mysql')} does can't be told")
+def _statement(
+    passage: Passage, kind: Kind, target: TableName, actions: Sequence[Action] = ()
+) -> Statement:
+    return Statement(kind, *target, tuple(actions), passage.line, passage.shown)
 
 
-_HARMLESS: Final = (
-    "AlgorithmProperty", "LockProperty", "AutoIncrementProperty", "SchemaCommentProperty",
-    # Of columns that are added later, by a statement of its own: they say it themselves.
-    "CharacterSetProperty", "CollateProperty", "RowFormatProperty",
-)  # fmt: skip
+def _alter(passage: Passage) -> Iterator[Statement]:
+    ignores = passage.says("IGNORE", at=1) or passage.says("IGNORE", at=2)
+    at = skip(passage, 1, ("ONLINE", "IGNORE"), ("ONLINE",), ("IGNORE",))
+    at = skip(passage, at, ("TABLE",))
+    at = skip(passage, at, ("IF", "EXISTS"))
+    target, at = read_target(passage, at)
+    at = skip_wait(passage, at)
+    actions: list[Action] = []
+    others: list[Statement] = []
+    for clause in cut_clauses(passage, at):
+        plain = read_plain(clause)
+        actions += read_declaration(clause) if plain is None else plain
+        for kind, other, moved in other_tables(clause):
+            others.append(_statement(passage, kind, (other[0] or target[0], other[1]), moved))
+    if ignores and any(isinstance(a, AddIndex) and a.unique for a in actions):
+        actions.append(MoveRows("rows whose new unique key another row has go (IGNORE)"))
+    yield _statement(passage, "alter", target, actions)
+    yield from others
 
 
-def _action(action: Any, text: str, line: int) -> Iterator[Action]:  # noqa: C901 - one case each
-    from sqlglot import exp
-
-    if isinstance(action, exp.ColumnDef):
-        yield AddColumn(_column(action, text, line), bool(action.args.get("exists")))
-    elif isinstance(action, exp.ModifyColumn):
-        column = _column(action.this, text, line)
-        before = action.args.get("rename_from")
-        yield ChangeColumn(before.name if before is not None else column.name, column)
-    elif isinstance(action, exp.RenameColumn):
-        yield RenameColumn(action.this.name, action.args["to"].name)
-    elif isinstance(action, exp.AlterRename):
-        yield RenameTable(*_table(action.this))
-    elif isinstance(action, exp.RenameIndex):
-        yield RenameIndex(action.this.name, action.args["to"].name)
-    elif isinstance(action, exp.DropPrimaryKey):
-        yield DropIndex("PRIMARY")
-    elif isinstance(action, exp.Drop):
-        kind, name = action.args.get("kind"), action.args["tables"][0].name
-        if kind == "COLUMN":
-            yield DropColumn(name, bool(action.args.get("exists")))
-        elif kind in ("INDEX", "KEY"):
-            yield DropIndex(name)
-        elif kind not in ("FOREIGN KEY", "CONSTRAINT", "CHECK"):
-            raise _refused(text, line, 1, 1, f"what DROP {kind} does can't be told")
-    elif isinstance(action, exp.AddConstraint):
-        for part in action.expressions:
-            yield from _constraint(part, text, line)
-    elif not isinstance(action, exp.AlterColumn):  # a default or its visibility moves no value
-        words = action.sql("mysql")
-        raise _refused(text, line, 1, 1, f"what {words} does can't be told")
+def _create(passage: Passage) -> Iterator[Statement]:
+    at = passage.said.index("TABLE") + 1
+    if "TEMPORARY" in passage.said[:at]:
+        return  # of one session alone
+    behind = skip(passage, at, ("IF", "NOT", "EXISTS"))
+    target, end = read_target(passage, behind)
+    if end == len(passage.words):
+        raise missing(passage, end, "its columns are missing here")
+    yield replace(_statement(passage, "create", target), if_missing=behind > at)
 
 
-def _constraint(part: Any, text: str, line: int) -> Iterator[Action]:
-    from sqlglot import exp
-
-    name = None
-    if isinstance(part, exp.Constraint):
-        name, part = part.this.name, part.expressions[0]
-    if isinstance(part, exp.PrimaryKey):
-        columns, whole = _index_columns(part.expressions)
-        yield AddIndex("PRIMARY", columns, unique=True, whole=whole)
-    elif isinstance(part, exp.UniqueColumnConstraint):
-        schema = part.this
-        columns, whole = _index_columns(schema.expressions)
-        named = schema.this.name if schema.this is not None else name
-        yield AddIndex(named, columns, unique=True, whole=whole)
-    elif isinstance(part, exp.IndexColumnConstraint):
-        columns, whole = _index_columns(part.expressions)
-        if not part.args.get("kind"):  # a FULLTEXT or SPATIAL one serves no range
-            yield AddIndex(part.this.name if part.this is not None else None, columns, whole=whole)
-    elif isinstance(part, exp.ForeignKey):
-        columns, _ = _index_columns(part.expressions)
-        said = " ".join(str(o) for o in part.args["reference"].args.get("options") or ()).upper()
-        yield AddForeignKey(columns, _rule(said, "UPDATE"), _rule(said, "DELETE"))
-    elif not isinstance(part, exp.CheckColumnConstraint):
-        raise _refused(text, line, 1, 1, f"what {part.sql('mysql')} does can't be told")
+def _drop(passage: Passage) -> Iterator[Statement]:
+    at = skip(passage, 1, ("TEMPORARY",))
+    behind = skip(passage, at, ("TABLE",), ("TABLES",))
+    targets, end = read_list(passage, skip(passage, behind, ("IF", "EXISTS")))
+    ends(passage, skip(passage, skip_wait(passage, end), ("RESTRICT",), ("CASCADE",)))
+    for target in () if at > 1 else targets:
+        yield _statement(passage, "drop", target)
 
 
-def _rule(said: str, event: str) -> str:
-    found = re.search(rf"ON {event} (CASCADE|SET NULL|SET DEFAULT|RESTRICT|NO ACTION)", said)
-    return found[1] if found else "RESTRICT"
+def _truncate(passage: Passage) -> Iterator[Statement]:
+    target, at = read_target(passage, skip(passage, 1, ("TABLE",)))
+    ends(passage, skip_wait(passage, at))
+    yield _statement(passage, "truncate", target)
 
 
-def _column(definition: Any, text: str, line: int) -> DeclaredColumn:
-    said: dict[str, Any] = {}
-    for constraint in definition.args.get("constraints") or ():
-        kind = constraint.args.get("kind")
-        read = _CONSTRAINTS.get(type(kind).__name__)
-        if read is not None:
-            said |= read(kind)
-        elif constraint.sql("mysql").upper() == "BINARY":
-            said["collation"] = "binary"
-    declared = _declared(definition, text, line)
-    if declared.word == "serial":
-        said |= {"nullable": False, "unique": said.get("unique", "unique")}
-    position = definition.args.get("position")
-    if position is not None:
-        first = position.args.get("position") == "FIRST"
-        said |= {"first": first} if first else {"position": position.this.name}
-    return DeclaredColumn(definition.this.name, declared, **said)
+def _rename(passage: Passage) -> Iterator[Statement]:
+    at = skip(passage, 1, ("TABLE",), ("TABLES",))
+    if at == 1:
+        raise missing(passage, at, "TABLE is missing here")
+    at = skip(passage, at, ("IF", "EXISTS"))
+    while True:
+        before, at = read_target(passage, at)
+        at = skip_wait(passage, at)
+        if not passage.says("TO", at=at):
+            raise missing(passage, at, "TO is missing here")
+        now, at = read_target(passage, at + 1)
+        yield _statement(passage, "alter", before, (RenameTable(*now),))
+        if not passage.says(",", at=at):
+            break
+        at += 1
+    ends(passage, at)
 
 
-_CONSTRAINTS: Final[Mapping[str, Callable[[Any], dict[str, Any]]]] = {
-    "NotNullColumnConstraint": lambda said: {"nullable": bool(said.args.get("allow_null"))},
-    "CharacterSetColumnConstraint": lambda said: {"charset": said.this.name.lower()},
-    "CollateColumnConstraint": lambda said: {"collation": said.this.name.lower()},
-    "CommentColumnConstraint": lambda said: {"comment": said.this.name},
-    "PrimaryKeyColumnConstraint": lambda _: {"unique": "primary", "nullable": False},
-    "UniqueColumnConstraint": lambda _: {"unique": "unique"},
-    "ComputedColumnConstraint": lambda _: {"generated": True},
+def _optimize(passage: Passage) -> Iterator[Statement]:
+    at = skip(passage, 1, ("NO_WRITE_TO_BINLOG",), ("LOCAL",))
+    behind = skip(passage, at, ("TABLE",), ("TABLES",))
+    targets, end = read_list(passage, behind)
+    ends(passage, skip_wait(passage, end))
+    for target in targets:
+        yield _statement(passage, "alter", target, (Rewrite(redefines=False),))
+
+
+def _create_index(passage: Passage) -> Iterator[Statement]:
+    """As the clause of ALTER TABLE that does the same: its words stand in the same order."""
+    words = list(passage.words)
+    on = passage.said.index("ON") if "ON" in passage.said else len(words)
+    target, end = read_target(passage, on + 1)
+    head = [replace(words[0], text="ADD", said="ADD"), *words[1:on]]
+    replaces = passage.says("OR", "REPLACE", at=1)
+    if replaces:
+        del head[1:3]
+    clause = replace(passage, words=(*head, *_without_how(words[end:])))
+    actions = read_declaration(clause)
+    if replaces:
+        names = [a.name for a in actions if isinstance(a, AddIndex) and a.name is not None]
+        actions = (*(DropIndex(name, if_there=True) for name in names), *actions)
+    yield _statement(passage, "alter", target, actions)
+
+
+def _without_how(words: Sequence[Word]) -> list[Word]:
+    """The end of CREATE INDEX or DROP INDEX without how the statement is run: ALGORITHM, LOCK, and
+    MariaDB's WAIT."""
+    kept: list[Word] = []
+    skipped = 0
+    for number, word, depth in depths(words):
+        if not skipped and not depth and word.said in _RUN:
+            assigned = number + 1 < len(words) and words[number + 1].said == "="
+            skipped = _RUN[word.said] + assigned
+        if skipped:
+            skipped -= 1
+        else:
+            kept.append(word)
+    return kept
+
+
+_RUN: Final = {"ALGORITHM": 2, "LOCK": 2, "WAIT": 2, "NOWAIT": 1}
+"""Of how many words each is, without a sign of equality."""
+
+
+def _drop_index(passage: Passage) -> Iterator[Statement]:
+    at = skip(passage, 2, ("IF", "EXISTS"))
+    if not passage.says("ON", at=at + 1):
+        raise missing(passage, at + 1, "ON and the table are missing here")
+    target, end = read_target(passage, at + 2)
+    rest = _without_how(passage.words[end:])
+    if rest:
+        raise passage.refused("what begins here can't be read", rest[0].start)
+    index = DropIndex(passage.words[at].name, if_there=at > 2)
+    yield _statement(passage, "alter", target, (index,))
+
+
+_KNOWN: Final[Mapping[str, Callable[[Passage], Iterator[Statement]]]] = {
+    "ALTER TABLE": _alter,
+    "CREATE TABLE": _create,
+    "CREATE INDEX": _create_index,
+    "DROP TABLE": _drop,
+    "DROP TABLES": _drop,
+    "DROP INDEX": _drop_index,
+    "TRUNCATE *": _truncate,
+    "RENAME *": _rename,
+    "OPTIMIZE *": _optimize,
 }
-"""What each part of a column's declaration says, by the parser's name of it."""
+"""Each kind by its first word and by what it is about."""
 
 
-def _declared(definition: Any, text: str, line: int) -> DeclaredType:
-    """The type as it is written: the parser takes MySQL's INT8 for another dialect's."""
-    kind = definition.args.get("kind")
-    end = definition.this.meta.get("end")
-    word = _TYPE.match(text, end + 1) if end is not None else None
-    if kind is None or word is None:
-        name = definition.this.name
-        raise _refused(text, line, 1, 1, f"the type of {name} can't be read")
-    arguments = tuple(
-        argument.name for argument in kind.expressions if argument.name or argument.this is not None
-    )
-    zerofill = any(
-        type(c.args.get("kind")).__name__ == "ZeroFillColumnConstraint"
-        for c in definition.args.get("constraints") or ()
-    )
-    unsigned = kind.sql("mysql").upper().endswith("UNSIGNED")
-    words = " ".join(word[1].lower().split())
-    return DeclaredType(words, arguments, unsigned=unsigned, zerofill=zerofill)
+def _target_of_rows(passage: Passage) -> TableName:
+    """The table whose rows a statement changes; no name where that is not told by its beginning.
+
+    Raises:
+        DdlRefused: it can't be read.
+    """
+    from sqlglot import exp, parse_one
+    from sqlglot.errors import ParseError, TokenError
+
+    if passage.says("LOAD"):
+        into = passage.said.index("INTO") if "INTO" in passage.said else len(passage.words)
+        return read_target(passage, skip(passage, into + 1, ("TABLE",)))[0]
+    if passage.says("INSERT") or passage.says("REPLACE"):
+        at = skip(passage, 1, ("LOW_PRIORITY",), ("HIGH_PRIORITY",), ("DELAYED",))
+        at = skip(passage, skip(passage, at, ("IGNORE",)), ("INTO",))
+        return read_target(passage, at)[0]
+    try:
+        found: Any = parse_one(passage.text, read="mysql")
+    except (ParseError, TokenError) as error:
+        raise passage.refused("it can't be read") from error
+    table = None if isinstance(found, exp.Command) else found.find(exp.Table)
+    return (table.db or None, table.name) if table is not None else (None, "")

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from mirrorlake.sources.mysql.registry import INTEGERS, LABELS, TYPES
+from mirrorlake.sources.mysql.registry import INTEGERS, LABELS, PRINTED, TYPES
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,21 @@ class Charsets:
     defaults: Mapping[str, str] = field(default_factory=dict[str, str])
     of_collation: Mapping[str, str] = field(default_factory=dict[str, str])
     width: Mapping[str, int] = field(default_factory=dict[str, int])
+
+    def charset_named(self, name: str | None) -> str | None:
+        """A charset as this server calls it: ``utf8`` and ``utf8mb3`` are one."""
+        return _other_utf8(name) if name is not None and name not in self.width else name
+
+    def collation_named(self, name: str | None) -> str | None:
+        """A collation as this server calls it."""
+        there = self.of_collation
+        return _other_utf8(name) if name is not None and name not in there else name
+
+
+def _other_utf8(name: str) -> str:
+    if name == "utf8" or name.startswith("utf8_"):
+        return name.replace("utf8", "utf8mb3", 1)
+    return name.replace("utf8mb3", "utf8", 1)
 
 
 @dataclass(frozen=True)
@@ -80,7 +95,7 @@ LONGER: Final = {"tinytext": "text", "text": "mediumtext", "mediumtext": "longte
 
 
 class UnknownType(ValueError):
-    """A type that no release is known to have under this name."""
+    """A type that no release of this server is known to have under this name."""
 
 
 def describe_type(
@@ -97,7 +112,7 @@ def describe_type(
         charset, collation: as the column declares them, else the table's.
 
     Raises:
-        UnknownType: no release is known to have it.
+        UnknownType: no release of this server is known to have it.
     """
     kind = _SAME.get(declared.word, declared.word)
     if kind == "json" and mariadb:
@@ -105,7 +120,7 @@ def describe_type(
         return DescribedType("longtext", "longtext", "utf8mb4", "utf8mb4_bin", length=2**32 - 1)
     if kind == "float" and len(declared.arguments) == 1:
         kind, declared = ("float" if int(declared.arguments[0]) < 25 else "double"), _bare(declared)
-    if kind not in TYPES and kind != "vector":
+    if (kind not in TYPES and kind != "vector") or (kind in PRINTED and not mariadb):
         raise UnknownType(declared.word)
     if kind in ("geometrycollection", "geomcollection"):
         kind = "geometrycollection" if mariadb else "geomcollection"

@@ -145,11 +145,13 @@ def _read_ids(
 def why_another(before: Identity, now: Identity) -> str | None:
     """Why a table is not the one that was read before, or not surely, in words; None where it is.
 
-    An ALTER changes when a table was made, too; then its definition says so. One that only rebuilds
-    the table (OPTIMIZE, FORCE) can't be distinguished from a table that was made again.
+    An ALTER may change its number and, but for one within the same second, when it was made, too;
+    then its definition says so. One that only rebuilds the table (OPTIMIZE, FORCE) can't be
+    distinguished from a table that was made again.
 
     >>> read = Identity("2026-01-01 00:00:00", "d", 100, 7)
     >>> why_another(read, Identity("2026-01-02 00:00:00", "other", 120, 8))
+    >>> why_another(read, Identity("2026-01-01 00:00:00", "other", 120, 8))
     >>> why_another(read, Identity("2026-01-01 00:00:00", "d", 120, 8))
     'it was truncated'
     >>> why_another(read, Identity("2026-01-02 00:00:00", "d", 120, 8))
@@ -158,9 +160,10 @@ def why_another(before: Identity, now: Identity) -> str | None:
     'its AUTO_INCREMENT fell'
     """
     ids, keys = (before.innodb_id, now.innodb_id), (before.next_key, now.next_key)
-    if before.made == now.made and None not in ids and ids[0] != ids[1]:
+    altered = before.definition != now.definition
+    if before.made == now.made and not altered and None not in ids and ids[0] != ids[1]:
         return "it was truncated"
-    if before.made != now.made and before.definition == now.definition:
+    if before.made != now.made and not altered:
         return f"it was made again or rebuilt at {now.made}"
     fell = keys[0] is not None and keys[1] is not None and keys[1] < keys[0]
     return "its AUTO_INCREMENT fell" if fell else None

@@ -281,8 +281,8 @@ def check_whole(connection: Connection[Any], table: SourceTable) -> None:
 
 
 def read_surroundings(connection: Connection[Any], database: str, table: str) -> Surroundings:
-    """What decides about a column of a table beside its declaration: the table's collation, and the
-    charsets that the server has.
+    """What decides about a column of a table beside its declaration: the table's collation, the
+    charsets that the server has, and the names of the table's indexes.
 
     Raises:
         SourceError: the server could not be queried.
@@ -311,7 +311,14 @@ def read_surroundings(connection: Connection[Any], database: str, table: str) ->
         width={str(c): int(width) for c, _, width in charsets},
     )
     [(collation,)] = listed or [("",)]
-    return Surroundings(found, str(collation or ""), is_mariadb(connection))
+    indexes = rows_of(
+        connection,
+        "SELECT DISTINCT INDEX_NAME FROM information_schema.STATISTICS"
+        " WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s",
+        (database, table),
+    )
+    names = frozenset(str(name).casefold() for (name,) in indexes)
+    return Surroundings(found, str(collation or ""), is_mariadb(connection), names)
 
 
 def read_samples(

@@ -32,6 +32,7 @@ from mirrorlake.destinations.iceberg.model import history
 from mirrorlake.errors import CommitConflict, LakeDamaged, LeaseHeld
 from mirrorlake.failpoints import (
     FAILPOINTS,
+    OF_CARRIED_ROWS,
     OF_DELTAS,
     OF_LANDINGS,
     OF_REFOLDS,
@@ -554,7 +555,10 @@ def test_every_failpoint_of_the_engine_is_listed() -> None:
     used = [name for text in texts for name in re.findall(r'failpoint\("([^"]+)"\)', text)]
     # A snapshot is staged in either of two ways.
     assert sorted(set(used)) == sorted(
-        (*FAILPOINTS, *OF_DELTAS, *OF_SNAPSHOTS, *OF_LANDINGS, *OF_REFOLDS, *OF_TENANTS)
+        (
+            *(*FAILPOINTS, *OF_CARRIED_ROWS, *OF_DELTAS, *OF_SNAPSHOTS, *OF_LANDINGS, *OF_REFOLDS),
+            *OF_TENANTS,
+        )
     )
     assert len([name for name in used if name in FAILPOINTS]) == len(FAILPOINTS)
 

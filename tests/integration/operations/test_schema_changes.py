@@ -7,6 +7,7 @@ MySQL is read and compared by the oracle, which shares no code with the engine.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
@@ -135,6 +136,50 @@ def test_a_renamed_column_keeps_its_values_and_its_rule(
     assert_equal(workspace, server, database)
 
 
+def test_a_check_between_a_load_and_its_fold_says_what_it_waits_for(
+    engine_for: Callable[..., Workspace], sql: Callable[..., Any]
+) -> None:
+    """It called this a change of the lake by somebody, and advised to drop the table."""
+    make(sql)
+    workspace = engine_for({"t": MODES["incremental"]})
+    contract = workspace.config.table("t")
+    sync_table(workspace, contract)
+    sql("ALTER TABLE t ADD COLUMN extra INT")
+    load_table(workspace, contract)
+    with pytest.raises(SchemaError) as caught:
+        check_table(workspace, contract, Ask("full"))
+    assert "was not folded yet" in (caught.value.next_step or "")
+    fold_table(workspace, contract)
+    assert check_table(workspace, contract, Ask("full")).verdict == "equal"
+    workspace.spark.get().sql(f"ALTER TABLE lake.{contract.namespaces.deduped}.t DROP COLUMN extra")
+    with pytest.raises(SchemaError) as caught:
+        check_table(workspace, contract, Ask("full"))
+    assert "Somebody changed the lake table" in (caught.value.next_step or "")
+
+
+@IN_MODES
+def test_a_column_that_comes_back_has_what_a_rebuild_gives(
+    mode: str, engine_for: Callable[..., Workspace], sql: Callable[..., Any]
+) -> None:
+    """Of a row that MySQL lost: its values under that name were gone until a refold."""
+    make(sql)
+    workspace = engine_for({"t": MODES[mode]})
+    contract = workspace.config.table("t")
+    sync_table(workspace, contract)
+    # An ALTER within the second in which a table was made looks as if it had been truncated.
+    time.sleep(1)
+    sql("DELETE FROM t WHERE id = 3", "ALTER TABLE t DROP COLUMN mail, DROP COLUMN born")
+    sync_table(workspace, contract)
+    sql("ALTER TABLE t ADD COLUMN mail VARCHAR(50) DEFAULT 'x', ADD COLUMN born DATE")
+    sync_table(workspace, contract)
+    folded = rows_of(workspace).to_pylist()
+    if mode in ("incremental", "append", "stored"):
+        assert {row["mail"] for row in folded if row["id"] == 3} == {"m3"}
+    assert {row["mail"] for row in folded if row["id"] != 3} == {"x"}
+    refold_table(workspace, contract)
+    assert rows_of(workspace).to_pylist() == folded
+
+
 def test_a_row_that_mysql_lost_before_a_rename_has_its_values_under_the_new_name(
     engine_for: Callable[..., Workspace], sql: Callable[..., Any]
 ) -> None:
@@ -254,6 +299,76 @@ def test_a_column_that_comes_back_is_a_new_one_to_clean(
     sync_table(workspace, contract)
     assert "mail" not in shown(workspace, "clean")[0]
     assert_equal(workspace, server, database)
+
+
+@pytest.mark.parametrize(
+    ("kind", "kept"), [("VARCHAR(9)", "5"), pytest.param("INT", 5, marks=pytest.mark.full)]
+)
+def test_a_column_that_comes_back_has_what_rows_of_the_mirror_alone_last_held_under_its_name(
+    kind: str, kept: Any, engine_for: Callable[..., Workspace], sql: Callable[..., Any]
+) -> None:
+    make(sql)
+    terms = {**INCREMENTAL, "deletes": "ignore", "new_columns": "show"}
+    workspace = engine_for({"t": terms})
+    contract = workspace.config.table("t")
+    sql("UPDATE t SET note = id")
+    sync_table(workspace, contract)
+    sql("DELETE FROM t WHERE id = 5", "ALTER TABLE t DROP COLUMN note")
+    sync_table(workspace, contract)
+    # Of another position, or it would be the first version again.
+    sql(f"ALTER TABLE t ADD COLUMN note {kind} AFTER id", "UPDATE t SET note = 9 WHERE id = 1")
+    sync_table(workspace, contract)
+    folded = rows_of(workspace).to_pylist()
+    assert [row["note"] for row in folded[1:]] == [None, None, None, kept]
+    assert {row["id"]: row["note"] for row in shown(workspace, "clean")}[5] == kept
+    refold_table(workspace, contract)
+    assert rows_of(workspace).to_pylist() == folded
+    sql("ALTER TABLE t DROP COLUMN note")
+    sync_table(workspace, contract)
+    sql(f"ALTER TABLE t ADD COLUMN note {kind} AFTER id")
+    sync_table(workspace, contract)
+    assert [row["note"] for row in rows_of(workspace).to_pylist()] == [*[None] * 4, kept]
+
+
+def test_a_name_that_several_columns_had_is_the_oldest_one_s_alone(
+    engine_for: Callable[..., Workspace],
+    sql: Callable[..., Any],
+) -> None:
+    """``mail`` took the name of ``name``, and left it again: what ``name`` held is gone."""
+    make(sql)
+    terms = {**INCREMENTAL, "deletes": "ignore"}
+    workspace = engine_for({"t": terms})
+    sync_table(workspace, workspace.config.table("t"))
+    sql(
+        "DELETE FROM t WHERE id = 1",
+        "ALTER TABLE t DROP name, CHANGE mail name VARCHAR(50)",
+        "ALTER TABLE t CHANGE name label VARCHAR(50)",
+    )
+    columns = {"label": {"pii": "show", "renamed_from": ["name", "mail"]}}
+    workspace = engine_for({"t": {**terms, "columns": columns}})
+    contract = workspace.config.table("t")
+    sync_table(workspace, contract)
+    assert rows_of(workspace).column("label").to_pylist() == ["m1", "m2", "m3", "m4", "m5"]
+    for layer in ("raw", "clean"):
+        assert {row["label"] for row in shown(workspace, layer)} == {f"m{n}" for n in range(1, 6)}
+    refold_table(workspace, contract)
+    assert rows_of(workspace).column("label").to_pylist() == ["m1", "m2", "m3", "m4", "m5"]
+
+
+def test_a_name_that_was_taken_over_in_another_case_is_there_once(
+    engine_for: Callable[..., Workspace], sql: Callable[..., Any]
+) -> None:
+    make(sql)
+    workspace = engine_for({"t": INCREMENTAL})
+    sync_table(workspace, workspace.config.table("t"))
+    sql("ALTER TABLE t DROP name, CHANGE mail NAME VARCHAR(50)")
+    columns = {"NAME": {"pii": "show", "renamed_from": "mail"}}
+    workspace = engine_for({"t": {**INCREMENTAL, "columns": columns}})
+    sync_table(workspace, workspace.config.table("t"))
+    names = workspace.spark.get().sql(
+        f"SELECT NAME FROM lake.{workspace.config.table('t').namespaces.raw}.t"
+    )
+    assert {row[0] for row in names.collect()} == {f"m{n}" for n in range(1, 6)}
 
 
 @pytest.mark.full

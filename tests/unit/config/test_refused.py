@@ -8,7 +8,9 @@ from datetime import date
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from mirrorlake.cli import cli
 from mirrorlake.config import load_config
 from mirrorlake.errors import ConfigError
 
@@ -52,7 +54,7 @@ REFUSED = {
     "a rename without a rule": (columns("b: {renamed_from: a}"), "the column is named without a rule"),
     "a rename to itself": (columns("b: {pii: show, renamed_from: B}"), "a column that was renamed has its new name alone"),
     "a rename from a key": (columns("b: {pii: show, renamed_from: ID}"), "'b' was renamed from 'ID', which the contract names itself"),
-    "renames in a circle": (columns("a: {pii: show, renamed_from: b}, b: {pii: show, renamed_from: a}"), "'a' was renamed from 'b', which the contract names itself"),
+    "renames in a circle": (columns("a: {pii: show, renamed_from: b}, b: {pii: show, renamed_from: a}"), "'a' and 'b' are renamed from one another: columns that change names can't be said"),
     "two renames from one name": (columns("a: {pii: show, renamed_from: c}, b: {pii: show, renamed_from: [d, C]}"), "'C' stands twice under renamed_from"),
     "a rename from a number": (columns("a: {pii: show, renamed_from: {b: c}}"), "renamed_from: a list is expected, like [id]"),
     "a rename of a snapshot": (landed("{mode: snapshot, key: [id], columns: {b: {pii: show, renamed_from: a}}}"), "mode snapshot reads what lands: remove renamed_from of 'b'"),
@@ -217,6 +219,30 @@ def test_all_problems_are_listed_in_the_order_of_their_lines(tmp_path: Path) -> 
         "m.yaml:6:5:",
         "m.yaml:7:11:",
     ]
+
+
+@pytest.mark.parametrize(
+    ("hints", "names"),
+    [
+        ({"a": "b", "b": "A"}, "'a' and 'b'"),
+        ({"a": "b", "b": "c", "c": "a", "d": "e"}, "'a', 'b' and 'c'"),
+        ({"a": "b", "b": "[z, a]"}, "'a' and 'b'"),
+    ],
+)
+@pytest.mark.parametrize("command", [["sync"], ["preflight", "ALTER TABLE t DROP a"]])
+def test_columns_that_change_names_are_one_error_before_anything_is_read(
+    tmp_path: Path, hints: dict[str, str], names: str, command: list[str]
+) -> None:
+    """No server is there: had a command gone on, it would say so."""
+    rules = ", ".join(f"{name}: {{pii: show, renamed_from: {of}}}" for name, of in hints.items())
+    path = tmp_path / "m.yaml"
+    path.write_text(columns(rules))
+    result = CliRunner().invoke(cli, [*command, "--config", str(path)])
+    assert isinstance(result.exception, ConfigError)
+    message = str(result.exception)
+    assert f"{names} are renamed from one another: columns that change names can't be" in message
+    assert message.count("renamed") == 1
+    assert "problems" not in message
 
 
 def test_the_cause_shows_no_secret_either(tmp_path: Path) -> None:

@@ -1,0 +1,96 @@
+"""What Pydantic finds wrong in a file, in the words of someone who edits YAML, and where."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final, cast, get_args, get_origin
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from mirrorlake.config.fields import Findings, nearest
+from mirrorlake.config.server import TLS_SECTION, TLS_WORD
+from mirrorlake.config.yaml_file import Path as YamlPath
+from mirrorlake.config.yaml_file import Problem, YamlFile
+
+_TAGS: Final = (TLS_WORD, TLS_SECTION)
+# What Pydantic says, in the words of someone who edits YAML.
+_MESSAGES: Final = {
+    "missing": "is missing",
+    "tuple_type": "a list is expected, like [id]",
+    "dict_type": "a mapping is expected (name: value)",
+    "model_type": "a mapping is expected (name: value)",
+    "string_type": "a text is expected; put quotes around a name like null",
+    "int_type": "a whole number is expected",
+    "int_parsing": "a whole number is expected",
+    "float_type": "a number is expected",
+    "float_parsing": "a number is expected",
+    "time_delta_type": "a duration is expected, like 15s, 30m, 1h or 2d",
+    "too_short": "is empty",
+}
+
+
+def validation_problems(
+    file: YamlFile, error: ValidationError, root: type[BaseModel]
+) -> Iterator[Problem]:
+    """What a file's sections found wrong in it, each at its line.
+
+    Args:
+        root: the section that the whole file is.
+    """
+    for detail in error.errors(include_url=False):
+        path: YamlPath = tuple(part for part in detail["loc"] if part not in _TAGS)
+        cause = detail.get("ctx", {}).get("error")
+        if isinstance(cause, Findings):
+            for field, message in cause.found:
+                yield file.problem((*path, field), message)
+        elif path[-1:] == ("[key]",):
+            yield file.problem(path[:-1], _message(detail), at_key=True)
+        elif detail["type"] == "extra_forbidden":
+            yield file.problem(path, _unknown_key(path, root), at_key=True)
+        else:
+            yield file.problem(path, _message(detail))
+
+
+def _message(detail: ErrorDetails) -> str:
+    kind, context = detail["type"], detail.get("ctx", {})
+    if kind == "value_error":
+        return str(context["error"])
+    if kind == "literal_error":
+        expected = str(context["expected"])
+        written = detail["input"]
+        near = (
+            nearest(written, re.findall(r"'([^']*)'", expected)) if isinstance(written, str) else ""
+        )
+        return f"{written!r} is not {expected}{near}"
+    if detail["input"] is None and kind != "missing":
+        return "has no value"
+    return _MESSAGES.get(kind, detail["msg"][:1].lower() + detail["msg"][1:])
+
+
+def _unknown_key(path: YamlPath, root: type[BaseModel]) -> str:
+    section = _section_at(path[:-1], root)
+    known = list(section.model_fields)
+    return f"unknown key{nearest(str(path[-1]), known) or '; known are ' + ', '.join(known)}"
+
+
+def _section_at(path: YamlPath, root: type[BaseModel]) -> type[BaseModel]:
+    """The model whose fields stand at ``path`` of the file."""
+    found: Any = root
+    for part in path:
+        if get_origin(found) is dict:
+            found = _section_in(get_args(found)[1])
+        else:
+            found = _section_in(cast("type[BaseModel]", found).model_fields[str(part)].annotation)
+    return cast("type[BaseModel]", found)
+
+
+def _section_in(annotation: Any) -> Any:
+    """The model, or the dict of models, inside an annotation like ``Annotated[X | None, …]``."""
+    if get_origin(annotation) is dict:
+        return annotation
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    inner = (_section_in(part) for part in get_args(annotation))
+    return next((part for part in inner if part is not None), None)

@@ -1,0 +1,228 @@
+"""The type, nullability and origins of an expression of Spark SQL.
+
+The rules are those of Spark's analyser (ANSI mode), which is asked nothing here: the tests hold
+each beside it. A query's own shape, its sources and its columns, is elsewhere
+(`mirrorlake.models.binder`).
+
+Source: Spark SQL Guide, "ANSI Compliance"; Spark's ``AnsiTypeCoercion``, ``DecimalPrecision`` and
+``Cast.forceNullable``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from sqlglot import exp
+
+from mirrorlake.errors import ModelError
+from mirrorlake.models import functions, types
+from mirrorlake.models.arithmetic import ARITHMETIC
+from mirrorlake.models.casts import may_lose, written_type
+from mirrorlake.models.columns import Typed, joined
+from mirrorlake.models.conditions import CONDITIONS
+from mirrorlake.models.names import Names, NodeRule
+from mirrorlake.models.place import at
+
+
+def type_of(node: exp.Expr, names: Names) -> Typed:
+    """What an expression gives.
+
+    Raises:
+        ModelError: a name, a function or a type in it is wrong, with its line and column.
+    """
+    found = _RULES.get(type(node))
+    if found is not None:
+        return found(node, names)
+    raise ModelError(f"{node.sql('spark')[:80]} can't be analysed", place=at(node))
+
+
+# --- names and casts ------------------------------------------------------------------------------
+
+
+def _column(node: exp.Expr, names: Names) -> Typed:
+    assert isinstance(node, exp.Column)  # noqa: S101
+    return names.column(node)
+
+
+def _cast(node: exp.Expr, names: Names) -> Typed:
+    value = names.typed(node.this)
+    kind = written_type(node.args["to"])
+    nullable = value.nullable or bool(node.args.get("safe")) or may_lose(value.type, kind)
+    # `3L` is read as a cast, and is a literal to Spark.
+    literal = value.literal if {value.type, kind} <= set(types.INTEGERS) else None
+    return Typed(kind, nullable, value.origins, literal)
+
+
+def _literal_cast(node: exp.Expr, names: Names) -> Typed:
+    """``date'2020-01-01'``, and what the parser writes as it: ``date(x)``."""
+    value = names.typed(node.this)
+    kind = written_type(node.args["to"])
+    if isinstance(node.this, exp.Literal):
+        return Typed(kind, False)
+    return Typed(kind, value.nullable or may_lose(value.type, kind), value.origins)
+
+
+# --- functions ------------------------------------------------------------------------------------
+
+
+def _call(node: exp.Expr, names: Names) -> Typed:
+    name, arguments = str(node.this).lower(), list(node.expressions)
+    if name == "date_part" and len(arguments) == 2:
+        return _part_of(str(arguments[0].this), names.typed(arguments[1]))
+    if name == "named_struct":
+        pairs = zip(arguments[::2], arguments[1::2], strict=True)
+        return _struct_of([(str(k.this), names.typed(v)) for k, v in pairs])
+    if name == "struct":
+        named = enumerate(arguments, 1)
+        return _struct_of(
+            [(one.alias_or_name or f"col{n}", names.typed(one.unalias())) for n, one in named]
+        )
+    return _called(name, arguments, node, names)
+
+
+def _called(name: str, arguments: Sequence[exp.Expr], node: exp.Expr, names: Names) -> Typed:
+    values: list[Typed] = []
+    for one in arguments:
+        if isinstance(one, exp.Star):
+            continue
+        plain = one.expressions if isinstance(one, exp.Distinct) else [one]
+        values += [names.typed(part) for part in plain]
+    declared = names.declared(name)
+    try:
+        if declared is not None:
+            found = functions.by_signature(declared, values)
+        else:
+            found = functions.call(name, values)
+    except KeyError:
+        raise ModelError(
+            f"there is no function {name}",
+            place=at(node),
+            next_step="Declare it under `functions`, or see Spark's for its right name",
+        ) from None
+    except (IndexError, ValueError):
+        found = None
+    if found is None:
+        kinds = ", ".join(v.type for v in values)
+        raise ModelError(f"{name} does not take ({kinds})", place=at(node))
+    return Typed(found[0], found[1], joined(values))
+
+
+def _named_call(name: str, *keys: str) -> Callable[[exp.Expr, Names], Typed]:
+    """A call that the parser has a node of its own for."""
+
+    def rule(node: exp.Expr, names: Names) -> Typed:
+        found: list[exp.Expr] = []
+        for key in keys:
+            value = node.args.get(key)
+            found += value if isinstance(value, list) else [value] if value is not None else []
+        return _called(name, found, node, names)
+
+    return rule
+
+
+def _window(node: exp.Expr, names: Names) -> Typed:
+    value = names.typed(node.this)
+    parts = [*(node.args.get("partition_by") or [])]
+    order = node.args.get("order")
+    parts += [one.this for one in order.expressions] if order is not None else []
+    # Their types must hold, and what they name must be there.
+    for part in parts:
+        names.typed(part)
+    return value
+
+
+def _filtered(node: exp.Expr, names: Names) -> Typed:
+    value = names.typed(node.this)
+    names.typed(node.expression.this)
+    return value
+
+
+def _within(node: exp.Expr, names: Names) -> Typed:
+    ordered = [one.this for one in node.expression.expressions]
+    call = node.this
+    if isinstance(call, exp.Anonymous) and str(call.this).lower().startswith("percentile_"):
+        return _called(str(call.this).lower(), ordered, node, names)
+    return names.typed(call)
+
+
+def _bracket(node: exp.Expr, names: Names) -> Typed:
+    value = names.typed(node.this)
+    for index in node.expressions:
+        names.typed(index)
+    inner = types.element(value.type)
+    if inner is None:
+        raise ModelError(f"{value.type} has no elements", place=at(node))
+    return Typed(inner, True, value.origins)
+
+
+def _dot(node: exp.Expr, names: Names) -> Typed:
+    value = names.typed(node.this)
+    return field_of(value, node.expression.name, node)
+
+
+def field_of(value: Typed, name: str, node: exp.Expr) -> Typed:
+    """A field of a struct.
+
+    Raises:
+        ModelError: it has none of that name.
+    """
+    fields = types.fields_of(value.type) or {}
+    found = next((kind for field, kind in fields.items() if field.lower() == name.lower()), None)
+    if found is None:
+        raise ModelError(f"{value.type} has no field {name}", place=at(node))
+    return Typed(found, True, value.origins)
+
+
+def _struct(node: exp.Expr, names: Names) -> Typed:
+    pairs: list[tuple[str, Typed]] = []
+    for number, one in enumerate(node.expressions, 1):
+        inner = one.expression if isinstance(one, exp.PropertyEQ) else one
+        name = one.this.name if isinstance(one, exp.PropertyEQ) else one.alias_or_name
+        pairs.append((name or f"col{number}", names.typed(inner.unalias())))
+    return _struct_of(pairs)
+
+
+def _struct_of(pairs: Sequence[tuple[str, Typed]]) -> Typed:
+    parts = ",".join(f"{name}:{value.type}" for name, value in pairs)
+    return Typed(f"struct<{parts}>", False, joined(value for _, value in pairs))
+
+
+def _extract(node: exp.Expr, names: Names) -> Typed:
+    return _part_of(str(node.this), names.typed(node.expression))
+
+
+def _part_of(name: str, value: Typed) -> Typed:
+    part = name.upper()
+    kind = "decimal(8,6)" if part in ("SECOND", "SECONDS", "S") else "int"
+    return Typed(kind, value.nullable or value.type == "string", value.origins)
+
+
+_RULES: dict[type[exp.Expr], NodeRule] = {
+    **ARITHMETIC,
+    **CONDITIONS,
+    exp.Column: _column,
+    exp.TryCast: _cast,
+    exp.Cast: _literal_cast,
+    exp.Anonymous: _call,
+    exp.Window: _window,
+    exp.Filter: _filtered,
+    exp.WithinGroup: _within,
+    exp.Bracket: _bracket,
+    exp.Dot: _dot,
+    exp.Struct: _struct,
+    exp.Extract: _extract,
+    exp.Trim: _named_call("trim", "this", "expression"),
+    exp.Substring: _named_call("substring", "this", "start", "length"),
+    exp.Initcap: _named_call("initcap", "this"),
+    exp.StrPosition: _named_call("position", "substr", "this"),
+    exp.Chr: _named_call("chr", "expressions"),
+    exp.Decode: _named_call("decode", "expressions"),
+    exp.Ceil: _named_call("ceil", "this", "decimals"),
+    exp.Floor: _named_call("floor", "this", "decimals"),
+    exp.ArgMax: _named_call("max_by", "this", "expression"),
+    exp.ArgMin: _named_call("min_by", "this", "expression"),
+    exp.Quantile: _named_call("percentile", "this", "quantile"),
+    exp.ApproxQuantile: _named_call("percentile_approx", "this", "quantile"),
+    exp.Any: _named_call("any", "this"),
+    exp.GroupConcat: _named_call("listagg", "this", "separator"),
+}

@@ -1,0 +1,18 @@
+"""Where something stands in a query."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+
+def at(node: exp.Expr) -> tuple[int, int] | None:
+    """Line and column of what a node begins with, from 1; None where the parser kept none.
+
+    >>> from mirrorlake.models.parse import parse_query
+    >>> at(parse_query("SELECT a,\\n  total FROM t").expressions[1])
+    (2, 3)
+    """
+    for one in node.walk():
+        if "line" in one.meta:
+            return int(one.meta["line"]), int(one.meta["col"]) - len(str(one.this)) + 1
+    return None

@@ -1,0 +1,154 @@
+"""Sets of values of one column: intervals, from one bound to another.
+
+A set may hold more values than are meant, and never fewer: it says which partitions a query could
+read.
+
+>>> str(Span.of(">=", 3) & Span.of("<", 7))
+'[3, 7)'
+>>> str(Span.of("=", 1) | Span.of("=", 5))
+'{1} ∪ {5}'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+from mirrorlake.models.evaluate import Unknown, Value, alike
+
+
+@dataclass(frozen=True)
+class Interval:
+    """From ``low`` to ``high``; None: without an end. ``from_low``, ``to_high``: whether they are
+    in it."""
+
+    low: Any = None
+    high: Any = None
+    from_low: bool = True
+    to_high: bool = True
+
+    def meets(self, other: Interval) -> Interval | None:
+        """What both have; None: nothing.
+
+        Raises:
+            Unknown: their bounds are of two kinds.
+        """
+        low, from_low = _later(self.low, self.from_low, other.low, other.from_low)
+        high, to_high = _earlier(self.high, self.to_high, other.high, other.to_high)
+        if low is not None and high is not None:
+            a, b = alike(low, high)
+            if a > b or (a == b and not (from_low and to_high)):
+                return None
+        return Interval(low, high, from_low, to_high)
+
+    def __str__(self) -> str:
+        if self.low is not None and self.low == self.high:
+            return f"{{{_shown(self.low)}}}"
+        left = "(-∞" if self.low is None else f"{'[' if self.from_low else '('}{_shown(self.low)}"
+        right = "∞)" if self.high is None else f"{_shown(self.high)}{']' if self.to_high else ')'}"
+        return f"{left}, {right}"
+
+
+def _shown(value: Value) -> str:
+    return value.isoformat(sep=" ") if hasattr(value, "hour") else str(value)  # type: ignore[union-attr]
+
+
+def _later(a: Any, a_in: bool, b: Any, b_in: bool) -> tuple[Any, bool]:
+    if a is None or b is None:
+        return (b, b_in) if a is None else (a, a_in)
+    x, y = alike(a, b)
+    if x == y:
+        return a, a_in and b_in
+    return (a, a_in) if x > y else (b, b_in)
+
+
+def _earlier(a: Any, a_in: bool, b: Any, b_in: bool) -> tuple[Any, bool]:
+    if a is None or b is None:
+        return (b, b_in) if a is None else (a, a_in)
+    x, y = alike(a, b)
+    if x == y:
+        return a, a_in and b_in
+    return (a, a_in) if x < y else (b, b_in)
+
+
+@dataclass(frozen=True)
+class Span:
+    """A set of values: the union of some intervals. NULL is in none but `ALL`."""
+
+    parts: tuple[Interval, ...] = (Interval(),)
+
+    @staticmethod
+    def of(operator: str, value: Value) -> Span:
+        """The values that compare so with one; none do with NULL."""
+        if value is None:
+            return NONE
+        return Span((_COMPARED[operator](value),))
+
+    @property
+    def is_all(self) -> bool:
+        return self == ALL
+
+    def __and__(self, other: Span) -> Span:
+        """What both hold; where that can't be said, the first."""
+        if other.is_all or self.is_all:
+            return self if other.is_all else other
+        try:
+            found = [a.meets(b) for a in self.parts for b in other.parts]
+        except Unknown:
+            return self
+        return Span(tuple(one for one in found if one is not None))
+
+    def __or__(self, other: Span) -> Span:
+        if self.is_all or other.is_all:
+            return ALL
+        return Span(tuple(dict.fromkeys((*self.parts, *other.parts))))
+
+    def moved(self, low: Callable[[Any], Any], high: Callable[[Any], Any]) -> Span:
+        """The set whose bounds are others, made of its own.
+
+        Raises:
+            Unknown: by ``low`` or ``high``.
+        """
+        return Span(
+            tuple(
+                Interval(
+                    None if one.low is None else low(one.low),
+                    None if one.high is None else high(one.high),
+                    one.from_low,
+                    one.to_high,
+                )
+                for one in self.parts
+            )
+        )
+
+    def widened(self, low: Callable[[Any], Any], high: Callable[[Any], Any]) -> Span:
+        """`moved`, with both bounds in the set."""
+        moved = self.moved(low, high)
+        return Span(tuple(Interval(one.low, one.high) for one in moved.parts))
+
+    def touches(self, low: Any, high: Any, *, to_high: bool = True) -> bool:
+        """Whether some value from ``low`` to ``high`` may be in the set; yes where that can't be
+        said."""
+        wanted = Interval(low, high, True, to_high)
+        try:
+            return any(one.meets(wanted) is not None for one in self.parts)
+        except Unknown:
+            return True
+
+    def __str__(self) -> str:
+        if self.is_all:
+            return "all"
+        return " ∪ ".join(map(str, self.parts)) or "none"
+
+
+ALL, NONE = Span(), Span(())
+_COMPARED: dict[str, Callable[[Any], Interval]] = {
+    "=": lambda v: Interval(v, v),
+    "<": lambda v: Interval(None, v, True, False),
+    "<=": lambda v: Interval(None, v),
+    ">": lambda v: Interval(v, None, False, True),
+    ">=": lambda v: Interval(v, None),
+}
+Partition = date | int | str
