@@ -20,17 +20,17 @@ from sqlglot import exp
 
 from mirrorlake.models.casts import written_type
 
-Value: TypeAlias = "int | Decimal | str | bool | date | datetime | None"
+Constant: TypeAlias = "int | Decimal | str | bool | date | datetime | None"
 
 
-Day = TypeVar("Day", date, datetime)
+DayOrMoment = TypeVar("DayOrMoment", date, datetime)
 
 
 class Unknown(Exception):
     """An expression that is not evaluated here."""
 
 
-def evaluate(node: exp.Expr, names: Mapping[str, Value]) -> Value:
+def evaluate(node: exp.Expr, names: Mapping[str, Constant]) -> Constant:
     """The value of an expression.
 
     Args:
@@ -45,7 +45,7 @@ def evaluate(node: exp.Expr, names: Mapping[str, Value]) -> Value:
     return rule(node, names)
 
 
-def _literal(node: exp.Expr, _: Mapping[str, Value]) -> Value:
+def _literal(node: exp.Expr, _: Mapping[str, Constant]) -> Constant:
     text = str(node.this)
     if node.args.get("is_string"):
         return text
@@ -54,25 +54,25 @@ def _literal(node: exp.Expr, _: Mapping[str, Value]) -> Value:
     return Decimal(text) if "." in text else int(text)
 
 
-def _column(node: exp.Expr, names: Mapping[str, Value]) -> Value:
+def _column(node: exp.Expr, names: Mapping[str, Constant]) -> Constant:
     assert isinstance(node, exp.Column)  # noqa: S101
     if node.table or node.name.lower() not in names:
         raise Unknown(node.sql("spark"))
     return names[node.name.lower()]
 
 
-def _negative(node: exp.Expr, names: Mapping[str, Value]) -> Value:
+def _negative(node: exp.Expr, names: Mapping[str, Constant]) -> Constant:
     value = evaluate(node.this, names)
     if value is None or (isinstance(value, int | Decimal) and not isinstance(value, bool)):
         return None if value is None else -value
     raise Unknown(node.sql("spark"))
 
 
-def _cast(node: exp.Expr, names: Mapping[str, Value]) -> Value:
+def _cast(node: exp.Expr, names: Mapping[str, Constant]) -> Constant:
     return cast_to(evaluate(node.this, names), written_type(node.args["to"]))
 
 
-def cast_to(value: Value, kind: str) -> Value:
+def cast_to(value: Constant, kind: str) -> Constant:
     """A value as another type.
 
     Raises:
@@ -86,7 +86,7 @@ def cast_to(value: Value, kind: str) -> Value:
         raise Unknown(f"{value!r} as {kind}") from None
 
 
-def _to_date(value: Value) -> date:
+def _to_date(value: Constant) -> date:
     if isinstance(value, datetime):
         return value.astimezone(UTC).date()
     if isinstance(value, date):
@@ -94,7 +94,7 @@ def _to_date(value: Value) -> date:
     return date.fromisoformat(_text(value))
 
 
-def _to_timestamp(value: Value) -> datetime:
+def _to_timestamp(value: Constant) -> datetime:
     if isinstance(value, datetime):
         return value
     if isinstance(value, date):
@@ -103,7 +103,7 @@ def _to_timestamp(value: Value) -> datetime:
     return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
-def _to_int(value: Value) -> int:
+def _to_int(value: Constant) -> int:
     if isinstance(value, bool | date):
         raise TypeError(value)
     number = Decimal(value) if isinstance(value, str) else value
@@ -112,19 +112,19 @@ def _to_int(value: Value) -> int:
     return int(number)
 
 
-def _to_string(value: Value) -> str:
+def _to_string(value: Constant) -> str:
     if isinstance(value, datetime | bool | Decimal):
         raise TypeError(value)
     return value.isoformat() if isinstance(value, date) else str(value)
 
 
-def _text(value: Value) -> str:
+def _text(value: Constant) -> str:
     if not isinstance(value, str):
         raise TypeError(value)
     return value.strip()
 
 
-_CASTS: dict[str, Callable[[Value], Value]] = {
+_CASTS: dict[str, Callable[[Constant], Constant]] = {
     "date": _to_date,
     "timestamp": _to_timestamp,
     "int": _to_int,
@@ -140,8 +140,8 @@ _CASTS: dict[str, Callable[[Value], Value]] = {
 
 def _arithmetic(
     work: Callable[[Any, Any], Any],
-) -> Callable[[exp.Expr, Mapping[str, Value]], Value]:
-    def rule(node: exp.Expr, names: Mapping[str, Value]) -> Value:
+) -> Callable[[exp.Expr, Mapping[str, Constant]], Constant]:
+    def rule(node: exp.Expr, names: Mapping[str, Constant]) -> Constant:
         if isinstance(node.expression, exp.Interval):
             sign = 1 if isinstance(node, exp.Add) else -1
             return _moved_by(evaluate(node.this, names), node.expression, sign, names)
@@ -157,11 +157,13 @@ def _arithmetic(
     return rule
 
 
-def _is_int(value: Value) -> bool:
+def _is_int(value: Constant) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _moved_by(value: Value, interval: exp.Interval, sign: int, names: Mapping[str, Value]) -> Value:
+def _moved_by(
+    value: Constant, interval: exp.Interval, sign: int, names: Mapping[str, Constant]
+) -> Constant:
     unit = str(interval.args.get("unit") or "").upper().rstrip("S")
     count = evaluate(interval.this, names)
     try:
@@ -182,7 +184,7 @@ def _moved_by(value: Value, interval: exp.Interval, sign: int, names: Mapping[st
     return value + number * lengths[unit]
 
 
-def add_months(value: Day, number: int) -> Day:
+def add_months(value: DayOrMoment, number: int) -> DayOrMoment:
     """A date, or a moment, so many calendar months later; the month's last day where it has no such
     day.
 
@@ -195,14 +197,16 @@ def add_months(value: Day, number: int) -> Day:
     return value.replace(year=year, month=month + 1, day=day)
 
 
-def _compared(work: Callable[[Any, Any], bool]) -> Callable[[exp.Expr, Mapping[str, Value]], Value]:
-    def rule(node: exp.Expr, names: Mapping[str, Value]) -> Value:
+def _compared(
+    work: Callable[[Any, Any], bool],
+) -> Callable[[exp.Expr, Mapping[str, Constant]], Constant]:
+    def rule(node: exp.Expr, names: Mapping[str, Constant]) -> Constant:
         return compare(work, evaluate(node.this, names), evaluate(node.expression, names))
 
     return rule
 
 
-def compare(work: Callable[[Any, Any], bool], left: Value, right: Value) -> bool | None:
+def compare(work: Callable[[Any, Any], bool], left: Constant, right: Constant) -> bool | None:
     """A comparison as Spark makes it: a text beside a date is taken for one.
 
     Raises:
@@ -214,7 +218,7 @@ def compare(work: Callable[[Any, Any], bool], left: Value, right: Value) -> bool
     return work(left, right)
 
 
-def alike(left: Value, right: Value) -> tuple[Any, Any]:
+def alike(left: Constant, right: Constant) -> tuple[Any, Any]:
     """Two values in the type that both have in common.
 
     Raises:
@@ -230,26 +234,26 @@ def alike(left: Value, right: Value) -> tuple[Any, Any]:
     return left, right
 
 
-def _and(node: exp.Expr, names: Mapping[str, Value]) -> Value:
+def _and(node: exp.Expr, names: Mapping[str, Constant]) -> Constant:
     left, right = evaluate(node.this, names), evaluate(node.expression, names)
     if left is False or right is False:
         return False
     return None if left is None or right is None else bool(left and right)
 
 
-def _or(node: exp.Expr, names: Mapping[str, Value]) -> Value:
+def _or(node: exp.Expr, names: Mapping[str, Constant]) -> Constant:
     left, right = evaluate(node.this, names), evaluate(node.expression, names)
     if left is True or right is True:
         return True
     return None if left is None or right is None else bool(left or right)
 
 
-def _not(node: exp.Expr, names: Mapping[str, Value]) -> Value:
+def _not(node: exp.Expr, names: Mapping[str, Constant]) -> Constant:
     value = evaluate(node.this, names)
     return None if value is None else not value
 
 
-def _between(node: exp.Expr, names: Mapping[str, Value]) -> Value:
+def _between(node: exp.Expr, names: Mapping[str, Constant]) -> Constant:
     value = evaluate(node.this, names)
     low = compare(operator.ge, value, evaluate(node.args["low"], names))
     high = compare(operator.le, value, evaluate(node.args["high"], names))
@@ -258,7 +262,7 @@ def _between(node: exp.Expr, names: Mapping[str, Value]) -> Value:
     return None if low is None or high is None else True
 
 
-def _among(node: exp.Expr, names: Mapping[str, Value]) -> Value:
+def _among(node: exp.Expr, names: Mapping[str, Constant]) -> Constant:
     if node.args.get("query") is not None:
         raise Unknown(node.sql("spark"))
     value = evaluate(node.this, names)
@@ -266,14 +270,14 @@ def _among(node: exp.Expr, names: Mapping[str, Value]) -> Value:
     return True if True in found else (None if None in found else False)
 
 
-def _is(node: exp.Expr, names: Mapping[str, Value]) -> Value:
+def _is(node: exp.Expr, names: Mapping[str, Constant]) -> Constant:
     value = evaluate(node.this, names)
     if isinstance(node.expression, exp.Null):
         return value is None
     return value is evaluate(node.expression, names)
 
 
-def _case(node: exp.Expr, names: Mapping[str, Value]) -> Value:
+def _case(node: exp.Expr, names: Mapping[str, Constant]) -> Constant:
     if node.this is not None:
         raise Unknown(node.sql("spark"))
     for one in node.args.get("ifs") or []:
@@ -283,7 +287,7 @@ def _case(node: exp.Expr, names: Mapping[str, Value]) -> Value:
     return None if default is None else evaluate(default, names)
 
 
-def _if(node: exp.Expr, names: Mapping[str, Value]) -> Value:
+def _if(node: exp.Expr, names: Mapping[str, Constant]) -> Constant:
     other = node.args.get("false")
     if evaluate(node.this, names) is True:
         return evaluate(node.args["true"], names)
@@ -293,7 +297,7 @@ def _if(node: exp.Expr, names: Mapping[str, Value]) -> Value:
 # --- functions ------------------------------------------------------------------------------------
 
 
-def _call(node: exp.Expr, names: Mapping[str, Value]) -> Value:
+def _call(node: exp.Expr, names: Mapping[str, Constant]) -> Constant:
     work = _FUNCTIONS.get(str(node.this).lower())
     if work is None:
         raise Unknown(node.sql("spark"))
@@ -306,7 +310,7 @@ def _call(node: exp.Expr, names: Mapping[str, Value]) -> Value:
         raise Unknown(node.sql("spark")) from None
 
 
-def _days(sign: int) -> Callable[..., Value]:
+def _days(sign: int) -> Callable[..., Constant]:
     return lambda day, number: _to_date(day) + timedelta(days=sign * _to_int(number))
 
 
@@ -334,19 +338,19 @@ _UNITS = {
 }
 
 
-def _date_trunc(unit: Value, value: Value) -> Value:
+def _date_trunc(unit: Constant, value: Constant) -> Constant:
     moment = _to_timestamp(value)
     if _text(unit).upper() == "HOUR":
         return moment.replace(minute=0, second=0, microsecond=0)
     return _to_timestamp(truncated(_text(unit), moment.astimezone(UTC)))
 
 
-def _last_day(value: Value) -> Value:
+def _last_day(value: Constant) -> Constant:
     day = _to_date(value)
     return day.replace(day=calendar.monthrange(day.year, day.month)[1])
 
 
-_FUNCTIONS: dict[str, Callable[..., Value]] = {
+_FUNCTIONS: dict[str, Callable[..., Constant]] = {
     "date": _to_date,
     "to_date": _to_date,
     "year": lambda v: _to_date(v).year,
@@ -371,7 +375,7 @@ _FUNCTIONS: dict[str, Callable[..., Value]] = {
     "make_date": lambda y, m, d: date(_to_int(y), _to_int(m), _to_int(d)),
 }
 
-_RULES: dict[type[exp.Expr], Callable[[exp.Expr, Mapping[str, Value]], Value]] = {
+_RULES: dict[type[exp.Expr], Callable[[exp.Expr, Mapping[str, Constant]], Constant]] = {
     exp.Literal: _literal,
     exp.Column: _column,
     exp.Null: lambda _, __: None,

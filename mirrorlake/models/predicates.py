@@ -15,19 +15,19 @@ from sqlglot import exp
 
 from mirrorlake.models.casts import written_type
 from mirrorlake.models.evaluate import (
+    Constant,
     Unknown,
-    Value,
     add_months,
     cast_to,
     evaluate,
     truncated,
 )
-from mirrorlake.models.spans import ALL, NONE, Span
+from mirrorlake.models.spans import ALL, NONE, ValueSet
 
-Names = Mapping[str, Value]
+Constants = Mapping[str, Constant]
 IsColumn = Callable[[exp.Expr], bool]
 """Whether a node is the column that is asked about."""
-Turned = Callable[[Span], Span]
+Turned = Callable[[ValueSet], ValueSet]
 """From what a function of the column is, to what the column may be."""
 
 _FLIPPED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
@@ -42,7 +42,7 @@ _OPERATORS: dict[type[exp.Expr], str] = {
 _OPPOSITE: dict[type[exp.Expr], str] = {exp.LT: ">=", exp.LTE: ">", exp.GT: "<=", exp.GTE: "<"}
 
 
-def left_by(node: exp.Expr, column: IsColumn, kind: str, names: Names) -> Span:
+def left_by(node: exp.Expr, column: IsColumn, kind: str, names: Constants) -> ValueSet:
     """The values of a column for which a condition may be true.
 
     Args:
@@ -77,7 +77,7 @@ def left_by(node: exp.Expr, column: IsColumn, kind: str, names: Names) -> Span:
     return _by_constant(node, names)
 
 
-def _may_be_null(node: exp.Expr, names: Names) -> bool:
+def _may_be_null(node: exp.Expr, names: Constants) -> bool:
     for side in (node.this, node.expression):
         try:
             if evaluate(side, names) is not None:
@@ -87,7 +87,7 @@ def _may_be_null(node: exp.Expr, names: Names) -> bool:
     return True
 
 
-def _left_by_not(node: exp.Expr, column: IsColumn, kind: str, names: Names) -> Span:
+def _left_by_not(node: exp.Expr, column: IsColumn, kind: str, names: Constants) -> ValueSet:
     if isinstance(node, exp.Paren):
         return _left_by_not(node.this, column, kind, names)
     if isinstance(node, exp.Not):
@@ -98,7 +98,7 @@ def _left_by_not(node: exp.Expr, column: IsColumn, kind: str, names: Names) -> S
     return ALL
 
 
-def _by_constant(node: exp.Expr, names: Names) -> Span:
+def _by_constant(node: exp.Expr, names: Constants) -> ValueSet:
     """A condition that names no column: it leaves all, or none."""
     try:
         return ALL if evaluate(node, names) is True else NONE
@@ -112,15 +112,15 @@ def _compared(
     right: exp.Expr,
     column: IsColumn,
     kind: str,
-    names: Names,
-) -> Span:
+    names: Constants,
+) -> ValueSet:
     for one, other, way in ((left, right, operator), (right, left, _FLIPPED[operator])):
         turned = turned_round(one, column, kind, names)
         if turned is None:
             continue
         try:
             value = evaluate(other, names)
-            return turned(Span.of(way, value))
+            return turned(ValueSet.of(way, value))
         except Unknown:
             return ALL
     try:
@@ -135,7 +135,7 @@ def _compared(
 # --- functions of a column, turned round ----------------------------------------------------------
 
 
-def turned_round(node: exp.Expr, column: IsColumn, kind: str, names: Names) -> Turned | None:
+def turned_round(node: exp.Expr, column: IsColumn, kind: str, names: Constants) -> Turned | None:
     """What the column may be, from what an expression of it is; None where it is no such
     expression."""
     if column(node):
@@ -151,7 +151,7 @@ def turned_round(node: exp.Expr, column: IsColumn, kind: str, names: Names) -> T
     return None
 
 
-def _as(span: Span, kind: str) -> Span:
+def _as(span: ValueSet, kind: str) -> ValueSet:
     """Bounds as the column has them: a text beside a date is one."""
     if kind not in ("date", "timestamp"):
         return span
@@ -161,12 +161,12 @@ def _as(span: Span, kind: str) -> Span:
     return span.moved(_moment, _moment)
 
 
-def _days(span: Span) -> Span:
+def _days(span: ValueSet) -> ValueSet:
     exact = all(_is_day(one.low) and _is_day(one.high) for one in span.parts)
     return span.moved(_day, _day) if exact else span.widened(_day, _day)
 
 
-def _is_day(value: Value) -> bool:
+def _is_day(value: Constant) -> bool:
     if value is None:
         return True
     moment = cast_to(value, "timestamp")
@@ -174,19 +174,21 @@ def _is_day(value: Value) -> bool:
     return moment == moment.replace(hour=0, minute=0, second=0, microsecond=0)
 
 
-def _moment(value: Value) -> datetime:
+def _moment(value: Constant) -> datetime:
     found = cast_to(value, "timestamp")
     assert isinstance(found, datetime)  # noqa: S101
     return found
 
 
-def _day(value: Value) -> date:
+def _day(value: Constant) -> date:
     found = cast_to(value, "date")
     assert isinstance(found, date)  # noqa: S101
     return found
 
 
-def _of_cast(node: exp.Expr, to: str, column: IsColumn, kind: str, names: Names) -> Turned | None:
+def _of_cast(
+    node: exp.Expr, to: str, column: IsColumn, kind: str, names: Constants
+) -> Turned | None:
     inner = turned_round(node.this, column, kind, names)
     if inner is None:
         return None
@@ -199,12 +201,12 @@ def _of_cast(node: exp.Expr, to: str, column: IsColumn, kind: str, names: Names)
     return None
 
 
-def _whole_days(span: Span) -> Span:
+def _whole_days(span: ValueSet) -> ValueSet:
     """The moments whose days are in a set."""
     return span.widened(lambda v: _moment(_day(v)), lambda v: _moment(_day(v) + timedelta(days=1)))
 
 
-def _of_sum(node: exp.Expr, column: IsColumn, kind: str, names: Names) -> Turned | None:
+def _of_sum(node: exp.Expr, column: IsColumn, kind: str, names: Constants) -> Turned | None:
     """``column + 3``, ``column - INTERVAL 1 MONTH``, ``3 + column``."""
     sides = [(node.this, node.expression)]
     if isinstance(node, exp.Add):
@@ -218,12 +220,12 @@ def _of_sum(node: exp.Expr, column: IsColumn, kind: str, names: Names) -> Turned
     return None
 
 
-def _moved_back(inner: Turned, by: exp.Expr, back: type[exp.Binary], names: Names) -> Turned:
+def _moved_back(inner: Turned, by: exp.Expr, back: type[exp.Binary], names: Constants) -> Turned:
     months = isinstance(by, exp.Interval) and str(by.args.get("unit") or "").upper().rstrip(
         "S"
     ) in ("MONTH", "YEAR", "QUARTER")
 
-    def move(value: Value) -> Any:
+    def move(value: Constant) -> Any:
         bound = {**names, "_bound": _plain(value)}
         return evaluate(back(this=exp.column("_bound"), expression=by.copy()), bound)
 
@@ -238,7 +240,7 @@ def _moved_back(inner: Turned, by: exp.Expr, back: type[exp.Binary], names: Name
 _SLACK = timedelta(days=3)
 
 
-def _plain(value: Value) -> Value:
+def _plain(value: Constant) -> Constant:
     """A text that is moved is a date or a moment."""
     if not isinstance(value, str):
         return value
@@ -248,7 +250,7 @@ def _plain(value: Value) -> Value:
         return cast_to(value, "timestamp")
 
 
-def _of_call(node: exp.Anonymous, column: IsColumn, kind: str, names: Names) -> Turned | None:
+def _of_call(node: exp.Anonymous, column: IsColumn, kind: str, names: Constants) -> Turned | None:
     name, arguments = str(node.this).lower(), node.expressions
     if name in ("date", "to_date") and len(arguments) == 1:
         return _of_cast(exp.Paren(this=arguments[0]), "date", column, kind, names)
@@ -275,7 +277,7 @@ def _of_call(node: exp.Anonymous, column: IsColumn, kind: str, names: Names) -> 
 
 
 def _of_months(
-    arguments: list[exp.Expr], column: IsColumn, kind: str, names: Names
+    arguments: list[exp.Expr], column: IsColumn, kind: str, names: Constants
 ) -> Turned | None:
     inner = turned_round(arguments[0], column, kind, names)
     try:
@@ -285,14 +287,14 @@ def _of_months(
     if inner is None or not isinstance(number, int):
         return None
 
-    def back(value: Value) -> date:
+    def back(value: Constant) -> date:
         return add_months(_day(value), -number)
 
     return lambda span: inner(span.widened(lambda v: back(v) - _SLACK, lambda v: back(v) + _SLACK))
 
 
 def _of_truncation(
-    name: str, arguments: list[exp.Expr], column: IsColumn, kind: str, names: Names
+    name: str, arguments: list[exp.Expr], column: IsColumn, kind: str, names: Constants
 ) -> Turned | None:
     """A truncation is no later than the column, and in the same unit."""
     of, unit = (arguments[0], arguments[1]) if name == "trunc" else (arguments[1], arguments[0])
@@ -305,7 +307,7 @@ def _of_truncation(
     except (Unknown, KeyError):
         return None
 
-    def end(value: Value) -> Any:
+    def end(value: Constant) -> Any:
         # The first day of the unit after that of the bound.
         begun = truncated(text, _day(value))
         later = next(
@@ -319,7 +321,7 @@ def _of_truncation(
     return lambda span: inner(span.widened(low, end))
 
 
-def _of_year(span: Span) -> Span:
+def _of_year(span: ValueSet) -> ValueSet:
     return span.widened(
         lambda v: _first_of(int(v)), lambda v: _first_of(int(v) + 1) - timedelta(days=0)
     )
@@ -331,10 +333,10 @@ def _first_of(year: int) -> date:
     return date(year, 1, 1)
 
 
-def _of_last_day(span: Span) -> Span:
+def _of_last_day(span: ValueSet) -> ValueSet:
     """A month's last day is no earlier than the column, and in its month."""
 
-    def end(value: Value) -> Any:
+    def end(value: Constant) -> Any:
         return _moment(_day(value) + timedelta(days=1)).astimezone(UTC)
 
     return span.widened(lambda v: truncated("MONTH", _day(v)), end)

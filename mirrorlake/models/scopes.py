@@ -27,7 +27,7 @@ from sqlglot import exp
 from mirrorlake.config.fields import zone_of
 from mirrorlake.errors import ModelError
 from mirrorlake.models.columns import Typed
-from mirrorlake.models.evaluate import Unknown, Value, add_months, evaluate
+from mirrorlake.models.evaluate import Constant, Unknown, add_months, evaluate
 from mirrorlake.models.parse import parse_expression
 
 MOST_SCOPES = 1_000_000
@@ -66,7 +66,7 @@ class Scopes:
     def names(self) -> tuple[str, ...]:
         return tuple(one.name for one in self.bindings)
 
-    def all(self, now: datetime) -> Iterator[dict[str, Value]]:
+    def all(self, now: datetime) -> Iterator[dict[str, Constant]]:
         """Every scope, in the order of its bindings: name → value.
 
         Args:
@@ -105,7 +105,7 @@ class Scopes:
         return {name.lower(): Typed(kind_of(value), False) for name, value in first.items()}
 
 
-def kind_of(value: Value) -> str:
+def kind_of(value: Constant) -> str:
     """The type of a constant, as Spark writes it."""
     if isinstance(value, bool):
         return "boolean"
@@ -119,8 +119,8 @@ def kind_of(value: Value) -> str:
 
 
 def _combined(
-    bound: Sequence[tuple[Binding, _Values]], before: dict[str, Value]
-) -> Iterator[dict[str, Value]]:
+    bound: Sequence[tuple[Binding, _Values]], before: dict[str, Constant]
+) -> Iterator[dict[str, Constant]]:
     if not bound:
         yield dict(before)
         return
@@ -129,7 +129,7 @@ def _combined(
         yield from _combined(rest, {**before, binding.name: value})
 
 
-def _holds(node: exp.Expr, scope: Mapping[str, Value], line: int) -> Value:
+def _holds(node: exp.Expr, scope: Mapping[str, Constant], line: int) -> Constant:
     try:
         return evaluate(node, {name.lower(): value for name, value in scope.items()})
     except Unknown as error:
@@ -142,7 +142,7 @@ class _Values:
 
     binding: Binding
     node: exp.Expr | None
-    listed: tuple[Value, ...]
+    listed: tuple[Constant, ...]
     now: datetime
 
     @staticmethod
@@ -154,7 +154,7 @@ class _Values:
         listed = tuple(int(text) for text in texts) if numbers else texts
         return _Values(binding, None, listed, now)
 
-    def given(self, before: Mapping[str, Value]) -> Iterator[Value]:
+    def given(self, before: Mapping[str, Constant]) -> Iterator[Constant]:
         if self.node is None:
             yield from self.listed
             return
@@ -172,7 +172,7 @@ class _Values:
         except Unknown as error:
             raise self._wrong(f"can't be evaluated: {error}") from None
 
-    def _range(self, arguments: Sequence[Value]) -> Iterator[int]:
+    def _range(self, arguments: Sequence[Constant]) -> Iterator[int]:
         numbers = [n for n in arguments if isinstance(n, int) and not isinstance(n, bool)]
         if len(numbers) != len(arguments) or len(numbers) not in (2, 3):
             raise self._wrong("RANGE takes a first number, one past the last, and perhaps a step")
@@ -180,7 +180,7 @@ class _Values:
             raise self._wrong("the step of a RANGE is a number above 0")
         yield from range(*numbers)
 
-    def _series(self, arguments: Sequence[Value]) -> Iterator[Value]:
+    def _series(self, arguments: Sequence[Constant]) -> Iterator[Constant]:
         """``TIMESERIES(from, to, period[, zone])``: ``to`` is not in it."""
         if len(arguments) not in (3, 4) or not isinstance(arguments[2], str):
             raise self._wrong("TIMESERIES takes a start, an end, and a period like 'P1D'")
@@ -215,7 +215,7 @@ class _Values:
             raise self._wrong(f"{text!r} is no period: write it like P1D, P1M or PT1H")
         return years * 12 + months, timedelta(weeks=weeks, days=days), clock
 
-    def _moment(self, value: Value, zone: tzinfo) -> datetime:
+    def _moment(self, value: Constant, zone: tzinfo) -> datetime:
         """A bound by the wall clock of the series' zone."""
         if isinstance(value, str):
             try:
@@ -232,7 +232,7 @@ class _Values:
         return ModelError(f"`for`: {self.binding.name}: {words}", place=(self.binding.line, 1))
 
 
-def _constant(node: exp.Expr, names: Mapping[str, Value], now: datetime) -> Value:
+def _constant(node: exp.Expr, names: Mapping[str, Constant], now: datetime) -> Constant:
     if isinstance(node, exp.CurrentDate):
         return now.astimezone(UTC).date()
     if isinstance(node, exp.CurrentTimestamp):
@@ -247,7 +247,7 @@ def _now(node: exp.Expr, now: datetime) -> exp.Expr:
     return node
 
 
-def _is_day(value: Value) -> bool:
+def _is_day(value: Constant) -> bool:
     """Whether a series begins with a day, and not with a moment."""
     if isinstance(value, str):
         return re.fullmatch(r"\d{4}-\d{2}-\d{2}", value) is not None

@@ -3,9 +3,9 @@
 A set may hold more values than are meant, and never fewer: it says which partitions a query could
 read.
 
->>> str(Span.of(">=", 3) & Span.of("<", 7))
+>>> str(ValueSet.of(">=", 3) & ValueSet.of("<", 7))
 '[3, 7)'
->>> str(Span.of("=", 1) | Span.of("=", 5))
+>>> str(ValueSet.of("=", 1) | ValueSet.of("=", 5))
 '{1} ∪ {5}'
 """
 
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
-from mirrorlake.models.evaluate import Unknown, Value, alike
+from mirrorlake.models.evaluate import Constant, Unknown, alike
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Interval:
         return f"{left}, {right}"
 
 
-def _shown(value: Value) -> str:
+def _shown(value: Constant) -> str:
     return value.isoformat(sep=" ") if hasattr(value, "hour") else str(value)  # type: ignore[union-attr]
 
 
@@ -74,23 +74,23 @@ def _earlier(a: Any, a_in: bool, b: Any, b_in: bool) -> tuple[Any, bool]:
 
 
 @dataclass(frozen=True)
-class Span:
+class ValueSet:
     """A set of values: the union of some intervals. NULL is in none but `ALL`."""
 
     parts: tuple[Interval, ...] = (Interval(),)
 
     @staticmethod
-    def of(operator: str, value: Value) -> Span:
+    def of(operator: str, value: Constant) -> ValueSet:
         """The values that compare so with one; none do with NULL."""
         if value is None:
             return NONE
-        return Span((_COMPARED[operator](value),))
+        return ValueSet((_COMPARED[operator](value),))
 
     @property
     def is_all(self) -> bool:
         return self == ALL
 
-    def __and__(self, other: Span) -> Span:
+    def __and__(self, other: ValueSet) -> ValueSet:
         """What both hold; where that can't be said, the first."""
         if other.is_all or self.is_all:
             return self if other.is_all else other
@@ -98,20 +98,20 @@ class Span:
             found = [a.meets(b) for a in self.parts for b in other.parts]
         except Unknown:
             return self
-        return Span(tuple(one for one in found if one is not None))
+        return ValueSet(tuple(one for one in found if one is not None))
 
-    def __or__(self, other: Span) -> Span:
+    def __or__(self, other: ValueSet) -> ValueSet:
         if self.is_all or other.is_all:
             return ALL
-        return Span(tuple(dict.fromkeys((*self.parts, *other.parts))))
+        return ValueSet(tuple(dict.fromkeys((*self.parts, *other.parts))))
 
-    def moved(self, low: Callable[[Any], Any], high: Callable[[Any], Any]) -> Span:
+    def moved(self, low: Callable[[Any], Any], high: Callable[[Any], Any]) -> ValueSet:
         """The set whose bounds are others, made of its own.
 
         Raises:
             Unknown: by ``low`` or ``high``.
         """
-        return Span(
+        return ValueSet(
             tuple(
                 Interval(
                     None if one.low is None else low(one.low),
@@ -123,10 +123,10 @@ class Span:
             )
         )
 
-    def widened(self, low: Callable[[Any], Any], high: Callable[[Any], Any]) -> Span:
+    def widened(self, low: Callable[[Any], Any], high: Callable[[Any], Any]) -> ValueSet:
         """`moved`, with both bounds in the set."""
         moved = self.moved(low, high)
-        return Span(tuple(Interval(one.low, one.high) for one in moved.parts))
+        return ValueSet(tuple(Interval(one.low, one.high) for one in moved.parts))
 
     def touches(self, low: Any, high: Any, *, to_high: bool = True) -> bool:
         """Whether some value from ``low`` to ``high`` may be in the set; yes where that can't be
@@ -143,7 +143,7 @@ class Span:
         return " ∪ ".join(map(str, self.parts)) or "none"
 
 
-ALL, NONE = Span(), Span(())
+ALL, NONE = ValueSet(), ValueSet(())
 _COMPARED: dict[str, Callable[[Any], Interval]] = {
     "=": lambda v: Interval(v, v),
     "<": lambda v: Interval(None, v, True, False),
