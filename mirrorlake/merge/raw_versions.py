@@ -15,7 +15,7 @@ from mirrorlake.destinations.iceberg.model import LakeTable, column_names
 from mirrorlake.destinations.iceberg.tables import stored_types
 from mirrorlake.merge.conversions import Conversion, convert, sql_type
 from mirrorlake.schema.lattice import StoredType, common_type
-from mirrorlake.schema.own_columns import ORIGINAL
+from mirrorlake.schema.own_columns import ORIGINAL, SEQ
 from mirrorlake.table.resolve import ResolvedTable
 
 
@@ -29,6 +29,11 @@ class Naming(Protocol):
 
     def name_in(self, names: Iterable[str], column: str) -> str | None:
         """What a column is called among the names of a version; None if it is not there."""
+        ...
+
+    def another_until(self, column: str) -> int:
+        """The number of the last load in which a column's name was another column's; 0: it never
+        was."""
         ...
 
 
@@ -121,10 +126,16 @@ def _stored_originals(
         return f"CAST(NULL AS {_ENTRIES})"
     now = {then: name for name in wanted if (then := plan.name_in(there, name)) is not None}
     own = {name for name in there if not name.startswith("_mirror_")}
-    if own <= now.keys() and all(then == name for then, name in now.items()):
+    same = all(then == name and not plan.another_until(name) for then, name in now.items())
+    if own <= now.keys() and same:
         return ORIGINAL
     names = ", ".join(text_literal(then) for then in now)
-    kept = f"filter({ORIGINAL}, x -> x.column IN ({names}))"
+    others = [
+        f" AND NOT (x.column = {text_literal(then)} AND {SEQ} <= {until})"
+        for then, name in now.items()
+        if (until := plan.another_until(name)) and then.lower() == name.lower()
+    ]
+    kept = f"filter({ORIGINAL}, x -> x.column IN ({names}){''.join(others)})"
     cases = " ".join(
         f"WHEN {text_literal(then)} THEN {text_literal(name)}" for then, name in now.items()
     )
@@ -140,7 +151,15 @@ def _converted(
     there, utc = stored_types(table), plan.is_utc
     names = {name: plan.name_in(there, name) for name in wanted}
     return {
-        name: convert(as_sql_identifier(then), there[then], wanted[name], utc=utc)
+        name: convert(_own(plan, name, then), there[then], wanted[name], utc=utc)
         for name, then in names.items()
         if then is not None
     }
+
+
+def _own(plan: Naming, name: str, then: str) -> str:
+    """SQL of a column where its name was its own, and not another's that was dropped since."""
+    column, until = as_sql_identifier(then), plan.another_until(name)
+    if not until or then.lower() != name.lower():
+        return column
+    return f"CASE WHEN {SEQ} > {until} THEN {column} END"

@@ -50,6 +50,11 @@ class ShapeNames:
         name = self.held.get(column)
         return name if name in set(names) else None
 
+    def another_until(self, column: str) -> int:
+        """0: a column of a shape is itself in all of its rows."""
+        del column
+        return 0
+
     @property
     def fingerprint(self) -> str:
         """A short name of the mapping: by another one, rows are others."""

@@ -6,9 +6,9 @@ here. `windows` says what is read next, `chunks` how it is cut.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from mirrorlake.config.contract import Config, TableContract
 from mirrorlake.config.places import place_of
@@ -53,6 +53,9 @@ class ResolvedTable:
     had_originals: bool = False
     """Whether raw has original texts though no column needs them now: they are of a time when one
     had another type or charset, and of rows that MySQL has no more all that says what it held."""
+    taken: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Columns (in lower case) whose name was another column's before → the number of the last load
+    that may have read that one: see `mirrorlake.table.shape.taken_names`."""
 
     @property
     def originals(self) -> bool:
@@ -71,6 +74,11 @@ class ResolvedTable:
     def name_in(self, names: Iterable[str], column: str) -> str | None:
         """What a column is called among the names of an older version; None if it is not there."""
         return name_in(names, column, self.contract.earlier_names)
+
+    def another_until(self, column: str) -> int:
+        """The number of the last load in which a column's name was another column's; 0: it never
+        was."""
+        return self.taken.get(column.lower(), 0)
 
     @property
     def clean_rules(self) -> dict[str, str]:

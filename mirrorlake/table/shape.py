@@ -14,6 +14,7 @@ from dataclasses import replace
 from mirrorlake.config.contract import TableContract
 from mirrorlake.config.fields import nearest
 from mirrorlake.errors import ConfigError
+from mirrorlake.ledger.records import Load
 from mirrorlake.schema.versions import SchemaVersion, name_in
 from mirrorlake.sources.mysql.tables import SourceTable
 
@@ -111,6 +112,34 @@ def recorded_renames(text: str | None, contract: TableContract) -> dict[str, str
     found: dict[str, str] = json.loads(text) if text else {}
     for column, earlier in contract.earlier_names.items():
         found |= dict.fromkeys(earlier, column)
+    return found
+
+
+def taken_names(
+    contract: TableContract, versions: Sequence[SchemaVersion], loads: Sequence[Load]
+) -> dict[str, int]:
+    """Columns that took the name of another one, which is gone (``DROP price, RENAME price_new TO
+    price``) → the number of the last load that may have read the other one.
+
+    That there were two is seen from a version that had both names: until then the name was the
+    other's. What that held is not shown under it: it may have been personal, by a rule that its
+    successor does not have.
+
+    Args:
+        versions: those seen of the table, oldest first.
+        loads: its successful loads.
+    """
+    found: dict[str, int] = {}
+    for column, earlier in contract.earlier_names.items():
+        both = {
+            version.raw_table
+            for version in versions
+            if column in (names := {name.lower() for name, _ in version.columns})
+            and names & set(earlier)
+        }
+        last = max((load.seq for load in loads if load.raw_table in both), default=0)
+        if last:
+            found[column] = last
     return found
 
 

@@ -22,6 +22,7 @@ from mirrorlake.errors import ConfigError, SchemaError, SchemaMoved
 from mirrorlake.merge import reshape
 from mirrorlake.operations.fold import fold_table
 from mirrorlake.operations.refold import refold_table
+from mirrorlake.operations.repair import repair_table
 from mirrorlake.operations.shapes import shapes_of
 from mirrorlake.operations.sync import load_table, sync_table
 from mirrorlake.proof.check import check_table
@@ -178,6 +179,40 @@ def test_a_column_that_comes_back_has_what_a_rebuild_gives(
     assert {row["mail"] for row in folded if row["id"] != 3} == {"x"}
     refold_table(workspace, contract)
     assert rows_of(workspace).to_pylist() == folded
+
+
+def test_what_a_hidden_column_held_is_not_shown_by_one_that_took_its_name(
+    engine_for: Callable[..., Workspace],
+    sql: Callable[..., Any],
+    server: EmbeddedServer,
+    database: str,
+) -> None:
+    """Of a row that MySQL lost before there was a successor, whose rule shows its values. A
+    version of the two columns was loaded, and the table has the shape of before again."""
+    make(sql)
+    sql("UPDATE t SET born = '1999-00-00'")
+    workspace = engine_for({"t": {**INCREMENTAL, "columns": {"note": {"pii": "mask"}}}})
+    sync_table(workspace, workspace.config.table("t"))
+    sql("DELETE FROM t WHERE id = 3", "ALTER TABLE t ADD fresh VARCHAR(9) DEFAULT 'new'")
+    sync_table(workspace, workspace.config.table("t"))
+    sql("ALTER TABLE t DROP COLUMN note, CHANGE fresh note VARCHAR(9)")
+    sql(f"INSERT INTO t VALUES (6, 'n6', 'm6', NULL, '{YESTERDAY} 12:00:00', 'six')")
+    rule = {"pii": "show", "renamed_from": ["fresh"]}
+    workspace = engine_for({"t": {**INCREMENTAL, "columns": {"note": rule}}})
+    contract = workspace.config.table("t")
+    for _ in range(2):
+        sync_table(workspace, contract)
+        notes = {row["id"]: row["note"] for row in shown(workspace, "clean")}
+        assert notes == {1: "new", 2: "new", 3: None, 4: "new", 5: "new", 6: "six"}
+        raw = shown(workspace, "raw")
+        assert {row["note"] for row in raw if row["id"] == 3} == {None}
+        assert {row["note"] for row in raw if row["id"] == 6} == {"six"}
+        refold_table(workspace, contract)
+    sql("UPDATE t SET note = 'one', at = UTC_TIMESTAMP() WHERE id = 1")
+    sync_table(workspace, contract)
+    assert {row["note"] for row in shown(workspace, "clean") if row["id"] == 1} == {"one"}
+    repair_table(workspace, contract, Ask("full"))
+    assert_equal(workspace, server, database)
 
 
 def test_a_row_that_mysql_lost_before_a_rename_has_its_values_under_the_new_name(
