@@ -31,8 +31,8 @@ class Naming(Protocol):
         """What a column is called among the names of a version; None if it is not there."""
         ...
 
-    def another_until(self, column: str) -> int:
-        """The number of the last load in which a column's name was another column's; 0: it never
+    def another_until(self, column: str, then: str) -> int:
+        """The number of the last load in which a name of a column was another column's; 0: it never
         was."""
         ...
 
@@ -126,14 +126,14 @@ def _stored_originals(
         return f"CAST(NULL AS {_ENTRIES})"
     now = {then: name for name in wanted if (then := plan.name_in(there, name)) is not None}
     own = {name for name in there if not name.startswith("_mirror_")}
-    same = all(then == name and not plan.another_until(name) for then, name in now.items())
+    same = all(then == name and not plan.another_until(name, then) for then, name in now.items())
     if own <= now.keys() and same:
         return ORIGINAL
     names = ", ".join(text_literal(then) for then in now)
     others = [
         f" AND NOT (x.column = {text_literal(then)} AND {SEQ} <= {until})"
         for then, name in now.items()
-        if (until := plan.another_until(name)) and then.lower() == name.lower()
+        if (until := plan.another_until(name, then))
     ]
     kept = f"filter({ORIGINAL}, x -> x.column IN ({names}){''.join(others)})"
     cases = " ".join(
@@ -159,7 +159,7 @@ def _converted(
 
 def _own(plan: Naming, name: str, then: str) -> str:
     """SQL of a column where its name was its own, and not another's that was dropped since."""
-    column, until = as_sql_identifier(then), plan.another_until(name)
-    if not until or then.lower() != name.lower():
+    column, until = as_sql_identifier(then), plan.another_until(name, then)
+    if not until:
         return column
     return f"CASE WHEN {SEQ} > {until} THEN {column} END"

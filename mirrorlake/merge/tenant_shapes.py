@@ -50,9 +50,9 @@ class ShapeNames:
         name = self.held.get(column)
         return name if name in set(names) else None
 
-    def another_until(self, column: str) -> int:
+    def another_until(self, column: str, then: str) -> int:
         """0: a column of a shape is itself in all of its rows."""
-        del column
+        del column, then
         return 0
 
     @property

@@ -53,9 +53,8 @@ class ResolvedTable:
     had_originals: bool = False
     """Whether raw has original texts though no column needs them now: they are of a time when one
     had another type or charset, and of rows that MySQL has no more all that says what it held."""
-    taken: Mapping[str, int] = field(default_factory=dict[str, int])
-    """Columns (in lower case) whose name was another column's before → the number of the last load
-    that may have read that one: see `mirrorlake.table.shape.taken_names`."""
+    taken: Mapping[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
+    """Names of columns that were another column's before: `mirrorlake.table.shape.taken_names`."""
 
     @property
     def originals(self) -> bool:
@@ -75,10 +74,10 @@ class ResolvedTable:
         """What a column is called among the names of an older version; None if it is not there."""
         return name_in(names, column, self.contract.earlier_names)
 
-    def another_until(self, column: str) -> int:
-        """The number of the last load in which a column's name was another column's; 0: it never
+    def another_until(self, column: str, then: str) -> int:
+        """The number of the last load in which a name of a column was another column's; 0: it never
         was."""
-        return self.taken.get(column.lower(), 0)
+        return self.taken.get((column.lower(), then.lower()), 0)
 
     @property
     def clean_rules(self) -> dict[str, str]:

@@ -117,29 +117,31 @@ def recorded_renames(text: str | None, contract: TableContract) -> dict[str, str
 
 def taken_names(
     contract: TableContract, versions: Sequence[SchemaVersion], loads: Sequence[Load]
-) -> dict[str, int]:
-    """Columns that took the name of another one, which is gone (``DROP price, RENAME price_new TO
-    price``) → the number of the last load that may have read the other one.
+) -> dict[tuple[str, str], int]:
+    """(Column, a name of it that was another column's before) → the number of the last load that
+    may have read the other one, which is gone: ``DROP price, RENAME price_new TO price``.
 
-    That there were two is seen from a version that had both names: until then the name was the
-    other's. What that held is not shown under it: it may have been personal, by a rule that its
-    successor does not have.
+    That there were two is seen from a version that had the name and an older one of the column's:
+    until then the name was the other's. What that held is not shown: it may have been personal, by
+    a rule that the column does not have.
 
     Args:
         versions: those seen of the table, oldest first.
         loads: its successful loads.
     """
-    found: dict[str, int] = {}
+    found: dict[tuple[str, str], int] = {}
     for column, earlier in contract.earlier_names.items():
-        both = {
-            version.raw_table
-            for version in versions
-            if column in (names := {name.lower() for name, _ in version.columns})
-            and names & set(earlier)
-        }
-        last = max((load.seq for load in loads if load.raw_table in both), default=0)
-        if last:
-            found[column] = last
+        chain = (column, *earlier)
+        for number, name in enumerate(chain):
+            older = set(chain[number + 1 :])
+            both = {
+                version.raw_table
+                for version in versions
+                if name in (names := {one.lower() for one, _ in version.columns}) and names & older
+            }
+            last = max((load.seq for load in loads if load.raw_table in both), default=0)
+            if last:
+                found[column, name] = last
     return found
 
 

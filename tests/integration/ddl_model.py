@@ -216,13 +216,24 @@ class Model:
         """The columns that the newest load had."""
         return list(self.loads[-1].types)
 
-    def name_then(self, number: int, name: str) -> str | None:
-        """What a column of now was called when a load read it; None if it was not there."""
+    def called_then(self, number: int, name: str) -> str | None:
+        """The name that stands for a column of now in what a load read; None if none does."""
         there = {one.lower(): one for one in self.loads[number].types}
         # Where several of its names are met, it still had the oldest: the others are other columns'.
-        # Where the oldest is not there yet, what has a later one is taken for it, whatever it was.
         chain = (*reversed(self.earlier.get(name.lower(), [])), name.lower())
         return next((there[one] for one in chain if one in there), None)
+
+    def name_then(self, number: int, name: str) -> str | None:
+        """What a column of now was called when a load read it; None if it was not there."""
+        found = self.called_then(number, name)
+        if found is None:
+            return None
+        # Up to the last load that saw it beside an older one of its names, it was another column's.
+        chain = (*reversed(self.earlier.get(name.lower(), [])), name.lower())
+        older = set(chain[: chain.index(found.lower())])
+        later = ({one.lower() for one in load.types} for load in self.loads[number:])
+        taken = any(found.lower() in names and names & older for names in later)
+        return None if taken else found
 
     def view(self) -> tuple[dict[str, str], dict[tuple[str, int], dict[str, Cell]]]:
         """The view over raw: each column (in lower case) with its type; and (load, id) → its
@@ -231,7 +242,7 @@ class Model:
         every = range(len(self.loads))
         # A name that one of them had in any version is that one's in all of them.
         taken = now | {
-            (self.name_then(number, one) or one).lower() for one in now for number in every
+            (self.called_then(number, one) or one).lower() for one in now for number in every
         }
         former = {n.lower() for load in self.loads for n in load.types} - taken
         types: dict[str, str] = {}
@@ -239,10 +250,13 @@ class Model:
             (load.load_id, key): {} for load in self.loads for key in load.rows
         }
         for name in sorted(now | former):
-            then = [self.name_then(number, name) for number in every]
-            pairs = [(ld, n) for ld, n in zip(self.loads, then, strict=True) if n is not None]
+            called = [self.called_then(number, name) for number in every]
+            pairs = [(ld, n) for ld, n in zip(self.loads, called, strict=True) if n is not None]
             types[name] = united(load.types[n] for load, n in pairs)
-            for load, n in pairs:
+            for number, load in enumerate(self.loads):
+                n = self.name_then(number, name)
+                if n is None:
+                    continue
                 for key, texts in load.rows.items():
                     cell = cell_in(texts[n], load.types[n], types[name])
                     rows[load.load_id, key][name] = cell
