@@ -50,7 +50,7 @@ logger = logging.getLogger(__name__)
 
 pc: Any = _compute  # its functions are made at import: type checkers see none of them
 
-CHUNK_ROWS = 100_000
+CHUNK_ROWS = 500_000
 """Rows of a chunk that may be carried over: one row that differs has all of them read."""
 MOST_MISSES = 3
 """By so many may the chunks that differ outnumber those that are equal: then the rest is read."""

@@ -85,7 +85,9 @@ def resolve_as(workspace: Workspace, contract: TableContract, table: SourceTable
         held=held_columns(workspace.ledger, workspace.lake, contract, names),
         left_out=left_out(contract, table, versions),
         had_originals=not has_original(plan.columns) and _had_originals(workspace, plan),
-        taken=taken_names(contract, versions, workspace.ledger.successful_loads(contract.name)),
+        taken=taken_names(
+            contract, versions, workspace.ledger.successful_loads(contract.name, ever=True)
+        ),
     )
 
 

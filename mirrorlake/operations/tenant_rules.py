@@ -40,12 +40,20 @@ def refuse_read_already(workspace: Workspace, table: TenantTable) -> None:
             )
 
 
-def warn_of_rules(table: TenantTable, shapes: TenantShapes) -> None:
-    """A rule for a column that no tenant has is a mistake more often than not."""
+def refuse_idle_rules(table: TenantTable, shapes: TenantShapes) -> None:
+    """See that every rule that hides something is for a column that some tenant has: by a name that
+    was mistyped, the column that was meant would be shown.
+
+    Raises:
+        SchemaError: one is for a column that no tenant ever had; nothing is shown by the contract.
+    """
     there = {name.lower() for name in shapes.columns}
     for name, rule in table.columns.items():
-        if name.lower() not in there and rule.pci is None:
-            logger.warning(
-                "table %s: the contract has a rule for %s%s, and no tenant has such a column",
-                *(table.name, name, nearest(name, list(shapes.columns))),
+        if name.lower() not in there and rule.pci is None and rule.pii not in (None, "show"):
+            raise SchemaError(
+                f"table {table.name}: the contract has a rule for {name!r}, and no tenant has such "
+                f"a column{nearest(name, list(shapes.columns))}",
+                table=table.name,
+                column=name,
+                next_step="Correct the name, or take the rule out; the layers are as they were",
             )

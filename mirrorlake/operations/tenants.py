@@ -38,7 +38,7 @@ from mirrorlake.operations.tenant_looks import (
     with_drops,
 )
 from mirrorlake.operations.tenant_names import no_tenant, refuse_unknown
-from mirrorlake.operations.tenant_rules import refuse_read_already, warn_of_rules
+from mirrorlake.operations.tenant_rules import refuse_idle_rules, refuse_read_already
 from mirrorlake.operations.tenant_survey import TenantSurvey, look_of, survey_tenants
 from mirrorlake.proof.report import digest_text
 from mirrorlake.serving.tenant_clean import refuse_hashes
@@ -349,7 +349,7 @@ class _Sync:
         shapes = read_shapes(self.workspace, table)
         if not shapes.tables:
             return (), shapes
-        warn_of_rules(table, shapes)
+        refuse_idle_rules(table, shapes)
         remember_tenant_columns(self.workspace, table, list(shapes.columns))
         known = ledger.tenants(table.name)
         folded = fold_tenants(self.workspace, table, known, shapes, self.kept)

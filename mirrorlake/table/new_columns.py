@@ -4,11 +4,14 @@ them.
 A column is *known* if it was there when the table was first loaded; the ledger keeps their names.
 One that is not known may hold anything, so clean leaves it out, as `pii: drop` would, until the
 contract names it: in a rule (`pii: show` is one) or in a role such as `cursor`. Raw and deduped
-have it from its first load on. `new_columns: show` turns this off, and what it showed stays known.
+have it from its first load on. `new_columns: show` turns this off, and what it showed stays known;
+but for a column that a rule hid, that MySQL dropped, and that comes back: it has the old values of
+rows that only the mirror holds.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 
 from mirrorlake.config.contract import TableContract
@@ -29,8 +32,35 @@ def held_columns(
     Args:
         names: the table's columns as MySQL names them, in order.
     """
+    if contract.new_columns == "show":
+        gone = set(_hidden(ledger, contract)["gone"]) - contract.named
+        return tuple(name for name in names if name.lower() in gone)
     known = known_columns(ledger, lake, contract)
     return () if known is None else unnamed_columns(contract, names, known)
+
+
+def _hidden(ledger: Ledger, contract: TableContract) -> dict[str, list[str]]:
+    """The columns that a rule of the contract ever hid, and those of them that MySQL dropped while
+    nobody had shown them; all in lower case."""
+    text = ledger.definition(_hidden_name(contract))
+    return json.loads(text) if text else {"hidden": [], "gone": []}
+
+
+def _hidden_name(contract: TableContract) -> str:
+    return f"hidden {contract.namespaces.raw}.{contract.table}"
+
+
+def _remember_hidden(ledger: Ledger, contract: TableContract, now: frozenset[str]) -> None:
+    """Record which columns rules hid: one that MySQL dropped, and has again, is not shown before a
+    person says so, for rows that only the mirror holds have the old values under its name."""
+    before = _hidden(ledger, contract)
+    shown = {name.lower() for name, rule in contract.columns.items() if rule.pii == "show"}
+    rules = {name.lower() for name in (*contract.rules, *contract.excluded)}
+    hidden = (set(before["hidden"]) | rules) - shown
+    gone = ((set(before["gone"]) | (hidden - now)) & hidden) - (rules & now)
+    found = {"hidden": sorted(hidden), "gone": sorted(gone)}
+    if found != before:
+        ledger.record_definition(_hidden_name(contract), json.dumps(found, ensure_ascii=False))
 
 
 def held_now(ledger: Ledger, lake: Lake, contract: TableContract) -> tuple[str, ...]:
@@ -78,6 +108,7 @@ def remember_columns(
     if not contract.landed:
         # One that MySQL dropped is new when it comes back: it may hold anything then.
         known &= now
+        _remember_hidden(ledger, contract, now)
     if known != ledger.known_columns(contract.name):
         ledger.record_known_columns(contract.name, known)
 

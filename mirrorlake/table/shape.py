@@ -121,9 +121,9 @@ def taken_names(
     """(Column, a name of it that was another column's before) → the number of the last load that
     may have read the other one, which is gone: ``DROP price, RENAME price_new TO price``.
 
-    That there were two is seen from a version that had the name and an older one of the column's:
-    until then the name was the other's. What that held is not shown: it may have been personal, by
-    a rule that the column does not have.
+    A version with an older name of the column's is of before the rename: until then the name was
+    the other's. What that held is not shown: it may have been personal, by a rule that the column
+    does not have.
 
     Args:
         versions: those seen of the table, oldest first.
@@ -137,7 +137,7 @@ def taken_names(
             both = {
                 version.raw_table
                 for version in versions
-                if name in (names := {one.lower() for one, _ in version.columns}) and names & older
+                if older & {one.lower() for one, _ in version.columns}
             }
             last = max((load.seq for load in loads if load.raw_table in both), default=0)
             if last:

@@ -228,11 +228,11 @@ class Model:
         found = self.called_then(number, name)
         if found is None:
             return None
-        # Up to the last load that saw it beside an older one of its names, it was another column's.
+        # Up to the last load that saw an older one of its names, it was another column's.
         chain = (*reversed(self.earlier.get(name.lower(), [])), name.lower())
         older = set(chain[: chain.index(found.lower())])
         later = ({one.lower() for one in load.types} for load in self.loads[number:])
-        taken = any(found.lower() in names and names & older for names in later)
+        taken = any(names & older for names in later)
         return None if taken else found
 
     def view(self) -> tuple[dict[str, str], dict[tuple[str, int], dict[str, Cell]]]:

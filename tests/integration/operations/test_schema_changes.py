@@ -215,6 +215,47 @@ def test_what_a_hidden_column_held_is_not_shown_by_one_that_took_its_name(
     assert_equal(workspace, server, database)
 
 
+@pytest.mark.parametrize("clean", ["view", pytest.param("table", marks=pytest.mark.full)])
+def test_a_hidden_column_that_comes_back_is_not_shown_before_somebody_says_so(
+    clean: str, engine_for: Callable[..., Workspace], sql: Callable[..., Any]
+) -> None:
+    """With ``new_columns: show``, and a rule that had to be taken out as its column was gone."""
+    terms = {**INCREMENTAL, "clean": clean, "new_columns": "show"}
+    make(sql)
+    workspace = engine_for({"t": {**terms, "columns": {"mail": {"pii": "mask"}}}})
+    sync_table(workspace, workspace.config.table("t"))
+    sql("DELETE FROM t WHERE id = 3", "ALTER TABLE t DROP COLUMN mail")
+    workspace = engine_for({"t": terms})
+    sync_table(workspace, workspace.config.table("t"))
+    sql("ALTER TABLE t ADD COLUMN mail VARCHAR(50), ADD COLUMN other INT")
+    sync_table(workspace, workspace.config.table("t"))
+    assert "mail" not in shown(workspace, "clean")[0]
+    assert "other" in shown(workspace, "clean")[0]
+    workspace = engine_for({"t": {**terms, "columns": {"mail": {"pii": "show"}}}})
+    sync_table(workspace, workspace.config.table("t"))
+    assert "mail" in shown(workspace, "clean")[0]
+
+
+def test_a_name_that_comes_from_a_later_column_shows_nothing_of_the_first_one(
+    engine_for: Callable[..., Workspace], sql: Callable[..., Any]
+) -> None:
+    """No version has both names."""
+    make(sql)
+    workspace = engine_for({"t": {**INCREMENTAL, "columns": {"mail": {"pii": "mask"}}}})
+    sync_table(workspace, workspace.config.table("t"))
+    sql("DELETE FROM t WHERE id = 3", "ALTER TABLE t DROP COLUMN mail, ADD post VARCHAR(50)")
+    workspace = engine_for({"t": {**INCREMENTAL, "columns": {"post": {"pii": "show"}}}})
+    sync_table(workspace, workspace.config.table("t"))
+    sql("ALTER TABLE t CHANGE post mail VARCHAR(50)", "UPDATE t SET mail = 'x'")
+    rule = {"pii": "show", "renamed_from": ["post"]}
+    workspace = engine_for({"t": {**INCREMENTAL, "columns": {"mail": rule}}})
+    contract = workspace.config.table("t")
+    for again in (sync_table, refold_table):
+        again(workspace, contract)
+        found = {row["id"]: row["mail"] for row in shown(workspace, "clean")}
+        assert found == {1: "x", 2: "x", 3: None, 4: "x", 5: "x"}
+
+
 def test_a_row_that_mysql_lost_before_a_rename_has_its_values_under_the_new_name(
     engine_for: Callable[..., Workspace], sql: Callable[..., Any]
 ) -> None:
