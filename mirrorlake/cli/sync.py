@@ -226,6 +226,10 @@ def _print_results(results: Sequence[Any]) -> None:
         table.add_row(escape(r.table), r.window, *cells)
     if loaded:
         show.console.print(table)
+    for r in (r for r in loaded if r.carried):
+        words = f"{r.table}: {r.carried:,} of {r.rows:,} rows are in MySQL as deduped held them: "
+        words += "it digested them, and sent none"
+        show.console.print(escape(words), highlight=False, soft_wrap=True)
     if found := Counter(_EVIDENCE[r.unchanged] for r in results if r.unchanged is not None):
         by = ", ".join(f"{count:,} by {words}" for words, count in sorted(found.items()))
         show.console.print(f"{found.total():,} of {len(results):,} unchanged: {by}")

@@ -82,7 +82,8 @@ def preflight(
         contracts = _contracts(workspace, of, name)
         if not contracts:
             whole = f"{of}.{name}" if of else name
-            found.append(Preflight(whole, words, (_unmirrored(statements),)))
+            finding = _of_tenants(workspace, of, name) or _unmirrored(workspace, name, statements)
+            found.append(Preflight(whole, words, (finding,)))
         for contract in contracts:
             source = workspace.config.sources[contract.source]
             with session(source, contract.database) as connection:
@@ -117,6 +118,8 @@ class _Migration:
 
 def _refuse_unknown(workspace: Workspace, database: str | None) -> None:
     known = {contract.database for contract in workspace.config.tables}
+    if database is not None and any(t.has(database) for t in workspace.config.tenants):
+        return
     if database is not None and database.lower() not in {name.lower() for name in known}:
         raise DdlRefused(
             f"no table of a database {database!r} is mirrored{nearest(database, sorted(known))}",
@@ -144,11 +147,26 @@ def _contracts(workspace: Workspace, database: str | None, table: str) -> list[T
     return named
 
 
-def _unmirrored(statements: Sequence[Statement]) -> Finding:
+def _of_tenants(workspace: Workspace, database: str | None, table: str) -> Finding | None:
+    """What is said of a table that tenants have; None of another one."""
+    for tenants in workspace.config.tenants:
+        if tenants.table.lower() == table.lower() and (database is None or tenants.has(database)):
+            return Finding(
+                "attention",
+                f"it is a table of tenants ({tenants.name}): preflight does not look at those",
+                "See docs/tenants.md, Shapes, for what a new shape does",
+            )
+    return None
+
+
+def _unmirrored(workspace: Workspace, table: str, statements: Sequence[Statement]) -> Finding:
     if any(s.kind == "create" for s in statements):
         return Finding(
             "ok", "a new table: it is not mirrored", "`mirrorlake init` proposes its contract"
         )
+    near = nearest(table, {c.table for c in workspace.config.tables})
+    if near:
+        return Finding("attention", f"it has no contract: it is not mirrored{near}")
     return Finding("ok", "it has no contract: it is not mirrored")
 
 
