@@ -23,7 +23,7 @@ from benchmarks.report import Figures, Section, spread
 from benchmarks.source import USER, Source, started
 from mirrorlake.config import TenantTable, load_config
 from mirrorlake.destinations.iceberg.views import forget_view
-from mirrorlake.merge.tenants import read_shapes
+from mirrorlake.merge.tenant_shapes import read_shapes
 from mirrorlake.operations.tenants import sync_tenants
 from mirrorlake.serving.tenants import make_tenant_views
 from mirrorlake.table.tenants import deduped_of, raw_view_of
