@@ -25,6 +25,8 @@ from mirrorlake.operations.sync import load_table
 from mirrorlake.workspace import Workspace
 
 CARRIED, READ = "rows carried over", "every row read"
+RATE = 20_000
+"""Rows a second that the source may be read at: without a limit every row is read."""
 CHANGED = 1_000
 """Rows that change between two loads: the newest ones."""
 
@@ -71,8 +73,9 @@ def _added(source: Source, runs: int, scale: float) -> Section:
         for side in (READ, CARRIED)
     ]
     about = (
-        f"lineitem, {rows:,} rows (TPC-H, scale factor {scale:g}), gets a column with a default "
-        f"and {CHANGED:,} new rows; {runs} of each, in turn, after one that does not count. From "
+        f"lineitem, {rows:,} rows (TPC-H, scale factor {scale:g}), of a source that is read at "
+        f"{RATE:,} rows a second, gets a column with a default and"
+        f" {CHANGED:,} new rows; {runs} of each, in turn, after one that does not count. From "
         "the load's beginning to its proof; the fold is not in it, and is the same for both."
     )
     columns = ("first load of the new shape", "median s", "min", "max", "ratio", "MB from MySQL")
@@ -123,6 +126,7 @@ def _contract(source: Source) -> Path:
         "port": source.server.port,
         "user": USER,
         "password": "${env:BENCH_PASSWORD}",
+        "rows_per_second": RATE,
         "databases": {"tpch": {"tables": {"lineitem": table}}},
     }
     path = source.folder / "ddl.yaml"

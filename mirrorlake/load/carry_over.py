@@ -52,6 +52,8 @@ pc: Any = _compute  # its functions are made at import: type checkers see none o
 
 CHUNK_ROWS = 500_000
 """Rows of a chunk that may be carried over: one row that differs has all of them read."""
+SLOW_ROWS = 50_000
+"""Rows that are digested here in a second: rows that a source may send faster are read."""
 MOST_MISSES = 3
 """By so many may the chunks that differ outnumber those that are equal: then the rest is read."""
 SUFFIX = "h"
@@ -85,10 +87,13 @@ def plan_carrying(
 ) -> Carrying | None:
     """What a load may carry over; None where it reads everything.
 
-    Only first loads that are proved, of a table with rows in deduped whose key begins with an
-    integer. Not where a new history begins: what deduped holds may be another table's, and nobody
-    would look at it.
+    Only where the source is read slowly (``rows_per_second``): else reading takes less time. Only
+    first loads that are proved, of a table with rows in deduped whose key begins with an integer.
+    Not where a new history begins: what deduped holds may be another table's, and nobody would look
+    at it.
     """
+    if plan.source.rows_per_second is None or plan.source.rows_per_second > SLOW_ROWS:
+        return None
     if rows is None or window.kind != "initial" or not plan.key or plan.entity is not None:
         return None
     if terms.course is None or terms.course.begins or plan.keeps_aliases:

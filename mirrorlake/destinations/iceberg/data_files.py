@@ -184,6 +184,8 @@ class PartFiles:
             with suppress(Exception):
                 opened.writer.close()
             with suppress(Exception):
+                opened.buffered.close()
+            with suppress(Exception):
                 opened.sink.close()
         for path in self._paths:
             with suppress(OSError):

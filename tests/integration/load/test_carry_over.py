@@ -35,6 +35,7 @@ ROWS, CHUNK = 3_000, 500
 ROW_BYTES = 60
 """A row of `CREATE` takes about as many on its way, or more."""
 CONTRACT: dict[str, Any] = {"mode": "incremental", "key": ["id"], "cursor": "at", "verify": True}
+SLOW = {"rows_per_second": 50_000}
 CREATE = (
     "CREATE TABLE t (id BIGINT UNSIGNED NOT NULL PRIMARY KEY, name VARCHAR(20), n INT, "
     "price DECIMAL(30,10), born DATE, weight DOUBLE, at DATETIME(6) NOT NULL, KEY (at))"
@@ -55,7 +56,7 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
 def workspace(engine_for: Callable[..., Workspace], sql: Callable[..., Any]) -> Workspace:
     """A table of some chunks, mirrored."""
     make(sql)
-    workspace = engine_for({"t": CONTRACT})
+    workspace = engine_for({"t": CONTRACT}, SLOW)
     sync_table(workspace, workspace.config.table("t"))
     return workspace
 
@@ -193,7 +194,7 @@ def test_original_texts_go_along(
 ) -> None:
     make(sql)
     sql("SET sql_mode = ''", "UPDATE t SET born = '0000-00-00' WHERE id % 100 = 3")
-    workspace = engine_for({"t": CONTRACT})
+    workspace = engine_for({"t": CONTRACT}, SLOW)
     contract = workspace.config.table("t")
     sync_table(workspace, contract)
     sql("ALTER TABLE t ADD note VARCHAR(9) DEFAULT 'x'", "ANALYZE TABLE t")
@@ -220,13 +221,26 @@ def test_keys_that_the_lake_orders_otherwise_are_read(
     database: str,
 ) -> None:
     make(sql, create)
-    workspace = engine_for({"t": {**CONTRACT, "key": key or ["at", "id"]}})
+    workspace = engine_for({"t": {**CONTRACT, "key": key or ["at", "id"]}}, SLOW)
     contract = workspace.config.table("t")
     sync_table(workspace, contract)
     sql("ALTER TABLE t ADD note VARCHAR(9) DEFAULT 'x'", "ANALYZE TABLE t")
     sync_table(workspace, contract)
     assert receipt_of(workspace).carried == 0
     assert_equal(workspace, server, database)
+
+
+@pytest.mark.full
+def test_a_source_that_may_be_read_fast_is_read(
+    engine_for: Callable[..., Workspace], sql: Callable[..., Any]
+) -> None:
+    make(sql)
+    workspace = engine_for({"t": CONTRACT})
+    contract = workspace.config.table("t")
+    sync_table(workspace, contract)
+    sql("ALTER TABLE t ADD note VARCHAR(9) DEFAULT 'x'", "ANALYZE TABLE t")
+    sync_table(workspace, contract)
+    assert receipt_of(workspace).carried == 0
 
 
 # --- killed on the way ----------------------------------------------------------------------------
@@ -275,7 +289,9 @@ def test_a_load_that_died_is_resumed(
     make(sql)
     config = place.folder / f"{database}.yaml"
     ledger = {"url": f"sqlite:///{database}.db", "wait": "1s"}
-    write_contract(config, server.port, {database: {"tables": {"t": CONTRACT}}}, ledger=ledger)
+    write_contract(
+        config, server.port, {database: {"tables": {"t": CONTRACT}}}, source=SLOW, ledger=ledger
+    )
     workspace = Workspace.open(load_config(config), spark=place.spark)
     contract = workspace.config.table("t")
     sync_table(workspace, contract)
