@@ -37,7 +37,7 @@ class Tables(Protocol):
         ...
 
 
-SourceColumn = tuple[int, str]
+InputColumn = tuple[int, str]
 """A column of one source of a SELECT: the source's key, and the column in lower case."""
 
 
@@ -57,15 +57,15 @@ class Trace:
             source.
     """
 
-    columns: dict[int, SourceColumn] = field(default_factory=dict[int, SourceColumn])
+    columns: dict[int, InputColumn] = field(default_factory=dict[int, InputColumn])
     sources: dict[int, list[int]] = field(default_factory=dict[int, list[int]])
     tables: dict[int, str] = field(default_factory=dict[int, str])
     queries: dict[int, tuple[exp.Expr, list[str]]] = field(
         default_factory=dict[int, tuple[exp.Expr, list[str]]]
     )
     renamed: set[int] = field(default_factory=set[int])
-    outputs: dict[int, list[tuple[str, exp.Expr | SourceColumn | None]]] = field(
-        default_factory=dict[int, "list[tuple[str, exp.Expr | SourceColumn | None]]"]
+    outputs: dict[int, list[tuple[str, exp.Expr | InputColumn | None]]] = field(
+        default_factory=dict[int, "list[tuple[str, exp.Expr | InputColumn | None]]"]
     )
 
 
@@ -287,7 +287,7 @@ class _Binder:
                 scope.aliases.setdefault(name.lower(), value)
         return fields
 
-    def _star(self, scope: _Scope, node: exp.Expr) -> list[tuple[NamedValue, SourceColumn | None]]:
+    def _star(self, scope: _Scope, node: exp.Expr) -> list[tuple[NamedValue, InputColumn | None]]:
         star = node.this if isinstance(node, exp.Column) else node
         left_out = {one.name.lower() for one in star.args.get("except_") or []}
         if isinstance(node, exp.Column):
@@ -467,7 +467,7 @@ class _Names:
                 return inner
         raise self._unknown(node)
 
-    def _traced(self, node: exp.Column, value: Typed, place: SourceColumn | None) -> Typed:
+    def _traced(self, node: exp.Column, value: Typed, place: InputColumn | None) -> Typed:
         """A column of a source; a name of the scope's beside it would be taken for it silently."""
         if place is not None:
             self._binder.trace.columns[id(node)] = place
@@ -516,13 +516,13 @@ class _Names:
         return ModelError(words, place=at(node))
 
 
-def _place(source: _Source, name: str) -> SourceColumn:
+def _place(source: _Source, name: str) -> InputColumn:
     return source.key, name.lower()
 
 
 def _found(
     scope: _Scope, qualifier: str, name: str, node: exp.Expr
-) -> tuple[Typed, SourceColumn | None] | None:
+) -> tuple[Typed, InputColumn | None] | None:
     """A column of a scope's own sources, and which; None where it has none of that name."""
     lowered = name.lower()
     if qualifier:
