@@ -55,6 +55,10 @@ class Trace:
         renamed: keys of tables whose columns have other names here: ``t AS a (x, y)``.
         outputs: ``id`` of a SELECT → its columns: name, and the expression or the column of a
             source.
+        kinds: column of a source → its type.
+        using: ``id`` of a join → the pairs of columns that ``USING`` makes one.
+        types: ``id`` of a SELECT or a set operation → the types of its columns.
+        constants: ``id`` of a column's node that is a name of the model's scope → the node.
     """
 
     columns: dict[int, InputColumn] = field(default_factory=dict[int, InputColumn])
@@ -67,6 +71,12 @@ class Trace:
     outputs: dict[int, list[tuple[str, exp.Expr | InputColumn | None]]] = field(
         default_factory=dict[int, "list[tuple[str, exp.Expr | InputColumn | None]]"]
     )
+    kinds: dict[InputColumn, str] = field(default_factory=dict[InputColumn, str])
+    using: dict[int, list[tuple[InputColumn, InputColumn]]] = field(
+        default_factory=dict[int, "list[tuple[InputColumn, InputColumn]]"]
+    )
+    types: dict[int, tuple[str, ...]] = field(default_factory=dict[int, tuple[str, ...]])
+    constants: dict[int, exp.Column] = field(default_factory=dict[int, exp.Column])
 
 
 @dataclass(frozen=True)
@@ -144,14 +154,16 @@ class _Scope:
 
     Attributes:
         sources: alias (in lower case) → its columns.
-        merged: columns that ``USING`` made one, by name.
+        merged: columns that ``USING`` made one, by name; and the column of a source that each is.
         aliases: columns that the SELECT has named so far, which later ones may use.
     """
 
     parent: _Scope | None
     ctes: dict[str, tuple[Relation, exp.Expr]]
     sources: dict[str, _Source] = field(default_factory=dict[str, _Source])
-    merged: dict[str, Typed] = field(default_factory=dict[str, Typed])
+    merged: dict[str, tuple[Typed, InputColumn | None]] = field(
+        default_factory=dict[str, "tuple[Typed, InputColumn | None]"]
+    )
     aliases: dict[str, Typed] = field(default_factory=dict[str, Typed])
 
     def cte(self, name: str) -> tuple[Relation, exp.Expr] | None:
@@ -175,10 +187,11 @@ class _Binder:
     def query(self, node: exp.Expr, scope: _Scope) -> list[NamedValue]:
         """The columns of a SELECT, a union, or a query in brackets."""
         scope = self._with(node, scope)
-        if isinstance(node, exp.Select):
-            return self._select(node, scope)
-        if isinstance(node, exp.SetOperation):
-            return self._set_operation(node, scope)
+        if isinstance(node, exp.Select | exp.SetOperation):
+            read = self._select if isinstance(node, exp.Select) else self._set_operation
+            fields = read(node, scope)  # type: ignore[arg-type] - each reads its own
+            self.trace.types[id(node)] = tuple(one.value.type for one in fields)
+            return fields
         if isinstance(node, exp.Subquery | exp.Paren):
             return self.query(node.this, scope)
         if isinstance(node, exp.Values):
@@ -299,13 +312,18 @@ class _Binder:
                 )
             found = [(one, _place(source, one.name)) for one in source.fields]
         else:
-            found = [(NamedValue(name, value), None) for name, value in scope.merged.items()]
+            found = [
+                (NamedValue(name, value), place) for name, (value, place) in scope.merged.items()
+            ]
             found += [
                 (one, _place(source, one.name))
                 for source in scope.sources.values()
                 for one in source.fields
                 if one.name.lower() not in scope.merged
             ]
+        for one, place in found:
+            if place is not None:
+                self.trace.kinds[place] = one.value.type
         return [(one, place) for one, place in found if one.name.lower() not in left_out]
 
     # --- sources ----------------------------------------------------------------------------------
@@ -398,26 +416,32 @@ class _Binder:
         if side in ("RIGHT", "FULL"):
             scope.sources = {name: one.nullable() for name, one in before.items()}
         using = [one.name for one in node.args.get("using") or []]
-        self._use(scope, using, relation, side, node)
+        self._use(scope, using, source, side, node)
         if kind in ("SEMI", "ANTI"):
             return
         scope.sources[alias] = source.nullable() if side in ("LEFT", "FULL") else source
 
     def _use(
-        self, scope: _Scope, using: Sequence[str], relation: Relation, side: str, node: exp.Join
+        self, scope: _Scope, using: Sequence[str], source: _Source, side: str, node: exp.Join
     ) -> None:
         """Columns that ``USING`` makes one: the left side's, of a full join either's."""
+        pairs = self.trace.using.setdefault(id(node), [])
         for name in using:
-            mine = _Names(self, scope).plain(name, node)
-            theirs = next((f for f in relation.fields if f.name.lower() == name.lower()), None)
+            mine, mine_at = _Names(self, scope).plain(name, node)
+            theirs = next((f for f in source.fields if f.name.lower() == name.lower()), None)
             if theirs is None:
                 raise ModelError(f"no column {name} on the right of the join", place=at(node))
-            kept = theirs.value if side == "RIGHT" else mine
+            theirs_at = _place(source, name)
+            self.trace.kinds[theirs_at] = theirs.value.type
+            if mine_at is not None:
+                self.trace.kinds[mine_at] = mine.type
+                pairs.append((mine_at, theirs_at))
+            kept, kept_at = (theirs.value, theirs_at) if side == "RIGHT" else (mine, mine_at)
             if side == "FULL":
                 wide = types.wider(mine.type, theirs.value.type) or mine.type
-                kept = Typed(wide, mine.nullable and theirs.value.nullable)
-            origins = joined((mine, theirs.value))
-            scope.merged[name.lower()] = Typed(kept.type, kept.nullable, origins)
+                kept, kept_at = Typed(wide, mine.nullable and theirs.value.nullable), None
+            value = Typed(kept.type, kept.nullable, joined((mine, theirs.value)))
+            scope.merged[name.lower()] = value, kept_at
 
     def _lateral(self, scope: _Scope, node: exp.Lateral) -> None:
         """``LATERAL VIEW explode(…) t AS a, b``."""
@@ -460,6 +484,7 @@ class _Names:
             scope = scope.parent
         constant = self._binder.constants.get(name.lower()) if not qualifier else None
         if constant is not None:
+            self._binder.trace.constants[id(node)] = node
             return constant
         if qualifier:
             inner = self._struct(node)
@@ -471,12 +496,14 @@ class _Names:
         """A column of a source; a name of the scope's beside it would be taken for it silently."""
         if place is not None:
             self._binder.trace.columns[id(node)] = place
-            if not node.table and node.name.lower() in self._binder.constants:
-                raise ModelError(
-                    f"{node.name} is a column of a source and a name under `for`",
-                    place=at(node),
-                    next_step="Write t.column, or give the name under `for` another one",
-                )
+            self._binder.trace.kinds[place] = value.type
+        if not node.table and node.name.lower() in self._binder.constants:
+            what = "a column of the query" if place is None else "a column of a source"
+            raise ModelError(
+                f"{node.name} is {what} and a name under `for`",
+                place=at(node),
+                next_step="Write t.column, or give the name under `for` another one",
+            )
         return value
 
     def _struct(self, node: exp.Column) -> Typed | None:
@@ -492,12 +519,12 @@ class _Names:
                 return found
         return None
 
-    def plain(self, name: str, node: exp.Expr) -> Typed:
+    def plain(self, name: str, node: exp.Expr) -> tuple[Typed, InputColumn | None]:
         """A column by its bare name, in this scope alone."""
         found = _found(self._scope, "", name, node)
         if found is None:
             raise ModelError(f"no column {name} on the left of the join", place=at(node))
-        return found[0]
+        return found
 
     def query(self, node: exp.Expr) -> Sequence[Typed]:
         fields = self._binder.query(node, _Scope(self._scope, {}))
@@ -529,7 +556,7 @@ def _found(
         source = scope.sources.get(qualifier.rpartition(".")[2])
         sources = [source] if source is not None else []
     elif lowered in scope.merged:
-        return scope.merged[lowered], None
+        return scope.merged[lowered]
     else:
         sources = list(scope.sources.values())
     found = [

@@ -22,7 +22,7 @@ from mirrorlake.models.evaluate import (
     evaluate,
     truncated,
 )
-from mirrorlake.models.spans import ALL, NONE, ValueSet
+from mirrorlake.models.spans import ALL, NONE, Interval, ValueSet
 
 Constants = Mapping[str, Constant]
 IsColumn = Callable[[exp.Expr], bool]
@@ -203,7 +203,7 @@ def _of_cast(
 
 def _whole_days(span: ValueSet) -> ValueSet:
     """The moments whose days are in a set."""
-    return span.widened(lambda v: _moment(_day(v)), lambda v: _moment(_day(v) + timedelta(days=1)))
+    return span.under(lambda v: _moment(_day(v)), lambda v: _moment(_day(v) + timedelta(days=1)))
 
 
 def _of_sum(node: exp.Expr, column: IsColumn, kind: str, names: Constants) -> Turned | None:
@@ -307,24 +307,36 @@ def _of_truncation(
     except (Unknown, KeyError):
         return None
 
-    def end(value: Constant) -> Any:
-        # The first day of the unit after that of the bound.
-        begun = truncated(text, _day(value))
-        later = next(
-            day
-            for day in (begun + timedelta(days=n) for n in range(1, 367))
-            if truncated(text, day) != begun
-        )
+    def begun(value: Constant) -> Any:
+        first = truncated(text, _day(value))
+        return first if kind == "date" else _moment(first)
+
+    def after(value: Constant) -> Any:
+        first = truncated(text, _day(value))
+        days = (first + timedelta(days=n) for n in range(1, 367))
+        later = next(day for day in days if truncated(text, day) != first)
         return later if kind == "date" else _moment(later)
 
-    low = _day if kind == "date" else (lambda v: _moment(_day(v)))
-    return lambda span: inner(span.widened(low, end))
+    return lambda span: inner(span.under(begun, after))
 
 
 def _of_year(span: ValueSet) -> ValueSet:
-    return span.widened(
-        lambda v: _first_of(int(v)), lambda v: _first_of(int(v) + 1) - timedelta(days=0)
-    )
+    def number(value: Constant) -> int:
+        found = cast_to(value, "int")
+        assert isinstance(found, int)  # noqa: S101
+        return found
+
+    low = span.moved(number, number)
+    parts = [
+        Interval(
+            None if one.low is None else _first_of(one.low + (not one.from_low)),
+            None if one.high is None else _first_of(one.high + one.to_high),
+            True,
+            one.high is None,
+        )
+        for one in low.parts
+    ]
+    return ValueSet(tuple(parts))
 
 
 def _first_of(year: int) -> date:

@@ -90,6 +90,10 @@ class ValueSet:
     def is_all(self) -> bool:
         return self == ALL
 
+    @property
+    def is_none(self) -> bool:
+        return not self.parts
+
     def __and__(self, other: ValueSet) -> ValueSet:
         """What both hold; where that can't be said, the first."""
         if other.is_all or self.is_all:
@@ -127,6 +131,36 @@ class ValueSet:
         """`moved`, with both bounds in the set."""
         moved = self.moved(low, high)
         return ValueSet(tuple(Interval(one.low, one.high) for one in moved.parts))
+
+    def under(self, floor: Callable[[Any], Any], after: Callable[[Any], Any]) -> ValueSet:
+        """The values that a rounding takes into this set.
+
+        Args:
+            floor: the first value of the unit that a bound is in.
+            after: the first value of the unit after that.
+
+        Raises:
+            Unknown: by ``floor`` or ``after``.
+        """
+
+        def begins(one: Interval) -> Any:
+            if one.low is None:
+                return None
+            begun = floor(one.low)
+            there = one.from_low and alike(begun, one.low)[0] == alike(begun, one.low)[1]
+            return begun if there else after(one.low)
+
+        def ends(one: Interval) -> Any:
+            if one.high is None:
+                return None
+            begun = floor(one.high)
+            there = not one.to_high and alike(begun, one.high)[0] == alike(begun, one.high)[1]
+            return begun if there else after(one.high)
+
+        found = [Interval(begins(one), ends(one), True, one.high is None) for one in self.parts]
+        return ValueSet(
+            tuple(one for one in found if None in (one.low, one.high) or one.low < one.high)
+        )
 
     def touches(self, low: Any, high: Any, *, to_high: bool = True) -> bool:
         """Whether some value from ``low`` to ``high`` may be in the set; yes where that can't be

@@ -33,6 +33,7 @@ from mirrorlake.errors import CommitConflict, LakeDamaged, LeaseHeld
 from mirrorlake.failpoints import (
     FAILPOINTS,
     OF_CARRIED_ROWS,
+    OF_CLEAN_TENANTS,
     OF_DELTAS,
     OF_LANDINGS,
     OF_REFOLDS,
@@ -558,6 +559,7 @@ def test_every_failpoint_of_the_engine_is_listed() -> None:
         (
             *(*FAILPOINTS, *OF_CARRIED_ROWS, *OF_DELTAS, *OF_SNAPSHOTS, *OF_LANDINGS, *OF_REFOLDS),
             *OF_TENANTS,
+            *OF_CLEAN_TENANTS,
         )
     )
     assert len([name for name in used if name in FAILPOINTS]) == len(FAILPOINTS)

@@ -145,7 +145,7 @@ def test_a_log_shows_each_table_as_it_is_done(config: Path, database: str) -> No
     ran = subprocess.run(command, capture_output=True, text=True, check=True, cwd=config.parent)
     lines = [line for line in ran.stderr.splitlines() if " of 2: " in line]
     # As they end, side by side.
-    assert [line[:7] for line in lines] == ["1 of 2:", "2 of 2:"]
+    assert [line[:7] for line in lines] == ["1 of 2:", "2 of 2:"], ran.stdout + ran.stderr
     assert sorted(line[8:].rsplit(",", 1)[0] for line in lines) == [
         f"s.{database}.changed: 1 rows",
         f"s.{database}.kept: 2 rows",
