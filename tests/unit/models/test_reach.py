@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import date, datetime, timedelta
+from datetime import date, timedelta
 from typing import Any
 
 import duckdb
@@ -97,7 +97,7 @@ D, W = "day {2024-03-05}", "day [2024-02-28, 2024-03-05]"
         ("SELECT 1 FROM t ANTI JOIN u ON u.day = p AND t.day = p", ["t", f"u {D}"]),
         ("SELECT 1 FROM t SEMI JOIN u ON u.day = t.day AND u.day = p", [f"t {D}", f"u {D}"]),
         ("SELECT 1 FROM t JOIN u ON t.day = p AND t.k = u.k RIGHT JOIN v ON v.day = t.day",
-         [f"t {D}", "u", f"v"]),
+         [f"t {D}", "u", "v"]),
         # groups and windows
         ("SELECT * FROM (SELECT day, SUM(k) AS n FROM t GROUP BY day) WHERE day = p", [f"t {D}"]),
         ("SELECT * FROM (SELECT day AS d, SUM(k) AS n FROM t GROUP BY 1) WHERE d = p", [f"t {D}"]),
@@ -144,7 +144,9 @@ LITERALS = {
     "k": ["0", "1", "2"],
     "s": ["'a'", "'b'", "'B'"],
 }
-ROW = st.tuples(st.sampled_from(DAYS), st.sampled_from([None, 0, 1, 2]), st.sampled_from([None, "a", "b"]))
+ROW = st.tuples(
+    st.sampled_from(DAYS), st.sampled_from([None, 0, 1, 2]), st.sampled_from([None, "a", "b"])
+)
 ROWS = st.lists(ROW, max_size=6)
 
 
@@ -186,14 +188,18 @@ def conditions(draw: st.DrawFn, sources: tuple[str, ...], depth: int) -> str:
     if kind == "in":
         source = draw(st.sampled_from(sources))
         inner = draw(selects(depth - 1, outer=sources))
-        return f"{source}.day {draw(st.sampled_from(['', 'NOT ']))}IN (SELECT q.day FROM ({inner}) q)"
+        return (
+            f"{source}.day {draw(st.sampled_from(['', 'NOT ']))}IN (SELECT q.day FROM ({inner}) q)"
+        )
     return draw(comparisons(sources))
 
 
 @st.composite
 def selects(draw: st.DrawFn, depth: int, outer: tuple[str, ...] = ()) -> str:
     """A query whose columns are day, k and s."""
-    shape = draw(st.sampled_from(["plain", "plain", "plain", "union", "group", "window", "constant"]))
+    shape = draw(
+        st.sampled_from(["plain", "plain", "plain", "union", "group", "window", "constant"])
+    )
     if shape == "union" and depth:
         operator = draw(st.sampled_from(["UNION ALL", "UNION", "EXCEPT", "INTERSECT"]))
         return f"({draw(selects(depth - 1))}) {operator} ({draw(selects(depth - 1))})"
@@ -207,7 +213,11 @@ def selects(draw: st.DrawFn, depth: int, outer: tuple[str, ...] = ()) -> str:
         if not place:
             text, visible = f"{source} AS {name}", [name]
             continue
-        kind = draw(st.sampled_from(["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "SEMI JOIN", "ANTI JOIN"]))
+        kind = draw(
+            st.sampled_from(
+                ["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "SEMI JOIN", "ANTI JOIN"]
+            )
+        )
         on = draw(conditions((*visible, name), 0))
         text += f" {kind} {source} AS {name} ON {on}"
         if kind not in ("SEMI JOIN", "ANTI JOIN"):
@@ -219,10 +229,16 @@ def selects(draw: st.DrawFn, depth: int, outer: tuple[str, ...] = ()) -> str:
     if shape == "group":
         by = draw(st.sampled_from(["1, 3", "1", columns[0]]))
         last = f"{columns[2]} AS s" if by == "1, 3" else f"MIN({columns[2]}) AS s"
-        having = draw(st.sampled_from(["", "", f" HAVING {columns[0]} >= DATE '2024-02-29'", " HAVING COUNT(*) > 1"]))
+        having = draw(
+            st.sampled_from(
+                ["", "", f" HAVING {columns[0]} >= DATE '2024-02-29'", " HAVING COUNT(*) > 1"]
+            )
+        )
         return f"SELECT {columns[0]} AS day, CAST(MAX({columns[1]}) AS INT) AS k, {last} {rest} GROUP BY {by}{having}"
     if shape == "window":
-        by = draw(st.sampled_from([f"PARTITION BY {columns[0]} ", f"PARTITION BY {columns[2]} ", ""]))
+        by = draw(
+            st.sampled_from([f"PARTITION BY {columns[0]} ", f"PARTITION BY {columns[2]} ", ""])
+        )
         return f"SELECT {columns[0]} AS day, CAST(MAX({columns[1]}) OVER ({by}) AS INT) AS k, {columns[2]} AS s {rest}"
     if shape == "constant":
         return f"SELECT DATE '2024-02-29' AS day, {columns[1]} AS k, {columns[2]} AS s {rest}"
@@ -247,7 +263,7 @@ def given_by(sql: str, rows: Mapping[str, Sequence[tuple[Any, ...]]]) -> list[tu
         DATABASE.execute(f"CREATE OR REPLACE TEMP TABLE {table} (day DATE, k INTEGER, s VARCHAR)")
         if some:
             DATABASE.execute(
-                f"INSERT INTO {table} VALUES {', '.join(['(?, ?, ?)'] * len(some))}",  # noqa: S608
+                f"INSERT INTO {table} VALUES {', '.join(['(?, ?, ?)'] * len(some))}",
                 [cell for row in some for cell in row],
             )
     return sorted(DATABASE.execute(sql).fetchall(), key=repr)
@@ -258,14 +274,19 @@ def can_matter(row: tuple[Any, ...], of: Sequence[TableReach]) -> bool:
     values = dict(zip(("day", "k", "s"), row, strict=True))
     return any(
         all(
-            bounds.is_all or (values[name] is not None and bounds.touches(values[name], values[name]))
+            bounds.is_all
+            or (values[name] is not None and bounds.touches(values[name], values[name]))
             for name, bounds in one.columns.items()
         )
         for one in of
     )
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@settings(
+    max_examples=100,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+)
 @given(sql=queries(), rows=st.fixed_dictionaries({"t": ROWS, "u": ROWS, "v": ROWS}))
 def test_rows_out_of_reach_change_nothing(sql: str, rows: dict[str, list[tuple[Any, ...]]]) -> None:
     found = reaches(sql)
