@@ -50,6 +50,7 @@ class HeaderSection(Section):
     for_: Mapping[str, Any] = Field({}, alias="for")
     if_: str | None = Field(None, alias="if")
     partition_by: Annotated[tuple[str, ...] | None, BeforeValidator(_listed)] = None
+    released: Annotated[tuple[str, ...], BeforeValidator(_listed)] = ()
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,7 @@ class Declaration:
         sql: its query; ``sql_line``: the line of the file where it begins, from 1.
         scopes: what it is computed for.
         partition_by: the names of its scopes by which its table is partitioned.
+        released: columns that are made of personal ones, and from which nobody can be told.
     """
 
     name: str
@@ -72,6 +74,7 @@ class Declaration:
     materialized: Materialized = "table"
     description: str = ""
     owner: str | None = None
+    released: tuple[str, ...] = ()
 
     def located(self, error: ModelError) -> ModelError:
         """An error in the query, with the line of the file."""
@@ -134,6 +137,7 @@ def read_declaration(path: Path) -> Declaration:
         materialized=said.materialized,
         description=said.description,
         owner=said.owner,
+        released=tuple(one.lower() for one in said.released),
     )
 
 

@@ -84,6 +84,11 @@ class FactFinder:
         default_factory=dict[int, tuple[InputColumn, ...]]
     )
 
+    def kind_of(self, column: InputColumn) -> str:
+        """A column's type. A time without a zone is taken for one in UTC, as all sessions are."""
+        kind = self.trace.kinds.get(column, "")
+        return "timestamp" if kind == "timestamp_ntz" else kind
+
     def columns_in(self, node: exp.Expr) -> tuple[InputColumn, ...]:
         """The columns that an expression names, each once."""
         found = self._columns.get(id(node))
@@ -98,7 +103,7 @@ class FactFinder:
         facts = dict(known)
         for node in conditions.nodes:
             for column in self.columns_in(node):
-                kind = self.trace.kinds.get(column, "")
+                kind = self.kind_of(column)
                 values = left_by(node, self._is(column), kind, self.names)
                 if not values.is_all and any(kind in group for group in _GROUPS):
                     facts[column] = facts.get(column, ALL) & values
@@ -138,7 +143,7 @@ class FactFinder:
         known = facts.get(link.source, ALL)
         if known.is_all:
             return
-        kinds = self.trace.kinds.get(link.target, ""), self.trace.kinds.get(link.source, "")
+        kinds = self.kind_of(link.target), self.kind_of(link.source)
         if not comparable(*kinds):
             return
         values = self.image(link.source_node, link.source, known)
@@ -159,7 +164,7 @@ class FactFinder:
         """The values of an expression, from those of the one column that it names."""
         if node is None or self.trace.columns.get(id(node)) == column:
             return values
-        kind = self.trace.kinds.get(column, "")
+        kind = self.kind_of(column)
         # What can be turned round never falls where the column rises.
         if values.is_all or turned_round(node, self._is(column), kind, self.names) is None:
             return ALL
@@ -186,7 +191,7 @@ class FactFinder:
         columns = self.columns_in(node)
         if len(columns) != 1:
             return None
-        kind = self.trace.kinds.get(columns[0], "")
+        kind = self.kind_of(columns[0])
         turned = turned_round(node, self._is(columns[0]), kind, self.names)
         if turned is None or not any(kind in group for group in _GROUPS):
             return None

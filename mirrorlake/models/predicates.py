@@ -143,7 +143,8 @@ def turned_round(node: exp.Expr, column: IsColumn, kind: str, names: Constants) 
     if isinstance(node, exp.Paren):
         return turned_round(node.this, column, kind, names)
     if isinstance(node, exp.Cast | exp.TryCast):
-        return _of_cast(node, written_type(node.args["to"]), column, kind, names)
+        to = written_type(node.args["to"])
+        return _of_cast(node, "timestamp" if to == "timestamp_ntz" else to, column, kind, names)
     if isinstance(node, exp.Add | exp.Sub):
         return _of_sum(node, column, kind, names)
     if isinstance(node, exp.Anonymous):

@@ -18,6 +18,19 @@ from pyiceberg.manifest import DataFile, ManifestEntryStatus
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Operation, Snapshot, ancestors_of
+from pyiceberg.types import (
+    BinaryType,
+    DecimalType,
+    FixedType,
+    IcebergType,
+    ListType,
+    LongType,
+    MapType,
+    StructType,
+    TimestampType,
+    TimestamptzType,
+    UUIDType,
+)
 
 LakeTable: TypeAlias = Table
 LakeSchema: TypeAlias = Schema
@@ -38,6 +51,7 @@ __all__ = [
     "is_rewrite",
     "open_storage",
     "removed_files",
+    "spark_types",
 ]
 
 
@@ -56,6 +70,39 @@ def column_names(schema: LakeSchema) -> list[str]:
     """The names of a table's columns, in order; PyIceberg's own list has what is inside of them
     too."""
     return [field.name for field in schema.fields]
+
+
+def spark_types(schema: LakeSchema) -> list[tuple[str, str, bool]]:
+    """The columns of a table as Spark has them: name, type, and whether it may be NULL.
+
+    Source: Iceberg documentation, "Spark Writes", "Iceberg type to Spark type".
+    """
+    return [
+        (field.name, _spark_type(field.field_type), not field.required) for field in schema.fields
+    ]
+
+
+def _spark_type(kind: IcebergType) -> str:
+    if isinstance(kind, StructType):
+        inner = (f"{field.name}:{_spark_type(field.field_type)}" for field in kind.fields)
+        return f"struct<{','.join(inner)}>"
+    if isinstance(kind, ListType):
+        return f"array<{_spark_type(kind.element_type)}>"
+    if isinstance(kind, MapType):
+        return f"map<{_spark_type(kind.key_type)},{_spark_type(kind.value_type)}>"
+    if isinstance(kind, DecimalType):
+        return f"decimal({kind.precision},{kind.scale})"
+    return _SPARK_NAMES.get(type(kind), str(kind))
+
+
+_SPARK_NAMES: dict[type[IcebergType], str] = {
+    LongType: "bigint",
+    TimestampType: "timestamp_ntz",
+    TimestamptzType: "timestamp",
+    UUIDType: "string",
+    BinaryType: "binary",
+    FixedType: "binary",
+}
 
 
 def chosen_columns(schema: LakeSchema, names: Sequence[str]) -> LakeSchema:

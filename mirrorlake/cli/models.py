@@ -1,0 +1,188 @@
+"""The commands of SQL models: what a model is, and whether all of them compile."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.markup import escape
+
+from mirrorlake.cli import show as shown
+from mirrorlake.cli.contract import open_contract
+
+if TYPE_CHECKING:
+    from mirrorlake.models.dependencies import Input
+    from mirrorlake.operations.models import ShownModel, ShownPartition
+
+
+@click.command("show")
+@click.argument("model")
+@click.argument("values", nargs=-1, metavar="[NAME=VALUE]…")
+@shown.config_option
+@shown.json_option
+@click.option("--sql", is_flag=True, help="Print the query of the partition, and nothing else.")
+def show_command(
+    model: str, values: tuple[str, ...], config_path: Path, as_json: bool, sql: bool
+) -> None:
+    """Show a SQL model: its columns, and of one partition what it is computed from.
+
+    NAME=VALUE gives the partition: `mirrorlake show shop.sales day=2024-05-01`.
+    """
+    from mirrorlake.destinations.iceberg.lake import Lake
+    from mirrorlake.operations.models import compile_project, show_model
+
+    wanted = _as_values(values)
+    config = open_contract(config_path)
+    project, catalogue = compile_project(config, Lake(config.lake))
+    found = show_model(project, catalogue, model, wanted)
+    if sql:
+        if found.partition is None:
+            raise click.UsageError(f"--sql is of one partition: name it, as in {found.first}")
+        click.echo(found.partition.sql)
+    elif as_json:
+        shown.print_json(_as_json(found))
+    else:
+        _print(found)
+
+
+def _as_values(texts: Sequence[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for text in texts:
+        for part in text.split("/"):
+            name, sign, value = part.partition("=")
+            if not sign or not re.fullmatch(r"\w+", name):
+                raise click.UsageError(f"{text!r} is no NAME=VALUE, like day=2024-05-01")
+            if name in found:
+                raise click.UsageError(f"{name} is given twice")
+            found[name] = value
+    return found
+
+
+def _as_json(found: ShownModel) -> dict[str, Any]:
+    said = asdict(found)
+    if found.partition is not None:
+        said["partition"]["inputs"] = [_input_as_json(one) for one in found.partition.inputs]
+    return said
+
+
+def _input_as_json(one: Input) -> dict[str, Any]:
+    from mirrorlake.models.dependencies import ModelInput
+
+    if isinstance(one, ModelInput):
+        return {"table": one.table, "partitions": list(one.keys), "all": not one.bounded}
+    days = [[lo and lo.isoformat(), hi and hi.isoformat()] for lo, hi in one.days]
+    return {"table": one.table, "column": one.column, "days": days, "all": not one.bounded}
+
+
+def _print(found: ShownModel) -> None:
+    console = shown.console
+    kind = f"{found.materialized}, {found.owner}" if found.owner else found.materialized
+    console.print(f"{escape(found.name)} ({escape(kind)}): {escape(found.path)}")
+    if found.description:
+        console.print(escape(found.description))
+    table = shown.table("column", "type", "NULL", "made of…")
+    for column in found.columns:
+        origins = "the partition" if column.partition else ", ".join(column.made_of) or "-"
+        null = "yes" if column.nullable else "no"
+        table.add_row(escape(column.name), escape(column.type), null, escape(origins))
+    console.print(table)
+    if found.partition_by:
+        by, ends = ", ".join(found.partition_by), f"{found.first} to {found.last}"
+        console.print(f"{found.partitions:,} partitions by {by}: {escape(ends)}")
+    console.print(f"Reads {escape(', '.join(found.reads) or 'no table')}.")
+    if found.read_by:
+        console.print(f"Read by {escape(', '.join(found.read_by))}.")
+    for words in found.warnings:
+        console.print(f"Warning: {escape(words)}", highlight=False, soft_wrap=True)
+    if found.partition is not None:
+        _print_partition(found.partition)
+
+
+def _print_partition(found: ShownPartition) -> None:
+    from mirrorlake.operations.models import compressed
+
+    console = shown.console
+    if found.scope:
+        table = shown.table("name", "value", "type")
+        for one in found.scope:
+            table.add_row(escape(one.name), escape(one.value), one.type)
+        console.print(table)
+    table = shown.table("reads", "partitions…")
+    for one in found.inputs:
+        table.add_row(escape(one.table), escape(_partitions_of(one)))
+    console.print(table)
+    if found.readers:
+        table = shown.table("read by", "partitions…")
+        for name, keys in found.readers.items():
+            table.add_row(escape(name), escape(compressed(keys)))
+        console.print(table)
+
+
+def _partitions_of(one: Input) -> str:
+    from mirrorlake.models.dependencies import ModelInput
+    from mirrorlake.operations.models import compressed
+
+    if isinstance(one, ModelInput):
+        words = compressed(one.keys)
+        return words if one.bounded or len(one.keys) < 2 else f"all: {words}"
+    if not one.bounded:
+        return "all" if one.column is None else f"all days of {one.column}"
+    if not one.days:
+        return "none"
+    return f"{one.column}: " + ", ".join(_period(lo, hi) for lo, hi in one.days)
+
+
+def _period(first: date | None, last: date | None) -> str:
+    if first == last and first is not None:
+        return first.isoformat()
+    if first is None or last is None:
+        return f"until {last}" if first is None else f"from {first}"
+    return f"{first} to {last}"
+
+
+@click.command("compile")
+@shown.config_option
+@shown.json_option
+def compile_command(config_path: Path, as_json: bool) -> None:
+    """Check all SQL models: columns, types, partitions, personal data. Runs none of them."""
+    from mirrorlake.destinations.iceberg.lake import Lake
+    from mirrorlake.models.dependencies import unbounded
+    from mirrorlake.operations.models import compile_project, models_folder
+
+    config = open_contract(config_path)
+    project, catalogue = compile_project(config, Lake(config.lake))
+    models = project.models.values()
+    warnings = {one.name: list(unbounded(project, catalogue, one)) for one in models}
+    if as_json:
+        shown.print_json(
+            {
+                "models": [
+                    {
+                        "name": one.name,
+                        "partitions": len(one.scopes),
+                        "reads": list(one.bound.reads),
+                        "columns": {f.name: f.value.type for f in one.fields},
+                        "fingerprint": one.fingerprint,
+                        "warnings": warnings[one.name],
+                    }
+                    for one in models
+                ],
+                "problems": [one.message for one in project.problems],
+            }
+        )
+    elif models:
+        table = shown.table("model", "columns", "partitions", "reads…")
+        for one in models:
+            counts = (f"{len(one.fields):,}", f"{len(one.scopes):,}")
+            table.add_row(escape(one.name), *counts, escape(", ".join(one.bound.reads)))
+        shown.console.print(table)
+        for words in (words for found in warnings.values() for words in found):
+            shown.console.print(f"Warning: {escape(words)}", highlight=False, soft_wrap=True)
+    elif not project.problems:
+        shown.console.print(f"There are no models below {escape(str(models_folder(config)))}.")
+    project.raise_problems()

@@ -1,0 +1,375 @@
+"""All models of a folder, bound in the order in which they read one another.
+
+Compiling starts no Spark and reads no rows: it finds every model's columns with their types,
+nullability and origins, and every error, each with file, line and column.
+
+What belongs here: models beside one another. What doesn't: one file
+(`mirrorlake.models.declaration`), one query (`mirrorlake.models.binder`), partitions of inputs
+(`mirrorlake.models.dependencies`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from graphlib import CycleError, TopologicalSorter
+
+from sqlglot import exp
+
+from mirrorlake.config.fields import nearest
+from mirrorlake.errors import ModelError
+from mirrorlake.models.binder import BoundQuery, bind
+from mirrorlake.models.catalogue import Catalogue
+from mirrorlake.models.columns import NamedValue, Origin, Relation, Typed
+from mirrorlake.models.declaration import Declaration
+from mirrorlake.models.evaluate import Constant
+from mirrorlake.models.parse import parse_query
+from mirrorlake.models.place import at
+
+Scope = Mapping[str, Constant]
+
+
+@dataclass(frozen=True)
+class Model:
+    """One model that compiled.
+
+    Attributes:
+        fields: the columns of its table: the query's, then those of its partitions.
+        types: the names of its scope, with their types.
+        fingerprint: changes with what the query says, with its columns, and with all models above
+            it; comments and layout change nothing.
+    """
+
+    declaration: Declaration
+    query: exp.Expr
+    bound: BoundQuery
+    fields: tuple[NamedValue, ...]
+    types: Mapping[str, Typed]
+    fingerprint: str
+    now: datetime
+
+    @property
+    def name(self) -> str:
+        return self.declaration.name
+
+    @property
+    def partitioned(self) -> bool:
+        return bool(self.declaration.partition_by)
+
+    @property
+    def relation(self) -> Relation:
+        """Its columns for a query that reads it; each is its own origin."""
+        return Relation(
+            tuple(
+                NamedValue(
+                    one.name,
+                    Typed(
+                        one.value.type,
+                        one.value.nullable,
+                        frozenset({Origin(self.name, one.name.lower())}),
+                    ),
+                )
+                for one in self.fields
+            )
+        )
+
+    @cached_property
+    def scopes(self) -> tuple[Scope, ...]:
+        """All that it is computed for, in the order of its bindings."""
+        return tuple(self.declaration.scopes.all(self.now))
+
+    def key_of(self, scope: Scope) -> str:
+        """A partition's name: ``day=2024-05-01/store=Paris``; empty of a model without
+        partitions."""
+        return "/".join(f"{n}={text_of(scope[n])}" for n in self.declaration.partition_by)
+
+
+def text_of(value: Constant) -> str:
+    """A value as a person writes it."""
+    if isinstance(value, datetime):
+        return value.strftime("%Y-%m-%dT%H:%M:%SZ")
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    text = str(value)
+    return text.replace("%", "%25").replace("/", "%2F")
+
+
+@dataclass(frozen=True)
+class Project:
+    """The models of a folder.
+
+    Attributes:
+        models: by name, each after those that it reads.
+        problems: what is wrong with others; a model that reads one of these is not among
+            ``models``, and its own problem is said only where it has one.
+    """
+
+    models: Mapping[str, Model]
+    problems: tuple[ModelError, ...] = ()
+    unfinished: tuple[str, ...] = ()
+    readers: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, "tuple[str, ...]"])
+
+    def model(self, name: str) -> Model:
+        """A model by its name.
+
+        Raises:
+            ModelError: there is none, or it did not compile.
+        """
+        found = self.models.get(name.lower())
+        if found is not None:
+            return found
+        if name.lower() in self.unfinished:
+            self.raise_problems()
+        raise ModelError(
+            f"there is no model {name}{nearest(name, self.models)}",
+            next_step="A model is a file models/<dataset>/<name>.sql beside the contract file",
+        )
+
+    def raise_problems(self) -> None:
+        """
+        Raises:
+            ModelError: not all models compiled: all that is wrong, one a line.
+        """
+        if self.problems:
+            steps = [one.next_step for one in self.problems if one.next_step]
+            words = "\n".join(one.message for one in self.problems)
+            raise ModelError(words, next_step=steps[0] if len(self.problems) == 1 and steps else "")
+
+
+class _Tables:
+    """What a model may read: the mirror, and the models before it."""
+
+    def __init__(
+        self, catalogue: Catalogue, models: Mapping[str, Model], all_: Sequence[str]
+    ) -> None:
+        self._catalogue, self._models, self._all = catalogue, models, all_
+
+    def columns_of(self, name: str) -> Relation | None:
+        if name in self._models:
+            return self._models[name].relation
+        table = self._catalogue.table(name)
+        if table is not None and not table.columns:
+            raise ModelError(
+                f"{name} has no columns yet: its table was never loaded",
+                next_step=f"mirrorlake sync {table.contract.name}",
+            )
+        return table.relation if table is not None else None
+
+    def names(self) -> Sequence[str]:
+        return [*self._all, *self._catalogue.names()]
+
+
+def compile_models(
+    declarations: Sequence[Declaration], catalogue: Catalogue, now: datetime
+) -> Project:
+    """Bind all models.
+
+    Args:
+        now: what ``CURRENT_DATE`` is in their scopes (UTC).
+
+    Raises:
+        LakeError: the lake can't be read.
+    """
+    problems: list[ModelError] = []
+    by_name = {one.name: one for one in declarations}
+    parsed: dict[str, exp.Expr] = {}
+    for one in declarations:
+        try:
+            parsed[one.name] = parse_query(one.sql)
+        except ModelError as error:
+            problems.append(one.located(error))
+    reads = {
+        name: {table for table in _tables_in(query) if table in by_name}
+        for name, query in parsed.items()
+    }
+    order = _in_order(reads, by_name, parsed, problems)
+    models: dict[str, Model] = {}
+    tables = _Tables(catalogue, models, list(by_name))
+    failed = set(by_name) - set(order)
+    for name in order:
+        if reads[name] & failed:
+            failed.add(name)
+            continue
+        try:
+            models[name] = _compiled(by_name[name], parsed[name], tables, models, catalogue, now)
+        except ModelError as error:
+            problems.append(by_name[name].located(error))
+            failed.add(name)
+    readers: dict[str, list[str]] = {}
+    for model in models.values():
+        for table in model.bound.reads:
+            readers.setdefault(table, []).append(model.name)
+    found = {table: tuple(names) for table, names in readers.items()}
+    return Project(models, tuple(problems), tuple(sorted(failed)), found)
+
+
+def _tables_in(query: exp.Expr) -> Iterator[str]:
+    for table in query.find_all(exp.Table):
+        if len(table.parts) > 1:
+            yield ".".join(part.name for part in table.parts).lower()
+
+
+def _in_order(
+    reads: Mapping[str, set[str]],
+    by_name: Mapping[str, Declaration],
+    parsed: Mapping[str, exp.Expr],
+    problems: list[ModelError],
+) -> list[str]:
+    """Models after those that they read, without those of a circle and all that read them."""
+    left = {name: set(names) for name, names in sorted(reads.items())}
+    while True:
+        try:
+            return list(TopologicalSorter(left).static_order())
+        except CycleError as error:
+            circle: list[str] = list(error.args[1])
+            # Each is read by the one after it.
+            words = " reads ".join(reversed(circle))
+            first = min(circle)
+            mention = next(
+                (
+                    t
+                    for t in parsed[first].find_all(exp.Table)
+                    if ".".join(p.name for p in t.parts).lower() in circle
+                ),
+                None,
+            )
+            place = at(mention) if mention is not None else None
+            problem = ModelError(f"models read one another in a circle: {words}", place=place)
+            problems.append(by_name[first].located(problem))
+            gone = set(circle)
+            while more := {n for n, names in left.items() if names & gone} - gone:
+                gone |= more
+            left = {name: names for name, names in left.items() if name not in gone}
+
+
+def _compiled(
+    declaration: Declaration,
+    query: exp.Expr,
+    tables: _Tables,
+    models: Mapping[str, Model],
+    catalogue: Catalogue,
+    now: datetime,
+) -> Model:
+    if catalogue.table(declaration.name) is not None:
+        raise ModelError(
+            f"{declaration.name} is a mirrored table", next_step="Give the model another name"
+        )
+    types = declaration.scopes.types(now) if declaration.scopes.bindings else {}
+    bound = bind(query, tables, types)
+    if bound.unstable and declaration.partition_by:
+        function, place = bound.unstable[0]
+        raise ModelError(
+            f"{function}() gives something else each time: a partition could not be made again",
+            place=place,
+            next_step="Bind what is needed under `for`",
+        )
+    fields = (*_checked(query, bound.fields, declaration), *_partition_columns(declaration, types))
+    _refuse_personal(declaration, bound, catalogue)
+    return Model(
+        declaration=declaration,
+        query=query,
+        bound=bound,
+        fields=fields,
+        types=types,
+        fingerprint=_fingerprint(query, fields, bound, models),
+        now=now,
+    )
+
+
+def _checked(
+    query: exp.Expr, fields: Sequence[NamedValue], declaration: Declaration
+) -> Sequence[NamedValue]:
+    """The columns of a query, of which a table can be made."""
+    selects = [one.unalias() for one in query.selects] if isinstance(query, exp.Query) else []
+    seen: set[str] = set()
+    for number, one in enumerate(fields):
+        place = at(selects[number]) if len(selects) == len(fields) else at(query)
+        if not one.name:
+            raise ModelError(f"column {number + 1} has no name", place=place, next_step="Write AS")
+        lowered = one.name.lower()
+        if lowered in seen:
+            raise ModelError(f"two columns are called {one.name}", place=place)
+        if lowered in declaration.partition_by:
+            raise ModelError(
+                f"column {one.name} is called as a name under `for`, by which the table is "
+                "partitioned: the platform adds that column",
+                place=place,
+                next_step="Leave it out of the SELECT, or give it another name",
+            )
+        if one.value.type == "void":
+            raise ModelError(
+                f"column {one.name} is always NULL, and has no type",
+                place=place,
+                next_step="CAST it",
+            )
+        seen.add(lowered)
+    return fields
+
+
+def _partition_columns(
+    declaration: Declaration, types: Mapping[str, Typed]
+) -> Iterator[NamedValue]:
+    for name in declaration.partition_by:
+        yield NamedValue(name, types[name])
+
+
+def _refuse_personal(declaration: Declaration, bound: BoundQuery, catalogue: Catalogue) -> None:
+    """A column that the contract hides reaches no model, but where the model says that nobody can
+    be told from what it makes of it. So none of the models that it reads has any."""
+    names = {one.name.lower() for one in bound.fields}
+    for one in declaration.released:
+        if one.lower() not in names:
+            raise ModelError(f"`released`: there is no column {one}{nearest(one, names)}")
+    origins = {origin for one in bound.fields for origin in one.value.origins}
+    tables = {name: catalogue.table(name) for name in {origin.table for origin in origins}}
+    hidden = {
+        Origin(name, column)
+        for name, table in tables.items()
+        if table is not None
+        for column in catalogue.hidden(table)
+    }
+    found = [
+        (one.name, origin)
+        for one in bound.fields
+        if one.name.lower() not in declaration.released
+        for origin in sorted(one.value.origins & hidden, key=lambda o: (o.table, o.column))
+    ]
+    if found:
+        name, origin = found[0]
+        raise ModelError(
+            f"column {name} is made of {origin.column} of {origin.table}, which the contract hides",
+            next_step="Read the clean table instead; or, where nobody can be told from it, name "
+            f"the column in the header: `released: [{name}]`",
+        )
+
+
+def _fingerprint(
+    query: exp.Expr,
+    fields: Sequence[NamedValue],
+    bound: BoundQuery,
+    models: Mapping[str, Model],
+) -> str:
+    said = {
+        "sql": query.sql("spark", comments=False, normalize=False),
+        "columns": [(one.name, one.value.type) for one in fields],
+        "reads": {name: models[name].fingerprint for name in bound.reads if name in models},
+    }
+    text = json.dumps(said, ensure_ascii=False, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def stored_columns(project: Project, model: Model, column: str) -> list[Origin]:
+    """The columns of mirrored tables that a column is made of, through all models between."""
+    found: dict[Origin, None] = {}
+    value = next(one.value for one in model.fields if one.name.lower() == column.lower())
+    for origin in sorted(value.origins, key=lambda one: (one.table, one.column)):
+        above = project.models.get(origin.table)
+        if above is None:
+            found[origin] = None
+        else:
+            found |= dict.fromkeys(stored_columns(project, above, origin.column))
+    return list(found)

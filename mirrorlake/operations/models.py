@@ -1,0 +1,236 @@
+"""SQL models over the mirror: compiled, shown, and which partitions they read.
+
+What belongs here: use cases of models. What doesn't: what a query means (`mirrorlake.models`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from mirrorlake.config.contract import Config
+from mirrorlake.destinations.iceberg.lake import Lake
+from mirrorlake.errors import ModelError
+from mirrorlake.models.binding import bound_sql
+from mirrorlake.models.catalogue import Catalogue
+from mirrorlake.models.declaration import read_declarations
+from mirrorlake.models.dependencies import Input, ModelInput, inputs_of, unbounded
+from mirrorlake.models.project import (
+    Model,
+    Project,
+    Scope,
+    compile_models,
+    stored_columns,
+    text_of,
+)
+from mirrorlake.models.scopes import kind_of
+
+FOLDER = "models"
+"""Where the models are, beside the contract file."""
+
+
+def models_folder(config: Config) -> Path:
+    return config.path.parent / FOLDER
+
+
+@dataclass(frozen=True)
+class ShownColumn:
+    """One column of a model.
+
+    Attributes:
+        made_of: columns of mirrored tables, ``table.column``, through all models between.
+        partition: whether the table is partitioned by it.
+    """
+
+    name: str
+    type: str
+    nullable: bool
+    made_of: tuple[str, ...]
+    partition: bool
+
+
+@dataclass(frozen=True)
+class ShownName:
+    """One name of a scope."""
+
+    name: str
+    value: str
+    type: str
+
+
+@dataclass(frozen=True)
+class ShownPartition:
+    """One partition of a model, and what it is computed from.
+
+    Attributes:
+        readers: model → its partitions that read this one.
+    """
+
+    key: str
+    scope: tuple[ShownName, ...]
+    inputs: tuple[Input, ...]
+    readers: Mapping[str, tuple[str, ...]]
+    sql: str
+
+
+@dataclass(frozen=True)
+class ShownModel:
+    """What `mirrorlake show` says of a model.
+
+    Attributes:
+        partitions: how many there are; ``first`` and ``last`` name two of them.
+        partition: the one that was asked for.
+    """
+
+    name: str
+    path: str
+    description: str
+    owner: str | None
+    materialized: str
+    fingerprint: str
+    columns: tuple[ShownColumn, ...]
+    partition_by: tuple[str, ...]
+    partitions: int
+    first: str
+    last: str
+    reads: tuple[str, ...]
+    read_by: tuple[str, ...]
+    warnings: tuple[str, ...]
+    partition: ShownPartition | None
+
+
+def compile_project(
+    config: Config, lake: Lake, now: datetime | None = None
+) -> tuple[Project, Catalogue]:
+    """Compile the models beside a contract file.
+
+    Raises:
+        ModelError: a file can't be read; what is wrong with queries is in the project.
+        LakeError: the lake can't be read.
+    """
+    catalogue = Catalogue(config, lake)
+    declarations = read_declarations(models_folder(config))
+    return compile_models(declarations, catalogue, now or datetime.now(UTC)), catalogue
+
+
+def show_model(
+    project: Project, catalogue: Catalogue, name: str, wanted: Mapping[str, str]
+) -> ShownModel:
+    """A model, and one of its partitions if it has one or ``wanted`` names one.
+
+    Args:
+        wanted: name of a scope → its value, as it is shown.
+
+    Raises:
+        ModelError: there is no such model, or not one such partition.
+    """
+    model = project.model(name)
+    declared = model.declaration
+    scope = _chosen(model, wanted)
+    readers = project.readers.get(model.name, ())
+    return ShownModel(
+        name=model.name,
+        path=str(declared.path),
+        description=declared.description,
+        owner=declared.owner,
+        materialized=declared.materialized,
+        fingerprint=model.fingerprint,
+        columns=tuple(_columns(project, model)),
+        partition_by=declared.partition_by,
+        partitions=len(model.scopes),
+        first=model.key_of(model.scopes[0]),
+        last=model.key_of(model.scopes[-1]),
+        reads=model.bound.reads,
+        read_by=readers,
+        warnings=tuple(unbounded(project, catalogue, model)),
+        partition=_partition(project, catalogue, model, scope) if scope is not None else None,
+    )
+
+
+def _columns(project: Project, model: Model) -> Iterator[ShownColumn]:
+    for one in model.fields:
+        origins = stored_columns(project, model, one.name)
+        yield ShownColumn(
+            name=one.name,
+            type=one.value.type,
+            nullable=one.value.nullable,
+            made_of=tuple(f"{origin.table}.{origin.column}" for origin in origins),
+            partition=one.name in model.declaration.partition_by,
+        )
+
+
+def _chosen(model: Model, wanted: Mapping[str, str]) -> Scope | None:
+    names = model.declaration.scopes.names
+    for name in wanted:
+        if name not in names:
+            raise ModelError(
+                f"{model.name} has no name {name} under `for`",
+                next_step=f"It has {', '.join(names)}" if names else "It has one partition",
+            )
+    if not wanted and model.partitioned:
+        return None
+    found = [
+        scope
+        for scope in model.scopes
+        if all(text_of(scope[name]) == value for name, value in wanted.items())
+    ]
+    if not found:
+        said = " ".join(f"{name}={value}" for name, value in wanted.items())
+        raise ModelError(
+            f"{model.name} has no partition {said}",
+            next_step=f"They go from {model.key_of(model.scopes[0])} to "
+            f"{model.key_of(model.scopes[-1])}",
+        )
+    if len(found) > 1:
+        missing = [name for name in names if name not in wanted]
+        raise ModelError(
+            f"{len(found):,} partitions of {model.name} are meant",
+            next_step=f"Give {' and '.join(missing)}, too: {_as_arguments(model, found[0])}",
+        )
+    return found[0]
+
+
+def _as_arguments(model: Model, scope: Scope) -> str:
+    return " ".join(f"{name}={text_of(scope[name])}" for name in model.declaration.partition_by)
+
+
+def _partition(
+    project: Project, catalogue: Catalogue, model: Model, scope: Scope
+) -> ShownPartition:
+    key = model.key_of(scope)
+    readers: dict[str, tuple[str, ...]] = {}
+    for name in project.readers.get(model.name, ()):
+        reader = project.models[name]
+        readers[name] = tuple(_reading(project, catalogue, reader, model.name, key))
+    return ShownPartition(
+        key=key,
+        scope=tuple(
+            ShownName(name, text_of(value), kind_of(value)) for name, value in scope.items()
+        ),
+        inputs=inputs_of(project, catalogue, model, scope),
+        readers=readers,
+        sql=bound_sql(model.declaration.sql, model.bound, scope),
+    )
+
+
+def _reading(
+    project: Project, catalogue: Catalogue, reader: Model, table: str, key: str
+) -> Iterator[str]:
+    """The partitions of a reader that read one partition of a table."""
+    for scope in reader.scopes:
+        for one in inputs_of(project, catalogue, reader, scope):
+            if isinstance(one, ModelInput) and one.table == table and key in one.keys:
+                yield reader.key_of(scope)
+
+
+def compressed(keys: Sequence[str]) -> str:
+    """Names of partitions for people: the first, the last, and how many.
+
+    >>> compressed(["day=2024-05-01", "day=2024-05-02", "day=2024-05-03"])
+    'day=2024-05-01 … day=2024-05-03 (3)'
+    """
+    if len(keys) > 2:
+        return f"{keys[0]} … {keys[-1]} ({len(keys):,})"
+    return ", ".join(keys) or "none"
