@@ -22,7 +22,7 @@ from mirrorlake.models.columns import NamedValue, Origin, Relation, Typed
 from mirrorlake.schema.own_columns import ORIGINAL
 
 Contract: TypeAlias = TableContract | TenantTable
-Layer = Literal["deduped", "clean"]
+ReadLayer = Literal["deduped", "clean"]
 _TIMES = ("date", "timestamp", "timestamp_ntz")
 
 
@@ -38,7 +38,7 @@ class MirroredTable:
 
     name: str
     identifier: Identifier
-    layer: Layer
+    layer: ReadLayer
     contract: Contract
     columns: tuple[tuple[str, str, bool], ...]
     day: str | None
@@ -76,10 +76,10 @@ class Catalogue:
 
     def __init__(self, config: Config, lake: Lake) -> None:
         self._lake = lake
-        self._places: dict[str, tuple[Identifier, Layer, Contract]] = {}
+        self._places: dict[str, tuple[Identifier, ReadLayer, Contract]] = {}
         self._found: dict[str, MirroredTable] = {}
         for contract in (*config.tables, *config.snapshots, *config.tenants):
-            places: Mapping[Layer, str] = {
+            places: Mapping[ReadLayer, str] = {
                 "deduped": contract.namespaces.deduped,
                 "clean": contract.namespaces.clean,
             }

@@ -16,7 +16,7 @@ from datetime import UTC, date, datetime, time, timedelta
 
 from mirrorlake.models.catalogue import Catalogue
 from mirrorlake.models.evaluate import Constant
-from mirrorlake.models.project import Model, Project, Scope
+from mirrorlake.models.project import Model, Project, ScopeValues
 from mirrorlake.models.reach import TableReach, reach
 from mirrorlake.models.spans import Interval
 
@@ -58,7 +58,7 @@ Input = ModelInput | MirrorInput
 
 
 def inputs_of(
-    project: Project, catalogue: Catalogue, model: Model, scope: Scope
+    project: Project, catalogue: Catalogue, model: Model, scope: ScopeValues
 ) -> tuple[Input, ...]:
     """What one scope of a model reads, in the order in which its query names the tables.
 
@@ -111,7 +111,7 @@ def _of_model(upstream: Model, mentions: list[TableReach]) -> ModelInput:
     return ModelInput(upstream.name, tuple(keys), bounded)
 
 
-def _holds(mention: TableReach, scope: Scope, columns: tuple[str, ...]) -> bool:
+def _holds(mention: TableReach, scope: ScopeValues, columns: tuple[str, ...]) -> bool:
     return all(mention.bound(name).touches(scope[name], scope[name]) for name in columns)
 
 

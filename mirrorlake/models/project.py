@@ -30,7 +30,7 @@ from mirrorlake.models.evaluate import Constant
 from mirrorlake.models.parse import parse_query
 from mirrorlake.models.place import at
 
-Scope = Mapping[str, Constant]
+ScopeValues = Mapping[str, Constant]
 
 
 @dataclass(frozen=True)
@@ -78,11 +78,11 @@ class Model:
         )
 
     @cached_property
-    def scopes(self) -> tuple[Scope, ...]:
+    def scopes(self) -> tuple[ScopeValues, ...]:
         """All that it is computed for, in the order of its bindings."""
         return tuple(self.declaration.scopes.all(self.now))
 
-    def key_of(self, scope: Scope) -> str:
+    def key_of(self, scope: ScopeValues) -> str:
         """A partition's name: ``day=2024-05-01/store=Paris``; empty of a model without
         partitions."""
         return "/".join(f"{n}={text_of(scope[n])}" for n in self.declaration.partition_by)

@@ -34,7 +34,7 @@ from mirrorlake.models.spans import ALL, NONE, ValueSet
 
 _MOST_VISITS = 10_000
 """A query that names its CTEs so often is not followed: all of its tables have no bound."""
-Wanted = Mapping[int, ValueSet]
+WantedValues = Mapping[int, ValueSet]
 """Position of a column → the values that matter; rows with others are thrown away by the reader."""
 
 
@@ -127,7 +127,7 @@ class _Walk:
 
     # --- downwards: what matters ------------------------------------------------------------------
 
-    def query(self, node: exp.Expr, wanted: Wanted, outer: Facts) -> None:
+    def query(self, node: exp.Expr, wanted: WantedValues, outer: Facts) -> None:
         """Visit a query of which only some rows matter.
 
         Args:
@@ -146,7 +146,9 @@ class _Walk:
         elif isinstance(node, exp.Select):
             self._select(node, wanted, outer)
 
-    def _of_branch(self, node: exp.SetOperation, side: exp.Expr, wanted: Wanted) -> Wanted:
+    def _of_branch(
+        self, node: exp.SetOperation, side: exp.Expr, wanted: WantedValues
+    ) -> WantedValues:
         """What is wanted of one side of a union: of columns that the union does not cast."""
         whole, part = self.trace.types.get(id(node)), self.trace.types.get(id(_core(side)))
         if whole is None or part is None:
@@ -157,7 +159,7 @@ class _Walk:
             if comparable(whole[number], part[number])
         }
 
-    def _select(self, node: exp.Select, wanted: Wanted, outer: Facts) -> None:
+    def _select(self, node: exp.Select, wanted: WantedValues, outer: Facts) -> None:
         sources, where = _from(node, self.trace), self._where(node)
         for one in node.find_all(exp.Table, exp.Subquery, exp.Lateral, exp.Values):
             self._nodes.setdefault(id(one), one)
@@ -187,7 +189,7 @@ class _Walk:
             ]
         return Conditions(tuple(found))
 
-    def _sources_of(self, node: exp.Select, wanted: Wanted) -> Facts:
+    def _sources_of(self, node: exp.Select, wanted: WantedValues) -> Facts:
         """What is wanted of a SELECT's columns, as facts of its sources' columns."""
         facts: Facts = {}
         outputs = self.trace.outputs.get(id(node), [])

@@ -20,7 +20,7 @@ from mirrorlake.models.dependencies import Input, ModelInput, inputs_of, unbound
 from mirrorlake.models.project import (
     Model,
     Project,
-    Scope,
+    ScopeValues,
     compile_models,
     stored_columns,
     text_of,
@@ -161,7 +161,7 @@ def _columns(project: Project, model: Model) -> Iterator[ShownColumn]:
         )
 
 
-def _chosen(model: Model, wanted: Mapping[str, str]) -> Scope | None:
+def _chosen(model: Model, wanted: Mapping[str, str]) -> ScopeValues | None:
     names = model.declaration.scopes.names
     for name in wanted:
         if name not in names:
@@ -192,12 +192,12 @@ def _chosen(model: Model, wanted: Mapping[str, str]) -> Scope | None:
     return found[0]
 
 
-def _as_arguments(model: Model, scope: Scope) -> str:
+def _as_arguments(model: Model, scope: ScopeValues) -> str:
     return " ".join(f"{name}={text_of(scope[name])}" for name in model.declaration.partition_by)
 
 
 def _partition(
-    project: Project, catalogue: Catalogue, model: Model, scope: Scope
+    project: Project, catalogue: Catalogue, model: Model, scope: ScopeValues
 ) -> ShownPartition:
     key = model.key_of(scope)
     readers: dict[str, tuple[str, ...]] = {}
