@@ -11,9 +11,10 @@ read.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, datetime
+from decimal import Decimal
 from typing import Any
 
 from mirrorlake.models.evaluate import Constant, Unknown, alike
@@ -98,16 +99,21 @@ class ValueSet:
         """What both hold; where that can't be said, the first."""
         if other.is_all or self.is_all:
             return self if other.is_all else other
+        if self == other:
+            return self
         try:
             found = [a.meets(b) for a in self.parts for b in other.parts]
         except Unknown:
             return self
-        return ValueSet(tuple(one for one in found if one is not None))
+        parts = _apart(one for one in found if one is not None)
+        # Parts that are not of one kind are not joined: rather a larger set than ever more of them.
+        return ValueSet(parts) if len(parts) <= _MOST_PARTS else self
 
     def __or__(self, other: ValueSet) -> ValueSet:
         if self.is_all or other.is_all:
             return ALL
-        return ValueSet(tuple(dict.fromkeys((*self.parts, *other.parts))))
+        parts = _apart((*self.parts, *other.parts))
+        return ValueSet(parts) if len(parts) <= _MOST_PARTS else ALL
 
     def moved(self, low: Callable[[Any], Any], high: Callable[[Any], Any]) -> ValueSet:
         """The set whose bounds are others, made of its own.
@@ -185,4 +191,57 @@ _COMPARED: dict[str, Callable[[Any], Interval]] = {
     ">": lambda v: Interval(v, None, False, True),
     ">=": lambda v: Interval(v, None),
 }
-Partition = date | int | str
+
+
+def _apart(parts: Iterable[Interval]) -> tuple[Interval, ...]:
+    """Intervals in order, those that overlap as one; as they are where they can't be compared."""
+    unlike = tuple(dict.fromkeys(parts))
+    kinds = {_kind(bound) for one in unlike for bound in (one.low, one.high) if bound is not None}
+    if len(kinds) > 1 or None in kinds:
+        return unlike
+    found: list[Interval] = []
+    for one in sorted(unlike, key=_begins):
+        before = found[-1] if found else None
+        if before is not None and _reaches(before, one):
+            high, to_high = _further(before, one)
+            found[-1] = Interval(before.low, high, before.from_low, to_high)
+        else:
+            found.append(one)
+    return tuple(found)
+
+
+def _kind(value: Any) -> str | None:
+    """Values of one kind can be ordered."""
+    if isinstance(value, datetime):
+        return "moment"
+    if isinstance(value, date):
+        return "day"
+    if isinstance(value, str):
+        return "text"
+    return "number" if isinstance(value, int | Decimal) else None
+
+
+def _begins(one: Interval) -> tuple[bool, Any, bool]:
+    # Without a beginning first; of two that begin at one value the one that has it.
+    return (one.low is not None, 0 if one.low is None else one.low, not one.from_low)
+
+
+def _reaches(before: Interval, after: Interval) -> bool:
+    """Whether nothing lies between the end of one and the beginning of a later one."""
+    if before.high is None or after.low is None:
+        return True
+    if before.high == after.low:
+        return before.to_high or after.from_low
+    return bool(before.high > after.low)
+
+
+def _further(one: Interval, other: Interval) -> tuple[Any, bool]:
+    if one.high is None or other.high is None:
+        return None, True
+    if one.high == other.high:
+        return one.high, one.to_high or other.to_high
+    later = one if one.high > other.high else other
+    return later.high, later.to_high
+
+
+_MOST_PARTS = 10_000
