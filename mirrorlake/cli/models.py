@@ -17,6 +17,7 @@ from mirrorlake.cli.contract import open_contract
 
 if TYPE_CHECKING:
     from mirrorlake.models.dependencies import Input
+    from mirrorlake.operations.model_states import PartitionState
     from mirrorlake.operations.models import ShownModel, ShownPartition
 
 
@@ -186,3 +187,81 @@ def compile_command(config_path: Path, as_json: bool) -> None:
     elif not project.problems:
         shown.console.print(f"There are no models below {escape(str(models_folder(config)))}.")
     project.raise_problems()
+
+
+@click.command("run")
+@click.argument("model")
+@click.argument("values", nargs=-1, metavar="[NAME=VALUE]…")
+@shown.config_option
+@shown.json_option
+@click.option("--upstream", is_flag=True, help="Compute the models that it reads first.")
+@click.option("--again", is_flag=True, help="Compute partitions that need nothing, too.")
+@click.option("--rebuild", is_flag=True, help="Drop its table first, if its columns changed.")
+@click.option("--dry-run", is_flag=True, help="Say what would be computed, and compute nothing.")
+def run_command(
+    model: str,
+    values: tuple[str, ...],
+    config_path: Path,
+    as_json: bool,
+    upstream: bool,
+    again: bool,
+    rebuild: bool,
+    dry_run: bool,
+) -> None:
+    """Compute the partitions of a SQL model that are missing or stale.
+
+    NAME=VALUE chooses some: `mirrorlake run shop.sales store=Paris` all of one store.
+    """
+    from mirrorlake.cli.bars import Bars
+    from mirrorlake.operations.model_runs import ModelRun, run_model, with_those_above
+    from mirrorlake.operations.model_states import States
+    from mirrorlake.operations.models import compile_project, scopes_of
+    from mirrorlake.workspace import Workspace
+
+    wanted = _as_values(values)
+    config = open_contract(config_path)
+    runs: list[ModelRun] = []
+    with Workspace.open(config) as workspace, Bars(shown.errors, quiet=as_json) as bars:
+        project, catalogue = compile_project(config, workspace.lake)
+        chosen = project.model(model)
+        states = States(project, catalogue, workspace.lake, workspace.ledger)
+        models = with_those_above(project.models, chosen.name) if upstream else [chosen]
+        for one in models:
+            scopes = scopes_of(one, wanted if one is chosen else {})
+            if dry_run:
+                _print_due(one.name, [states.of(one, scope) for scope in scopes], as_json=as_json)
+                continue
+            done = bars.count(one.name, len(scopes))
+            number = 0
+
+            def watch(_: object, done: Any = done) -> None:
+                nonlocal number
+                number += 1
+                done(number)
+
+            flags = {"again": again, "rebuild": rebuild}
+            runs.append(run_model(workspace, states, one, scopes, **flags, watch=watch))
+    if as_json and not dry_run:
+        shown.print_json([asdict(one) for one in runs])
+    elif not dry_run:
+        table = shown.table("model", "computed", "left", "rows", "seconds")
+        for one in runs:
+            rows = sum(part.rows for part in one.computed)
+            seconds = sum(part.seconds for part in one.computed)
+            counts = (f"{len(one.computed):,}", f"{one.left:,}", f"{rows:,}", f"{seconds:,.1f}")
+            table.add_row(escape(one.model), *counts)
+        shown.console.print(table)
+
+
+def _print_due(model: str, states: Sequence[PartitionState], *, as_json: bool) -> None:
+    if as_json:
+        shown.print_json({"model": model, "partitions": [asdict(one) for one in states]})
+        return
+    table = shown.table("partition", "state", "why…")
+    for one in states:
+        if one.word != "computed":
+            table.add_row(escape(f"{model} {one.key}".strip()), one.word, escape(one.why))
+    computed = sum(one.word == "computed" for one in states)
+    if computed < len(states):
+        shown.console.print(table)
+    shown.console.print(f"{escape(model)}: {computed:,} of {len(states):,} computed.")

@@ -20,6 +20,7 @@ from mirrorlake.ledger.holds import Holds
 from mirrorlake.ledger.leases import Leases
 from mirrorlake.ledger.loads import Loads
 from mirrorlake.ledger.marks import Marks
+from mirrorlake.ledger.model_partitions import ModelPartitions
 from mirrorlake.ledger.overview import Overview
 from mirrorlake.ledger.proofs import Proofs
 from mirrorlake.ledger.records import Lease
@@ -40,6 +41,7 @@ class Ledger(
     Holds,
     Alerts,
     Marks,
+    ModelPartitions,
     Overview,
     Proofs,
     Repairs,

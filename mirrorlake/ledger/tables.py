@@ -135,6 +135,20 @@ KNOWN_COLUMNS = sa.Table(
     sa.Column("column_name", sa.String(255), primary_key=True),
     sa.Column("known_since", sa.DateTime, nullable=False),
 )
+MODEL_PARTITIONS = sa.Table(
+    "model_partitions",
+    METADATA,
+    sa.Column("model", sa.String(255), primary_key=True),
+    sa.Column("partition_key", sa.String(500), primary_key=True),
+    sa.Column("fingerprint", sa.String(64), nullable=False),
+    sa.Column("lake_table", sa.String(64), nullable=False),
+    sa.Column("snapshot_id", sa.BigInteger, nullable=False),
+    sa.Column("inputs", sa.Text, nullable=False),
+    sa.Column("rows_computed", sa.BigInteger, nullable=False),
+    sa.Column("seconds", sa.Float, nullable=False),
+    sa.Column("run_id", sa.String(64), nullable=False),
+    sa.Column("computed_at", sa.DateTime, nullable=False),
+)
 HOLDS = sa.Table(
     "holds",
     METADATA,

@@ -161,7 +161,12 @@ def _columns(project: Project, model: Model) -> Iterator[ShownColumn]:
         )
 
 
-def _chosen(model: Model, wanted: Mapping[str, str]) -> ScopeValues | None:
+def scopes_of(model: Model, wanted: Mapping[str, str]) -> list[ScopeValues]:
+    """The scopes of a model that have some values, as they are shown; all without any.
+
+    Raises:
+        ModelError: the model has no such name, or no such scope.
+    """
     names = model.declaration.scopes.names
     for name in wanted:
         if name not in names:
@@ -169,8 +174,6 @@ def _chosen(model: Model, wanted: Mapping[str, str]) -> ScopeValues | None:
                 f"{model.name} has no name {name} under `for`",
                 next_step=f"It has {', '.join(names)}" if names else "It has one partition",
             )
-    if not wanted and model.partitioned:
-        return None
     found = [
         scope
         for scope in model.scopes
@@ -183,8 +186,15 @@ def _chosen(model: Model, wanted: Mapping[str, str]) -> ScopeValues | None:
             next_step=f"They go from {model.key_of(model.scopes[0])} to "
             f"{model.key_of(model.scopes[-1])}",
         )
+    return found
+
+
+def _chosen(model: Model, wanted: Mapping[str, str]) -> ScopeValues | None:
+    if not wanted and model.partitioned:
+        return None
+    found = scopes_of(model, wanted)
     if len(found) > 1:
-        missing = [name for name in names if name not in wanted]
+        missing = [name for name in model.declaration.scopes.names if name not in wanted]
         raise ModelError(
             f"{len(found):,} partitions of {model.name} are meant",
             next_step=f"Give {' and '.join(missing)}, too: {_as_arguments(model, found[0])}",

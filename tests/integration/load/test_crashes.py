@@ -36,6 +36,7 @@ from mirrorlake.failpoints import (
     OF_CLEAN_TENANTS,
     OF_DELTAS,
     OF_LANDINGS,
+    OF_MODELS,
     OF_REFOLDS,
     OF_SNAPSHOTS,
     OF_TENANTS,
@@ -560,6 +561,7 @@ def test_every_failpoint_of_the_engine_is_listed() -> None:
             *(*FAILPOINTS, *OF_CARRIED_ROWS, *OF_DELTAS, *OF_SNAPSHOTS, *OF_LANDINGS, *OF_REFOLDS),
             *OF_TENANTS,
             *OF_CLEAN_TENANTS,
+            *OF_MODELS,
         )
     )
     assert len([name for name in used if name in FAILPOINTS]) == len(FAILPOINTS)

@@ -1,0 +1,92 @@
+"""What was computed of SQL models: of each partition the commit that holds it, by what, from what.
+
+What belongs here: the records. What doesn't: whether a partition is still what it should be
+(`mirrorlake.operations.model_states`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import sqlalchemy as sa
+
+from mirrorlake.ledger.database import Database, utc_now
+from mirrorlake.ledger.tables import MODEL_PARTITIONS
+
+
+@dataclass(frozen=True)
+class ModelPartition:
+    """One partition of a model, as it was last computed; the moment is UTC.
+
+    Attributes:
+        key: its name; empty of a model without partitions.
+        fingerprint: of the model then.
+        table: the identity of the lake table that it is in.
+        snapshot_id: the commit that holds it.
+        inputs: table → what the query read of it: a version of a mirrored table, a digest of the
+            partitions of a model.
+        seconds: how long it took.
+    """
+
+    model: str
+    key: str
+    fingerprint: str
+    table: str
+    snapshot_id: int
+    inputs: Mapping[str, str]
+    rows: int
+    seconds: float
+    run_id: str
+    computed_at: datetime | None = None
+
+
+class ModelPartitions:
+    """The computed partitions of one ledger; a part of `Ledger`."""
+
+    _database: Database
+
+    def record_model_partition(self, one: ModelPartition) -> None:
+        """Keep what was computed of a partition; an earlier record of it is replaced."""
+        row = {
+            "fingerprint": one.fingerprint,
+            "lake_table": one.table,
+            "snapshot_id": one.snapshot_id,
+            "inputs": json.dumps(dict(one.inputs), sort_keys=True),
+            "rows_computed": one.rows,
+            "seconds": one.seconds,
+            "run_id": one.run_id,
+            "computed_at": utc_now(),
+        }
+        here = (MODEL_PARTITIONS.c.model == one.model) & (
+            MODEL_PARTITIONS.c.partition_key == one.key
+        )
+        with self._database.begin() as connection:
+            if not connection.execute(MODEL_PARTITIONS.update().where(here).values(row)).rowcount:
+                connection.execute(
+                    MODEL_PARTITIONS.insert().values(model=one.model, partition_key=one.key, **row)
+                )
+
+    def model_partitions(self, model: str) -> dict[str, ModelPartition]:
+        """What was computed of a model, by partition."""
+        query = MODEL_PARTITIONS.select().where(MODEL_PARTITIONS.c.model == model)
+        with self._database.read() as connection:
+            rows = connection.execute(query.order_by(MODEL_PARTITIONS.c.partition_key)).all()
+        return {row.partition_key: _partition(row) for row in rows}
+
+
+def _partition(row: sa.Row[tuple[object, ...]]) -> ModelPartition:
+    return ModelPartition(
+        model=row.model,
+        key=row.partition_key,
+        fingerprint=row.fingerprint,
+        table=row.lake_table,
+        snapshot_id=row.snapshot_id,
+        inputs=json.loads(row.inputs),
+        rows=row.rows_computed,
+        seconds=row.seconds,
+        run_id=row.run_id,
+        computed_at=row.computed_at.replace(tzinfo=UTC),
+    )
