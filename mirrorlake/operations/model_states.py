@@ -141,7 +141,9 @@ class States:
         moved = sorted(name for name in now if record.inputs.get(name) != now[name])
         if moved:
             return PartitionState(key, "stale", f"{', '.join(moved)} moved", record, waits)
-        return PartitionState(key, "computed", "", record, waits)
+        if waits:
+            return PartitionState(key, "stale", f"{waits[0]} is not computed", record, waits)
+        return PartitionState(key, "computed", "", record)
 
     def _of_view(self, model: Model, scope: ScopeValues, key: str) -> PartitionState:
         """A view has no rows of its own: it is what it reads."""

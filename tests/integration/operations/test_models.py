@@ -1,0 +1,238 @@
+"""SQL models over the mirror are computed by partition, exactly once, and again where they must."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Callable, Mapping
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from click.testing import CliRunner
+
+from demo.mariadb import MariaDB
+from mirrorlake.cli import cli
+from mirrorlake.config import load_config
+from mirrorlake.destinations.base import Identifier
+from mirrorlake.destinations.iceberg.commit import snapshot_property
+from mirrorlake.destinations.iceberg.model import history
+from mirrorlake.failpoints import OF_MODELS
+from mirrorlake.ledger import Ledger
+from mirrorlake.operations.model_states import PARTITION
+from tests.integration.conftest import Place
+from tests.integration.contract_files import write_contract
+from tests.integration.operations.test_upkeep import shared_session  # noqa: F401 – one JVM for all commands
+from tests.support.command import COMMAND
+
+Sql = Callable[..., Any]
+DAILY = """---
+description: What each store sold
+for:
+  sold_day: TIMESERIES('2024-02-28', '2024-03-02', 'P1D')
+  shop: [Paris, Detroit]
+---
+-- by product
+SELECT product, SUM(amount) AS amount, COUNT(*) AS sales
+FROM {deduped}.sales WHERE DATE(sold_at) = sold_day AND store = shop
+GROUP BY product
+"""
+WEEKLY = """---
+for: {{until_day: "TIMESERIES('2024-02-29', '2024-03-02', 'P1D')"}}
+---
+SELECT product, SUM(amount) AS amount FROM {models}.daily
+WHERE sold_day BETWEEN DATE_SUB(until_day, 1) AND until_day GROUP BY product
+"""
+
+
+@pytest.fixture
+def config(server: MariaDB, place: Place, database: str, sql: Sql) -> Path:
+    sql(
+        "CREATE TABLE sales (id INT PRIMARY KEY, sold_at DATETIME, store VARCHAR(20),"
+        " product VARCHAR(20), amount DECIMAL(10,2))",
+        "INSERT INTO sales VALUES (1, '2024-02-28 00:00:00', 'Paris', 'tea', 1.10),"
+        " (2, '2024-02-28 23:59:59', 'Paris', 'tea', 2.20), (3, '2024-02-29 12:00', 'Paris', 'cup', 3),"
+        " (4, '2024-02-29 12:00', 'Detroit', 'tea', 4), (5, '2024-03-01 00:00', 'Detroit', 'tea', 5),"
+        " (6, '2024-03-02 00:00', 'Paris', 'tea', 6), (7, NULL, 'Paris', 'tea', 7)",
+    )
+    folder = place.folder / database
+    (folder / "models" / f"m_{database}").mkdir(parents=True)
+    path = write_contract(
+        folder / "mirrorlake.yaml",
+        server.port,
+        {database: {"tables": {"sales": {"mode": "full", "key": ["id"]}}}},
+        lake={"warehouse": str(place.folder / "lake")},
+        ledger={"url": "sqlite:///ledger.db"},
+    )
+    write_models(path, daily=DAILY, weekly=WEEKLY)
+    assert run(path, "sync", "--json")[0] == 0
+    return path
+
+
+def write_models(config: Path, **models: str) -> None:
+    database = config.parent.name
+    for name, text in models.items():
+        path = config.parent / "models" / f"m_{database}" / f"{name}.sql"
+        path.write_text(text.format(deduped=f"s_{database}", models=f"m_{database}"))
+
+
+def run(config: Path, *arguments: str) -> tuple[int, Any]:
+    result = CliRunner().invoke(cli, [*arguments, "--config", str(config)])
+    if (
+        result.exit_code
+        and result.exception is not None
+        and not isinstance(result.exception, SystemExit)
+    ):
+        return getattr(result.exception, "exit_code", 1), str(result.exception)
+    return result.exit_code, json.loads(result.stdout) if "--json" in arguments else result.output
+
+
+def computed(config: Path, name: str, *arguments: str) -> dict[str, list[str]]:
+    """Model → the partitions that a run computed."""
+    code, runs = run(config, "run", f"m_{config.parent.name}.{name}", *arguments, "--json")
+    assert code == 0, runs
+    return {one["model"].split(".")[1]: [p["key"] for p in one["computed"]] for one in runs}
+
+
+def rows_of(place: Place, config: Path, name: str) -> list[tuple[Any, ...]]:
+    table = place.lake.load(Identifier(f"m_{config.parent.name}", name))
+    assert table is not None
+    rows = table.scan().to_arrow().to_pylist()
+    return sorted(tuple(row.values()) for row in rows)
+
+
+def of_mysql(sql: Sql) -> list[tuple[Any, ...]]:
+    """What the daily model is, by MySQL's own word."""
+    return sorted(
+        (product, amount, sales, day, store)
+        for product, amount, sales, day, store in sql(
+            "SELECT product, SUM(amount), COUNT(*), DATE(sold_at), store FROM sales"
+            " WHERE sold_at >= '2024-02-28' AND sold_at < '2024-03-02'"
+            " AND store IN ('Paris', 'Detroit') GROUP BY 1, 4, 5"
+        )
+    )
+
+
+ALL_DAYS = [
+    f"sold_day=2024-{day}/shop={store}"
+    for day in ("02-28", "02-29", "03-01")
+    for store in ("Paris", "Detroit")
+]
+
+
+def test_partitions_are_computed_once_and_again_where_their_inputs_moved(
+    config: Path, place: Place, sql: Sql
+) -> None:
+    # What is above comes first, or is said to be missing.
+    code, said = run(config, "run", f"m_{config.parent.name}.weekly", "until_day=2024-03-01")
+    assert code == 2
+    assert "not computed yet" in said
+    assert computed(config, "weekly", "until_day=2024-03-01", "--upstream") == {
+        "daily": ALL_DAYS,
+        "weekly": ["until_day=2024-03-01"],
+    }
+    assert rows_of(place, config, "daily") == of_mysql(sql)
+    assert rows_of(place, config, "weekly") == [
+        ("cup", Decimal("3.00"), date(2024, 3, 1)),
+        ("tea", Decimal("9.00"), date(2024, 3, 1)),
+    ]
+    # A partition without rows is computed all the same.
+    assert computed(config, "daily") == {"daily": []}
+    assert computed(config, "weekly", "--upstream") == {
+        "daily": [],
+        "weekly": ["until_day=2024-02-29"],
+    }
+
+    sql("UPDATE sales SET amount = 40 WHERE id = 4", "DELETE FROM sales WHERE id = 1")
+    assert run(config, "sync", "--json")[0] == 0
+    code, state = run(config, "run", f"m_{config.parent.name}.weekly", "--dry-run", "--json")
+    assert [one["word"] for one in state["partitions"]] == ["stale", "stale"]
+    assert computed(config, "weekly", "--upstream")["daily"] == ALL_DAYS
+    assert rows_of(place, config, "daily") == of_mysql(sql)
+    assert computed(config, "weekly", "--upstream") == {"daily": [], "weekly": []}
+
+
+def test_a_changed_model_makes_its_partitions_stale_and_a_comment_does_not(
+    config: Path, place: Place
+) -> None:
+    day = ("sold_day=2024-02-29", "shop=Paris")
+    assert computed(config, "daily", *day) == {"daily": ["sold_day=2024-02-29/shop=Paris"]}
+    write_models(config, daily=DAILY.replace("-- by product", "/* said\n otherwise */"))
+    assert computed(config, "daily", *day) == {"daily": []}
+    write_models(
+        config, daily=DAILY.replace("COUNT(*) AS sales", "COUNT(*) AS sales, MIN(id) AS id")
+    )
+    assert computed(config, "daily", *day) == {"daily": ["sold_day=2024-02-29/shop=Paris"]}
+    assert [sorted(map(str, row)) for row in rows_of(place, config, "daily")] == [
+        sorted(["cup", "3.00", "1", "2024-02-29", "Paris", "3"])
+    ]
+    # Another type has rows of both; the table is made again when somebody says so.
+    write_models(config, daily=DAILY.replace("COUNT(*) AS sales", "'x' AS sales"))
+    code, said = run(config, "run", f"m_{config.parent.name}.daily", *day)
+    assert (code, "sales was bigint, and is string" in said) == (5, True)
+    assert computed(config, "daily", *day, "--rebuild") == {
+        "daily": ["sold_day=2024-02-29/shop=Paris"]
+    }
+
+
+def test_what_others_write_is_not_taken_for_a_partition(config: Path, place: Place) -> None:
+    assert computed(config, "daily") == {"daily": ALL_DAYS}
+    table = Identifier(f"m_{config.parent.name}", "daily")
+    place.spark.get().sql(f"DELETE FROM {table.sql} WHERE shop = 'Paris'")
+    assert computed(config, "daily") == {"daily": ALL_DAYS}
+
+
+def test_a_lost_ledger_finds_the_partitions_in_their_commits(config: Path, place: Place) -> None:
+    assert computed(config, "daily", "shop=Paris") == {"daily": ALL_DAYS[::2]}
+    ledger = load_config(config).ledger.url
+    with sa.create_engine(ledger).begin() as connection:
+        connection.execute(sa.text("DELETE FROM model_partitions"))
+    assert computed(config, "daily", "shop=Paris") == {"daily": []}
+    found = Ledger(ledger).model_partitions(f"m_{config.parent.name}.daily")
+    assert {key: one.rows for key, one in found.items()} == {
+        "sold_day=2024-02-28/shop=Paris": 1,
+        "sold_day=2024-02-29/shop=Paris": 1,
+        "sold_day=2024-03-01/shop=Paris": 0,
+    }
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        pytest.param(step, marks=() if step == "model.published" else pytest.mark.full)
+        for step in OF_MODELS
+    ],
+)
+def test_a_run_that_dies_is_resumed(config: Path, place: Place, sql: Sql, step: str) -> None:
+    model = f"m_{config.parent.name}.daily"
+    command = [*COMMAND, "run", model, "shop=Paris", "--config", str(config)]
+    environment: Mapping[str, str] = {**os.environ, "MIRRORLAKE_FAILPOINT": f"{step}:2"}
+    died = subprocess.run(command, env=environment, capture_output=True, check=False)
+    assert died.returncode == -9
+    again = computed(config, "daily", "shop=Paris")["daily"]
+    done = 2 if step in ("model.published", "model.recorded") else 1
+    assert again == ALL_DAYS[::2][done:]
+    assert rows_of(place, config, "daily") == [row for row in of_mysql(sql) if row[4] == "Paris"]
+    table = place.lake.load(Identifier(f"m_{config.parent.name}", "daily"))
+    assert table is not None
+    # One commit for each partition, and no branch that is left.
+    assert sum(snapshot_property(one, PARTITION) is not None for one in history(table)) == 3
+    assert list(table.refs()) == ["main"]
+
+
+def test_a_view_shows_what_its_tables_show(config: Path, place: Place, sql: Sql) -> None:
+    write_models(
+        config,
+        teas="---\nmaterialized: view\n---\nSELECT id, amount FROM {deduped}.sales WHERE product = 'tea' -- all",
+        total="SELECT SUM(amount) AS amount FROM {models}.teas",
+    )
+    assert computed(config, "total", "--upstream") == {"teas": [""], "total": [""]}
+    assert rows_of(place, config, "total") == [(Decimal("25.30"),)]
+    sql("INSERT INTO sales VALUES (8, NULL, 'Rome', 'tea', 0.7)")
+    assert run(config, "sync", "--json")[0] == 0
+    assert computed(config, "total", "--upstream") == {"teas": [], "total": [""]}
+    assert rows_of(place, config, "total") == [(Decimal("26.00"),)]
