@@ -1,0 +1,242 @@
+"""Models beside one another: their order, their errors, and what they may read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import pytest
+from pyiceberg.schema import Schema
+from pyiceberg.types import (
+    DateType,
+    DecimalType,
+    IntegerType,
+    NestedField,
+    StringType,
+    TimestampType,
+)
+
+from mirrorlake.config import load_config
+from mirrorlake.destinations.iceberg.lake import Lake
+from mirrorlake.errors import ModelError
+from mirrorlake.models.dependencies import EVERY_DAY, MirrorInput, ModelInput, inputs_of, unbounded
+from mirrorlake.models.project import Project, compile_models, stored_columns
+from mirrorlake.operations.models import compile_project, scopes_of, show_model
+
+NOW = datetime(2024, 3, 4, 12, tzinfo=UTC)
+CONTRACT = """
+version: 1
+lake: {warehouse: lake}
+ledger: {url: "sqlite:///ledger.db"}
+privacy: {hash_key: "0123456789abcdef0123456789abcdef"}
+sources:
+  s:
+    host: 127.0.0.1
+    user: mirror
+    password: "${env:NO_SUCH_PASSWORD}"
+    databases:
+      d:
+        tables:
+          sales: {mode: append, key: [id], cursor: sold_at, start: 2024-01-01}
+          people: {mode: full, key: [id], columns: {email: {pii: mask}}}
+          never: {mode: full, key: [id]}
+"""
+SALES = ["id int", "sold_at timestamp", "store string", "amount decimal"]
+KINDS = {
+    "int": IntegerType(),
+    "timestamp": TimestampType(),
+    "string": StringType(),
+    "decimal": DecimalType(10, 2),
+    "date": DateType(),
+}
+DAYS = "for: {day: \"TIMESERIES('2024-03-01', CURRENT_DATE, 'P1D')\"}"
+Compiled = Callable[..., Project]
+
+
+@pytest.fixture
+def contract(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("NO_SUCH_PASSWORD", "x")
+    path = tmp_path / "mirrorlake.yaml"
+    path.write_text(CONTRACT)
+    lake = Lake(load_config(path).lake)
+    people = ["id int", "email string", "born date"]
+    for namespace, table, columns in (
+        ("s_d", "sales", SALES),
+        ("s_d", "people", people),
+        ("s_d__clean", "people", people),
+        ("s_d__clean", "sales", SALES),
+    ):
+        lake.make_namespace(namespace)
+        fields = [column.split() for column in columns]
+        lake.catalog.create_table(
+            (namespace, table),
+            Schema(
+                *(NestedField(i, n, KINDS[k], required=False) for i, (n, k) in enumerate(fields, 1))
+            ),
+        )
+    return path
+
+
+@pytest.fixture
+def compiled(contract: Path, monkeypatch: pytest.MonkeyPatch) -> Compiled:
+    """Compile models, given by ``dataset__name=text``."""
+    monkeypatch.chdir(contract.parent)
+
+    def run(**models: str) -> Project:
+        for name, text in models.items():
+            path = contract.parent / "models" / f"{name.replace('__', '/')}.sql"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        config = load_config(contract)
+        project, run.catalogue = compile_project(config, Lake(config.lake), NOW)  # type: ignore[attr-defined]
+        return project
+
+    return run
+
+
+def problem(project: Project) -> str:
+    (found,) = project.problems
+    words = found.message if not found.next_step else f"{found.message}. {found.next_step}"
+    return words[words.index("models/") :]
+
+
+def test_models_come_after_what_they_read_and_know_where_values_are_from(
+    compiled: Compiled,
+) -> None:
+    project = compiled(
+        a__total="SELECT SUM(amount) AS amount FROM b.daily",
+        b__daily=f"---\n{DAYS}\n---\nSELECT store, SUM(amount) AS amount FROM s_d.sales "
+        "WHERE DATE(sold_at) = day GROUP BY store",
+    )
+    assert list(project.models) == ["b.daily", "a.total"]
+    daily, total = project.models.values()
+    assert [(f.name, f.value.type, f.value.nullable) for f in daily.fields] == [
+        ("store", "string", True),
+        ("amount", "decimal(20,2)", True),
+        ("day", "date", False),
+    ]
+    assert [daily.key_of(scope) for scope in daily.scopes] == [
+        "day=2024-03-01",
+        "day=2024-03-02",
+        "day=2024-03-03",
+    ]
+    assert total.fields[0].value.type == "decimal(30,2)"
+    origins = [f"{o.table}.{o.column}" for o in stored_columns(project, total, "amount")]
+    assert origins == ["s_d.sales.amount"]
+    assert project.readers == {"b.daily": ("a.total",), "s_d.sales": ("b.daily",)}
+
+
+def test_what_a_partition_reads(compiled: Compiled) -> None:
+    project = compiled(
+        m__daily=f"---\n{DAYS}\n---\nSELECT id FROM s_d.sales JOIN s_d.people USING (id)"
+        " WHERE sold_at >= day AND sold_at < day + 1",
+        m__later="---\nfor: {until: \"TIMESERIES('2024-03-02', CURRENT_DATE, 'P1D')\"}\n---\n"
+        "SELECT COUNT(*) AS n FROM m.daily WHERE day BETWEEN DATE_SUB(until, 1) AND until",
+        m__all="SELECT COUNT(*) AS n FROM m.daily",
+    )
+    assert project.problems == ()
+    catalogue = compiled.catalogue  # type: ignore[attr-defined]
+    daily, later = project.model("m.daily"), project.model("M.Later")
+    assert inputs_of(project, catalogue, daily, daily.scopes[1]) == (
+        MirrorInput("s_d.sales", "sold_at", ((date(2024, 3, 2), date(2024, 3, 2)),)),
+        MirrorInput("s_d.people", None, EVERY_DAY),
+    )
+    assert inputs_of(project, catalogue, later, later.scopes[1]) == (
+        ModelInput("m.daily", ("day=2024-03-02", "day=2024-03-03"), True),
+    )
+    shown = show_model(project, catalogue, "m.daily", {"day": "2024-03-02"})
+    assert shown.partition is not None
+    assert shown.partition.readers == {
+        "m.all": ("",),
+        "m.later": ("until=2024-03-02", "until=2024-03-03"),
+    }
+    assert "DATE '2024-03-02' + 1" in shown.partition.sql
+    assert shown.warnings == ()
+
+
+def test_a_partition_that_reads_all_of_a_table_is_warned_of(compiled: Compiled) -> None:
+    project = compiled(
+        m__daily=f"---\n{DAYS}\n---\nSELECT id\nFROM s_d.sales WHERE LENGTH(store) = DAY(day)"
+    )
+    model = project.model("m.daily")
+    (words,) = unbounded(project, compiled.catalogue, model)  # type: ignore[attr-defined]
+    assert words.endswith(
+        "daily.sql:5:6: every partition reads all of s_d.sales: no condition that can be analysed "
+        "bounds its sold_at"
+    )
+
+
+@pytest.mark.parametrize(
+    ("models", "words"),
+    [
+        ({"m__x": "SELECT ida FROM s_d.sales"},
+         "models/m/x.sql:1:8: there is no column ida; did you mean 'id'?"),
+        ({"m__x": "SELECT *\nFROM s_d.sale"},
+         "models/m/x.sql:2:6: there is no table s_d.sale; did you mean 's_d.sales'?"),
+        ({"m__x": "SELECT id FROM"}, "models/m/x.sql:1:"),
+        ({"m__x": "SELECT id FROM s_d.never"},
+         "models/m/x.sql: s_d.never has no columns yet: its table was never loaded. mirrorlake sync s.d.never"),
+        ({"m__x": "SELECT 1 + 1"}, "models/m/x.sql:1:8: column 1 has no name. Write AS"),
+        ({"m__x": "SELECT id, amount AS ID FROM s_d.sales"}, "models/m/x.sql:1:12: two columns are called ID"),
+        ({"m__x": "SELECT NULL AS n"}, "models/m/x.sql: column n is always NULL, and has no type. CAST it"),
+        ({"m__x": f"---\n{DAYS}\n---\nSELECT id, RAND() AS r FROM s_d.sales"},
+         "models/m/x.sql:4:12: rand() gives something else each time"),
+        ({"m__x": f"---\n{DAYS}\n---\nSELECT id AS day FROM s_d.sales"},
+         "models/m/x.sql:4:8: column day is called as a name under `for`"),
+        ({"s_d__sales": "SELECT 1 AS n"}, "models/s_d/sales.sql: s_d.sales is a mirrored table"),
+        ({"m__x": "SELECT n FROM m.y", "m__y": "SELECT n FROM m.z", "m__z": "SELECT n FROM m.x"},
+         "models/m/x.sql:1:15: models read one another in a circle: m."),
+        # What is above is wrong: that is said, once.
+        ({"m__x": "SELECT * FROM m.y", "m__y": "SELECT ida FROM s_d.sales"},
+         "models/m/y.sql:1:8: there is no column ida"),
+        # personal data
+        ({"m__x": "SELECT CONCAT(e, '!') AS mail FROM (SELECT email AS e FROM s_d.people)"},
+         "models/m/x.sql: column mail is made of email of s_d.people, which the contract hides. Read the clean"),
+        ({"m__x": "---\nreleased: [mails]\n---\nSELECT COUNT(email) AS n FROM s_d.people"},
+         "models/m/x.sql: `released`: there is no column mails"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_said_with_its_place(
+    compiled: Compiled, models: dict[str, str], words: str
+) -> None:
+    assert problem(compiled(**models)).startswith(words)
+
+
+def test_personal_data_is_read_where_nobody_can_be_told_from_it(compiled: Compiled) -> None:
+    project = compiled(
+        m__masked="SELECT email FROM s_d__clean.people",
+        m__counted="---\nreleased: n\n---\nSELECT COUNT(DISTINCT email) AS n FROM s_d.people",
+        m__above="SELECT n FROM m.counted",
+        m__chosen="SELECT id FROM s_d.people WHERE email IS NOT NULL",
+    )
+    assert project.problems == ()
+
+
+def test_the_fingerprint_changes_with_what_is_above_and_not_with_layout(compiled: Compiled) -> None:
+    below = "SELECT n FROM m.above"
+    first = compiled(m__above="SELECT 1 AS n", m__below=below)
+    same = compiled(m__above="SELECT  1\n AS n -- one", m__below=below)
+    other = compiled(m__above="SELECT 2 AS n", m__below=below)
+    prints = [project.model("m.below").fingerprint for project in (first, same, other)]
+    assert prints[0] == prints[1] != prints[2]
+
+
+def test_a_model_or_a_partition_that_is_not_there_is_said(compiled: Compiled) -> None:
+    project = compiled(m__daily=f"---\n{DAYS}\n---\nSELECT 1 AS n")
+    with pytest.raises(ModelError, match=r"no model m\.dayly; did you mean 'm\.daily'"):
+        project.model("m.dayly")
+    model = project.model("m.daily")
+    with pytest.raises(ModelError, match="m.daily has no name dat under `for`"):
+        scopes_of(model, {"dat": "1"})
+    with pytest.raises(ModelError, match="m.daily has no partition day=2024-03-04"):
+        scopes_of(model, {"day": "2024-03-04"})
+
+
+def test_models_in_a_long_row_compile(compiled: Compiled) -> None:
+    models = {"m__t0": "SELECT id, amount FROM s_d.sales"}
+    models |= {f"m__t{n}": f"SELECT id, amount + 0 AS amount FROM m.t{n - 1}" for n in range(1, 40)}
+    project = compiled(**models)
+    assert project.problems == ()
+    assert len(project.models) == 40
+    assert compile_models([], compiled.catalogue, NOW).models == {}  # type: ignore[attr-defined]
