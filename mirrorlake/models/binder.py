@@ -283,7 +283,9 @@ class _Binder:
             name = one.alias or (plain.name if isinstance(plain, exp.Column | exp.Dot) else "")
             fields.append(NamedValue(name, value))
             outputs.append((name.lower(), plain))
-            if isinstance(one, exp.Alias):
+            # `day AS day` is what `day` is without it.
+            same = isinstance(plain, exp.Column) and plain.name.lower() == name.lower()
+            if isinstance(one, exp.Alias) and not same:
                 scope.aliases.setdefault(name.lower(), value)
         return fields
 
@@ -471,12 +473,13 @@ class _Names:
         """A column of a source; a name of the scope's beside it would be taken for it silently."""
         if place is not None:
             self._binder.trace.columns[id(node)] = place
-            if not node.table and node.name.lower() in self._binder.constants:
-                raise ModelError(
-                    f"{node.name} is a column of a source and a name under `for`",
-                    place=at(node),
-                    next_step="Write t.column, or give the name under `for` another one",
-                )
+        if not node.table and node.name.lower() in self._binder.constants:
+            raise ModelError(
+                f"{node.name} is a column {'of a source' if place else 'here'} and a name under "
+                "`for`",
+                place=at(node),
+                next_step="Write t.column, or give the name under `for` another one",
+            )
         return value
 
     def _struct(self, node: exp.Column) -> Typed | None:
