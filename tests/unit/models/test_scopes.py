@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import calendar
 from datetime import UTC, date, datetime, timedelta
+from itertools import pairwise
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -127,7 +128,7 @@ def test_a_series_is_what_one_counts_by_hand(
         return
     found = series(f"'{start:%Y-%m-%d %H:%M}', '{end:%Y-%m-%d %H:%M}', '{period}', '{zone}'")
     assert found == wanted
-    assert all(a < b for a, b in zip(found, found[1:], strict=False))
+    assert all(a < b for a, b in pairwise(found))
 
 
 # --- the rest -------------------------------------------------------------------------------------
