@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from sqlglot import exp
 
@@ -15,6 +15,8 @@ from mirrorlake.models.parse import parse_expression
 from mirrorlake.models.predicates import left_by
 from mirrorlake.models.spans import ValueSet
 
+BUSY = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+"""On a busy machine a test may take its time."""
 NAMES: dict[str, Constant] = {"day": date(2024, 3, 31), "n": 7, "store": "Paris"}
 NOON = datetime(2024, 1, 1, 12, tzinfo=UTC)
 VALUES: dict[str, list[Constant]] = {
@@ -190,7 +192,7 @@ def _conditions(kind: str) -> st.SearchStrategy[str]:
     )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(BUSY, max_examples=150)
 @given(_conditions("date"))
 @example("c + INTERVAL 1 MONTH = '2024-02-29'")
 @example("c < TIMESTAMP'2024-03-31 10:00:00' AND c > TIMESTAMP'2024-03-31 09:00:00'")
@@ -198,20 +200,20 @@ def test_no_day_is_left_out(condition: str) -> None:
     assert_nothing_left_out(condition, "date")
 
 
-@settings(max_examples=150, deadline=None)
+@settings(BUSY, max_examples=150)
 @given(_conditions("timestamp"))
 @example("last_day(c) = DATE'2024-02-29'")
 def test_no_moment_is_left_out(condition: str) -> None:
     assert_nothing_left_out(condition, "timestamp")
 
 
-@settings(max_examples=150, deadline=None)
+@settings(BUSY, max_examples=150)
 @given(_conditions("int"))
 def test_no_number_is_left_out(condition: str) -> None:
     assert_nothing_left_out(condition, "int")
 
 
-@settings(max_examples=150, deadline=None)
+@settings(BUSY, max_examples=150)
 @given(_conditions("string"))
 @example("c >= '2024-06-01' AND c <= DATE'2024-01-31'")
 def test_no_text_is_left_out(condition: str) -> None:
@@ -223,7 +225,7 @@ def test_integers_beside_texts_are_in_the_order_of_integers() -> None:
     assert str(left("c >= '9' AND c <= '10'", "int")) == "[9, 10]"
 
 
-@settings(max_examples=100, deadline=None)
+@settings(BUSY, max_examples=100)
 @given(st.integers(0, 10), st.integers(0, 10), st.sampled_from(["AND", "OR"]))
 def test_of_two_columns_each_is_told_by_itself(x: int, y: int, both: str) -> None:
     node = parse_expression(f"(a > {x} {both} b < {y}) AND a + 1 <= {y} + 3")

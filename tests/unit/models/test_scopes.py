@@ -9,13 +9,15 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mirrorlake.errors import ModelError
 from mirrorlake.models import scopes as module
 from mirrorlake.models.scopes import Binding, Scopes, kind_of
 
+BUSY = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+"""On a busy machine a test may take its time."""
 NOW = datetime(2024, 7, 9, 22, 30, tzinfo=UTC)
 
 
@@ -109,7 +111,7 @@ def steps(start: datetime, end: datetime, unit: str, count: int, zone: ZoneInfo)
         number += 1
 
 
-@settings(max_examples=150, deadline=None)
+@settings(BUSY, max_examples=150)
 @given(
     st.datetimes(datetime(2023, 1, 1), datetime(2025, 12, 31)),
     st.integers(1, 4000),
