@@ -296,7 +296,9 @@ class _Binder:
             name = one.alias or (plain.name if isinstance(plain, exp.Column | exp.Dot) else "")
             fields.append(NamedValue(name, value))
             outputs.append((name.lower(), plain))
-            if isinstance(one, exp.Alias):
+            # `day AS day` is what `day` is without it.
+            same = isinstance(plain, exp.Column) and plain.name.lower() == name.lower()
+            if isinstance(one, exp.Alias) and not same:
                 scope.aliases.setdefault(name.lower(), value)
         return fields
 

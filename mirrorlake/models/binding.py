@@ -11,9 +11,9 @@ from datetime import UTC, date, datetime
 from sqlglot import exp
 
 from mirrorlake.destinations.base import text_literal
-from mirrorlake.errors import ModelError
 from mirrorlake.models.binder import BoundQuery
 from mirrorlake.models.evaluate import Constant
+from mirrorlake.models.scopes import kind_of
 
 
 def bound_sql(sql: str, bound: BoundQuery, scope: Mapping[str, Constant]) -> str:
@@ -56,4 +56,4 @@ def literal(value: Constant) -> str:
         return f"CAST({value} AS {'INT' if -(2**31) <= value < 2**31 else 'BIGINT'})"
     if isinstance(value, str):
         return text_literal(value)
-    raise ModelError(f"{value} can't be bound", next_step="CAST it to an integer or a text")
+    return f"CAST({value} AS {kind_of(value).upper()})"

@@ -112,7 +112,7 @@ def read_declaration(path: Path) -> Declaration:
     file = YamlFile(header)
     problems = list(file.problems)
     if not problems and not isinstance(file.root, dict | None):
-        problems = [Problem(1, 1, "", "the header is a mapping (name: value)")]
+        problems = [Problem(2, 1, "", "the header is a mapping (name: value)")]
     _raise(path, problems)
     try:
         said = HeaderSection.model_validate(file.root or {})
@@ -126,7 +126,7 @@ def read_declaration(path: Path) -> Declaration:
         if one not in names:
             problem = file.problem(("partition_by",), f"{one} is not bound under `for`")
             _raise(path, [problem])
-    condition = file.problem(("if",), "").line + 1
+    condition = file.problem(("if",), "").line
     return Declaration(
         name=name,
         path=path,
@@ -156,7 +156,8 @@ def _name_of(path: Path) -> str:
 def _parts(path: Path) -> tuple[str, str, int]:
     """The header, the query, and the line at which the query begins."""
     try:
-        text = path.read_text(encoding="utf-8")
+        # With a mark in front of it, as editors on Windows leave, or without.
+        text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise ModelError(f"{path} can't be read: {error}") from None
     if len(text) > MOST_BYTES:
@@ -166,7 +167,8 @@ def _parts(path: Path) -> tuple[str, str, int]:
         return "", text, 1
     for number, line in enumerate(lines[1:], 1):
         if line.rstrip() == _FENCE:
-            return "".join(lines[1:number]), "".join(lines[number + 1 :]), number + 2
+            # In place of the first line an empty one: places in the header are those of the file.
+            return "\n" + "".join(lines[1:number]), "".join(lines[number + 1 :]), number + 2
     raise ModelError(f"{path}:1:1: the header has no end", next_step="Close it by a line of ---")
 
 
@@ -179,9 +181,9 @@ def _bindings(path: Path, file: YamlFile, said: HeaderSection) -> list[Binding]:
             words = "a name has small letters, digits and _, a letter first"
             problems.append(file.problem(("for", name), words, at_key=True))
         elif isinstance(values, str):
-            found.append(Binding(name, values, place.line + 1))
+            found.append(Binding(name, values, place.line))
         elif isinstance(values, list) and values and all(isinstance(v, str) for v in values):
-            found.append(Binding(name, tuple(str(v) for v in values), place.line + 1))
+            found.append(Binding(name, tuple(str(v) for v in values), place.line))
         else:
             words = "a list of values or an expression is expected"
             problems.append(file.problem(("for", name), words))
@@ -192,11 +194,7 @@ def _bindings(path: Path, file: YamlFile, said: HeaderSection) -> list[Binding]:
 def _raise(path: Path, problems: list[Problem]) -> None:
     if not problems:
         return
-    # The header begins on the second line of the file.
-    lines = [
-        str(Problem(one.line + 1, one.column, one.path, one.message)) for one in sorted(problems)
-    ]
     first = min(problems)
     raise ModelError(
-        "\n".join(f"{path}:{line}" for line in lines), place=(first.line + 1, first.column)
+        "\n".join(f"{path}:{one}" for one in sorted(problems)), place=(first.line, first.column)
     )

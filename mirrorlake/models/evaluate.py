@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import calendar
 import operator
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any, TypeAlias, TypeVar
@@ -42,7 +43,11 @@ def evaluate(node: exp.Expr, names: Mapping[str, Constant]) -> Constant:
     rule = _RULES.get(type(node))
     if rule is None:
         raise Unknown(node.sql("spark"))
-    return rule(node, names)
+    try:
+        return rule(node, names)
+    except (ArithmeticError, TypeError, ValueError, KeyError):
+        # Before the year 1 or past 9999, too: Spark has such days, Python has none.
+        raise Unknown(node.sql("spark")) from None
 
 
 def _literal(node: exp.Expr, _: Mapping[str, Constant]) -> Constant:
@@ -51,7 +56,20 @@ def _literal(node: exp.Expr, _: Mapping[str, Constant]) -> Constant:
         return text
     if "e" in text.lower():
         raise Unknown(text)
-    return Decimal(text) if "." in text else int(text)
+    return Decimal(text) if "." in text else _held(int(text), 64)
+
+
+def _held(number: int, bits: int) -> int:
+    """A number that an integer of so many bits holds."""
+    if not -(2 ** (bits - 1)) <= number < 2 ** (bits - 1):
+        raise Unknown(str(number))
+    return number
+
+
+def _computed(number: int, *operands: int) -> int:
+    """What Spark computes of integers, or fails to: of two that may be `int` it makes an `int`."""
+    long = any(not -(2**31) <= one < 2**31 for one in operands)
+    return _held(number, 64 if long else 32)
 
 
 def _column(node: exp.Expr, names: Mapping[str, Constant]) -> Constant:
@@ -63,8 +81,10 @@ def _column(node: exp.Expr, names: Mapping[str, Constant]) -> Constant:
 
 def _negative(node: exp.Expr, names: Mapping[str, Constant]) -> Constant:
     value = evaluate(node.this, names)
-    if value is None or (isinstance(value, int | Decimal) and not isinstance(value, bool)):
+    if value is None or isinstance(value, Decimal):
         return None if value is None else -value
+    if _is_int(value):
+        return _computed(-_int_of(value), _int_of(value))
     raise Unknown(node.sql("spark"))
 
 
@@ -82,8 +102,18 @@ def cast_to(value: Constant, kind: str) -> Constant:
         return None
     try:
         return _CASTS[kind](value)
-    except (KeyError, ValueError, TypeError):
+    except (ArithmeticError, KeyError, ValueError, TypeError):
         raise Unknown(f"{value!r} as {kind}") from None
+
+
+# What Python takes besides (20240105, 2024-W01-5, other letters than T) Spark refuses; what Spark
+# takes besides (2024, a day with anything behind it) has no sure value here.
+_DAY = re.compile(r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})")
+_MOMENT = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
+    r"([ T][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?(Z|[+-][0-9]{2}:[0-9]{2})?)?"
+)
+_WHOLE = re.compile(r"[+-]?[0-9]+")
 
 
 def _to_date(value: Constant) -> date:
@@ -91,7 +121,11 @@ def _to_date(value: Constant) -> date:
         return value.astimezone(UTC).date()
     if isinstance(value, date):
         return value
-    return date.fromisoformat(_text(value))
+    found = _DAY.fullmatch(_trimmed(value))
+    if found is None:
+        raise ValueError(value)
+    year, month, day = map(int, found.groups())
+    return date(year, month, day)
 
 
 def _to_timestamp(value: Constant) -> datetime:
@@ -99,17 +133,29 @@ def _to_timestamp(value: Constant) -> datetime:
         return value
     if isinstance(value, date):
         return datetime(value.year, value.month, value.day, tzinfo=UTC)
-    found = datetime.fromisoformat(_text(value))
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
+    text = _trimmed(value)
+    if _MOMENT.fullmatch(text) is None:
+        return _to_timestamp(_to_date(value))
+    found = datetime.fromisoformat(text)
+    return found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
 
 
 def _to_int(value: Constant) -> int:
-    if isinstance(value, bool | date):
+    """An integer of a number or of a text that is one."""
+    if isinstance(value, str):
+        text = _trimmed(value)
+        if _WHOLE.fullmatch(text) is None:
+            raise ValueError(value)
+        return int(text)
+    if isinstance(value, Decimal) and value == int(value):
+        return int(value)
+    return _int_of(value)
+
+
+def _int_of(value: Constant) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
         raise TypeError(value)
-    number = Decimal(value) if isinstance(value, str) else value
-    if number is None or number != int(number):
-        raise ValueError(value)
-    return int(number)
+    return value
 
 
 def _to_string(value: Constant) -> str:
@@ -121,18 +167,22 @@ def _to_string(value: Constant) -> str:
 def _text(value: Constant) -> str:
     if not isinstance(value, str):
         raise TypeError(value)
-    return value.strip()
+    return value
+
+
+def _trimmed(value: Constant) -> str:
+    """A text as Spark casts it: without blanks around it, of which a no-break space is none."""
+    return _text(value).strip(" \t\n\r")
 
 
 _CASTS: dict[str, Callable[[Constant], Constant]] = {
     "date": _to_date,
     "timestamp": _to_timestamp,
-    "int": _to_int,
-    "bigint": _to_int,
-    "smallint": _to_int,
-    "tinyint": _to_int,
+    "int": lambda v: _held(_to_int(v), 32),
+    "bigint": lambda v: _held(_to_int(v), 64),
     "string": _to_string,
 }
+"""None to `smallint` and `tinyint`: sums of them overflow early, and nothing here would say so."""
 
 
 # --- operators ------------------------------------------------------------------------------------
@@ -149,9 +199,9 @@ def _arithmetic(
         if left is None or right is None:
             return None
         if type(left) is date and _is_int(right) and work is not operator.mul:
-            return left + work(timedelta(), timedelta(days=_to_int(right)))
+            return left + work(timedelta(), timedelta(days=_int_of(right)))
         if _is_int(left) and _is_int(right):
-            return work(left, right)
+            return _computed(work(left, right), _int_of(left), _int_of(right))
         raise Unknown(node.sql("spark"))
 
     return rule
@@ -167,15 +217,15 @@ def _moved_by(
     unit = str(interval.args.get("unit") or "").upper().rstrip("S")
     count = evaluate(interval.this, names)
     try:
-        number = sign * _to_int(count)
+        number = sign * (_to_int(count) if isinstance(count, str) else _int_of(count))
     except (TypeError, ValueError):
         raise Unknown(interval.sql("spark")) from None
     if value is None:
         return None
     if not isinstance(value, date):
         raise Unknown(interval.sql("spark"))
-    if unit in ("MONTH", "YEAR", "QUARTER"):
-        return add_months(value, number * {"MONTH": 1, "YEAR": 12, "QUARTER": 3}[unit])
+    if unit in ("MONTH", "YEAR"):
+        return add_months(value, number * {"MONTH": 1, "YEAR": 12}[unit])
     lengths = {"DAY": timedelta(days=1), "WEEK": timedelta(weeks=1)}
     if isinstance(value, datetime):
         lengths |= {"HOUR": timedelta(hours=1), "MINUTE": timedelta(minutes=1)}
@@ -234,22 +284,29 @@ def alike(left: Constant, right: Constant) -> tuple[Any, Any]:
     return left, right
 
 
+def _condition(node: exp.Expr, names: Mapping[str, Constant]) -> bool | None:
+    value = evaluate(node, names)
+    if value is not None and not isinstance(value, bool):
+        raise Unknown(node.sql("spark"))
+    return value
+
+
 def _and(node: exp.Expr, names: Mapping[str, Constant]) -> Constant:
-    left, right = evaluate(node.this, names), evaluate(node.expression, names)
+    left, right = _condition(node.this, names), _condition(node.expression, names)
     if left is False or right is False:
         return False
-    return None if left is None or right is None else bool(left and right)
+    return None if left is None or right is None else True
 
 
 def _or(node: exp.Expr, names: Mapping[str, Constant]) -> Constant:
-    left, right = evaluate(node.this, names), evaluate(node.expression, names)
+    left, right = _condition(node.this, names), _condition(node.expression, names)
     if left is True or right is True:
         return True
-    return None if left is None or right is None else bool(left or right)
+    return None if left is None or right is None else False
 
 
 def _not(node: exp.Expr, names: Mapping[str, Constant]) -> Constant:
-    value = evaluate(node.this, names)
+    value = _condition(node.this, names)
     return None if value is None else not value
 
 
@@ -271,27 +328,32 @@ def _among(node: exp.Expr, names: Mapping[str, Constant]) -> Constant:
 
 
 def _is(node: exp.Expr, names: Mapping[str, Constant]) -> Constant:
-    value = evaluate(node.this, names)
     if isinstance(node.expression, exp.Null):
-        return value is None
-    return value is evaluate(node.expression, names)
+        return evaluate(node.this, names) is None
+    return _condition(node.this, names) is _condition(node.expression, names)
 
 
 def _case(node: exp.Expr, names: Mapping[str, Constant]) -> Constant:
     if node.this is not None:
         raise Unknown(node.sql("spark"))
-    for one in node.args.get("ifs") or []:
-        if evaluate(one.this, names) is True:
-            return evaluate(one.args["true"], names)
-    default = node.args.get("default")
-    return None if default is None else evaluate(default, names)
+    return _chosen(node.args.get("ifs") or [], node.args.get("default"), names)
 
 
 def _if(node: exp.Expr, names: Mapping[str, Constant]) -> Constant:
-    other = node.args.get("false")
-    if evaluate(node.this, names) is True:
-        return evaluate(node.args["true"], names)
-    return None if other is None else evaluate(other, names)
+    return _chosen([node], node.args.get("false"), names)
+
+
+def _chosen(
+    ifs: Sequence[exp.Expr], default: exp.Expr | None, names: Mapping[str, Constant]
+) -> Constant:
+    """The value of the first condition that holds, where all values are of one type: otherwise
+    Spark turns it into the type that they have in common."""
+    conditions = [_condition(one.this, names) for one in ifs]
+    values = [evaluate(one.args["true"], names) for one in ifs]
+    values.append(None if default is None else evaluate(default, names))
+    if len({type(value) for value in values if value is not None}) > 1:
+        raise Unknown("values of several types")
+    return values[conditions.index(True) if True in conditions else -1]
 
 
 # --- functions ------------------------------------------------------------------------------------
@@ -311,7 +373,7 @@ def _call(node: exp.Expr, names: Mapping[str, Constant]) -> Constant:
 
 
 def _days(sign: int) -> Callable[..., Constant]:
-    return lambda day, number: _to_date(day) + timedelta(days=sign * _to_int(number))
+    return lambda day, number: _to_date(day) + timedelta(days=sign * _int_of(number))
 
 
 def truncated(unit: str, value: date) -> date:
@@ -345,6 +407,21 @@ def _date_trunc(unit: Constant, value: Constant) -> Constant:
     return _to_timestamp(truncated(_text(unit), moment.astimezone(UTC)))
 
 
+def _trunc(value: Constant, unit: Constant) -> Constant:
+    text = _text(unit)
+    if _UNITS[text.upper()] == "DAY":
+        raise ValueError(unit)  # NULL to Spark
+    return truncated(text, _to_date(value))
+
+
+def _ascii(value: Constant) -> str:
+    """A text whose capitals every version of Unicode agrees on."""
+    text = _text(value)
+    if not text.isascii():
+        raise ValueError(value)
+    return text
+
+
 def _last_day(value: Constant) -> Constant:
     day = _to_date(value)
     return day.replace(day=calendar.monthrange(day.year, day.month)[1])
@@ -363,16 +440,16 @@ _FUNCTIONS: dict[str, Callable[..., Constant]] = {
     "date_add": _days(1),
     "dateadd": _days(1),
     "date_sub": _days(-1),
-    "add_months": lambda v, n: add_months(_to_date(v), _to_int(n)),
+    "add_months": lambda v, n: add_months(_to_date(v), _int_of(n)),
     "datediff": lambda a, b: (_to_date(a) - _to_date(b)).days,
     "date_diff": lambda a, b: (_to_date(a) - _to_date(b)).days,
-    "trunc": lambda v, unit: truncated(_text(unit), _to_date(v)),
+    "trunc": _trunc,
     "date_trunc": _date_trunc,
     "last_day": _last_day,
-    "upper": lambda v: _text(v).upper(),
-    "lower": lambda v: _text(v).lower(),
+    "upper": lambda v: _ascii(v).upper(),
+    "lower": lambda v: _ascii(v).lower(),
     "concat": lambda *parts: "".join(_to_string(part) for part in parts),
-    "make_date": lambda y, m, d: date(_to_int(y), _to_int(m), _to_int(d)),
+    "make_date": lambda y, m, d: date(_int_of(y), _int_of(m), _int_of(d)),
 }
 
 _RULES: dict[type[exp.Expr], Callable[[exp.Expr, Mapping[str, Constant]], Constant]] = {

@@ -29,6 +29,8 @@ _GROUPS = (
     frozenset({"boolean"}),
 )
 """Types that compare without loss: an INT beside a FLOAT is rounded first, a text is cast."""
+_UNSURE = (Unknown, ArithmeticError, TypeError, ValueError)
+"""Past the year 9999, or between types that can't be compared, there are no bounds."""
 _ROUNDS = 8
 """How often facts are passed on through equalities; fewer only says less."""
 
@@ -155,7 +157,7 @@ class FactFinder:
                 return
             try:
                 found = turned(_beside(link.operator, values))
-            except Unknown:
+            except _UNSURE:
                 return
         if not found.is_all:
             facts[link.target] = facts.get(link.target, ALL) & found
@@ -175,7 +177,7 @@ class FactFinder:
 
         try:
             return values.widened(at, at)
-        except Unknown:
+        except _UNSURE:
             return ALL
 
     def _with_bound(self, node: exp.Expr, column: InputColumn) -> exp.Expr:
@@ -197,7 +199,7 @@ class FactFinder:
             return None
         try:
             return columns[0], turned(values)
-        except Unknown:
+        except _UNSURE:
             return None
 
     def constant(self, node: exp.Expr) -> Constant:

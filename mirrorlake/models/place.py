@@ -14,5 +14,6 @@ def at(node: exp.Expr) -> tuple[int, int] | None:
     """
     for one in node.walk():
         if "line" in one.meta:
-            return int(one.meta["line"]), int(one.meta["col"]) - len(str(one.this)) + 1
+            width = 1 if isinstance(one, exp.Star) else len(str(one.this))
+            return int(one.meta["line"]), int(one.meta["col"]) - width + 1
     return None

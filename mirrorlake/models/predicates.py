@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 from sqlglot import exp
@@ -23,6 +24,7 @@ from mirrorlake.models.evaluate import (
     truncated,
 )
 from mirrorlake.models.spans import ALL, NONE, Interval, ValueSet
+from mirrorlake.models.types import INTEGERS, is_decimal
 
 Constants = Mapping[str, Constant]
 IsColumn = Callable[[exp.Expr], bool]
@@ -121,7 +123,8 @@ def _compared(
         try:
             value = evaluate(other, names)
             return turned(ValueSet.of(way, value))
-        except Unknown:
+        except (Unknown, ArithmeticError, TypeError, ValueError):
+            # Past the year 9999 there are no bounds.
             return ALL
     try:
         # Of two constants: always, or never.
@@ -155,11 +158,34 @@ def turned_round(node: exp.Expr, column: IsColumn, kind: str, names: Constants) 
 def _as(span: ValueSet, kind: str) -> ValueSet:
     """Bounds as the column has them: a text beside a date is one."""
     if kind not in ("date", "timestamp"):
-        return span
+        return span.moved(lambda v: _bound(v, kind), lambda v: _bound(v, kind))
     if kind == "date":
         # A moment within a day is after its midnight: the day itself may be meant by either bound.
         return _days(span)
     return span.moved(_moment, _moment)
+
+
+def _bound(value: Constant, kind: str) -> Constant:
+    """A bound of the column's own kind: those of others are in another order, as ``'10'`` and
+    ``'9'`` are. A text beside integers is one; beside a number or a day every text is turned into
+    it, and many mean the same.
+
+    Raises:
+        Unknown: it is of another kind.
+    """
+    number = isinstance(value, int | Decimal) and not isinstance(value, bool)
+    if kind in INTEGERS:
+        if number:
+            return value
+        if isinstance(value, str):
+            return cast_to(value, "bigint")
+    if (
+        (kind == "string" and isinstance(value, str))
+        or (kind == "boolean" and isinstance(value, bool))
+        or (is_decimal(kind) and number)
+    ):
+        return value
+    raise Unknown(f"{value!r} beside {kind}")
 
 
 def _days(span: ValueSet) -> ValueSet:

@@ -18,21 +18,27 @@ Source: ISO 8601-1, 5.5.2 "Duration" (periods); ISO/IEC 9075-2 has no such thing
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, tzinfo
+from decimal import Decimal
 
 from sqlglot import exp
 
 from mirrorlake.config.fields import zone_of
 from mirrorlake.errors import ModelError
+from mirrorlake.models import types
+from mirrorlake.models.arithmetic import digits
 from mirrorlake.models.columns import Typed
-from mirrorlake.models.evaluate import Constant, Unknown, add_months, evaluate
+from mirrorlake.models.evaluate import Constant, Unknown, add_months, cast_to, evaluate
 from mirrorlake.models.parse import parse_expression
 
 MOST_SCOPES = 1_000_000
 """More partitions than that are a mistake: a day a partition lasts for 2,700 years."""
-_PERIOD = re.compile(r"P(?:(\d+)Y)?(?:(\d+)M)?(?:(\d+)W)?(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?)?")
+_PERIOD = re.compile(
+    r"P(?:(\d+)Y)?(?:(\d+)M)?(?:(\d+)W)?(?:(\d+)D)?(?:T(?=\d)(?:(\d+)H)?(?:(\d+)M)?)?"
+)
 
 
 @dataclass(frozen=True)
@@ -80,7 +86,7 @@ class Scopes:
         bound = [(one, _Values.of(one, now)) for one in self.bindings]
         count = 0
         for scope in _combined(bound, {}):
-            if condition is not None and _holds(condition, scope, self.line) is not True:
+            if condition is not None and _holds(condition, scope, self.line, now) is not True:
                 continue
             count += 1
             if count > MOST_SCOPES:
@@ -99,10 +105,21 @@ class Scopes:
         """What each name is to the query: a constant that is never NULL.
 
         Raises:
-            ModelError: as `all` says.
+            ModelError: as `all` says; or a name has values that have no type in common, or NULL.
         """
-        first = next(self.all(now))
-        return {name.lower(): Typed(kind_of(value), False) for name, value in first.items()}
+        kinds: dict[str, set[str]] = {name: set() for name in self.names}
+        for scope in self.all(now):
+            for name, value in scope.items():
+                kinds[name].add(kind_of(value))
+        return {name.lower(): self._typed(name, found) for name, found in kinds.items()}
+
+    def _typed(self, name: str, kinds: set[str]) -> Typed:
+        kind = types.common(sorted(kinds))
+        if kind is None or types.VOID in kinds:
+            line = next(one.line for one in self.bindings if one.name == name)
+            what = "is NULL in some scope" if kind is not None else f"is {' and '.join(kinds)}"
+            raise ModelError(f"`for`: {name} {what}", place=(line, 1), next_step="CAST it")
+        return Typed(kind, False)
 
 
 def kind_of(value: Constant) -> str:
@@ -113,9 +130,16 @@ def kind_of(value: Constant) -> str:
         return "timestamp"
     if isinstance(value, date):
         return "date"
+    if isinstance(value, Decimal):
+        return types.decimal(*digits(value))
     if isinstance(value, int):
         return "int" if -(2**31) <= value < 2**31 else "bigint"
     return "string" if isinstance(value, str) else "void"
+
+
+def _is_number(text: str) -> bool:
+    """Whether a text is how a number is written: ``01`` is a text, and stays one."""
+    return re.fullmatch(r"0|-?[1-9][0-9]{0,17}", text) is not None
 
 
 def _combined(
@@ -129,9 +153,9 @@ def _combined(
         yield from _combined(rest, {**before, binding.name: value})
 
 
-def _holds(node: exp.Expr, scope: Mapping[str, Constant], line: int) -> Constant:
+def _holds(node: exp.Expr, scope: Mapping[str, Constant], line: int, now: datetime) -> Constant:
     try:
-        return evaluate(node, {name.lower(): value for name, value in scope.items()})
+        return _constant(node, {name.lower(): value for name, value in scope.items()}, now)
     except Unknown as error:
         raise ModelError(f"`if` can't be evaluated: {error}", place=(line, 1)) from None
 
@@ -150,8 +174,12 @@ class _Values:
         if isinstance(binding.values, str):
             return _Values(binding, _parsed(binding.values, binding.line), (), now)
         texts = binding.values
-        numbers = bool(texts) and all(re.fullmatch(r"-?\d+", text) for text in texts)
+        numbers = bool(texts) and all(map(_is_number, texts))
         listed = tuple(int(text) for text in texts) if numbers else texts
+        double = next((one for one, count in Counter(texts).items() if count > 1), None)
+        if double is not None:
+            words = f"`for`: {binding.name}: {double} is there twice"
+            raise ModelError(words, place=(binding.line, 1))
         return _Values(binding, None, listed, now)
 
     def given(self, before: Mapping[str, Constant]) -> Iterator[Constant]:
@@ -192,16 +220,26 @@ class _Values:
                 raise self._wrong(str(error)) from None
         months, days, clock = self._period(arguments[2])
         start, end = (self._moment(one, zone) for one in arguments[:2])
-        until = end.replace(tzinfo=zone).astimezone(UTC)
         by_day = _is_day(arguments[0]) and not clock
+        try:
+            until = end.replace(tzinfo=zone).astimezone(UTC)
+            last = start.replace(tzinfo=zone).astimezone(UTC) - timedelta.resolution
+        except OverflowError:
+            raise self._wrong("a time before the year 1, or past 9999, in UTC") from None
         for number in range(MOST_SCOPES + 1):
             # From the start each time: a month after the 31st is its last day, and two are the 31st
             # again. Months and days are the calendar's, hours and minutes the clock's: an hour that
             # comes twice in autumn is two.
-            wall = add_months(start, number * months) + number * days
-            at = wall.replace(tzinfo=zone).astimezone(UTC) + number * clock
+            try:
+                wall = add_months(start, number * months) + number * days
+                at = wall.replace(tzinfo=zone).astimezone(UTC) + number * clock
+            except (OverflowError, ValueError):
+                return  # past the year 9999, in which the end is
             if at >= until:
                 return
+            if at <= last:
+                continue  # a day that a zone left out, as Samoa did on 30 December 2011
+            last = at
             yield wall.date() if by_day else at
 
     def _period(self, text: str) -> tuple[int, timedelta, timedelta]:
@@ -210,17 +248,22 @@ class _Values:
         years, months, weeks, days, hours, minutes = (
             (int(part or 0) for part in found.groups()) if found else (0,) * 6
         )
-        clock = timedelta(hours=hours, minutes=minutes)
+        try:
+            clock = timedelta(hours=hours, minutes=minutes)
+            length = timedelta(weeks=weeks, days=days)
+        except OverflowError:
+            raise self._wrong(f"{text!r} is longer than time is") from None
         if not found or not (years or months or weeks or days or clock):
             raise self._wrong(f"{text!r} is no period: write it like P1D, P1M or PT1H")
-        return years * 12 + months, timedelta(weeks=weeks, days=days), clock
+        return years * 12 + months, length, clock
 
     def _moment(self, value: Constant, zone: tzinfo) -> datetime:
         """A bound by the wall clock of the series' zone."""
         if isinstance(value, str):
             try:
+                cast_to(value, "timestamp")  # what Python takes besides, Spark does not
                 value = datetime.fromisoformat(value)
-            except ValueError:
+            except (Unknown, ValueError):
                 raise self._wrong(f"{value!r} is no date or time") from None
         if isinstance(value, datetime):
             return value.astimezone(zone).replace(tzinfo=None) if value.tzinfo else value
@@ -244,6 +287,8 @@ def _constant(node: exp.Expr, names: Mapping[str, Constant], now: datetime) -> C
 def _now(node: exp.Expr, now: datetime) -> exp.Expr:
     if isinstance(node, exp.CurrentDate):
         return exp.cast(exp.Literal.string(now.astimezone(UTC).date().isoformat()), "date")
+    if isinstance(node, exp.CurrentTimestamp):
+        return exp.cast(exp.Literal.string(now.astimezone(UTC).isoformat()), "timestamp")
     return node
 
 
