@@ -92,7 +92,12 @@ def read_declarations(folder: Path) -> list[Declaration]:
         ModelError: a file can't be read, or says what can't be; two models have one name.
     """
     found: dict[str, Declaration] = {}
-    for path in sorted(folder.glob("*/*.sql")):
+    for path in sorted(folder.rglob("*.sql")):
+        if path.parent.parent != folder:
+            raise ModelError(
+                f"{path} is not where a model is",
+                next_step=f"A model is a file {folder.name}/<dataset>/<name>.sql",
+            )
         model = read_declaration(path)
         if model.name in found:
             raise ModelError(f"{path}: model {model.name} is in {found[model.name].path}, too")
@@ -122,10 +127,12 @@ def read_declaration(path: Path) -> Declaration:
     bindings = tuple(_bindings(path, file, said))
     names = tuple(one.name for one in bindings)
     by = said.partition_by if said.partition_by is not None else names
-    for one in by:
-        if one not in names:
-            problem = file.problem(("partition_by",), f"{one} is not bound under `for`")
-            _raise(path, [problem])
+    for number, one in enumerate(by):
+        words = "is not bound under `for`" if one not in names else "is there twice"
+        if one not in names or one in by[:number]:
+            _raise(path, [file.problem(("partition_by",), f"{one} {words}")])
+    if not sql.strip():
+        raise ModelError(f"{path}:{line}:1: there is no query")
     condition = file.problem(("if",), "").line
     return Declaration(
         name=name,

@@ -258,6 +258,11 @@ def _compiled(
         raise ModelError(
             f"{declaration.name} is a mirrored table", next_step="Give the model another name"
         )
+    if declaration.materialized == "view" and declaration.scopes.bindings:
+        raise ModelError(
+            "a view has no partitions: it shows what it reads, as it is",
+            next_step="Leave out `for`, or make it a table",
+        )
     types = declaration.scopes.types(now) if declaration.scopes.bindings else {}
     bound = bind(query, tables, types)
     if bound.unstable and declaration.partition_by:

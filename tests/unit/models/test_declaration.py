@@ -173,3 +173,18 @@ def test_an_error_in_the_query_is_told_with_the_line_of_the_file(tmp_path: Path)
     assert error.message == f"{found.path}:12:8: there is no column x"
     assert (error.line, error.col, error.next_step) == (12, 8, "Look")
     assert found.located(ModelError("no")).message == f"{found.path}: no"
+
+
+def test_a_partition_column_twice_and_a_header_alone(tmp_path: Path) -> None:
+    twice = refused(tmp_path, "---\nfor: {x: [a]}\npartition_by: [x, x]\n---\nSELECT 1 AS a")
+    assert ":3:1: partition_by: x is there twice" in twice.message
+    alone = refused(tmp_path, "---\nowner: me\n---\n\n")
+    assert alone.message.endswith("sales.sql:4:1: there is no query")
+
+
+@pytest.mark.parametrize("name", ["sales.sql", "shop/old/sales.sql"])
+def test_a_file_where_no_model_is_looked_for_is_said(tmp_path: Path, name: str) -> None:
+    path = written(tmp_path, "SELECT 1 AS a", name)
+    with pytest.raises(ModelError, match="is not where a model is") as caught:
+        read_declarations(tmp_path)
+    assert str(path) in caught.value.message
