@@ -177,7 +177,7 @@ def test_an_error_in_the_query_is_told_with_the_line_of_the_file(tmp_path: Path)
 
 def test_a_partition_column_twice_and_a_header_alone(tmp_path: Path) -> None:
     twice = refused(tmp_path, "---\nfor: {x: [a]}\npartition_by: [x, x]\n---\nSELECT 1 AS a")
-    assert ":3:1: partition_by: x is there twice" in twice.message
+    assert ":3:15: partition_by: x is there twice" in twice.message
     alone = refused(tmp_path, "---\nowner: me\n---\n\n")
     assert alone.message.endswith("sales.sql:4:1: there is no query")
 
