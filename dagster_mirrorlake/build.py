@@ -13,6 +13,7 @@ from dagster_mirrorlake.assets import (
     build_chain,
     build_cleanup,
     build_maintenance,
+    build_models,
     build_snapshot_chain,
     build_tenants_chain,
 )
@@ -29,6 +30,7 @@ from dagster_mirrorlake.jobs import (
     build_repair,
     build_sync,
 )
+from dagster_mirrorlake.models import ModelAsset, mirror_models
 from dagster_mirrorlake.names import Names
 from dagster_mirrorlake.places import TablePlace, table_places
 from dagster_mirrorlake.resources import build_resources
@@ -117,6 +119,24 @@ class Mirror:
         """The tables that many databases have, each mirrored as one."""
         return mirrored_tenants(self.config.tenants, self.translator, self.names)
 
+    @cached_property
+    def models(self) -> Sequence[ModelAsset]:
+        """The SQL models beside the contract file."""
+        return mirror_models(self.config, self.names)
+
+    @property
+    def lake_tables(self) -> Mapping[str, dg.AssetKey]:
+        """What a query may call deduped and clean of each table, and the asset that makes it."""
+        found: dict[str, dg.AssetKey] = {}
+        for layer in ("deduped", "clean"):
+            for one in self.every:
+                namespace = getattr(one.contract.namespaces, layer)
+                found[f"{namespace}.{one.contract.table}".lower()] = one.key(layer)
+            for one in self.tenants:
+                namespace = getattr(one.table.namespaces, layer)
+                found[f"{namespace}.{one.table.table}".lower()] = one.key(layer)
+        return found
+
     @property
     def every(self) -> Sequence[MirroredTable]:
         """All of them but those of tenants."""
@@ -169,6 +189,7 @@ def build_assets(mirror: Mirror) -> list[Asset]:
         *(build_cleanup(source, tables) for source, tables in mirror.by_source.items()),
         *(asset for tenants in mirror.tenants for asset in build_tenants_chain(tenants)),
         *([build_maintenance(mirror.every, mirror.tenants)] if _has_lake(mirror) else []),
+        *build_models(mirror.models, mirror.lake_tables),
     ]
 
 

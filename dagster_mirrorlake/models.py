@@ -1,0 +1,153 @@
+"""The SQL models beside a contract file as assets: one asset each, its partitions its scopes.
+
+Nothing is asked of the lake when a location loads: keys, partitions and what is read are known from
+the files. Which partitions of an input a partition reads is decided by the engine when it runs;
+Dagster is told all of them, as it can serialise only its built-in mappings.
+
+What belongs here: what a model is called, its partitions, and what it reads. What doesn't: running
+it (`dagster_mirrorlake.assets.model_steps`).
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from functools import cached_property
+from itertools import pairwise
+
+import dagster as dg
+from sqlglot import exp
+
+from dagster_mirrorlake.names import Names
+from mirrorlake.config import Config
+from mirrorlake.errors import ModelError
+from mirrorlake.models.declaration import Declaration, read_declarations
+from mirrorlake.models.evaluate import Constant
+from mirrorlake.models.parse import parse_query
+from mirrorlake.models.project import text_of
+
+logger = logging.getLogger("mirrorlake.models")
+
+_TODAY = "CURRENT_DATE"
+
+
+@dataclass(frozen=True)
+class ModelAsset:
+    """One model as Dagster has it.
+
+    Attributes:
+        reads: the tables and models that its query names, in lower case.
+        scopes: of all partitions when the location loaded.
+    """
+
+    declaration: Declaration
+    names: Names
+    reads: tuple[str, ...]
+    scopes: tuple[Mapping[str, Constant], ...]
+
+    @property
+    def key(self) -> dg.AssetKey:
+        """``dataset/name``; of a mirror with a name ``mirror/dataset/name``."""
+        parts = self.declaration.name.split(".")
+        return dg.AssetKey([self.names.mirror, *parts] if self.names.mirror else parts)
+
+    @cached_property
+    def partitions(self) -> dg.PartitionsDefinition[str] | None:
+        """One dimension for each name by which its table is partitioned, where Dagster has such;
+        else one of the partitions' own names."""
+        by = self.declaration.partition_by
+        if not by:
+            return None
+        values = {name: list(dict.fromkeys(s[name] for s in self.scopes)) for name in by}
+        if len(by) == 1:
+            return _dimension(values[by[0]], self._expression(by[0]))
+        product = 1
+        for one in values.values():
+            product *= len(one)
+        if len(by) == 2 and product == len(self.scopes):
+            return dg.MultiPartitionsDefinition(
+                {name: _dimension(values[name], self._expression(name)) for name in by}
+            )
+        return dg.StaticPartitionsDefinition([self.text_of(scope) for scope in self.scopes])
+
+    def _expression(self, name: str) -> str:
+        found = next(one for one in self.declaration.scopes.bindings if one.name == name)
+        return found.values if isinstance(found.values, str) else ""
+
+    def text_of(self, scope: Mapping[str, Constant]) -> str:
+        """A partition as a text, where its names are no dimensions of Dagster's."""
+        by = self.declaration.partition_by
+        # A comma separates keys in backfills, and "..." ranges.
+        return "|".join(f"{name}={text_of(scope[name])}".replace(",", "%2C") for name in by)
+
+    def key_of(self, scope: Mapping[str, Constant]) -> str:
+        """Dagster's partition key of a scope."""
+        by = self.declaration.partition_by
+        if isinstance(self.partitions, dg.MultiPartitionsDefinition):
+            return dg.MultiPartitionKey({name: text_of(scope[name]) for name in by})
+        return text_of(scope[by[0]]) if len(by) == 1 else self.text_of(scope)
+
+    @property
+    def spec(self) -> dg.AssetSpec:
+        """Without what it reads: see `model_assets`."""
+        declared = self.declaration
+        reference = dg.LocalFileCodeReference(
+            file_path=str(declared.path.absolute()), line_number=1, label=declared.name
+        )
+        return dg.AssetSpec(
+            self.key,
+            group_name=declared.name.split(".")[0],
+            description=declared.description or None,
+            owners=_owners(declared.owner),
+            kinds={"sql", "view"} if declared.materialized == "view" else {"sql", "iceberg"},
+            partitions_def=self.partitions,
+            metadata={
+                "dagster/table_name": declared.name,
+                "dagster/code_references": dg.CodeReferencesMetadataValue(
+                    code_references=[reference]
+                ),
+                "query": dg.MetadataValue.md(f"```sql\n{declared.sql.strip()}\n```"),
+            },
+        )
+
+
+def _owners(owner: str | None) -> list[str]:
+    """Dagster takes addresses and teams."""
+    return [owner] if owner is not None and ("@" in owner or owner.startswith("team:")) else []
+
+
+def _dimension(values: Sequence[Constant], expression: str) -> dg.PartitionsDefinition[str]:
+    """Days up to today grow with the calendar; anything else is a list."""
+    days = [value for value in values if type(value) is date]
+    daily = len(days) == len(values) and all(
+        after - before == timedelta(days=1) for before, after in pairwise(days)
+    )
+    parts = [part.strip() for part in expression.removesuffix(")").split(",")]
+    grows = len(parts) == 3 and parts[1].upper() in (_TODAY, f"{_TODAY}()") and "P1D" in parts[2]
+    if daily and grows:
+        return dg.DailyPartitionsDefinition(start_date=days[0].isoformat())
+    return dg.StaticPartitionsDefinition([text_of(value) for value in values])
+
+
+def mirror_models(config: Config, names: Names) -> Sequence[ModelAsset]:
+    """The models beside a contract file. What can't be read is said in the log, and is no reason
+    for a mirror not to load: `mirrorlake compile` fails on it."""
+    folder = config.path.parent / "models"
+    try:
+        declarations = read_declarations(folder) if folder.is_dir() else []
+    except ModelError as error:
+        logger.warning("The SQL models were left out: %s", error)
+        return []
+    found: list[ModelAsset] = []
+    for one in declarations:
+        try:
+            query = parse_query(one.sql)
+            tables = (
+                ".".join(part.name for part in table.parts).lower()
+                for table in query.find_all(exp.Table)
+            )
+            scopes = tuple(one.scopes.all(datetime.now(UTC))) if one.scopes.bindings else ({},)
+            found.append(ModelAsset(one, names, tuple(dict.fromkeys(tables)), scopes))
+        except ModelError as error:
+            logger.warning("The SQL model %s was left out: %s", one.name, one.located(error))
+    return found
