@@ -282,16 +282,28 @@ def can_matter(row: tuple[Any, ...], of: Sequence[TableReach]) -> bool:
     )
 
 
-@settings(
-    max_examples=100,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
-)
-@given(sql=queries(), rows=st.fixed_dictionaries({"t": ROWS, "u": ROWS, "v": ROWS}))
-def test_rows_out_of_reach_change_nothing(sql: str, rows: dict[str, list[tuple[Any, ...]]]) -> None:
+ALL_ROWS = st.fixed_dictionaries({"t": ROWS, "u": ROWS, "v": ROWS})
+CHECKS = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
+Rows = dict[str, list[tuple[Any, ...]]]
+
+
+def assert_out_of_reach_changes_nothing(sql: str, rows: Rows) -> None:
     found = reaches(sql)
     within = {
         table: [r for r in some if can_matter(r, [one for one in found if one.table == table])]
         for table, some in rows.items()
     }
     assert given_by(sql, within) == given_by(sql, rows), [str(one) for one in found]
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=CHECKS)
+@given(sql=queries(), rows=ALL_ROWS)
+def test_rows_out_of_reach_change_nothing(sql: str, rows: Rows) -> None:
+    assert_out_of_reach_changes_nothing(sql, rows)
+
+
+@pytest.mark.full
+@settings(max_examples=2_000, deadline=None, suppress_health_check=CHECKS)
+@given(sql=queries(), rows=ALL_ROWS)
+def test_rows_out_of_reach_change_nothing_in_many_queries(sql: str, rows: Rows) -> None:
+    assert_out_of_reach_changes_nothing(sql, rows)
