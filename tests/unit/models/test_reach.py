@@ -147,7 +147,7 @@ LITERALS = {
 ROW = st.tuples(
     st.sampled_from(DAYS), st.sampled_from([None, 0, 1, 2]), st.sampled_from([None, "a", "b"])
 )
-ROWS = st.lists(ROW, max_size=6)
+ROWS = st.lists(ROW, min_size=2, max_size=9)
 
 
 @st.composite
@@ -247,10 +247,14 @@ def selects(draw: st.DrawFn, depth: int, outer: tuple[str, ...] = ()) -> str:
 
 @st.composite
 def queries(draw: st.DrawFn) -> str:
-    inner = draw(selects(2))
-    if not draw(st.booleans()):
-        return inner
-    other = draw(selects(1))
+    """A query as it is; one of whose rows only some are wanted; or two that are joined."""
+    kind = draw(st.sampled_from(["plain", "wanted", "wanted", "joined"]))
+    if kind == "plain":
+        return draw(selects(2))
+    if kind == "wanted":
+        inner = draw(selects(1))
+        return f"SELECT q.day, q.k, q.s FROM ({inner}) q WHERE {draw(comparisons(('q',)))}"
+    inner, other = draw(selects(1)), draw(selects(1))
     return (
         f"WITH w AS ({inner}) SELECT x.day AS day, y.k AS k, x.s AS s FROM w x "
         f"JOIN ({other}) y ON x.day = y.day WHERE {draw(conditions(('x', 'y'), 0))}"
