@@ -14,6 +14,7 @@ from dagster_mirrorlake.assets.tenant_figures import (
     failed_table,
     layer_columns_of,
     left_out_table,
+    listed,
     states_metadata,
     versions_metadata,
 )
@@ -69,7 +70,7 @@ def _refuse_nothing(
     """
     table = tenants.table
     first = next(iter(done.failed.values()), "")
-    if all(source in done.failed for source in table.sources):
+    if {*done.failed, *done.held} >= {*table.sources}:
         words = f"no source of table {table.name} could be queried: {first}"
         raise dg.Failure(words, metadata, allow_retries=False)
     if workspace.lake.load(deduped_of(table)) is None:
@@ -97,6 +98,8 @@ def _raw_metadata(
     }
     if done.failed:
         found["failures"] = failed_table(done.failed)
+    if done.held:
+        found["sources held"] = listed(("source", "until when"), list(done.held.items()))
     if done.left_out:
         found["what was left out"] = left_out_table(done.left_out)
     return found

@@ -151,7 +151,11 @@ def _print_status(found: Sequence[TableStatus]) -> None:
         table.add_row(*(escape(str(cell)) for cell in cells), escape(s.checks))
     show.console.print(table)
     for source, until, reason in sorted(
-        {(s.table.split(".")[0], s.held_until, s.held_for) for s in found if s.held_until}
+        {
+            (s.table.split(".")[0], s.held_until, s.held_for)
+            for s in found
+            if s.held_until and s.mode != "tenants"  # their checks name their sources
+        }
     ):
         why = f" ({reason})" if reason else ""
         words = f"source {source} is held until {until}{why}"

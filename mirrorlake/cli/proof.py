@@ -13,7 +13,7 @@ import click
 from rich.markup import escape
 
 from mirrorlake.cli import show
-from mirrorlake.cli.contract import open_contract
+from mirrorlake.cli.contract import open_contract, refuse_tenants
 from mirrorlake.cli.tenant_checks import check_all
 from mirrorlake.config import Config, TableContract
 from mirrorlake.errors import ConfigError
@@ -272,6 +272,12 @@ def proof(table: str, config_path: Path, as_json: bool, everything: bool, layers
     from mirrorlake.proof.stale import aged_proofs
 
     config = open_contract(config_path)
+    refuse_tenants(
+        config,
+        [table],
+        "`mirrorlake tenants {table}` shows what the newest check found of each tenant, and when; "
+        "`mirrorlake check {table}` compares them now",
+    )
     contract = config.contract(table)
     ledger = Ledger(config.ledger.url, config.ledger.wait)
     if layers or contract.landed:

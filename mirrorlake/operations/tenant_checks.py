@@ -59,6 +59,7 @@ def check_tenants(
         ConfigError: there is no such tenant.
         LakeError: Spark, the catalog or the storage failed.
         LeaseHeld: another run works on the table.
+        SourceHeld: a person asked us to leave all of its sources alone.
     """
     began = datetime.now(UTC)
     with workspace.leased(table) as leased:
@@ -68,6 +69,7 @@ def check_tenants(
         refuse_unknown(table.name, databases, known)
         known = {p: t for p, t in known.items() if not databases or p[1] in databases}
         survey = survey_tenants(leased, table)
+        survey.refuse_all_held(table)
         unread = sorted(
             f"{source}.{database}"
             for source, database in {*survey.plans, *survey.failed} - known.keys()

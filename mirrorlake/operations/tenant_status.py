@@ -14,6 +14,7 @@ from mirrorlake.config.contract import TenantTable
 from mirrorlake.ledger import Hold, Ledger, Load, Tenant
 from mirrorlake.operations.status import TableStatus
 from mirrorlake.operations.tenant_looks import TenantLook, read_look
+from mirrorlake.table.holds import hold_words
 
 
 def tenants_status(ledger: Ledger, tables: Sequence[TenantTable]) -> list[TableStatus]:
@@ -28,6 +29,8 @@ def tenants_status(ledger: Ledger, tables: Sequence[TenantTable]) -> list[TableS
     for table in tables:
         known = list(ledger.tenants(table.name).values())
         look, load = read_look(ledger, table), newest.get(table.name)
+        held = [hold for hold in holds if hold.source in table.sources]
+        until = min(hold.until for hold in held) if len(held) == len(table.sources) else None
         found.append(
             TableStatus(
                 table=table.name,
@@ -36,9 +39,11 @@ def tenants_status(ledger: Ledger, tables: Sequence[TenantTable]) -> list[TableS
                 last_load=load.started_at.isoformat(timespec="seconds") if load else None,
                 rows=_rows(known),
                 freshness=_age_of_the_oldest(known),
-                checks=_checks(known, look, [h for h in holds if h.source in table.sources]),
+                checks=_checks(known, look, held),
                 error=_error(table, known, look),
                 originals={},
+                held_until=until.isoformat(timespec="minutes") if until else None,
+                held_for="; ".join(sorted({h.reason for h in held} - {""})) if until else None,
             )
         )
     return found
@@ -75,7 +80,7 @@ def _checks(known: Collection[Tenant], look: TenantLook | None, holds: Sequence[
     parts += [f"{count:,} {verdict}" for verdict, count in _counted(checked)]
     if look is not None and look.left_out:
         parts.append(f"{len(look.left_out):,} left out")
-    parts += [f"source {h.source} is held until {h.until:%Y-%m-%d %H:%M} UTC" for h in holds]
+    parts += [hold_words(hold) for hold in holds]
     return ", ".join(parts) or "-"
 
 

@@ -24,6 +24,7 @@ from mirrorlake.load.tenants.digests import TenantDigests, read_digests
 from mirrorlake.load.tenants.protocol import load_tenants
 from mirrorlake.merge.tenant_shapes import TenantShapes, read_shapes
 from mirrorlake.merge.tenants import fold_tenants
+from mirrorlake.operations.shapes import ddl_name
 from mirrorlake.operations.tenant_detect import (
     gone_tenants,
     is_same,
@@ -69,6 +70,7 @@ class TenantsSynced:
         rows: of the tenants that were read.
         failed: ``source.database`` → why it was not read; a whole source by its name, and as
             ``source.*`` where most of its tenants are gone and were not removed.
+        held: sources that a person asked us to leave alone → until when, and why.
         left_out: what the contract names and that is no tenant (a view, a source without tenants,
             a pattern that no database matches) → why.
         without: databases that the patterns mean and that have no such table, as
@@ -87,6 +89,7 @@ class TenantsSynced:
     bytes: int
     seconds: float
     failed: Mapping[str, str]
+    held: Mapping[str, str] = field(default_factory=dict[str, str])
     left_out: Mapping[str, str] = field(default_factory=dict[str, str])
     without: tuple[str, ...] = ()
 
@@ -119,6 +122,7 @@ def sync_tenants(
 
     Raises:
         ConfigError: no database of any source is a tenant, or none has the name that was requested.
+        SourceHeld: a person asked us to leave all of its sources alone.
         LakeError: the lake failed; what was committed is folded by the next sync.
         LeaseHeld: another run works on the table.
     """
@@ -152,6 +156,7 @@ class _Sync:
         if any(rule.pii == "hash" for rule in table.columns.values()):
             refuse_hashes(self.workspace, table, read_shapes(self.workspace, table))
         survey = survey_tenants(self.workspace, table)
+        survey.refuse_all_held(table)
         look = look_of(survey, read_look(ledger, table))
         record_look(ledger, table, look)
         self._refuse_none(survey, known)
@@ -177,9 +182,10 @@ class _Sync:
             bytes=self.bytes,
             seconds=round(time.monotonic() - self.started, 2),
             failed={
-                **{source: str(error) for source, error in survey.lost.items()},
+                **{source: str(error) for source, error in survey.unreachable.items()},
                 **{f"{s}.{d}": str(error) for (s, d), error in sorted(self.failed.items())},
             },
+            held={source: str(error) for source, error in survey.held.items()},
             left_out=look.reasons,
             without=look.without,
         )
@@ -326,7 +332,7 @@ class _Sync:
         with session(lead.source) as connection:
             ddl = read_ddl(connection, lead.table.database, lead.table.name)
         ledger.record_schema_version(name, lead.version)
-        ledger.record_definition(f"ddl {name} {lead.version.hash}", ddl)
+        ledger.record_definition(ddl_name(name, lead.version), ddl)
 
     def _note_failed(self, known: Mapping[TenantPlace, Tenant]) -> None:
         now = datetime.now(UTC)

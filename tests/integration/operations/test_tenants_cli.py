@@ -1,0 +1,129 @@
+"""Tenants by the command line, as a person runs it: what each command says of a table of them."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from demo.embedded import EmbeddedServer
+from mirrorlake.errors import ConfigError
+from mirrorlake.ledger import Ledger
+from tests.integration.conftest import Place
+from tests.integration.operations.test_tenants_said import COLUMNS, ROWS, oneline, run
+from tests.integration.operations.test_upkeep import shared_session  # noqa: F401 – one JVM for all commands
+from tests.integration.tenants import Tenants
+
+
+@pytest.fixture
+def tenants(server: EmbeddedServer, place: Place) -> Iterator[Tenants]:
+    made = Tenants(server, place, f"t{uuid.uuid4().hex[:8]}")
+    yield made
+    for source in ("s", "other"):  # the tests share a ledger
+        Ledger(made.config().ledger.url).release(source)
+    made.close()
+
+
+def synced(tenants: Tenants, *arguments: str) -> dict[str, Any]:
+    done = run(tenants, "sync", "--json", *arguments)
+    assert done.exit_code == 0, done.output
+    (found,) = json.loads(done.stdout)["tenants"]
+    return found
+
+
+# --- a source that is held ------------------------------------------------------------------------
+
+
+def test_a_hold_stops_a_sync_and_is_no_failure(tenants: Tenants) -> None:
+    tenants.make("a", COLUMNS, *ROWS)
+    until, words = "2099-01-01T06:00", "source s is held until 2099-01-01 06:00 UTC (new disks)"
+    for before in ("never read", "mirrored"):
+        held = run(tenants, "hold", "s", "--until", until, "--reason", "new disks")
+        assert held.exit_code == 0, held.output
+        done = run(tenants, "sync")
+        assert done.exit_code == 0, (before, done.output)
+        assert f"held: {words}" in oneline(done.output)
+        found = json.loads(run(tenants, "sync", "--json").stdout)
+        assert (found["tenants"], found["errors"]) == ([], [])
+        (waiting,) = found["held"]
+        assert waiting["table"] == f"{tenants.prefix}.orders"
+        assert words in waiting["reason"]
+        (status,) = json.loads(run(tenants, "status", "orders", "--json").stdout)
+        assert status["held_until"] == "2099-01-01T06:00+00:00"
+        assert status["held_for"] == "new disks"
+        shown = oneline(run(tenants, "status", "orders").output)
+        assert f"tenants {'held'}" in shown
+        assert words in shown
+        assert run(tenants, "hold", "s", "--release").exit_code == 0
+        assert synced(tenants)["tenants"] == 1
+    run(tenants, "hold", "s", "--until", until)
+    checked = run(tenants, "check", "orders")
+    assert words.partition(" (")[0] in str(checked.exception)
+
+
+def test_a_hold_of_one_source_leaves_the_others(tenants: Tenants) -> None:
+    tenants.others["other"] = 1  # nothing listens there: a held source is not even reached
+    tenants.make("a", COLUMNS, *ROWS)
+    assert run(tenants, "hold", "other", "--until", "2099-01-01T06:00").exit_code == 0
+    done = run(tenants, "sync", "--json")
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    (one,) = found["tenants"]
+    words = "source other is held until 2099-01-01 06:00 UTC"
+    assert (one["read"], one["failed"]) == (1, {})
+    assert one["held"].keys() == {"other"}
+    assert [words in waiting["reason"] for waiting in found["held"]] == [True]
+    assert f"held: {words}" in oneline(run(tenants, "sync").output)
+    (status,) = json.loads(run(tenants, "status", "orders", "--json").stdout)
+    assert status["held_until"] is None
+    assert words in status["checks"]
+
+
+# --- commands that are not for tenants ------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("command", "instead"),
+    [
+        ("proof", "`mirrorlake tenants {table}` shows what the newest check found"),
+        ("refold", "`mirrorlake sync {table}` folds"),
+        ("repair", "`mirrorlake sync {table} --tenant DATABASE --again`"),
+        ("rekey", "with `clean: table` and the new key"),
+        ("publish", "`mirrorlake sync`, `tenants`, `status`, `check`, `schema`"),
+        ("land", "`mirrorlake sync`, `tenants`, `status`, `check`, `schema`"),
+    ],
+)
+@pytest.mark.parametrize("short", [True, False])
+def test_a_command_that_does_not_take_tenants_says_what_does(
+    command: str, instead: str, short: bool, tenants: Tenants
+) -> None:
+    table = f"{tenants.prefix}.orders"
+    refused = run(tenants, command, "orders" if short else table)
+    assert isinstance(refused.exception, ConfigError), refused.output
+    words = str(refused.exception)
+    assert f"{table} is a table of tenants, which this command does not take" in words
+    assert instead.format(table=table) in words
+
+
+def test_schema_shows_the_versions_of_tenants_side_by_side(tenants: Tenants) -> None:
+    tenants.contract["columns"] = {"email": {"pii": "null", "renamed_from": "mail"}}
+    tenants.make("a", "id INT PRIMARY KEY, mail VARCHAR(20)", "(1, 'a')")
+    tenants.make("b", "id BIGINT PRIMARY KEY, email VARCHAR(20), extra INT", "(1, 'b', 7)")
+    tenants.make("c", "id INT PRIMARY KEY, mail VARCHAR(20)", "(1, 'c')")
+    synced(tenants)
+    found = json.loads(run(tenants, "schema", "orders", "--json").stdout)
+    assert found["table"] == f"{tenants.prefix}.orders"
+    by_tenants = {one["tenants"]: one["number"] for one in found["versions"]}
+    assert by_tenants.keys() == {2, 1}
+    assert all("CREATE TABLE" in one["ddl"] for one in found["versions"])
+    columns = {one["name"]: one for one in found["columns"]}
+    assert columns.keys() == {"id", "email", "extra"}
+    assert (columns["id"]["lake"], columns["id"]["versions"]) == ("long", [1, 2])
+    assert columns["email"]["former"] == ["mail"]
+    assert columns["extra"]["versions"] == [by_tenants[1]]
+    shown = oneline(run(tenants, "schema", "orders", "--ddl").output)
+    assert "CREATE TABLE" in shown
+    assert "gone" not in shown
