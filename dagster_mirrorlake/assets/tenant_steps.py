@@ -20,7 +20,8 @@ from dagster_mirrorlake.assets.tenant_figures import (
 )
 from dagster_mirrorlake.resources.failures import dagster_errors, named_failures
 from dagster_mirrorlake.tenants import MirroredTenants
-from mirrorlake.operations.tenants import SyncTerms, TenantsSynced, sync_tenants
+from mirrorlake.operations.tenant_results import SyncTerms, TenantsSynced
+from mirrorlake.operations.tenants import sync_tenants
 from mirrorlake.table.tenants import deduped_of
 from mirrorlake.workspace import Workspace
 
@@ -88,10 +89,13 @@ def _raw_metadata(
         "tenants unchanged": done.unchanged,
         "tenants joined": len(done.joined),
         "tenants found gone": len(done.gone),
+        "tenants removed": len(done.removed),
+        "tenants not looked at": done.counts["not looked at"],
         "tenants failed": len(done.failed),
         "left out": len(done.left_out),
         "databases without the table": len(done.without),
         "rows read": done.rows,
+        "rows removed": done.rows_removed,
         "bytes written": done.bytes,
         "seconds": done.seconds,
         **versions_metadata(workspace.ledger, tenants.table),

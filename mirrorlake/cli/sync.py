@@ -25,7 +25,7 @@ from mirrorlake.errors import ConfigError, MirrorlakeError, SourceHeld
 
 if TYPE_CHECKING:
     from mirrorlake.operations.sync_tables import Synced
-    from mirrorlake.operations.tenants import TenantsSynced
+    from mirrorlake.operations.tenant_results import TenantsSynced
     from mirrorlake.operations.unchanged import Look
     from mirrorlake.table.progress import OnProgress
 

@@ -24,9 +24,10 @@ from mirrorlake.errors import MirrorlakeError
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
     from mirrorlake.ledger import Ledger, Tenant, TenantPlace
-    from mirrorlake.operations.tenants import TenantsSynced
+    from mirrorlake.operations.tenant_results import TenantsSynced
 
 MOST_SHOWN = 20
 """Tenants that failed, or differ, are listed up to this many; ``--json`` has them all."""
@@ -180,7 +181,8 @@ def sync_all(
 ) -> tuple[list[TenantsSynced], list[tuple[str, MirrorlakeError]]]:
     """Sync tables of tenants one after the other; results, and failures by table."""
     from mirrorlake.cli.bars import Bars
-    from mirrorlake.operations.tenants import SyncTerms, sync_tenants
+    from mirrorlake.operations.tenant_results import SyncTerms
+    from mirrorlake.operations.tenants import sync_tenants
     from mirrorlake.workspace import Workspace
 
     results: list[TenantsSynced] = []
@@ -202,14 +204,20 @@ def sync_all(
 
 
 def print_synced(results: Sequence[TenantsSynced]) -> None:
-    """A table for people, and which tenants failed."""
-    columns = ("table", "tenants", "versions", "read", "unchanged", "joined", "gone", "failed")
-    shown = show.table(*columns, "rows", "MB", "seconds")
+    """A table for people, and which tenants failed.
+
+    ``read`` to ``not looked at`` add up to ``tenants``; those that joined are of the read. What
+    happens rarely has a column where it happened.
+    """
+    shown = _columns(results)
     for one in results:
-        counts = (one.tenants, one.shapes, one.read, one.unchanged)
-        counts = (*counts, len(one.joined), len(one.gone), len(one.failed), one.rows)
-        cells = (*(f"{count:,}" for count in counts), f"{one.bytes / 1e6:.2f}", str(one.seconds))
-        shown.add_row(escape(one.table), *cells)
+        counts = {**one.counts, "tenants": one.tenants, "joined": len(one.joined)}
+        counts |= {"removed": len(one.removed), "rows removed": one.rows_removed}
+        counts |= {"rows read": one.rows, "versions": one.shapes}
+        cells = {name: f"{count:,}" for name, count in counts.items()}
+        cells |= {"table": escape(one.table), "MB": f"{one.bytes / 1e6:.2f}"}
+        cells |= {"seconds": str(one.seconds)}
+        shown.add_row(*(cells[str(column.header)] for column in shown.columns))
     if results:
         show.console.print(shown)
     for one in results:
@@ -221,6 +229,16 @@ def print_synced(results: Sequence[TenantsSynced]) -> None:
             more = f"and {len(listed) - MOST_SHOWN:,} more: `mirrorlake tenants --failed`"
             show.errors.print(escape(more), highlight=False, soft_wrap=True)
         _print_left_out(one.table, one.left_out, one.without, show.errors)
+
+
+def _columns(results: Sequence[TenantsSynced]) -> Table:
+    rare: list[str] = []
+    if any(one.counts["not looked at"] for one in results):
+        rare.append("not looked at")
+    if any(one.removed for one in results):
+        rare += ["removed", "rows removed"]
+    always = ("table", "versions", "tenants", "read", "joined", "unchanged", "failed", "gone")
+    return show.table(*always, *rare, "rows read", "MB", "seconds")
 
 
 def _print_left_out(

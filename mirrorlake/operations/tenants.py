@@ -23,7 +23,7 @@ from mirrorlake.load.outcome import settle_loads
 from mirrorlake.load.tenants.digests import TenantDigests, read_digests
 from mirrorlake.load.tenants.protocol import load_tenants
 from mirrorlake.merge.tenant_shapes import TenantShapes, read_shapes
-from mirrorlake.merge.tenants import fold_tenants
+from mirrorlake.merge.tenants import Folded, fold_tenants
 from mirrorlake.operations.shapes import ddl_name
 from mirrorlake.operations.tenant_detect import (
     gone_tenants,
@@ -39,6 +39,7 @@ from mirrorlake.operations.tenant_looks import (
     with_drops,
 )
 from mirrorlake.operations.tenant_names import no_tenant, refuse_unknown
+from mirrorlake.operations.tenant_results import SyncTerms, TenantsSynced, count_tenants
 from mirrorlake.operations.tenant_rules import refuse_idle_rules, refuse_read_already
 from mirrorlake.operations.tenant_survey import TenantSurvey, look_of, survey_tenants
 from mirrorlake.proof.report import digest_text
@@ -46,73 +47,11 @@ from mirrorlake.serving.tenant_clean import refuse_hashes
 from mirrorlake.serving.tenants import remember_tenant_columns, show_tenants
 from mirrorlake.sources.mysql.connect import session
 from mirrorlake.sources.mysql.introspect import read_ddl
-from mirrorlake.table.progress import OnProgress
 from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.table.tenants import Plans, deduped_of, terms_of
 from mirrorlake.workspace import Workspace
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class TenantsSynced:
-    """What a sync did of one table of tenants.
-
-    Attributes:
-        table: its name, ``group.table``.
-        tenants: how many there are, those that are gone too.
-        shapes: how many schema versions the lake has of it.
-        read: how many were read again.
-        unchanged: how many were not, as their source shows that nothing happened.
-        joined: those that were read for the first time.
-        gone: those whose database, or table, was found to be no more now.
-        folded: of how many deduped got other rows.
-        rows: of the tenants that were read.
-        failed: ``source.database`` → why it was not read; a whole source by its name, and as
-            ``source.*`` where most of its tenants are gone and were not removed.
-        held: sources that a person asked us to leave alone → until when, and why.
-        left_out: what the contract names and that is no tenant (a view, a source without tenants,
-            a pattern that no database matches) → why.
-        without: databases that the patterns mean and that have no such table, as
-            ``source.database``.
-    """
-
-    table: str
-    tenants: int
-    shapes: int
-    read: int
-    unchanged: int
-    joined: tuple[str, ...]
-    gone: tuple[str, ...]
-    folded: int
-    rows: int
-    bytes: int
-    seconds: float
-    failed: Mapping[str, str]
-    held: Mapping[str, str] = field(default_factory=dict[str, str])
-    left_out: Mapping[str, str] = field(default_factory=dict[str, str])
-    without: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class SyncTerms:
-    """How a sync of tenants is carried out.
-
-    Attributes:
-        databases: only these tenants; all where there is none.
-        accept_smaller: whether copies are taken that are far smaller than the last ones, and many
-            tenants may be gone at once; of these databases alone, where there are some.
-        again: whether tenants are read that their source shows to be unchanged.
-    """
-
-    databases: frozenset[str] = frozenset()
-    accept_smaller: bool = False
-    again: bool = False
-    progress: OnProgress | None = None
-
-    def means(self, place: TenantPlace) -> bool:
-        """Whether a tenant is one of those that are meant."""
-        return not self.databases or place[1] in self.databases
 
 
 def sync_tenants(
@@ -141,8 +80,8 @@ class _Sync:
     started: float
     rows: int = 0
     bytes: int = 0
-    read: int = 0
-    unchanged: int = 0
+    read: set[TenantPlace] = field(default_factory=set[TenantPlace])
+    unchanged: set[TenantPlace] = field(default_factory=set[TenantPlace])
     joined: list[TenantPlace] = field(default_factory=list[TenantPlace])
     kept: set[TenantPlace] = field(default_factory=set[TenantPlace])
     failed: dict[TenantPlace, MirrorlakeError] = field(
@@ -167,17 +106,20 @@ class _Sync:
         for plans in _by_version(moved).values():
             self._load(plans, survey, known)
         self._note_failed(known)
-        folded, shapes = self._show()
+        folded, removed, shapes = self._show()
         everything = ledger.tenants(table.name)
         return TenantsSynced(
             table=table.name,
             tenants=len(everything),
             shapes=len(shapes.tables),
-            read=self.read,
-            unchanged=self.unchanged,
+            read=len(self.read),
+            unchanged=len(self.unchanged),
+            counts=count_tenants(everything, self.read, self.unchanged, self.failed),
             joined=tuple(f"{s}.{d}" for s, d in self.joined),
             gone=tuple(f"{s}.{d}" for s, d in gone),
-            folded=len(folded),
+            folded=len(folded.moved),
+            removed={f"{s}.{d}": count for (s, d), count in removed.items()},
+            rows_removed=sum(removed.values()),
             rows=self.rows,
             bytes=self.bytes,
             seconds=round(time.monotonic() - self.started, 2),
@@ -254,7 +196,7 @@ class _Sync:
         for tenant in self._equal(unsure, survey, known):
             del moved[tenant.place]
             same.append(tenant)
-        self.unchanged = len(same)
+        self.unchanged = {tenant.place for tenant in same}
         self.workspace.ledger.record_tenants(self.table.name, same)
         return moved
 
@@ -321,7 +263,7 @@ class _Sync:
                     failed_at=None,
                 )
             )
-        self.read += len(records)
+        self.read |= found.copies.keys()
         ledger.record_tenants(name, records)
 
     def _record_version(self, lead: ResolvedTable) -> None:
@@ -349,25 +291,26 @@ class _Sync:
         for (source, database), error in sorted(self.failed.items()):
             logger.info("table %s: tenant %s.%s: %s", self.table.name, source, database, error)
 
-    def _show(self) -> tuple[tuple[TenantPlace, ...], TenantShapes]:
-        """Fold what was loaded, and make the views."""
+    def _show(self) -> tuple[Folded, dict[TenantPlace, int], TenantShapes]:
+        """Fold what was loaded, and make the views; what was folded, which tenants left and how
+        many rows with each, and the shapes."""
         table, ledger = self.table, self.workspace.ledger
         shapes = read_shapes(self.workspace, table)
         if not shapes.tables:
-            return (), shapes
+            return Folded(), {}, shapes
         refuse_idle_rules(table, shapes)
         remember_tenant_columns(self.workspace, table, list(shapes.columns))
         known = ledger.tenants(table.name)
         folded = fold_tenants(self.workspace, table, known, shapes, self.kept)
-        removed = [
-            place
+        removed = {
+            place: folded.removed.get(place, 0)
             for place, tenant in ledger.tenants(table.name).items()
             if tenant.gone_at is not None and table.dropped == "remove" and tenant.folded is None
-        ]
+        }
         ledger.forget_tenants(table.name, removed)
         if self.workspace.lake.load(deduped_of(table)) is not None:
             show_tenants(self.workspace, table, shapes)
-        return folded, shapes
+        return folded, removed, shapes
 
 
 def _by_version(

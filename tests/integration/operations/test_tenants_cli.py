@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import time
 import uuid
 from collections.abc import Iterator
 from typing import Any
@@ -16,6 +18,9 @@ from tests.integration.conftest import Place
 from tests.integration.operations.test_tenants_said import COLUMNS, ROWS, oneline, run
 from tests.integration.operations.test_upkeep import shared_session  # noqa: F401 – one JVM for all commands
 from tests.integration.tenants import Tenants
+
+SETTLED_SECONDS = 3.2
+"""After so long without a change, what a server shows says whether a table changed."""
 
 
 @pytest.fixture
@@ -127,3 +132,75 @@ def test_schema_shows_the_versions_of_tenants_side_by_side(tenants: Tenants) -> 
     shown = oneline(run(tenants, "schema", "orders", "--ddl").output)
     assert "CREATE TABLE" in shown
     assert "gone" not in shown
+
+
+# --- what a sync says that it did -----------------------------------------------------------------
+
+
+def table_of(output: str) -> dict[str, str]:
+    """The one row of the table that a command printed, by its columns."""
+    lines = output.splitlines()
+    rule = next(number for number, line in enumerate(lines) if set(line.strip()) == {"─"})
+    head, row = (re.split(r"\s{2,}", lines[n].strip()) for n in (rule - 1, rule + 1))
+    return dict(zip(head, row, strict=True))
+
+
+def test_what_became_of_tenants_adds_up(tenants: Tenants) -> None:
+    for name in ("a", "b", "c", "d", "e"):
+        tenants.make(name, COLUMNS, *ROWS)
+    time.sleep(SETTLED_SECONDS)
+    first = table_of(run(tenants, "sync").output)
+    assert [first[n] for n in ("tenants", "read", "joined", "rows read")] == ["5", "5", "5", "10"]
+    tenants.drop("b")
+    tenants.run("c", "ALTER TABLE orders DROP PRIMARY KEY")
+    tenants.run("d", "UPDATE orders SET name = 'x' WHERE id = 1")
+    done = run(tenants, "sync")
+    found = table_of(done.output.split("tenant s.")[0])
+    names = ("tenants", "read", "unchanged", "failed", "gone", "rows read")
+    assert [found[name] for name in names] == ["5", "1", "2", "1", "1", "2"]
+    assert "removed" not in found
+    one = run(tenants, "sync", "orders", "--tenant", tenants.name("a"), "--json")
+    (said,) = json.loads(one.stdout)["tenants"]
+    expected = {"read": 0, "unchanged": 1, "failed": 0, "gone": 1, "not looked at": 3}
+    assert (said["counts"], said["tenants"]) == (expected, 5)
+    assert table_of(run(tenants, "sync", "orders", "--tenant", tenants.name("a")).output)[
+        "not looked at"
+    ] == str(expected["not looked at"])
+
+
+@pytest.mark.parametrize("clean", ["view", "table"])
+def test_tenants_that_are_removed_are_counted_with_their_rows(clean: str, tenants: Tenants) -> None:
+    tenants.contract["clean"] = clean
+    for name in ("a", "b", "c", "d", "e"):
+        tenants.make(name, COLUMNS, *ROWS)
+    synced(tenants)
+    tenants.drop("b")
+    tenants.run("c", "DROP TABLE orders")
+    kept = synced(tenants)
+    assert (kept["counts"]["gone"], kept["removed"], kept["rows_removed"]) == (2, {}, 0)
+    tenants.group["dropped"] = "remove"
+    done = run(tenants, "sync")
+    found = table_of(done.output.split("orders, left out")[0])
+    names = ("tenants", "gone", "removed", "rows removed")
+    assert [found[name] for name in names] == ["3", "0", "2", "4"]
+    assert len(tenants.deduped("id")) == 3
+    tenants.drop("d")
+    said = synced(tenants)
+    assert (said["removed"], said["rows_removed"]) == ({f"s.{tenants.name('d')}": 2}, 2)
+    assert sum(said["counts"].values()) == said["tenants"] == 2
+    assert len(tenants.shown()) == 4
+
+
+def test_a_tenant_leaves_though_all_are_folded_again(tenants: Tenants) -> None:
+    """Another type has deduped written from scratch: who left is not in it, and is forgotten."""
+    tenants.group["dropped"] = "remove"
+    for name in ("a", "b", "c"):
+        tenants.make(name, COLUMNS, *ROWS)
+    synced(tenants)
+    tenants.drop("b")
+    tenants.run("c", "ALTER TABLE orders MODIFY name DATETIME NULL, ADD x INT")
+    tenants.run("c", "UPDATE orders SET name = '2026-01-01'")
+    said = synced(tenants)
+    assert said["removed"] == {f"s.{tenants.name('b')}": 2}
+    assert sum(said["counts"].values()) == said["tenants"] == 2
+    assert set(tenants.deduped("id")) == {tenants.name("a"), tenants.name("c")}
