@@ -162,7 +162,8 @@ def _print_status(found: Sequence[TableStatus]) -> None:
         show.console.print(f"[yellow]held:[/] {escape(words)}", highlight=False, soft_wrap=True)
     for s in found:
         if s.error:
-            words = f"[red]{s.state}:[/] {escape(show.named(s.table, s.error))}"
+            since = f" (first {show.since(s.refused_since)})" if s.refused_since else ""
+            words = f"[red]{s.state}{since}:[/] {escape(show.named(s.table, s.error))}"
             show.console.print(words, highlight=False, soft_wrap=True)
 
 

@@ -97,11 +97,19 @@ def _checked(tenant: Tenant) -> str:
     return f"{tenant.verdict} {when}{before}"
 
 
+def _why(tenant: Tenant) -> str:
+    """Why it is not mirrored as it is, and why its last check did not find it equal."""
+    error, words = tenant.error or "", tenant.verdict_words or ""
+    if not tenant.verdict_now or not words:
+        return error
+    return words if error in words else f"{error} Its check: {words}"
+
+
 def _print_tenants(
     ledger: Ledger, table: TenantTable, listed: Sequence[Tenant], *, failed: bool
 ) -> None:
     versions = {version.hash: number for number, version in enumerate(_versions(ledger, table), 1)}
-    shown = show.table("tenant", "state", "version", "rows", "as of", "check", "error…")
+    shown = show.table("tenant", "state", "version", "rows", "as of", "check", "why…")
     for one in listed:
         version = f"{one.version} ({versions[one.version]})" if one.version in versions else "-"
         shown.add_row(
@@ -111,7 +119,7 @@ def _print_tenants(
             "-" if one.rows is None else f"{one.rows:,}",
             show.since(one.seen_at.isoformat() if one.seen_at else None),
             _checked(one),
-            escape(one.error or ""),
+            escape(_why(one)),
         )
     states = Counter(one.state for one in listed)
     counts = ", ".join(f"{count:,} {state}" for state, count in sorted(states.items()))
@@ -152,7 +160,11 @@ def _print_look(ledger: Ledger, table: TenantTable) -> None:
     """What the last sync saw that is no tenant's own."""
     from mirrorlake.operations.tenant_looks import read_look
 
-    look = read_look(ledger, table)
+    refusal, look = ledger.refusals().get(table.name), read_look(ledger, table)
+    if refusal is not None:
+        since = show.since(refusal.since.isoformat())
+        line = f"[yellow]sync refused, first {since}:[/] {escape(refusal.error)}"
+        show.console.print(line, highlight=False, soft_wrap=True)
     if look is None:
         return
     for drop in look.drops:

@@ -77,7 +77,12 @@ def check_tenants(
         )
         verdicts = _Check(leased, table, known, survey, not databases).run()
         records = [
-            replace(known[v.source, v.database], verdict=v.verdict, checked_at=began)
+            replace(
+                known[v.source, v.database],
+                verdict=v.verdict,
+                verdict_words=v.words or None,
+                checked_at=began,
+            )
             for v in verdicts
             if (v.source, v.database) in known
         ]

@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from mirrorlake.config.contract import TenantTable
-from mirrorlake.errors import MirrorlakeError, SourceError
-from mirrorlake.ledger import Tenant, TenantPlace
+from mirrorlake.errors import LedgerError, MirrorlakeError, SourceError, SourceHeld
+from mirrorlake.ledger import Ledger, Tenant, TenantPlace
 from mirrorlake.load.outcome import settle_loads
 from mirrorlake.load.tenants.digests import TenantDigests, read_digests
 from mirrorlake.load.tenants.protocol import load_tenants
@@ -33,6 +34,7 @@ from mirrorlake.operations.tenant_detect import (
 )
 from mirrorlake.operations.tenant_looks import (
     MassDrop,
+    TenantLook,
     mass_drops,
     read_look,
     record_look,
@@ -53,6 +55,8 @@ from mirrorlake.workspace import Workspace
 
 logger = logging.getLogger(__name__)
 
+UNCHECKED = {"verdict": None, "verdict_words": None, "checked_at": None}
+
 
 def sync_tenants(
     workspace: Workspace, table: TenantTable, terms: SyncTerms | None = None
@@ -69,7 +73,50 @@ def sync_tenants(
     started = time.monotonic()
     with workspace.leased(table) as leased:
         settle_loads(leased.ledger, leased.lake, table.name, table.namespaces.raw)
-        return _Sync(leased, table, terms, started).run()
+        with _recorded_refusal(leased.ledger, table):
+            survey, look = _look(leased, table)
+        # A name that a person mistyped is no fault of the table's.
+        there = {*survey.plans, *survey.failed, *leased.ledger.tenants(table.name)}
+        refuse_unknown(table.name, terms.databases, there)
+        with _recorded_refusal(leased.ledger, table):
+            done = _Sync(leased, table, terms, started, survey, look).run()
+        leased.ledger.forget_refusal(table.name)
+    return done
+
+
+@contextmanager
+def _recorded_refusal(ledger: Ledger, table: TenantTable) -> Iterator[None]:
+    """Keep what stopped the sync of a table as a whole, and since when, until a sync is not
+    stopped."""
+    before = ledger.refusals().get(table.name)
+    try:
+        yield
+    except (LedgerError, SourceHeld):
+        raise  # held by another run, nowhere to write it down, or what a person wanted
+    except MirrorlakeError as error:
+        since = before.since if before else None
+        ledger.record_refusal(table.name, str(error), passing=error.retryable, since=since)
+        raise
+
+
+def _look(workspace: Workspace, table: TenantTable) -> tuple[TenantSurvey, TenantLook]:
+    """What the sources show of a table that can be synced; what is no tenant is written down.
+
+    Raises:
+        MirrorlakeError: it can't be synced, whatever its tenants are.
+    """
+    ledger = workspace.ledger
+    refuse_read_already(workspace, table)
+    if any(rule.pii == "hash" for rule in table.columns.values()):
+        refuse_hashes(workspace, table, read_shapes(workspace, table))
+    survey = survey_tenants(workspace, table)
+    survey.refuse_all_held(table)
+    look = look_of(survey, read_look(ledger, table))
+    record_look(ledger, table, look)
+    there = {*survey.plans, *survey.failed, *ledger.tenants(table.name)}
+    if not there and not survey.lost:
+        raise no_tenant(table, survey.left_out)
+    return survey, look
 
 
 @dataclass
@@ -78,6 +125,8 @@ class _Sync:
     table: TenantTable
     terms: SyncTerms
     started: float
+    survey: TenantSurvey
+    look: TenantLook
     rows: int = 0
     bytes: int = 0
     read: set[TenantPlace] = field(default_factory=set[TenantPlace])
@@ -89,22 +138,14 @@ class _Sync:
     )
 
     def run(self) -> TenantsSynced:
-        table, ledger = self.table, self.workspace.ledger
+        table, ledger, survey, look = self.table, self.workspace.ledger, self.survey, self.look
         known = ledger.tenants(table.name)
-        refuse_read_already(self.workspace, table)
-        if any(rule.pii == "hash" for rule in table.columns.values()):
-            refuse_hashes(self.workspace, table, read_shapes(self.workspace, table))
-        survey = survey_tenants(self.workspace, table)
-        survey.refuse_all_held(table)
-        look = look_of(survey, read_look(ledger, table))
-        record_look(ledger, table, look)
-        self._refuse_none(survey, known)
-        gone = self._note_gone(survey, known)
+        gone = self._note_gone(known)
         record_look(ledger, table, with_drops(look, self._refuse_many(known, look.drops)))
         self.failed |= {p: e for p, e in survey.failed.items() if self.terms.means(p)}
-        moved = self._moved(survey, known)
+        moved = self._moved(known)
         for plans in _by_version(moved).values():
-            self._load(plans, survey, known)
+            self._load(plans, known)
         self._note_failed(known)
         folded, removed, shapes = self._show()
         everything = ledger.tenants(table.name)
@@ -132,16 +173,9 @@ class _Sync:
             without=look.without,
         )
 
-    def _refuse_none(self, survey: TenantSurvey, known: Mapping[TenantPlace, Tenant]) -> None:
-        there = {*survey.plans, *survey.failed, *known}
-        if not there and not survey.lost:
-            raise no_tenant(self.table, survey.left_out)
-        refuse_unknown(self.table.name, self.terms.databases, there)
-
-    def _note_gone(
-        self, survey: TenantSurvey, known: dict[TenantPlace, Tenant]
-    ) -> list[TenantPlace]:
+    def _note_gone(self, known: dict[TenantPlace, Tenant]) -> list[TenantPlace]:
         """Write down which tenants are no more, and which are there again; those that went now."""
+        survey = self.survey
         there = {*survey.plans, *survey.failed}
         looked = [p for p in known if p[0] not in survey.lost and p[0] in self.table.sources]
         gone = gone_tenants(self.table, survey, known)
@@ -149,7 +183,7 @@ class _Sync:
         records = [replace(known[p], gone_at=now, error=None, failed_at=None) for p in gone]
         # One that came back is read whatever it shows: it may be another database of the name.
         records += [
-            replace(known[p], gone_at=None, terms=None, verdict=None, checked_at=None)
+            replace(known[p], gone_at=None, terms=None, **UNCHECKED)
             for p in looked
             if p in there and known[p].gone_at is not None
         ]
@@ -175,9 +209,10 @@ class _Sync:
             )
         return drops
 
-    def _moved(self, survey: TenantSurvey, known: Mapping[TenantPlace, Tenant]) -> Plans:
+    def _moved(self, known: Mapping[TenantPlace, Tenant]) -> Plans:
         """The tenants that are to be read; of the others, until when they are unchanged is
         written down."""
+        survey = self.survey
         moved: Plans = {}
         same: list[Tenant] = []
         unsure: Plans = {}
@@ -193,18 +228,17 @@ class _Sync:
             else:
                 clock = survey.clocks[place[0]]
                 same.append(replace(tenant, seen_at=clock, error=None, failed_at=None))
-        for tenant in self._equal(unsure, survey, known):
+        for tenant in self._equal(unsure, known):
             del moved[tenant.place]
             same.append(tenant)
         self.unchanged = {tenant.place for tenant in same}
         self.workspace.ledger.record_tenants(self.table.name, same)
         return moved
 
-    def _equal(
-        self, plans: Plans, survey: TenantSurvey, known: Mapping[TenantPlace, Tenant]
-    ) -> list[Tenant]:
+    def _equal(self, plans: Plans, known: Mapping[TenantPlace, Tenant]) -> list[Tenant]:
         """Of tenants of which the server does not know when they changed, those that have the very
         rows that were read: the server digests them, and none is read."""
+        survey = self.survey
         digests = read_digests(self.workspace, plans.values()) if plans else TenantDigests()
         found: list[Tenant] = []
         for place, tally in digests.tallies.items():
@@ -218,10 +252,10 @@ class _Sync:
     def _load(
         self,
         plans: Mapping[TenantPlace, ResolvedTable],
-        survey: TenantSurvey,
         known: Mapping[TenantPlace, Tenant],
     ) -> None:
         """Read the tenants of one schema version, and write down what the ledger must know."""
+        survey = self.survey
         ledger, name = self.workspace.ledger, self.table.name
         lead = next(iter(plans.values()))
         before = {

@@ -204,3 +204,62 @@ def test_a_tenant_leaves_though_all_are_folded_again(tenants: Tenants) -> None:
     assert said["removed"] == {f"s.{tenants.name('b')}": 2}
     assert sum(said["counts"].values()) == said["tenants"] == 2
     assert set(tenants.deduped("id")) == {tenants.name("a"), tenants.name("c")}
+
+
+# --- what stays known after a command -------------------------------------------------------------
+
+
+def status_of(tenants: Tenants) -> dict[str, Any]:
+    (found,) = json.loads(run(tenants, "status", "orders", "--json").stdout)
+    return found
+
+
+def test_a_sync_that_was_refused_is_shown_until_one_is_not(tenants: Tenants) -> None:
+    tenants.make("a", COLUMNS, *ROWS)
+    synced(tenants)
+    assert (status_of(tenants)["state"], status_of(tenants)["refused_since"]) == ("mirrored", None)
+    # A name that a person mistyped says nothing of the table.
+    assert run(tenants, "sync", "orders", "--tenant", "nobody").exit_code == ConfigError.exit_code
+    assert status_of(tenants)["state"] == "mirrored"
+    tenants.contract["columns"] = {"nmae": {"pii": "null"}}
+    assert run(tenants, "sync").exit_code == 5
+    first = status_of(tenants)
+    words = "the contract has a rule for 'nmae', and no tenant has such a column"
+    assert first["state"] == "refused"
+    assert words in first["error"]
+    tenants.run("a", "UPDATE orders SET name = 'x'")  # the refused sync may load what moved
+    assert run(tenants, "sync").exit_code == 5
+    assert status_of(tenants)["refused_since"] == first["refused_since"] is not None
+    for command, begin in (("status", "refused (first"), ("tenants", "sync refused, first")):
+        shown = oneline(run(tenants, command, "orders").output)
+        assert words in shown, command
+        assert begin in shown, command
+    tenants.contract["columns"] = {"name": {"pii": "null"}}
+    synced(tenants)
+    assert (status_of(tenants)["state"], status_of(tenants)["error"]) == ("mirrored", None)
+    assert "refused" not in run(tenants, "tenants").output
+
+
+def test_a_table_that_no_source_has_is_refused_in_its_status(tenants: Tenants) -> None:
+    assert run(tenants, "sync").exit_code == ConfigError.exit_code
+    found = status_of(tenants)
+    assert (found["state"], found["last_load"]) == ("refused", None)
+    assert "has no tenant: s: no database that this account may see" in found["error"]
+
+
+def test_why_a_check_could_not_decide_is_kept(tenants: Tenants) -> None:
+    for name in ("a", "b"):
+        tenants.make(name, COLUMNS, *ROWS)
+    synced(tenants)
+    tenants.run("b", "UPDATE orders SET name = 'x' WHERE id = 1")
+    assert run(tenants, "check", "orders").exit_code == 10
+    words = "MySQL changed since it was read: sync, then check again"
+    b = tenants.name("b")
+    (found,) = json.loads(run(tenants, "tenants", "--tenant", b, "--json").stdout)
+    assert (found["verdict"], found["verdict_words"]) == ("undecided", words)
+    assert words in oneline(run(tenants, "tenants", "--tenant", b).output)
+    assert words not in oneline(run(tenants, "tenants", "--tenant", tenants.name("a")).output)
+    synced(tenants)
+    assert run(tenants, "check", "orders").exit_code == 0
+    (found,) = json.loads(run(tenants, "tenants", "--tenant", b, "--json").stdout)
+    assert (found["verdict"], found["verdict_words"]) == ("equal", None)
