@@ -57,7 +57,8 @@ def sync(context: dg.AssetExecutionContext, tenants: MirroredTenants, terms: Syn
         "dagster/row_count": rows,
     }
     yield dg.MaterializeResult(asset_key=tenants.key("deduped"), metadata={**counted, **deduped})
-    shown = {"clean is a": table.clean, "dagster/row_count": rows}
+    shown = {"clean is a": table.clean, "made as a whole": done.clean_made}
+    shown |= {"tenants written": done.clean_written, "dagster/row_count": rows}
     yield dg.MaterializeResult(asset_key=tenants.key("clean"), metadata={**shown, **clean})
 
 

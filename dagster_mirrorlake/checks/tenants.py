@@ -98,6 +98,9 @@ def exact_verdict_of(tenants: MirroredTenants, found: "TenantsChecked") -> dg.As
         "rows equal": sum(one.mysql_rows or 0 for one in equal),
         "rows of deduped that differ": sum(one.differing for one in found.verdicts),
     }
+    clean = found.clean
+    notes = "; ".join(note for note in (clean.compared, clean.words) if note)
+    metadata["clean"] = f"{clean.verdict or 'not compared'} ({notes})"
     if lines:
         metadata["not equal"] = listed(("tenant", "verdict", "why"), lines)
     if found.lost:

@@ -233,6 +233,10 @@ def print_synced(results: Sequence[TenantsSynced]) -> None:
     if results:
         show.console.print(shown)
     for one in results:
+        if one.clean_made:
+            of = f", with the rows of {one.clean_written:,} tenants" if one.clean_written else ""
+            words = f"{one.table}: clean was made as a {one.clean}{of}"
+            show.console.print(escape(words), highlight=False, soft_wrap=True)
         listed = list(one.failed.items())
         for name, words in listed[:MOST_SHOWN]:
             line = f"[yellow]{escape(one.table)}, tenant {escape(name)}:[/] {escape(words)}"

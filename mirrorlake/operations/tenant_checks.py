@@ -34,7 +34,7 @@ from mirrorlake.merge.tenants import is_shown
 from mirrorlake.operations.tenant_clean_checks import clean_verdicts, with_clean
 from mirrorlake.operations.tenant_names import refuse_unknown
 from mirrorlake.operations.tenant_survey import TenantSurvey, survey_tenants
-from mirrorlake.operations.tenant_verdicts import TenantsChecked, TenantVerdict
+from mirrorlake.operations.tenant_verdicts import CleanChecked, TenantsChecked, TenantVerdict
 from mirrorlake.proof.ranges import NOTHING, Tally
 from mirrorlake.proof.report import digest_text
 from mirrorlake.proof.rows import lake_sum
@@ -75,7 +75,7 @@ def check_tenants(
             for source, database in {*survey.plans, *survey.failed} - known.keys()
             if not databases or database in databases
         )
-        verdicts = _Check(leased, table, known, survey, not databases).run()
+        clean, verdicts = _Check(leased, table, known, survey, not databases).run()
         records = [
             replace(
                 known[v.source, v.database],
@@ -88,7 +88,7 @@ def check_tenants(
         ]
         leased.ledger.record_tenants(table.name, records)
     left_out = {one.label: one.why for one in survey.left_out}
-    return TenantsChecked(table.name, verdicts, tuple(unread), survey.lost, left_out)
+    return TenantsChecked(table.name, clean, verdicts, tuple(unread), survey.lost, left_out)
 
 
 def _refuse_none(table: TenantTable, known: Mapping[TenantPlace, Tenant]) -> None:
@@ -117,7 +117,7 @@ class _Check:
     survey: TenantSurvey
     everything: bool
 
-    def run(self) -> tuple[TenantVerdict, ...]:
+    def run(self) -> tuple[CleanChecked, tuple[TenantVerdict, ...]]:
         comparable = {
             place: plan
             for place, plan in self.survey.plans.items()
@@ -128,7 +128,7 @@ class _Check:
         }
         mysql, lake = self._digest(comparable)
         differing = self._compare_deduped()
-        clean = clean_verdicts(self.workspace, self.table, self.known)
+        checked, clean = clean_verdicts(self.workspace, self.table, self.known)
         found = [
             with_clean(
                 self._verdict(tenant, mysql, lake.get(place), differing.get(place, 0)),
@@ -148,7 +148,7 @@ class _Check:
                 for place, (verdict, words) in sorted(clean.items())
                 if place not in self.known and place not in differing
             ]
-        return tuple(found)
+        return checked, tuple(found)
 
     def _verdict(
         self, tenant: Tenant, digests: TenantDigests, lake: Tally | None, differing: int

@@ -38,6 +38,10 @@ class TenantsSynced:
         rows: of the tenants that were read.
         failed: ``source.database`` → why it was not read; a whole source by its name, and as
             ``source.*`` where most of its tenants are gone and were not removed.
+        clean: what clean is: ``view`` or ``table``.
+        clean_made: whether all of it was made: there was none, or it was the other kind, or its
+            rules changed.
+        clean_written: of how many tenants rows were written into a clean table.
         held: sources that a person asked us to leave alone → until when, and why.
         left_out: what the contract names and that is no tenant (a view, a source without tenants,
             a pattern that no database matches) → why.
@@ -60,6 +64,9 @@ class TenantsSynced:
     bytes: int
     seconds: float
     failed: Mapping[str, str]
+    clean: str
+    clean_made: bool
+    clean_written: int
     held: Mapping[str, str] = field(default_factory=dict[str, str])
     left_out: Mapping[str, str] = field(default_factory=dict[str, str])
     without: tuple[str, ...] = ()

@@ -45,7 +45,7 @@ from mirrorlake.operations.tenant_results import SyncTerms, TenantsSynced, count
 from mirrorlake.operations.tenant_rules import refuse_idle_rules, refuse_read_already
 from mirrorlake.operations.tenant_survey import TenantSurvey, look_of, survey_tenants
 from mirrorlake.proof.report import digest_text
-from mirrorlake.serving.tenant_clean import refuse_hashes
+from mirrorlake.serving.tenant_clean import CleanMade, refuse_hashes
 from mirrorlake.serving.tenants import remember_tenant_columns, show_tenants
 from mirrorlake.sources.mysql.connect import session
 from mirrorlake.sources.mysql.introspect import read_ddl
@@ -147,7 +147,7 @@ class _Sync:
         for plans in _by_version(moved).values():
             self._load(plans, known)
         self._note_failed(known)
-        folded, removed, shapes = self._show()
+        folded, removed, shapes, clean = self._show()
         everything = ledger.tenants(table.name)
         return TenantsSynced(
             table=table.name,
@@ -168,6 +168,9 @@ class _Sync:
                 **{source: str(error) for source, error in survey.unreachable.items()},
                 **{f"{s}.{d}": str(error) for (s, d), error in sorted(self.failed.items())},
             },
+            clean=table.clean,
+            clean_made=clean.whole,
+            clean_written=clean.tenants,
             held={source: str(error) for source, error in survey.held.items()},
             left_out=look.reasons,
             without=look.without,
@@ -325,13 +328,13 @@ class _Sync:
         for (source, database), error in sorted(self.failed.items()):
             logger.info("table %s: tenant %s.%s: %s", self.table.name, source, database, error)
 
-    def _show(self) -> tuple[Folded, dict[TenantPlace, int], TenantShapes]:
+    def _show(self) -> tuple[Folded, dict[TenantPlace, int], TenantShapes, CleanMade]:
         """Fold what was loaded, and make the views; what was folded, which tenants left and how
-        many rows with each, and the shapes."""
+        many rows with each, the shapes, and what became of clean."""
         table, ledger = self.table, self.workspace.ledger
         shapes = read_shapes(self.workspace, table)
         if not shapes.tables:
-            return Folded(), {}, shapes
+            return Folded(), {}, shapes, CleanMade()
         refuse_idle_rules(table, shapes)
         remember_tenant_columns(self.workspace, table, list(shapes.columns))
         known = ledger.tenants(table.name)
@@ -339,12 +342,19 @@ class _Sync:
         removed = {
             place: folded.removed.get(place, 0)
             for place, tenant in ledger.tenants(table.name).items()
-            if tenant.gone_at is not None and table.dropped == "remove" and tenant.folded is None
+            if tenant.gone_at is not None
+            and table.dropped == "remove"
+            and tenant.folded is None
+            and tenant.load_id is not None
         }
         ledger.forget_tenants(table.name, removed)
+        # One that went before it was ever read is nowhere.
+        never = [p for p, t in ledger.tenants(table.name).items() if t.gone_at and not t.load_id]
+        ledger.forget_tenants(table.name, never)
+        clean = CleanMade()
         if self.workspace.lake.load(deduped_of(table)) is not None:
-            show_tenants(self.workspace, table, shapes)
-        return folded, removed, shapes
+            clean = show_tenants(self.workspace, table, shapes)
+        return folded, removed, shapes, clean
 
 
 def _by_version(

@@ -158,8 +158,22 @@ def refuse_hashes(workspace: Workspace, table: TenantTable, shapes: TenantShapes
 # --- the table ------------------------------------------------------------------------------------
 
 
-def make_clean_table(workspace: Workspace, table: TenantTable, shapes: TenantShapes) -> bool:
-    """Bring the clean table up to deduped; whether it was written. Nothing to do costs no Spark.
+@dataclass(frozen=True)
+class CleanMade:
+    """What became of clean.
+
+    Attributes:
+        whole: whether all of it was made: a view where there was a table or none, a table with all
+            of its rows.
+        tenants: whose rows were written into a table.
+    """
+
+    whole: bool = False
+    tenants: int = 0
+
+
+def make_clean_table(workspace: Workspace, table: TenantTable, shapes: TenantShapes) -> CleanMade:
+    """Bring the clean table up to deduped. Nothing to do costs no Spark.
 
     Raises:
         LakeError: Spark, the catalog or the storage failed; clean is as it was, or made.
@@ -183,20 +197,20 @@ def make_clean_table(workspace: Workspace, table: TenantTable, shapes: TenantSha
     ):
         due = Due(everything=True)
     if not due:
-        return False
+        return CleanMade()
     key = workspace.config.privacy.hash_key
     if key is not None and "hash" in _rules(table, shapes.columns).values():
         # Before the first hash is written: a table may lag behind the record, never the other way.
         record_hash_key(ledger, clean, key)
     beside = _ensure(workspace, table, wanted, there)
     with spark_errors(table.name):
-        _write(workspace, table, wanted, due, beside)
+        tenants = _write(workspace, table, wanted, due, beside)
     failpoint("tenants.clean_shown")
     _record_made(ledger, table, wanted, [lake.head(clean)])
     forget_due(ledger, clean)
     if not due.everything:
         compact_if_due(workspace.spark.get(), lake, clean)
-    return True
+    return CleanMade(due.everything, tenants)
 
 
 def forget_clean_table(workspace: Workspace, table: TenantTable) -> None:
@@ -239,7 +253,8 @@ def _write(
     wanted: CleanColumns,
     due: Due,
     beside: Mapping[str, str],
-) -> None:
+) -> int:
+    """Write and show what is due; of how many tenants that was."""
     lake, clean, spark = workspace.lake, clean_of(table), workspace.spark.get()
     _register_hash(spark, workspace.config.privacy.hash_key)
     drop_stale(lake, clean)
@@ -258,7 +273,7 @@ def _write(
         )
         append_rows(rows.toDF(*(beside.get(name, name) for name in rows.columns)), target)
         failpoint("tenants.clean_staged")
-        _refuse_other_counts(workspace, table, target, due)
+        there = _refuse_other_counts(workspace, table, target, due)
         _refuse_moved(workspace, table, of_deduped)
         flush_commits(lake.load(clean), head, branch)
         workspace.check_lease()
@@ -277,6 +292,7 @@ def _write(
     except BaseException:
         drop_stale(lake, clean)
         raise
+    return len(there if due.everything else due.places)
 
 
 def _register_hash(spark: Any, key: SecretStr | None) -> None:
@@ -303,8 +319,11 @@ def _where(due: Due) -> str:
     return "" if due.everything else f" WHERE {places_sql(due.places)}"
 
 
-def _refuse_other_counts(workspace: Workspace, table: TenantTable, target: str, due: Due) -> None:
-    """See that the branch has as many rows of each tenant as deduped.
+def _refuse_other_counts(
+    workspace: Workspace, table: TenantTable, target: str, due: Due
+) -> set[TenantPlace]:
+    """See that the branch has as many rows of each tenant as deduped; the tenants that were
+    counted.
 
     Raises:
         LakeError: it has not; nothing is visible.
@@ -324,6 +343,7 @@ def _refuse_other_counts(workspace: Workspace, table: TenantTable, target: str, 
                 table=table.name,
                 next_step="Nothing of it is visible. Sync again",
             )
+    return {*expected}
 
 
 # --- by what it is known again --------------------------------------------------------------------

@@ -29,6 +29,7 @@ from mirrorlake.schema.own_columns import (
     VERSION,
 )
 from mirrorlake.serving.tenant_clean import (
+    CleanMade,
     clean_columns_of,
     forget_clean_table,
     make_clean_table,
@@ -50,13 +51,20 @@ _META: Final = {
 }
 
 
-def show_tenants(workspace: Workspace, table: TenantTable, shapes: TenantShapes) -> None:
-    """Clean, and the view over raw; each only where it is not there as it must be."""
+def show_tenants(workspace: Workspace, table: TenantTable, shapes: TenantShapes) -> CleanMade:
+    """Clean, and the view over raw; each only where it is not there as it must be. What became of
+    clean."""
     if table.clean == "table":
-        make_clean_table(workspace, table, shapes)
+        made = make_clean_table(workspace, table, shapes)
     else:
         forget_clean_table(workspace, table)
-        make_view(workspace, clean_of(table), clean_view_of(workspace.ledger, table, shapes))
+        wanted = clean_view_of(workspace.ledger, table, shapes)
+        made = CleanMade(make_view(workspace, clean_of(table), wanted))
+    _show_raw(workspace, table, shapes)
+    return made
+
+
+def _show_raw(workspace: Workspace, table: TenantTable, shapes: TenantShapes) -> None:
     hashes = list(shapes.tables)
     if len(hashes) <= BRANCHES:
         make_view(workspace, raw_view_of(table), _raw_view(table, shapes, hashes))

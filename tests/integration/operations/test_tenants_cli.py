@@ -14,6 +14,7 @@ import pytest
 from demo.embedded import EmbeddedServer
 from mirrorlake.errors import ConfigError
 from mirrorlake.ledger import Ledger
+from mirrorlake.table.tenants import clean_of, deduped_of
 from tests.integration.conftest import Place
 from tests.integration.operations.test_tenants_said import COLUMNS, ROWS, oneline, run
 from tests.integration.operations.test_upkeep import shared_session  # noqa: F401 – one JVM for all commands
@@ -60,13 +61,13 @@ def test_a_hold_stops_a_sync_and_is_no_failure(tenants: Tenants) -> None:
         assert status["held_until"] == "2099-01-01T06:00+00:00"
         assert status["held_for"] == "new disks"
         shown = oneline(run(tenants, "status", "orders").output)
-        assert f"tenants {'held'}" in shown
+        assert "tenants held" in shown
         assert words in shown
         assert run(tenants, "hold", "s", "--release").exit_code == 0
         assert synced(tenants)["tenants"] == 1
     run(tenants, "hold", "s", "--until", until)
-    checked = run(tenants, "check", "orders")
-    assert words.partition(" (")[0] in str(checked.exception)
+    failed = run(tenants, "check", "orders")
+    assert words.partition(" (")[0] in str(failed.exception)
 
 
 def test_a_hold_of_one_source_leaves_the_others(tenants: Tenants) -> None:
@@ -263,3 +264,72 @@ def test_why_a_check_could_not_decide_is_kept(tenants: Tenants) -> None:
     assert run(tenants, "check", "orders").exit_code == 0
     (found,) = json.loads(run(tenants, "tenants", "--tenant", b, "--json").stdout)
     assert (found["verdict"], found["verdict_words"]) == ("equal", None)
+
+
+# --- what a check says that it compared -----------------------------------------------------------
+
+
+def checked(tenants: Tenants, *arguments: str) -> tuple[int, dict[str, Any], str]:
+    """A check's exit code, its JSON, and what it prints for people."""
+    done = run(tenants, "check", "orders", "--json", *arguments)
+    return (
+        done.exit_code,
+        json.loads(done.stdout),
+        oneline(run(tenants, "check", "orders", *arguments).output),
+    )
+
+
+def test_a_tenant_that_is_gone_has_one_verdict_alone_and_with_others(tenants: Tenants) -> None:
+    for name in ("a", "b"):
+        tenants.make(name, COLUMNS, *ROWS)
+    synced(tenants)
+    tenants.drop("b")
+    synced(tenants)
+    alone = ("--tenant", tenants.name("b"))
+    for arguments in ((), alone):
+        code, found, shown = checked(tenants, *arguments)
+        assert (code, found["verdict"]) == (0, "equal"), shown
+        assert "1 gone" in shown
+    with tenants.opened() as (workspace, table):
+        deduped = deduped_of(table).sql
+        where = f"_mirror_database = '{tenants.name('b')}' AND id = 1"
+        workspace.spark.get().sql(f"DELETE FROM {deduped} WHERE {where}")
+    for arguments in ((), alone):
+        code, found, shown = checked(tenants, *arguments)
+        assert (code, found["verdict"]) == (9, "different"), shown
+
+
+def test_a_tenant_that_went_before_it_was_read_is_forgotten(tenants: Tenants) -> None:
+    tenants.make("a", COLUMNS, *ROWS)
+    tenants.make("b", "id INT, name VARCHAR(20)", "(1, 'x')")
+    assert run(tenants, "sync").exit_code == 4
+    tenants.drop("b")
+    assert synced(tenants)["tenants"] == 1
+
+
+def test_clean_is_compared_and_its_change_of_kind_is_said(tenants: Tenants) -> None:
+    tenants.contract |= {"clean": "view", "columns": {"name": {"pii": "null"}}}
+    for name in ("a", "b"):
+        tenants.make(name, COLUMNS, *ROWS)
+    first = synced(tenants)
+    assert (first["clean"], first["clean_made"], first["clean_written"]) == ("view", True, 0)
+    code, found, shown = checked(tenants)
+    assert (code, found["clean"]["kind"], found["clean"]["verdict"]) == (0, "view", "equal")
+    assert "clean (a view): equal (the view's definition with the contract's rules)" in shown
+    # Somebody's own view shows what the rules hide.
+    with tenants.opened() as (workspace, table):
+        clean, deduped = clean_of(table).sql, deduped_of(table).sql
+        workspace.spark.get().sql(f"CREATE OR REPLACE VIEW {clean} AS SELECT * FROM {deduped}")
+    code, found, shown = checked(tenants)
+    assert (code, found["clean"]["verdict"]) == (9, "different")
+    assert "has another definition than the contract's" in shown
+    synced(tenants)
+    tenants.contract["clean"] = "table"
+    words = f"{tenants.prefix}.orders: clean was made as a table, with the rows of 2 tenants"
+    assert words in oneline(run(tenants, "sync").output)
+    assert "clean was made" not in run(tenants, "sync").output
+    code, found, shown = checked(tenants)
+    assert (code, found["clean"]["kind"], found["clean"]["verdict"]) == (0, "table", "equal")
+    assert "clean (a table): equal (every row with what the contract's rules make" in shown
+    tenants.contract["clean"] = "view"
+    assert "clean was made as a view" in run(tenants, "sync").output
