@@ -10,6 +10,7 @@ from typing import Any
 
 import dagster as dg
 
+from dagster_mirrorlake.assets.tenant_events import shown_tags
 from dagster_mirrorlake.assets.tenant_figures import (
     failed_table,
     layer_columns_of,
@@ -20,6 +21,7 @@ from dagster_mirrorlake.assets.tenant_figures import (
 )
 from dagster_mirrorlake.resources.failures import dagster_errors, named_failures
 from dagster_mirrorlake.tenants import MirroredTenants
+from mirrorlake.operations.tenant_reports import read_shown
 from mirrorlake.operations.tenant_results import SyncTerms, TenantsSynced
 from mirrorlake.operations.tenants import sync_tenants
 from mirrorlake.table.tenants import deduped_of
@@ -50,16 +52,23 @@ def sync(context: dg.AssetExecutionContext, tenants: MirroredTenants, terms: Syn
         *(table.name, done.read, done.tenants, done.unchanged, len(done.failed), done.rows),
         time.monotonic() - started,
     )
-    yield dg.MaterializeResult(asset_key=tenants.key("raw"), metadata=raw)
-    counted = {
+    tags = shown_tags(read_shown(workspace.ledger, table.name))
+    yield dg.MaterializeResult(asset_key=tenants.key("raw"), metadata=raw, tags=tags)
+    counted: dict[str, Any] = {
         "tenants folded": done.folded,
         **states_metadata(workspace.ledger, table),
         "dagster/row_count": rows,
+        **deduped,
     }
-    yield dg.MaterializeResult(asset_key=tenants.key("deduped"), metadata={**counted, **deduped})
-    shown = {"clean is a": table.clean, "made as a whole": done.clean_made}
-    shown |= {"tenants written": done.clean_written, "dagster/row_count": rows}
-    yield dg.MaterializeResult(asset_key=tenants.key("clean"), metadata={**shown, **clean})
+    yield dg.MaterializeResult(asset_key=tenants.key("deduped"), metadata=counted, tags=tags)
+    shown: dict[str, Any] = {
+        "clean is a": table.clean,
+        "made as a whole": done.clean_made,
+        "tenants written": done.clean_written,
+        "dagster/row_count": rows,
+        **clean,
+    }
+    yield dg.MaterializeResult(asset_key=tenants.key("clean"), metadata=shown, tags=tags)
 
 
 def _refuse_nothing(

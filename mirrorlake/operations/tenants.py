@@ -41,11 +41,12 @@ from mirrorlake.operations.tenant_looks import (
     with_drops,
 )
 from mirrorlake.operations.tenant_names import no_tenant, refuse_unknown
+from mirrorlake.operations.tenant_reports import record_shown
 from mirrorlake.operations.tenant_results import SyncTerms, TenantsSynced, count_tenants
 from mirrorlake.operations.tenant_rules import refuse_idle_rules, refuse_read_already
 from mirrorlake.operations.tenant_survey import TenantSurvey, look_of, survey_tenants
 from mirrorlake.proof.report import digest_text
-from mirrorlake.serving.tenant_clean import CleanMade, refuse_hashes
+from mirrorlake.serving.tenant_clean import CleanMade, clean_columns_of, refuse_hashes
 from mirrorlake.serving.tenants import remember_tenant_columns, show_tenants
 from mirrorlake.sources.mysql.connect import session
 from mirrorlake.sources.mysql.introspect import read_ddl
@@ -149,6 +150,9 @@ class _Sync:
         self._note_failed(known)
         folded, removed, shapes, clean = self._show()
         everything = ledger.tenants(table.name)
+        rules = clean_columns_of(ledger, table, shapes).text if shapes.tables else ""
+        made = f"{table.clean} {rules}"
+        record_shown(ledger, table.name, everything.values(), made, self.workspace.run_id)
         return TenantsSynced(
             table=table.name,
             tenants=len(everything),
