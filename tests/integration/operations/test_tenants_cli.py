@@ -7,6 +7,7 @@ import re
 import time
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -333,3 +334,17 @@ def test_clean_is_compared_and_its_change_of_kind_is_said(tenants: Tenants) -> N
     assert "clean (a table): equal (every row with what the contract's rules make" in shown
     tenants.contract["clean"] = "view"
     assert "clean was made as a view" in run(tenants, "sync").output
+
+
+def test_one_tenant_is_read_as_the_page_shows(tenants: Tenants) -> None:
+    for name in ("a", "b"):
+        tenants.make(name, COLUMNS, *ROWS)
+    synced(tenants)
+    page = (Path(__file__).parents[3] / "docs" / "tenants.md").read_text("utf-8")
+    ((code),) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    code = code.replace(".mirrorlake/lake", str(tenants.place.folder / "lake"))
+    code = code.replace('"shops.orders"', f'"{tenants.prefix}.orders"')
+    code = code.replace("shop_17", tenants.name("b"))
+    found: dict[str, Any] = {}
+    exec(code, found)  # noqa: S102 - the page's own example
+    assert found["rows"].column("_mirror_database").to_pylist() == [tenants.name("b")] * 2
