@@ -348,3 +348,27 @@ def test_one_tenant_is_read_as_the_page_shows(tenants: Tenants) -> None:
     found: dict[str, Any] = {}
     exec(code, found)  # noqa: S102 - the page's own example
     assert found["rows"].column("_mirror_database").to_pylist() == [tenants.name("b")] * 2
+
+
+def test_doctor_looks_at_sources_and_patterns_of_tenants(tenants: Tenants) -> None:
+    def looked() -> tuple[int, dict[str, tuple[str, str]]]:
+        done = run(tenants, "doctor", "--json")
+        name = f"tenants {tenants.prefix}.orders"
+        pieces = [one for one in json.loads(done.stdout) if one["name"].startswith(name)]
+        found = {one["name"].removeprefix(name): (one["state"], one["detail"]) for one in pieces}
+        return done.exit_code, found
+
+    code, found = looked()
+    assert (code, found[""]) == (3, ("broken", "0 of 0 tenants can be kept"))
+    assert "no database of any source is called so" in found[": left out"][1]
+    tenants.make("a", COLUMNS, *ROWS)
+    code, found = looked()
+    assert found == {"": ("ok", "1 of 1 tenants can be kept")}
+    tenants.make("b", "id INT, name VARCHAR(20)")
+    tenants.group["databases"] = [f"{tenants.prefix}_%", "nothing_%"]
+    code, found = looked()
+    assert code == 3
+    assert found[""] == ("broken", "1 of 2 tenants can be kept")
+    assert f"s.{tenants.name('b')}: " in found[": tenant"][1]
+    words = "pattern nothing_%: no database of any source is called so"
+    assert found[": left out"] == ("missing", words)
