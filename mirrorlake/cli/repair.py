@@ -12,7 +12,7 @@ from rich.markup import escape
 
 from mirrorlake.cli import show
 from mirrorlake.cli.contract import open_contract, refuse_tenants
-from mirrorlake.cli.proof import CODES, ask_of, print_report
+from mirrorlake.cli.reports import CODES, ask_of, print_report
 from mirrorlake.config import TableContract
 from mirrorlake.errors import ConfigError
 

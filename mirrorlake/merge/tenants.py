@@ -79,7 +79,7 @@ class _Todo:
 
 
 @dataclass(frozen=True)
-class Folded:
+class TenantsFolded:
     """What a fold did.
 
     Attributes:
@@ -97,7 +97,7 @@ def fold_tenants(
     tenants: Mapping[TenantPlace, Tenant],
     shapes: TenantShapes,
     kept: Collection[TenantPlace] = (),
-) -> Folded:
+) -> TenantsFolded:
     """Bring deduped up to the newest copy of every tenant. Nothing to do costs no Spark.
 
     Args:
@@ -112,7 +112,7 @@ def fold_tenants(
     """
     todo = _plan(workspace, table, shapes, tenants, kept)
     if not todo.rows and not todo.out:
-        return Folded()
+        return TenantsFolded()
     identifier = deduped_of(table)
     _refuse_damaged(workspace, table, shapes, todo.rows.values())
     _ensure(workspace, table, shapes, todo.retyped)
@@ -138,7 +138,7 @@ def fold_tenants(
     if not todo.whole:
         compact_if_due(workspace.spark.get(), workspace.lake, identifier)
     moved = [place for place, tenant in todo.rows.items() if tenant.folded != tenant.load_id]
-    return Folded((*moved, *sorted(todo.leaving)), removed)
+    return TenantsFolded((*moved, *sorted(todo.leaving)), removed)
 
 
 def is_shown(table: TenantTable, tenant: Tenant) -> bool:

@@ -24,7 +24,7 @@ from mirrorlake.load.outcome import settle_loads
 from mirrorlake.load.tenants.digests import TenantDigests, read_digests
 from mirrorlake.load.tenants.protocol import load_tenants
 from mirrorlake.merge.tenant_shapes import TenantShapes, read_shapes
-from mirrorlake.merge.tenants import Folded, fold_tenants
+from mirrorlake.merge.tenants import TenantsFolded, fold_tenants
 from mirrorlake.operations.shapes import ddl_name
 from mirrorlake.operations.tenant_detect import (
     gone_tenants,
@@ -332,13 +332,13 @@ class _Sync:
         for (source, database), error in sorted(self.failed.items()):
             logger.info("table %s: tenant %s.%s: %s", self.table.name, source, database, error)
 
-    def _show(self) -> tuple[Folded, dict[TenantPlace, int], TenantShapes, CleanMade]:
+    def _show(self) -> tuple[TenantsFolded, dict[TenantPlace, int], TenantShapes, CleanMade]:
         """Fold what was loaded, and make the views; what was folded, which tenants left and how
         many rows with each, the shapes, and what became of clean."""
         table, ledger = self.table, self.workspace.ledger
         shapes = read_shapes(self.workspace, table)
         if not shapes.tables:
-            return Folded(), {}, shapes, CleanMade()
+            return TenantsFolded(), {}, shapes, CleanMade()
         refuse_idle_rules(table, shapes)
         remember_tenant_columns(self.workspace, table, list(shapes.columns))
         known = ledger.tenants(table.name)

@@ -36,7 +36,7 @@ from mirrorlake.merge.tenant_due import Due, forget_due, read_due
 from mirrorlake.merge.tenant_shapes import LISTED, TenantShapes, append_rows, places_sql
 from mirrorlake.schema.masking import HASHABLE, keyed_hash
 from mirrorlake.schema.own_columns import DATABASE, ORIGINAL, SOURCE
-from mirrorlake.serving.views import drop_view, purge_table
+from mirrorlake.serving.views import ViewText, drop_view, purge_table
 from mirrorlake.table.hash_key import has_hash_key, is_made_under, record_hash_key
 from mirrorlake.table.tenants import clean_of, contract_of, deduped_of, held_of
 from mirrorlake.workspace import Workspace
@@ -109,6 +109,14 @@ def clean_columns_of(ledger: Ledger, table: TenantTable, shapes: TenantShapes) -
     kept = f"filter({ORIGINAL}, x -> x.column NOT IN ({listed}))"
     shown = f"CASE WHEN size({kept}) > 0 THEN {kept} END" if ruled else ORIGINAL
     return CleanColumns(tuple(columns), shown)
+
+
+def clean_view_of(ledger: Ledger, table: TenantTable, shapes: TenantShapes) -> ViewText:
+    """The clean view, as the contract's rules make it."""
+    clean = clean_columns_of(ledger, table, shapes)
+    sql = f"SELECT {', '.join(clean.selects)} FROM {deduped_of(table).sql}"  # noqa: S608
+    schema = current_schema(clean.stored, clean.original is not None)
+    return ViewText(sql, tuple(field.name for field in schema.fields), schema)
 
 
 def _rules(table: TenantTable, names: Iterable[str]) -> dict[str, str]:

@@ -14,7 +14,6 @@ from mirrorlake.destinations.base import as_sql_identifier, text_literal
 from mirrorlake.destinations.iceberg.model import LakeSchema, chosen_columns
 from mirrorlake.destinations.iceberg.tables import current_schema
 from mirrorlake.destinations.iceberg.views import read_view
-from mirrorlake.ledger import Ledger
 from mirrorlake.merge.raw_versions import version_columns, version_originals
 from mirrorlake.merge.tenant_shapes import TenantShapes
 from mirrorlake.schema.own_columns import (
@@ -30,12 +29,12 @@ from mirrorlake.schema.own_columns import (
 )
 from mirrorlake.serving.tenant_clean import (
     CleanMade,
-    clean_columns_of,
+    clean_view_of,
     forget_clean_table,
     make_clean_table,
 )
 from mirrorlake.serving.views import ViewText, make_view
-from mirrorlake.table.tenants import clean_of, deduped_of, raw_of, raw_view_of
+from mirrorlake.table.tenants import clean_of, raw_of, raw_view_of
 from mirrorlake.workspace import Workspace
 
 BRANCHES: Final = 50
@@ -103,14 +102,6 @@ def clean_schema_of(workspace: Workspace, table: TenantTable) -> LakeSchema | No
         return made.schema()
     view = read_view(workspace.lake, clean_of(table))
     return None if view is None else view.schema
-
-
-def clean_view_of(ledger: Ledger, table: TenantTable, shapes: TenantShapes) -> ViewText:
-    """The clean view, as the contract's rules make it."""
-    clean = clean_columns_of(ledger, table, shapes)
-    sql = f"SELECT {', '.join(clean.selects)} FROM {deduped_of(table).sql}"  # noqa: S608
-    schema = current_schema(clean.stored, clean.original is not None)
-    return ViewText(sql, tuple(field.name for field in schema.fields), schema)
 
 
 def _names(shapes: TenantShapes) -> list[str]:
