@@ -256,7 +256,11 @@ def build_sensors(mirror: Mirror) -> list[dg.SensorDefinition]:
             else []
         ),
         *([build_unfolded_sensor(mirror.tables, running=running)] if mirror.tables else []),
-        *([build_partitions_sensor(mirror.tables, mirror.snapshots)] if mirror.every else []),
+        *(
+            [build_partitions_sensor(mirror.tables, mirror.snapshots, mirror.tenants)]
+            if _has_lake(mirror)
+            else []
+        ),
     ]
 
 

@@ -10,16 +10,20 @@ from typing import Any
 
 import dagster as dg
 
+from dagster_mirrorlake.assets.tenant_events import shown_tags
 from dagster_mirrorlake.assets.tenant_figures import (
     failed_table,
     layer_columns_of,
     left_out_table,
+    listed,
     states_metadata,
     versions_metadata,
 )
 from dagster_mirrorlake.resources.failures import dagster_errors, named_failures
 from dagster_mirrorlake.tenants import MirroredTenants
-from mirrorlake.operations.tenants import SyncTerms, TenantsSynced, sync_tenants
+from mirrorlake.operations.tenant_reports import read_shown
+from mirrorlake.operations.tenant_results import SyncTerms, TenantsSynced
+from mirrorlake.operations.tenants import sync_tenants
 from mirrorlake.table.tenants import deduped_of
 from mirrorlake.workspace import Workspace
 
@@ -48,15 +52,23 @@ def sync(context: dg.AssetExecutionContext, tenants: MirroredTenants, terms: Syn
         *(table.name, done.read, done.tenants, done.unchanged, len(done.failed), done.rows),
         time.monotonic() - started,
     )
-    yield dg.MaterializeResult(asset_key=tenants.key("raw"), metadata=raw)
-    counted = {
+    tags = shown_tags(read_shown(workspace.ledger, table.name))
+    yield dg.MaterializeResult(asset_key=tenants.key("raw"), metadata=raw, tags=tags)
+    counted: dict[str, Any] = {
         "tenants folded": done.folded,
         **states_metadata(workspace.ledger, table),
         "dagster/row_count": rows,
+        **deduped,
     }
-    yield dg.MaterializeResult(asset_key=tenants.key("deduped"), metadata={**counted, **deduped})
-    shown = {"clean is a": table.clean, "dagster/row_count": rows}
-    yield dg.MaterializeResult(asset_key=tenants.key("clean"), metadata={**shown, **clean})
+    yield dg.MaterializeResult(asset_key=tenants.key("deduped"), metadata=counted, tags=tags)
+    shown: dict[str, Any] = {
+        "clean is a": table.clean,
+        "made as a whole": done.clean_made,
+        "tenants written": done.clean_written,
+        "dagster/row_count": rows,
+        **clean,
+    }
+    yield dg.MaterializeResult(asset_key=tenants.key("clean"), metadata=shown, tags=tags)
 
 
 def _refuse_nothing(
@@ -69,7 +81,7 @@ def _refuse_nothing(
     """
     table = tenants.table
     first = next(iter(done.failed.values()), "")
-    if all(source in done.failed for source in table.sources):
+    if {*done.failed, *done.held} >= {*table.sources}:
         words = f"no source of table {table.name} could be queried: {first}"
         raise dg.Failure(words, metadata, allow_retries=False)
     if workspace.lake.load(deduped_of(table)) is None:
@@ -87,16 +99,21 @@ def _raw_metadata(
         "tenants unchanged": done.unchanged,
         "tenants joined": len(done.joined),
         "tenants found gone": len(done.gone),
+        "tenants removed": len(done.removed),
+        "tenants not looked at": done.counts["not looked at"],
         "tenants failed": len(done.failed),
         "left out": len(done.left_out),
         "databases without the table": len(done.without),
         "rows read": done.rows,
+        "rows removed": done.rows_removed,
         "bytes written": done.bytes,
         "seconds": done.seconds,
         **versions_metadata(workspace.ledger, tenants.table),
     }
     if done.failed:
         found["failures"] = failed_table(done.failed)
+    if done.held:
+        found["sources held"] = listed(("source", "until when"), list(done.held.items()))
     if done.left_out:
         found["what was left out"] = left_out_table(done.left_out)
     return found

@@ -19,8 +19,8 @@ CHECKS = {
     EXACT: "Every tenant's rows are what MySQL has now, compared row by row. What could not be "
     "compared is undecided, and no success.",
     MIRRORED: "Every tenant was read: none failed at its last sync, none waits for its first, "
-    "all that the contract names was a tenant, and no drop of many waits for somebody to confirm "
-    "it. Queries the ledger alone.",
+    "the sync is not refused, all that the contract names was a tenant, and no drop of many waits "
+    "for somebody to confirm it. Queries the ledger alone.",
     DRIFT: "No tenant brought a schema version that was first seen since the last look, or within "
     "the last day. Queries the ledger alone.",
 }
@@ -98,6 +98,9 @@ def exact_verdict_of(tenants: MirroredTenants, found: "TenantsChecked") -> dg.As
         "rows equal": sum(one.mysql_rows or 0 for one in equal),
         "rows of deduped that differ": sum(one.differing for one in found.verdicts),
     }
+    clean = found.clean
+    notes = "; ".join(note for note in (clean.compared, clean.words) if note)
+    metadata["clean"] = f"{clean.verdict or 'not compared'} ({notes})"
     if lines:
         metadata["not equal"] = listed(("tenant", "verdict", "why"), lines)
     if found.lost:
@@ -149,6 +152,10 @@ def _mirrored(workspace: "Workspace", tenants: MirroredTenants) -> dg.AssetCheck
     bad = [one for one in known if one.state in ("failed", "new")]
     metadata: dict[str, Any] = {**states_metadata(workspace.ledger, tenants.table)}
     words = [] if known else ["No tenant was ever read"]
+    refusal = workspace.ledger.refusals().get(tenants.table.name)
+    if refusal is not None:
+        words.append(f"The sync is refused: {refusal.error}")
+        metadata["refused since"] = f"{refusal.since:%Y-%m-%d %H:%M:%S} UTC"
     if bad:
         words.append(f"Not mirrored as MySQL has them now: {len(bad):,} of {len(known):,} tenants")
         lines = [(f"{one.source}.{one.database}", one.state, one.error or "-") for one in bad]

@@ -18,7 +18,10 @@ from dagster_mirrorlake.assets.unchanged import confirmed_clean
 from dagster_mirrorlake.resources.failures import dagster_errors
 from dagster_mirrorlake.sensors.published import find_published
 from dagster_mirrorlake.sensors.requests import UNFINISHED
+from dagster_mirrorlake.sensors.tenant_reports import find_shown
+from dagster_mirrorlake.sensors.tenants import sensor_workspace
 from dagster_mirrorlake.table import MirroredTable, layer_named
+from dagster_mirrorlake.tenants import MirroredTenants
 from mirrorlake.config.partitions import day_of
 
 if TYPE_CHECKING:
@@ -34,15 +37,18 @@ _DAY = timedelta(days=1)
 class LakeCursor:
     """What is remembered: how far reports have come (a cursor of its own, as text), and the day
     (ISO) for which the partitions of copied tables were set right; by table, until when (ISO) it
-    was reported to be unchanged."""
+    was reported to be unchanged; by table of tenants, what was reported of it."""
 
     reports: str = ""
     day: str = ""
     unchanged: dict[str, str] = field(default_factory=dict[str, str])
+    tenants: dict[str, str] = field(default_factory=dict[str, str])
 
 
 def build_partitions_sensor(
-    tables: Sequence[MirroredTable], snapshots: Sequence[MirroredTable] = ()
+    tables: Sequence[MirroredTable],
+    snapshots: Sequence[MirroredTable] = (),
+    tenants: Sequence[MirroredTenants] = (),
 ) -> dg.SensorDefinition:
     """The sensor that makes partitions say what is in the lake. It starts no run, no Spark, and
     queries no source; it is on unless somebody turns it off.
@@ -50,8 +56,9 @@ def build_partitions_sensor(
     Args:
         tables: those that are read from a server.
         snapshots: those whose snapshots land.
+        tenants: those that many databases have.
     """
-    names = [*tables, *snapshots][0].names
+    names = [*tables, *snapshots, *tenants][0].names
 
     @dg.sensor(
         name=names.of("partitions"),
@@ -62,7 +69,7 @@ def build_partitions_sensor(
         "what is in the lake.",
     )
     def partitions(context: dg.SensorEvaluationContext) -> Any:
-        return _look(context, tables, snapshots)
+        return _look(context, tables, snapshots, tenants)
 
     return partitions
 
@@ -71,6 +78,7 @@ def _look(
     context: dg.SensorEvaluationContext,
     tables: Sequence[MirroredTable],
     snapshots: Sequence[MirroredTable],
+    tenants: Sequence[MirroredTenants],
 ) -> dg.SensorResult:
     from mirrorlake.operations.cursors import cursor_text, read_cursor
     from mirrorlake.operations.day_reports import ReportCursor, find_reports
@@ -79,7 +87,7 @@ def _look(
     before = read_cursor(LakeCursor, context.cursor, LakeCursor())
     by_name = {table.contract.name: table for table in tables}
     with dagster_errors(0, again=False):
-        resources = [*tables, *snapshots][0].names.resources(context)
+        resources = [*tables, *snapshots, *tenants][0].names.resources(context)
         lake, ledger = resources.lake.lake, resources.ledger.ledger
         found = find_reports(
             lake,
@@ -98,18 +106,26 @@ def _look(
         events = _events(lake, ledger, _find_unreported(instance, due))
         confirmed = list(confirmed_clean(instance, ledger, tables, before.unchanged, now))
         published = find_published(instance, lake, ledger, snapshots)
+        shown, of_tenants = (
+            find_shown(
+                *(instance, sensor_workspace(tenants[0], context), tenants, before.tenants),
+                lambda run: _is_busy(instance, run),
+            )
+            if tenants
+            else ([], {})
+        )
     for name, words in found.failed.items():
         context.log.warning(f"table {name}: {words}")
     for table, one in due:
         if table.contract.copies:
             key = table.partition_of(one.partition)
             opened.setdefault(table.dynamic_name, set()).add(key)
-    events += [event for _, _, event in confirmed] + published.events
+    events += [event for _, _, event in confirmed] + published.events + shown
     opened |= published.opened
     ended |= published.ended
     unchanged = {n: at for n, at in before.unchanged.items() if n in by_name}
     unchanged |= {name: until for name, until, _ in confirmed}
-    after = LakeCursor(cursor_text(found.cursor), now.date().isoformat(), unchanged)
+    after = LakeCursor(cursor_text(found.cursor), now.date().isoformat(), unchanged, of_tenants)
     return dg.SensorResult(
         skip_reason=None if events else "Everything in the lake is reported",
         cursor=cursor_text(after),

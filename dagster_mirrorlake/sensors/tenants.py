@@ -62,7 +62,7 @@ def _look(
     table = tenants.table
     mark = read_cursor(dict[str, TenantMark], context.cursor, {}).get(table.name)
     with dagster_errors(0, again=False):
-        seen = detect_tenants(_workspace(tenants, context), table, mark)
+        seen = detect_tenants(sensor_workspace(tenants, context), table, mark)
         for error in seen.lost.values():
             context.log.warning(str(error))
         if seen.lost.keys() >= set(table.sources):
@@ -91,7 +91,7 @@ def _look(
     )
 
 
-def _workspace(tenants: MirroredTenants, context: dg.SensorEvaluationContext) -> "Workspace":
+def sensor_workspace(tenants: MirroredTenants, context: dg.SensorEvaluationContext) -> "Workspace":
     """The engine over the sensor's own resources. Spark would start when first used: a look uses
     none."""
     from mirrorlake.destinations.iceberg.spark import LazySpark

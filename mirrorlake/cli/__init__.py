@@ -133,17 +133,23 @@ def status(
         _show_history(ledger, chosen, days, as_json=as_json)
         return
     found = status_of(config, ledger, chosen) if chosen or not tenants else []
-    found += tenants_status(ledger, tenants)
+    of_tenants = tenants_status(ledger, tenants)
     if as_json:
-        show.print_json([asdict(s) for s in found])
+        show.print_json([asdict(s) for s in [*found, *of_tenants]])
     else:
-        _print_status(found)
+        _print_status([*found, *of_tenants], found)
         if tenants:
             words = "Each tenant by itself: `mirrorlake tenants`"
             show.console.print(words, highlight=False, soft_wrap=True)
 
 
-def _print_status(found: Sequence[TableStatus]) -> None:
+def _print_status(found: Sequence[TableStatus], of_one: Sequence[TableStatus]) -> None:
+    """A table for people, and what is held and refused.
+
+    Args:
+        of_one: tables of one source, by whose name theirs begin; the checks of the others name
+            what is held.
+    """
     table = show.table("table", "mode", "state", "last load", "rows", "as of", "checks…")
     for s in found:
         rows = "-" if s.rows is None else f"{s.rows:,}"
@@ -152,14 +158,15 @@ def _print_status(found: Sequence[TableStatus]) -> None:
         table.add_row(*(escape(str(cell)) for cell in cells), escape(s.checks))
     show.console.print(table)
     for source, until, reason in sorted(
-        {(s.table.split(".")[0], s.held_until, s.held_for) for s in found if s.held_until}
+        {(s.table.split(".")[0], s.held_until, s.held_for) for s in of_one if s.held_until}
     ):
         why = f" ({reason})" if reason else ""
         words = f"source {source} is held until {until}{why}"
         show.console.print(f"[yellow]held:[/] {escape(words)}", highlight=False, soft_wrap=True)
     for s in found:
         if s.error:
-            words = f"[red]{s.state}:[/] {escape(show.named(s.table, s.error))}"
+            since = f" (first {show.since(s.refused_since)})" if s.refused_since else ""
+            words = f"[red]{s.state}{since}:[/] {escape(show.named(s.table, s.error))}"
             show.console.print(words, highlight=False, soft_wrap=True)
 
 

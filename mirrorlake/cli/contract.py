@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from mirrorlake.config import Config, load_config
+from mirrorlake.config.spelling import of_tenants
 from mirrorlake.runtime.permissions import hold
 
 
@@ -18,3 +20,16 @@ def open_contract(path: Path) -> Config:
     config = load_config(path, secrets="when used")
     hold(config.lake.permissions)
     return config
+
+
+def refuse_tenants(config: Config, names: Iterable[str], instead: str) -> None:
+    """See that none of these names is a table of tenants.
+
+    Args:
+        instead: what a person can do with one; ``{table}`` stands for its name.
+
+    Raises:
+        ConfigError: one is.
+    """
+    for table in config.split_tenants([*names]):
+        raise of_tenants(table.name, instead.format(table=table.name))

@@ -86,6 +86,13 @@ def _said(written: Written, output: Path) -> Iterator[str]:
         yield "Warnings by kind:"
     yield from (f"- {kind}" for kind in written.warning_kinds)
     yield from _indexes(written)
+    if written.same_tables:
+        shown = listed([f"{name} in {count:,}" for name, count in written.same_tables.items()])
+        yield (
+            f"Several databases have tables of the same name ({shown}). If they belong to tenants "
+            "of one application, mirror each of these tables as one: write them under `tenants` "
+            "(docs/tenants.md) in place of these contracts."
+        )
     if written.variables:
         yield f"Set {', '.join(written.variables)} in the environment, read the file, then:"
     else:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,8 @@ import click
 from rich.markup import escape
 
 from mirrorlake.cli import show
-from mirrorlake.cli.contract import open_contract
+from mirrorlake.cli.contract import open_contract, refuse_tenants
+from mirrorlake.cli.reports import CODES, COLORS, ask_of, print_report
 from mirrorlake.cli.tenant_checks import check_all
 from mirrorlake.config import Config, TableContract
 from mirrorlake.errors import ConfigError
@@ -21,13 +21,8 @@ from mirrorlake.errors import ConfigError
 if TYPE_CHECKING:
     from mirrorlake.ledger import Ledger
     from mirrorlake.operations.check_layers import LayerReport
-    from mirrorlake.proof.report import Ask, Report
+    from mirrorlake.proof.report import Report
     from mirrorlake.workspace import Workspace
-
-DIFFERENT, UNDECIDED = 9, 10
-"""Exit codes of verdicts; a failure to look has its error's."""
-CODES = {"equal": 0, "different": DIFFERENT, "undecided": UNDECIDED}
-_COLORS = {"equal": "green", "different": "red", "undecided": "yellow"}
 
 
 @click.command()
@@ -132,7 +127,7 @@ def _check_landed(
         more = {"differences": lines, "suspected_pii": suspects}
         show.print_json({"table": contract.name, **words, **fields, **more})
         return CODES[found.verdict]
-    verdict = f"[{_COLORS[found.verdict]}]{found.verdict}[/]"
+    verdict = f"[{COLORS[found.verdict]}]{found.verdict}[/]"
     parts = [compared_words(found), verdict_words(found)]
     notes = escape("; ".join(part for part in parts if part))
     printed = [f"{escape(contract.name)}: {verdict} ({notes})"]
@@ -172,7 +167,7 @@ def print_layers(layers: Sequence[LayerReport]) -> None:
     for layer in layers:
         proof = layer.proof
         notes = "; ".join(note for note in (proof.compared, proof.words, layer.next_step) if note)
-        color = _COLORS[proof.verdict]
+        color = COLORS[proof.verdict]
         lines.append(f"  {proof.layer}: [{color}]{proof.verdict}[/] ({escape(notes)})")
         lines += [f"    {escape(line)}" for line in layer.lines]
     for line in lines:
@@ -207,55 +202,6 @@ def _count(workspace: Workspace, contract: TableContract, *, as_json: bool) -> i
     return CODES[found.verdict]
 
 
-def ask_of(options: dict[str, Any]) -> Ask:
-    """The rows that the options of a command ask for."""
-    from mirrorlake.proof.named import read_keys
-    from mirrorlake.proof.report import Ask
-
-    choices = ("full", "next_", "partition", "keys", "where", "counts")
-    if sum(bool(options.get(name)) for name in choices) > 1:
-        raise ConfigError(
-            "--full, --next, --partition, --keys, --where and --counts exclude each other",
-            next_step="Give one of them",
-        )
-    if options.get("next_"):
-        return Ask("next")
-    if options["partition"]:
-        day: datetime = options["partition"]
-        return Ask("partition", day=day.date())
-    if options["where"]:
-        return Ask("where", where=options["where"])
-    return Ask("keys", named=read_keys(options["keys"])) if options["keys"] else Ask()
-
-
-def print_report(report: Report, path: Path) -> None:
-    """A check's verdict, in a few lines."""
-    color = _COLORS[report.verdict]
-    rows = f"{report.source.rows:,} rows in MySQL, {report.lake.rows:,} in the lake"
-    show.console.print(
-        f"{escape(report.table)}: [{color}]{report.verdict}[/] ({rows}; "
-        f"{escape(report.scope)}; {report.seconds} s, {report.bytes:,} bytes from MySQL)",
-        highlight=False,
-        soft_wrap=True,
-    )
-    notes = [f"{count} rows {reason}" for reason, count in sorted(report.undecided.items())]
-    if report.waiting:
-        notes.append(
-            f"{report.waiting:,} rows wait: they were not compared, since the lake need not have "
-            "them yet"
-        )
-    if report.beside:
-        notes.append(
-            f"{report.beside:,} rows beside these bounds were looked up by their keys: equal"
-        )
-    if report.ignored:
-        notes.append(f"{report.ignored:,} rows were deleted in MySQL and are ignored (deletes)")
-    if report.unlooked:
-        notes.append(f"{report.unlooked:,} more rows or groups differ: see --most")
-    for note in [*notes, f"evidence: {path}"]:
-        show.console.print(f"  {escape(note)}", highlight=False, soft_wrap=True)
-
-
 @click.command()
 @click.argument("table")
 @show.config_option
@@ -272,6 +218,12 @@ def proof(table: str, config_path: Path, as_json: bool, everything: bool, layers
     from mirrorlake.proof.stale import aged_proofs
 
     config = open_contract(config_path)
+    refuse_tenants(
+        config,
+        [table],
+        "`mirrorlake tenants {table}` shows what the newest check found of each tenant, and when; "
+        "`mirrorlake check {table}` compares them now",
+    )
     contract = config.contract(table)
     ledger = Ledger(config.ledger.url, config.ledger.wait)
     if layers or contract.landed:

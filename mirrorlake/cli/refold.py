@@ -13,7 +13,7 @@ import click
 from rich.markup import escape
 
 from mirrorlake.cli import show
-from mirrorlake.cli.contract import open_contract
+from mirrorlake.cli.contract import open_contract, refuse_tenants
 from mirrorlake.config import Config, TableContract
 from mirrorlake.errors import ConfigError, MirrorlakeError
 
@@ -41,6 +41,12 @@ def refold(tables: Sequence[str], config_path: Path, as_json: bool, damaged: boo
             "refold reads all of raw, so it is for tables that somebody has chosen",
             next_step="Name them, or let --damaged find those of which a file can't be read",
         )
+    refuse_tenants(
+        config,
+        tables,
+        "`mirrorlake sync {table}` folds what is not folded, and everything where somebody else "
+        "wrote into deduped; `mirrorlake sync {table} --again` reads every tenant again first",
+    )
     chosen = [_contract(config, name) for name in tables] or config.chosen(())
     done: list[Refolded] = []
     failures: list[tuple[str, MirrorlakeError]] = []
@@ -74,6 +80,12 @@ def rekey(tables: Sequence[str], config_path: Path, as_json: bool) -> None:
     from mirrorlake.workspace import Workspace
 
     config = open_contract(config_path)
+    refuse_tenants(
+        config,
+        tables,
+        "Sync {table} once with `clean: view` and without `pii: hash`, which drops the hashed "
+        "table, then with `clean: table` and the new key",
+    )
     done: list[Refolded] = []
     failures: list[tuple[str, MirrorlakeError]] = []
     with Workspace.open(config) as workspace:

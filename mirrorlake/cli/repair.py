@@ -11,8 +11,8 @@ import click
 from rich.markup import escape
 
 from mirrorlake.cli import show
-from mirrorlake.cli.contract import open_contract
-from mirrorlake.cli.proof import CODES, ask_of, print_report
+from mirrorlake.cli.contract import open_contract, refuse_tenants
+from mirrorlake.cli.reports import CODES, ask_of, print_report
 from mirrorlake.config import TableContract
 from mirrorlake.errors import ConfigError
 
@@ -48,6 +48,12 @@ def repair(table: str, config_path: Path, as_json: bool, **options: Any) -> None
     from mirrorlake.workspace import Workspace
 
     config = open_contract(config_path)
+    refuse_tenants(
+        config,
+        [table],
+        "`mirrorlake sync {table} --tenant DATABASE --again` reads a tenant again as a whole, then "
+        "`mirrorlake check {table} --tenant DATABASE` compares it",
+    )
     contract = config.table(table)
     if options["journal"]:
         _print_journal(config_path, contract, as_json=as_json)

@@ -25,7 +25,7 @@ from mirrorlake.errors import ConfigError, MirrorlakeError, SourceHeld
 
 if TYPE_CHECKING:
     from mirrorlake.operations.sync_tables import Synced
-    from mirrorlake.operations.tenants import TenantsSynced
+    from mirrorlake.operations.tenant_results import TenantsSynced
     from mirrorlake.operations.unchanged import Look
     from mirrorlake.table.progress import OnProgress
 
@@ -84,19 +84,20 @@ def sync(
         terms = {"accept_smaller": accept_smaller, "again": again, "quiet": as_json}
         synced, others = sync_all(config, tenants, databases=databases, **terms)
         stopped += others
-    held = [(t, e) for t, e in stopped if isinstance(e, SourceHeld)]
+    held = [(t, str(e)) for t, e in stopped if isinstance(e, SourceHeld)]
+    held += [(one.table, reason) for one in synced for reason in one.held.values()]
     failures = [(t, e) for t, e in stopped if not isinstance(e, SourceHeld)]
     if as_json:
         done = [asdict(r) for r in results]
         errors = [{"table": t, "error": str(e), "code": e.exit_code} for t, e in failures]
-        waiting = [{"table": t, "reason": str(e)} for t, e in held]
+        waiting = [{"table": t, "reason": reason} for t, reason in held]
         found = {"tables": done, "errors": errors, "held": waiting}
         show.print_json(found | {"tenants": [asdict(one) for one in synced]} if tenants else found)
     else:
         if chosen:
             _print_results(results)
         print_synced(synced)
-        for reason in sorted({str(e) for _, e in held}):
+        for reason in sorted({reason for _, reason in held}):
             show.errors.print(f"[yellow]held[/]: {escape(reason)}", highlight=False, soft_wrap=True)
         show.print_errors(failures)
     if failures:

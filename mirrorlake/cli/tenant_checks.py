@@ -35,6 +35,7 @@ def check_all(
                 "table": found.table,
                 "verdict": found.verdict,
                 "tenants": tenants,
+                "clean": asdict(found.clean),
                 "unread": list(found.unread),
                 "left_out": dict(found.left_out),
             }
@@ -50,6 +51,10 @@ def _print_checked(found: TenantsChecked) -> None:
     rows = sum(one.mysql_rows or 0 for one in found.verdicts if one.verdict == "equal")
     line = f"{escape(found.table)}: {found.verdict} ({words}; {rows:,} rows are equal)"
     show.console.print(line, highlight=False, soft_wrap=True)
+    clean = found.clean
+    notes = "; ".join(note for note in (clean.compared, clean.words) if note)
+    line = f"  clean (a {clean.kind}): {clean.verdict or 'not compared'} ({notes})"
+    show.console.print(escape(line), highlight=False, soft_wrap=True)
     others = [one for one in found.verdicts if one.verdict != "equal"]
     for one in others[:MOST_SHOWN]:
         words = f"  {one.source}.{one.database}: {one.verdict}: {one.words}"

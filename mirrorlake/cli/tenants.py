@@ -24,9 +24,10 @@ from mirrorlake.errors import MirrorlakeError
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
     from mirrorlake.ledger import Ledger, Tenant, TenantPlace
-    from mirrorlake.operations.tenants import TenantsSynced
+    from mirrorlake.operations.tenant_results import TenantsSynced
 
 MOST_SHOWN = 20
 """Tenants that failed, or differ, are listed up to this many; ``--json`` has them all."""
@@ -96,11 +97,19 @@ def _checked(tenant: Tenant) -> str:
     return f"{tenant.verdict} {when}{before}"
 
 
+def _why(tenant: Tenant) -> str:
+    """Why it is not mirrored as it is, and why its last check did not find it equal."""
+    error, words = tenant.error or "", tenant.verdict_words or ""
+    if not tenant.verdict_now or not words:
+        return error
+    return words if error in words else f"{error} Its check: {words}"
+
+
 def _print_tenants(
     ledger: Ledger, table: TenantTable, listed: Sequence[Tenant], *, failed: bool
 ) -> None:
     versions = {version.hash: number for number, version in enumerate(_versions(ledger, table), 1)}
-    shown = show.table("tenant", "state", "version", "rows", "as of", "check", "error…")
+    shown = show.table("tenant", "state", "version", "rows", "as of", "check", "why…")
     for one in listed:
         version = f"{one.version} ({versions[one.version]})" if one.version in versions else "-"
         shown.add_row(
@@ -110,7 +119,7 @@ def _print_tenants(
             "-" if one.rows is None else f"{one.rows:,}",
             show.since(one.seen_at.isoformat() if one.seen_at else None),
             _checked(one),
-            escape(one.error or ""),
+            escape(_why(one)),
         )
     states = Counter(one.state for one in listed)
     counts = ", ".join(f"{count:,} {state}" for state, count in sorted(states.items()))
@@ -151,7 +160,11 @@ def _print_look(ledger: Ledger, table: TenantTable) -> None:
     """What the last sync saw that is no tenant's own."""
     from mirrorlake.operations.tenant_looks import read_look
 
-    look = read_look(ledger, table)
+    refusal, look = ledger.refusals().get(table.name), read_look(ledger, table)
+    if refusal is not None:
+        since = show.since(refusal.since.isoformat())
+        line = f"[yellow]sync refused, first {since}:[/] {escape(refusal.error)}"
+        show.console.print(line, highlight=False, soft_wrap=True)
     if look is None:
         return
     for drop in look.drops:
@@ -180,7 +193,8 @@ def sync_all(
 ) -> tuple[list[TenantsSynced], list[tuple[str, MirrorlakeError]]]:
     """Sync tables of tenants one after the other; results, and failures by table."""
     from mirrorlake.cli.bars import Bars
-    from mirrorlake.operations.tenants import SyncTerms, sync_tenants
+    from mirrorlake.operations.tenant_results import SyncTerms
+    from mirrorlake.operations.tenants import sync_tenants
     from mirrorlake.workspace import Workspace
 
     results: list[TenantsSynced] = []
@@ -202,17 +216,27 @@ def sync_all(
 
 
 def print_synced(results: Sequence[TenantsSynced]) -> None:
-    """A table for people, and which tenants failed."""
-    columns = ("table", "tenants", "versions", "read", "unchanged", "joined", "gone", "failed")
-    shown = show.table(*columns, "rows", "MB", "seconds")
+    """A table for people, and which tenants failed.
+
+    ``read`` to ``not looked at`` add up to ``tenants``; those that joined are of the read. What
+    happens rarely has a column where it happened.
+    """
+    shown = _columns(results)
     for one in results:
-        counts = (one.tenants, one.shapes, one.read, one.unchanged)
-        counts = (*counts, len(one.joined), len(one.gone), len(one.failed), one.rows)
-        cells = (*(f"{count:,}" for count in counts), f"{one.bytes / 1e6:.2f}", str(one.seconds))
-        shown.add_row(escape(one.table), *cells)
+        counts = {**one.counts, "tenants": one.tenants, "joined": len(one.joined)}
+        counts |= {"removed": len(one.removed), "rows removed": one.rows_removed}
+        counts |= {"rows read": one.rows, "versions": one.shapes}
+        cells = {name: f"{count:,}" for name, count in counts.items()}
+        cells |= {"table": escape(one.table), "MB": f"{one.bytes / 1e6:.2f}"}
+        cells |= {"seconds": str(one.seconds)}
+        shown.add_row(*(cells[str(column.header)] for column in shown.columns))
     if results:
         show.console.print(shown)
     for one in results:
+        if one.clean_made:
+            of = f", with the rows of {one.clean_written:,} tenants" if one.clean_written else ""
+            words = f"{one.table}: clean was made as a {one.clean}{of}"
+            show.console.print(escape(words), highlight=False, soft_wrap=True)
         listed = list(one.failed.items())
         for name, words in listed[:MOST_SHOWN]:
             line = f"[yellow]{escape(one.table)}, tenant {escape(name)}:[/] {escape(words)}"
@@ -221,6 +245,16 @@ def print_synced(results: Sequence[TenantsSynced]) -> None:
             more = f"and {len(listed) - MOST_SHOWN:,} more: `mirrorlake tenants --failed`"
             show.errors.print(escape(more), highlight=False, soft_wrap=True)
         _print_left_out(one.table, one.left_out, one.without, show.errors)
+
+
+def _columns(results: Sequence[TenantsSynced]) -> Table:
+    rare: list[str] = []
+    if any(one.counts["not looked at"] for one in results):
+        rare.append("not looked at")
+    if any(one.removed for one in results):
+        rare += ["removed", "rows removed"]
+    always = ("table", "versions", "tenants", "read", "joined", "unchanged", "failed", "gone")
+    return show.table(*always, *rare, "rows read", "MB", "seconds")
 
 
 def _print_left_out(

@@ -34,7 +34,13 @@ from mirrorlake.config.settings import (
     SchemaPolicy,
     SparkConfig,
 )
-from mirrorlake.config.spelling import all_spellings, find_named, unknown_name
+from mirrorlake.config.spelling import (
+    FOR_TENANTS,
+    all_spellings,
+    find_named,
+    of_tenants,
+    unknown_name,
+)
 from mirrorlake.errors import ConfigError
 
 
@@ -236,6 +242,7 @@ class Config(Section):
         Raises:
             ConfigError: a name is nobody's or several tables', or there is no table at all.
         """
+        self._refuse_tenants(names)
         if not self.tables and self.snapshots:
             raise ConfigError(
                 f"{self.path} has only tables that are kept by snapshots: there is no server to "
@@ -246,7 +253,7 @@ class Config(Section):
         if not self.tables and self.tenants:
             raise ConfigError(
                 f"{self.path} has only tables of tenants, which have no windows and no days",
-                next_step="`mirrorlake sync`, `tenants`, `check` and `maintain` are for them",
+                next_step=FOR_TENANTS,
             )
         if not self.tables:
             raise ConfigError(
@@ -286,6 +293,7 @@ class Config(Section):
         found = find_named(name, self.tables, self.path)
         if found is not None:
             return found
+        self._refuse_tenants([name])
         if find_named(name, self.snapshots, self.path) is not None:
             raise ConfigError(
                 f"table {name!r} of {self.path} is kept by snapshots: there is no server to ask",
@@ -303,6 +311,7 @@ class Config(Section):
         everything = (*self.tables, *self.snapshots)
         found = find_named(name, everything, self.path)
         if found is None:
+            self._refuse_tenants([name])
             raise unknown_name(name, everything, self.path)
         return found
 
@@ -312,6 +321,7 @@ class Config(Section):
         Raises:
             ConfigError: a name is nobody's or several tables', or there is no such table at all.
         """
+        self._refuse_tenants(names)
         if not self.snapshots:
             raise ConfigError(
                 f"{self.path} has no tables of mode snapshot",
@@ -368,6 +378,15 @@ class Config(Section):
         own = set(all_spellings((*self.tables, *self.snapshots)))
         return tuple(self.tenant_table(n) for n in names if n in known and n not in own)
 
+    def _refuse_tenants(self, names: Sequence[str]) -> None:
+        """See that no name is a table of tenants.
+
+        Raises:
+            ConfigError: one is.
+        """
+        for table in self.split_tenants(names):
+            raise of_tenants(table.name)
+
     def snapshot_table(self, name: str) -> TableContract:
         """The contract of mode ``snapshot`` of this name, spelled as in `table`.
 
@@ -376,5 +395,6 @@ class Config(Section):
         """
         found = find_named(name, self.snapshots, self.path)
         if found is None:
+            self._refuse_tenants([name])
             raise unknown_name(name, self.snapshots, self.path)
         return found

@@ -10,10 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import zip_longest
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from mirrorlake.config.fields import nearest
 from mirrorlake.errors import ConfigError
+
+FOR_TENANTS: Final = (
+    "`mirrorlake sync`, `tenants`, `status`, `check`, `schema`, `recover` and `maintain` take it"
+)
+"""What a person can do with a table of tenants where a command does not take it."""
 
 
 class Spelled(Protocol):
@@ -67,5 +72,19 @@ def unknown_name(
     return ConfigError(
         f"no {what} {name!r} in {path}{nearest(name, all_spellings(tables))}",
         next_step=f"{listed_by}; one that is missing needs a contract",
+        table=name,
+    )
+
+
+def of_tenants(name: str, instead: str = FOR_TENANTS) -> ConfigError:
+    """The error of a command that does not take a table of tenants.
+
+    Args:
+        name: the table's, ``group.table``.
+        instead: what a person can do.
+    """
+    return ConfigError(
+        f"{name} is a table of tenants, which this command does not take",
+        next_step=instead,
         table=name,
     )

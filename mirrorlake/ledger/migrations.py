@@ -12,8 +12,9 @@ from collections.abc import Callable
 import sqlalchemy as sa
 
 from mirrorlake.ledger.settled_rows import find_first_days, record_first_days
+from mirrorlake.ledger.tables import METADATA
 
-LEDGER_VERSION = 9
+LEDGER_VERSION = 10
 
 
 def _to_2(connection: sa.Connection) -> None:
@@ -78,6 +79,14 @@ def _to_9(connection: sa.Connection) -> None:
     record_first_days(connection, find_first_days(connection, files=True))
 
 
+def _to_10(connection: sa.Connection) -> None:
+    """Refusals say since when, and verdicts on tenants why."""
+    for table, name in (("refusals", "first_refused_at"), ("tenants", "verdict_words")):
+        if name not in {column["name"] for column in sa.inspect(connection).get_columns(table)}:
+            text = METADATA.tables[table].c[name].type.compile(connection.dialect)
+            connection.execute(sa.text(f"ALTER TABLE {table} ADD COLUMN {name} {text}"))
+
+
 _STEPS: dict[int, Callable[[sa.Connection], None]] = {
     2: _to_2,
     3: _to_3,
@@ -87,6 +96,7 @@ _STEPS: dict[int, Callable[[sa.Connection], None]] = {
     7: _to_7,
     8: _to_8,
     9: _to_9,
+    10: _to_10,
 }
 
 

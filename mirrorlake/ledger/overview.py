@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC
+from datetime import UTC, datetime
 
 import sqlalchemy as sa
 
@@ -82,19 +82,29 @@ class Overview:
 
     # --- refusals: what stopped a table before a load of it began -------------------------------
 
-    def record_refusal(self, table: str, error: str, *, passing: bool = False) -> None:
+    def record_refusal(
+        self, table: str, error: str, *, passing: bool = False, since: datetime | None = None
+    ) -> None:
         """A sync of this table failed before it began a load; an earlier refusal is replaced, and
-        counted where no load was begun since and what stopped it will not pass by itself."""
+        counted where no load was begun since and what stopped it will not pass by itself.
+
+        Args:
+            since: when the first refusal in a row was, where the caller knows it better (UTC).
+        """
         mine = REFUSALS.c.table_name == table
         with self._database.begin() as connection:
-            query = sa.select(REFUSALS.c.times).where(mine, ~_begun_since())
-            times = connection.scalar(query) or 0
+            before = connection.execute(REFUSALS.select().where(mine, ~_begun_since())).first()
+            times, now = (before.times if before else 0), utc_now()
+            began = since.astimezone(UTC).replace(tzinfo=None) if since else None
+            if began is None and before is not None:
+                began = before.first_refused_at or before.refused_at
             connection.execute(REFUSALS.delete().where(mine))
             connection.execute(
                 REFUSALS.insert().values(
                     table_name=table,
                     error=storable(error),
-                    refused_at=utc_now(),
+                    refused_at=now,
+                    first_refused_at=began or now,
                     times=times if passing else times + 1,
                 )
             )
@@ -105,10 +115,19 @@ class Overview:
             rows = connection.execute(REFUSALS.select().where(~_begun_since())).all()
         return {
             row.table_name: Refusal(
-                row.table_name, row.refused_at.replace(tzinfo=UTC), row.error, row.times
+                row.table_name,
+                row.refused_at.replace(tzinfo=UTC),
+                row.error,
+                row.times,
+                (row.first_refused_at or row.refused_at).replace(tzinfo=UTC),
             )
             for row in rows
         }
+
+    def forget_refusal(self, table: str) -> None:
+        """A sync of this table was not refused, though it may not have begun a load."""
+        with self._database.begin() as connection:
+            connection.execute(REFUSALS.delete().where(REFUSALS.c.table_name == table))
 
     # --- how many rows deduped has, by version --------------------------------------------------
 

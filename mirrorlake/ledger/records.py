@@ -247,13 +247,14 @@ class Hold:
 
 @dataclass(frozen=True)
 class Refusal:
-    """What stopped a table before a load of it began, when (UTC), and how many times in a row
-    by what does not pass by itself."""
+    """What stopped a table before a load of it began, when (UTC), how many times in a row by what
+    does not pass by itself, and since when (UTC)."""
 
     table: str
     at: datetime
     error: str
     times: int
+    since: datetime
 
 
 @dataclass(frozen=True)

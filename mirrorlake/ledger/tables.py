@@ -163,6 +163,7 @@ REFUSALS = sa.Table(
     sa.Column("table_name", sa.String(255), primary_key=True),
     sa.Column("error", sa.Text, nullable=False),
     sa.Column("refused_at", sa.DateTime, nullable=False),
+    sa.Column("first_refused_at", sa.DateTime),
     sa.Column("times", sa.Integer, nullable=False),
 )
 ROW_COUNTS = sa.Table(
@@ -361,6 +362,7 @@ TENANTS = sa.Table(
     sa.Column("error", sa.Text),
     sa.Column("failed_at", sa.DateTime),
     sa.Column("verdict", sa.String(16)),
+    sa.Column("verdict_words", sa.Text),
     sa.Column("checked_at", sa.DateTime),
     sa.Column("first_seen", sa.DateTime, nullable=False),
 )

@@ -37,6 +37,7 @@ class Tenant:
         error, failed_at: what last kept it from being read, since its last success.
         verdict, checked_at: what its last check found (``equal``, ``different``, ``undecided`` or
             ``gone``), and when it began.
+        verdict_words: why it was not found equal.
     """
 
     source: str
@@ -58,6 +59,7 @@ class Tenant:
     failed_at: datetime | None = None
     verdict: str | None = None
     checked_at: datetime | None = None
+    verdict_words: str | None = None
 
     @property
     def place(self) -> TenantPlace:
@@ -139,7 +141,10 @@ _TIMES = ("read_at", "seen_at", "gone_at", "failed_at", "checked_at", "first_see
 
 def _tenant(row: dict[Any, Any]) -> Tenant:
     fields = {name: row[name] for name in ("source", "version", "load_id", "seq", "digest", "form")}
-    fields |= {name: row[name] for name in ("shown", "terms", "folded", "error", "verdict")}
+    fields |= {
+        name: row[name]
+        for name in ("shown", "terms", "folded", "error", "verdict", "verdict_words")
+    }
     for name in _TIMES:
         moment = row[name]
         fields[name] = None if moment is None else moment.replace(tzinfo=UTC)
@@ -162,6 +167,7 @@ def _row(table: str, tenant: Tenant) -> dict[str, Any]:
         "folded": tenant.folded,
         "verdict": tenant.verdict,
         "error": None if tenant.error is None else storable(tenant.error),
+        "verdict_words": None if tenant.verdict_words is None else storable(tenant.verdict_words),
     }
     for name in _TIMES:
         moment = getattr(tenant, name)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from mirrorlake.config.contract import TenantTable
@@ -72,6 +72,24 @@ class _Todo:
     whole: bool
     retyped: tuple[str, ...] = ()
 
+    @property
+    def leaving(self) -> frozenset[TenantPlace]:
+        """Tenants whose rows leave deduped for good."""
+        return self.out - self.rows.keys()
+
+
+@dataclass(frozen=True)
+class TenantsFolded:
+    """What a fold did.
+
+    Attributes:
+        moved: the tenants whose rows deduped did not hold so before.
+        removed: those of them whose rows left it → how many rows those were.
+    """
+
+    moved: tuple[TenantPlace, ...] = ()
+    removed: Mapping[TenantPlace, int] = field(default_factory=dict[TenantPlace, int])
+
 
 def fold_tenants(
     workspace: Workspace,
@@ -79,9 +97,8 @@ def fold_tenants(
     tenants: Mapping[TenantPlace, Tenant],
     shapes: TenantShapes,
     kept: Collection[TenantPlace] = (),
-) -> tuple[TenantPlace, ...]:
-    """Bring deduped up to the newest copy of every tenant; the tenants whose rows it did not hold
-    so before. Nothing to do costs no Spark.
+) -> TenantsFolded:
+    """Bring deduped up to the newest copy of every tenant. Nothing to do costs no Spark.
 
     Args:
         workspace: with the lease of the table of tenants.
@@ -95,7 +112,7 @@ def fold_tenants(
     """
     todo = _plan(workspace, table, shapes, tenants, kept)
     if not todo.rows and not todo.out:
-        return ()
+        return TenantsFolded()
     identifier = deduped_of(table)
     _refuse_damaged(workspace, table, shapes, todo.rows.values())
     _ensure(workspace, table, shapes, todo.retyped)
@@ -106,6 +123,7 @@ def fold_tenants(
     head = workspace.lake.head(identifier)
     with spark_errors(table.name):
         spark = workspace.spark.get()
+        removed = _count_leaving(workspace, table, todo)
         with listed(spark, todo.rows.values()):
             _write(workspace, table, shapes, todo)
     failpoint("tenants.folded")
@@ -119,9 +137,8 @@ def fold_tenants(
     failpoint("tenants.recorded")
     if not todo.whole:
         compact_if_due(workspace.spark.get(), workspace.lake, identifier)
-    return tuple(p for p, t in todo.rows.items() if t.folded != t.load_id) + tuple(
-        p for p in todo.out if p not in todo.rows
-    )
+    moved = [place for place, tenant in todo.rows.items() if tenant.folded != tenant.load_id]
+    return TenantsFolded((*moved, *sorted(todo.leaving)), removed)
 
 
 def is_shown(table: TenantTable, tenant: Tenant) -> bool:
@@ -151,6 +168,7 @@ def _plan(
         for name, kind in shapes.stored
         if name in held and not can_hold(held[name], iceberg_type(kind))
     )
+    gone = {p for p, t in tenants.items() if t.folded is not None and p not in shown}
     made = workspace.ledger.definition(_made(identifier))
     if there is None or retyped or (made and not _is_as_made(workspace, there, made, shapes)):
         if lost and there is not None:
@@ -159,10 +177,9 @@ def _plan(
         if there is not None and not made and there.current_snapshot() is not None:
             raise _unknown_ledger(table, retyped)
         rows = {p: t for p, t in shown.items() if p not in lost}
-        return _Todo(rows, frozenset(), whole=True, retyped=retyped)
+        return _Todo(rows, frozenset(gone), whole=True, retyped=retyped)
     # Of a ledger that did not make it, rows of tenants that it does not know stay.
     moved = {p: t for p, t in shown.items() if t.folded != t.load_id and p not in lost}
-    gone = {p for p, t in tenants.items() if t.folded is not None and p not in shown}
     return _Todo(moved, frozenset({*moved, *gone}), whole=False)
 
 
@@ -274,7 +291,7 @@ def _write(workspace: Workspace, table: TenantTable, shapes: TenantShapes, todo:
         lake.create_branch(identifier, branch, head)
     failpoint("tenants.branched")
     try:
-        if todo.out:
+        if todo.out and not todo.whole:
             spark.sql(f"DELETE FROM {target} WHERE {places_sql(todo.out)}")  # noqa: S608
         if todo.rows:
             rows = spark.sql(rows_sql(table, shapes, todo.rows))
@@ -301,6 +318,22 @@ def _write(workspace: Workspace, table: TenantTable, shapes: TenantShapes, todo:
         raise
 
 
+def _count_leaving(workspace: Workspace, table: TenantTable, todo: _Todo) -> dict[TenantPlace, int]:
+    """How many rows deduped has of each tenant that leaves it."""
+    if not todo.leaving:
+        return {}
+    found = dict.fromkeys(sorted(todo.leaving), 0)
+    return found | _count_rows(workspace, deduped_of(table).sql, places_sql(todo.leaving))
+
+
+def _count_rows(workspace: Workspace, target: str, where: str) -> dict[TenantPlace, int]:
+    """How many rows of each tenant a table has, of those for which a condition holds."""
+    counts = workspace.spark.get().sql(
+        f"SELECT {SOURCE}, {DATABASE}, count(*) FROM {target} WHERE {where} GROUP BY 1, 2"  # noqa: S608
+    )
+    return {(str(s), str(d)): int(n) for s, d, n in counts.collect()}
+
+
 def _refuse_other_counts(
     workspace: Workspace, table: TenantTable, target: str, todo: _Todo
 ) -> None:
@@ -310,15 +343,8 @@ def _refuse_other_counts(
         LakeError: it has not; nothing is visible.
     """
     places = {*todo.rows, *todo.out}
-    where = "" if todo.whole or len(places) > LISTED else f" WHERE {places_sql(places)}"
-    counts = (
-        workspace.spark.get()
-        .sql(
-            f"SELECT {SOURCE}, {DATABASE}, count(*) FROM {target}{where} GROUP BY 1, 2"  # noqa: S608
-        )
-        .collect()
-    )
-    found = {(str(s), str(d)): int(n) for s, d, n in counts}
+    everything = todo.whole or len(places) > LISTED
+    found = _count_rows(workspace, target, "true" if everything else places_sql(places))
     for place in places:
         tenant = todo.rows.get(place)
         wanted = (tenant.rows or 0) if tenant is not None else 0

@@ -13,12 +13,14 @@ from typing import Any
 from pymysql.connections import Connection
 from sqlalchemy import make_url
 
-from mirrorlake.config import Config, SourceConfig, load_config
+from mirrorlake.config import Config, SourceConfig, TenantTable, load_config
 from mirrorlake.config.source_url import default_tls
 from mirrorlake.destinations.iceberg.durable import local_path
 from mirrorlake.destinations.iceberg.lake import Lake
+from mirrorlake.destinations.iceberg.spark import LazySpark
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.ledger import LEDGER_VERSION, Ledger
+from mirrorlake.operations.tenant_survey import survey_tenants
 from mirrorlake.proof.evidence import evidence_folder
 from mirrorlake.runtime.doctor import Diagnosis
 from mirrorlake.runtime.permissions import Opened, find_wider, held, narrowing
@@ -27,6 +29,10 @@ from mirrorlake.sources.mysql.introspect import read_contracted, read_tables
 from mirrorlake.sources.mysql.privileges import missing_privileges
 from mirrorlake.sources.mysql.zones import differences, name_of_zone, read_server_zone
 from mirrorlake.table.resolve import resolve_contract
+from mirrorlake.workspace import Workspace
+
+SHOWN = 5
+"""Tenants that can't be kept, and things that are no tenants, are listed up to this many."""
 
 
 def diagnose_contract(path: Path) -> list[Diagnosis]:
@@ -43,7 +49,9 @@ def diagnose_contract(path: Path) -> list[Diagnosis]:
 
 
 def _pieces(path: Path, config: Config) -> list[Diagnosis]:
-    pieces = [Diagnosis("contract", "1", "ok", str(path), f"{len(config.tables)} tables")]
+    tables = f"{len(config.tables)} tables"
+    tables += f", {len(config.tenants)} of tenants" if config.tenants else ""
+    pieces = [Diagnosis("contract", "1", "ok", str(path), tables)]
     pieces.append(_looked_at("lake", config.lake.warehouse, lambda: _lake(config)))
     ledger_at = Ledger.shown_url(config.ledger.url)
     pieces.append(_looked_at("ledger", ledger_at, lambda: _ledger(config)))
@@ -57,7 +65,7 @@ def _pieces(path: Path, config: Config) -> list[Diagnosis]:
             pieces.append(_looked_at(name, where, lambda server=server: _source(server)))
         if pieces[-1].state == "ok" or source.primary is not None:
             pieces += _tables(config, source)
-    return pieces
+    return [*pieces, *(piece for table in config.tenants for piece in _tenants(config, table))]
 
 
 def look_at_permissions(config: Config) -> list[Diagnosis]:
@@ -139,6 +147,34 @@ def _tables(config: Config, source: SourceConfig) -> list[Diagnosis]:
     fit = f"{len(contracts) - len(refused)} of {len(contracts)} contracts can be kept"
     state = "broken" if refused else "ok"
     return [Diagnosis(f"tables of {source.name}", "", state, "", fit), *refused]
+
+
+def _tenants(config: Config, table: TenantTable) -> list[Diagnosis]:
+    """Whether the sources have tenants of a table, and which of them can be kept, as a sync would
+    find before it reads; sources and patterns that mean nothing are named."""
+    name = f"tenants {table.name}"
+    try:
+        lake, ledger = Lake(config.lake), Ledger(config.ledger.url, config.ledger.wait)
+        workspace = Workspace(config, ledger, lake, LazySpark(config.spark, lake), "doctor")
+        survey = survey_tenants(workspace, table)
+    except MirrorlakeError as error:
+        return [Diagnosis(name, "", "broken", "", str(error))]
+    there = len(survey.plans) + len(survey.failed)
+    words = f"{len(survey.plans):,} of {there:,} tenants can be kept"
+    lost = [f"source {source} was not looked at" for source in sorted(survey.lost)]
+    state = "broken" if survey.failed or not (there or lost) else "ok"
+    pieces = [Diagnosis(name, "", state, "", "; ".join([words, *lost]))]
+    failed = [f"{s}.{d}: {error}" for (s, d), error in sorted(survey.failed.items())]
+    pieces += [Diagnosis(f"{name}: tenant", "", "broken", "", line) for line in failed[:SHOWN]]
+    left_out = [f"{one.label}: {one.why}" for one in survey.left_out]
+    pieces += [
+        Diagnosis(f"{name}: left out", "", "missing", "", line, optional=True)
+        for line in left_out[:SHOWN]
+    ]
+    for more in (len(failed) - SHOWN, len(left_out) - SHOWN):
+        if more > 0:
+            pieces.append(Diagnosis(name, "", "missing", "", f"and {more:,} more", optional=True))
+    return pieces
 
 
 def _looked_at(name: str, where: str, look: Callable[[], tuple[str, str]]) -> Diagnosis:

@@ -6,12 +6,13 @@ What belongs here: reading it out of ledger and lake. What doesn't: taking a sha
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from mirrorlake.config import TableContract
 from mirrorlake.destinations.iceberg.tables import stored_types
-from mirrorlake.ledger import Ledger, Load
+from mirrorlake.ledger import Ledger
 from mirrorlake.schema.lattice import common_type
 from mirrorlake.schema.versions import SchemaVersion, name_in
 from mirrorlake.table.lake_tables import raw_tables
@@ -31,6 +32,7 @@ class Shape:
         changes: what it has that the version before it had not, in words.
         ddl: the statement that would make the table, as its server printed it; None where a version
             was met by an earlier release, or came from a ledger that was rebuilt.
+        tenants: how many tenants' newest copies are in it; None of a table of one database.
     """
 
     number: int
@@ -42,6 +44,7 @@ class Shape:
     columns: tuple[tuple[str, str], ...]
     changes: tuple[str, ...]
     ddl: str | None
+    tenants: int | None = None
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,7 @@ class ShapeColumn:
         lake: its type where all versions are read together (the view over raw); None: not loaded.
         why: why it is that type.
         since, until: the numbers of the first and the last version that have it.
+        versions: the numbers of all versions that have it.
         former: names that it had before.
     """
 
@@ -64,6 +68,7 @@ class ShapeColumn:
     until: int
     former: tuple[str, ...] = ()
     why: str = ""
+    versions: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -82,46 +87,53 @@ def shapes_of(workspace: Workspace, contract: TableContract) -> Shapes:
         LakeError, LedgerError: they could not be read.
     """
     ledger = workspace.ledger
+    found = read_versions(ledger, contract.name, contract.earlier_names)
     versions = ledger.schema_versions(contract.name)
-    seen = ledger.first_seen(contract.name)
-    loads = ledger.successful_loads(contract.name, ever=True)
-    found = tuple(
-        _shape(ledger, contract, loads, seen[version.hash], versions, at)
-        for at, version in enumerate(versions)
-    )
     return Shapes(contract.name, found, _columns(workspace, contract, versions))
 
 
-def _shape(
+def read_versions(
     ledger: Ledger,
-    contract: TableContract,
-    loads: list[Load],
-    first_seen: datetime,
-    versions: list[SchemaVersion],
-    at: int,
-) -> Shape:
-    version = versions[at]
-    own = [load for load in loads if load.raw_table == version.raw_table]
-    changes: tuple[str, ...] = ()
-    if at:
-        found = version.changes_from(versions[at - 1], contract.earlier_names)
-        changes = found.words or (found.said,)
-    return Shape(
-        number=at + 1,
-        hash=version.hash,
-        raw_table=version.raw_table,
-        first_seen=first_seen,
-        last_load=max((x.finished_at for x in own if x.finished_at), default=None),
-        loads=len(own),
-        columns=version.columns,
-        changes=changes,
-        ddl=ledger.definition(ddl_name(contract, version)),
-    )
+    name: str,
+    earlier: Mapping[str, Sequence[str]],
+    tenants: Mapping[str | None, int] | None = None,
+) -> tuple[Shape, ...]:
+    """The versions of a table as the ledger has them.
+
+    Args:
+        name: the table's.
+        earlier: column → the names that it had, the newest first; all in lower case.
+        tenants: how many of its tenants have each version, by hash; None: it has no tenants.
+    """
+    versions, seen = ledger.schema_versions(name), ledger.first_seen(name)
+    loads = ledger.successful_loads(name, ever=True)
+    found: list[Shape] = []
+    for at, version in enumerate(versions):
+        own = [load for load in loads if load.raw_table == version.raw_table]
+        changes: tuple[str, ...] = ()
+        if at:
+            changed = version.changes_from(versions[at - 1], earlier)
+            changes = changed.words or (changed.said,)
+        found.append(
+            Shape(
+                number=at + 1,
+                hash=version.hash,
+                raw_table=version.raw_table,
+                first_seen=seen[version.hash],
+                last_load=max((x.finished_at for x in own if x.finished_at), default=None),
+                loads=len(own),
+                columns=version.columns,
+                changes=changes,
+                ddl=ledger.definition(ddl_name(name, version)),
+                tenants=None if tenants is None else tenants.get(version.hash, 0),
+            )
+        )
+    return tuple(found)
 
 
-def ddl_name(contract: TableContract, version: SchemaVersion) -> str:
+def ddl_name(table: str, version: SchemaVersion) -> str:
     """The name under which the ledger keeps the statement that makes a version's table."""
-    return f"ddl {contract.name} {version.hash}"
+    return f"ddl {table} {version.hash}"
 
 
 def _columns(
@@ -154,6 +166,7 @@ def _columns(
                     why=common.why if common else "",
                     since=there[0][0],
                     until=newest,
+                    versions=tuple(number for number, _ in there),
                     former=tuple(dict.fromkeys(then for _, then in there if then != name)),
                 )
             )

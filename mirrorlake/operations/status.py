@@ -38,6 +38,7 @@ class TableStatus:
             ``digest``); None where none did.
         checks: what is known of folds, proofs and original texts, in words.
         error: why the newest load failed, or the sync was refused.
+        refused_since: when the first refusal in a row was (UTC, ISO); None where none is.
         originals: values kept as original text by the newest good load, by column.
         held_until, held_for: until when (UTC, ISO) the source is to be left alone, and why; None
             where nobody requested it.
@@ -59,6 +60,7 @@ class TableStatus:
     held_columns: tuple[str, ...] = ()
     suspected_pii: dict[str, str] = field(default_factory=dict[str, str])
     unchanged: str | None = None
+    refused_since: str | None = None
 
 
 @dataclass(frozen=True)
@@ -131,6 +133,7 @@ def _status(ledger: Ledger, contract: TableContract, known: _Known, counts: _Cou
         checks=damage or _checks(ledger, contract, good, known),
         unchanged=found,
         error=refusal.error if refusal else error,
+        refused_since=refusal.since.isoformat(timespec="seconds") if refusal else None,
         originals=good.receipt.original_columns if good and good.receipt else {},
         held_until=_iso(hold.until) if hold else None,
         held_for=hold.reason if hold else None,

@@ -351,7 +351,7 @@ def _load(
     if fresh:
         ledger.record_schema_version(plan.name, plan.version)
         ddl = read_ddl(connection, plan.table.database, plan.table.name)
-        ledger.record_definition(ddl_name(plan.contract, plan.version), ddl)
+        ledger.record_definition(ddl_name(plan.name, plan.version), ddl)
     complete = terms.complete or whole
     terms = replace(terms, server=seen.server, course=course, complete=complete)
     if reach is not None:

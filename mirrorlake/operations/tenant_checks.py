@@ -34,7 +34,7 @@ from mirrorlake.merge.tenants import is_shown
 from mirrorlake.operations.tenant_clean_checks import clean_verdicts, with_clean
 from mirrorlake.operations.tenant_names import refuse_unknown
 from mirrorlake.operations.tenant_survey import TenantSurvey, survey_tenants
-from mirrorlake.operations.tenant_verdicts import TenantsChecked, TenantVerdict
+from mirrorlake.operations.tenant_verdicts import CleanChecked, TenantsChecked, TenantVerdict
 from mirrorlake.proof.ranges import NOTHING, Tally
 from mirrorlake.proof.report import digest_text
 from mirrorlake.proof.rows import lake_sum
@@ -59,6 +59,7 @@ def check_tenants(
         ConfigError: there is no such tenant.
         LakeError: Spark, the catalog or the storage failed.
         LeaseHeld: another run works on the table.
+        SourceHeld: a person asked us to leave all of its sources alone.
     """
     began = datetime.now(UTC)
     with workspace.leased(table) as leased:
@@ -68,20 +69,26 @@ def check_tenants(
         refuse_unknown(table.name, databases, known)
         known = {p: t for p, t in known.items() if not databases or p[1] in databases}
         survey = survey_tenants(leased, table)
+        survey.refuse_all_held(table)
         unread = sorted(
             f"{source}.{database}"
             for source, database in {*survey.plans, *survey.failed} - known.keys()
             if not databases or database in databases
         )
-        verdicts = _Check(leased, table, known, survey, not databases).run()
+        clean, verdicts = _Check(leased, table, known, survey, not databases).run()
         records = [
-            replace(known[v.source, v.database], verdict=v.verdict, checked_at=began)
+            replace(
+                known[v.source, v.database],
+                verdict=v.verdict,
+                verdict_words=v.words or None,
+                checked_at=began,
+            )
             for v in verdicts
             if (v.source, v.database) in known
         ]
         leased.ledger.record_tenants(table.name, records)
     left_out = {one.label: one.why for one in survey.left_out}
-    return TenantsChecked(table.name, verdicts, tuple(unread), survey.lost, left_out)
+    return TenantsChecked(table.name, clean, verdicts, tuple(unread), survey.lost, left_out)
 
 
 def _refuse_none(table: TenantTable, known: Mapping[TenantPlace, Tenant]) -> None:
@@ -110,7 +117,7 @@ class _Check:
     survey: TenantSurvey
     everything: bool
 
-    def run(self) -> tuple[TenantVerdict, ...]:
+    def run(self) -> tuple[CleanChecked, tuple[TenantVerdict, ...]]:
         comparable = {
             place: plan
             for place, plan in self.survey.plans.items()
@@ -121,7 +128,7 @@ class _Check:
         }
         mysql, lake = self._digest(comparable)
         differing = self._compare_deduped()
-        clean = clean_verdicts(self.workspace, self.table, self.known)
+        checked, clean = clean_verdicts(self.workspace, self.table, self.known)
         found = [
             with_clean(
                 self._verdict(tenant, mysql, lake.get(place), differing.get(place, 0)),
@@ -141,7 +148,7 @@ class _Check:
                 for place, (verdict, words) in sorted(clean.items())
                 if place not in self.known and place not in differing
             ]
-        return tuple(found)
+        return checked, tuple(found)
 
     def _verdict(
         self, tenant: Tenant, digests: TenantDigests, lake: Tally | None, differing: int

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from mirrorlake.config.contract import TenantTable
-from mirrorlake.ledger import Hold, Ledger, Load, Tenant
+from mirrorlake.ledger import Hold, Ledger, Load, Refusal, Tenant
 from mirrorlake.operations.status import TableStatus
 from mirrorlake.operations.tenant_looks import TenantLook, read_look
+from mirrorlake.table.holds import hold_words
 
 
 def tenants_status(ledger: Ledger, tables: Sequence[TenantTable]) -> list[TableStatus]:
@@ -23,30 +25,54 @@ def tenants_status(ledger: Ledger, tables: Sequence[TenantTable]) -> list[TableS
         LedgerError: the ledger can't be read.
     """
     newest = ledger.newest_attempts([table.name for table in tables]) if tables else {}
-    holds = ledger.holds() if tables else []
+    holds, refusals = (ledger.holds(), ledger.refusals()) if tables else ([], {})
     found: list[TableStatus] = []
     for table in tables:
         known = list(ledger.tenants(table.name).values())
         look, load = read_look(ledger, table), newest.get(table.name)
+        refused = _refused(table, refusals.get(table.name), look)
+        held = [hold for hold in holds if hold.source in table.sources]
+        until = min(hold.until for hold in held) if len(held) == len(table.sources) else None
         found.append(
             TableStatus(
                 table=table.name,
                 mode="tenants",
-                state=_state(known, look, load),
+                state="refused" if refused else _state(known, load),
                 last_load=load.started_at.isoformat(timespec="seconds") if load else None,
                 rows=_rows(known),
                 freshness=_age_of_the_oldest(known),
-                checks=_checks(known, look, [h for h in holds if h.source in table.sources]),
-                error=_error(table, known, look),
+                checks=_checks(known, look, held),
+                error=refused.words if refused else _error(known),
+                refused_since=refused.since.isoformat(timespec="seconds") if refused else None,
                 originals={},
+                held_until=until.isoformat(timespec="minutes") if until else None,
+                held_for="; ".join(sorted({h.reason for h in held} - {""})) if until else None,
             )
         )
     return found
 
 
-def _state(known: Collection[Tenant], look: TenantLook | None, load: Load | None) -> str:
+@dataclass(frozen=True)
+class _Refused:
+    """What is refused, in words, and since when (UTC)."""
+
+    words: str
+    since: datetime
+
+
+def _refused(
+    table: TenantTable, refusal: Refusal | None, look: TenantLook | None
+) -> _Refused | None:
+    """The sync as a whole; or, where it is not, the removal of most of a source's tenants."""
+    if refusal is not None:
+        return _Refused(refusal.error, refusal.since)
     if look is not None and look.drops:
-        return "refused"
+        drop = look.drops[0]
+        return _Refused(f"{drop.words}. {drop.next_step(table.name)}", drop.since)
+    return None
+
+
+def _state(known: Collection[Tenant], load: Load | None) -> str:
     if load is None:
         return "never loaded"
     return "mirrored" if {one.state for one in known} <= {"mirrored", "gone"} else "partly"
@@ -75,14 +101,11 @@ def _checks(known: Collection[Tenant], look: TenantLook | None, holds: Sequence[
     parts += [f"{count:,} {verdict}" for verdict, count in _counted(checked)]
     if look is not None and look.left_out:
         parts.append(f"{len(look.left_out):,} left out")
-    parts += [f"source {h.source} is held until {h.until:%Y-%m-%d %H:%M} UTC" for h in holds]
+    parts += [hold_words(hold) for hold in holds]
     return ", ".join(parts) or "-"
 
 
-def _error(table: TenantTable, known: Collection[Tenant], look: TenantLook | None) -> str | None:
-    if look is not None and look.drops:
-        drop = look.drops[0]
-        return f"{drop.words}. {drop.next_step(table.name)}"
+def _error(known: Collection[Tenant]) -> str | None:
     failed = [one for one in known if one.state == "failed"]
     if not failed:
         return None

@@ -19,7 +19,7 @@ from mirrorlake.config.contract import TenantTable
 from mirrorlake.config.fields import matches
 from mirrorlake.config.server import SourceConfig
 from mirrorlake.destinations.iceberg.tables import stored_types
-from mirrorlake.errors import ConfigError, MirrorlakeError, SourceError
+from mirrorlake.errors import ConfigError, MirrorlakeError, SourceError, SourceHeld
 from mirrorlake.ledger import TenantPlace
 from mirrorlake.merge.statements import check_rules
 from mirrorlake.operations.tenant_looks import LeftOut, TenantLook
@@ -58,6 +58,26 @@ class TenantSurvey:
     databases: set[str] = field(default_factory=set[str])
     """All that the accounts may see, tenants or not."""
 
+    @property
+    def held(self) -> dict[str, SourceHeld]:
+        """The lost sources that a person asked us to leave alone."""
+        return {name: e for name, e in self.lost.items() if isinstance(e, SourceHeld)}
+
+    @property
+    def unreachable(self) -> dict[str, MirrorlakeError]:
+        """The lost sources that could not be queried."""
+        return {name: e for name, e in self.lost.items() if name not in self.held}
+
+    def refuse_all_held(self, table: TenantTable) -> None:
+        """See that there is a source of the table that may be queried.
+
+        Raises:
+            SourceHeld: a person asked us to leave all of them alone.
+        """
+        held = self.held
+        if held.keys() >= {*table.sources}:
+            raise next(iter(held.values()))
+
 
 def survey_tenants(workspace: Workspace, table: TenantTable) -> TenantSurvey:
     """What the sources show of a table's tenants; a source that can't be queried is among the
@@ -70,6 +90,8 @@ def survey_tenants(workspace: Workspace, table: TenantTable) -> TenantSurvey:
             refuse_held(workspace.ledger, name)
             with session(source) as connection:
                 _survey_source(connection, source, table, keys, hash_key, survey)
+        except SourceHeld as error:
+            survey.lost[name] = error
         except SourceError as error:
             survey.lost[name] = error
             logger.warning("table %s: source %s: %s", table.name, name, error)

@@ -31,6 +31,24 @@ class TenantVerdict:
 
 
 @dataclass(frozen=True)
+class CleanChecked:
+    """What was compared of clean.
+
+    Attributes:
+        kind: ``view`` or ``table``.
+        compared: with what, in words; "" where nothing was.
+        words: what is wrong with it as a whole, or why it was not compared.
+        verdict: ``equal``, ``different`` or ``undecided``, of the tenants that were compared; None
+            where nothing was.
+    """
+
+    kind: str
+    compared: str = ""
+    words: str = ""
+    verdict: str | None = None
+
+
+@dataclass(frozen=True)
 class TenantsChecked:
     """What a check found of a table of tenants.
 
@@ -39,9 +57,11 @@ class TenantsChecked:
         unread: ``source.database`` of tenants that the sources have and no sync has seen yet.
         lost: sources that could not be looked at, and why; all of their tenants are undecided.
         left_out: what the contract names and that is no tenant → why: nothing of it is compared.
+        clean: what was compared of clean; a tenant's verdict counts it in.
     """
 
     table: str
+    clean: CleanChecked
     verdicts: tuple[TenantVerdict, ...]
     unread: tuple[str, ...] = ()
     lost: Mapping[str, MirrorlakeError] = field(default_factory=dict[str, MirrorlakeError])
@@ -49,8 +69,11 @@ class TenantsChecked:
 
     @property
     def verdict(self) -> str:
-        """The worst of all; ``undecided`` of none, and where something was not compared."""
+        """The worst of all; ``undecided`` of none, and where something was not compared. Of one
+        that is gone all is compared that there is: its newest copy, which deduped must have."""
         found = {one.verdict for one in self.verdicts}
+        if "gone" in found:
+            found.add("equal")
         if self.unread or self.lost:
             found.add("undecided")
         worst = (word for word in ("different", "undecided", "equal") if word in found)

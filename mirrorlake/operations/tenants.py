@@ -12,18 +12,20 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from mirrorlake.config.contract import TenantTable
-from mirrorlake.errors import MirrorlakeError, SourceError
-from mirrorlake.ledger import Tenant, TenantPlace
+from mirrorlake.errors import LedgerError, MirrorlakeError, SourceError, SourceHeld
+from mirrorlake.ledger import Ledger, Tenant, TenantPlace
 from mirrorlake.load.outcome import settle_loads
 from mirrorlake.load.tenants.digests import TenantDigests, read_digests
 from mirrorlake.load.tenants.protocol import load_tenants
 from mirrorlake.merge.tenant_shapes import TenantShapes, read_shapes
-from mirrorlake.merge.tenants import fold_tenants
+from mirrorlake.merge.tenants import TenantsFolded, fold_tenants
+from mirrorlake.operations.shapes import ddl_name
 from mirrorlake.operations.tenant_detect import (
     gone_tenants,
     is_same,
@@ -32,84 +34,29 @@ from mirrorlake.operations.tenant_detect import (
 )
 from mirrorlake.operations.tenant_looks import (
     MassDrop,
+    TenantLook,
     mass_drops,
     read_look,
     record_look,
     with_drops,
 )
 from mirrorlake.operations.tenant_names import no_tenant, refuse_unknown
+from mirrorlake.operations.tenant_reports import record_shown
+from mirrorlake.operations.tenant_results import SyncTerms, TenantsSynced, count_tenants
 from mirrorlake.operations.tenant_rules import refuse_idle_rules, refuse_read_already
 from mirrorlake.operations.tenant_survey import TenantSurvey, look_of, survey_tenants
 from mirrorlake.proof.report import digest_text
-from mirrorlake.serving.tenant_clean import refuse_hashes
+from mirrorlake.serving.tenant_clean import CleanMade, clean_columns_of, refuse_hashes
 from mirrorlake.serving.tenants import remember_tenant_columns, show_tenants
 from mirrorlake.sources.mysql.connect import session
 from mirrorlake.sources.mysql.introspect import read_ddl
-from mirrorlake.table.progress import OnProgress
 from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.table.tenants import Plans, deduped_of, terms_of
 from mirrorlake.workspace import Workspace
 
 logger = logging.getLogger(__name__)
 
-
-@dataclass(frozen=True)
-class TenantsSynced:
-    """What a sync did of one table of tenants.
-
-    Attributes:
-        table: its name, ``group.table``.
-        tenants: how many there are, those that are gone too.
-        shapes: how many schema versions the lake has of it.
-        read: how many were read again.
-        unchanged: how many were not, as their source shows that nothing happened.
-        joined: those that were read for the first time.
-        gone: those whose database, or table, was found to be no more now.
-        folded: of how many deduped got other rows.
-        rows: of the tenants that were read.
-        failed: ``source.database`` → why it was not read; a whole source by its name, and as
-            ``source.*`` where most of its tenants are gone and were not removed.
-        left_out: what the contract names and that is no tenant (a view, a source without tenants,
-            a pattern that no database matches) → why.
-        without: databases that the patterns mean and that have no such table, as
-            ``source.database``.
-    """
-
-    table: str
-    tenants: int
-    shapes: int
-    read: int
-    unchanged: int
-    joined: tuple[str, ...]
-    gone: tuple[str, ...]
-    folded: int
-    rows: int
-    bytes: int
-    seconds: float
-    failed: Mapping[str, str]
-    left_out: Mapping[str, str] = field(default_factory=dict[str, str])
-    without: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class SyncTerms:
-    """How a sync of tenants is carried out.
-
-    Attributes:
-        databases: only these tenants; all where there is none.
-        accept_smaller: whether copies are taken that are far smaller than the last ones, and many
-            tenants may be gone at once; of these databases alone, where there are some.
-        again: whether tenants are read that their source shows to be unchanged.
-    """
-
-    databases: frozenset[str] = frozenset()
-    accept_smaller: bool = False
-    again: bool = False
-    progress: OnProgress | None = None
-
-    def means(self, place: TenantPlace) -> bool:
-        """Whether a tenant is one of those that are meant."""
-        return not self.databases or place[1] in self.databases
+UNCHECKED = {"verdict": None, "verdict_words": None, "checked_at": None}
 
 
 def sync_tenants(
@@ -119,6 +66,7 @@ def sync_tenants(
 
     Raises:
         ConfigError: no database of any source is a tenant, or none has the name that was requested.
+        SourceHeld: a person asked us to leave all of its sources alone.
         LakeError: the lake failed; what was committed is folded by the next sync.
         LeaseHeld: another run works on the table.
     """
@@ -126,7 +74,50 @@ def sync_tenants(
     started = time.monotonic()
     with workspace.leased(table) as leased:
         settle_loads(leased.ledger, leased.lake, table.name, table.namespaces.raw)
-        return _Sync(leased, table, terms, started).run()
+        with _recorded_refusal(leased.ledger, table):
+            survey, look = _look(leased, table)
+        # A name that a person mistyped is no fault of the table's.
+        there = {*survey.plans, *survey.failed, *leased.ledger.tenants(table.name)}
+        refuse_unknown(table.name, terms.databases, there)
+        with _recorded_refusal(leased.ledger, table):
+            done = _Sync(leased, table, terms, started, survey, look).run()
+        leased.ledger.forget_refusal(table.name)
+    return done
+
+
+@contextmanager
+def _recorded_refusal(ledger: Ledger, table: TenantTable) -> Iterator[None]:
+    """Keep what stopped the sync of a table as a whole, and since when, until a sync is not
+    stopped."""
+    before = ledger.refusals().get(table.name)
+    try:
+        yield
+    except (LedgerError, SourceHeld):
+        raise  # held by another run, nowhere to write it down, or what a person wanted
+    except MirrorlakeError as error:
+        since = before.since if before else None
+        ledger.record_refusal(table.name, str(error), passing=error.retryable, since=since)
+        raise
+
+
+def _look(workspace: Workspace, table: TenantTable) -> tuple[TenantSurvey, TenantLook]:
+    """What the sources show of a table that can be synced; what is no tenant is written down.
+
+    Raises:
+        MirrorlakeError: it can't be synced, whatever its tenants are.
+    """
+    ledger = workspace.ledger
+    refuse_read_already(workspace, table)
+    if any(rule.pii == "hash" for rule in table.columns.values()):
+        refuse_hashes(workspace, table, read_shapes(workspace, table))
+    survey = survey_tenants(workspace, table)
+    survey.refuse_all_held(table)
+    look = look_of(survey, read_look(ledger, table))
+    record_look(ledger, table, look)
+    there = {*survey.plans, *survey.failed, *ledger.tenants(table.name)}
+    if not there and not survey.lost:
+        raise no_tenant(table, survey.left_out)
+    return survey, look
 
 
 @dataclass
@@ -135,10 +126,12 @@ class _Sync:
     table: TenantTable
     terms: SyncTerms
     started: float
+    survey: TenantSurvey
+    look: TenantLook
     rows: int = 0
     bytes: int = 0
-    read: int = 0
-    unchanged: int = 0
+    read: set[TenantPlace] = field(default_factory=set[TenantPlace])
+    unchanged: set[TenantPlace] = field(default_factory=set[TenantPlace])
     joined: list[TenantPlace] = field(default_factory=list[TenantPlace])
     kept: set[TenantPlace] = field(default_factory=set[TenantPlace])
     failed: dict[TenantPlace, MirrorlakeError] = field(
@@ -146,54 +139,50 @@ class _Sync:
     )
 
     def run(self) -> TenantsSynced:
-        table, ledger = self.table, self.workspace.ledger
+        table, ledger, survey, look = self.table, self.workspace.ledger, self.survey, self.look
         known = ledger.tenants(table.name)
-        refuse_read_already(self.workspace, table)
-        if any(rule.pii == "hash" for rule in table.columns.values()):
-            refuse_hashes(self.workspace, table, read_shapes(self.workspace, table))
-        survey = survey_tenants(self.workspace, table)
-        look = look_of(survey, read_look(ledger, table))
-        record_look(ledger, table, look)
-        self._refuse_none(survey, known)
-        gone = self._note_gone(survey, known)
+        gone = self._note_gone(known)
         record_look(ledger, table, with_drops(look, self._refuse_many(known, look.drops)))
         self.failed |= {p: e for p, e in survey.failed.items() if self.terms.means(p)}
-        moved = self._moved(survey, known)
+        moved = self._moved(known)
         for plans in _by_version(moved).values():
-            self._load(plans, survey, known)
+            self._load(plans, known)
         self._note_failed(known)
-        folded, shapes = self._show()
+        folded, removed, shapes, clean = self._show()
         everything = ledger.tenants(table.name)
+        rules = clean_columns_of(ledger, table, shapes).text if shapes.tables else ""
+        made = f"{table.clean} {rules}"
+        record_shown(ledger, table.name, everything.values(), made, self.workspace.run_id)
         return TenantsSynced(
             table=table.name,
             tenants=len(everything),
             shapes=len(shapes.tables),
-            read=self.read,
-            unchanged=self.unchanged,
+            read=len(self.read),
+            unchanged=len(self.unchanged),
+            counts=count_tenants(everything, self.read, self.unchanged, self.failed),
             joined=tuple(f"{s}.{d}" for s, d in self.joined),
             gone=tuple(f"{s}.{d}" for s, d in gone),
-            folded=len(folded),
+            folded=len(folded.moved),
+            removed={f"{s}.{d}": count for (s, d), count in removed.items()},
+            rows_removed=sum(removed.values()),
             rows=self.rows,
             bytes=self.bytes,
             seconds=round(time.monotonic() - self.started, 2),
             failed={
-                **{source: str(error) for source, error in survey.lost.items()},
+                **{source: str(error) for source, error in survey.unreachable.items()},
                 **{f"{s}.{d}": str(error) for (s, d), error in sorted(self.failed.items())},
             },
+            clean=table.clean,
+            clean_made=clean.whole,
+            clean_written=clean.tenants,
+            held={source: str(error) for source, error in survey.held.items()},
             left_out=look.reasons,
             without=look.without,
         )
 
-    def _refuse_none(self, survey: TenantSurvey, known: Mapping[TenantPlace, Tenant]) -> None:
-        there = {*survey.plans, *survey.failed, *known}
-        if not there and not survey.lost:
-            raise no_tenant(self.table, survey.left_out)
-        refuse_unknown(self.table.name, self.terms.databases, there)
-
-    def _note_gone(
-        self, survey: TenantSurvey, known: dict[TenantPlace, Tenant]
-    ) -> list[TenantPlace]:
+    def _note_gone(self, known: dict[TenantPlace, Tenant]) -> list[TenantPlace]:
         """Write down which tenants are no more, and which are there again; those that went now."""
+        survey = self.survey
         there = {*survey.plans, *survey.failed}
         looked = [p for p in known if p[0] not in survey.lost and p[0] in self.table.sources]
         gone = gone_tenants(self.table, survey, known)
@@ -201,7 +190,7 @@ class _Sync:
         records = [replace(known[p], gone_at=now, error=None, failed_at=None) for p in gone]
         # One that came back is read whatever it shows: it may be another database of the name.
         records += [
-            replace(known[p], gone_at=None, terms=None, verdict=None, checked_at=None)
+            replace(known[p], gone_at=None, terms=None, **UNCHECKED)
             for p in looked
             if p in there and known[p].gone_at is not None
         ]
@@ -227,9 +216,10 @@ class _Sync:
             )
         return drops
 
-    def _moved(self, survey: TenantSurvey, known: Mapping[TenantPlace, Tenant]) -> Plans:
+    def _moved(self, known: Mapping[TenantPlace, Tenant]) -> Plans:
         """The tenants that are to be read; of the others, until when they are unchanged is
         written down."""
+        survey = self.survey
         moved: Plans = {}
         same: list[Tenant] = []
         unsure: Plans = {}
@@ -245,18 +235,17 @@ class _Sync:
             else:
                 clock = survey.clocks[place[0]]
                 same.append(replace(tenant, seen_at=clock, error=None, failed_at=None))
-        for tenant in self._equal(unsure, survey, known):
+        for tenant in self._equal(unsure, known):
             del moved[tenant.place]
             same.append(tenant)
-        self.unchanged = len(same)
+        self.unchanged = {tenant.place for tenant in same}
         self.workspace.ledger.record_tenants(self.table.name, same)
         return moved
 
-    def _equal(
-        self, plans: Plans, survey: TenantSurvey, known: Mapping[TenantPlace, Tenant]
-    ) -> list[Tenant]:
+    def _equal(self, plans: Plans, known: Mapping[TenantPlace, Tenant]) -> list[Tenant]:
         """Of tenants of which the server does not know when they changed, those that have the very
         rows that were read: the server digests them, and none is read."""
+        survey = self.survey
         digests = read_digests(self.workspace, plans.values()) if plans else TenantDigests()
         found: list[Tenant] = []
         for place, tally in digests.tallies.items():
@@ -270,10 +259,10 @@ class _Sync:
     def _load(
         self,
         plans: Mapping[TenantPlace, ResolvedTable],
-        survey: TenantSurvey,
         known: Mapping[TenantPlace, Tenant],
     ) -> None:
         """Read the tenants of one schema version, and write down what the ledger must know."""
+        survey = self.survey
         ledger, name = self.workspace.ledger, self.table.name
         lead = next(iter(plans.values()))
         before = {
@@ -315,7 +304,7 @@ class _Sync:
                     failed_at=None,
                 )
             )
-        self.read += len(records)
+        self.read |= found.copies.keys()
         ledger.record_tenants(name, records)
 
     def _record_version(self, lead: ResolvedTable) -> None:
@@ -326,7 +315,7 @@ class _Sync:
         with session(lead.source) as connection:
             ddl = read_ddl(connection, lead.table.database, lead.table.name)
         ledger.record_schema_version(name, lead.version)
-        ledger.record_definition(f"ddl {name} {lead.version.hash}", ddl)
+        ledger.record_definition(ddl_name(name, lead.version), ddl)
 
     def _note_failed(self, known: Mapping[TenantPlace, Tenant]) -> None:
         now = datetime.now(UTC)
@@ -343,25 +332,33 @@ class _Sync:
         for (source, database), error in sorted(self.failed.items()):
             logger.info("table %s: tenant %s.%s: %s", self.table.name, source, database, error)
 
-    def _show(self) -> tuple[tuple[TenantPlace, ...], TenantShapes]:
-        """Fold what was loaded, and make the views."""
+    def _show(self) -> tuple[TenantsFolded, dict[TenantPlace, int], TenantShapes, CleanMade]:
+        """Fold what was loaded, and make the views; what was folded, which tenants left and how
+        many rows with each, the shapes, and what became of clean."""
         table, ledger = self.table, self.workspace.ledger
         shapes = read_shapes(self.workspace, table)
         if not shapes.tables:
-            return (), shapes
+            return TenantsFolded(), {}, shapes, CleanMade()
         refuse_idle_rules(table, shapes)
         remember_tenant_columns(self.workspace, table, list(shapes.columns))
         known = ledger.tenants(table.name)
         folded = fold_tenants(self.workspace, table, known, shapes, self.kept)
-        removed = [
-            place
+        removed = {
+            place: folded.removed.get(place, 0)
             for place, tenant in ledger.tenants(table.name).items()
-            if tenant.gone_at is not None and table.dropped == "remove" and tenant.folded is None
-        ]
+            if tenant.gone_at is not None
+            and table.dropped == "remove"
+            and tenant.folded is None
+            and tenant.load_id is not None
+        }
         ledger.forget_tenants(table.name, removed)
+        # One that went before it was ever read is nowhere.
+        never = [p for p, t in ledger.tenants(table.name).items() if t.gone_at and not t.load_id]
+        ledger.forget_tenants(table.name, never)
+        clean = CleanMade()
         if self.workspace.lake.load(deduped_of(table)) is not None:
-            show_tenants(self.workspace, table, shapes)
-        return folded, shapes
+            clean = show_tenants(self.workspace, table, shapes)
+        return folded, removed, shapes, clean
 
 
 def _by_version(

@@ -32,6 +32,7 @@ from mirrorlake.scaffold.summary import (
     count_modes,
     indexes_wanted,
     nullable_times,
+    tables_of_many,
     warning_kinds,
 )
 from mirrorlake.sources.mysql.connect import rows_of, session
@@ -65,6 +66,8 @@ class Written:
         indexes: full copies that an index alone would make incremental, largest first.
         nullable: full copies whose time of change can be NULL, as ``db.table (column)``.
         schema: the JSON schema's file; None where another file has its name.
+        same_tables: table → how many databases have one of the name, where they are several: they
+            may be tenants.
     """
 
     tables: int
@@ -78,6 +81,7 @@ class Written:
     indexes: tuple[IndexWanted, ...]
     nullable: tuple[str, ...]
     schema: str | None
+    same_tables: dict[str, int]
 
 
 @dataclass(frozen=True)
@@ -144,6 +148,7 @@ def write_first_contract(
         indexes=indexes_wanted(tables),
         nullable=nullable_times(tables),
         schema=str(schema) if ours else None,
+        same_tables=tables_of_many(tables),
     )
 
 

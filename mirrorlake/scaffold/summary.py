@@ -15,6 +15,8 @@ from mirrorlake.sources.mysql.tables import quote
 
 FIRST: Final = 4
 """How many names a line shows."""
+MANY: Final = 3
+"""So many databases that have tables of the same name may be tenants of one application."""
 _LONGEST_NAME: Final = 64
 _MODES: Final = ("full", "incremental", "append")
 
@@ -55,6 +57,13 @@ def count_modes(tables: Sequence[SuggestedTable]) -> dict[str, int]:
     """Mode → how many tables; modes without any are left out."""
     found = Counter(table.mode for table in tables)
     return {mode: found[mode] for mode in _MODES if found[mode]}
+
+
+def tables_of_many(tables: Iterable[SuggestedTable]) -> dict[str, int]:
+    """Tables that at least `MANY` databases have under one name → how many of them, the most
+    first: they may be tenants of one application."""
+    found = Counter(table.table for table in tables)
+    return {name: count for name, count in found.most_common() if count >= MANY}
 
 
 def warning_kinds(tables: Sequence[SuggestedTable]) -> tuple[WarningKind, ...]:

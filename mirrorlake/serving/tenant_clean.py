@@ -36,7 +36,7 @@ from mirrorlake.merge.tenant_due import Due, forget_due, read_due
 from mirrorlake.merge.tenant_shapes import LISTED, TenantShapes, append_rows, places_sql
 from mirrorlake.schema.masking import HASHABLE, keyed_hash
 from mirrorlake.schema.own_columns import DATABASE, ORIGINAL, SOURCE
-from mirrorlake.serving.views import drop_view, purge_table
+from mirrorlake.serving.views import ViewText, drop_view, purge_table
 from mirrorlake.table.hash_key import has_hash_key, is_made_under, record_hash_key
 from mirrorlake.table.tenants import clean_of, contract_of, deduped_of, held_of
 from mirrorlake.workspace import Workspace
@@ -111,6 +111,14 @@ def clean_columns_of(ledger: Ledger, table: TenantTable, shapes: TenantShapes) -
     return CleanColumns(tuple(columns), shown)
 
 
+def clean_view_of(ledger: Ledger, table: TenantTable, shapes: TenantShapes) -> ViewText:
+    """The clean view, as the contract's rules make it."""
+    clean = clean_columns_of(ledger, table, shapes)
+    sql = f"SELECT {', '.join(clean.selects)} FROM {deduped_of(table).sql}"  # noqa: S608
+    schema = current_schema(clean.stored, clean.original is not None)
+    return ViewText(sql, tuple(field.name for field in schema.fields), schema)
+
+
 def _rules(table: TenantTable, names: Iterable[str]) -> dict[str, str]:
     """Column → its rule, of those that have one."""
     there = list(names)
@@ -158,8 +166,22 @@ def refuse_hashes(workspace: Workspace, table: TenantTable, shapes: TenantShapes
 # --- the table ------------------------------------------------------------------------------------
 
 
-def make_clean_table(workspace: Workspace, table: TenantTable, shapes: TenantShapes) -> bool:
-    """Bring the clean table up to deduped; whether it was written. Nothing to do costs no Spark.
+@dataclass(frozen=True)
+class CleanMade:
+    """What became of clean.
+
+    Attributes:
+        whole: whether all of it was made: a view where there was a table or none, a table with all
+            of its rows.
+        tenants: whose rows were written into a table.
+    """
+
+    whole: bool = False
+    tenants: int = 0
+
+
+def make_clean_table(workspace: Workspace, table: TenantTable, shapes: TenantShapes) -> CleanMade:
+    """Bring the clean table up to deduped. Nothing to do costs no Spark.
 
     Raises:
         LakeError: Spark, the catalog or the storage failed; clean is as it was, or made.
@@ -183,20 +205,20 @@ def make_clean_table(workspace: Workspace, table: TenantTable, shapes: TenantSha
     ):
         due = Due(everything=True)
     if not due:
-        return False
+        return CleanMade()
     key = workspace.config.privacy.hash_key
     if key is not None and "hash" in _rules(table, shapes.columns).values():
         # Before the first hash is written: a table may lag behind the record, never the other way.
         record_hash_key(ledger, clean, key)
     beside = _ensure(workspace, table, wanted, there)
     with spark_errors(table.name):
-        _write(workspace, table, wanted, due, beside)
+        tenants = _write(workspace, table, wanted, due, beside)
     failpoint("tenants.clean_shown")
     _record_made(ledger, table, wanted, [lake.head(clean)])
     forget_due(ledger, clean)
     if not due.everything:
         compact_if_due(workspace.spark.get(), lake, clean)
-    return True
+    return CleanMade(due.everything, tenants)
 
 
 def forget_clean_table(workspace: Workspace, table: TenantTable) -> None:
@@ -239,7 +261,8 @@ def _write(
     wanted: CleanColumns,
     due: Due,
     beside: Mapping[str, str],
-) -> None:
+) -> int:
+    """Write and show what is due; of how many tenants that was."""
     lake, clean, spark = workspace.lake, clean_of(table), workspace.spark.get()
     _register_hash(spark, workspace.config.privacy.hash_key)
     drop_stale(lake, clean)
@@ -258,7 +281,7 @@ def _write(
         )
         append_rows(rows.toDF(*(beside.get(name, name) for name in rows.columns)), target)
         failpoint("tenants.clean_staged")
-        _refuse_other_counts(workspace, table, target, due)
+        there = _refuse_other_counts(workspace, table, target, due)
         _refuse_moved(workspace, table, of_deduped)
         flush_commits(lake.load(clean), head, branch)
         workspace.check_lease()
@@ -277,6 +300,7 @@ def _write(
     except BaseException:
         drop_stale(lake, clean)
         raise
+    return len(there if due.everything else due.places)
 
 
 def _register_hash(spark: Any, key: SecretStr | None) -> None:
@@ -303,8 +327,11 @@ def _where(due: Due) -> str:
     return "" if due.everything else f" WHERE {places_sql(due.places)}"
 
 
-def _refuse_other_counts(workspace: Workspace, table: TenantTable, target: str, due: Due) -> None:
-    """See that the branch has as many rows of each tenant as deduped.
+def _refuse_other_counts(
+    workspace: Workspace, table: TenantTable, target: str, due: Due
+) -> set[TenantPlace]:
+    """See that the branch has as many rows of each tenant as deduped; the tenants that were
+    counted.
 
     Raises:
         LakeError: it has not; nothing is visible.
@@ -324,6 +351,7 @@ def _refuse_other_counts(workspace: Workspace, table: TenantTable, target: str, 
                 table=table.name,
                 next_step="Nothing of it is visible. Sync again",
             )
+    return {*expected}
 
 
 # --- by what it is known again --------------------------------------------------------------------

@@ -14,7 +14,6 @@ from mirrorlake.destinations.base import as_sql_identifier, text_literal
 from mirrorlake.destinations.iceberg.model import LakeSchema, chosen_columns
 from mirrorlake.destinations.iceberg.tables import current_schema
 from mirrorlake.destinations.iceberg.views import read_view
-from mirrorlake.ledger import Ledger
 from mirrorlake.merge.raw_versions import version_columns, version_originals
 from mirrorlake.merge.tenant_shapes import TenantShapes
 from mirrorlake.schema.own_columns import (
@@ -29,12 +28,13 @@ from mirrorlake.schema.own_columns import (
     VERSION,
 )
 from mirrorlake.serving.tenant_clean import (
-    clean_columns_of,
+    CleanMade,
+    clean_view_of,
     forget_clean_table,
     make_clean_table,
 )
 from mirrorlake.serving.views import ViewText, make_view
-from mirrorlake.table.tenants import clean_of, deduped_of, raw_of, raw_view_of
+from mirrorlake.table.tenants import clean_of, raw_of, raw_view_of
 from mirrorlake.workspace import Workspace
 
 BRANCHES: Final = 50
@@ -50,13 +50,20 @@ _META: Final = {
 }
 
 
-def show_tenants(workspace: Workspace, table: TenantTable, shapes: TenantShapes) -> None:
-    """Clean, and the view over raw; each only where it is not there as it must be."""
+def show_tenants(workspace: Workspace, table: TenantTable, shapes: TenantShapes) -> CleanMade:
+    """Clean, and the view over raw; each only where it is not there as it must be. What became of
+    clean."""
     if table.clean == "table":
-        make_clean_table(workspace, table, shapes)
+        made = make_clean_table(workspace, table, shapes)
     else:
         forget_clean_table(workspace, table)
-        make_view(workspace, clean_of(table), clean_view_of(workspace.ledger, table, shapes))
+        wanted = clean_view_of(workspace.ledger, table, shapes)
+        made = CleanMade(make_view(workspace, clean_of(table), wanted))
+    _show_raw(workspace, table, shapes)
+    return made
+
+
+def _show_raw(workspace: Workspace, table: TenantTable, shapes: TenantShapes) -> None:
     hashes = list(shapes.tables)
     if len(hashes) <= BRANCHES:
         make_view(workspace, raw_view_of(table), _raw_view(table, shapes, hashes))
@@ -95,14 +102,6 @@ def clean_schema_of(workspace: Workspace, table: TenantTable) -> LakeSchema | No
         return made.schema()
     view = read_view(workspace.lake, clean_of(table))
     return None if view is None else view.schema
-
-
-def clean_view_of(ledger: Ledger, table: TenantTable, shapes: TenantShapes) -> ViewText:
-    """The clean view, as the contract's rules make it."""
-    clean = clean_columns_of(ledger, table, shapes)
-    sql = f"SELECT {', '.join(clean.selects)} FROM {deduped_of(table).sql}"  # noqa: S608
-    schema = current_schema(clean.stored, clean.original is not None)
-    return ViewText(sql, tuple(field.name for field in schema.fields), schema)
 
 
 def _names(shapes: TenantShapes) -> list[str]:

@@ -226,8 +226,9 @@ def raw_view(plan: ResolvedTable, ledger: Ledger, lake: Lake) -> ViewText | None
     return ViewText(" UNION ALL ".join(selects), names, chosen_columns(schema, names))
 
 
-def make_view(workspace: Workspace, identifier: Identifier, wanted: ViewText) -> None:
-    """Make a view, or replace it in one step, unless it is the one that it must be."""
+def make_view(workspace: Workspace, identifier: Identifier, wanted: ViewText) -> bool:
+    """Make a view, or replace it in one step, unless it is the one that it must be; whether it was
+    made."""
     name = f"view {identifier}"
     there = _look(workspace.lake, identifier)
     wrong = _wrong(there, wanted)
@@ -235,7 +236,7 @@ def make_view(workspace: Workspace, identifier: Identifier, wanted: ViewText) ->
     if wrong is None:
         if known != wanted.sql:
             workspace.ledger.record_definition(name, wanted.sql)
-        return
+        return False
     ours = there is None or (isinstance(there, LakeView) and there.sql == known != wanted.sql)
     if known == wanted.sql:
         logger.warning("view %s %s: somebody changed it; it is made again", identifier, wrong)
@@ -246,6 +247,7 @@ def make_view(workspace: Workspace, identifier: Identifier, wanted: ViewText) ->
         forget_view(workspace.lake, identifier)
     _write(workspace, identifier, LakeView(wanted.sql, wanted.schema))
     workspace.ledger.record_definition(name, wanted.sql)
+    return True
 
 
 def _write(workspace: Workspace, identifier: Identifier, view: LakeView) -> None:

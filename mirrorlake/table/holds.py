@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mirrorlake.errors import SourceHeld
-from mirrorlake.ledger import Ledger
+from mirrorlake.ledger import Hold, Ledger
 
 
 def refuse_held(ledger: Ledger, source: str) -> None:
@@ -14,10 +14,15 @@ def refuse_held(ledger: Ledger, source: str) -> None:
     """
     held = ledger.held(source)
     if held is not None:
-        why = f" ({held.reason})" if held.reason else ""
         raise SourceHeld(
-            f"source {source} is held until {held.until:%Y-%m-%d %H:%M} UTC{why}",
+            hold_words(held),
             source=source,
             next_step="What it changes is read afterwards; "
             f"`mirrorlake hold {source} --release` ends it",
         )
+
+
+def hold_words(held: Hold) -> str:
+    """A hold in words: which source, until when, and why where somebody said so."""
+    why = f" ({held.reason})" if held.reason else ""
+    return f"source {held.source} is held until {held.until:%Y-%m-%d %H:%M} UTC{why}"

@@ -28,9 +28,11 @@ from mirrorlake.errors import SourceError
 from mirrorlake.ledger import Ledger, Tenant
 from mirrorlake.operations.tenant_drift import look_for_drift
 from mirrorlake.operations.tenant_looks import MassDrop, TenantLook, record_look
-from mirrorlake.operations.tenant_verdicts import TenantsChecked, TenantVerdict
+from mirrorlake.operations.tenant_verdicts import CleanChecked, TenantsChecked, TenantVerdict
+from mirrorlake.operations.tenants import sync_tenants
 from mirrorlake.schema.versions import schema_version
 from mirrorlake.table.tenants import deduped_of
+from mirrorlake.workspace import Workspace
 from tests.location.contracts import PASSWORD, USER
 
 LAYERS = ("mysql", "raw", "deduped", "clean")
@@ -110,7 +112,12 @@ class Shops:
             raise_on_error=False,
         )
 
-    def tick(self, instance: dg.DagsterInstance, cursor: str | None = None) -> Any:
+    def tick(
+        self,
+        instance: dg.DagsterInstance,
+        cursor: str | None = None,
+        sensor: str = "tenants_moved_shops__orders",
+    ) -> Any:
         defs = self.definitions
         context = dg.build_sensor_context(
             instance=instance,
@@ -119,7 +126,7 @@ class Shops:
             resources=dict(defs.resources or {}),
         )
         with context:
-            return defs.resolve_sensor_def("tenants_moved_shops__orders").evaluate_tick(context)
+            return defs.resolve_sensor_def(sensor).evaluate_tick(context)
 
 
 @pytest.fixture
@@ -253,7 +260,9 @@ def test_an_unreachable_server_is_no_verdict(
     mirrored = MirroredTenants(location.config.tenant_table("orders"))
     equal = TenantVerdict("s", "a", "equal", 1, 1, 0, "")
     lost = {"other": SourceError("no route", source="other")}
-    partly = exact_verdict_of(mirrored, TenantsChecked("shops.orders", (equal,), (), lost))
+    partly = exact_verdict_of(
+        mirrored, TenantsChecked("shops.orders", CleanChecked("view"), (equal,), (), lost)
+    )
     assert (partly.passed, partly.severity) == (False, dg.AssetCheckSeverity.WARN)
     assert "| other | no route |" in str((partly.metadata or {})["sources not queried"].value)
     # A version that comes after the first look is new for a day.
@@ -359,6 +368,55 @@ def test_a_drop_that_was_refused_keeps_its_check_from_passing(tmp_path: Path) ->
         assert (found.passed, found.severity) == (False, dg.AssetCheckSeverity.WARN)
         assert "1 of 2 tenants of source s are gone; their rows stay" in str(found.description)
         assert "--accept-smaller" in str(found.metadata["refused of s"].value)
+
+
+@pytest.mark.alone
+def test_a_sync_of_the_command_line_is_reported(
+    shops: tuple[Shops, Callable[..., None]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(LazySpark, "stop", lambda spark: setattr(spark, "_session", None))
+    location, sql = shops
+    location.dropped = "remove"
+    for tenant in ("a", "b", "c"):
+        sql(tenant, f"CREATE TABLE orders ({COLUMNS})", "INSERT INTO orders VALUES (1, 'x@y')")
+
+    def sync() -> None:
+        with Workspace.open(location.config) as workspace:
+            sync_tenants(workspace, workspace.config.tenant_table("orders"))
+
+    def reported(cursor: str | None) -> tuple[dict[str, dict[str, Any]], str]:
+        """What the sensor on the ledger reports by layer, which Dagster then has; its cursor."""
+        tick = location.tick(instance, cursor, "partitions")
+        for event in tick.asset_events:
+            instance.report_runless_asset_event(event)
+        made = {
+            e.asset_key.path[0]: {k: v.value for k, v in e.metadata.items()}
+            for e in tick.asset_events
+        }
+        return made, tick.cursor
+
+    with dg.DagsterInstance.ephemeral() as instance:
+        assert reported(None)[0] == {}  # nothing was synced yet
+        time.sleep(SETTLED_SECONDS)
+        sync()
+        made, cursor = reported(None)
+        assert list(made) == ["raw", "deduped", "clean"]
+        (load,) = location.ledger.successful_loads("shops.orders")
+        assert (made["raw"]["tenants"], made["raw"]["loads"]) == (3, load.load_id)
+        assert (made["deduped"]["tenants mirrored"], made["clean"]["dagster/row_count"]) == (3, 3)
+        assert "dagster/column_schema" in made["clean"]
+        assert reported(cursor)[0] == {}
+        assert reported(None)[0] == {}  # a cursor that was lost reports nothing a second time
+        sync()  # nothing moved
+        assert reported(cursor)[0] == {}
+        sql("c", f"DROP DATABASE {location.prefix}_c")
+        sync()  # no load, and other rows
+        made, cursor = reported(cursor)
+        assert (made["deduped"]["dagster/row_count"], made["raw"]["tenants"]) == (2, 2)
+        sql("a", "INSERT INTO orders VALUES (2, 'x@y')")
+        time.sleep(SETTLED_SECONDS)
+        assert location.run(instance).success
+        assert reported(cursor)[0] == {}  # its run reported it
 
 
 def _lose_a_row(location: Shops) -> None:

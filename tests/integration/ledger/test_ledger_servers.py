@@ -32,6 +32,7 @@ from mirrorlake.ledger import (
     Proof,
     RawFile,
     Receipt,
+    Tenant,
     Window,
     leases,
     loads,
@@ -492,11 +493,19 @@ def test_a_lease_and_its_load_through_a_whole_life(url: str) -> None:
 def test_a_migration_that_was_interrupted_is_finished(url: str, ask: Callable[..., Any]) -> None:
     """In MySQL a step's DDL stays though the run died before the version was written."""
     ask("UPDATE mirrorlake_meta SET value = '1' WHERE name = 'version'")
+    ask("ALTER TABLE refusals DROP COLUMN first_refused_at")
+    ask("ALTER TABLE tenants DROP COLUMN verdict_words")
     load = started(Ledger(url))
     assert load.state == "pending"
     assert ask("SELECT value FROM mirrorlake_meta WHERE name = 'version'") == [
         (str(LEDGER_VERSION),)
     ]
+    opened = Ledger(url)
+    opened.record_refusal(TABLE, "for a test")
+    found = opened.refusals()[TABLE]
+    assert found.since == found.at
+    opened.record_tenants("g.t", [Tenant("s", "d", found.at, verdict_words="ä" * 3_000)])
+    assert opened.tenants("g.t")["s", "d"].verdict_words == "ä" * 3_000
 
 
 def test_ends_of_chunks_are_texts_of_any_length(url: str, ask: Callable[..., Any]) -> None:

@@ -256,6 +256,25 @@ def test_only_views(init: Init, sql: Sql) -> None:
     assert "a view holds no rows of its own" in str(result.exception)
 
 
+def test_tables_of_several_databases_may_be_tenants(
+    init: Init, sql: Sql, server: MariaDB, database: str
+) -> None:
+    shops = [f"{database}_{number}" for number in range(3)]
+    for shop in shops:
+        sql(f"CREATE DATABASE {shop}", f"CREATE TABLE {shop}.orders (id INT PRIMARY KEY)")
+    sql(f"CREATE TABLE {shops[0]}.own (id INT PRIMARY KEY)")
+    try:
+        arguments = ("--database", f"{database}_*")
+        found = said(init("--json", *arguments, url=""))
+        assert (found["tables"], found["same_tables"]) == (4, {"orders": 3})
+        output = " ".join(init(*arguments, url="").stdout.split())
+        assert "Several databases have tables of the same name (orders in 3)." in output
+        two = ("--database", shops[0], "--database", shops[1])
+        assert said(init("--json", *two, url=""))["same_tables"] == {}
+    finally:
+        sql(*(f"DROP DATABASE {shop}" for shop in shops))
+
+
 def test_patterns_choose_databases_and_tables(
     init: Init, sql: Sql, database: str, tmp_path: Path
 ) -> None:

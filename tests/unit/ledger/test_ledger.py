@@ -20,7 +20,17 @@ from typing import Any
 import pytest
 
 from mirrorlake.errors import LeaseHeld, LedgerError
-from mirrorlake.ledger import LEDGER_VERSION, Lease, Ledger, Load, Receipt, Repair, Window, leases
+from mirrorlake.ledger import (
+    LEDGER_VERSION,
+    Lease,
+    Ledger,
+    Load,
+    Receipt,
+    Repair,
+    Tenant,
+    Window,
+    leases,
+)
 from mirrorlake.schema.versions import schema_version
 
 TABLE = "s.shop.t"
@@ -493,6 +503,8 @@ def test_a_ledger_of_version_1_is_brought_to_this_one(
     ask("DROP TABLE holds")
     for name in ("day", "days_from", "days_before"):
         ask(f"ALTER TABLE proofs DROP COLUMN {name}")
+    ask("ALTER TABLE refusals DROP COLUMN first_refused_at")
+    ask("ALTER TABLE tenants DROP COLUMN verdict_words")
     ask("UPDATE mirrorlake_meta SET value = '1' WHERE name = 'version'")
     opened = Ledger(url)
     assert [found.seq for found in opened.unsettled_loads(TABLE)] == [load.seq]
@@ -502,6 +514,23 @@ def test_a_ledger_of_version_1_is_brought_to_this_one(
         (str(LEDGER_VERSION),)
     ]
     assert ask("SELECT job_id FROM loads") == [(None,)]
+    opened.record_refusal("other", "its schema changed")
+    assert opened.refusals()["other"].since == opened.refusals()["other"].at
+    opened.record_tenants("g.t", [Tenant("s", "d", datetime.now(UTC), verdict_words="it moved")])
+    assert opened.tenants("g.t")["s", "d"].verdict_words == "it moved"
+
+
+def test_a_refusal_says_since_when(ledger: Ledger) -> None:
+    ledger.record_refusal(TABLE, "one thing")
+    first = ledger.refusals()[TABLE].at
+    ledger.record_refusal(TABLE, "another thing")
+    again = ledger.refusals()[TABLE]
+    assert (again.error, again.since) == ("another thing", first)
+    assert again.at > first
+    ledger.forget_refusal(TABLE)
+    assert ledger.refusals() == {}
+    ledger.record_refusal(TABLE, "one thing")
+    assert ledger.refusals()[TABLE].since > again.at
 
 
 def test_a_repair_is_written_at_its_beginning_and_at_its_end(ledger: Ledger) -> None:

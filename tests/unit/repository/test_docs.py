@@ -17,7 +17,7 @@ from demo.__main__ import demo
 from demo.sabotage import Sabotaged
 from mirrorlake import errors
 from mirrorlake.cli import cli
-from mirrorlake.cli.proof import DIFFERENT, UNDECIDED
+from mirrorlake.cli.reports import DIFFERENT, UNDECIDED
 from mirrorlake.config import load_config
 from mirrorlake.ledger import LayerProof
 from mirrorlake.operations.accept import Accepted

@@ -1,0 +1,45 @@
+"""Reports to Dagster what readers are shown of tables of tenants, whoever ran the sync."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import dagster as dg
+
+from dagster_mirrorlake.assets.tenant_events import is_shown_reported, shown_events
+from dagster_mirrorlake.tenants import MirroredTenants
+
+if TYPE_CHECKING:
+    from mirrorlake.workspace import Workspace
+
+
+def find_shown(
+    instance: dg.DagsterInstance,
+    workspace: "Workspace",
+    tables: Sequence[MirroredTenants],
+    before: Mapping[str, str],
+    is_busy: Callable[[str], bool],
+) -> tuple[list[dg.AssetMaterialization], dict[str, str]]:
+    """A materialisation of each layer of the tables whose newest sync no run reported; and what was
+    looked at, by table.
+
+    A run that is under way reports what it did itself: its table is left until it has ended.
+
+    Args:
+        before: what was looked at before.
+    """
+    from mirrorlake.operations.tenant_reports import read_shown
+
+    events: list[dg.AssetMaterialization] = []
+    looked: dict[str, str] = {}
+    for tenants in tables:
+        name = tenants.table.name
+        shown, seen = read_shown(workspace.ledger, name), before.get(name)
+        through, _, state = (seen or "0.").partition(".")
+        same = shown is not None and (int(through), state) == (shown.through, shown.state)
+        if shown is None or same or is_busy(shown.run_id):
+            looked |= {name: seen} if seen else {}
+        else:
+            if not is_shown_reported(instance, tenants, shown):
+                events += shown_events(workspace, tenants, shown, after=int(through))
+            looked[name] = f"{shown.through}.{shown.state}"
+    return events, looked
