@@ -31,6 +31,7 @@ from mirrorlake.operations.preflight_findings import (
     renames_of,
     stops_for_kept,
 )
+from mirrorlake.operations.preflight_rows import rows_findings
 from mirrorlake.operations.preflight_statements import (
     not_looked_at,
     rebuilt_findings,
@@ -71,8 +72,7 @@ def preflight(
     _refuse_unknown(workspace, database)
     migration = _Migration()
     for statement in parse_ddl(text):
-        place = (statement.database or database, statement.table)
-        migration.by_table.setdefault(place, []).append(statement)
+        migration.add(statement, database)
     found: list[Preflight] = []
     for (of, name), statements in migration.by_table.items():
         words = tuple(s.words for s in statements)
@@ -102,6 +102,18 @@ class _Migration:
     by_table: dict[tuple[str | None, str], list[Statement]] = field(
         default_factory=dict[tuple[str | None, str], list[Statement]]
     )
+    ordered: list[Statement] = field(default_factory=list[Statement])
+
+    def add(self, statement: Statement, database: str | None) -> None:
+        """Take a statement up.
+
+        Args:
+            database: of a table that is named without one.
+        """
+        statement = replace(statement, database=statement.database or database)
+        place = (statement.database, statement.table)
+        self.by_table.setdefault(place, []).append(statement)
+        self.ordered.append(statement)
 
     def successor(self, contract: TableContract) -> tuple[str, list[Statement]] | None:
         """The table of the same database that gets a table's name, and what is done to it; None
@@ -183,7 +195,9 @@ def _look(
     before, findings = _resolve_before(workspace, contract, connection, table)
     after, of_statements = _after(contract, connection, migration, statements, table)
     findings += of_statements
-    gone = any(f.severity == "breaks" for f in findings)
+    gone = stopped_by(findings)
+    if before is not None:
+        findings += rows_findings(workspace, before, connection, migration.ordered)
     loaded = workspace.ledger.newest_receipt(contract.name) is not None
     if loaded and migration.successor(contract) is None:
         around = read_surroundings(connection, contract.database, contract.table)

@@ -41,11 +41,13 @@ class Finding:
         severity: ``ok``: the mirror follows by itself; ``attention``: it follows, at a cost or
             with a question for a person; ``breaks``: the table stops, or its readers lose a column
             or meet another kind of type.
+        line: of the statement that it is about, from 1; None: it is about no statement.
     """
 
     severity: Severity
     words: str
     next_step: str = ""
+    line: int | None = None
 
 
 @dataclass(frozen=True)

@@ -78,7 +78,7 @@ CASES = {
     ),
     "ALTER TABLE t RENAME TO u": ("breaks", "the table becomes u"),
     "DROP TABLE t": ("breaks", "the table goes"),
-    "TRUNCATE TABLE t": ("attention", "its next load waits for a person to confirm it"),
+    "TRUNCATE TABLE t": ("breaks", "its next sync stops: a new history would have 0 rows"),
     "UPDATE t SET price = 0": ("attention", "not looked at: UPDATE t SET price = 0"),
     "DELETE FROM t": ("attention", "Rows that it deletes are found by a check's sweep"),
     "DROP TABLE IF EXISTS t; CREATE TABLE t (id INT)": ("attention", "the table is made again"),
