@@ -40,7 +40,7 @@ from mirrorlake.table.continuity import kept_words
 
 def not_looked_at(statement: Statement) -> Finding:
     """Of a statement that declares no column of a table."""
-    return Finding("attention", f"not looked at: {statement.words}")
+    return Finding("attention", f"not looked at: {statement.words}", line=statement.line)
 
 
 def statement_findings(
