@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from pymysql.connections import Connection
 
-from mirrorlake.config import TableContract
+from mirrorlake.config import TableContract, TenantTable
 from mirrorlake.config.fields import nearest
 from mirrorlake.errors import DdlRefused, MirrorlakeError, SchemaError
 from mirrorlake.operations.preflight_findings import (
@@ -39,6 +39,7 @@ from mirrorlake.operations.preflight_statements import (
     rebuilt_findings,
     statement_findings,
 )
+from mirrorlake.operations.preflight_tenants import preflight_tenants
 from mirrorlake.operations.resolve import refuse_changes, resolve_as, resolve_table
 from mirrorlake.sources.mysql.altered import Surroundings, alter, around_after
 from mirrorlake.sources.mysql.connect import session
@@ -105,9 +106,12 @@ def _of_table(
         yield Preflight(NO_TABLE, words, tuple(map(not_looked_at, statements)))
         return
     contracts = _contracts(workspace, of, name, statements[0].line)
-    if not contracts:
+    tenants = _tenants(workspace, of, name)
+    for table in tenants:
+        yield preflight_tenants(workspace, table, statements, suggest)
+    if not contracts and not tenants:
         whole = f"{of}.{name}" if of else name
-        finding = _of_tenants(workspace, of, name) or _unmirrored(workspace, name, statements)
+        finding = _unmirrored(workspace, name, statements)
         yield Preflight(whole, words, tuple(with_lines([finding], statements)))
     for contract in contracts:
         source = workspace.config.sources[contract.source]
@@ -152,16 +156,14 @@ def _contracts(
     return named
 
 
-def _of_tenants(workspace: Workspace, database: str | None, table: str) -> Finding | None:
-    """What is said of a table that tenants have; None of another one."""
-    for tenants in workspace.config.tenants:
-        if tenants.table.lower() == table.lower() and (database is None or tenants.has(database)):
-            return Finding(
-                "attention",
-                f"it is a table of tenants ({tenants.name}): preflight does not look at those",
-                "See docs/tenants.md, Shapes, for what a new shape does",
-            )
-    return None
+def _tenants(workspace: Workspace, database: str | None, table: str) -> list[TenantTable]:
+    """The tables of tenants that a statement may be about: it names one of their databases, which
+    stands for all, or none."""
+    return [
+        one
+        for one in workspace.config.tenants
+        if one.table.lower() == table.lower() and (database is None or one.has(database))
+    ]
 
 
 def _unmirrored(workspace: Workspace, table: str, statements: Sequence[Statement]) -> Finding:
