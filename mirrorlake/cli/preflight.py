@@ -125,9 +125,14 @@ def _print(one: Preflight) -> None:
                 name = f"{fate.before} → {fate.now}"
             table.add_row(escape(name), *_cells(fate), escape(fate.clean))
         show.console.print(table)
-    if one.layers:
-        layers = escape("; ".join(one.layers))
-        show.console.print(f"  changes: {layers}", highlight=False, soft_wrap=True)
+    for label, names in (
+        ("changes", one.layers),
+        ("read of it", one.readers),
+        ("warns until the next sync: check", one.checks),
+    ):
+        if names:
+            line = f"  {label}: {escape('; '.join(names))}"
+            show.console.print(line, highlight=False, soft_wrap=True)
 
 
 def _cells(fate: ColumnFate) -> tuple[str, ...]:

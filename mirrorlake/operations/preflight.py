@@ -20,6 +20,7 @@ from pymysql.connections import Connection
 
 from mirrorlake.config import TableContract, TenantTable
 from mirrorlake.config.fields import nearest
+from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import DdlRefused, MirrorlakeError, SchemaError
 from mirrorlake.operations.preflight_findings import (
     Finding,
@@ -48,6 +49,7 @@ from mirrorlake.sources.mysql.ddl_parser import parse_ddl
 from mirrorlake.sources.mysql.introspect import read_sizes, read_surroundings, read_table
 from mirrorlake.sources.mysql.tables import Column, SourceTable
 from mirrorlake.table.continuity import kept_words, meaning_of_plan
+from mirrorlake.table.lake_tables import clean_of, deduped_of
 from mirrorlake.table.meaning import changes_between, recorded_meaning, strongest, words_of
 from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.workspace import Workspace
@@ -116,7 +118,17 @@ def _of_table(
     for contract in contracts:
         source = workspace.config.sources[contract.source]
         with session(source, contract.database) as connection:
-            yield _look(workspace, contract, connection, migration, statements, suggest)
+            found = _look(workspace, contract, connection, migration, statements, suggest)
+            yield replace(found, readers=_readers(contract))
+
+
+def _readers(contract: TableContract) -> tuple[str, ...]:
+    """What is read of a table's mirror."""
+    return (
+        f"view {Identifier(contract.namespaces.raw, contract.table)}",
+        f"deduped {deduped_of(contract)}",
+        f"clean {contract.clean} {clean_of(contract)}",
+    )
 
 
 NO_TABLE: Final = "(no table)"

@@ -79,6 +79,9 @@ class Preflight:
         columns: those that change.
         rows, bytes: about what the server holds, where all of it is to be read again; else 0.
         layers: the lake's tables and views that change.
+        readers: what is read of this mirror: its view over raw, deduped and clean; empty of a table
+            that is not mirrored.
+        checks: Dagster's asset checks that warn between the migration and the next sync.
         lines: where in the migration's text each statement begins, from 1.
         file: the migration's; None: it is not from a file.
     """
@@ -92,6 +95,8 @@ class Preflight:
     rows: int = 0
     bytes: int = 0
     layers: tuple[str, ...] = ()
+    readers: tuple[str, ...] = ()
+    checks: tuple[str, ...] = ()
     lines: tuple[int, ...] = ()
     file: str | None = None
 
@@ -132,7 +137,7 @@ def compare_tables(
     found = found or [Finding("ok", "nothing of its mirror changes")]
     return Preflight(
         contract.name, words, tuple(found), before.version.raw_table, now.version.raw_table,
-        fates, rows, size if rows else 0, layers,
+        fates, rows, size if rows else 0, layers, checks=("contract",) if moved else (),
     )  # fmt: skip
 
 

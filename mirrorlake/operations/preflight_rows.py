@@ -28,7 +28,7 @@ from mirrorlake.table.resolve import ResolvedTable, by_time
 from mirrorlake.table.shrink import is_too_small
 from mirrorlake.workspace import Workspace
 
-Name = tuple[str, str]
+TablePlace = tuple[str, str]
 """A database and a table, in lower case."""
 
 
@@ -45,26 +45,26 @@ class Contents:
         line: of the statement that brought it under this name, or emptied it.
     """
 
-    base: Name | None
+    base: TablePlace | None
     added: int | None = 0
-    like: Name | None = None
+    like: TablePlace | None = None
     text: tuple[str, ...] = ()
     how: Literal["", "truncated", "deleted", "made"] = ""
     line: int | None = None
 
 
-def contents_after(statements: Sequence[Statement], of: Name) -> Contents | None:
+def contents_after(statements: Sequence[Statement], of: TablePlace) -> Contents | None:
     """What has a name after the statements, in their order; None: no table has it.
 
     Args:
         of: its database is that of names without one.
     """
-    there: dict[Name, Contents | None] = {}
+    there: dict[TablePlace, Contents | None] = {}
 
-    def name_of(database: str | None, table: str) -> Name:
+    def name_of(database: str | None, table: str) -> TablePlace:
         return (database or of[0]).lower(), table.lower()
 
-    def look(name: Name) -> Contents | None:
+    def look(name: TablePlace) -> Contents | None:
         return there.get(name, Contents(name, like=name))
 
     for statement in statements:

@@ -107,6 +107,7 @@ def preflight_tenants(
         _fates(table, moved[0]) if moved else (),
         rows,
         layers=_layers(table, moved),
+        readers=_readers(table),
     )
 
 
@@ -340,8 +341,12 @@ def _layers(table: TenantTable, moved: Sequence[_Shape]) -> tuple[str, ...]:
     if not moved:
         return ()
     raws = dict.fromkeys(raw_of(table, s.now.version.raw_table) for s in moved if s.now)
+    return (*(f"raw {raw}" for raw in raws), *_readers(table))
+
+
+def _readers(table: TenantTable) -> tuple[str, ...]:
+    """What is read of a mirror of tenants."""
     return (
-        *(f"raw {raw}" for raw in raws),
         f"view {raw_view_of(table)}",
         f"deduped {deduped_of(table)}",
         f"clean {table.clean} {clean_of(table)}",

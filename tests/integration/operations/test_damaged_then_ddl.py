@@ -61,7 +61,9 @@ def test_the_error_says_what_is_gone_and_what_repairs_it(
     with caplog.at_level(logging.WARNING), pytest.raises(LakeDamaged) as stopped:
         sync_table(workspace, contract)
     for said in (str(stopped.value), *([caplog.text] if source else ())):
-        assert f"its deduped table {deduped} can't be read: {path} {'has' if cut else 'is'} " in said
+        assert (
+            f"its deduped table {deduped} can't be read: {path} {'has' if cut else 'is'} " in said
+        )
         assert f"`mirrorlake refold {contract.name}` makes it again" in said
     refold_table(workspace, contract)
     rows = lake_rows(workspace, deduped.namespace, "t")

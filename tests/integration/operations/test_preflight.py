@@ -363,6 +363,26 @@ def test_a_column_that_is_never_read_is_renamed(
     sync_table(workspace, workspace.config.table("t"))
 
 
+def test_it_names_what_is_read_of_the_mirror(workspace: Workspace) -> None:
+    contract = workspace.config.table("t")
+    spaces = contract.namespaces
+    names = (f"view {spaces.raw}.t", f"deduped {spaces.deduped}.t", f"clean view {spaces.clean}.t")
+    for text, changed, checks in (
+        ("ALTER TABLE t ADD COLUMN note TEXT", names, ("contract",)),
+        ("ALTER TABLE t MODIFY price DECIMAL(12,2)", names, ("contract",)),
+        ("ALTER TABLE t ADD KEY (name)", (), ()),
+        ("DROP TABLE t", (), ()),
+    ):
+        found = look(workspace, text)
+        assert found.readers == names
+        assert (tuple(n for n in names if n in found.layers), found.checks) == (changed, checks)
+    place = ["--config", str(workspace.config.path)]
+    text = "ALTER TABLE t ADD COLUMN note TEXT"
+    shown = CliRunner().invoke(cli, ["preflight", text, *place]).output
+    assert f"read of it: {'; '.join(names)}" in shown
+    assert "warns until the next sync: check contract" in shown
+
+
 def test_statements_of_no_table(workspace: Workspace) -> None:
     text = "GRANT SELECT ON *.* TO u; ALTER TABLE t ADD KEY (name); CREATE TRIGGER x BEFORE INSERT"
     found = preflight(workspace, text, suggest)
