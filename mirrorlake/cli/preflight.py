@@ -128,7 +128,7 @@ def _print(one: Preflight) -> None:
     for label, names in (
         ("changes", one.layers),
         ("read of it", one.readers),
-        ("warns until the next sync: check", one.checks),
+        ("checks that warn until the next sync", one.checks),
     ):
         if names:
             line = f"  {label}: {escape('; '.join(names))}"

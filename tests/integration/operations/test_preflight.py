@@ -380,7 +380,7 @@ def test_it_names_what_is_read_of_the_mirror(workspace: Workspace) -> None:
     text = "ALTER TABLE t ADD COLUMN note TEXT"
     shown = CliRunner().invoke(cli, ["preflight", text, *place]).output
     assert f"read of it: {'; '.join(names)}" in shown
-    assert "warns until the next sync: check contract" in shown
+    assert "checks that warn until the next sync: contract" in shown
 
 
 def test_statements_of_no_table(workspace: Workspace) -> None:
