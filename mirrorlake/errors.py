@@ -146,7 +146,33 @@ class TypeRefused(SchemaError):
 
 
 class DdlRefused(SchemaError):
-    """A DDL statement that can't be read, or that no server would run; nothing was touched."""
+    """A DDL statement that can't be read, or that no server would run; nothing was touched.
+
+    Attributes:
+        file: the migration's; None: it is not from a file.
+        line, col: where in the migration, from 1; None where that is not known.
+    """
+
+    file: str | None = None
+    line: int | None = None
+    col: int | None = None
+
+    def at(self, line: int, col: int | None = None) -> Self:
+        """This error with its place in the migration before its words."""
+        self.line, self.col = line, col
+        place = f"line {line}" + ("" if col is None else f", column {col}")
+        self.message = f"{place}: {self.message}"
+        return self
+
+    def in_file(self, file: str | None) -> Self:
+        """This error with the migration's file before its words."""
+        if file is None or self.line is None:
+            return self
+        self.file = file
+        _, _, words = self.message.partition(": ")
+        col = "" if self.col is None else f":{self.col}"
+        self.message = f"{file}:{self.line}{col}: {words}"
+        return self
 
 
 class LakeError(MirrorlakeError):

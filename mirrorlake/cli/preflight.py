@@ -5,14 +5,14 @@ from __future__ import annotations
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 from rich.markup import escape
 
 from mirrorlake.cli import show
 from mirrorlake.cli.contract import open_contract
-from mirrorlake.errors import ConfigError
+from mirrorlake.errors import ConfigError, DdlRefused
 
 if TYPE_CHECKING:
     from mirrorlake.operations.preflight_findings import ColumnFate, Preflight, Suggest
@@ -43,21 +43,41 @@ def preflight(
     from mirrorlake.workspace import Workspace
 
     text = ";\n".join(statements) if statements else _read(file) if file is not None else ""
-    if not text.strip() or (statements and file is not None):
+    given = bool(text.strip()) if statements else file is not None
+    if not given or (statements and file is not None):
         raise ConfigError(
             "preflight takes statements or a file",
             next_step='Write them behind the command, `mirrorlake preflight "ALTER TABLE …"`, or '
             "name a file with --file",
         )
+    shown = "stdin" if file == "-" else file
     config = open_contract(config_path)
     with Workspace.open(config) as workspace:
-        found = look(workspace, text, _suggest(), database=database)
+        try:
+            found = look(workspace, text, _suggest(), database=database, file=shown)
+        except DdlRefused as error:
+            if as_json:
+                show.print_json(_of_error(error))
+            raise
     if as_json:
         show.print_json([{**asdict(one), "severity": one.severity} for one in found])
     else:
         for one in found:
             _print(one)
+    if not found:
+        words = f"{shown or 'the text'} has no statement that changes a table: no mirror changes"
+        show.errors.print(escape(words), highlight=False, soft_wrap=True)
     sys.exit(max((CODES[one.severity] for one in found), default=0))
+
+
+def _of_error(error: DdlRefused) -> dict[str, Any]:
+    return {
+        "error": error.message,
+        "next_step": error.next_step,
+        "file": error.file,
+        "line": error.line,
+        "column": error.col,
+    }
 
 
 def _read(file: str) -> str:
@@ -90,7 +110,9 @@ def _print(one: Preflight) -> None:
     head = f"[bold]{escape(one.table)}[/]: [{color}]{one.severity}[/]"
     show.console.print(head, highlight=False)
     for finding in one.findings:
-        words = f"  [{_COLORS[finding.severity]}]{finding.severity:>9}[/]  {escape(finding.words)}"
+        place = f"{one.file}:{finding.line}: " if one.file and finding.line else ""
+        said = escape(place + finding.words)
+        words = f"  [{_COLORS[finding.severity]}]{finding.severity:>9}[/]  {said}"
         show.console.print(words, highlight=False, soft_wrap=True)
         if finding.next_step:
             step = f"             {escape(finding.next_step)}"
@@ -103,9 +125,14 @@ def _print(one: Preflight) -> None:
                 name = f"{fate.before} → {fate.now}"
             table.add_row(escape(name), *_cells(fate), escape(fate.clean))
         show.console.print(table)
-    if one.layers:
-        layers = escape("; ".join(one.layers))
-        show.console.print(f"  changes: {layers}", highlight=False, soft_wrap=True)
+    for label, names in (
+        ("changes", one.layers),
+        ("read of it", one.readers),
+        ("checks that warn until the next sync", one.checks),
+    ):
+        if names:
+            line = f"  {label}: {escape('; '.join(names))}"
+            show.console.print(line, highlight=False, soft_wrap=True)
 
 
 def _cells(fate: ColumnFate) -> tuple[str, ...]:

@@ -24,6 +24,7 @@ from pymysql.connections import Connection
 
 from mirrorlake.destinations.base import Condition, Identifier
 from mirrorlake.destinations.iceberg.data_files import PartFiles
+from mirrorlake.destinations.iceberg.integrity import find_damage
 from mirrorlake.destinations.iceberg.model import column_names
 from mirrorlake.errors import LakeError, ReadGivenUp, SourceBusy, SourceError
 from mirrorlake.failpoints import failpoint
@@ -110,8 +111,6 @@ def plan_carrying(
     names = {name: then for name, then in found.items() if then is not None}
     if not names.keys() >= set(plan.key):
         return None
-    if ORIGINAL in there and any(name != then for name, then in names.items()):
-        return None  # its original texts name columns as they were called
     return Carrying(plan.deduped, rows, plan.key[0], names, frozenset(there))
 
 
@@ -123,8 +122,11 @@ def carry_over(
     Args:
         heed: raises to give the load up.
 
+    Where deduped can't be read, the rest is read from MySQL: only a table that was loaded can be
+    made again (`mirrorlake.operations.refold`).
+
     Raises:
-        LakeError: deduped could not be read, or a file not be written.
+        LakeError: a file could not be written.
         ReadGivenUp: by ``heed``.
         SourceBusy: it did not come to rest.
     """
@@ -132,6 +134,14 @@ def carry_over(
         yield from _carried(attempt, carrying, chunks, pace, heed)
     except (SourceBusy, ReadGivenUp):
         raise
+    except _Unreadable as error:
+        name = attempt.plan.name
+        damage = find_damage(attempt.workspace.lake, carrying.deduped)
+        logger.warning(
+            "table %s: no more rows are carried over: its deduped table %s can't be read: %s. Once "
+            "this load is in raw, `mirrorlake refold %s` makes it again",
+            *(name, carrying.deduped, damage or error, name),
+        )
     except SourceError as error:
         heed()  # a statement that was ended because it was in the way
         logger.warning("table %s: no more rows are carried over: %s", attempt.plan.name, error)
@@ -256,8 +266,23 @@ def _carry(attempt: Attempt, carrying: Carrying, chunk: _Chunk) -> ChunkReceipt 
     )
 
 
+class _Unreadable(Exception):
+    """Deduped can't be read."""
+
+
 def _held(workspace: Workspace, carrying: Carrying, rows: Condition) -> Iterator[pa.Table]:
-    """What deduped shows of these keys, but rows that are marked as deleted."""
+    """What deduped shows of these keys, but rows that are marked as deleted.
+
+    Raises:
+        _Unreadable: a file of it is not there, or is cut.
+    """
+    try:
+        yield from _held_rows(workspace, carrying, rows)
+    except (LakeError, OSError, pa.ArrowInvalid) as error:
+        raise _Unreadable(str(error)) from error
+
+
+def _held_rows(workspace: Workspace, carrying: Carrying, rows: Condition) -> Iterator[pa.Table]:
     names = [*carrying.names.values()]
     names += [name for name in (ORIGINAL, DELETED_AT) if name in carrying.there]
     rows = dataclasses.replace(rows, column=carrying.names[rows.column])
@@ -274,12 +299,29 @@ def _as_raw(carrying: Carrying, chunk: _Chunk, found: pa.Table) -> pa.Table | No
     columns: dict[str, Any] = {name: found.column(then) for name, then in carrying.names.items()}
     columns |= {name: pa.repeat(value, count) for name, value in chunk.new.items()}
     if ORIGINAL in carrying.there and ORIGINAL in plan.schema.names:
-        columns[ORIGINAL] = found.column(ORIGINAL)
+        columns[ORIGINAL] = _originals(carrying, found.column(ORIGINAL))
     try:
         cast = {name: cells.cast(plan.schema.field(name).type) for name, cells in columns.items()}
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return None
     return with_own_columns(plan, cast, count, chunk.seen.position)
+
+
+def _originals(carrying: Carrying, texts: pa.ChunkedArray[Any]) -> pa.ChunkedArray[Any]:
+    """Original texts under the names that their columns have now, sorted by them; those of columns
+    that are gone are left out. The digest of a chunk has these texts in it: one under a wrong name
+    has the chunk read."""
+    now = {then: name for name, then in carrying.names.items()}
+    own = {name for name in carrying.there if not name.startswith("_mirror_")}
+    if own <= now.keys() and all(then == name for then, name in now.items()):
+        return texts
+
+    def renamed(entries: list[dict[str, str]]) -> list[dict[str, str]] | None:
+        kept = [{**one, "column": now[one["column"]]} for one in entries if one["column"] in now]
+        return sorted(kept, key=lambda one: one["column"]) or None
+
+    values = [None if entries is None else renamed(entries) for entries in texts.to_pylist()]
+    return pa.chunked_array([pa.array(values, texts.type)])
 
 
 def _digested(attempt: Attempt, form: RowForm, rows: pa.Table) -> Tally:

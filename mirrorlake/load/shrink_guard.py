@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.row_counts import count_shown
 from mirrorlake.errors import SourceError
@@ -27,7 +28,9 @@ def refuse_smaller(
         SourceError: it is empty and the last was not, or smaller by that share or more.
     """
     limit = plan.contract.shrink_limit
-    last = _last_copy(ledger, plan) if load.window.kind == "full" and limit is not None else None
+    last = (
+        last_copy(ledger, plan.name) if load.window.kind == "full" and limit is not None else None
+    )
     if last is None or last.receipt is None or limit is None:
         return
     before, now = last.receipt.rows, sum(chunk.rows for chunk in chunks)
@@ -54,11 +57,10 @@ def refuse_smaller_history(plan: ResolvedTable, lake: Lake, chunks: Sequence[Chu
         SourceError: it is empty and the mirror is not, or smaller by that share or more.
         LakeError: the lake could not be read.
     """
-    limit, table = plan.contract.shrink_limit, lake.load(plan.deduped)
-    if limit is None or table is None:
+    limit = plan.contract.shrink_limit
+    before = rows_shown(lake, plan.deduped) if limit is not None else None
+    if limit is None or before is None:
         return
-    with lake.translated(plan.deduped):
-        before = count_shown(table)
     now = sum(chunk.rows for chunk in chunks)
     if not is_too_small(before, now, limit):
         return
@@ -74,10 +76,22 @@ def refuse_smaller_history(plan: ResolvedTable, lake: Lake, chunks: Sequence[Chu
     )
 
 
-def _last_copy(ledger: Ledger, plan: ResolvedTable) -> Load | None:
+def rows_shown(lake: Lake, identifier: Identifier) -> int | None:
+    """How many rows a lake table shows; None where there is no such table.
+
+    Raises:
+        LakeError: the lake could not be read.
+    """
+    table = lake.load(identifier)
+    if table is None:
+        return None
+    with lake.translated(identifier):
+        return count_shown(table)
+
+
+def last_copy(ledger: Ledger, name: str) -> Load | None:
+    """The newest full copy of a table, whatever was loaded since."""
     copies = (
-        x
-        for x in reversed(ledger.successful_loads(plan.name, ever=True))
-        if x.window.kind == "full"
+        x for x in reversed(ledger.successful_loads(name, ever=True)) if x.window.kind == "full"
     )
     return next(copies, None)

@@ -99,7 +99,7 @@ def read_shapes(workspace: Workspace, table: TenantTable) -> TenantShapes:
     originals = any(ORIGINAL in column_names(one.schema()) for one in tables.values())
     utc = all(workspace.config.sources[name].is_utc for name in table.sources)
     types = {hashed: stored_types(one) for hashed, one in tables.items()}
-    held = {hashed: _held(table, there) for hashed, there in types.items()}
+    held = {hashed: held_names(table, there) for hashed, there in types.items()}
     spelled: dict[str, str] = {}
     for names in held.values():
         for column in names:
@@ -118,7 +118,7 @@ def read_shapes(workspace: Workspace, table: TenantTable) -> TenantShapes:
     return TenantShapes(tables, shapes, columns, originals)
 
 
-def _held(table: TenantTable, there: Iterable[str]) -> dict[str, str]:
+def held_names(table: TenantTable, there: Iterable[str]) -> dict[str, str]:
     """Column → its name in one shape. A column that the shape has by its own name has that one; one
     that it has by earlier names alone has the newest of these, and the others are columns of their
     own: in one shape no value may stand for another."""

@@ -12,14 +12,15 @@ doesn't: reading DDL (`mirrorlake.sources.mysql.ddl_parser`), what a server make
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from pymysql.connections import Connection
 
-from mirrorlake.config import TableContract
+from mirrorlake.config import TableContract, TenantTable
 from mirrorlake.config.fields import nearest
+from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import DdlRefused, MirrorlakeError, SchemaError
 from mirrorlake.operations.preflight_findings import (
     Finding,
@@ -31,19 +32,24 @@ from mirrorlake.operations.preflight_findings import (
     renames_of,
     stops_for_kept,
 )
+from mirrorlake.operations.preflight_lines import with_lines
+from mirrorlake.operations.preflight_migration import Migration
+from mirrorlake.operations.preflight_rows import rows_findings
 from mirrorlake.operations.preflight_statements import (
     not_looked_at,
     rebuilt_findings,
     statement_findings,
 )
+from mirrorlake.operations.preflight_tenants import preflight_tenants
 from mirrorlake.operations.resolve import refuse_changes, resolve_as, resolve_table
 from mirrorlake.sources.mysql.altered import Surroundings, alter, around_after
 from mirrorlake.sources.mysql.connect import session
-from mirrorlake.sources.mysql.ddl import RenameTable, Statement
+from mirrorlake.sources.mysql.ddl import Statement
 from mirrorlake.sources.mysql.ddl_parser import parse_ddl
 from mirrorlake.sources.mysql.introspect import read_sizes, read_surroundings, read_table
 from mirrorlake.sources.mysql.tables import Column, SourceTable
 from mirrorlake.table.continuity import kept_words, meaning_of_plan
+from mirrorlake.table.lake_tables import clean_of, deduped_of
 from mirrorlake.table.meaning import changes_between, recorded_meaning, strongest, words_of
 from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.workspace import Workspace
@@ -54,7 +60,12 @@ def _nothing(_column: Column, _table: str) -> None:
 
 
 def preflight(
-    workspace: Workspace, text: str, suggest: Suggest = _nothing, *, database: str | None = None
+    workspace: Workspace,
+    text: str,
+    suggest: Suggest = _nothing,
+    *,
+    database: str | None = None,
+    file: str | None = None,
 ) -> tuple[Preflight, ...]:
     """What a migration would do to the mirrors of the tables that it names, in their order.
 
@@ -62,6 +73,7 @@ def preflight(
         text: DDL of MySQL or MariaDB, statements separated by semicolons.
         suggest: what a new column's name says.
         database: of the tables that the text names without one.
+        file: where the text is from, to be shown.
 
     Raises:
         DdlRefused: a statement can't be read, or the server would refuse it, or names no database
@@ -69,51 +81,58 @@ def preflight(
         SourceError: a server could not be queried.
     """
     _refuse_unknown(workspace, database)
-    migration = _Migration()
-    for statement in parse_ddl(text):
-        place = (statement.database or database, statement.table)
-        migration.by_table.setdefault(place, []).append(statement)
-    found: list[Preflight] = []
-    for (of, name), statements in migration.by_table.items():
-        words = tuple(s.words for s in statements)
-        if not name:
-            found.append(Preflight(NO_TABLE, words, tuple(map(not_looked_at, statements))))
-            continue
-        contracts = _contracts(workspace, of, name)
-        if not contracts:
-            whole = f"{of}.{name}" if of else name
-            finding = _of_tenants(workspace, of, name) or _unmirrored(workspace, name, statements)
-            found.append(Preflight(whole, words, (finding,)))
-        for contract in contracts:
-            source = workspace.config.sources[contract.source]
-            with session(source, contract.database) as connection:
-                found.append(_look(workspace, contract, connection, migration, statements, suggest))
+    migration = Migration()
+    try:
+        for statement in parse_ddl(text):
+            migration.add(statement, database)
+        found = [
+            replace(one, lines=tuple(s.line for s in statements), file=file)
+            for place, statements in migration.by_table.items()
+            for one in _of_table(workspace, migration, place, statements, suggest)
+        ]
+    except DdlRefused as error:
+        raise error.in_file(file)  # noqa: B904  # it is the same error
     return tuple(found)
+
+
+def _of_table(
+    workspace: Workspace,
+    migration: Migration,
+    place: tuple[str | None, str],
+    statements: Sequence[Statement],
+    suggest: Suggest,
+) -> Iterator[Preflight]:
+    """What the statements about one table do, by each contract of that name."""
+    (of, name), words = place, tuple(s.words for s in statements)
+    if not name:
+        yield Preflight(NO_TABLE, words, tuple(map(not_looked_at, statements)))
+        return
+    contracts = _contracts(workspace, of, name, statements[0].line)
+    tenants = _tenants(workspace, of, name)
+    for table in tenants:
+        yield preflight_tenants(workspace, table, statements, suggest)
+    if not contracts and not tenants:
+        whole = f"{of}.{name}" if of else name
+        finding = _unmirrored(workspace, name, statements)
+        yield Preflight(whole, words, tuple(with_lines([finding], statements)))
+    for contract in contracts:
+        source = workspace.config.sources[contract.source]
+        with session(source, contract.database) as connection:
+            found = _look(workspace, contract, connection, migration, statements, suggest)
+            yield replace(found, readers=_readers(contract))
+
+
+def _readers(contract: TableContract) -> tuple[str, ...]:
+    """What is read of a table's mirror."""
+    return (
+        f"view {Identifier(contract.namespaces.raw, contract.table)}",
+        f"deduped {deduped_of(contract)}",
+        f"clean {contract.clean} {clean_of(contract)}",
+    )
 
 
 NO_TABLE: Final = "(no table)"
 """Where statements stand that declare no column of a table."""
-
-
-@dataclass(frozen=True)
-class _Migration:
-    """The statements of a migration by their tables: (database, or None; name)."""
-
-    by_table: dict[tuple[str | None, str], list[Statement]] = field(
-        default_factory=dict[tuple[str | None, str], list[Statement]]
-    )
-
-    def successor(self, contract: TableContract) -> tuple[str, list[Statement]] | None:
-        """The table of the same database that gets a table's name, and what is done to it; None
-        where none does."""
-        for (database, name), statements in self.by_table.items():
-            for action in (action for s in statements for action in s.actions):
-                if not isinstance(action, RenameTable) or action.name != contract.table:
-                    continue
-                here = {action.database, database} <= {None, contract.database}
-                if here and name != contract.table:
-                    return name, statements
-        return None
 
 
 def _refuse_unknown(workspace: Workspace, database: str | None) -> None:
@@ -127,7 +146,9 @@ def _refuse_unknown(workspace: Workspace, database: str | None) -> None:
         )
 
 
-def _contracts(workspace: Workspace, database: str | None, table: str) -> list[TableContract]:
+def _contracts(
+    workspace: Workspace, database: str | None, table: str, line: int
+) -> list[TableContract]:
     """The contracts of a table, of whatever source: a migration runs on each of them.
 
     Raises:
@@ -143,20 +164,18 @@ def _contracts(workspace: Workspace, database: str | None, table: str) -> list[T
             f"table {table!r}: {', '.join(sorted({c.database for c in named}))} all have one",
             table=table,
             next_step="Write the database before the table, or name it with --database",
-        )
+        ).at(line)
     return named
 
 
-def _of_tenants(workspace: Workspace, database: str | None, table: str) -> Finding | None:
-    """What is said of a table that tenants have; None of another one."""
-    for tenants in workspace.config.tenants:
-        if tenants.table.lower() == table.lower() and (database is None or tenants.has(database)):
-            return Finding(
-                "attention",
-                f"it is a table of tenants ({tenants.name}): preflight does not look at those",
-                "See docs/tenants.md, Shapes, for what a new shape does",
-            )
-    return None
+def _tenants(workspace: Workspace, database: str | None, table: str) -> list[TenantTable]:
+    """The tables of tenants that a statement may be about: it names one of their databases, which
+    stands for all, or none."""
+    return [
+        one
+        for one in workspace.config.tenants
+        if one.table.lower() == table.lower() and (database is None or one.has(database))
+    ]
 
 
 def _unmirrored(workspace: Workspace, table: str, statements: Sequence[Statement]) -> Finding:
@@ -174,19 +193,38 @@ def _look(
     workspace: Workspace,
     contract: TableContract,
     connection: Connection[Any],
-    migration: _Migration,
+    migration: Migration,
     statements: Sequence[Statement],
     suggest: Suggest,
 ) -> Preflight:
-    words = tuple(statement.words for statement in statements)
     table = read_table(connection, contract.database, contract.table)
-    before, findings = _resolve_before(workspace, contract, connection, table)
+    before, of_now = _resolve_before(workspace, contract, connection, table)
+    found = _looked(
+        workspace, contract, connection, migration, statements, suggest, (table, before, of_now)
+    )
+    lined = with_lines((f for f in found.findings if f not in of_now), statements)
+    return replace(found, findings=(*of_now, *lined))
+
+
+def _looked(
+    workspace: Workspace,
+    contract: TableContract,
+    connection: Connection[Any],
+    migration: Migration,
+    statements: Sequence[Statement],
+    suggest: Suggest,
+    now_is: tuple[SourceTable, ResolvedTable | None, list[Finding]],
+) -> Preflight:
+    words = tuple(statement.words for statement in statements)
+    table, before, findings = now_is
     after, of_statements = _after(contract, connection, migration, statements, table)
-    findings += of_statements
-    gone = any(f.severity == "breaks" for f in findings)
-    loaded = workspace.ledger.newest_receipt(contract.name) is not None
-    if loaded and migration.successor(contract) is None:
-        around = read_surroundings(connection, contract.database, contract.table)
+    findings = findings + of_statements
+    gone = stopped_by(findings)
+    if before is not None:
+        findings += rows_findings(workspace, before, connection, migration.ordered)
+    around = read_surroundings(connection, contract.database, contract.table)
+    alone = migration.successor(contract) is None
+    if alone and workspace.ledger.newest_receipt(contract.name) is not None:
         findings += rebuilt_findings(contract, connection, table, after, around, statements)
     name = before.version.raw_table if before is not None else None
     if gone or (after == table and before is not None):
@@ -194,11 +232,31 @@ def _look(
         return Preflight(contract.name, words, tuple(findings), name)
     size = read_sizes(connection, contract.database, contract.table)[0]
     renamed = renames_of(statements)
-    now, stopped = _resolve_after(workspace, contract, before, after, renamed)
+
+    def resolve(taken: SourceTable) -> tuple[ResolvedTable | None, list[Finding]]:
+        return _resolve_after(workspace, contract, before, taken, renamed)
+
+    now, stopped = resolve(after)
+    if alone and stopped_by(stopped):
+        line = _line_of_stop(resolve, table, statements, around)
+        stopped = [replace(f, line=line) if f.severity == "breaks" else f for f in stopped]
     findings += stopped
     if now is None or before is None or stopped_by(stopped):
         return Preflight(contract.name, words, tuple(findings), name)
     return compare_tables(workspace, before, now, words, findings, renamed, suggest, size)
+
+
+def _line_of_stop(
+    resolve: Callable[[SourceTable], tuple[ResolvedTable | None, list[Finding]]],
+    table: SourceTable,
+    statements: Sequence[Statement],
+    around: Surroundings,
+) -> int:
+    """The line of the statement after which the table stops, whatever follows."""
+    for number in range(len(statements) - 1, 0, -1):
+        if not stopped_by(resolve(_altered(table, statements[:number], around))[1]):
+            return statements[number].line
+    return statements[0].line
 
 
 def stopped_by(findings: Sequence[Finding]) -> bool:
@@ -256,7 +314,7 @@ def _as_before(contract: TableContract, table: SourceTable) -> TableContract:
 def _after(
     contract: TableContract,
     connection: Connection[Any],
-    migration: _Migration,
+    migration: Migration,
     statements: Sequence[Statement],
     table: SourceTable,
 ) -> tuple[SourceTable, list[Finding]]:
@@ -267,16 +325,17 @@ def _after(
     after = _altered(table, statements, around)
     if successor is None:
         return after, findings
-    name, others = successor
+    (name, others), line = successor, migration.line_of_name(contract)
     try:
         after = read_table(connection, contract.database, name)
     except SchemaError:
         words = f"{name} takes its name; there is no such table yet, so its columns are not known"
-        return table, [*findings, Finding("attention", words)]
+        return table, [*findings, Finding("attention", words, line=line)]
     after = _altered(after, others, read_surroundings(connection, contract.database, name))
     words = f"table {name} takes its name: to the mirror it is this table, changed"
     step = "Rows that it lacks go with a check's sweep, or with the next full copy"
-    return replace(after, name=contract.table), [*findings, Finding("attention", words, step)]
+    found = [*findings, Finding("attention", words, step, line=line)]
+    return replace(after, name=contract.table), found
 
 
 def _altered(
@@ -284,7 +343,10 @@ def _altered(
 ) -> SourceTable:
     for statement in statements:
         if statement.kind == "alter":
-            table = alter(table, statement.actions, around)
+            try:
+                table = alter(table, statement.actions, around)
+            except DdlRefused as error:
+                raise error.at(statement.line)  # noqa: B904  # it is the same error
             around = around_after(statement.actions, around)
     return table
 
@@ -305,5 +367,7 @@ def _resolve_after(
             refuse_changes(workspace, now, versions[-1])
     except MirrorlakeError as error:
         step = rename_hint(contract, renamed, error.column) or error.next_step
-        return now, [Finding("breaks", f"its next sync stops: {error.message}", step)]
+        return now, [
+            Finding("breaks", f"its next sync stops: {error.message}", step, column=error.column)
+        ]
     return now, list(meaning_findings(before, now)) if before is not None else []

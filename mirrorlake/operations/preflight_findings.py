@@ -41,11 +41,15 @@ class Finding:
         severity: ``ok``: the mirror follows by itself; ``attention``: it follows, at a cost or
             with a question for a person; ``breaks``: the table stops, or its readers lose a column
             or meet another kind of type.
+        line: of the statement that it is about, from 1; None: it is about no statement.
+        column: which it is about; None: it is about the table.
     """
 
     severity: Severity
     words: str
     next_step: str = ""
+    line: int | None = None
+    column: str | None = None
 
 
 @dataclass(frozen=True)
@@ -75,6 +79,11 @@ class Preflight:
         columns: those that change.
         rows, bytes: about what the server holds, where all of it is to be read again; else 0.
         layers: the lake's tables and views that change.
+        readers: what is read of this mirror: its view over raw, deduped and clean; empty of a table
+            that is not mirrored.
+        checks: Dagster's asset checks that warn between the migration and the next sync.
+        lines: where in the migration's text each statement begins, from 1.
+        file: the migration's; None: it is not from a file.
     """
 
     table: str
@@ -86,6 +95,10 @@ class Preflight:
     rows: int = 0
     bytes: int = 0
     layers: tuple[str, ...] = ()
+    readers: tuple[str, ...] = ()
+    checks: tuple[str, ...] = ()
+    lines: tuple[int, ...] = ()
+    file: str | None = None
 
     @property
     def severity(self) -> Severity:
@@ -124,7 +137,7 @@ def compare_tables(
     found = found or [Finding("ok", "nothing of its mirror changes")]
     return Preflight(
         contract.name, words, tuple(found), before.version.raw_table, now.version.raw_table,
-        fates, rows, size if rows else 0, layers,
+        fates, rows, size if rows else 0, layers, checks=("contract",) if moved else (),
     )  # fmt: skip
 
 
@@ -215,10 +228,13 @@ def _taken_names(before: ResolvedTable, renamed: Mapping[str, str]) -> Iterator[
                 "breaks",
                 f"{words}, and the contract's rule for {now} is another: clean goes by the name",
                 "In the same release, give both names the rules of the values that they get",
+                column=now,
             )
         elif not contract.copies:
             yield Finding(
-                "attention", f"{words}; rows that only the mirror holds keep theirs by name"
+                "attention",
+                f"{words}; rows that only the mirror holds keep theirs by name",
+                column=now,
             )
 
 
@@ -240,14 +256,16 @@ def _of_clean(
     for name, kind in types.items():
         became = dict(changes.renamed).get(name)
         if name not in shown and became:
-            yield Finding("breaks", f"clean shows {name} as {became}: queries that name it fail")
+            words = f"clean shows {name} as {became}: queries that name it fail"
+            yield Finding("breaks", words, column=name)
         elif name not in shown:
             hint = renamed.get(name.lower())
             step = "raw keeps what was loaded of it"
             if hint:
                 rule = f"{{{hint}: {{pii: show, renamed_from: {name}}}}}"
                 step = f"Its values go on as {hint} with `columns: {rule}`"
-            yield Finding("breaks", f"clean loses {name}: queries that name it fail", step)
+            words = f"clean loses {name}: queries that name it fail"
+            yield Finding("breaks", words, step, column=name)
         elif shown[name] != kind:
             yield _retyped(now, name, kind, unified[name].iceberg)
     for name in changes.added:
@@ -258,7 +276,7 @@ def _retyped(now: ResolvedTable, name: str, before: str, unified: str) -> Findin
     type_now = next(kind for of, kind, _ in clean_layer(now).columns if of == name)
     words = f"clean's {name} becomes {type_now}; it was {before}"
     if can_hold(iceberg_type(before), iceberg_type(type_now)):
-        return Finding("attention", words)
+        return Finding("attention", words, column=name)
     step = f"The view over raw shows {name} of all versions as {unified}"
     lost = convert("x", StoredType(before), StoredType(type_now), utc=now.source.is_utc).original
     if lost is not None and not now.contract.copies:
@@ -266,7 +284,8 @@ def _retyped(now: ResolvedTable, name: str, before: str, unified: str) -> Findin
             f". In a row that only the mirror holds, a value that {type_now} has no place for is "
             "NULL, and its text is kept"
         )
-    return Finding("breaks", f"{words}: queries that compare or compute with it may fail", step)
+    words += ": queries that compare or compute with it may fail"
+    return Finding("breaks", words, step, column=name)
 
 
 def _new_column(now: ResolvedTable, name: str, suggest: Suggest) -> Finding:
@@ -274,16 +293,17 @@ def _new_column(now: ResolvedTable, name: str, suggest: Suggest) -> Finding:
     looks = f" ({why})" if why else ""
     rules = now.contract.columns
     if any(spelled.lower() == name.lower() for spelled in rules):
-        return Finding("ok", f"{name} is new, and the contract names it")
+        return Finding("ok", f"{name} is new, and the contract names it", column=name)
     if name in now.held:
         return Finding(
             "attention" if why else "ok",
             f"{name} is new{looks}: in deduped, and held out of clean until the contract names it",
             f"Decide: `columns: {{{name}: {{pii: …}}}}`",
+            column=name,
         )
     return Finding(
         "attention" if why else "ok", f"{name} is new{looks}: clean shows it at once",
-        "Give it a rule in the contract before the migration runs" if why else "",
+        "Give it a rule in the contract before the migration runs" if why else "", column=name,
     )  # fmt: skip
 
 

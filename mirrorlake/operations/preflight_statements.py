@@ -40,7 +40,7 @@ from mirrorlake.table.continuity import kept_words
 
 def not_looked_at(statement: Statement) -> Finding:
     """Of a statement that declares no column of a table."""
-    return Finding("attention", f"not looked at: {statement.words}")
+    return Finding("attention", f"not looked at: {statement.words}", line=statement.line)
 
 
 def statement_findings(
@@ -59,9 +59,10 @@ def statement_findings(
     taken = taken or any(makes)
     for statement, made in zip(statements, makes, strict=True):
         if statement.kind == "create" and not made:
-            yield Finding("ok", "the table is there already: nothing is made")
+            found = [Finding("ok", "the table is there already: nothing is made")]
         else:
-            yield from _of_statement(contract, statement, taken=taken)
+            found = list(_of_statement(contract, statement, taken=taken))
+        yield from (replace(finding, line=statement.line) for finding in found)
 
 
 def _goes(statement: Statement) -> bool:
@@ -84,14 +85,10 @@ def _of_statement(
             "the table goes: its next sync fails, the lake keeps what it has",
             "Take its contract out of the file once it is gone",
         )
-    elif statement.kind == "truncate":
-        yield _truncated(contract)
     elif statement.kind == "create":
         yield Finding(
             "attention",
             "the table is made again: the columns of a CREATE TABLE are not looked at",
-            "Its next sync takes it for this table, changed. Rows that it lacks go with a check's "
-            "sweep, or with the next full copy",
         )
     elif statement.kind == "other":
         yield replace(not_looked_at(statement), next_step=_of_rows(contract, statement))
@@ -104,16 +101,6 @@ def _of_statement(
             )
         elif isinstance(action, MoveRows):
             yield _moved(contract, action)
-
-
-def _truncated(contract: TableContract) -> Finding:
-    if contract.copies and contract.shrink_limit is None:
-        return Finding("attention", "all rows go: so does its next copy")
-    return Finding(
-        "attention",
-        "all rows go: its next load waits for a person to confirm it",
-        f"`mirrorlake sync {contract.table} --accept-smaller` takes it",
-    )
 
 
 def _moved(contract: TableContract, moved: MoveRows) -> Finding:

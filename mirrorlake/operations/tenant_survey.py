@@ -83,7 +83,7 @@ def survey_tenants(workspace: Workspace, table: TenantTable) -> TenantSurvey:
     """What the sources show of a table's tenants; a source that can't be queried is among the
     ``lost``."""
     survey = TenantSurvey()
-    keys, hash_key = _key_types(workspace, table), workspace.config.privacy.hash_key
+    keys, hash_key = key_types(workspace, table), workspace.config.privacy.hash_key
     for name in table.sources:
         source = workspace.config.sources[name]
         try:
@@ -193,7 +193,7 @@ def _unmatched(table: TenantTable, databases: Collection[str]) -> list[LeftOut]:
     ]
 
 
-def _key_types(workspace: Workspace, table: TenantTable) -> dict[str, str]:
+def key_types(workspace: Workspace, table: TenantTable) -> dict[str, str]:
     """Iceberg's types of the key's columns in the oldest version that the lake has, by name,
     in lower case."""
     wanted = {name.lower() for name in table.key}

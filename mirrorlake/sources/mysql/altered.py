@@ -30,7 +30,7 @@ from mirrorlake.sources.mysql.ddl import (
     SetEngine,
     UseIndex,
 )
-from mirrorlake.sources.mysql.ddl_types import LONGER, Charsets, UnknownType, describe_type
+from mirrorlake.sources.mysql.ddl_types import LONGER, Charsets, TooLong, UnknownType, describe_type
 from mirrorlake.sources.mysql.tables import Column, ForeignKey, Index, SourceTable
 
 
@@ -42,12 +42,15 @@ class Surroundings:
         collation: the table's default.
         indexes: the names of all its indexes, in lower case: of those, too, that serve no range and
             keep nothing unique.
+        strict: whether the server refuses what has no place, by its own ``sql_mode``; a session may
+            have another.
     """
 
     charsets: Charsets
     collation: str
     mariadb: bool
     indexes: frozenset[str] = frozenset()
+    strict: bool = False
 
 
 def around_after(actions: Sequence[Action], around: Surroundings) -> Surroundings:
@@ -184,9 +187,21 @@ def _with_column(
     return table
 
 
+def _too_long(declared: DeclaredColumn, error: TooLong) -> DdlRefused:
+    size = ",".join(declared.type.arguments)
+    becomes = f" (without strict mode it would become {error.kind.upper()})" if error.kind else ""
+    return DdlRefused(
+        f"column {declared.name}: {declared.type.word.upper()}({size}) is longer than "
+        f"{error.longest:,}, and the server would refuse it{becomes}",
+        column=declared.name,
+        next_step="Declare it shorter, or as a TEXT or BLOB that is long enough",
+    )
+
+
 def _described(declared: DeclaredColumn, around: Surroundings) -> Column:
     charsets = around.charsets
-    charset = charsets.charset_named(declared.charset)
+    national = "utf8mb3" if declared.type.is_national else declared.charset
+    charset = charsets.charset_named(national)
     collation = charsets.collation_named(declared.collation)
     if charset is None and collation not in (None, "binary"):
         charset = charsets.of_collation.get(str(collation))
@@ -197,11 +212,21 @@ def _described(declared: DeclaredColumn, around: Surroundings) -> Column:
         collation = charsets.defaults.get(charset or "")
     elif collation == "binary" and charset != "binary":
         collation = f"{charset}_bin"
+    as_text = around.mariadb and declared.collation is not None and charset != "binary"
     try:
-        kind = describe_type(declared.type, charset, collation, charsets, mariadb=around.mariadb)
-    except UnknownType:
+        kind = describe_type(
+            declared.type.as_text if as_text else declared.type,
+            charset,
+            collation,
+            charsets,
+            mariadb=around.mariadb,
+            strict=around.strict,
+        )
+    except TooLong as error:
+        raise _too_long(declared, error) from None
+    except UnknownType as error:
         raise DdlRefused(
-            f"column {declared.name}: the type {declared.type.word.upper()} is none that "
+            f"column {declared.name}: the type {str(error).upper()} is none that "
             f"{'MariaDB' if around.mariadb else 'MySQL'} has, as far as we know",
             column=declared.name,
             next_step="Spell it as MySQL's manual does, or look at it by hand",

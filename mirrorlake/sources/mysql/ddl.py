@@ -193,6 +193,10 @@ class Statement:
         line: where the statement begins, from 1.
         words: its beginning, to be shown.
         if_missing: whether it only makes a table that is not there.
+        adds: how many rows it adds, at most; None: its text does not tell.
+        empties: whether it deletes every row, one by one.
+        like: the table whose definition a new one gets.
+        definition: of a new table, its words behind its name.
     """
 
     kind: Kind
@@ -202,3 +206,7 @@ class Statement:
     line: int = 1
     words: str = ""
     if_missing: bool = False
+    adds: int | None = 0
+    empties: bool = False
+    like: tuple[str | None, str] | None = None
+    definition: tuple[str, ...] = ()

@@ -14,12 +14,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from mirrorlake.sources.mysql.ddl import AddForeignKey, DeclaredColumn
-from mirrorlake.sources.mysql.ddl_text import Passage
+from mirrorlake.sources.mysql.ddl_text import Passage, depths
 from mirrorlake.sources.mysql.ddl_types import DeclaredType
 
+_VARCHAR: Final = r"(?:char(?:acter)?\s+varying|varchar(?:acter)?)"
 _TYPE: Final = re.compile(
-    r"\s*(double\s+precision|(?:national\s+)?(?:char(?:acter)?\s+varying|varchar|char)|"
-    r"long\s+varchar|[a-z][a-z0-9_]*)(?!\w)",
+    rf"\s*(double\s+precision|(?:national\s+|long\s+)?{_VARCHAR}|national\s+char(?:acter)?|"
+    r"nchar\s+(?:varchar(?:acter)?|varying)|long\s+varbinary|[a-z][a-z0-9_]*)(?!\w)",
     re.IGNORECASE,
 )
 
@@ -112,4 +113,19 @@ def _declared(definition: Any, clause: Passage, shift: int) -> DeclaredType:
     )
     unsigned = kind.sql("mysql").upper().endswith("UNSIGNED")
     words = " ".join(word[1].lower().split())
-    return DeclaredType(words, arguments, unsigned=unsigned, zerofill=zerofill)
+    return DeclaredType(
+        words,
+        arguments,
+        unsigned=unsigned,
+        zerofill=zerofill,
+        compressed=_is_compressed(clause),
+    )
+
+
+def _is_compressed(clause: Passage) -> bool:
+    """Whether a column of MariaDB says COMPRESSED; a name, or what follows AFTER, is none."""
+    said = clause.said
+    return any(
+        word.said == "COMPRESSED" and not depth and number > 2 and said[number - 1] != "AFTER"
+        for number, word, depth in depths(clause.words)
+    )

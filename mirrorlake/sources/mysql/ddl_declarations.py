@@ -11,7 +11,7 @@ What belongs here: one clause of ALTER TABLE. What doesn't: cutting them
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -45,9 +45,27 @@ _UNKNOWN_TYPES: Final = (
 )  # fmt: skip
 _ASIDE: Final = {
     "SRID": 2, "REF_SYSTEM_ID": 3, "COLUMN_FORMAT": 2, "STORAGE": 2, "VISIBLE": 1, "PERSISTENT": 1,
-    "ENFORCED": 1,
+    "ENFORCED": 1, "COMPRESSED": 1,
 }  # fmt: skip
 """Of a column: what says nothing of its values, and of how many words it is."""
+_SPELLINGS: Final[Mapping[tuple[str, ...], str]] = {
+    ("NATIONAL", "CHAR", "VARYING"): "VARCHAR", ("NATIONAL", "CHARACTER", "VARYING"): "VARCHAR",
+    ("NATIONAL", "VARCHAR"): "VARCHAR", ("NATIONAL", "VARCHARACTER"): "VARCHAR",
+    ("NATIONAL", "CHARACTER"): "CHAR", ("NATIONAL", "CHAR"): "CHAR",
+    ("NCHAR", "VARCHAR"): "VARCHAR", ("NCHAR", "VARCHARACTER"): "VARCHAR",
+    ("NCHAR", "VARYING"): "VARCHAR", ("LONG", "CHAR", "VARYING"): "TEXT",
+    ("LONG", "CHARACTER", "VARYING"): "TEXT", ("LONG", "VARCHAR"): "TEXT",
+    ("LONG", "VARCHARACTER"): "TEXT", ("LONG", "VARBINARY"): "BLOB", ("LONG",): "TEXT",
+    ("VARCHARACTER",): "VARCHAR", ("MIDDLEINT",): "INT", ("INT3",): "INT",
+    ("FLOAT",): "DOUBLE", ("FLOAT4",): "DOUBLE",  # it reads none that is UNSIGNED
+    **{(name,): "JSON" for name in _UNKNOWN_TYPES},
+}  # fmt: skip
+"""Types that the parser does not know → one that is written in the same way."""
+_STANDS_FOR: Final[Mapping[tuple[str, ...], tuple[str, ...]]] = {
+    ("SERIAL", "DEFAULT", "VALUE"): ("NOT", "NULL", "UNIQUE"),
+    ("BYTE",): ("CHARACTER SET binary",),
+}
+"""Attributes of a column that the parser does not know → what they mean."""
 
 
 def read_declaration(clause: Passage) -> tuple[Action, ...]:
@@ -142,19 +160,43 @@ def _without_attributes(clause: Passage) -> Passage:
     at = skip(clause, 1, ("COLUMN",)) + (2 if clause.says("CHANGE") else 1)
     if not clause.says("ADD") and not clause.says("MODIFY") and not clause.says("CHANGE"):
         return clause
+    clause = _known_type(clause, at)
     kept: list[Word] = []
     skipped = 0
     for number, word, depth in depths(clause.words):
-        if number == at and word.said in _UNKNOWN_TYPES:
-            word = replace(word, text="JSON")
         if number > at and not depth and clause.words[number - 1].said not in ("AFTER", "DEFAULT"):
             negated = word.said == "NOT" and clause.says("ENFORCED", at=number + 1)
-            skipped = skipped or (1 if negated else _ASIDE.get(word.said, 0))
+            assigned = word.said == "COMPRESSED" and clause.says("=", at=number + 1)
+            aside = 3 if assigned else _ASIDE.get(word.said, 0)
+            skipped = skipped or (1 if negated else aside)
         if skipped:
             skipped -= 1
         else:
             kept.append(word)
     return replace(clause, words=tuple(kept))
+
+
+def _known_type(clause: Passage, at: int) -> Passage:
+    """A clause that declares a column in words that the parser knows.
+
+    Args:
+        at: the number of the word with which the type begins.
+    """
+    words = list(clause.words)
+    for said, known in _SPELLINGS.items():
+        if clause.says(*said, at=at):
+            words[at : at + len(said)] = [replace(words[at], text=known, said=known)]
+            break
+    clause = replace(clause, words=tuple(words))
+    outside = [n for n, _, depth in depths(clause.words) if not depth and n > at]
+    for number in outside:
+        for said, known in _STANDS_FOR.items():
+            if clause.says(*said, at=number) and words[number - 1].said != "AFTER":
+                means = zip(words[number : number + len(said)], known, strict=True)
+                words[number : number + len(said)] = [
+                    replace(word, text=text, said=text) for word, text in means
+                ]
+    return replace(clause, words=tuple(words))
 
 
 def _parsed(clause: Passage) -> Any:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from mirrorlake.sources.mysql.ddl import (
     Action,
@@ -38,6 +38,12 @@ from mirrorlake.sources.mysql.ddl_clauses import (
     skip_wait,
 )
 from mirrorlake.sources.mysql.ddl_declarations import read_declaration
+from mirrorlake.sources.mysql.ddl_rows import (
+    definition_words,
+    empties,
+    rows_added,
+    target_of_rows,
+)
 from mirrorlake.sources.mysql.ddl_text import Passage, Word, depths, split_statements
 
 _IGNORED: Final = frozenset((
@@ -95,7 +101,8 @@ def _read(passage: Passage) -> Iterator[Statement]:
     if read is not None:
         yield from read(passage)
     elif first in _ROWS:
-        yield _statement(passage, "other", _target_of_rows(passage))
+        statement = _statement(passage, "other", target_of_rows(passage))
+        yield replace(statement, adds=rows_added(passage), empties=empties(passage))
     else:
         raise passage.refused("this is no statement of MySQL's that is known here")
 
@@ -169,7 +176,15 @@ def _create(passage: Passage) -> Iterator[Statement]:
     target, end = read_target(passage, behind)
     if end == len(passage.words):
         raise missing(passage, end, "its columns are missing here")
-    yield replace(_statement(passage, "create", target), if_missing=behind > at)
+    like = skip(passage, skip(passage, end, ("(",)), ("LIKE",))
+    source = read_target(passage, like)[0] if passage.says("LIKE", at=like - 1) else None
+    yield replace(
+        _statement(passage, "create", target),
+        if_missing=behind > at,
+        adds=None if "SELECT" in passage.said[end:] else 0,
+        like=source,
+        definition=definition_words(passage.part(end)),
+    )
 
 
 def _drop(passage: Passage) -> Iterator[Statement]:
@@ -275,27 +290,3 @@ _KNOWN: Final[Mapping[str, Callable[[Passage], Iterator[Statement]]]] = {
     "OPTIMIZE *": _optimize,
 }
 """Each kind by its first word and by what it is about."""
-
-
-def _target_of_rows(passage: Passage) -> TableName:
-    """The table whose rows a statement changes; no name where that is not told by its beginning.
-
-    Raises:
-        DdlRefused: it can't be read.
-    """
-    from sqlglot import exp, parse_one
-    from sqlglot.errors import ParseError, TokenError
-
-    if passage.says("LOAD"):
-        into = passage.said.index("INTO") if "INTO" in passage.said else len(passage.words)
-        return read_target(passage, skip(passage, into + 1, ("TABLE",)))[0]
-    if passage.says("INSERT") or passage.says("REPLACE"):
-        at = skip(passage, 1, ("LOW_PRIORITY",), ("HIGH_PRIORITY",), ("DELAYED",))
-        at = skip(passage, skip(passage, at, ("IGNORE",)), ("INTO",))
-        return read_target(passage, at)[0]
-    try:
-        found: Any = parse_one(passage.text, read="mysql")
-    except (ParseError, TokenError) as error:
-        raise passage.refused("it can't be read") from error
-    table = None if isinstance(found, exp.Command) else found.find(exp.Table)
-    return (table.db or None, table.name) if table is not None else (None, "")

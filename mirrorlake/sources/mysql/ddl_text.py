@@ -115,10 +115,10 @@ class Passage:
         at = self.start if at is None else at
         line, column = self.whole.count("\n", 0, at) + 1, at - self.whole.rfind("\n", 0, at)
         return DdlRefused(
-            f"line {line}, column {column}: {self.shown[:60]}: {why}",
+            f"{self.shown[:60]}: {why}",
             next_step="Write it in a form that MySQL's manual has, one ALTER TABLE for each table, "
             "or look at it by hand",
-        )
+        ).at(line, column)
 
 
 def blank(text: str) -> str:

@@ -11,7 +11,7 @@ Engines"; MariaDB knowledge base, "Data Types".
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from mirrorlake.sources.mysql.registry import INTEGERS, LABELS, PRINTED, TYPES
@@ -54,12 +54,24 @@ class DeclaredType:
     Attributes:
         word: its name, in lower case, as the statement spells it: ``int8``, ``double precision``.
         arguments: what stands in its parentheses: numbers, or the labels of an ENUM or SET.
+        compressed: whether MariaDB stores its values compressed.
     """
 
     word: str
     arguments: tuple[str, ...] = ()
     unsigned: bool = False
     zerofill: bool = False
+    compressed: bool = False
+
+    @property
+    def is_national(self) -> bool:
+        """Whether it is in the charset that standard SQL calls national: utf8mb3, always."""
+        return self.word.startswith(("national ", "nchar", "nvarchar"))
+
+    @property
+    def as_text(self) -> DeclaredType:
+        """What MariaDB takes a type of bytes for that has a collation."""
+        return replace(self, word=_TEXT_OF.get(self.word, self.word))
 
 
 @dataclass(frozen=True)
@@ -83,7 +95,16 @@ _SAME: Final = {
     "real": "double", "double precision": "double", "float4": "float", "float8": "double",
     "character": "char", "nchar": "char", "nvarchar": "varchar", "varcharacter": "varchar",
     "character varying": "varchar", "char varying": "varchar", "long": "mediumtext",
-    "long varchar": "mediumtext",
+    "long varchar": "mediumtext", "long varcharacter": "mediumtext",
+    "long char varying": "mediumtext", "long character varying": "mediumtext",
+    "long varbinary": "mediumblob", "national char": "char", "national character": "char",
+    "national varchar": "varchar", "national varcharacter": "varchar",
+    "national char varying": "varchar", "national character varying": "varchar",
+    "nchar varchar": "varchar", "nchar varcharacter": "varchar", "nchar varying": "varchar",
+}  # fmt: skip
+_TEXT_OF: Final = {
+    "binary": "char", "varbinary": "varchar", "tinyblob": "tinytext", "blob": "text",
+    "mediumblob": "mediumtext", "longblob": "longtext", "long varbinary": "mediumtext",
 }  # fmt: skip
 _SIZES: Final = (("tiny", 2**8), ("", 2**16), ("medium", 2**24), ("long", 2**32))
 _BYTES: Final = {"char": "binary", "varchar": "varbinary"}
@@ -94,8 +115,23 @@ LONGER: Final = {"tinytext": "text", "text": "mediumtext", "mediumtext": "longte
 """What a text becomes where its characters need more bytes, so that as many have room."""
 
 
+_LONGEST: Final = {"mariadb": 65_532, "mysql": 65_535}
+"""The most bytes of a VARCHAR or VARBINARY."""
+COMPRESSED: Final = " /*M!100301 COMPRESSED*/"
+"""What MariaDB prints behind a type whose values it compresses."""
+
+
 class UnknownType(ValueError):
     """A type that no release of this server is known to have under this name."""
+
+
+class TooLong(ValueError):
+    """A type that is longer than servers let it be; ``kind`` is what it becomes where they don't
+    mind."""
+
+    def __init__(self, longest: int, kind: str) -> None:
+        super().__init__(longest, kind)
+        self.longest, self.kind = longest, kind
 
 
 def describe_type(
@@ -105,15 +141,25 @@ def describe_type(
     charsets: Charsets,
     *,
     mariadb: bool,
+    strict: bool = False,
 ) -> DescribedType:
     """The type as the server describes it once the statement has run.
 
     Args:
         charset, collation: as the column declares them, else the table's.
+        strict: whether the server refuses a VARCHAR that is too long, and does not make a TEXT of
+            it.
 
     Raises:
         UnknownType: no release of this server is known to have it.
+        TooLong: the server would refuse its length.
     """
+    if declared.compressed:
+        if not mariadb:
+            raise UnknownType(f"{declared.word} COMPRESSED")
+        plain = replace(declared, compressed=False)
+        found = describe_type(plain, charset, collation, charsets, mariadb=True, strict=strict)
+        return replace(found, column_type=found.column_type + COMPRESSED)
     kind = _SAME.get(declared.word, declared.word)
     if kind == "json" and mariadb:
         # MariaDB keeps JSON as text.
@@ -125,10 +171,36 @@ def describe_type(
     if kind in ("geometrycollection", "geomcollection"):
         kind = "geometrycollection" if mariadb else "geomcollection"
     if kind in (*_STRINGS, *LABELS):
-        return _text(kind, declared, charset, collation, charsets)
+        found = _text(kind, declared, charset, collation, charsets)
+        if kind in LABELS and charset == "binary" and not mariadb:
+            return replace(found, charset=None, collation=None)
+        return _fitted(found, charsets, mariadb=mariadb, strict=strict)
     if kind in INTEGERS:
         return DescribedType(kind, kind + _suffix(declared))
-    return _other(kind, declared)
+    return _fitted(_other(kind, declared), charsets, mariadb=mariadb, strict=strict)
+
+
+def _fitted(
+    found: DescribedType, charsets: Charsets, *, mariadb: bool, strict: bool
+) -> DescribedType:
+    """A VARCHAR or VARBINARY that is too long as what servers make of it.
+
+    Raises:
+        TooLong: they refuse it.
+    """
+    length, of = found.length or 0, found.data_type
+    if of in ("char", "binary") and length > 255:
+        raise TooLong(255, "")
+    if of not in ("varchar", "varbinary"):
+        return found
+    width = charsets.width.get(found.charset or "", 1)
+    most = _LONGEST["mariadb" if mariadb else "mysql"] // width
+    if length <= most:
+        return found
+    kind = _sized("text" if of == "varchar" else "blob", length * width)
+    if strict:
+        raise TooLong(most, kind)
+    return DescribedType(kind, kind, found.charset, found.collation)
 
 
 def _bare(declared: DeclaredType) -> DeclaredType:
@@ -147,9 +219,6 @@ def _text(
     collation: str | None,
     charsets: Charsets,
 ) -> DescribedType:
-    if declared.word in ("nchar", "nvarchar"):
-        charset = "utf8mb3" if "utf8mb3" in charsets.width else "utf8"
-        collation = charsets.defaults.get(charset)
     if kind in LABELS:
         # Spaces at the end of a label are taken away when it is declared.
         labels = [label.rstrip(" ").replace("'", "''") for label in declared.arguments]
@@ -160,7 +229,7 @@ def _text(
     if kind in _BYTES:
         length = int(declared.arguments[0]) if declared.arguments else 1
         return DescribedType(kind, f"{kind}({length})", charset, collation, length=length)
-    if declared.arguments and kind == "text":
+    if declared.arguments and int(declared.arguments[0]) and kind == "text":
         width = charsets.width.get(charset or "", 4)
         kind = _sized("text", int(declared.arguments[0]) * width)
     return DescribedType(kind, kind, charset, collation)
@@ -186,9 +255,10 @@ def _other(kind: str, declared: DeclaredType) -> DescribedType:
         return DescribedType(kind, f"{kind}({fraction})" if fraction else kind, fraction=fraction)
     if kind in ("bit", "binary", "varbinary"):
         size = int(given[0]) if given else 1
+        size = size or int(kind == "bit")
         precise = size if kind == "bit" else None
         return DescribedType(kind, f"{kind}({size})", precision=precise, length=size)
-    if kind == "blob" and given:
+    if kind == "blob" and given and int(given[0]):
         kind = _sized("blob", int(given[0]))
         return DescribedType(kind, kind)
     if kind == "vector":

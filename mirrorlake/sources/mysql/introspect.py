@@ -282,7 +282,7 @@ def check_whole(connection: Connection[Any], table: SourceTable) -> None:
 
 def read_surroundings(connection: Connection[Any], database: str, table: str) -> Surroundings:
     """What decides about a column of a table beside its declaration: the table's collation, the
-    charsets that the server has, and the names of the table's indexes.
+    charsets that the server has, the names of the table's indexes, and whether it is strict.
 
     Raises:
         SourceError: the server could not be queried.
@@ -318,7 +318,9 @@ def read_surroundings(connection: Connection[Any], database: str, table: str) ->
         (database, table),
     )
     names = frozenset(str(name).casefold() for (name,) in indexes)
-    return Surroundings(found, str(collation or ""), is_mariadb(connection), names)
+    [(mode,)] = rows_of(connection, "SELECT @@GLOBAL.sql_mode")
+    strict = bool({"STRICT_TRANS_TABLES", "STRICT_ALL_TABLES"} & set(str(mode).split(",")))
+    return Surroundings(found, str(collation or ""), is_mariadb(connection), names, strict)
 
 
 def read_samples(

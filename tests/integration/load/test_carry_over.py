@@ -204,6 +204,46 @@ def test_original_texts_go_along(
     assert_equal(workspace, server, database)
 
 
+RENAMES = {
+    "one": ("CHANGE born birth DATE", {"birth": "born"}, {"birth": 30, "seen": 60}),
+    "behind": ("CHANGE born zz DATE", {"zz": "born"}, {"zz": 30, "seen": 60}),
+    "dropped": ("DROP COLUMN born, CHANGE seen birth DATE", {"birth": "seen"}, {"birth": 60}),
+    "taken": ("DROP COLUMN born, CHANGE seen born DATE", {"born": "seen"}, {"born": 60}),
+}
+"""A DDL, what the contract says of it, and how many original texts each column then has."""
+
+
+@pytest.mark.parametrize(
+    "kind", [k if k == "behind" else pytest.param(k, marks=pytest.mark.full) for k in RENAMES]
+)
+def test_original_texts_go_along_with_a_renamed_column(
+    kind: str,
+    engine_for: Callable[..., Workspace],
+    sql: Callable[..., Any],
+    server: EmbeddedServer,
+    database: str,
+) -> None:
+    make(sql)
+    sql(
+        "ALTER TABLE t ADD seen DATE AFTER born",
+        "UPDATE t SET seen = '2020-01-01', born = IF(id % 100 = 3, '0000-00-00', born)",
+        "UPDATE t SET seen = '2020-00-01' WHERE id % 50 = 3",
+    )
+    workspace = engine_for({"t": CONTRACT}, SLOW)
+    sync_table(workspace, workspace.config.table("t"))
+    ddl, names, originals = RENAMES[kind]
+    sql(f"ALTER TABLE t {ddl}", "ANALYZE TABLE t")
+    columns = {now: {"pii": "show", "renamed_from": then} for now, then in names.items()}
+    workspace = engine_for({"t": {**CONTRACT, "columns": columns}}, SLOW)
+    contract = workspace.config.table("t")
+    sync_table(workspace, contract)
+    assert receipt_of(workspace).carried == ROWS
+    assert receipt_of(workspace).original_columns == originals
+    assert_equal(workspace, server, database)
+    refold_table(workspace, contract)
+    assert_equal(workspace, server, database)
+
+
 @pytest.mark.full
 @pytest.mark.parametrize(
     ("create", "key"),

@@ -78,7 +78,7 @@ CASES = {
     ),
     "ALTER TABLE t RENAME TO u": ("breaks", "the table becomes u"),
     "DROP TABLE t": ("breaks", "the table goes"),
-    "TRUNCATE TABLE t": ("attention", "its next load waits for a person to confirm it"),
+    "TRUNCATE TABLE t": ("breaks", "its next sync stops: a new history would have 0 rows"),
     "UPDATE t SET price = 0": ("attention", "not looked at: UPDATE t SET price = 0"),
     "DELETE FROM t": ("attention", "Rows that it deletes are found by a check's sweep"),
     "DROP TABLE IF EXISTS t; CREATE TABLE t (id INT)": ("attention", "the table is made again"),
@@ -361,6 +361,26 @@ def test_a_column_that_is_never_read_is_renamed(
     columns = {"pan": {"pci": "never", "renamed_from": "name"}}
     workspace = engine_for({"t": {**TERMS, "columns": columns}})
     sync_table(workspace, workspace.config.table("t"))
+
+
+def test_it_names_what_is_read_of_the_mirror(workspace: Workspace) -> None:
+    contract = workspace.config.table("t")
+    spaces = contract.namespaces
+    names = (f"view {spaces.raw}.t", f"deduped {spaces.deduped}.t", f"clean view {spaces.clean}.t")
+    for text, changed, checks in (
+        ("ALTER TABLE t ADD COLUMN note TEXT", names, ("contract",)),
+        ("ALTER TABLE t MODIFY price DECIMAL(12,2)", names, ("contract",)),
+        ("ALTER TABLE t ADD KEY (name)", (), ()),
+        ("DROP TABLE t", (), ()),
+    ):
+        found = look(workspace, text)
+        assert found.readers == names
+        assert (tuple(n for n in names if n in found.layers), found.checks) == (changed, checks)
+    place = ["--config", str(workspace.config.path)]
+    text = "ALTER TABLE t ADD COLUMN note TEXT"
+    shown = CliRunner().invoke(cli, ["preflight", text, *place]).output
+    assert f"read of it: {'; '.join(names)}" in shown
+    assert "checks that warn until the next sync: contract" in shown
 
 
 def test_statements_of_no_table(workspace: Workspace) -> None:

@@ -29,7 +29,6 @@ from mirrorlake.errors import (
 )
 from mirrorlake.failpoints import OF_TENANTS
 from mirrorlake.load.tenants import batches, protocol, read
-from mirrorlake.operations.preflight import preflight
 from mirrorlake.operations.tenant_checks import check_tenants
 from mirrorlake.operations.tenant_upkeep import maintain_tenants, recover_tenants
 from mirrorlake.operations.tenant_verdicts import TenantsChecked
@@ -279,18 +278,6 @@ def test_a_rule_for_a_mistyped_column_shows_nothing(tenants: Tenants) -> None:
     tenants.contract["columns"] = {"name": {"pii": "null"}}
     tenants.sync()
     assert [row["name"] for row in tenants.shown()] == [None]
-
-
-def test_preflight_says_that_it_does_not_look_at_tenants(tenants: Tenants) -> None:
-    tenants.make("a", COLUMNS, *rows(1))
-    with tenants.opened() as (workspace, _):
-        for text, database in (
-            (f"ALTER TABLE {tenants.prefix}_a.orders DROP COLUMN amount", None),
-            ("ALTER TABLE orders DROP COLUMN amount", f"{tenants.prefix}_a"),
-        ):
-            (found,) = preflight(workspace, text, database=database)
-            assert found.severity == "attention"
-            assert "a table of tenants" in found.findings[0].words
 
 
 @pytest.mark.full

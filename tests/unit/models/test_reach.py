@@ -98,6 +98,8 @@ D, W = "day {2024-03-05}", "day [2024-02-28, 2024-03-05]"
         ("SELECT 1 FROM t SEMI JOIN u ON u.day = t.day AND u.day = p", [f"t {D}", f"u {D}"]),
         ("SELECT 1 FROM t JOIN u ON t.day = p AND t.k = u.k RIGHT JOIN v ON v.day = t.day",
          [f"t {D}", "u", "v"]),
+        ("SELECT 1 FROM v JOIN (SELECT t.day FROM t LEFT JOIN u ON t.day = p AND t.k = u.k) x "
+         "ON v.day = x.day", ["t", f"u", "v"]),
         # groups and windows
         ("SELECT * FROM (SELECT day, SUM(k) AS n FROM t GROUP BY day) WHERE day = p", [f"t {D}"]),
         ("SELECT * FROM (SELECT day AS d, SUM(k) AS n FROM t GROUP BY 1) WHERE d = p", [f"t {D}"]),

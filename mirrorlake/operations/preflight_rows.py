@@ -1,0 +1,267 @@
+"""What rows a table has after a migration, and whether the next sync stops at a copy that shrinks.
+
+An archive rotation (``RENAME TABLE t TO t_old; CREATE TABLE t LIKE t_old``), a dump (``DROP``,
+``CREATE``, ``INSERT``) and TRUNCATE leave a table of the same name with few rows or none.
+
+What belongs here: following rows from name to name, and what the guard will say. What doesn't: the
+guard (`mirrorlake.load.shrink_guard`), and columns (`mirrorlake.operations.preflight_findings`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from pymysql.connections import Connection
+
+from mirrorlake.errors import SchemaError, SourceError
+from mirrorlake.load.shrink_guard import last_copy, rows_shown
+from mirrorlake.operations.preflight_findings import Finding
+from mirrorlake.sources.mysql.ddl import RenameTable, Statement
+from mirrorlake.sources.mysql.ddl_rows import words_of_definition
+from mirrorlake.sources.mysql.identity import Identity, read_identity, why_another
+from mirrorlake.sources.mysql.introspect import read_ddl, read_table
+from mirrorlake.sources.mysql.tables import SourceTable
+from mirrorlake.table.continuity import kept_words
+from mirrorlake.table.resolve import ResolvedTable, by_time
+from mirrorlake.table.shrink import is_too_small
+from mirrorlake.workspace import Workspace
+
+TablePlace = tuple[str, str]
+"""A database and a table, in lower case."""
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What has a name after some statements.
+
+    Attributes:
+        base: the table of now whose rows these are; None: nothing of a table of now is left.
+        added: how many rows the migration adds at most; None: its text does not tell.
+        like: the table of now whose definition it has; None: it has one of its own, or was altered.
+        text: a definition of its own, word by word.
+        how: what became of the rows that were there; '' if they are there.
+        line: of the statement that brought it under this name, or emptied it.
+    """
+
+    base: TablePlace | None
+    added: int | None = 0
+    like: TablePlace | None = None
+    text: tuple[str, ...] = ()
+    how: Literal["", "truncated", "deleted", "made"] = ""
+    line: int | None = None
+
+
+def contents_after(statements: Sequence[Statement], of: TablePlace) -> Contents | None:
+    """What has a name after the statements, in their order; None: no table has it.
+
+    Args:
+        of: its database is that of names without one.
+    """
+    there: dict[TablePlace, Contents | None] = {}
+
+    def name_of(database: str | None, table: str) -> TablePlace:
+        return (database or of[0]).lower(), table.lower()
+
+    def look(name: TablePlace) -> Contents | None:
+        return there.get(name, Contents(name, like=name))
+
+    for statement in statements:
+        name = name_of(statement.database, statement.table)
+        before = look(name)
+        if statement.kind == "create":
+            known = name in there or name == of
+            if not (statement.if_missing and known and before is not None):
+                source = look(name_of(*statement.like)) if statement.like else None
+                there[name] = _made(statement, source)
+        elif statement.kind == "drop" or before is None:
+            there[name] = None
+        else:
+            written = there[name] = _written(before, statement)
+            for action in statement.actions:
+                if isinstance(action, RenameTable):
+                    there[name], name = None, name_of(action.database, action.name)
+                    there[name] = replace(written, line=statement.line)
+    return look(of)
+
+
+def _made(statement: Statement, source: Contents | None) -> Contents:
+    like, text = (source.like, source.text) if source else (None, statement.definition)
+    return Contents(None, statement.adds, like, text, "made", statement.line)
+
+
+def _written(before: Contents, statement: Statement) -> Contents:
+    """The contents after a statement that only writes rows, or changes the definition."""
+    if statement.kind == "truncate" or statement.empties:
+        how = before.how or ("truncated" if statement.kind == "truncate" else "deleted")
+        return replace(before, base=None, added=0, how=how, line=statement.line)
+    added = None if None in (before.added, statement.adds) else before.added + statement.adds  # type: ignore[operator]  # neither is None
+    found = replace(before, added=added)
+    if any(not isinstance(action, RenameTable) for action in statement.actions):
+        found = replace(found, like=None, text=())
+    return found
+
+
+def rows_findings(
+    workspace: Workspace,
+    before: ResolvedTable,
+    connection: Connection[Any],
+    statements: Sequence[Statement],
+) -> Iterator[Finding]:
+    """What the next sync makes of the rows that are there after the migration: nothing is said
+    where they are those of now.
+
+    Raises:
+        SourceError: the server could not be queried.
+    """
+    contract = before.contract
+    here = (contract.database.lower(), contract.table.lower())
+    after = contents_after(statements, here)
+    if after is None or after.base == here:
+        return
+    if after.how == "truncated":
+        yield Finding("attention", "all rows go", line=after.line)
+    copy = last_copy(workspace.ledger, before.name) if contract.copies else None
+    held = rows_shown(workspace.lake, before.deduped) if not contract.copies else None
+    if copy is not None and copy.receipt is not None:
+        held = copy.receipt.rows
+    found = _Found(workspace, before, connection, after, held)
+    if workspace.ledger.newest_receipt(contract.name) is not None:
+        yield from (replace(finding, line=after.line) for finding in found.findings())
+
+
+@dataclass(frozen=True)
+class _Found:
+    """A table's contents after a migration, beside its mirror.
+
+    Attributes:
+        held: how many rows its last copy, or its mirror, has; None: there is none.
+    """
+
+    workspace: Workspace
+    before: ResolvedTable
+    connection: Connection[Any]
+    after: Contents
+    held: int | None
+
+    def findings(self) -> Iterator[Finding]:
+        contract = self.before.contract
+        if contract.copies:
+            yield from self._guarded("", "the copy")
+            return
+        another = self._another()
+        if another is None:
+            yield from self._guarded("if its definition is as it was, ", "a new history")
+        elif not another:
+            if self.after.how != "deleted":
+                yield _unseen(contract.name, self.after)
+        elif kept_words(contract):
+            words = f"to its next sync it is another table ({another}): all of it is read again"
+            yield Finding("attention", words)
+        else:
+            yield Finding(
+                "attention",
+                f"to its next sync it is another table ({another}): a new history begins, with the "
+                "rows that are there then",
+            )
+            yield from self._guarded("", "a new history")
+
+    def _guarded(self, if_so: str, what: str) -> Iterator[Finding]:
+        """What the guard says of this many rows."""
+        limit, held, now = self.before.contract.shrink_limit, self.held, self._rows()
+        if limit is None or not held or (now is not None and not is_too_small(held, now, limit)):
+            return
+        name = self.before.contract.name
+        has = "the last copy had" if self.before.contract.copies else "the mirror has"
+        step = (
+            f"If MySQL should hold so few: once it does, `mirrorlake sync {name} --accept-smaller` "
+            "takes it; until then the mirror stays as it was"
+        )
+        if now is None:
+            fewer = f"none, or {limit:.0%} fewer than the {held:,} that {has}"
+            words = f"how many rows it has then can't be told: with {fewer}, its next sync stops"
+            yield Finding("attention", if_so + words, step)
+            return
+        about = "at most " if now else ""
+        if self.after.base is not None:
+            if_so, about = f"with the rows of {self.after.base[1]} as it is now, ", "about "
+        words = (
+            f"{if_so}its next sync stops: {what} would have {about}{now:,} rows, and {has} "
+            f"{held:,} (shrink_limit is {limit:.0%})"
+        )
+        yield Finding("attention" if if_so else "breaks", words, step)
+
+    def _rows(self) -> int | None:
+        if self.after.base is None or self.after.added is None:
+            return self.after.added
+        try:
+            return read_table(self.connection, *self.after.base).estimated_rows + self.after.added
+        except SchemaError:
+            return None  # there is no such table yet
+
+    def _another(self) -> str | None:
+        """Why the next sync takes it for another table; '' where nothing shows it, None where that
+        depends on its definition."""
+        table, after = self.before.table, self.after
+        now = read_identity(self.connection, table)
+        fresh = replace(
+            now,
+            next_key=None if now.next_key is None else 1,
+            innodb_id=None if now.innodb_id is None else -1,
+        )
+        if self._keys_fell(now):
+            return "its keys may come again"
+        if after.how in ("truncated", "deleted"):
+            return why_another(now, fresh if after.how == "truncated" else now) or ""
+        if after.base is not None:
+            try:
+                other = read_table(self.connection, *after.base)
+            except SchemaError:
+                return None
+            return why_another(now, self._as_it_is(other)) or ""
+        if not self._same_definition(table):
+            return None
+        return why_another(now, replace(fresh, made="the time of the migration")) or ""
+
+    def _as_it_is(self, other: SourceTable) -> Identity:
+        """A table that takes the name, as the server has it; its definition is compared without
+        the name."""
+        identity = read_identity(self.connection, other)
+        theirs, ours = self._definition(other), self._definition(self.before.table)
+        definition = read_identity(self.connection, self.before.table).definition
+        same = ours is not None and theirs == ours
+        return replace(identity, definition=definition if same else "another")
+
+    def _same_definition(self, table: SourceTable) -> bool:
+        here = (table.database.lower(), table.name.lower())
+        if self.after.like == here:
+            return True
+        return bool(self.after.text) and self.after.text == self._definition(table)
+
+    def _definition(self, table: SourceTable) -> tuple[str, ...] | None:
+        """What the server prints of a table behind its name; None where this account may not see
+        it."""
+        try:
+            return words_of_definition(read_ddl(self.connection, table.database, table.name))
+        except SourceError as error:
+            if "denied" not in error.message:
+                raise
+            return None
+
+    def _keys_fell(self, now: Identity) -> bool:
+        """Whether windows by key would find none above the last."""
+        cursor, after = self.before.cursor, self.after
+        if cursor is None or by_time(self.before) or after.base is not None or after.added != 0:
+            return False
+        counts = "auto_increment" in cursor.extra.lower() and now.next_key is not None
+        return not (counts and after.how == "deleted") and not (after.how == "made" and after.text)
+
+
+def _unseen(name: str, after: Contents) -> Finding:
+    """Of rows that went without a sign of it that a sync could see."""
+    if after.how == "truncated":
+        words = "nothing that this account may see tells a sync of it: the mirror keeps the rows"
+    else:
+        words = "to its next sync it is this table, changed; rows that it lacks stay in the mirror"
+    return Finding("attention", words, f"`mirrorlake check {name}` finds them")
