@@ -28,7 +28,7 @@ from mirrorlake.models.project import Model, Project, ScopeValues
 
 PARTITION = "mirrorlake.model-partition"
 """The property of a commit that says which partition it computed, from what."""
-Word = Literal["computed", "stale", "missing"]
+StateWord = Literal["computed", "stale", "missing"]
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class PartitionState:
     """
 
     key: str
-    word: Word
+    word: StateWord
     why: str = ""
     record: ModelPartition | None = None
     waits: tuple[str, ...] = ()
@@ -227,9 +227,9 @@ def _record(model: Model, identity: str, said: str, commit: LakeSnapshot) -> Mod
     )
 
 
-def counted(states: Iterable[PartitionState]) -> dict[Word, int]:
+def counted(states: Iterable[PartitionState]) -> dict[StateWord, int]:
     """How many partitions are in each state."""
-    found: dict[Word, int] = {"computed": 0, "stale": 0, "missing": 0}
+    found: dict[StateWord, int] = {"computed": 0, "stale": 0, "missing": 0}
     for one in states:
         found[one.word] += 1
     return found

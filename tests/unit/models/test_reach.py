@@ -8,7 +8,7 @@ from typing import Any
 
 import duckdb
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given, reject, settings
 from hypothesis import strategies as st
 
 from mirrorlake.models.binder import bind
@@ -99,7 +99,7 @@ D, W = "day {2024-03-05}", "day [2024-02-28, 2024-03-05]"
         ("SELECT 1 FROM t JOIN u ON t.day = p AND t.k = u.k RIGHT JOIN v ON v.day = t.day",
          [f"t {D}", "u", "v"]),
         ("SELECT 1 FROM v JOIN (SELECT t.day FROM t LEFT JOIN u ON t.day = p AND t.k = u.k) x "
-         "ON v.day = x.day", ["t", f"u", "v"]),
+         "ON v.day = x.day", ["t", "u", "v"]),
         # groups and windows
         ("SELECT * FROM (SELECT day, SUM(k) AS n FROM t GROUP BY day) WHERE day = p", [f"t {D}"]),
         ("SELECT * FROM (SELECT day AS d, SUM(k) AS n FROM t GROUP BY 1) WHERE d = p", [f"t {D}"]),
@@ -138,7 +138,6 @@ def test_what_a_query_reads(sql: str, expected: list[str]) -> None:
 
 # --- by brute force -------------------------------------------------------------------------------
 
-DATABASE = duckdb.connect(config={"threads": 1})
 DAYS = [None, *(date(2024, 2, 27) + timedelta(days=n) for n in range(5))]
 COLUMN = st.sampled_from(["day", "k", "s"])
 LITERALS = {
@@ -265,14 +264,19 @@ def queries(draw: st.DrawFn) -> str:
 
 def given_by(sql: str, rows: Mapping[str, Sequence[tuple[Any, ...]]]) -> list[tuple[Any, ...]]:
     """The rows of a query over three tables of such rows."""
-    for table, some in rows.items():
-        DATABASE.execute(f"CREATE OR REPLACE TEMP TABLE {table} (day DATE, k INTEGER, s VARCHAR)")
-        if some:
-            DATABASE.execute(
-                f"INSERT INTO {table} VALUES {', '.join(['(?, ?, ?)'] * len(some))}",
-                [cell for row in some for cell in row],
-            )
-    return sorted(DATABASE.execute(sql).fetchall(), key=repr)
+    with duckdb.connect(config={"threads": 1}) as database:
+        for table, some in rows.items():
+            database.execute(f"CREATE TABLE {table} (day DATE, k INTEGER, s VARCHAR)")
+            if some:
+                database.execute(
+                    f"INSERT INTO {table} VALUES {', '.join(['(?, ?, ?)'] * len(some))}",
+                    [cell for row in some for cell in row],
+                )
+        try:
+            return sorted(database.execute(sql).fetchall(), key=repr)
+        except duckdb.InternalException:
+            # A defect of DuckDB's planner, rare, on correlated subqueries: it says nothing of ours.
+            reject()
 
 
 def can_matter(row: tuple[Any, ...], of: Sequence[TableReach]) -> bool:
