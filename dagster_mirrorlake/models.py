@@ -131,7 +131,7 @@ def _dimension(values: Sequence[Constant], expression: str) -> dg.PartitionsDefi
 
 def mirror_models(config: Config, names: Names) -> Sequence[ModelAsset]:
     """The models beside a contract file. What can't be read is said in the log, and is no reason
-    for a mirror not to load: `mirrorlake compile` fails on it."""
+    for a mirror not to load: `mirrorlake plan` fails on it."""
     folder = config.path.parent / "models"
     try:
         declarations = read_declarations(folder) if folder.is_dir() else []

@@ -27,7 +27,7 @@ from mirrorlake.cli import show
 from mirrorlake.cli.contract import open_contract
 from mirrorlake.cli.init import init
 from mirrorlake.cli.landing import export, land
-from mirrorlake.cli.models import compile_command, run_command, show_command
+from mirrorlake.cli.models import plan_command, run_command, show_command
 from mirrorlake.cli.preflight import preflight
 from mirrorlake.cli.proof import check, proof
 from mirrorlake.cli.refold import refold, rekey
@@ -216,7 +216,7 @@ def config_schema_command() -> None:
 
 _FIRST = (init, accept, alert, backfill, check, clone, export, gaps, hold, land, ledger, maintain)
 _THEN = (preflight, proof, publish, recover, refold, rekey, repair, schema, sync, tenants)
-_MODELS = (compile_command, run_command, show_command)
+_MODELS = (plan_command, run_command, show_command)
 for _command in (*_FIRST, *_THEN, *_MODELS):
     cli.add_command(_command)
 

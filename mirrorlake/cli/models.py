@@ -1,9 +1,10 @@
-"""The commands of SQL models: what a model is, and whether all of them compile."""
+"""The commands of SQL models: what one is, what all of them change, and computing them."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import date
 from pathlib import Path
@@ -17,6 +18,8 @@ from mirrorlake.cli.contract import open_contract
 
 if TYPE_CHECKING:
     from mirrorlake.models.dependencies import Input
+    from mirrorlake.models.project import Model
+    from mirrorlake.operations.model_plans import ModelChange
     from mirrorlake.operations.model_states import PartitionState
     from mirrorlake.operations.models import ShownModel, ShownPartition
 
@@ -146,47 +149,59 @@ def _period(first: date | None, last: date | None) -> str:
     return f"{first} to {last}"
 
 
-@click.command("compile")
+@click.command("plan")
 @shown.config_option
 @shown.json_option
-def compile_command(config_path: Path, as_json: bool) -> None:
-    """Check all SQL models: columns, types, partitions, personal data. Runs none of them."""
+def plan_command(config_path: Path, as_json: bool) -> None:
+    """Check all SQL models, and say what they change of those that were run last. Runs none."""
     from mirrorlake.destinations.iceberg.lake import Lake
+    from mirrorlake.ledger import Ledger
     from mirrorlake.models.dependencies import unbounded
+    from mirrorlake.operations.model_plans import CODES, plan_models
     from mirrorlake.operations.models import compile_project, models_folder
 
     config = open_contract(config_path)
     project, catalogue = compile_project(config, Lake(config.lake))
-    models = project.models.values()
-    warnings = {one.name: list(unbounded(project, catalogue, one)) for one in models}
+    changes = plan_models(project, Ledger(config.ledger.url, config.ledger.wait))
+    models = project.models
+    warnings = {name: list(unbounded(project, catalogue, one)) for name, one in models.items()}
     if as_json:
-        shown.print_json(
-            {
-                "models": [
-                    {
-                        "name": one.name,
-                        "partitions": len(one.scopes),
-                        "reads": list(one.bound.reads),
-                        "columns": {f.name: f.value.type for f in one.fields},
-                        "fingerprint": one.fingerprint,
-                        "warnings": warnings[one.name],
-                    }
-                    for one in models
-                ],
-                "problems": [one.message for one in project.problems],
+        found = {change.model: asdict(change) for change in changes}
+        for name, one in models.items():
+            found[name] |= {
+                "partitions": len(one.scopes),
+                "reads": list(one.bound.reads),
+                "columns": {f.name: f.value.type for f in one.fields},
+                "fingerprint": one.fingerprint,
+                "warnings": warnings[name],
             }
-        )
-    elif models:
-        table = shown.table("model", "columns", "partitions", "reads…")
-        for one in models:
-            counts = (f"{len(one.fields):,}", f"{len(one.scopes):,}")
-            table.add_row(escape(one.name), *counts, escape(", ".join(one.bound.reads)))
-        shown.console.print(table)
+        problems = [one.message for one in project.problems]
+        shown.print_json({"models": list(found.values()), "problems": problems})
+    elif changes:
+        _print_plan(changes, models)
         for words in (words for found in warnings.values() for words in found):
             shown.console.print(f"Warning: {escape(words)}", highlight=False, soft_wrap=True)
     elif not project.problems:
         shown.console.print(f"There are no models below {escape(str(models_folder(config)))}.")
     project.raise_problems()
+    sys.exit(max((CODES[change.change] for change in changes), default=0))
+
+
+def _print_plan(changes: Sequence[ModelChange], models: Mapping[str, Model]) -> None:
+    table = shown.table("model", "change", "columns", "partitions", "reads…")
+    for change in changes:
+        model = models.get(change.model)
+        cells = ("-", "-", "-")
+        if model is not None:
+            counts = (f"{len(model.fields):,}", f"{len(model.scopes):,}")
+            cells = (*counts, escape(", ".join(model.bound.reads) or "-"))
+        table.add_row(escape(change.model), change.change, *cells)
+    shown.console.print(table)
+    for change in changes:
+        for words in change.words:
+            shown.console.print(escape(f"{change.model}: {words}"), soft_wrap=True)
+        for words in change.readers:
+            shown.console.print(escape(f"  {words}"), highlight=False, soft_wrap=True)
 
 
 @click.command("run")

@@ -30,6 +30,7 @@ from mirrorlake.ledger.model_partitions import ModelPartition
 from mirrorlake.merge.staging import branch_sql, drop_stale, new_branch
 from mirrorlake.models.binding import bound_sql, literal
 from mirrorlake.models.project import Model, ScopeValues
+from mirrorlake.operations.model_plans import record_model
 from mirrorlake.operations.model_states import PARTITION, States, model_table
 from mirrorlake.workspace import Workspace
 
@@ -107,6 +108,7 @@ def run_model(
                 _prepare(own, model, rebuild=rebuild)
                 ready = True
             found = _compute(own, states, model, scope)
+            record_model(own.ledger, model)
             states.forget(model, state.key)
             done.append(found)
             if watch is not None:
@@ -332,6 +334,7 @@ def _run_view(
         run_id=workspace.run_id,
     )
     workspace.ledger.record_model_partition(found)
+    record_model(workspace.ledger, model)
     states.forget(model, "")
     if watch is not None:
         watch(found)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from datetime import UTC, date, datetime
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from pyiceberg.schema import Schema
 from pyiceberg.types import (
     DateType,
@@ -17,11 +19,14 @@ from pyiceberg.types import (
     TimestampType,
 )
 
+from mirrorlake.cli import cli
 from mirrorlake.config import load_config
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.errors import ModelError
+from mirrorlake.ledger import Ledger
 from mirrorlake.models.dependencies import EVERY_DAY, MirrorInput, ModelInput, inputs_of, unbounded
 from mirrorlake.models.project import Project, compile_models, stored_columns
+from mirrorlake.operations.model_plans import plan_models, record_model
 from mirrorlake.operations.models import compile_project, scopes_of, show_model
 
 NOW = datetime(2024, 3, 4, 12, tzinfo=UTC)
@@ -241,3 +246,85 @@ def test_models_in_a_long_row_compile(compiled: Compiled) -> None:
     assert project.problems == ()
     assert len(project.models) == 40
     assert compile_models([], compiled.catalogue, NOW).models == {}  # type: ignore[attr-defined]
+
+
+def test_a_plan_says_what_changed_since_models_were_run(compiled: Compiled, contract: Path) -> None:
+    ledger = Ledger(load_config(contract).ledger.url)
+    daily = f"---\n{DAYS}\n---\nSELECT store, COUNT(*) AS n FROM s_d.sales GROUP BY store"
+    above = "SELECT store,\n  n + 1 AS more\nFROM m.daily"
+    first = compiled(m__daily=daily, m__above=above, m__alone="SELECT 1 AS n")
+    assert [one.change for one in plan_models(first, ledger)] == ["added"] * 3
+    for model in first.models.values():
+        record_model(ledger, model)
+    assert [one.change for one in plan_models(first, ledger)] == ["unchanged"] * 3
+
+    other = compiled(m__daily=daily.replace("GROUP", "WHERE id > 1 GROUP"))
+    said = {one.model: one for one in plan_models(other, ledger)}
+    assert said["m.daily"].words == ("the query changed: its partitions are computed again",)
+    assert [said[f"m.{name}"].change for name in ("daily", "above", "alone")] == [
+        "changed",
+        "changed",
+        "unchanged",
+    ]
+    more = compiled(m__daily=daily.replace("AS n", "AS n, MAX(id) AS last"))
+    said = {one.model: one for one in plan_models(more, ledger)}
+    assert (said["m.daily"].change, said["m.daily"].words) == ("changed", ("last int is new",))
+
+    (contract.parent / "models" / "m" / "alone.sql").unlink()
+    retyped = compiled(m__daily=daily.replace("COUNT(*)", "CAST(COUNT(*) AS INT)"))
+    said = {one.model: one for one in plan_models(retyped, ledger)}
+    assert said["m.alone"].change == "removed"
+    assert (said["m.daily"].change, said["m.daily"].words) == (
+        "breaking",
+        ("n was bigint, and is int",),
+    )
+    assert [words[words.index("models/") :] for words in said["m.daily"].readers] == [
+        "models/m/above.sql:2:3: m.above reads n"
+    ]
+    # What reads a column that is gone does not compile, and is not called removed.
+    gone = compiled(m__daily=daily.replace(", COUNT(*) AS n", ""))
+    assert problem(gone).startswith("models/m/above.sql:2:3: there is no column n")
+    assert {one.model: one.change for one in plan_models(gone, ledger)} == {
+        "m.daily": "breaking",
+        "m.alone": "removed",
+    }
+
+
+def test_the_command_line_plans_and_shows(
+    compiled: Compiled, contract: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MIRRORLAKE_CONFIG", str(contract))
+    daily = (
+        f"---\n{DAYS}\n---\nSELECT id\nFROM s_d.sales WHERE sold_at >= day AND sold_at < day + 1"
+    )
+    project = compiled(m__daily=daily, m__all="SELECT COUNT(*) AS n FROM m.daily")
+    ran = CliRunner().invoke(cli, ["plan"])
+    assert ran.exit_code == 0
+    row = next(line.split() for line in ran.stdout.splitlines() if "s_d" in line)
+    assert row == ["m.daily", "added", "2", "3", "s_d.sales"]
+    record_model(Ledger(load_config(contract).ledger.url), project.model("m.daily"))
+    compiled(m__daily=daily.replace("SELECT id", "SELECT store"), m__all="SELECT 1 AS n")
+    ran = CliRunner().invoke(cli, ["plan"])
+    assert (ran.exit_code, "m.daily: id is gone" in ran.stdout) == (20, True)
+    ran = CliRunner().invoke(cli, ["show", "m.daily", "day=2024-03-02", "--sql"])
+    assert ran.stdout.splitlines()[1] == (
+        "FROM s_d.sales WHERE sold_at >= DATE '2024-03-02' AND sold_at < DATE '2024-03-02' + 1"
+    )
+    ran = CliRunner().invoke(cli, ["show", "m.daily", "day=2024-03-02"])
+    assert "s_d.sales   sold_at: 2024-03-02" in ran.stdout
+    ran = CliRunner().invoke(cli, ["show", "m.daily", "day=2024-03-02", "--json"])
+    assert json.loads(ran.stdout)["partition"]["inputs"] == [
+        {
+            "table": "s_d.sales",
+            "column": "sold_at",
+            "days": [["2024-03-02", "2024-03-02"]],
+            "all": False,
+        }
+    ]
+    for arguments, words in (
+        (["show", "m.daily", "day"], "'day' is no NAME=VALUE"),
+        (["show", "m.daily", "day=1", "day=2"], "day is given twice"),
+        (["show", "m.daily", "--sql"], "--sql is of one partition"),
+    ):
+        ran = CliRunner().invoke(cli, arguments)
+        assert (ran.exit_code, words in ran.stderr) == (2, True)

@@ -1,0 +1,126 @@
+"""What the models of the working tree change of those that were run last.
+
+A model is *run* as it was when a run last wrote to its table; the ledger has its columns of then. A
+column that went or has another type breaks whoever reads it, models with file and line; one that
+came breaks nobody. A query that changed has its partitions computed again.
+
+What belongs here: the comparison. What doesn't: the state of each partition
+(`mirrorlake.operations.model_states`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from sqlglot import exp
+
+from mirrorlake.ledger import Ledger
+from mirrorlake.models.place import at
+from mirrorlake.models.project import Model, Project
+
+RECORDED = "model "
+"""How the names of what the ledger keeps of models begin; the model's own name follows."""
+Change = Literal["added", "unchanged", "changed", "breaking", "removed"]
+CODES: Mapping[Change, int] = {
+    "unchanged": 0,
+    "added": 0,
+    "changed": 10,
+    "removed": 10,
+    "breaking": 20,
+}
+
+
+@dataclass(frozen=True)
+class ModelChange:
+    """What became of one model since it was run last.
+
+    Attributes:
+        words: what changed of it, one thing each.
+        readers: where models read what breaks: ``file:line:column: model reads column``.
+    """
+
+    model: str
+    change: Change
+    words: tuple[str, ...] = ()
+    readers: tuple[str, ...] = ()
+
+
+def record_model(ledger: Ledger, model: Model) -> None:
+    """Keep what a model is as it is run now; nothing is written where that is the same."""
+    said = {
+        "fingerprint": model.fingerprint,
+        "columns": [[one.name, one.value.type] for one in model.fields],
+        "partition_by": list(model.declaration.partition_by),
+        "materialized": model.declaration.materialized,
+    }
+    text = json.dumps(said, ensure_ascii=False)
+    if ledger.definition(f"{RECORDED}{model.name}") != text:
+        ledger.record_definition(f"{RECORDED}{model.name}", text)
+
+
+def plan_models(project: Project, ledger: Ledger) -> list[ModelChange]:
+    """Compare all models that compile with those that were run, by name.
+
+    Raises:
+        LedgerError: the ledger can't be read.
+    """
+    run = {
+        name.removeprefix(RECORDED): json.loads(text)
+        for name, text in ledger.definitions(RECORDED).items()
+    }
+    found = [_compared(project, model, run.get(name)) for name, model in project.models.items()]
+    there = {*project.models, *project.unfinished}
+    found += [
+        ModelChange(name, "removed", (f"its table {name} stays until somebody drops it",))
+        for name in run
+        if name not in there
+    ]
+    return sorted(found, key=lambda one: one.model)
+
+
+def _compared(project: Project, model: Model, before: Mapping[str, object] | None) -> ModelChange:
+    if before is None:
+        return ModelChange(model.name, "added")
+    if before["fingerprint"] == model.fingerprint and before["partition_by"] == list(
+        model.declaration.partition_by
+    ):
+        return ModelChange(model.name, "unchanged")
+    columns = before["columns"]
+    assert isinstance(columns, list)  # noqa: S101
+    was = {str(name): str(kind) for name, kind in columns}
+    now = {one.name: one.value.type for one in model.fields}
+    broken = {
+        name: f"{name} is gone" if name not in now else f"{name} was {kind}, and is {now[name]}"
+        for name, kind in was.items()
+        if now.get(name) != kind
+    }
+    words = [
+        *broken.values(),
+        *(f"{name} {kind} is new" for name, kind in now.items() if name not in was),
+    ]
+    if before["partition_by"] != list(model.declaration.partition_by):
+        words.append("its partitions are by other columns")
+    elif not words:
+        words.append("the query changed: its partitions are computed again")
+    breaking = bool(broken) or before["partition_by"] != list(model.declaration.partition_by)
+    readers = tuple(_readers(project, model.name, list(broken)))
+    return ModelChange(model.name, "breaking" if breaking else "changed", tuple(words), readers)
+
+
+def _readers(project: Project, table: str, columns: Sequence[str]) -> Iterator[str]:
+    """The places where models read some columns of a table."""
+    wanted = {name.lower() for name in columns}
+    for name in project.readers.get(table, ()):
+        reader = project.models[name]
+        trace = reader.bound.trace
+        keys = {key for key, of in trace.tables.items() if of == table}
+        declared = reader.declaration
+        for node in reader.query.find_all(exp.Column):
+            key, column = trace.columns.get(id(node), (0, ""))
+            place = at(node) if key in keys and column in wanted else None
+            if place is not None:
+                where = f"{declared.path}:{place[0] + declared.sql_line - 1}:{place[1]}"
+                yield f"{where}: {name} reads {column}"
