@@ -294,9 +294,9 @@ def test_the_command_line_plans_and_shows(
     compiled: Compiled, contract: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MIRRORLAKE_CONFIG", str(contract))
-    daily = (
-        f"---\n{DAYS}\n---\nSELECT id\nFROM s_d.sales WHERE sold_at >= day AND sold_at < day + 1"
-    )
+    days = DAYS.replace("CURRENT_DATE", "'2024-03-04'")
+    query = "SELECT id\nFROM s_d.sales WHERE sold_at >= day AND sold_at < day + 1"
+    daily = f"---\n{days}\n---\n{query}"
     project = compiled(m__daily=daily, m__all="SELECT COUNT(*) AS n FROM m.daily")
     ran = CliRunner().invoke(cli, ["plan"])
     assert ran.exit_code == 0
