@@ -24,7 +24,7 @@ from mirrorlake.errors import ModelError
 from mirrorlake.models.declaration import Declaration, read_declarations
 from mirrorlake.models.evaluate import Constant
 from mirrorlake.models.parse import parse_query
-from mirrorlake.models.project import text_of
+from mirrorlake.models.scopes import text_of
 
 logger = logging.getLogger("mirrorlake.models")
 

@@ -29,6 +29,7 @@ from mirrorlake.models.declaration import Declaration
 from mirrorlake.models.evaluate import Constant
 from mirrorlake.models.parse import parse_query
 from mirrorlake.models.place import at
+from mirrorlake.models.scopes import text_of
 
 ScopeValues = Mapping[str, Constant]
 
@@ -86,16 +87,6 @@ class Model:
         """A partition's name: ``day=2024-05-01/store=Paris``; empty of a model without
         partitions."""
         return "/".join(f"{n}={text_of(scope[n])}" for n in self.declaration.partition_by)
-
-
-def text_of(value: Constant) -> str:
-    """A value as a person writes it."""
-    if isinstance(value, datetime):
-        return value.strftime("%Y-%m-%dT%H:%M:%SZ")
-    if value is None or isinstance(value, bool):
-        return {None: "null", True: "true", False: "false"}[value]
-    text = str(value)
-    return text.replace("%", "%25").replace("/", "%2F")
 
 
 @dataclass(frozen=True)

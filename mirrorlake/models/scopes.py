@@ -137,6 +137,16 @@ def kind_of(value: Constant) -> str:
     return "string" if isinstance(value, str) else "void"
 
 
+def text_of(value: Constant) -> str:
+    """A value as a person writes it."""
+    if isinstance(value, datetime):
+        return value.strftime("%Y-%m-%dT%H:%M:%SZ")
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    text = str(value)
+    return text.replace("%", "%25").replace("/", "%2F")
+
+
 def _is_number(text: str) -> bool:
     """Whether a text is how a number is written: ``01`` is a text, and stays one."""
     return re.fullmatch(r"0|-?[1-9][0-9]{0,17}", text) is not None

@@ -23,9 +23,8 @@ from mirrorlake.models.project import (
     ScopeValues,
     compile_models,
     stored_columns,
-    text_of,
 )
-from mirrorlake.models.scopes import kind_of
+from mirrorlake.models.scopes import kind_of, text_of
 
 FOLDER = "models"
 """Where the models are, beside the contract file."""

@@ -25,6 +25,12 @@ SETTLED_SECONDS = 3.2
 """After so long without a change, what a server shows says whether a table changed."""
 
 
+@pytest.fixture(autouse=True)
+def wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables as a wide screen has them: a worker of pytest-xdist says that its own is narrow."""
+    monkeypatch.setattr("mirrorlake.cli.show.console.width", 200)
+
+
 @pytest.fixture
 def tenants(server: EmbeddedServer, place: Place) -> Iterator[Tenants]:
     made = Tenants(server, place, f"t{uuid.uuid4().hex[:8]}")
