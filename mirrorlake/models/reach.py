@@ -183,23 +183,11 @@ class _Walk:
                 one
                 for one in conjuncts(having.this)
                 if self.facts.columns_in(one)
-                and not self._names_an_alias(node, one)
                 and all(grouped.holds(("column", c)) for c in self.facts.columns_in(one))
                 and not any(True for _ in one.find_all(exp.AggFunc, exp.Query, exp.Window))
                 and not any(_is_aggregate(call) for call in one.find_all(exp.Anonymous))
             ]
         return Conditions(tuple(found))
-
-    def _names_an_alias(self, node: exp.Select, condition: exp.Expr) -> bool:
-        """Whether HAVING names a column of the result that is no column of a source of that name:
-        Spark takes the result's."""
-        for column in condition.find_all(exp.Column):
-            place = self.trace.columns.get(id(column))
-            for name, output in self.trace.outputs.get(id(node), []):
-                found = self._named(output) if isinstance(output, exp.Expr) else ("column", output)
-                if name == column.name.lower() and found != ("column", place):
-                    return True
-        return False
 
     def _sources_of(self, node: exp.Select, wanted: WantedValues) -> Facts:
         """What is wanted of a SELECT's columns, as facts of its sources' columns."""
