@@ -23,8 +23,8 @@ from mirrorlake.models.project import Model, Project
 
 RECORDED = "model "
 """How the names of what the ledger keeps of models begin; the model's own name follows."""
-Change = Literal["added", "unchanged", "changed", "breaking", "removed"]
-CODES: Mapping[Change, int] = {
+PlannedChange = Literal["added", "unchanged", "changed", "breaking", "removed"]
+CODES: Mapping[PlannedChange, int] = {
     "unchanged": 0,
     "added": 0,
     "changed": 10,
@@ -43,7 +43,7 @@ class ModelChange:
     """
 
     model: str
-    change: Change
+    change: PlannedChange
     words: tuple[str, ...] = ()
     readers: tuple[str, ...] = ()
 

@@ -35,6 +35,7 @@ def world(mariadb: MariaDB, place: Place, database: str) -> World:
     return World(mariadb, place, database)
 
 
+@pytest.mark.full
 def test_each_change_in_turn(world: World) -> None:
     """None is left to chance: types first, while a row goes after each, then names."""
     state = DdlHistories(world)

@@ -252,7 +252,7 @@ def test_somebody_elses_writes_into_clean_are_found_and_put_right(tenants: Tenan
 
 
 STEPS = tuple(step for step in (*OF_TENANTS, *OF_CLEAN_TENANTS) if step != "tenants.shown")
-OFTEN = ("tenants.folded", "tenants.clean_marked")
+OFTEN = ("tenants.clean_marked",)
 
 
 @pytest.mark.parametrize(
