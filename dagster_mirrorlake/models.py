@@ -2,7 +2,8 @@
 
 Nothing is asked of the lake when a location loads: keys, partitions and what is read are known from
 the files. Which partitions of an input a partition reads is decided by the engine when it runs;
-Dagster is told all of them, as it can serialise only its built-in mappings.
+Dagster sees every partition of an input as a dependency, because it can serialise only its
+built-in mappings.
 
 What belongs here: what a model is called, its partitions, and what it reads. What doesn't: running
 it (`dagster_mirrorlake.assets.model_steps`).
@@ -21,9 +22,9 @@ from sqlglot import exp
 from dagster_mirrorlake.names import Names
 from mirrorlake.config import Config
 from mirrorlake.errors import ModelError
-from mirrorlake.models.declaration import Declaration, read_declarations
+from mirrorlake.models.declaration import FOLDER, Declaration, read_declarations
 from mirrorlake.models.evaluate import Constant
-from mirrorlake.models.parse import parse_query
+from mirrorlake.models.parse import parse_query, table_name
 from mirrorlake.models.scopes import text_of
 
 logger = logging.getLogger("mirrorlake.models")
@@ -89,7 +90,7 @@ class ModelAsset:
 
     @property
     def spec(self) -> dg.AssetSpec:
-        """Without what it reads: see `model_assets`."""
+        """Without what it reads: see `dagster_mirrorlake.assets.models`."""
         declared = self.declaration
         reference = dg.LocalFileCodeReference(
             file_path=str(declared.path.absolute()), line_number=1, label=declared.name
@@ -132,7 +133,7 @@ def _dimension(values: Sequence[Constant], expression: str) -> dg.PartitionsDefi
 def mirror_models(config: Config, names: Names) -> Sequence[ModelAsset]:
     """The models beside a contract file. What can't be read is said in the log, and is no reason
     for a mirror not to load: `mirrorlake plan` fails on it."""
-    folder = config.path.parent / "models"
+    folder = config.path.parent / FOLDER
     try:
         declarations = read_declarations(folder) if folder.is_dir() else []
     except ModelError as error:
@@ -142,11 +143,8 @@ def mirror_models(config: Config, names: Names) -> Sequence[ModelAsset]:
     for one in declarations:
         try:
             query = parse_query(one.sql)
-            tables = (
-                ".".join(part.name for part in table.parts).lower()
-                for table in query.find_all(exp.Table)
-            )
-            scopes = tuple(one.scopes.all(datetime.now(UTC))) if one.scopes.bindings else ({},)
+            tables = map(table_name, query.find_all(exp.Table))
+            scopes = tuple(one.scopes.all(datetime.now(UTC)))
             found.append(ModelAsset(one, names, tuple(dict.fromkeys(tables)), scopes))
         except ModelError as error:
             logger.warning("The SQL model %s was left out: %s", one.name, one.located(error))

@@ -31,14 +31,13 @@ def run(
         scopes = [s for s in compiled.scopes if wanted is None or model.key_of(s) in wanted]
         states = States(project, catalogue, workspace.lake, workspace.ledger)
         done = run_model(workspace, states, compiled, scopes, again=again)
-    by_key = {compiled.key_of(scope): scope for scope in scopes}
     for one in done.computed:
         context.log.info("model %s: %s: %d rows (%.1f s)", name, one.key, one.rows, one.seconds)
         if wanted is not None:
             context.add_asset_metadata(
                 {"dagster/row_count": one.rows, "seconds": one.seconds},
                 asset_key=model.key,
-                partition_key=model.key_of(by_key[one.key]),
+                partition_key=model.key_of(compiled.by_key[one.key]),
             )
     columns = [
         dg.TableColumn(

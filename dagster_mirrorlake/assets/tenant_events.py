@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mirrorlake.workspace import Workspace
 
 STATE_TAG = "mirrorlake/shown"
-"""The tag by which an event of one state of the layers is told from another's."""
+"""The tag that distinguishes events that report different states of the layers."""
 _NEWEST = 20
 _LISTED = 10
 

@@ -1,4 +1,4 @@
-"""Reports to Dagster what readers are shown of tables of tenants, whoever ran the sync."""
+"""Reports to Dagster what readers see of tables of tenants, from the command line or a run."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING

@@ -33,6 +33,8 @@ from mirrorlake.models.scopes import Binding, Scopes
 
 Materialized = Literal["table", "view"]
 MOST_BYTES = 2**20
+FOLDER = "models"
+"""Where the models are, beside the contract file."""
 _FENCE = "---"
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 

@@ -60,7 +60,7 @@ def _literal(node: exp.Expr, _: Mapping[str, Constant]) -> Constant:
 
 
 def _held(number: int, bits: int) -> int:
-    """A number that an integer of so many bits holds."""
+    """A number that fits into an integer of this many bits."""
     if not -(2 ** (bits - 1)) <= number < 2 ** (bits - 1):
         raise Unknown(str(number))
     return number

@@ -42,6 +42,11 @@ def parse_query(sql: str) -> exp.Expr:
     return found[0]
 
 
+def table_name(table: exp.Table) -> str:
+    """A table as a query names it, in lower case: ``dataset.name``."""
+    return ".".join(part.name for part in table.parts).lower()
+
+
 def parse_expression(text: str) -> exp.Expr:
     """The one expression of a text.
 

@@ -27,7 +27,7 @@ from mirrorlake.models.catalogue import Catalogue
 from mirrorlake.models.columns import NamedValue, Origin, Relation, Typed
 from mirrorlake.models.declaration import Declaration
 from mirrorlake.models.evaluate import Constant
-from mirrorlake.models.parse import parse_query
+from mirrorlake.models.parse import parse_query, table_name
 from mirrorlake.models.place import at
 from mirrorlake.models.scopes import text_of
 
@@ -82,6 +82,11 @@ class Model:
     def scopes(self) -> tuple[ScopeValues, ...]:
         """All that it is computed for, in the order of its bindings."""
         return tuple(self.declaration.scopes.all(self.now))
+
+    @cached_property
+    def by_key(self) -> Mapping[str, ScopeValues]:
+        """Its scopes, by the names of their partitions."""
+        return {self.key_of(scope): scope for scope in self.scopes}
 
     def key_of(self, scope: ScopeValues) -> str:
         """A partition's name: ``day=2024-05-01/store=Paris``; empty of a model without
@@ -201,7 +206,7 @@ def compile_models(
 def _tables_in(query: exp.Expr) -> Iterator[str]:
     for table in query.find_all(exp.Table):
         if len(table.parts) > 1:
-            yield ".".join(part.name for part in table.parts).lower()
+            yield table_name(table)
 
 
 def _in_order(
@@ -221,11 +226,7 @@ def _in_order(
             words = " reads ".join(reversed(circle))
             first = min(circle)
             mention = next(
-                (
-                    t
-                    for t in parsed[first].find_all(exp.Table)
-                    if ".".join(p.name for p in t.parts).lower() in circle
-                ),
+                (t for t in parsed[first].find_all(exp.Table) if table_name(t) in circle),
                 None,
             )
             place = at(mention) if mention is not None else None
@@ -254,7 +255,7 @@ def _compiled(
             "a view has no partitions: it shows what it reads, as it is",
             next_step="Leave out `for`, or make it a table",
         )
-    types = declaration.scopes.types(now) if declaration.scopes.bindings else {}
+    types = declaration.scopes.types(now)
     bound = bind(query, tables, types)
     if bound.unstable and declaration.partition_by:
         function, place = bound.unstable[0]

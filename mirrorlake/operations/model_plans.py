@@ -1,8 +1,8 @@
 """What the models of the working tree change of those that were run last.
 
 A model is *run* as it was when a run last wrote to its table; the ledger has its columns of then. A
-column that went or has another type breaks whoever reads it, models with file and line; one that
-came breaks nobody. A query that changed has its partitions computed again.
+dropped or retyped column breaks every model that reads it, and each place is listed with its file
+and line; a new column breaks nothing. A query that changed has its partitions computed again.
 
 What belongs here: the comparison. What doesn't: the state of each partition
 (`mirrorlake.operations.model_states`).
@@ -92,11 +92,7 @@ def _compared(project: Project, model: Model, before: Mapping[str, object] | Non
     assert isinstance(columns, list)  # noqa: S101
     was = {str(name): str(kind) for name, kind in columns}
     now = {one.name: one.value.type for one in model.fields}
-    broken = {
-        name: f"{name} is gone" if name not in now else f"{name} was {kind}, and is {now[name]}"
-        for name, kind in was.items()
-        if now.get(name) != kind
-    }
+    broken = broken_columns(was, now)
     words = [
         *broken.values(),
         *(f"{name} {kind} is new" for name, kind in now.items() if name not in was),
@@ -108,6 +104,15 @@ def _compared(project: Project, model: Model, before: Mapping[str, object] | Non
     breaking = bool(broken) or before["partition_by"] != list(model.declaration.partition_by)
     readers = tuple(_readers(project, model.name, list(broken)))
     return ModelChange(model.name, "breaking" if breaking else "changed", tuple(words), readers)
+
+
+def broken_columns(was: Mapping[str, str], now: Mapping[str, str]) -> dict[str, str]:
+    """The columns that are gone or have another type, each with words that say so."""
+    return {
+        name: f"{name} is gone" if name not in now else f"{name} was {kind}, and is {now[name]}"
+        for name, kind in was.items()
+        if now.get(name) != kind
+    }
 
 
 def _readers(project: Project, table: str, columns: Sequence[str]) -> Iterator[str]:

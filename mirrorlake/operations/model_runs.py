@@ -1,6 +1,6 @@
 """Models are computed: one partition after another, each in one commit of its table.
 
-A partition's rows are written to a branch, counted there, and published by moving main: readers see
+A partition's rows are written to a branch, and published by moving main: readers see
 the old rows or the new ones. The commit says what it computed, and from what; a run that dies
 before it is published leaves nothing that anybody sees, one that dies after it is found by the
 commit.
@@ -19,9 +19,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from mirrorlake.destinations.base import CATALOG, Identifier, as_sql_identifier
-from mirrorlake.destinations.iceberg.commit import snapshot_property
 from mirrorlake.destinations.iceberg.durable import flush_commits
-from mirrorlake.destinations.iceberg.model import LakeTable, spark_types
+from mirrorlake.destinations.iceberg.model import spark_types
 from mirrorlake.destinations.iceberg.session_settings import activate
 from mirrorlake.destinations.iceberg.spark_errors import spark_errors
 from mirrorlake.errors import LakeError, ModelError, SchemaError
@@ -30,8 +29,8 @@ from mirrorlake.ledger.model_partitions import ModelPartition
 from mirrorlake.merge.staging import branch_sql, drop_stale, new_branch
 from mirrorlake.models.binding import bound_sql, literal
 from mirrorlake.models.project import Model, ScopeValues
-from mirrorlake.operations.model_plans import record_model
-from mirrorlake.operations.model_states import PARTITION, States, model_table
+from mirrorlake.operations.model_plans import broken_columns, record_model
+from mirrorlake.operations.model_states import PARTITION, States, model_table, recorded_by
 from mirrorlake.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -108,7 +107,8 @@ def run_model(
                 _prepare(own, model, rebuild=rebuild)
                 ready = True
             found = _compute(own, states, model, scope)
-            record_model(own.ledger, model)
+            if not done:
+                record_model(own.ledger, model)
             states.forget(model, state.key)
             done.append(found)
             if watch is not None:
@@ -149,9 +149,10 @@ def _prepare(workspace: Workspace, model: Model, *, rebuild: bool) -> None:
         lake.drop(identifier)
         _prepare(workspace, model, rebuild=False)
         return
+    broken = broken_columns(dict(there), dict(columns))
     raise SchemaError(
         f"{identifier} has columns that {model.name} does not give any more, or gives otherwise: "
-        f"{', '.join(_differences(there, columns))}",
+        f"{', '.join(broken.values()) or 'its partitions are by other columns'}",
         table=model.name,
         next_step=f"mirrorlake run {model.name} --rebuild makes the table again, without a "
         "partition until each is computed",
@@ -162,19 +163,6 @@ def _only_adds(there: Sequence[tuple[str, str]], wanted: Sequence[tuple[str, str
     return set(there) <= set(wanted) and not (
         {name.lower() for name, _ in there} & {n.lower() for n, k in wanted if (n, k) not in there}
     )
-
-
-def _differences(
-    there: Sequence[tuple[str, str]], wanted: Sequence[tuple[str, str]]
-) -> Iterator[str]:
-    now = dict(wanted)
-    for name, kind in there:
-        if name not in now:
-            yield f"{name} is gone"
-        elif now[name] != kind:
-            yield f"{name} was {kind}, and is {now[name]}"
-    if not any(name not in now or now[name] != kind for name, kind in there):
-        yield "its partitions are by other columns"
 
 
 def _create(spark: SparkSession, model: Model, identifier: Identifier) -> None:
@@ -198,7 +186,7 @@ def _compute(
 ) -> ModelPartition:
     """One partition, in one commit."""
     begun = time.monotonic()
-    identifier, key = model_table(model), model.key_of(scope)
+    identifier = model_table(model)
     # Taken before the query: what moves meanwhile makes the partition stale, never wrongly good.
     inputs, _ = states.inputs(model, scope)
     lake, spark = workspace.lake, workspace.spark.get()
@@ -209,16 +197,17 @@ def _compute(
     else:
         lake.create_branch(identifier, branch, head)
     said = {
-        "key": key,
+        "key": model.key_of(scope),
         "fingerprint": model.fingerprint,
         "inputs": inputs,
         "run": workspace.run_id,
     }
+    words = json.dumps(said)
     try:
         with spark_errors(str(identifier)):
             activate(spark)
             writer: Any = rows.writeTo(branch_sql(identifier, branch))
-            writer = writer.option(f"snapshot-property.{PARTITION}", json.dumps(said))
+            writer = writer.option(f"snapshot-property.{PARTITION}", words)
             writer.overwrite(_condition(model, scope))
         failpoint("model.staged")
         flush_commits(lake.load(identifier), head, branch)
@@ -230,26 +219,16 @@ def _compute(
         raise
     failpoint("model.published")
     table = lake.load(identifier)
+    commit = table.snapshot_by_id(published) if table is not None else None
     assert table is not None  # noqa: S101
-    found = ModelPartition(
-        model=model.name,
-        key=key,
-        fingerprint=model.fingerprint,
-        table=str(table.metadata.table_uuid),
-        snapshot_id=published,
-        inputs=inputs,
-        rows=_rows_of(table, published),
+    assert commit is not None  # noqa: S101
+    found = replace(
+        recorded_by(model, str(table.metadata.table_uuid), words, commit),
         seconds=round(time.monotonic() - begun, 3),
-        run_id=workspace.run_id,
     )
     workspace.ledger.record_model_partition(found)
     failpoint("model.recorded")
     return found
-
-
-def _rows_of(table: LakeTable, snapshot_id: int) -> int:
-    snapshot = table.snapshot_by_id(snapshot_id)
-    return int((snapshot_property(snapshot, "added-records") if snapshot else None) or 0)
 
 
 def _rows(spark: SparkSession, model: Model, scope: ScopeValues) -> DataFrame:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -107,10 +107,9 @@ class States:
             return self._head(one.table)
         assert isinstance(one, ModelInput)  # noqa: S101
         above = self.project.models[one.table]
-        by_key = {above.key_of(scope): scope for scope in above.scopes}
         digest = hashlib.sha256()
         for key in one.keys:
-            state = self.of(above, by_key[key])
+            state = self.of(above, above.by_key[key])
             if state.word != "computed":
                 waits.append(f"{one.table} {key}".strip())
             snapshot = state.record.snapshot_id if state.record is not None else 0
@@ -196,7 +195,7 @@ def _with_commits(
             if not is_rewrite(one) and any(snapshot_property(one, name) for name in names):
                 foreign = max(foreign, one.sequence_number or 0)
             continue
-        record = _record(model, identity, said, one)
+        record = recorded_by(model, identity, said, one)
         there = found.get(record.key)
         if there is None or numbers.get(there.snapshot_id, 0) < numbers[one.snapshot_id]:
             ledger.record_model_partition(record)
@@ -212,7 +211,8 @@ def _with_commits(
     }
 
 
-def _record(model: Model, identity: str, said: str, commit: LakeSnapshot) -> ModelPartition:
+def recorded_by(model: Model, identity: str, said: str, commit: LakeSnapshot) -> ModelPartition:
+    """What a commit says that it computed; it does not say how long that took."""
     words = json.loads(said)
     return ModelPartition(
         model=model.name,
@@ -222,14 +222,6 @@ def _record(model: Model, identity: str, said: str, commit: LakeSnapshot) -> Mod
         snapshot_id=commit.snapshot_id,
         inputs=words["inputs"],
         rows=int(snapshot_property(commit, "added-records") or 0),
-        seconds=float(words.get("seconds", 0)),
+        seconds=0,
         run_id=words["run"],
     )
-
-
-def counted(states: Iterable[PartitionState]) -> dict[StateWord, int]:
-    """How many partitions are in each state."""
-    found: dict[StateWord, int] = {"computed": 0, "stale": 0, "missing": 0}
-    for one in states:
-        found[one.word] += 1
-    return found

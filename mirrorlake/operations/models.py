@@ -15,7 +15,7 @@ from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.errors import ModelError
 from mirrorlake.models.binding import bound_sql
 from mirrorlake.models.catalogue import Catalogue
-from mirrorlake.models.declaration import read_declarations
+from mirrorlake.models.declaration import FOLDER, read_declarations
 from mirrorlake.models.dependencies import Input, ModelInput, inputs_of, unbounded
 from mirrorlake.models.project import (
     Model,
@@ -25,9 +25,6 @@ from mirrorlake.models.project import (
     stored_columns,
 )
 from mirrorlake.models.scopes import kind_of, text_of
-
-FOLDER = "models"
-"""Where the models are, beside the contract file."""
 
 
 def models_folder(config: Config) -> Path:

@@ -1,5 +1,5 @@
 """What is shown of a table of tenants, as its newest sync left it: kept in the ledger, so that it
-is reported elsewhere whoever ran the sync.
+is reported elsewhere, whether a command or Dagster ran the sync.
 
 What belongs here: by what one state is told from another. What doesn't: reporting it.
 """
