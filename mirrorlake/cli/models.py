@@ -19,9 +19,9 @@ from mirrorlake.cli.contract import open_contract
 if TYPE_CHECKING:
     from mirrorlake.models.dependencies import Input
     from mirrorlake.models.project import Model
-    from mirrorlake.operations.model_plans import ModelChange
-    from mirrorlake.operations.model_states import PartitionState
-    from mirrorlake.operations.models import ShownModel, ShownPartition
+    from mirrorlake.operations.models.plans import ModelChange
+    from mirrorlake.operations.models.show import ShownModel, ShownPartition
+    from mirrorlake.operations.models.states import PartitionState
 
 
 @click.command("show")
@@ -38,7 +38,8 @@ def show_command(
     NAME=VALUE gives the partition: `mirrorlake show shop.sales day=2024-05-01`.
     """
     from mirrorlake.destinations.iceberg.lake import Lake
-    from mirrorlake.operations.models import compile_project, show_model
+    from mirrorlake.operations.models.compiled import compile_project
+    from mirrorlake.operations.models.show import show_model
 
     wanted = _as_values(values)
     config = open_contract(config_path)
@@ -108,7 +109,7 @@ def _print(found: ShownModel) -> None:
 
 
 def _print_partition(found: ShownPartition) -> None:
-    from mirrorlake.operations.models import compressed
+    from mirrorlake.operations.models.show import compressed
 
     console = shown.console
     if found.scope:
@@ -129,7 +130,7 @@ def _print_partition(found: ShownPartition) -> None:
 
 def _partitions_of(one: Input) -> str:
     from mirrorlake.models.dependencies import ModelInput
-    from mirrorlake.operations.models import compressed
+    from mirrorlake.operations.models.show import compressed
 
     if isinstance(one, ModelInput):
         words = compressed(one.keys)
@@ -157,8 +158,8 @@ def plan_command(config_path: Path, as_json: bool) -> None:
     from mirrorlake.destinations.iceberg.lake import Lake
     from mirrorlake.ledger import Ledger
     from mirrorlake.models.dependencies import unbounded
-    from mirrorlake.operations.model_plans import CODES, plan_models
-    from mirrorlake.operations.models import compile_project, models_folder
+    from mirrorlake.operations.models.compiled import compile_project, models_folder
+    from mirrorlake.operations.models.plans import CODES, plan_models
 
     config = open_contract(config_path)
     project, catalogue = compile_project(config, Lake(config.lake))
@@ -228,9 +229,9 @@ def run_command(
     NAME=VALUE chooses some: `mirrorlake run shop.sales store=Paris` all of one store.
     """
     from mirrorlake.cli.bars import Bars
-    from mirrorlake.operations.model_runs import ModelRun, run_model, with_those_above
-    from mirrorlake.operations.model_states import States
-    from mirrorlake.operations.models import compile_project, scopes_of
+    from mirrorlake.operations.models.compiled import compile_project, scopes_of
+    from mirrorlake.operations.models.runs import ModelRun, run_model, with_those_above
+    from mirrorlake.operations.models.states import States
     from mirrorlake.workspace import Workspace
 
     wanted = _as_values(values)

@@ -14,7 +14,7 @@ from typing import TypeAlias
 import pyarrow as pa
 from pyiceberg.io import FileIO, load_file_io
 from pyiceberg.io.pyarrow import schema_to_pyarrow
-from pyiceberg.manifest import DataFile, ManifestEntryStatus
+from pyiceberg.manifest import DataFile, DataFileContent, ManifestEntryStatus
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Operation, Snapshot, ancestors_of
@@ -127,19 +127,26 @@ def is_rewrite(snapshot: LakeSnapshot) -> bool:
 
 def added_files(table: LakeTable, snapshot: LakeSnapshot) -> Iterator[str]:
     """The paths of the files that a snapshot added."""
-    return _entries(table, snapshot, ManifestEntryStatus.ADDED)
+    return (file.file_path for file in _entries(table, snapshot, ManifestEntryStatus.ADDED))
 
 
 def removed_files(table: LakeTable, snapshot: LakeSnapshot) -> Iterator[str]:
     """The paths of the files that a snapshot took out."""
-    return _entries(table, snapshot, ManifestEntryStatus.DELETED)
+    return (file.file_path for file in _entries(table, snapshot, ManifestEntryStatus.DELETED))
+
+
+def added_data(table: LakeTable, snapshot: LakeSnapshot) -> Iterator[LakeFile]:
+    """The files with rows that a snapshot added."""
+    for file in _entries(table, snapshot, ManifestEntryStatus.ADDED):
+        if file.content == DataFileContent.DATA:
+            yield file
 
 
 def _entries(
     table: LakeTable, snapshot: LakeSnapshot, status: ManifestEntryStatus
-) -> Iterator[str]:
+) -> Iterator[LakeFile]:
     for manifest in snapshot.manifests(table.io):
         if manifest.added_snapshot_id == snapshot.snapshot_id:
             for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=False):
                 if entry.status == status:
-                    yield entry.data_file.file_path
+                    yield entry.data_file

@@ -26,8 +26,9 @@ from mirrorlake.errors import ModelError
 from mirrorlake.ledger import Ledger
 from mirrorlake.models.dependencies import EVERY_DAY, MirrorInput, ModelInput, inputs_of, unbounded
 from mirrorlake.models.project import Project, compile_models, stored_columns
-from mirrorlake.operations.model_plans import plan_models, record_model
-from mirrorlake.operations.models import compile_project, scopes_of, show_model
+from mirrorlake.operations.models.compiled import compile_project, scopes_of
+from mirrorlake.operations.models.plans import plan_models, record_model
+from mirrorlake.operations.models.show import show_model
 
 NOW = datetime(2024, 3, 4, 12, tzinfo=UTC)
 CONTRACT = """

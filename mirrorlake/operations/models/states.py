@@ -5,7 +5,7 @@ that the model has now, and with inputs that have not moved since. Commits carry
 a ledger that lost the record finds it again.
 
 What belongs here: the state of partitions. What doesn't: computing them
-(`mirrorlake.operations.model_runs`).
+(`mirrorlake.operations.models.runs`).
 """
 
 from __future__ import annotations
@@ -20,14 +20,16 @@ from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.commit import snapshot_property
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeSnapshot, LakeTable, history, is_rewrite
+from mirrorlake.destinations.iceberg.statistics import rows_by_partition
 from mirrorlake.ledger import Ledger
 from mirrorlake.ledger.model_partitions import ModelPartition
 from mirrorlake.models.catalogue import Catalogue
 from mirrorlake.models.dependencies import Input, MirrorInput, ModelInput, inputs_of
 from mirrorlake.models.project import Model, Project, ScopeValues
+from mirrorlake.models.scopes import text_of
 
-PARTITION = "mirrorlake.model-partition"
-"""The property of a commit that says which partition it computed, from what."""
+PARTITIONS = "mirrorlake.model-partitions"
+"""The property of a commit that says which partitions it computed, from what."""
 StateWord = Literal["computed", "stale", "missing"]
 
 
@@ -172,13 +174,12 @@ class States:
             return {}
         identity = str(table.metadata.table_uuid)
         here = {key: one for key, one in known.items() if one.table == identity}
-        return _with_commits(model, table, identity, here, self.ledger)
+        return _with_commits(model, table, here, self.ledger)
 
 
 def _with_commits(
     model: Model,
     table: LakeTable,
-    identity: str,
     known: Mapping[str, ModelPartition],
     ledger: Ledger,
 ) -> dict[str, ModelPartition]:
@@ -189,17 +190,20 @@ def _with_commits(
     numbers = {one.snapshot_id: one.sequence_number or 0 for one in commits}
     foreign = 0
     for one in commits:
-        said = snapshot_property(one, PARTITION)
+        said = snapshot_property(one, PARTITIONS)
         if said is None:
             names = ("added-data-files", "deleted-data-files", "added-delete-files")
             if not is_rewrite(one) and any(snapshot_property(one, name) for name in names):
                 foreign = max(foreign, one.sequence_number or 0)
             continue
-        record = recorded_by(model, identity, said, one)
-        there = found.get(record.key)
-        if there is None or numbers.get(there.snapshot_id, 0) < numbers[one.snapshot_id]:
-            ledger.record_model_partition(record)
-            found[record.key] = record
+        by_commit = numbers[one.snapshot_id]
+        news = [
+            record
+            for record in recorded_by(model, table, said, one)
+            if record.key not in found or numbers.get(found[record.key].snapshot_id, 0) < by_commit
+        ]
+        ledger.record_model_partitions(news)
+        found |= {record.key: record for record in news}
     # A commit that is there and that main does not lead to was set back; one that is not there has
     # expired: it is older than all that are.
     set_back = {one.snapshot_id for one in table.snapshots()} - set(numbers)
@@ -211,17 +215,28 @@ def _with_commits(
     }
 
 
-def recorded_by(model: Model, identity: str, said: str, commit: LakeSnapshot) -> ModelPartition:
+def recorded_by(
+    model: Model, table: LakeTable, said: str, commit: LakeSnapshot
+) -> list[ModelPartition]:
     """What a commit says that it computed; it does not say how long that took."""
     words = json.loads(said)
-    return ModelPartition(
-        model=model.name,
-        key=words["key"],
-        fingerprint=words["fingerprint"],
-        table=identity,
-        snapshot_id=commit.snapshot_id,
-        inputs=words["inputs"],
-        rows=int(snapshot_property(commit, "added-records") or 0),
-        seconds=0,
-        run_id=words["run"],
-    )
+    by = model.declaration.partition_by
+    rows = {
+        "/".join(f"{name}={text_of(value)}" for name, value in zip(by, values, strict=True)): count
+        for values, count in rows_by_partition(table, commit).items()
+        if len(values) == len(by)
+    }
+    return [
+        ModelPartition(
+            model=model.name,
+            key=key,
+            fingerprint=words["fingerprint"],
+            table=str(table.metadata.table_uuid),
+            snapshot_id=commit.snapshot_id,
+            inputs=inputs,
+            rows=rows.get(key, 0),
+            seconds=0,
+            run_id=words["run"],
+        )
+        for key, inputs in words["partitions"].items()
+    ]

@@ -1,34 +1,20 @@
-"""SQL models over the mirror: compiled, shown, and which partitions they read.
+"""What `mirrorlake show` says of a model, and of one of its partitions.
 
-What belongs here: use cases of models. What doesn't: what a query means (`mirrorlake.models`).
+What belongs here: the answers. What doesn't: what a query means (`mirrorlake.models`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from pathlib import Path
 
-from mirrorlake.config.contract import Config
-from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.errors import ModelError
 from mirrorlake.models.binding import bound_sql
 from mirrorlake.models.catalogue import Catalogue
-from mirrorlake.models.declaration import FOLDER, read_declarations
 from mirrorlake.models.dependencies import Input, ModelInput, inputs_of, unbounded
-from mirrorlake.models.project import (
-    Model,
-    Project,
-    ScopeValues,
-    compile_models,
-    stored_columns,
-)
+from mirrorlake.models.project import Model, Project, ScopeValues, stored_columns
 from mirrorlake.models.scopes import kind_of, text_of
-
-
-def models_folder(config: Config) -> Path:
-    return config.path.parent / FOLDER
+from mirrorlake.operations.models.compiled import scopes_of
 
 
 @dataclass(frozen=True)
@@ -97,20 +83,6 @@ class ShownModel:
     partition: ShownPartition | None
 
 
-def compile_project(
-    config: Config, lake: Lake, now: datetime | None = None
-) -> tuple[Project, Catalogue]:
-    """Compile the models beside a contract file.
-
-    Raises:
-        ModelError: a file can't be read; what is wrong with queries is in the project.
-        LakeError: the lake can't be read.
-    """
-    catalogue = Catalogue(config, lake)
-    declarations = read_declarations(models_folder(config))
-    return compile_models(declarations, catalogue, now or datetime.now(UTC)), catalogue
-
-
 def show_model(
     project: Project, catalogue: Catalogue, name: str, wanted: Mapping[str, str]
 ) -> ShownModel:
@@ -155,34 +127,6 @@ def _columns(project: Project, model: Model) -> Iterator[ShownColumn]:
             made_of=tuple(f"{origin.table}.{origin.column}" for origin in origins),
             partition=one.name in model.declaration.partition_by,
         )
-
-
-def scopes_of(model: Model, wanted: Mapping[str, str]) -> list[ScopeValues]:
-    """The scopes of a model that have some values, as they are shown; all without any.
-
-    Raises:
-        ModelError: the model has no such name, or no such scope.
-    """
-    names = model.declaration.scopes.names
-    for name in wanted:
-        if name not in names:
-            raise ModelError(
-                f"{model.name} has no name {name} under `for`",
-                next_step=f"It has {', '.join(names)}" if names else "It has one partition",
-            )
-    found = [
-        scope
-        for scope in model.scopes
-        if all(text_of(scope[name]) == value for name, value in wanted.items())
-    ]
-    if not found:
-        said = " ".join(f"{name}={value}" for name, value in wanted.items())
-        raise ModelError(
-            f"{model.name} has no partition {said}",
-            next_step=f"They go from {model.key_of(model.scopes[0])} to "
-            f"{model.key_of(model.scopes[-1])}",
-        )
-    return found
 
 
 def _chosen(model: Model, wanted: Mapping[str, str]) -> ScopeValues | None:
