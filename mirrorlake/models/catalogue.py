@@ -55,6 +55,11 @@ class MirroredTable:
             )
         )
 
+    @property
+    def times(self) -> tuple[str, ...]:
+        """Its columns that have a day, in lower case."""
+        return tuple(name.lower() for name, kind, _ in self.columns if kind in _TIMES)
+
     def personal(self) -> frozenset[str]:
         """Columns that the contract hides from people, in lower case: those of deduped whose rule
         does something. In clean nothing is left to hide."""

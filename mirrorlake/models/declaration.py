@@ -53,6 +53,7 @@ class HeaderSection(Section):
     if_: str | None = Field(None, alias="if")
     partition_by: Annotated[tuple[str, ...] | None, BeforeValidator(_listed)] = None
     released: Annotated[tuple[str, ...], BeforeValidator(_listed)] = ()
+    automatic: bool = True
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,7 @@ class Declaration:
         scopes: what it is computed for.
         partition_by: the names of its scopes by which its table is partitioned.
         released: columns that are made of personal ones, and from which nobody can be told.
+        automatic: whether the sensor requests what is missing or stale.
     """
 
     name: str
@@ -77,6 +79,7 @@ class Declaration:
     description: str = ""
     owner: str | None = None
     released: tuple[str, ...] = ()
+    automatic: bool = True
 
     def located(self, error: ModelError) -> ModelError:
         """An error in the query, with the line of the file."""
@@ -147,6 +150,7 @@ def read_declaration(path: Path) -> Declaration:
         description=said.description,
         owner=said.owner,
         released=tuple(one.lower() for one in said.released),
+        automatic=said.automatic,
     )
 
 

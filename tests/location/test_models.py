@@ -137,6 +137,44 @@ def test_a_run_computes_the_partitions_that_it_was_asked_for(
                 raise_on_error=False,
             )
 
+        def due() -> tuple[str, list[tuple[str, str, str]]]:
+            """What the sensor says, and the ranges of models that it requests."""
+            context = dg.build_sensor_context(
+                instance=instance,
+                repository_def=defs.get_repository_def(),
+                resources=dict(defs.resources or {}),
+            )
+            with context:
+                data = defs.resolve_sensor_def("models").evaluate_tick(context)
+            requests = data.run_requests or []
+            if not requests:
+                return data.skip_message or "", []
+            tags = [one.tags for one in requests]
+            return (
+                "; ".join(str(one.run_key) for one in requests),
+                [
+                    (
+                        tag["mirrorlake/model"],
+                        tag["dagster/asset_partition_range_start"],
+                        tag["dagster/asset_partition_range_end"],
+                    )
+                    for tag in tags
+                ],
+            )
+
+        work, ranges = due()
+        assert ranges == [("made.two", "Paris|2024-02-28", "Detroit|2024-03-01")]
+        # Three runs of it that fail are enough; a person, or a change, begins again.
+        for number in range(3):
+            assert due()[0] == f"{work[:-2]}-{number}"
+            instance.add_run(
+                dg.DagsterRun(
+                    job_name="x",
+                    tags={"mirrorlake/work": work[:-2]},
+                    status=dg.DagsterRunStatus.FAILURE,
+                )
+            )
+        assert "made.two failed 3 times" in due()[0]
         early = run("made/above", "2024-02-29", "2024-03-01")
         assert not early.success
         failures = [e.event_specific_data for e in early.all_events if e.is_step_failure]
@@ -144,8 +182,10 @@ def test_a_run_computes_the_partitions_that_it_was_asked_for(
         for store in ("Paris", "Detroit"):
             done = run("made/two", f"{store}|2024-02-28", f"{store}|2024-03-01")
             assert done.success
+        assert due()[1] == [("made.above", "2024-02-29", "2024-03-01")]
         above = run("made/above", "2024-02-29", "2024-03-01")
         assert above.success
+        assert due()[0] == "All partitions of 2 models are computed"
         (made, other) = above.get_asset_materialization_events()
         figures = {k: v.value for k, v in made.materialization.metadata.items()}
         assert figures["partitions computed"] == 2

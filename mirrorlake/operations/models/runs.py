@@ -29,8 +29,8 @@ from mirrorlake.merge.staging import branch_sql, drop_stale, new_branch
 from mirrorlake.models.project import Model, ScopeValues
 from mirrorlake.operations.models.plans import record_model
 from mirrorlake.operations.models.rows import batch_condition, batch_rows, within_lake
-from mirrorlake.operations.models.states import PARTITIONS, States, model_table, recorded_by
-from mirrorlake.operations.models.tables import prepare_table
+from mirrorlake.operations.models.states import PARTITIONS, States, recorded_by
+from mirrorlake.operations.models.tables import model_table, prepare_table
 from mirrorlake.workspace import Workspace
 
 logger = logging.getLogger(__name__)
@@ -155,9 +155,10 @@ def _compute(
         "fingerprint": model.fingerprint,
         "run": workspace.run_id,
         # Taken before the query: what moves meanwhile makes a partition stale, never wrongly good.
-        "partitions": {model.key_of(scope): states.inputs(model, scope)[0] for scope in batch},
+        "partitions": {model.key_of(scope): states.inputs(model, scope) for scope in batch},
     }
     words = json.dumps(said)
+    states.remember(model, batch)
     rows = batch_rows(spark, model, batch)
     head, branch = lake.head(identifier), new_branch()
     if head is None:
