@@ -42,20 +42,30 @@ class DueModel:
 
 
 def find_due(states: States, now: datetime | None = None) -> list[DueModel]:
-    """The models of which something is missing or stale, each after those that it reads; those
-    that are computed by hand alone are left out.
+    """The models of which something is missing or stale, each after those that it reads. Those that
+    a person alone computes are left out, and those of which a run computed something within their
+    ``every``.
 
     Raises:
         LakeError: the lake can't be read.
         LedgerError: the ledger can't be read.
     """
-    complete = _Complete(states.ledger, now or datetime.now(UTC))
+    now = now or datetime.now(UTC)
+    complete = _Complete(states.ledger, now)
     found = (
         _due(states, model, complete)
         for model in states.project.models.values()
-        if model.declaration.automatic
+        if _is_its_time(states, model, now)
     )
     return [one for one in found if one.states or one.waiting]
+
+
+def _is_its_time(states: States, model: Model, now: datetime) -> bool:
+    every = model.declaration.every
+    if every is None:
+        return False
+    moments = [one.computed_at for one in states.records(model).values() if one.computed_at]
+    return not moments or now - max(moments) >= every
 
 
 def _due(states: States, model: Model, complete: _Complete) -> DueModel:

@@ -315,7 +315,7 @@ def test_rows_out_of_reach_change_nothing(sql: str, rows: Rows) -> None:
 
 
 @pytest.mark.full
-@settings(max_examples=2_000, deadline=None, suppress_health_check=CHECKS)
+@settings(max_examples=500, deadline=None, suppress_health_check=CHECKS)
 @given(sql=queries(), rows=ALL_ROWS)
 def test_rows_out_of_reach_change_nothing_in_many_queries(sql: str, rows: Rows) -> None:
     assert_out_of_reach_changes_nothing(sql, rows)
