@@ -29,6 +29,7 @@ from mirrorlake.models.project import Project, compile_models, stored_columns
 from mirrorlake.operations.models.compiled import compile_project, scopes_of
 from mirrorlake.operations.models.plans import plan_models, record_model
 from mirrorlake.operations.models.show import show_model
+from mirrorlake.operations.models.states import States
 
 NOW = datetime(2024, 3, 4, 12, tzinfo=UTC)
 CONTRACT = """
@@ -132,7 +133,7 @@ def test_models_come_after_what_they_read_and_know_where_values_are_from(
     assert project.readers == {"b.daily": ("a.total",), "s_d.sales": ("b.daily",)}
 
 
-def test_what_a_partition_reads(compiled: Compiled) -> None:
+def test_what_a_partition_reads(compiled: Compiled, contract: Path) -> None:
     project = compiled(
         m__daily=f"---\n{DAYS}\n---\nSELECT id FROM s_d.sales JOIN s_d.people USING (id)"
         " WHERE sold_at >= day AND sold_at < day + 1",
@@ -150,12 +151,16 @@ def test_what_a_partition_reads(compiled: Compiled) -> None:
     assert inputs_of(project, catalogue, later, later.scopes[1]) == (
         ModelInput("m.daily", ("day=2024-03-02", "day=2024-03-03"), True),
     )
-    shown = show_model(project, catalogue, "m.daily", {"day": "2024-03-02"})
+    config = load_config(contract)
+    states = States(project, catalogue, Lake(config.lake), Ledger(config.ledger.url))
+    shown = show_model(states, "m.daily", {"day": "2024-03-02"})
     assert shown.partition is not None
     assert shown.partition.readers == {
         "m.all": ("",),
         "m.later": ("until=2024-03-02", "until=2024-03-03"),
     }
+    assert (shown.states, shown.partition.state) == ({"missing": 3}, "missing")
+    assert shown.partition.states == {"m.all": {"missing": 1}, "m.later": {"missing": 2}}
     assert "DATE '2024-03-02' + 1" in shown.partition.sql
     assert shown.warnings == ()
 
