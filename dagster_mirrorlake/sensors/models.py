@@ -1,5 +1,5 @@
 """The sensor of SQL models: it requests the partitions whose inputs are complete, and that are
-missing or stale."""
+missing or stale, and reports those that were computed elsewhere."""
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 INTERVAL_SECONDS = 60
 MOST_RANGES = 5
 """Runs of one model that are requested at once; a run has a process of its own."""
+MOST_REPORTED = 500
+"""Materialisations in one tick; the next one goes on."""
 ATTEMPTS = 3
 """Runs that are requested for the same partitions of the same inputs, until one succeeds."""
 MODEL_TAG, WORK_TAG = "mirrorlake/model", "mirrorlake/work"
@@ -45,7 +47,7 @@ def build_models_sensor(models: Sequence[ModelAsset], *, running: bool) -> dg.Se
         description="Requests partitions of SQL models that are missing or stale, as soon as what "
         "they read is complete.",
     )
-    def found(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
+    def found(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         with dagster_errors(0, again=False):
             states = _states(models, context)
             for problem in states.project.problems:
@@ -67,7 +69,7 @@ def _states(models: Sequence[ModelAsset], context: dg.SensorEvaluationContext) -
 
 def _requested(
     context: dg.SensorEvaluationContext, models: Sequence[ModelAsset], states: "States"
-) -> dg.SensorResult | dg.SkipReason:
+) -> dg.SensorResult:
     from mirrorlake.operations.models.due import find_due
 
     known = {model.declaration.name: model for model in models}
@@ -92,9 +94,43 @@ def _requested(
             words.append(_waiting(due))
     for one in words:
         context.log.info(one)
+    events = list(_reports(context.instance, known, states))
     if requests:
-        return dg.SensorResult(run_requests=requests)
-    return dg.SkipReason("; ".join(words) or f"All partitions of {len(known)} models are computed")
+        return dg.SensorResult(run_requests=requests, asset_events=events)
+    why = "; ".join(words) or f"All partitions of {len(known)} models are computed"
+    return dg.SensorResult(skip_reason=why, asset_events=events)
+
+
+def _reports(
+    instance: dg.DagsterInstance, models: Mapping[str, ModelAsset], states: "States"
+) -> Iterator[dg.AssetMaterialization]:
+    """Partitions that are in the lake, computed by the command line or another Dagster, and that
+    this one has never heard of."""
+    left = MOST_REPORTED
+    for name, model in models.items():
+        compiled = states.project.models.get(name)
+        if compiled is None:
+            continue
+        there = {
+            model.key_of(compiled.by_key[key]) if model.partitions else "": record
+            for key, record in states.records(compiled).items()
+            if key in compiled.by_key
+        }
+        if model.partitions is None:
+            known = {""} if instance.get_latest_materialization_event(model.key) else set[str]()
+        else:
+            known = instance.get_materialized_partitions(model.key)
+            known |= there.keys() - set(model.partitions.get_partition_keys())
+        for key in [key for key in there if key not in known][:left]:
+            left -= 1
+            record = there[key]
+            yield dg.AssetMaterialization(
+                model.key,
+                description=f"Computed at {record.computed_at:%Y-%m-%d %H:%M:%S} UTC, by no run of "
+                "this Dagster",
+                partition=key or None,
+                metadata={"dagster/row_count": record.rows, "seconds": record.seconds},
+            )
 
 
 def _waiting(due: "DueModel") -> str:

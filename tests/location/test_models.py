@@ -137,7 +137,9 @@ def test_a_run_computes_the_partitions_that_it_was_asked_for(
                 raise_on_error=False,
             )
 
-        def due() -> tuple[str, list[tuple[str, str, str]]]:
+        reported: list[Any] = []
+
+        def due(instance: dg.DagsterInstance = instance) -> tuple[str, list[tuple[str, str, str]]]:
             """What the sensor says, and the ranges of models that it requests."""
             context = dg.build_sensor_context(
                 instance=instance,
@@ -146,6 +148,7 @@ def test_a_run_computes_the_partitions_that_it_was_asked_for(
             )
             with context:
                 data = defs.resolve_sensor_def("models").evaluate_tick(context)
+            reported[:] = data.asset_events
             requests = data.run_requests or []
             if not requests:
                 return data.skip_message or "", []
@@ -186,6 +189,20 @@ def test_a_run_computes_the_partitions_that_it_was_asked_for(
         above = run("made/above", "2024-02-29", "2024-03-01")
         assert above.success
         assert due()[0] == "All partitions of 2 models are computed"
+        assert reported == []
+        # Another Dagster is told of what it never heard of.
+        with dg.DagsterInstance.ephemeral() as other:
+            due(other)
+        assert [(one.asset_key.to_user_string(), one.partition) for one in reported] == [
+            *(("made/above", f"2024-{day}") for day in ("02-29", "03-01")),
+            *(
+                ("made/two", f"{store}|2024-{day}")
+                for day in ("02-28", "02-29", "03-01")
+                for store in ("Detroit", "Paris")
+            ),
+        ]
+        rows = {one.partition: one.metadata["dagster/row_count"].value for one in reported}
+        assert (rows["Paris|2024-02-28"], rows["Detroit|2024-02-28"]) == (1, 0)
         (made, other) = above.get_asset_materialization_events()
         figures = {k: v.value for k, v in made.materialization.metadata.items()}
         assert figures["partitions computed"] == 2

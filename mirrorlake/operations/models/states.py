@@ -14,6 +14,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from functools import cached_property
 from typing import Literal
 
@@ -231,6 +232,7 @@ def recorded_by(
             rows=rows.get(key, 0),
             seconds=0,
             run_id=words["run"],
+            computed_at=datetime.fromtimestamp(commit.timestamp_ms / 1000, UTC),
         )
         for key, inputs in words["partitions"].items()
     ]
