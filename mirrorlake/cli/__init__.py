@@ -27,6 +27,7 @@ from mirrorlake.cli import show
 from mirrorlake.cli.contract import open_contract
 from mirrorlake.cli.init import init
 from mirrorlake.cli.landing import export, land
+from mirrorlake.cli.model_tests import test_command
 from mirrorlake.cli.models import plan_command, run_command, show_command
 from mirrorlake.cli.preflight import preflight
 from mirrorlake.cli.proof import check, proof
@@ -216,7 +217,7 @@ def config_schema_command() -> None:
 
 _FIRST = (init, accept, alert, backfill, check, clone, export, gaps, hold, land, ledger, maintain)
 _THEN = (preflight, proof, publish, recover, refold, rekey, repair, schema, sync, tenants)
-_MODELS = (plan_command, run_command, show_command)
+_MODELS = (plan_command, run_command, show_command, test_command)
 for _command in (*_FIRST, *_THEN, *_MODELS):
     cli.add_command(_command)
 

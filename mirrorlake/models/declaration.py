@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -30,6 +30,8 @@ from mirrorlake.config.fields import Duration, Section
 from mirrorlake.config.problems import validation_problems
 from mirrorlake.config.yaml_file import Problem, YamlFile
 from mirrorlake.errors import ModelError
+from mirrorlake.models.expectations import Expectation, ExpectSection, read_expectations
+from mirrorlake.models.model_tests import ModelTest, ModelTestSection, tests_of
 from mirrorlake.models.scopes import Binding, Scopes
 
 Materialized = Literal["table", "view"]
@@ -55,6 +57,9 @@ class HeaderSection(Section):
     partition_by: Annotated[tuple[str, ...] | None, BeforeValidator(_listed)] = None
     released: Annotated[tuple[str, ...], BeforeValidator(_listed)] = ()
     every: Duration | None = timedelta(minutes=15)
+    expect: ExpectSection = ExpectSection()
+    warn: ExpectSection = ExpectSection()
+    tests: dict[str, ModelTestSection] = {}  # noqa: RUF012 - pydantic copies defaults
 
 
 @dataclass(frozen=True)
@@ -68,6 +73,9 @@ class Declaration:
         partition_by: the names of its scopes by which its table is partitioned.
         released: columns that are made of personal ones, and from which nobody can be told.
         every: how often at most the sensor requests what is missing or stale; None: a person does.
+        expectations: of the rows of each partition, not bound to columns yet.
+        tests: those in its header.
+        header: the YAML that all of it was read from.
     """
 
     name: str
@@ -81,12 +89,15 @@ class Declaration:
     owner: str | None = None
     released: tuple[str, ...] = ()
     every: timedelta | None = None
+    expectations: tuple[Expectation, ...] = ()
+    tests: tuple[ModelTest, ...] = ()
+    header: YamlFile = field(default_factory=lambda: YamlFile(""), compare=False, repr=False)
 
     def located(self, error: ModelError) -> ModelError:
-        """An error in the query, with the line of the file."""
+        """An error in the query or the header, with the line of the file."""
         if error.line is None:
             return ModelError(f"{self.path}: {error.message}", next_step=error.next_step)
-        line = error.line + self.sql_line - 1
+        line = error.line + (0 if error.in_header else self.sql_line - 1)
         words = f"{self.path}:{line}:{error.col}: {error.message}"
         return ModelError(words, place=(line, error.col or 1), next_step=error.next_step)
 
@@ -137,6 +148,10 @@ def read_declaration(path: Path) -> Declaration:
         words = "is not bound under `for`" if one not in names else "is there twice"
         if one not in names or one in by[:number]:
             _raise(path, [file.problem(("partition_by",), f"{one} {words}")])
+    expected, wrong = read_expectations(
+        file, {"error": ("expect", said.expect), "warn": ("warn", said.warn)}
+    )
+    _raise(path, wrong)
     if not sql.strip():
         raise ModelError(f"{path}:{line}:1: there is no query")
     condition = file.problem(("if",), "").line
@@ -152,6 +167,9 @@ def read_declaration(path: Path) -> Declaration:
         owner=said.owner,
         released=tuple(one.lower() for one in said.released),
         every=said.every,
+        expectations=tuple(expected),
+        tests=tuple(tests_of(name, path, file, said.tests)),
+        header=file,
     )
 
 

@@ -27,6 +27,7 @@ from mirrorlake.models.catalogue import Catalogue
 from mirrorlake.models.columns import NamedValue, Origin, Relation, Typed
 from mirrorlake.models.declaration import Declaration
 from mirrorlake.models.evaluate import Constant
+from mirrorlake.models.expectations import Expectation, expectations_of
 from mirrorlake.models.parse import parse_query, table_name
 from mirrorlake.models.place import at
 from mirrorlake.models.scopes import text_of
@@ -43,6 +44,7 @@ class Model:
         types: the names of its scope, with their types.
         fingerprint: changes with what the query says, with its columns, and with all models above
             it; comments and layout change nothing.
+        expectations: of the rows of each partition.
     """
 
     declaration: Declaration
@@ -52,6 +54,7 @@ class Model:
     types: Mapping[str, Typed]
     fingerprint: str
     now: datetime
+    expectations: tuple[Expectation, ...] = ()
 
     @property
     def name(self) -> str:
@@ -131,20 +134,29 @@ class Project:
             ModelError: not all models compiled: all that is wrong, one a line.
         """
         if self.problems:
-            steps = [one.next_step for one in self.problems if one.next_step]
-            words = "\n".join(one.message for one in self.problems)
-            raise ModelError(words, next_step=steps[0] if len(self.problems) == 1 and steps else "")
+            raise ModelError.joined(self.problems)
 
 
-class _Tables:
-    """What a model may read: the mirror, and the models before it."""
+class ReadableTables:
+    """What a model may read: the mirror, and the models before it.
+
+    Args:
+        given: table → its columns, whatever else is known of it.
+    """
 
     def __init__(
-        self, catalogue: Catalogue, models: Mapping[str, Model], all_: Sequence[str]
+        self,
+        catalogue: Catalogue,
+        models: Mapping[str, Model],
+        all_: Sequence[str],
+        given: Mapping[str, Relation] | None = None,
     ) -> None:
         self._catalogue, self._models, self._all = catalogue, models, all_
+        self._given = given or {}
 
     def columns_of(self, name: str) -> Relation | None:
+        if name in self._given:
+            return self._given[name]
         if name in self._models:
             return self._models[name].relation
         table = self._catalogue.table(name)
@@ -184,14 +196,16 @@ def compile_models(
     }
     order = _in_order(reads, by_name, parsed, problems)
     models: dict[str, Model] = {}
-    tables = _Tables(catalogue, models, list(by_name))
+    tables = ReadableTables(catalogue, models, list(by_name))
     failed = set(by_name) - set(order)
     for name in order:
         if reads[name] & failed:
             failed.add(name)
             continue
         try:
-            models[name] = _compiled(by_name[name], parsed[name], tables, models, catalogue, now)
+            models[name] = compile_model(
+                by_name[name], parsed[name], tables, models, catalogue, now
+            )
         except ModelError as error:
             problems.append(by_name[name].located(error))
             failed.add(name)
@@ -238,14 +252,20 @@ def _in_order(
             left = {name: names for name, names in left.items() if name not in gone}
 
 
-def _compiled(
+def compile_model(
     declaration: Declaration,
     query: exp.Expr,
-    tables: _Tables,
+    tables: ReadableTables,
     models: Mapping[str, Model],
     catalogue: Catalogue,
     now: datetime,
 ) -> Model:
+    """One model, after those that it reads.
+
+    Raises:
+        ModelError: it does not compile; the place is one of the query, or of the header.
+        LakeError: the lake can't be read.
+    """
     if catalogue.table(declaration.name) is not None:
         raise ModelError(
             f"{declaration.name} is a mirrored table", next_step="Give the model another name"
@@ -266,6 +286,13 @@ def _compiled(
         )
     fields = (*_checked(query, bound.fields, declaration), *_partition_columns(declaration, types))
     _refuse_personal(declaration, bound, catalogue)
+    expectations = expectations_of(
+        declaration.path,
+        declaration.header,
+        declaration.expectations,
+        fields,
+        view=declaration.materialized == "view",
+    )
     return Model(
         declaration=declaration,
         query=query,
@@ -274,6 +301,7 @@ def _compiled(
         types=types,
         fingerprint=_fingerprint(query, fields, bound, models),
         now=now,
+        expectations=expectations,
     )
 
 

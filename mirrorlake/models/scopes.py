@@ -90,16 +90,14 @@ class Scopes:
                 continue
             count += 1
             if count > MOST_SCOPES:
-                raise ModelError(
+                raise _refused(
                     f"the model has more than {MOST_SCOPES:,} scopes",
-                    place=(self.line, 1),
-                    next_step="Bind fewer values",
+                    self.line,
+                    "Bind fewer values",
                 )
             yield scope
         if not count:
-            raise ModelError(
-                "the model has no scope: it would never be computed", place=(self.line, 1)
-            )
+            raise _refused("the model has no scope: it would never be computed", self.line)
 
     def types(self, now: datetime) -> dict[str, Typed]:
         """What each name is to the query: a constant that is never NULL.
@@ -118,7 +116,7 @@ class Scopes:
         if kind is None or types.VOID in kinds:
             line = next(one.line for one in self.bindings if one.name == name)
             what = "is NULL in some scope" if kind is not None else f"is {' and '.join(kinds)}"
-            raise ModelError(f"`for`: {name} {what}", place=(line, 1), next_step="CAST it")
+            raise _refused(f"`for`: {name} {what}", line, "CAST it")
         return Typed(kind, False)
 
 
@@ -167,7 +165,7 @@ def _holds(node: exp.Expr, scope: Mapping[str, Constant], line: int, now: dateti
     try:
         return _constant(node, {name.lower(): value for name, value in scope.items()}, now)
     except Unknown as error:
-        raise ModelError(f"`if` can't be evaluated: {error}", place=(line, 1)) from None
+        raise _refused(f"`if` can't be evaluated: {error}", line) from None
 
 
 @dataclass(frozen=True)
@@ -189,7 +187,7 @@ class _Values:
         double = next((one for one, count in Counter(texts).items() if count > 1), None)
         if double is not None:
             words = f"`for`: {binding.name}: {double} is there twice"
-            raise ModelError(words, place=(binding.line, 1))
+            raise _refused(words, binding.line)
         return _Values(binding, None, listed, now)
 
     def given(self, before: Mapping[str, Constant]) -> Iterator[Constant]:
@@ -282,7 +280,7 @@ class _Values:
         raise self._wrong(f"{value!r} is no date or time")
 
     def _wrong(self, words: str) -> ModelError:
-        return ModelError(f"`for`: {self.binding.name}: {words}", place=(self.binding.line, 1))
+        return _refused(f"`for`: {self.binding.name}: {words}", self.binding.line)
 
 
 def _constant(node: exp.Expr, names: Mapping[str, Constant], now: datetime) -> Constant:
@@ -313,4 +311,8 @@ def _parsed(text: str, line: int) -> exp.Expr:
     try:
         return parse_expression(text)
     except ModelError as error:
-        raise ModelError(f"{error.message}: {text}", place=(line, 1)) from None
+        raise _refused(f"{error.message}: {text}", line) from None
+
+
+def _refused(words: str, line: int, next_step: str = "") -> ModelError:
+    return ModelError(words, place=(line, 1), next_step=next_step, in_header=True)

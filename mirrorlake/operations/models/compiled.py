@@ -6,15 +6,19 @@ What belongs here: compiling, and choosing scopes. What doesn't: what is said of
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
 from mirrorlake.config.contract import Config
+from mirrorlake.config.settings import LakeConfig
+from mirrorlake.destinations.iceberg.folders import warehouse_uri
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.errors import ModelError
 from mirrorlake.models.catalogue import Catalogue
-from mirrorlake.models.declaration import FOLDER, read_declarations
+from mirrorlake.models.declaration import FOLDER, Declaration, read_declarations
 from mirrorlake.models.project import Model, Project, ScopeValues, compile_models
 from mirrorlake.models.scopes import text_of
 
@@ -35,6 +39,28 @@ def compile_project(
     catalogue = Catalogue(config, lake)
     declarations = read_declarations(models_folder(config))
     return compile_models(declarations, catalogue, now or datetime.now(UTC)), catalogue
+
+
+@contextmanager
+def compile_offline(
+    config: Config,
+) -> Iterator[tuple[Project, Catalogue, Mapping[str, Declaration]]]:
+    """Compile the models beside a contract file, whether or not its lake is there yet; and what
+    their files declare. No lake is made for that.
+
+    Raises:
+        ModelError: a file can't be read; what is wrong with queries is in the project.
+        LakeError: the lake can't be read.
+    """
+    declarations = read_declarations(models_folder(config))
+    warehouse = warehouse_uri(config.lake.warehouse)
+    with tempfile.TemporaryDirectory(prefix="mirrorlake-") as folder:
+        local = Path(warehouse.removeprefix("file://"))
+        there = not warehouse.startswith("file://") or config.lake.catalog.uri or local.exists()
+        settings = config.lake if there else LakeConfig(warehouse=folder)
+        catalogue = Catalogue(config, Lake(settings))
+        project = compile_models(declarations, catalogue, datetime.now(UTC))
+        yield project, catalogue, {one.name: one for one in declarations}
 
 
 def scopes_of(model: Model, wanted: Mapping[str, str]) -> list[ScopeValues]:

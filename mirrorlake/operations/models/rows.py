@@ -21,15 +21,20 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 
-def partition_rows(spark: SparkSession, model: Model, scope: ScopeValues) -> DataFrame:
+def partition_rows(
+    spark: SparkSession, model: Model, scope: ScopeValues, catalog: str = CATALOG
+) -> DataFrame:
     """The rows of a partition, with the columns of the table.
+
+    Args:
+        catalog: where its tables are; the lake, but in a test.
 
     Raises:
         ModelError: Spark's analyser says otherwise than what was inferred.
     """
     text = bound_sql(model.declaration.sql, model.bound, scope)
     with spark_errors(model.name):
-        with within_lake(spark):
+        with within_lake(spark, catalog):
             rows = spark.sql(text)
         given = [(name.lower(), kind) for name, kind in rows.dtypes]
     wanted = [(one.name.lower(), one.value.type) for one in model.fields][: len(given)]
@@ -51,9 +56,9 @@ def partition_rows(spark: SparkSession, model: Model, scope: ScopeValues) -> Dat
 
 
 @contextmanager
-def within_lake(spark: SparkSession) -> Iterator[None]:
-    """While the block runs, a name without a catalog is the lake's."""
-    spark.sql(f"USE {CATALOG}")
+def within_lake(spark: SparkSession, catalog: str = CATALOG) -> Iterator[None]:
+    """While the block runs, a name without a catalog is the lake's, or another catalog's."""
+    spark.sql(f"USE {catalog}")
     try:
         yield
     finally:
