@@ -34,7 +34,7 @@ later with nothing changed by hand.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 
 class MirrorlakeError(Exception):
@@ -261,9 +261,11 @@ class ExpectationFailed(MirrorlakeError):
 
     Attributes:
         keys: the names of these partitions.
+        run: what the run computed all the same (`mirrorlake.operations.models.runs.ModelRun`).
     """
 
     exit_code = 9
+    run: Any = None
 
     def __init__(
         self,

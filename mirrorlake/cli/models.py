@@ -15,11 +15,14 @@ from rich.markup import escape
 
 from mirrorlake.cli import show as shown
 from mirrorlake.cli.contract import open_contract
+from mirrorlake.cli.model_checks import checks_of, print_checks
+from mirrorlake.errors import ExpectationFailed
 
 if TYPE_CHECKING:
     from mirrorlake.models.dependencies import Input
     from mirrorlake.models.project import Model
     from mirrorlake.operations.models.plans import ModelChange
+    from mirrorlake.operations.models.runs import ModelRun
     from mirrorlake.operations.models.show import ShownModel, ShownPartition
     from mirrorlake.operations.models.states import PartitionState
 
@@ -49,14 +52,17 @@ def show_command(
     project, catalogue = compile_project(config, lake)
     states = States(project, catalogue, lake, Ledger(config.ledger.url, config.ledger.wait))
     found = show_model(states, model, wanted)
+    checks = None if sql else checks_of(states, found)
     if sql:
         if found.partition is None:
             raise click.UsageError(f"--sql is of one partition: name it, as in {found.first}")
         click.echo(found.partition.sql)
     elif as_json:
-        shown.print_json(_as_json(found))
+        shown.print_json({**_as_json(found), **asdict(checks)} if checks else _as_json(found))
     else:
         _print(found)
+        if checks is not None:
+            print_checks(checks)
 
 
 def _as_values(texts: Sequence[str]) -> dict[str, str]:
@@ -173,9 +179,11 @@ def plan_command(config_path: Path, as_json: bool) -> None:
     from mirrorlake.models.dependencies import unbounded
     from mirrorlake.operations.models.compiled import compile_project, models_folder
     from mirrorlake.operations.models.plans import CODES, plan_models
+    from mirrorlake.operations.models.testing import with_tests_checked
 
     config = open_contract(config_path)
     project, catalogue = compile_project(config, Lake(config.lake))
+    project = with_tests_checked(models_folder(config), project, catalogue)
     changes = plan_models(project, Ledger(config.ledger.url, config.ledger.wait))
     models = project.models
     warnings = {name: list(unbounded(project, catalogue, one)) for name, one in models.items()}
@@ -243,13 +251,14 @@ def run_command(
     """
     from mirrorlake.cli.bars import Bars
     from mirrorlake.operations.models.compiled import compile_project, scopes_of
-    from mirrorlake.operations.models.runs import ModelRun, run_model, with_those_above
+    from mirrorlake.operations.models.runs import run_model, with_those_above
     from mirrorlake.operations.models.states import States
     from mirrorlake.workspace import Workspace
 
     wanted = _as_values(values)
     config = open_contract(config_path)
     runs: list[ModelRun] = []
+    failed: ExpectationFailed | None = None
     with Workspace.open(config) as workspace, Bars(shown.errors, quiet=as_json) as bars:
         project, catalogue = compile_project(config, workspace.lake)
         chosen = project.model(model)
@@ -269,17 +278,33 @@ def run_command(
                 done(number)
 
             flags = {"again": again, "rebuild": rebuild}
-            runs.append(run_model(workspace, states, one, scopes, **flags, watch=watch))
-    if as_json and not dry_run:
+            try:
+                runs.append(run_model(workspace, states, one, scopes, **flags, watch=watch))
+            except ExpectationFailed as error:
+                failed = error
+                runs.append(error.run)
+                break
+    if not dry_run:
+        _print_runs(runs, as_json=as_json)
+    if failed is not None:
+        raise failed
+
+
+def _print_runs(runs: Sequence[ModelRun], *, as_json: bool) -> None:
+    if as_json:
         shown.print_json([asdict(one) for one in runs])
-    elif not dry_run:
-        table = shown.table("model", "computed", "left", "rows", "seconds")
-        for one in runs:
-            rows = sum(part.rows for part in one.computed)
-            seconds = sum(part.seconds for part in one.computed)
-            counts = (f"{len(one.computed):,}", f"{one.left:,}", f"{rows:,}", f"{seconds:,.1f}")
-            table.add_row(escape(one.model), *counts)
-        shown.console.print(table)
+        return
+    table = shown.table("model", "computed", "left", "rows", "seconds")
+    for one in runs:
+        rows = sum(part.rows for part in one.computed)
+        seconds = sum(part.seconds for part in one.computed)
+        counts = (f"{len(one.computed):,}", f"{one.left:,}", f"{rows:,}", f"{seconds:,.1f}")
+        table.add_row(escape(one.model), *counts)
+    shown.console.print(table)
+    for one in runs:
+        for words in one.warnings:
+            said = f"Warning: {one.model} {words}"
+            shown.console.print(escape(said), highlight=False, soft_wrap=True)
 
 
 def _print_due(model: str, states: Sequence[PartitionState], *, as_json: bool) -> None:

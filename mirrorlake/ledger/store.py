@@ -20,6 +20,7 @@ from mirrorlake.ledger.holds import Holds
 from mirrorlake.ledger.leases import Leases
 from mirrorlake.ledger.loads import Loads
 from mirrorlake.ledger.marks import Marks
+from mirrorlake.ledger.model_checks import ModelChecks
 from mirrorlake.ledger.model_partitions import ModelPartitions
 from mirrorlake.ledger.moved_days import MovedDaysRecords
 from mirrorlake.ledger.overview import Overview
@@ -42,6 +43,7 @@ class Ledger(
     Holds,
     Alerts,
     Marks,
+    ModelChecks,
     ModelPartitions,
     MovedDaysRecords,
     Overview,

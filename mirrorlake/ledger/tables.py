@@ -156,6 +156,18 @@ MOVED_DAYS = sa.Table(
     sa.Column("column_name", sa.String(255), primary_key=True),
     sa.Column("said", sa.Text, nullable=False),
 )
+MODEL_CHECKS = sa.Table(
+    "model_checks",
+    METADATA,
+    sa.Column("model", sa.String(255), primary_key=True),
+    sa.Column("partition_key", sa.String(500), primary_key=True),
+    sa.Column("snapshot_id", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("lake_table", sa.String(64), nullable=False),
+    sa.Column("rows_checked", sa.BigInteger, nullable=False),
+    sa.Column("results", sa.Text, nullable=False),
+    sa.Column("run_id", sa.String(64), nullable=False),
+    sa.Column("checked_at", sa.DateTime, nullable=False),
+)
 HOLDS = sa.Table(
     "holds",
     METADATA,

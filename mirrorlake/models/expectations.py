@@ -122,7 +122,7 @@ class Expectation:
             return f"{self.columns[0]} is one of {', '.join(listed[:_MOST_SHOWN])}{more}"
         if self.kind == "rows":
             word, count = ("least", self.least) if self.least is not None else ("most", self.most)
-            return f"at {word} {count:,} rows"
+            return f"at {word} {count:,} row{'' if count == 1 else 's'}"
         return self.text if self.kind == "where" else f"pandera schema {self.text}"
 
     @property
@@ -248,8 +248,9 @@ def expectations_of(
         try:
             if not wrong:
                 columns = tuple(kinds[name.lower()][0] for name in one.columns)
-                failing = _failing(one, kinds, fields, path.parent)
-                found.append(replace(one, columns=columns, failing=failing))
+                failing = _failing(one, kinds, fields)
+                bound = replace(one, columns=columns, failing=failing)
+                found.append(_with_content(bound, path.parent))
         except _Unfit as error:
             problems.append(header.problem((*one.at, *error.inside), str(error)))
         except ModelError as error:
@@ -300,10 +301,7 @@ def _failing(
     one: Expectation,
     kinds: Mapping[str, tuple[str, str]],
     fields: Sequence[NamedValue],
-    folder: Path,
 ) -> str:
-    if one.kind == "pandera":
-        _refuse_no_schema(one.text, folder)
     if one.kind == "where":
         _refuse_no_condition(one.text, fields)
         # A line of its own: the text may end in a comment.
@@ -360,12 +358,18 @@ def _refuse_no_condition(text: str, fields: Sequence[NamedValue]) -> None:
     bind(query, _Rows(fields))
 
 
-def _refuse_no_schema(text: str, folder: Path) -> None:
-    name, colon, schema = text.partition(":")
+def _with_content(one: Expectation, folder: Path) -> Expectation:
+    """An expectation that is another one if the file that it names is."""
+    if one.kind != "pandera":
+        return one
+    name, colon, schema = one.text.partition(":")
     if not colon or not name.endswith(".py") or not schema.isidentifier():
-        raise _Unfit(f"{text!r} names no schema: write file.py:Name")
-    if not (folder / name).is_file():
-        raise _Unfit(f"there is no file {folder / name}")
+        raise _Unfit(f"{one.text!r} names no schema: write file.py:Name")
+    try:
+        content = (folder / name).read_bytes()
+    except OSError:
+        raise _Unfit(f"there is no file {folder / name}") from None
+    return replace(one, values=(hashlib.sha256(content).hexdigest()[:16],))
 
 
 def _in_condition(one: Expectation, file: YamlFile, error: ModelError) -> Problem:

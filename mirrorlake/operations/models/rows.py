@@ -79,9 +79,11 @@ def batch_condition(model: Model, batch: Sequence[ScopeValues]) -> Column:
     """The rows of some partitions that are in the table already."""
     from pyspark.sql.functions import expr
 
+    return expr(" OR ".join(f"({partition_condition(model, scope)})" for scope in batch))
+
+
+def partition_condition(model: Model, scope: ScopeValues) -> str:
+    """The rows of one partition in the table, as a condition in Spark's SQL."""
     by = model.declaration.partition_by
-    parts = [
-        " AND ".join(f"{as_sql_identifier(name)} = {literal(scope[name])}" for name in by)
-        for scope in batch
-    ]
-    return expr(" OR ".join(f"({part})" for part in parts) if by else "true")
+    parts = (f"{as_sql_identifier(name)} = {literal(scope[name])}" for name in by)
+    return " AND ".join(parts) or "true"

@@ -22,11 +22,13 @@ from typing import Any
 from mirrorlake.destinations.iceberg.durable import flush_commits
 from mirrorlake.destinations.iceberg.session_settings import activate
 from mirrorlake.destinations.iceberg.spark_errors import spark_errors
-from mirrorlake.errors import CommitConflict, LakeError, ModelError
+from mirrorlake.errors import CommitConflict, ExpectationFailed, LakeError, ModelError
 from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger.model_partitions import ModelPartition
 from mirrorlake.merge.staging import branch_sql, drop_stale, new_branch
 from mirrorlake.models.project import Model, ScopeValues
+from mirrorlake.operations.models.checks import Checking, failure_of
+from mirrorlake.operations.models.pandera_schemas import load_schemas
 from mirrorlake.operations.models.plans import record_model
 from mirrorlake.operations.models.rows import batch_condition, batch_rows, within_lake
 from mirrorlake.operations.models.states import PARTITIONS, States, recorded_by
@@ -47,11 +49,13 @@ class ModelRun:
     Attributes:
         computed: the partitions that it computed, in order.
         left: how many needed nothing.
+        warnings: what was published although it is not as expected, one a line.
     """
 
     model: str
     computed: tuple[ModelPartition, ...]
     left: int
+    warnings: tuple[str, ...] = ()
 
 
 def run_model(
@@ -73,6 +77,8 @@ def run_model(
     Raises:
         ModelError: a partition reads others that are not computed, or the query does not give what
             was inferred of it: nothing of that partition is visible.
+        ExpectationFailed: partitions are not as the model expects, and were not published; the
+            others were.
         SchemaError: the table has other columns than the model, and rows by them.
         LeaseHeld: another run computes the model.
         LakeError, LedgerError, MachineError
@@ -83,18 +89,27 @@ def run_model(
             return _run_view(own, states, model, again=again, watch=watch)
         due = [one for one in scopes if again or states.of(model, one).word != "computed"]
         done: list[ModelPartition] = []
+        checking = Checking(own, states, model)
+        load_schemas(model)
+        recorded = False
         for number, batch in enumerate(_batches(due, model)):
             _refuse_waiting(states, model, batch)
             if number == 0:
                 prepare_table(own, model, rebuild=rebuild)
-            for found in _computed(own, states, model, batch):
+            for found in _computed(checking, batch):
                 states.forget(model, found.key)
                 done.append(found)
                 if watch is not None:
                     watch(found)
-            if number == 0:
+            if done and not recorded:
                 record_model(own.ledger, model)
-    return ModelRun(model.name, tuple(done), len(scopes) - len(due))
+                recorded = True
+    found = ModelRun(model.name, tuple(done), len(scopes) - len(due), tuple(checking.warnings))
+    if checking.refused:
+        failure = failure_of(model, checking.refused)
+        failure.run = found
+        raise failure
+    return found
 
 
 def _batches(due: Sequence[ScopeValues], model: Model) -> Iterator[Sequence[ScopeValues]]:
@@ -118,36 +133,36 @@ def _refuse_waiting(states: States, model: Model, batch: Sequence[ScopeValues]) 
 # --- partitions -----------------------------------------------------------------------------------
 
 
-def _computed(
-    workspace: Workspace, states: States, model: Model, batch: Sequence[ScopeValues]
-) -> Iterable[ModelPartition]:
-    """These partitions in one commit; where Spark fails on that, each in one of its own: those
-    before the one that fails are published, and the error names it."""
+def _computed(checking: Checking, batch: Sequence[ScopeValues]) -> Iterable[ModelPartition]:
+    """These partitions in one commit, but for those that are not as expected; where Spark fails on
+    that, each in one of its own: those before the one that fails are published, and the error names
+    it."""
+    model = checking.model
     try:
-        return _compute(workspace, states, model, batch)
+        return _compute(checking, batch)
+    except ExpectationFailed as error:
+        as_expected = [scope for scope in batch if model.key_of(scope) not in error.keys]
+        logger.warning("model %s: refused: %s", model.name, ", ".join(error.keys))
+        return _computed(checking, as_expected) if as_expected else ()
     except LakeError as error:
         if len(batch) == 1 or isinstance(error, CommitConflict):
             raise
         logger.warning("model %s: %d partitions failed together", model.name, len(batch))
-    return itertools.chain.from_iterable(
-        _compute_alone(workspace, states, model, scope) for scope in batch
-    )
+    return itertools.chain.from_iterable(_compute_alone(checking, scope) for scope in batch)
 
 
-def _compute_alone(
-    workspace: Workspace, states: States, model: Model, scope: ScopeValues
-) -> list[ModelPartition]:
+def _compute_alone(checking: Checking, scope: ScopeValues) -> Iterable[ModelPartition]:
     try:
-        return _compute(workspace, states, model, [scope])
+        return _computed(checking, [scope])
     except LakeError as error:
+        model = checking.model
         error.message = f"{model.name} {model.key_of(scope)}: {error.message}"
         raise
 
 
-def _compute(
-    workspace: Workspace, states: States, model: Model, batch: Sequence[ScopeValues]
-) -> list[ModelPartition]:
+def _compute(checking: Checking, batch: Sequence[ScopeValues]) -> list[ModelPartition]:
     """Some partitions, in one commit."""
+    workspace, states, model = checking.workspace, checking.states, checking.model
     begun = time.monotonic()
     identifier = model_table(model)
     lake, spark = workspace.lake, workspace.spark.get()
@@ -172,6 +187,7 @@ def _compute(
             writer = writer.option(f"snapshot-property.{PARTITIONS}", words)
             writer.overwrite(batch_condition(model, batch))
         failpoint("model.staged")
+        checking.look(batch, branch)
         flush_commits(lake.load(identifier), head, branch)
         workspace.check_lease()
         failpoint("model.before_publish")

@@ -13,7 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
@@ -32,6 +32,7 @@ from mirrorlake.models.model_tests import read_test_files
 from mirrorlake.models.project import Project
 from mirrorlake.models.ready_tests import Fitting, ReadyTest
 from mirrorlake.operations.models.given_rows import MOST_ROWS, given_tables, taken_rows
+from mirrorlake.operations.models.pandera_schemas import schema_problems
 from mirrorlake.operations.models.rows import partition_rows
 
 if TYPE_CHECKING:
@@ -128,6 +129,20 @@ def find_tests(
             if error.message not in {other.message for other in problems}:
                 problems.append(error)
     return FoundTests(tuple(ready), tuple(problems))
+
+
+def with_tests_checked(folder: Path, project: Project, catalogue: Catalogue) -> Project:
+    """A project whose problems are those of its models' tests and pandera schemas, too.
+
+    Raises:
+        LakeError: the lake can't be read.
+        MachineError: pandera is not installed, and a model has a schema of it.
+    """
+    declarations = {name: one.declaration for name, one in project.models.items()}
+    tests = find_tests(folder, project, catalogue, declarations)
+    return replace(
+        project, problems=(*project.problems, *schema_problems(project), *tests.problems)
+    )
 
 
 @contextmanager
