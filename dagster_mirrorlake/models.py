@@ -111,6 +111,20 @@ class ModelAsset:
             },
         )
 
+    @property
+    def checks(self) -> list[dg.AssetCheckSpec]:
+        """What its header expects of its rows: what is under ``warn`` blocks nothing."""
+        return [
+            dg.AssetCheckSpec(
+                one.name,
+                asset=self.key,
+                description=one.words,
+                blocking=one.severity == "error",
+                partitions_def=self.partitions,
+            )
+            for one in self.declaration.expectations
+        ]
+
 
 def _owners(owner: str | None) -> list[str]:
     """Dagster takes addresses and teams."""

@@ -34,7 +34,7 @@ from mirrorlake.errors import ModelError
 SUFFIX = ".test.yaml"
 """How the name of a file with tests ends."""
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
-Rows = tuple[Mapping[str, Any], ...]
+WrittenRows = tuple[Mapping[str, Any], ...]
 
 
 def _listed(value: object) -> object:
@@ -49,11 +49,11 @@ class ModelTestSection(Section):
     """The partition: values of the names under the model's ``for``."""
     now: str | None = None
     """What ``CURRENT_DATE`` is under the model's ``for``; by default, today."""
-    inputs: Mapping[str, Rows] = {}
+    inputs: Mapping[str, WrittenRows] = {}
     """Table → its rows: column → cell. Every table that the query names."""
     columns: Mapping[str, Mapping[str, str]] = {}
     """Table → column → type, of tables that were never loaded."""
-    expected: Rows
+    expected: WrittenRows
     """The rows that the query gives."""
     compare: Annotated[tuple[str, ...] | None, BeforeValidator(_listed)] = None
     """The columns that are compared; by default, all that the query gives."""

@@ -23,11 +23,12 @@ from sqlglot import exp
 from mirrorlake.config.fields import nearest
 from mirrorlake.errors import ModelError
 from mirrorlake.models.binder import BoundQuery, bind
+from mirrorlake.models.bound_expectations import expectations_of
 from mirrorlake.models.catalogue import Catalogue
 from mirrorlake.models.columns import NamedValue, Origin, Relation, Typed
 from mirrorlake.models.declaration import Declaration
 from mirrorlake.models.evaluate import Constant
-from mirrorlake.models.expectations import Expectation, expectations_of
+from mirrorlake.models.expectations import Expectation
 from mirrorlake.models.parse import parse_query, table_name
 from mirrorlake.models.place import at
 from mirrorlake.models.scopes import text_of
@@ -286,13 +287,9 @@ def compile_model(
         )
     fields = (*_checked(query, bound.fields, declaration), *_partition_columns(declaration, types))
     _refuse_personal(declaration, bound, catalogue)
-    expectations = expectations_of(
-        declaration.path,
-        declaration.header,
-        declaration.expectations,
-        fields,
-        view=declaration.materialized == "view",
-    )
+    view, path = declaration.materialized == "view", declaration.path
+    written = declaration.header, declaration.expectations
+    expectations = expectations_of(path, *written, fields, view=view)
     return Model(
         declaration=declaration,
         query=query,

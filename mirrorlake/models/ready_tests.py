@@ -22,7 +22,7 @@ from mirrorlake.models.cells import Cell, CellRefused, cell
 from mirrorlake.models.columns import NamedValue, Relation, Typed
 from mirrorlake.models.declaration import Declaration
 from mirrorlake.models.given_columns import TestReading, compare_columns, typed_columns
-from mirrorlake.models.model_tests import ModelTest, Rows
+from mirrorlake.models.model_tests import ModelTest, WrittenRows
 from mirrorlake.models.parse import parse_query, table_name
 from mirrorlake.models.project import Model, Project, ReadableTables, ScopeValues, compile_model
 from mirrorlake.models.scopes import text_of
@@ -182,7 +182,7 @@ class Fitting:
     # --- its tables -------------------------------------------------------------------------------
 
     def _fixture(
-        self, reading: TestReading, name: str, rows: Rows, given: Relation | None
+        self, reading: TestReading, name: str, rows: WrittenRows, given: Relation | None
     ) -> Fixture | None:
         lowered = name.lower()
         relation = given or self._known(lowered)

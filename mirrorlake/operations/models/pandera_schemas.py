@@ -16,13 +16,11 @@ import importlib.util
 import re
 import sys
 import types
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mirrorlake.config.fields import nearest
 from mirrorlake.errors import LakeError, MachineError, ModelError
-from mirrorlake.models.project import Model, Project
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -38,27 +36,6 @@ _CHANGING = {
     "add_missing_columns": "it would look at other columns than are written",
     "ordered": "pandera looks at the columns of Spark in no order",
 }
-
-
-def load_schemas(model: Model) -> None:
-    """See that the pandera schemas of a model are there.
-
-    Raises:
-        ModelError: one can't be had, or can't be used.
-        MachineError: pandera is not installed.
-    """
-    for one in model.expectations:
-        if one.kind == "pandera":
-            load_schema(model.declaration.path.parent, one.text)
-
-
-def schema_problems(project: Project) -> Iterator[ModelError]:
-    """What is wrong with the pandera schemas of a project's models."""
-    for model in project.models.values():
-        try:
-            load_schemas(model)
-        except ModelError as error:
-            yield model.declaration.located(error)
 
 
 def load_schema(folder: Path, text: str) -> Any:

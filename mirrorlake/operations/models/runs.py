@@ -28,7 +28,7 @@ from mirrorlake.ledger.model_partitions import ModelPartition
 from mirrorlake.merge.staging import branch_sql, drop_stale, new_branch
 from mirrorlake.models.project import Model, ScopeValues
 from mirrorlake.operations.models.checks import Checking, failure_of
-from mirrorlake.operations.models.pandera_schemas import load_schemas
+from mirrorlake.operations.models.model_schemas import load_schemas
 from mirrorlake.operations.models.plans import record_model
 from mirrorlake.operations.models.rows import batch_condition, batch_rows, within_lake
 from mirrorlake.operations.models.states import PARTITIONS, States, recorded_by

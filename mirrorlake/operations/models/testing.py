@@ -32,7 +32,7 @@ from mirrorlake.models.model_tests import read_test_files
 from mirrorlake.models.project import Project
 from mirrorlake.models.ready_tests import Fitting, ReadyTest
 from mirrorlake.operations.models.given_rows import MOST_ROWS, given_tables, taken_rows
-from mirrorlake.operations.models.pandera_schemas import schema_problems
+from mirrorlake.operations.models.model_schemas import schema_problems
 from mirrorlake.operations.models.rows import partition_rows
 
 if TYPE_CHECKING:

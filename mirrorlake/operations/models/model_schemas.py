@@ -1,0 +1,34 @@
+"""The pandera schemas that models name, loaded before they are needed.
+
+What belongs here: which models have some. What doesn't: loading one
+(`mirrorlake.operations.models.pandera_schemas`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mirrorlake.errors import ModelError
+from mirrorlake.models.project import Model, Project
+from mirrorlake.operations.models.pandera_schemas import load_schema
+
+
+def load_schemas(model: Model) -> None:
+    """See that the pandera schemas of a model are there.
+
+    Raises:
+        ModelError: one can't be had, or can't be used.
+        MachineError: pandera is not installed.
+    """
+    for one in model.expectations:
+        if one.kind == "pandera":
+            load_schema(model.declaration.path.parent, one.text)
+
+
+def schema_problems(project: Project) -> Iterator[ModelError]:
+    """What is wrong with the pandera schemas of a project's models."""
+    for model in project.models.values():
+        try:
+            load_schemas(model)
+        except ModelError as error:
+            yield model.declaration.located(error)
