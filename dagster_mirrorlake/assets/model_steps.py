@@ -69,7 +69,8 @@ def _begun(context: dg.AssetExecutionContext, model: ModelAsset) -> _Step:
 
 
 def _look_again(context: dg.AssetExecutionContext, step: _Step) -> None:
-    Checking(step.workspace, step.states, step.model).look_again(step.scopes)
+    model, states = step.model, step.states
+    Checking(step.workspace, model, lambda: states.records(model)).look_again(step.scopes)
     report_checks(context, step.asset, step.model, step.states, step.scopes)
 
 

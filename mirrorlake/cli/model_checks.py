@@ -12,7 +12,6 @@ from mirrorlake.cli import show as shown
 if TYPE_CHECKING:
     from mirrorlake.ledger.model_checks import PartitionChecks
     from mirrorlake.operations.models.checks import ShownExpectation
-    from mirrorlake.operations.models.show import ShownModel
     from mirrorlake.operations.models.states import States
 
 
@@ -29,8 +28,11 @@ class ShownChecks:
     checks: tuple[PartitionChecks, ...]
 
 
-def checks_of(states: States, found: ShownModel) -> ShownChecks:
+def checks_of(states: States, name: str, key: str | None) -> ShownChecks:
     """What was found of a model's expectations.
+
+    Args:
+        key: the partition that is shown; None if none is.
 
     Raises:
         LakeError: the lake can't be read.
@@ -38,14 +40,14 @@ def checks_of(states: States, found: ShownModel) -> ShownChecks:
     """
     from mirrorlake.operations.models.checks import newest_checks, show_expectations
 
-    model = states.project.models[found.name]
+    model = states.project.models[name]
     if not model.expectations:
         return ShownChecks((), ())
     checks = states.ledger.model_checks(model.name)
-    of_main, refused = newest_checks(checks, states.records(model))
-    key = found.partition.key if found.partition is not None else None
+    published = states.records(model)
+    of_main, refused = newest_checks(checks, published)
     looks = [one[key] for one in (of_main, refused) if key in one]
-    return ShownChecks(show_expectations(states, model), tuple(looks))
+    return ShownChecks(show_expectations(model, checks, published), tuple(looks))
 
 
 def print_checks(found: ShownChecks) -> None:

@@ -52,7 +52,8 @@ def show_command(
     project, catalogue = compile_project(config, lake)
     states = States(project, catalogue, lake, Ledger(config.ledger.url, config.ledger.wait))
     found = show_model(states, model, wanted)
-    checks = None if sql else checks_of(states, found)
+    shown_key = found.partition.key if found.partition is not None else None
+    checks = None if sql else checks_of(states, found.name, shown_key)
     if sql:
         if found.partition is None:
             raise click.UsageError(f"--sql is of one partition: name it, as in {found.first}")

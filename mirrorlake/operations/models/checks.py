@@ -9,7 +9,7 @@ What belongs here: what follows from what was seen. What doesn't: looking
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mirrorlake.errors import ExpectationFailed
@@ -20,9 +20,10 @@ from mirrorlake.merge.staging import branch_sql
 from mirrorlake.models.expectations import Expectation
 from mirrorlake.models.project import Model, ScopeValues
 from mirrorlake.operations.models.looks import PartitionLook, look_at_rows
-from mirrorlake.operations.models.states import States, model_table
+from mirrorlake.operations.models.tables import model_table
 from mirrorlake.workspace import Workspace
 
+Published = Callable[[], Mapping[str, ModelPartition]]
 _MOST_NAMED = 5
 
 
@@ -31,13 +32,14 @@ class Checking:
     """The checks of one run of a model.
 
     Attributes:
+        published: gives what is known of its partitions in main, now.
         warnings: what was published although it is not as expected, one a line.
         refused: partitions that were not published.
     """
 
     workspace: Workspace
-    states: States
     model: Model
+    published: Published
     warnings: list[str] = field(default_factory=list[str])
     refused: list[PartitionChecks] = field(default_factory=list[PartitionChecks])
 
@@ -74,7 +76,7 @@ class Checking:
         Raises:
             LakeError: it can't be said.
         """
-        there = self.states.records(self.model)
+        there = self.published()
         batch = [scope for scope in scopes if self.model.key_of(scope) in there]
         source = model_table(self.model).sql
         looked = (
@@ -102,8 +104,7 @@ class Checking:
             )
 
     def _record(self, checks: Sequence[PartitionChecks]) -> None:
-        there = self.states.records(self.model)
-        published = {key: one.snapshot_id for key, one in there.items()}
+        published = {key: one.snapshot_id for key, one in self.published().items()}
         self.workspace.ledger.record_model_checks(checks, published)
 
 
@@ -176,15 +177,16 @@ def result_of(checks: PartitionChecks | None, one: Expectation) -> CheckedExpect
     return next((result for result in results if result.terms == one.terms), None)
 
 
-def show_expectations(states: States, model: Model) -> tuple[ShownExpectation, ...]:
+def show_expectations(
+    model: Model, checks: Sequence[PartitionChecks], published: Mapping[str, ModelPartition]
+) -> tuple[ShownExpectation, ...]:
     """What a model expects, and what was found of it.
 
-    Raises:
-        LakeError: the lake can't be read.
-        LedgerError: the ledger can't be read.
+    Args:
+        checks: the newest of each partition last.
+        published: its partitions in main.
     """
-    published = states.records(model)
-    of_main, refused = newest_checks(states.ledger.model_checks(model.name), published)
+    of_main, refused = newest_checks(checks, published)
     found: list[ShownExpectation] = []
     for one in model.expectations:
         results = [result_of(of_main.get(key), one) for key in published]

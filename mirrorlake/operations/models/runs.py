@@ -89,14 +89,14 @@ def run_model(
             return _run_view(own, states, model, again=again, watch=watch)
         due = [one for one in scopes if again or states.of(model, one).word != "computed"]
         done: list[ModelPartition] = []
-        checking = Checking(own, states, model)
+        checking = Checking(own, model, lambda: states.records(model))
         load_schemas(model)
         recorded = False
         for number, batch in enumerate(_batches(due, model)):
             _refuse_waiting(states, model, batch)
             if number == 0:
                 prepare_table(own, model, rebuild=rebuild)
-            for found in _computed(checking, batch):
+            for found in _computed(states, checking, batch):
                 states.forget(model, found.key)
                 done.append(found)
                 if watch is not None:
@@ -133,36 +133,42 @@ def _refuse_waiting(states: States, model: Model, batch: Sequence[ScopeValues]) 
 # --- partitions -----------------------------------------------------------------------------------
 
 
-def _computed(checking: Checking, batch: Sequence[ScopeValues]) -> Iterable[ModelPartition]:
+def _computed(
+    states: States, checking: Checking, batch: Sequence[ScopeValues]
+) -> Iterable[ModelPartition]:
     """These partitions in one commit, but for those that are not as expected; where Spark fails on
     that, each in one of its own: those before the one that fails are published, and the error names
     it."""
     model = checking.model
     try:
-        return _compute(checking, batch)
+        return _compute(states, checking, batch)
     except ExpectationFailed as error:
         as_expected = [scope for scope in batch if model.key_of(scope) not in error.keys]
         logger.warning("model %s: refused: %s", model.name, ", ".join(error.keys))
-        return _computed(checking, as_expected) if as_expected else ()
+        return _computed(states, checking, as_expected) if as_expected else ()
     except LakeError as error:
         if len(batch) == 1 or isinstance(error, CommitConflict):
             raise
         logger.warning("model %s: %d partitions failed together", model.name, len(batch))
-    return itertools.chain.from_iterable(_compute_alone(checking, scope) for scope in batch)
+    return itertools.chain.from_iterable(_compute_alone(states, checking, scope) for scope in batch)
 
 
-def _compute_alone(checking: Checking, scope: ScopeValues) -> Iterable[ModelPartition]:
+def _compute_alone(
+    states: States, checking: Checking, scope: ScopeValues
+) -> Iterable[ModelPartition]:
     try:
-        return _computed(checking, [scope])
+        return _computed(states, checking, [scope])
     except LakeError as error:
         model = checking.model
         error.message = f"{model.name} {model.key_of(scope)}: {error.message}"
         raise
 
 
-def _compute(checking: Checking, batch: Sequence[ScopeValues]) -> list[ModelPartition]:
+def _compute(
+    states: States, checking: Checking, batch: Sequence[ScopeValues]
+) -> list[ModelPartition]:
     """Some partitions, in one commit."""
-    workspace, states, model = checking.workspace, checking.states, checking.model
+    workspace, model = checking.workspace, checking.model
     begun = time.monotonic()
     identifier = model_table(model)
     lake, spark = workspace.lake, workspace.spark.get()
