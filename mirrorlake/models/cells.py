@@ -273,22 +273,21 @@ def shown(value: Cell, kind: str) -> str:
         return f"X'{value.hex().upper()}'"
     if isinstance(value, bool):
         return str(value).lower()
-    if kind == "date":
-        return _count_shown(timedelta(days=1), cast("int", value))[:10]
-    if kind in ("timestamp", "timestamp_ntz"):
-        text = _count_shown(timedelta(microseconds=1), cast("int", value))
-        return text.replace("T", " ") + ("Z" if kind == "timestamp" else "")
+    if kind in types.MOMENTS:
+        return _moment_shown(cast("int", value), kind)
     if isinstance(value, str) and kind == "string":
         plain = value.isprintable() and value == value.strip() and value not in ("", "NULL")
         return value if plain else repr(value)
     return f"{value:f}" if isinstance(value, Decimal) else str(value)
 
 
-def _count_shown(unit: timedelta, count: int) -> str:
+def _moment_shown(count: int, kind: str) -> str:
+    unit = timedelta(days=1) if kind == "date" else timedelta(microseconds=1)
     try:
-        return (_EPOCH + unit * count).replace(tzinfo=None).isoformat()
+        text = (_EPOCH + unit * count).replace(tzinfo=None).isoformat(sep=" ")
     except OverflowError:  # Spark's years go further than a calendar of ours
-        return f"{count} × {unit} after 1970"
+        return f"{count:,} {'days' if kind == 'date' else 'microseconds'} after 1970"
+    return text[:10] if kind == "date" else f"{text}{'Z' if kind == 'timestamp' else ''}"
 
 
 def _nested_shown(value: tuple[Cell, ...], kind: str) -> str:

@@ -166,7 +166,8 @@ def _of_section(
         return Expectation(plain, kind, severity, (key, kind, *place), **said)
 
     for number, column in enumerate(section.not_null):
-        yield made("not_null", f"not_null_{column}", number, columns=(column,))
+        place = () if _is_text(file, key, "not_null") else (number,)
+        yield made("not_null", f"not_null_{column}", *place, columns=(column,))
     for number, columns in enumerate(section.unique):
         place = (number,) if len(section.unique) > 1 else ()
         yield made("unique", f"unique_{'_'.join(columns)}", *place, columns=columns)

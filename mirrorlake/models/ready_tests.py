@@ -285,9 +285,16 @@ def _expected(
 ) -> tuple[tuple[tuple[str, str], ...], tuple[tuple[Cell, ...], ...]]:
     """The columns that are compared, and the rows of these that are expected."""
     said, by = reading.test.said, model.declaration.partition_by
-    fields = [one for one in model.fields if one.name not in by]
-    if said.compare is not None:
-        fields = _chosen(reading, said.compare, fields)
+    every = [one for one in model.fields if one.name not in by]
+    fields = every if said.compare is None else _chosen(reading, said.compare, every)
+    if not fields:
+        return (), ()
+    others = {name.lower(): "is the partition: leave it out" for name in by}
+    others |= {
+        one.name.lower(): "is not compared: name it under `compare`, or leave it out"
+        for one in every
+        if one not in fields
+    }
     # What is expected may be NULL where the query never gives it: it differs then.
     may = [NamedValue(f.name, Typed(f.value.type, True)) for f in fields]
     rows: list[tuple[Cell, ...]] = []
@@ -298,10 +305,10 @@ def _expected(
         if absent:
             words = f"leaves out {', '.join(absent)}: write NULL as ~, or say what is compared"
             reading.wrong(place, f"{words}: `compare: [{', '.join(row)}]`")
-        own = [name for name in row if name in by]
-        for name in own:
-            reading.wrong((*place, name), f"{name} is the partition: leave it out", at_key=True)
-        plain = {name: value for name, value in row.items() if name not in own}
+        for name in row:
+            if name.lower() in others:
+                reading.wrong((*place, name), f"{name} {others[name.lower()]}", at_key=True)
+        plain = {name: value for name, value in row.items() if name.lower() not in others}
         rows.append(_row(reading, place, plain, may))
     return tuple((one.name, one.value.type) for one in fields), tuple(rows)
 
@@ -309,17 +316,17 @@ def _expected(
 def _chosen(
     reading: TestReading, names: Sequence[str], fields: Sequence[NamedValue]
 ) -> list[NamedValue]:
+    """The columns that are compared; none where one of them is wrong."""
     known = {one.name.lower(): one for one in fields}
     found: list[NamedValue] = []
     if not names:
         reading.wrong(("compare",), "is empty: nothing would be compared")
     for number, name in enumerate(names):
         one = known.get(name.lower())
-        if one is None:
+        if one is None or one in found:
             near = nearest(name, [f.name for f in fields])
-            reading.wrong(("compare", number), f"there is no column {name}{near}")
-        elif one in found:
-            reading.wrong(("compare", number), f"{name} is there twice")
-        else:
-            found.append(one)
+            words = f"there is no column {name}{near}" if one is None else f"{name} is there twice"
+            reading.wrong(("compare", number), words)
+            return []
+        found.append(one)
     return found
