@@ -59,6 +59,8 @@ OF_TENANTS = (
 """On the way of a sync of tenants; ``shown`` only where all of them are folded again."""
 OF_MODELS = ("model.staged", "model.before_publish", "model.published", "model.recorded")
 """On the way of each partition of a model."""
+OF_WORK = ("work.folded", "work.computed")
+"""On the way of a backfill: after its tables, and after each partition of a model."""
 OF_CLEAN_TENANTS = ("tenants.clean_staged", "tenants.clean_marked", "tenants.clean_shown")
 """On the way of a clean table of tenants, after these."""
 

@@ -1,9 +1,7 @@
-"""The commands of SQL models: what one is, what all of them change, and computing them."""
+"""The commands of SQL models: what one is, and computing it."""
 
 from __future__ import annotations
 
-import re
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import date
@@ -18,8 +16,6 @@ from mirrorlake.cli.contract import open_contract
 
 if TYPE_CHECKING:
     from mirrorlake.models.dependencies import Input
-    from mirrorlake.models.project import Model
-    from mirrorlake.operations.models.plans import ModelChange
     from mirrorlake.operations.models.show import ShownModel, ShownPartition
     from mirrorlake.operations.models.states import PartitionState
 
@@ -43,7 +39,7 @@ def show_command(
     from mirrorlake.operations.models.show import show_model
     from mirrorlake.operations.models.states import States
 
-    wanted = _as_values(values)
+    wanted = shown.as_values(values)
     config = open_contract(config_path)
     lake = Lake(config.lake)
     project, catalogue = compile_project(config, lake)
@@ -57,19 +53,6 @@ def show_command(
         shown.print_json(_as_json(found))
     else:
         _print(found)
-
-
-def _as_values(texts: Sequence[str]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for text in texts:
-        for part in text.split("/"):
-            name, sign, value = part.partition("=")
-            if not sign or not re.fullmatch(r"\w+", name):
-                raise click.UsageError(f"{text!r} is no NAME=VALUE, like day=2024-05-01")
-            if name in found:
-                raise click.UsageError(f"{name} is given twice")
-            found[name] = value
-    return found
 
 
 def _as_json(found: ShownModel) -> dict[str, Any]:
@@ -163,61 +146,6 @@ def _period(first: date | None, last: date | None) -> str:
     return f"{first} to {last}"
 
 
-@click.command("plan")
-@shown.config_option
-@shown.json_option
-def plan_command(config_path: Path, as_json: bool) -> None:
-    """Check all SQL models, and say what they change of those that were run last. Runs none."""
-    from mirrorlake.destinations.iceberg.lake import Lake
-    from mirrorlake.ledger import Ledger
-    from mirrorlake.models.dependencies import unbounded
-    from mirrorlake.operations.models.compiled import compile_project, models_folder
-    from mirrorlake.operations.models.plans import CODES, plan_models
-
-    config = open_contract(config_path)
-    project, catalogue = compile_project(config, Lake(config.lake))
-    changes = plan_models(project, Ledger(config.ledger.url, config.ledger.wait))
-    models = project.models
-    warnings = {name: list(unbounded(project, catalogue, one)) for name, one in models.items()}
-    if as_json:
-        found = {change.model: asdict(change) for change in changes}
-        for name, one in models.items():
-            found[name] |= {
-                "partitions": len(one.scopes),
-                "reads": list(one.bound.reads),
-                "columns": {f.name: f.value.type for f in one.fields},
-                "fingerprint": one.fingerprint,
-                "warnings": warnings[name],
-            }
-        problems = [one.message for one in project.problems]
-        shown.print_json({"models": list(found.values()), "problems": problems})
-    elif changes:
-        _print_plan(changes, models)
-        for words in (words for found in warnings.values() for words in found):
-            shown.console.print(f"Warning: {escape(words)}", highlight=False, soft_wrap=True)
-    elif not project.problems:
-        shown.console.print(f"There are no models below {escape(str(models_folder(config)))}.")
-    project.raise_problems()
-    sys.exit(max((CODES[change.change] for change in changes), default=0))
-
-
-def _print_plan(changes: Sequence[ModelChange], models: Mapping[str, Model]) -> None:
-    table = shown.table("model", "change", "columns", "partitions", "reads…")
-    for change in changes:
-        model = models.get(change.model)
-        cells = ("-", "-", "-")
-        if model is not None:
-            counts = (f"{len(model.fields):,}", f"{len(model.scopes):,}")
-            cells = (*counts, escape(", ".join(model.bound.reads) or "-"))
-        table.add_row(escape(change.model), change.change, *cells)
-    shown.console.print(table)
-    for change in changes:
-        for words in change.words:
-            shown.console.print(escape(f"{change.model}: {words}"), soft_wrap=True)
-        for words in change.readers:
-            shown.console.print(escape(f"  {words}"), highlight=False, soft_wrap=True)
-
-
 @click.command("run")
 @click.argument("model")
 @click.argument("values", nargs=-1, metavar="[NAME=VALUE]…")
@@ -247,7 +175,7 @@ def run_command(
     from mirrorlake.operations.models.states import States
     from mirrorlake.workspace import Workspace
 
-    wanted = _as_values(values)
+    wanted = shown.as_values(values)
     config = open_contract(config_path)
     runs: list[ModelRun] = []
     with Workspace.open(config) as workspace, Bars(shown.errors, quiet=as_json) as bars:

@@ -336,7 +336,8 @@ def _refuse_personal(declaration: Declaration, bound: BoundQuery, catalogue: Cat
         for origin in sorted(one.value.origins & hidden, key=lambda o: (o.table, o.column))
     ]
     if found:
-        name, origin = found[0]
+        # A column that a person knows comes first, where there are several.
+        name, origin = min(found, key=lambda one: one[0].startswith("_mirror_"))
         raise ModelError(
             f"column {name} is made of {origin.column} of {origin.table}, which the contract hides",
             next_step="Read the clean table instead; or, where nobody can be told from it, name "

@@ -6,21 +6,37 @@ What belongs here: compiling, and choosing scopes. What doesn't: what is said of
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import glob
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+
+from sqlglot import exp
 
 from mirrorlake.config.contract import Config
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.errors import ModelError
 from mirrorlake.models.catalogue import Catalogue
-from mirrorlake.models.declaration import FOLDER, read_declarations
+from mirrorlake.models.declaration import (
+    FOLDER,
+    Declaration,
+    read_declaration,
+    read_declarations,
+)
+from mirrorlake.models.parse import parse_query, table_name
 from mirrorlake.models.project import Model, Project, ScopeValues, compile_models
 from mirrorlake.models.scopes import text_of
 
 
 def models_folder(config: Config) -> Path:
     return config.path.parent / FOLDER
+
+
+def has_model(config: Config, name: str) -> bool:
+    """Whether there is a file of a model of this name, whatever is in it."""
+    dataset, dot, own = name.lower().partition(".")
+    return bool(dot) and any((models_folder(config) / dataset).glob(f"{glob.escape(own)}.*"))
 
 
 def compile_project(
@@ -35,6 +51,93 @@ def compile_project(
     catalogue = Catalogue(config, lake)
     declarations = read_declarations(models_folder(config))
     return compile_models(declarations, catalogue, now or datetime.now(UTC)), catalogue
+
+
+@dataclass(frozen=True)
+class Uncompiled:
+    """A model that does not compile.
+
+    Attributes:
+        words: why, with its file.
+        reads: the tables that it names, and those that models above it name that do not compile
+            either, in lower case; None where its query can't be read.
+    """
+
+    words: str
+    next_step: str
+    reads: frozenset[str] | None
+
+    def may_read(self, tables: Iterable[str]) -> bool:
+        """Whether it reads one of these tables, as far as that can be told."""
+        return self.reads is None or not self.reads.isdisjoint(tables)
+
+
+def compile_readable(
+    config: Config, lake: Lake, now: datetime | None = None
+) -> tuple[Project, Catalogue, list[Uncompiled]]:
+    """Compile those models beside a contract file that can be; and the others, each with its
+    reason: a file that can't be read hides no other.
+
+    Raises:
+        LakeError: the lake can't be read.
+    """
+    catalogue, folder = Catalogue(config, lake), models_folder(config)
+    others: list[Uncompiled] = []
+    try:
+        declarations = read_declarations(folder)
+    except ModelError:
+        declarations, errors = _each_readable(folder)
+        others += [Uncompiled(one.message, one.next_step, None) for one in errors]
+    project = compile_models(declarations, catalogue, now or datetime.now(UTC))
+    reads = {one.name: _tables_of(one) for one in declarations if one.name in project.unfinished}
+    for one in declarations:
+        if one.name in reads:
+            own = [e for e in project.problems if e.message.startswith(f"{one.path}:")]
+            above = [name for name in reads[one.name] or () if name in reads]
+            words = own[0].message if own else f"{one.path}: it reads {', '.join(above)}"
+            step = own[0].next_step if own else ""
+            others.append(Uncompiled(words, step, _through(one.name, reads, set())))
+    return project, catalogue, others
+
+
+def _each_readable(folder: Path) -> tuple[list[Declaration], list[ModelError]]:
+    """The declarations of the files that can be read, one of a name; and what is wrong with the
+    others."""
+    found: dict[str, Declaration] = {}
+    errors: list[ModelError] = []
+    for path in sorted(folder.rglob("*.sql")):
+        try:
+            one = read_declaration(path)
+        except ModelError as error:
+            errors.append(error)
+        else:
+            found.setdefault(one.name, one)
+    return list(found.values()), errors
+
+
+def _tables_of(declaration: Declaration) -> frozenset[str] | None:
+    try:
+        query = parse_query(declaration.sql)
+    except ModelError:
+        return None
+    return frozenset(table_name(table) for table in query.find_all(exp.Table))
+
+
+def _through(
+    name: str, reads: Mapping[str, frozenset[str] | None], seen: set[str]
+) -> frozenset[str] | None:
+    """What a model reads, through others that do not compile, too."""
+    mine = reads[name]
+    seen.add(name)
+    if mine is None:
+        return None
+    found = mine
+    for above in mine & reads.keys() - seen:
+        more = _through(above, reads, seen)
+        if more is None:
+            return None
+        found |= more
+    return found
 
 
 def scopes_of(model: Model, wanted: Mapping[str, str]) -> list[ScopeValues]:

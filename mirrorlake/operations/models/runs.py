@@ -84,7 +84,7 @@ def run_model(
         due = [one for one in scopes if again or states.of(model, one).word != "computed"]
         done: list[ModelPartition] = []
         for number, batch in enumerate(_batches(due, model)):
-            _refuse_waiting(states, model, batch)
+            refuse_waiting(states, model, batch)
             if number == 0:
                 prepare_table(own, model, rebuild=rebuild)
             for found in _computed(own, states, model, batch):
@@ -103,15 +103,24 @@ def _batches(due: Sequence[ScopeValues], model: Model) -> Iterator[Sequence[Scop
         yield due[start : start + size]
 
 
-def _refuse_waiting(states: States, model: Model, batch: Sequence[ScopeValues]) -> None:
+def refuse_waiting(states: States, model: Model, batch: Sequence[ScopeValues]) -> None:
+    """See that all that some partitions read is there.
+
+    Raises:
+        ModelError: it is not, with what is to be done first.
+    """
     for scope in batch:
         state = states.of(model, scope)
         if state.waits:
             above = state.waits[0].split(" ")[0]
+            is_model = above in states.project.models
             raise ModelError(
                 f"{model.name} {state.key}: it reads {', '.join(state.waits[:3])}"
-                f"{' …' if len(state.waits) > 3 else ''}, not computed yet",
-                next_step=f"mirrorlake run {above}, or --upstream",
+                f"{' …' if len(state.waits) > 3 else ''}, "
+                f"{'not computed yet' if is_model else 'not loaded and folded again yet'}",
+                next_step=f"mirrorlake run {above}, or --upstream"
+                if is_model
+                else "mirrorlake backfill --invalid",
             )
 
 
@@ -151,12 +160,14 @@ def _compute(
     begun = time.monotonic()
     identifier = model_table(model)
     lake, spark = workspace.lake, workspace.spark.get()
-    said = {
+    said: dict[str, Any] = {
         "fingerprint": model.fingerprint,
         "run": workspace.run_id,
         # Taken before the query: what moves meanwhile makes a partition stale, never wrongly good.
         "partitions": {model.key_of(scope): states.inputs(model, scope) for scope in batch},
     }
+    if answers := states.dirty.answered(model.name, said["partitions"]):
+        said["answers"] = answers
     words = json.dumps(said)
     states.remember(model, batch)
     rows = batch_rows(spark, model, batch)

@@ -1,0 +1,166 @@
+"""What is declared invalid is loaded and computed again, and all that derives from it, in order."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable, Mapping
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from demo.mariadb import MariaDB
+from mirrorlake.config import load_config
+from mirrorlake.destinations.base import Identifier
+from mirrorlake.ledger import Ledger
+from tests.integration.conftest import Place
+from tests.integration.contract_files import write_contract
+from tests.integration.operations.test_models import run, write_models
+from tests.integration.operations.test_upkeep import shared_session  # noqa: F401 – one JVM for all commands
+from tests.support.command import COMMAND
+
+Sql = Callable[..., Any]
+DAILY = """---
+for: {{sold_day: "TIMESERIES('2024-02-28', '2024-03-02', 'P1D')"}}
+---
+SELECT store, SUM(amount) AS amount FROM {deduped}.sales
+WHERE DATE(sold_at) = sold_day GROUP BY store
+"""
+LAST_TWO = """---
+for: {{until_day: "TIMESERIES('2024-02-29', '2024-03-02', 'P1D')"}}
+---
+SELECT store, SUM(amount) AS amount FROM {models}.daily
+WHERE sold_day BETWEEN DATE_SUB(until_day, 1) AND until_day GROUP BY store
+"""
+
+
+@pytest.fixture
+def config(server: MariaDB, place: Place, database: str, sql: Sql) -> Path:
+    sql(
+        "CREATE TABLE sales (id INT PRIMARY KEY, sold_at DATETIME NOT NULL, store VARCHAR(20),"
+        " amount INT, KEY (sold_at))",
+        "INSERT INTO sales VALUES (1, '2024-02-28 01:00', 'Paris', 1), (2, '2024-02-29 02:00', 'Paris', 2),"
+        " (3, '2024-03-01 03:00', 'Paris', 3)",
+    )
+    folder = place.folder / database
+    (folder / "models" / f"m_{database}").mkdir(parents=True)
+    terms = {"mode": "incremental", "key": ["id"], "cursor": "sold_at", "start": "2024-02-28"}
+    path = write_contract(
+        folder / "mirrorlake.yaml",
+        server.port,
+        {database: {"tables": {"sales": terms}}},
+        lake={"warehouse": str(place.folder / "lake")},
+        ledger={"url": "sqlite:///ledger.db"},
+    )
+    write_models(path, daily=DAILY, last_two=LAST_TWO)
+    assert run(path, "sync", "--json")[0] == 0
+    assert run(path, "run", f"m_{database}.last_two", "--upstream")[0] == 0
+    return path
+
+
+def daily_rows(place: Place, config: Path) -> dict[tuple[date, str], int]:
+    table = place.lake.load(Identifier(f"m_{config.parent.name}", "daily"))
+    assert table is not None
+    rows = table.scan().to_arrow().to_pylist()
+    found = {(row["sold_day"], row["store"]): row["amount"] for row in rows}
+    assert len(found) == len(rows)
+    return found
+
+
+def of_mysql(sql: Sql) -> dict[tuple[date, str], int]:
+    query = "SELECT DATE(sold_at), store, SUM(amount) FROM sales GROUP BY 1, 2"
+    return {(day, store): int(amount) for day, store, amount in sql(query)}
+
+
+def declare(config: Path, sql: Sql) -> None:
+    """A row changes as no cursor tells, and somebody knows of it."""
+    sql("UPDATE sales SET amount = 20 WHERE id = 2")
+    days = ("--from", "2024-02-29", "--to", "2024-02-29", "--reason", "a wrong rate")
+    code, declared = run(config, "invalidate", "sales", *days, "--json")
+    assert code == 0, declared
+    name = config.parent.name
+    assert declared["partitions"] == {
+        f"m_{name}.daily": ["sold_day=2024-02-29"],
+        f"m_{name}.last_two": ["until_day=2024-02-29", "until_day=2024-03-01"],
+    }
+
+
+def states(config: Path, model: str) -> dict[str, tuple[str, str]]:
+    code, found = run(config, "run", f"m_{config.parent.name}.{model}", "--dry-run", "--json")
+    assert code == 0, found
+    return {one["key"]: (one["word"], one["why"]) for one in found["partitions"]}
+
+
+def test_days_declared_invalid_are_loaded_and_what_derives_from_them_is_computed(
+    config: Path, place: Place, sql: Sql
+) -> None:
+    name = config.parent.name
+    declare(config, sql)
+    invalid = ("stale", "declared invalid: a wrong rate")
+    assert states(config, "daily")["sold_day=2024-02-29"] == invalid
+    assert list(states(config, "last_two").values()) == [invalid, invalid]
+    code, words = run(config, "run", f"m_{name}.daily")
+    assert (code, "not loaded and folded again yet" in words) == (2, True)
+    ledger = load_config(config).ledger.url.removeprefix("sqlite:///")
+    before = Path(ledger).read_bytes()
+    code, plan = run(config, "plan", "backfill", "--invalid", "--json")
+    steps = [(one["step"], one["target"].split(".")[-1], one["names"]) for one in plan["steps"]]
+    assert steps == [
+        ("load", "sales", ["2024-02-29"]),
+        ("fold", "sales", []),
+        ("compute", "daily", ["sold_day=2024-02-29"]),
+        ("compute", "last_two", ["until_day=2024-02-29", "until_day=2024-03-01"]),
+    ]
+    assert plan["total"]["unknown"] == {}
+    assert plan["steps"][0]["forecast"]["basis"] == "1 first load"
+    assert plan["steps"][2]["unproved"][0]["why"] == "never checked"
+    code, looked = run(config, "plan", "sync", "--json")
+    (sales,) = looked["tables"]
+    assert (code, sales["window"], sales["rows"], sales["counted"]) == (0, "live", 0, True)
+    code, found = run(config, "plan", "--sources", "--json")
+    assert (code, [one["change"] for one in found["schema_versions"]]) == (0, ["unchanged"])
+    assert Path(ledger).read_bytes() == before  # nothing was touched
+
+    code, filled = run(config, "backfill", "--invalid", "--limit", "1", "--json")
+    assert (code, [one["window"] for one in filled]) == (0, ["reload"])
+    code, filled = run(config, "backfill", "--invalid", "--json")
+    assert code == 0, filled
+    assert [one["model"].split(".")[1] for one in filled] == ["daily", "last_two"]
+    assert daily_rows(place, config) == of_mysql(sql)
+    assert {word for word, _ in states(config, "last_two").values()} == {"computed"}
+    assert run(config, "invalidate", "--json") == (0, [])
+    assert Ledger(f"sqlite:///{ledger}").dirty_marks() == []
+
+    sql("ALTER TABLE sales DROP COLUMN store")
+    code, found = run(config, "plan", "--sources", "--json")
+    (sales,) = found["schema_versions"]
+    assert (code, sales["change"]) == (20, "breaking")
+    assert "store was dropped" in sales["words"]
+    place_of = f"models/m_{name}/daily.sql:4:8: m_{name}.daily reads store of s_{name}.sales"
+    assert any(place_of in words for words in sales["readers"])
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    "step",
+    [
+        *("ledger.pending", "ledger.success", "fold.committed", "fold.recorded"),
+        *("clean.committed", "work.folded", "model.staged", "model.before_publish"),
+        *("model.published", "model.recorded", "work.computed", "work.computed:2"),
+    ],
+)
+def test_a_backfill_that_dies_goes_on(config: Path, place: Place, sql: Sql, step: str) -> None:
+    declare(config, sql)
+    command = [*COMMAND, "backfill", "--invalid", "--config", str(config)]
+    environment: Mapping[str, str] = {**os.environ, "MIRRORLAKE_FAILPOINT": step}
+    died = subprocess.run(command, env=environment, capture_output=True, check=False)
+    assert died.returncode == -9, died.stderr
+    code, filled = run(config, "backfill", "--invalid", "--json")
+    assert code == 0, filled
+    if step in ("work.folded", "model.staged", "model.published"):
+        assert not [one for one in filled if "table" in one]  # the load is not made again
+    assert daily_rows(place, config) == of_mysql(sql)
+    assert {word for word, _ in states(config, "last_two").values()} == {"computed"}
+    assert run(config, "invalidate", "--json") == (0, [])
