@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import subprocess
 from collections.abc import Callable, Mapping
 from datetime import date
@@ -74,6 +75,12 @@ def of_mysql(sql: Sql) -> dict[tuple[date, str], int]:
     return {(day, store): int(amount) for day, store, amount in sql(query)}
 
 
+def written_down(config: Path) -> list[str]:
+    """All that the ledger holds, but for which days commits changed."""
+    with sqlite3.connect(load_config(config).ledger.url.removeprefix("sqlite:///")) as ledger:
+        return [line for line in ledger.iterdump() if '"moved_days"' not in line]
+
+
 def declare(config: Path, sql: Sql) -> None:
     """A row changes as no cursor tells, and somebody knows of it."""
     sql("UPDATE sales SET amount = 20 WHERE id = 2")
@@ -103,8 +110,7 @@ def test_days_declared_invalid_are_loaded_and_what_derives_from_them_is_computed
     assert list(states(config, "last_two").values()) == [invalid, invalid]
     code, words = run(config, "run", f"m_{name}.daily")
     assert (code, "not loaded and folded again yet" in words) == (2, True)
-    ledger = load_config(config).ledger.url.removeprefix("sqlite:///")
-    before = Path(ledger).read_bytes()
+    before = written_down(config)
     code, plan = run(config, "plan", "backfill", "--invalid", "--json")
     steps = [(one["step"], one["target"].split(".")[-1], one["names"]) for one in plan["steps"]]
     assert steps == [
@@ -121,7 +127,7 @@ def test_days_declared_invalid_are_loaded_and_what_derives_from_them_is_computed
     assert (code, sales["window"], sales["rows"], sales["counted"]) == (0, "live", 0, True)
     code, found = run(config, "plan", "--sources", "--json")
     assert (code, [one["change"] for one in found["schema_versions"]]) == (0, ["unchanged"])
-    assert Path(ledger).read_bytes() == before  # nothing was touched
+    assert written_down(config) == before  # nothing was touched
 
     code, filled = run(config, "backfill", "--invalid", "--limit", "1", "--json")
     assert (code, [one["window"] for one in filled]) == (0, ["reload"])
@@ -131,7 +137,7 @@ def test_days_declared_invalid_are_loaded_and_what_derives_from_them_is_computed
     assert daily_rows(place, config) == of_mysql(sql)
     assert {word for word, _ in states(config, "last_two").values()} == {"computed"}
     assert run(config, "invalidate", "--json") == (0, [])
-    assert Ledger(f"sqlite:///{ledger}").dirty_marks() == []
+    assert Ledger(load_config(config).ledger.url).dirty_marks() == []
 
     sql("ALTER TABLE sales DROP COLUMN store")
     code, found = run(config, "plan", "--sources", "--json")

@@ -76,6 +76,16 @@ def test_what_derives_from_partitions_of_a_model(compiled: Compiled) -> None:
     assert found(compiled, of_daily, "direct") == wanted
 
 
+def test_days_of_another_column_say_nothing_of_those_that_were_declared(
+    compiled: Compiled,
+) -> None:
+    born = f"---\n{DAYS}\n---\nSELECT id FROM s_d.people WHERE born = day"
+    project = compiled(m__born=born)
+    people = Origins(frozenset({"s_d.people"}), (date(1999, 1, 1), date(1999, 1, 1)))
+    some = derived(project, compiled.catalogue, people, "all")  # type: ignore[attr-defined]
+    assert some == {"m.born": ("day=2024-03-01", "day=2024-03-02", "day=2024-03-03")}
+
+
 def test_models_come_after_what_they_read(compiled: Compiled) -> None:
     names = list(found(compiled, OF_SALES))
     assert names.index("m.daily") < min(names.index("m.total"), names.index("m.two"))
