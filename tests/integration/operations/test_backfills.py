@@ -6,7 +6,7 @@ import os
 import sqlite3
 import subprocess
 from collections.abc import Callable, Mapping
-from datetime import date
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -146,6 +146,57 @@ def test_days_declared_invalid_are_loaded_and_what_derives_from_them_is_computed
     assert "store was dropped" in sales["words"]
     place_of = f"models/m_{name}/daily.sql:4:8: m_{name}.daily reads store of s_{name}.sales"
     assert any(place_of in words for words in sales["readers"])
+
+
+def test_a_plan_of_a_sync_says_what_would_be_read_of_each_table(
+    server: MariaDB, place: Place, database: str, sql: Sql
+) -> None:
+    sql(
+        "CREATE TABLE sales (id INT PRIMARY KEY, at DATETIME NOT NULL, KEY (at))",
+        "CREATE TABLE shops (id INT PRIMARY KEY)",
+        "CREATE TABLE news (id INT PRIMARY KEY)",
+        "INSERT INTO sales VALUES (1, UTC_TIMESTAMP()), (2, UTC_TIMESTAMP())",
+        "INSERT INTO shops VALUES (1), (2), (3)",
+        "ANALYZE TABLE sales, shops, news",
+    )
+    by_time = {"mode": "incremental", "key": ["id"], "cursor": "at"}
+    copied = {"mode": "full", "key": ["id"]}
+    config = write_contract(
+        place.folder / f"{database}.yaml",
+        server.port,
+        {database: {"tables": {"sales": by_time, "shops": copied, "news": copied, "gone": copied}}},
+        ledger={"url": f"sqlite:///{database}.db"},
+    )
+
+    def planned(*tables: str) -> tuple[int, dict[str, dict[str, Any]]]:
+        code, found = run(config, "plan", "sync", *tables, "--json")
+        return code, {one["table"].rsplit(".", 1)[1]: one for one in found["tables"]}
+
+    code, first = planned()
+    assert code == 5
+    assert (first["gone"]["window"], first["gone"]["code"]) == ("refused", 5)
+    assert (first["sales"]["window"], first["sales"]["why"]) == ("initial", "never loaded")
+    assert (first["sales"]["rows"], first["sales"]["counted"]) == (2, False)
+    assert first["sales"]["load"] == {"rows": 2, "bytes": None, "seconds": None, "basis": ""}
+    assert run(config, "sync", "sales", "shops", "--json")[0] == 0
+    before = written_down(config)
+    sql("INSERT INTO sales VALUES (3, UTC_TIMESTAMP())")
+    code, then = planned("sales", "shops", "news")
+    assert code == 0
+    sales, shops = then["sales"], then["shops"]
+    # The two of before lie in the overlap.
+    assert (sales["window"], sales["rows"], sales["counted"]) == ("live", 3, True)
+    assert sales["since"] is not None
+    assert (shops["load"]["rows"], shops["load"]["basis"]) in ((3, "1 copy"), (0, ""))
+    assert then["news"]["window"] == "full"
+    assert written_down(config) == before
+    text = run(config, "plan", "sync", "sales", "--markdown")[1]
+    assert text.startswith("| table | window | since |")
+    until = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
+    assert run(config, "hold", "s", "--until", until, "--reason", "new disks")[0] == 0
+    code, held = planned("sales")
+    assert (code, held["sales"]["window"]) == (0, "held")
+    assert "new disks" in held["sales"]["why"]
 
 
 @pytest.mark.full
