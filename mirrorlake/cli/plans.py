@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 from rich.markup import escape
 
 from mirrorlake.cli import show
@@ -21,7 +22,7 @@ from mirrorlake.cli.contract import open_contract
 from mirrorlake.cli.work_options import open_states, print_warnings, request_of, work_options
 
 if TYPE_CHECKING:
-    from mirrorlake.models.project import Model
+    from mirrorlake.models.project import Model, Project
     from mirrorlake.operations.backfill_windows import WorkRequest
     from mirrorlake.operations.contract_changes import TableChange
     from mirrorlake.operations.drift import Drift
@@ -51,6 +52,7 @@ def plan(
     column, 2 if a model does not compile.
     """
     if context.invoked_subcommand is not None:
+        _refuse_options(context)
         return
     from mirrorlake.models.dependencies import unbounded
     from mirrorlake.operations.contract_changes import plan_contracts
@@ -65,36 +67,59 @@ def plan(
         changes = plan_models(project, workspace.ledger)
         contracts = plan_contracts(config, workspace.ledger, catalogue, project)
         drift = find_drift(workspace, catalogue, project) if sources else None
-    models = project.models
-    warnings = {name: list(unbounded(project, catalogue, one)) for name, one in models.items()}
-    problems = [one.message for one in project.problems]
+    warnings = {
+        name: list(unbounded(project, catalogue, one)) for name, one in project.models.items()
+    }
     if as_json:
-        found = {change.model: asdict(change) for change in changes}
-        for name, one in models.items():
-            found[name] |= {
-                "partitions": len(one.scopes),
-                "reads": list(one.bound.reads),
-                "columns": {f.name: f.value.type for f in one.fields},
-                "fingerprint": one.fingerprint,
-                "warnings": warnings[name],
-            }
-        said: dict[str, Any] = {"models": list(found.values()), "problems": problems}
-        said["contracts"] = [asdict(one) for one in contracts]
-        said["schema_versions"] = None if drift is None else [asdict(d) for d in drift.changes]
-        said["not_looked_at"] = {} if drift is None else dict(drift.lost)
-        show.print_json(said)
+        show.print_json(_as_json(project, changes, warnings, contracts, drift))
     else:
         printed = _Printed(markdown=as_markdown)
-        _print_models(printed, changes, models, [w for some in warnings.values() for w in some])
+        said = [words for some in warnings.values() for words in some]
+        _print_models(printed, changes, project.models, said)
         _print_tables(printed, "contract", contracts)
         _print_drift(printed, drift)
-        if as_markdown and problems:
-            printed.lines([f"Error: {words}" for words in problems])
+        if as_markdown:
+            printed.lines([f"Error: {one.message}" for one in project.problems])
     project.raise_problems()
     codes = [CODES[one.change] for one in changes]
     codes += [CODES[one.change] for one in (*contracts, *(drift.changes if drift else ()))]
     code = max(codes, default=0)
     sys.exit(drift.code if drift is not None and drift.code and code < CODES["breaking"] else code)
+
+
+def _as_json(
+    project: Project,
+    changes: Sequence[ModelChange],
+    warnings: Mapping[str, Sequence[str]],
+    contracts: Sequence[TableChange],
+    drift: Drift | None,
+) -> dict[str, Any]:
+    found = {change.model: asdict(change) for change in changes}
+    for name, one in project.models.items():
+        found[name] |= {
+            "partitions": len(one.scopes),
+            "reads": list(one.bound.reads),
+            "columns": {f.name: f.value.type for f in one.fields},
+            "fingerprint": one.fingerprint,
+            "warnings": list(warnings[name]),
+        }
+    return {
+        "models": list(found.values()),
+        "contracts": [asdict(one) for one in contracts],
+        "schema_versions": None if drift is None else [asdict(d) for d in drift.changes],
+        "not_looked_at": {} if drift is None else dict(drift.lost),
+        "problems": [one.message for one in project.problems],
+    }
+
+
+def _refuse_options(context: click.Context) -> None:
+    """See that no option stands before a subcommand, which would not see it."""
+    for parameter in context.command.params:
+        if context.get_parameter_source(str(parameter.name)) is ParameterSource.COMMANDLINE:
+            raise click.UsageError(
+                f"Write {parameter.opts[0]} behind: `mirrorlake plan {context.invoked_subcommand} "
+                f"{parameter.opts[0]} …`."
+            )
 
 
 class _Printed:
@@ -266,7 +291,7 @@ def plan_backfill(
     needs_models = not targets or bool(request.models) or which == "invalid"
     states = open_states(config, ledger, lake, models=needs_models)
     if not targets and which != "invalid":
-        request = _everything(request, config.tables, states.project.models)
+        request = _everything(request, config.tables, states.project)
     today = datetime.now(UTC).date()
     work = find_work(config, ledger, states.project, states, request, today)
     found = plan_work(work, ledger, lake, states, today)
@@ -278,11 +303,16 @@ def plan_backfill(
         _print_work(_Printed(markdown=as_markdown), found)
 
 
-def _everything(request: WorkRequest, tables: Any, models: Mapping[str, Model]) -> WorkRequest:
+def _everything(request: WorkRequest, tables: Any, project: Project) -> WorkRequest:
+    """All tables and models: of some days those models alone that have such partitions."""
     from dataclasses import replace
 
-    names = () if request.which == "errored" else tuple(models)
-    return replace(request, tables=tuple(tables), models=names)
+    from mirrorlake.operations.models.derived import models_with_days
+
+    names = models_with_days(project, request.first, request.last)
+    return replace(
+        request, tables=tuple(tables), models=() if request.which == "errored" else names
+    )
 
 
 def _print_work(printed: _Printed, found: WorkPlan) -> None:

@@ -17,6 +17,7 @@ from datetime import date, timedelta
 from mirrorlake.config import Config, TableContract
 from mirrorlake.errors import ConfigError
 from mirrorlake.ledger import Ledger
+from mirrorlake.ledger.dirty import DirtyMark
 from mirrorlake.models.project import Model, Project
 from mirrorlake.operations.backfill_windows import BackfillWindow, WorkRequest, plan_backfill
 from mirrorlake.operations.gaps import find_stretches
@@ -163,22 +164,28 @@ def _find_invalid(
             found.warnings.append(words)
         elif everything or one.mark.target in named:
             found.ranges[one.mark.mark_id] = one
+    chosen = [m for m in marks if m.key is not None and (everything or m.target in models)]
+    _find_marked(project, states, chosen, found)
+
+
+def _find_marked(
+    project: Project, states: States, marks: Sequence[DirtyMark], found: _Found
+) -> None:
+    """The partitions of some marks, as far as they hold what could be wrong."""
     for mark in marks:
-        if mark.key is None or not (everything or mark.target in models):
-            continue
+        key = mark.key or ""
         model = project.models.get(mark.target)
-        scope = model.by_key.get(mark.key) if model is not None else None
+        scope = model.by_key.get(key) if model is not None else None
         if model is None or scope is None:
-            if everything and mark.target not in project.unfinished:
-                words = f"{mark.target} {mark.key} was declared invalid, and is no more".replace(
-                    "  ", " "
-                )
-                found.warnings.append(words)
+            name = f"{mark.target} {key}".strip()
+            why = "is no more" if mark.target not in project.unfinished else "does not compile"
+            found.warnings.append(f"{name} was declared invalid, and {why}")
             continue
         state = states.of(model, scope)
-        # One that was never computed holds nothing that could be wrong.
-        if state.word != "missing":
-            found.states.setdefault(model.name, {})[mark.key] = state
+        # One that was never computed holds nothing that could be wrong; of one that is computed the
+        # commit was found that answers the mark.
+        if state.word == "stale":
+            found.states.setdefault(model.name, {})[key] = state
 
 
 def _add_those_above(project: Project, states: States, found: _Found) -> None:

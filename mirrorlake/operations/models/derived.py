@@ -166,6 +166,18 @@ def chosen_keys(
     return tuple(dict.fromkeys(model.key_of(scope) for scope in scopes))
 
 
+def models_with_days(project: Project, first: date | None, last: date | None) -> tuple[str, ...]:
+    """The models that have partitions of some days, in order; all of them where no day is meant."""
+
+    def has_some(model: Model) -> bool:
+        try:
+            return bool(chosen_keys(model, {}, first, last))
+        except ModelError:
+            return False
+
+    return tuple(name for name, model in project.models.items() if has_some(model))
+
+
 def _day_name(model: Model) -> str:
     names = [
         name

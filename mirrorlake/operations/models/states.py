@@ -178,7 +178,10 @@ class States:
             return {}
         identity = str(table.metadata.table_uuid)
         here = {key: one for key, one in known.items() if one.table == identity}
-        return _with_commits(model, table, here, self.ledger)
+        found = _with_commits(model, table, here, self.ledger)
+        if any(one.answers for one in found.values()):
+            self.dirty.forget()  # a commit was found that answers some
+        return found
 
 
 def _with_commits(

@@ -218,6 +218,9 @@ def test_a_backfill_that_dies_goes_on(config: Path, place: Place, sql: Sql, step
     assert code == 0, filled
     if step in ("work.folded", "model.staged", "model.published"):
         assert not [one for one in filled if "table" in one]  # the load is not made again
+    computed = {one["model"].rsplit(".", 1)[1]: one["computed"] for one in filled if "model" in one}
+    if step in ("model.published", "model.recorded", "work.computed"):
+        assert computed == {"last_two": 2}  # nor is what was published
     assert daily_rows(place, config) == of_mysql(sql)
     assert {word for word, _ in states(config, "last_two").values()} == {"computed"}
     assert run(config, "invalidate", "--json") == (0, [])

@@ -187,6 +187,23 @@ def test_without_targets_a_plan_is_of_everything_and_a_backfill_is_refused(world
     assert (code, "no table 'nobody'" in errors) == (2, True)
 
 
+def test_of_some_days_a_plan_is_of_the_models_that_have_them(world: World) -> None:
+    days = ("--from", "2024-03-01", "--to", "2024-03-02")
+    found = read_json("plan", "backfill", *days)
+    models = [
+        (one["target"], one["partitions"]) for one in found["steps"] if one["step"] == "compute"
+    ]
+    assert models == [("m.daily", 2)]
+
+
+def test_an_option_before_a_subcommand_is_refused(world: World) -> None:
+    code, _, errors = run("plan", "--config", "other.yaml", "backfill")
+    assert (code, "Write --config behind: `mirrorlake plan backfill --config" in errors) == (
+        2,
+        True,
+    )
+
+
 def test_a_plan_touches_nothing(world: World) -> None:
     run("invalidate", "sales", "--from", "2024-03-01", "--to", "2024-03-02")
     folder = Path.cwd()

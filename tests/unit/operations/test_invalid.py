@@ -129,6 +129,15 @@ def test_a_load_that_began_before_the_mark_does_not_answer_it(ledger: Ledger) ->
     assert standing(ledger)
 
 
+def test_a_mark_that_came_after_a_load_is_not_answered_by_it(ledger: Ledger) -> None:
+    ledger.declare_invalid([replace(mark(3, 4), mark_id="a")])
+    seq = loaded(ledger, reload(3, 5))
+    ledger.record_folds(TABLE, "deduped", [seq])
+    ledger.declare_invalid([replace(mark(3, 4), mark_id="b")])
+    left = invalid_ranges(ledger, ledger.dirty_marks())
+    assert [one.mark.mark_id for one in left] == ["b"]
+
+
 def test_days_of_a_table_that_is_read_by_keys(ledger: Ledger) -> None:
     meaning = {"mode": "append", "raw": "r", "cursor": "id", "by_time": False}
     for number in (3, 5):
