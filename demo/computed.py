@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from mirrorlake.cli.bars import Bars
-from mirrorlake.models.declaration import FOLDER
+from mirrorlake.models.model_files import FOLDER
 from mirrorlake.operations.models.compiled import compile_project
 from mirrorlake.operations.models.runs import run_model
 from mirrorlake.operations.models.states import States

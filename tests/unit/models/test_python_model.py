@@ -8,11 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from mirrorlake.config import load_config
+from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.errors import ModelError
+from mirrorlake.ledger import Ledger
 from mirrorlake.models.declaration import Declaration, read_declaration, read_declarations
 from mirrorlake.models.dependencies import MirrorInput, ModelInput, inputs_of, unbounded
 from mirrorlake.models.project import Project, stored_columns
 from mirrorlake.operations.models.show import show_model
+from mirrorlake.operations.models.states import States
 from tests.unit.models.test_project import (  # noqa: F401 - fixtures
     DAYS,
     Compiled,
@@ -255,10 +259,12 @@ def test_a_python_model_among_others(both: Written) -> None:
     assert project.readers["m.daily"] == ("shop.speed",)
 
 
-def test_show_has_the_query_of_each_input(both: Written) -> None:
+def test_show_has_the_query_of_each_input(both: Written, contract: Path) -> None:  # noqa: F811
     project = both()
     wanted = {"day": "2024-03-01", "shop": "Paris"}
-    shown = show_model(project, both.catalogue, "shop.speed", wanted)  # type: ignore[attr-defined]
+    config = load_config(contract)
+    lake, ledger = Lake(config.lake), Ledger(config.ledger.url)
+    shown = show_model(States(project, both.catalogue, lake, ledger), "shop.speed", wanted)  # type: ignore[attr-defined]
     assert shown.partition is not None
     assert shown.partition.sql == (
         "-- sales\nSELECT store, amount FROM s_d.sales WHERE DATE(sold_at) = DATE '2024-03-01'"

@@ -90,6 +90,8 @@ D, W = "day {2024-03-05}", "day [2024-02-28, 2024-03-05]"
         ("SELECT 1 FROM t LEFT JOIN u ON u.k = t.k WHERE u.day = p", ["t", f"u {D}"]),
         ("SELECT 1 FROM t LEFT JOIN u ON u.day = t.day WHERE u.day = p", [f"t {D}", f"u {D}"]),
         ("SELECT 1 FROM t RIGHT JOIN u ON t.day = p AND t.k = u.k", [f"t {D}", "u"]),
+        ("SELECT 1 FROM t RIGHT JOIN u ON t.day = p AND u.k = 1 WHERE u.day = p", [f"t {D}", f"u {D}"]),
+        ("SELECT 1 FROM t FULL JOIN u ON t.day = p AND u.k = 1 WHERE u.day = p", [f"t {D}", f"u {D}"]),
         ("SELECT 1 FROM t FULL JOIN u ON t.day = p AND u.day = p", ["t", "u"]),
         ("SELECT 1 FROM t FULL JOIN u ON t.day = u.day WHERE t.day = p", [f"t {D}", f"u {D}"]),
         ("SELECT 1 FROM t FULL JOIN u USING (day) WHERE day = p", ["t", "u"]),
