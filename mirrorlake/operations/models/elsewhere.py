@@ -29,10 +29,11 @@ from mirrorlake.sources.files.stores import store_of
 
 
 def look_at_externals(declared: Iterable[ExternalDeclaration], lake: Lake) -> Externals:
-    """Compare all that are declared with what is there.
+    """Compare all that are declared with what is there. A store that can't be reached is a problem
+    of its table: models that read others need not wait for it.
 
     Raises:
-        LakeError: the lake or a store can't be read.
+        LakeError: the lake can't be read.
     """
     tables: dict[str, ExternalTable] = {}
     problems: list[ModelError] = []
@@ -42,6 +43,11 @@ def look_at_externals(declared: Iterable[ExternalDeclaration], lake: Lake) -> Ex
             tables[one.name] = look_at(one, lake)
         except ModelError as error:
             problems.append(error)
+            failed.add(one.name)
+        except LakeError as error:
+            if one.format == "iceberg":
+                raise
+            problems.append(one.wrong(error.message, next_step=error.next_step))
             failed.add(one.name)
     return Externals(tables, tuple(problems), frozenset(failed))
 
@@ -114,7 +120,7 @@ def _parquet(declared: ExternalDeclaration) -> ExternalTable:
     except LandingError as error:
         if error.retryable:
             raise LakeError(
-                f"{declared.name}: {error.message}", next_step=error.next_step, retryable=True
+                error.message, table=declared.name, next_step=error.next_step, retryable=True
             ) from error
         raise declared.wrong(error.message, next_step=error.next_step) from None
     if not files:

@@ -60,7 +60,7 @@ def _refused(model: Model, schema: str, rows: DataFrame) -> Iterator[str]:
     except ImportError:
         raise MachineError(
             f"{model.name} names a pandera schema, and pandera is not installed",
-            next_step="pip install 'mirrorlake[pandera]'",
+            next_step="pip install 'pandera[pyspark]'",
         ) from None
     found: Any = getattr(load_module(model.declaration), schema)
     # Whatever pandera's environment variables say: rows that nobody looked at are not good.
