@@ -121,6 +121,12 @@ def test_what_others_made_is_read_and_what_they_changed_is_read_again(
     assert [row.worth for row in found if row.sold_day.day == 29 and row.seen != SEEN] == [
         Decimal(10)
     ]
+
+
+@pytest.mark.full
+def test_what_changes_no_row_makes_nothing_stale(elsewhere: Path, place: Place) -> None:
+    space = f"m_{elsewhere.parent.name}"
+    assert computed(elsewhere, "worth") == {"worth": DAYS}
     # A column that nobody declared changes nothing; rows do.
     place.spark.get().sql(f"ALTER TABLE lake.{space}.stock ADD COLUMN more INT")
     assert computed(elsewhere, "worth") == {"worth": []}
@@ -128,13 +134,18 @@ def test_what_others_made_is_read_and_what_they_changed_is_read_again(
     assert computed(elsewhere, "worth") == {"worth": []}
     place.spark.get().sql(f"DELETE FROM lake.{space}.stock WHERE product = 'cup'")
     assert computed(elsewhere, "worth") == {"worth": DAYS}
+
+
+@pytest.mark.full
+def test_a_function_reads_them_and_show_names_them(elsewhere: Path, place: Place) -> None:
     # A function is given the declared columns, of the files that it reads.
     assert computed(elsewhere, "cheap") == {"cheap": [""]}
     assert rows_of(place, elsewhere, "cheap") == [
         ("tea", "product price seen tags day store"),
         ("tea", "product price seen tags day store"),
     ]
-    code, shown = run(elsewhere, "show", f"{space}.worth", "sold_day=2024-02-28")
+    model = f"m_{elsewhere.parent.name}.worth"
+    code, shown = run(elsewhere, "show", model, "sold_day=2024-02-28")
     assert code == 0
     assert "day {2024-02-28}" in shown
 

@@ -73,7 +73,9 @@ from pyspark.sql import types as t
 class Checked(pandera.DataFrameModel):
     product: t.StringType = pandera.Field(isin=["tea"])
 """
+WITH_NULL_SAID = "until_day=2024-02-29: product is declared without NULL, and is NULL in 1 rows"
 SELECTED = "sold.selectExpr('product', 'CAST(1 AS DECIMAL(5,4)) AS share')"
+WITH_NULL = SELECTED.replace("'product'", "'NULLIF(product, \\'cup\\') AS product'")
 
 
 def write_python(config: Path, text: str, name: str = "shares") -> str:  # noqa: F811
@@ -110,9 +112,13 @@ def test_a_function_is_computed_by_partition_and_again_where_its_code_changed(
     # The file of now is what is run, also where an earlier one was.
     write_python(config, returning(SELECTED))
     assert computed(config, "shares", "until_day=2024-02-29") == {"shares": DAYS[1:2]}
-    assert {share for _, share, day in rows_of(place, config, "shares") if day.day == 29} == {
-        Decimal("1.0000")
-    }
+    before = rows_of(place, config, "shares")
+    assert {share for _, share, day in before if day.day == 29} == {Decimal("1.0000")}
+    # What is not as declared was written to a branch, and nobody saw it.
+    write_python(config, returning(WITH_NULL))
+    code, said = run(config, "run", f"m_{config.parent.name}.shares", "until_day=2024-02-29")
+    assert (code, WITH_NULL_SAID in said) == (5, True)
+    assert rows_of(place, config, "shares") == before
 
 
 REFUSED = [
@@ -127,13 +133,11 @@ REFUSED = [
         " 'product string, share decimal(5,4)')",
         "shares.py:32:1: shares failed: ValueError. Nothing of",
     ),
-    (
-        SELECTED.replace("'product'", "'NULLIF(product, \\'cup\\') AS product'"),
-        "until_day=2024-02-29: product is declared without NULL, and is NULL in 1 rows",
-    ),
+    (WITH_NULL, WITH_NULL_SAID),
 ]
 
 
+@pytest.mark.full
 def test_rows_that_are_not_what_is_declared_are_not_published(
     config: Path,  # noqa: F811
     place: Place,
