@@ -18,9 +18,12 @@ from mirrorlake.cli.contract import open_contract
 from mirrorlake.cli.external import print_external
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from mirrorlake.models.dependencies import Input
     from mirrorlake.models.project import Model
     from mirrorlake.operations.models.plans import ModelChange
+    from mirrorlake.operations.models.runs import ModelRun
     from mirrorlake.operations.models.show import ShownModel, ShownPartition
     from mirrorlake.operations.models.states import PartitionState
 
@@ -257,7 +260,7 @@ def run_command(
     """
     from mirrorlake.cli.bars import Bars
     from mirrorlake.operations.models.compiled import compile_project, scopes_of
-    from mirrorlake.operations.models.runs import ModelRun, run_model, with_those_above
+    from mirrorlake.operations.models.runs import run_model, with_those_above
     from mirrorlake.operations.models.states import States
     from mirrorlake.workspace import Workspace
 
@@ -274,26 +277,24 @@ def run_command(
             if dry_run:
                 _print_due(one.name, [states.of(one, scope) for scope in scopes], as_json=as_json)
                 continue
-            done = bars.count(one.name, len(scopes))
-            number = 0
-
-            def watch(_: object, done: Any = done) -> None:
-                nonlocal number
-                number += 1
-                done(number)
-
+            watch = bars.count(one.name, len(scopes))
             flags = {"again": again, "rebuild": rebuild}
             runs.append(run_model(workspace, states, one, scopes, **flags, watch=watch))
     if as_json and not dry_run:
         shown.print_json([asdict(one) for one in runs])
     elif not dry_run:
-        table = shown.table("model", "computed", "left", "rows", "seconds")
-        for one in runs:
-            rows = sum(part.rows for part in one.computed)
-            seconds = sum(part.seconds for part in one.computed)
-            counts = (f"{len(one.computed):,}", f"{one.left:,}", f"{rows:,}", f"{seconds:,.1f}")
-            table.add_row(escape(one.model), *counts)
-        shown.console.print(table)
+        shown.console.print(runs_table(runs))
+
+
+def runs_table(runs: Sequence[ModelRun]) -> Table:
+    """What runs did, a line for each model."""
+    table = shown.table("model", "computed", "left", "rows", "seconds")
+    for one in runs:
+        rows = sum(part.rows for part in one.computed)
+        seconds = sum(part.seconds for part in one.computed)
+        counts = (f"{len(one.computed):,}", f"{one.left:,}", f"{rows:,}", f"{seconds:,.1f}")
+        table.add_row(escape(one.model), *counts)
+    return table
 
 
 def _print_due(model: str, states: Sequence[PartitionState], *, as_json: bool) -> None:

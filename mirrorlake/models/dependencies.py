@@ -126,8 +126,9 @@ def unbounded(project: Project, catalogue: Catalogue, model: Model) -> Iterator[
     for one in reach(model.query, model.bound, scope):
         upstream, mirrored = project.models.get(one.table), catalogue.table(one.table)
         columns = upstream.declaration.partition_by if upstream is not None else ()
-        if mirrored is not None and mirrored.day is not None:
-            columns = (mirrored.day,)
+        day = _bounded_day(mirrored, [one]) if mirrored is not None else None
+        if day is not None:
+            columns = (day,)
         if one.table in model.externals:
             columns = model.externals[one.table].declaration.partition_by
         if columns and all(one.bound(column).is_all for column in columns):

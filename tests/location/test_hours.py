@@ -39,7 +39,7 @@ TABLES: dict[str, Any] = {
     },
     "days": {"mode": "incremental", "key": ["id"], "cursor": "at", "partitions_from": str(FIRST)},
 }
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.full, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")

@@ -41,7 +41,8 @@ SCOPES_A_COMMIT = 32
 """Partitions in one commit: Spark plans a union of that many queries in about a second."""
 _OF_A_PARTITION = (LakeError, LandingError, ModelError, SchemaError)
 """What one partition may fail by, and others not."""
-OnPartition = Callable[[ModelPartition], None]
+OnComputed = Callable[[int], None]
+"""Called with how many partitions are computed so far."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ def run_model(
     *,
     again: bool = False,
     rebuild: bool = False,
-    watch: OnPartition | None = None,
+    watch: OnComputed | None = None,
 ) -> ModelRun:
     """Compute the partitions of a model that are missing or stale.
 
@@ -95,7 +96,7 @@ def run_model(
                 states.forget(model, found.key)
                 done.append(found)
                 if watch is not None:
-                    watch(found)
+                    watch(len(done))
             if number == 0:
                 record_model(own.ledger, model)
     return ModelRun(model.name, tuple(done), len(scopes) - len(due))
@@ -146,8 +147,7 @@ def _compute_alone(
     try:
         return _compute(workspace, states, model, [scope])
     except _OF_A_PARTITION as error:
-        where = f"{model.name} {model.key_of(scope)}".strip()
-        error.message = f"{where}: {error.message}"
+        error.located(f"{model.name} {model.key_of(scope)}".strip())
         raise
 
 
@@ -156,8 +156,6 @@ def _compute(
 ) -> list[ModelPartition]:
     """Some partitions, in one commit."""
     begun = time.monotonic()
-    identifier = model_table(model)
-    lake, spark = workspace.lake, workspace.spark.get()
     said = {
         "fingerprint": model.fingerprint,
         "run": workspace.run_id,
@@ -166,6 +164,27 @@ def _compute(
     }
     words = json.dumps(said)
     states.remember(model, batch)
+    published = _publish(workspace, model, batch, words)
+    failpoint("model.published")
+    table = workspace.lake.load(model_table(model))
+    commit = table.snapshot_by_id(published) if table is not None else None
+    assert table is not None  # noqa: S101
+    assert commit is not None  # noqa: S101
+    seconds = round((time.monotonic() - begun) / len(batch), 3)
+    found = [replace(one, seconds=seconds) for one in recorded_by(model, table, words, commit)]
+    workspace.ledger.record_model_partitions(found)
+    failpoint("model.recorded")
+    return found
+
+
+def _publish(workspace: Workspace, model: Model, batch: Sequence[ScopeValues], said: str) -> int:
+    """Write the rows of some partitions to a branch, and move main to it; main's new head.
+
+    Args:
+        said: what the commit says of them.
+    """
+    identifier = model_table(model)
+    lake, spark = workspace.lake, workspace.spark.get()
     rows = batch_rows(spark, model, batch)
     head, branch = lake.head(identifier), new_branch()
     if head is None:
@@ -176,7 +195,7 @@ def _compute(
         with spark_errors(str(identifier)), row_errors(model):
             activate(spark)
             writer: Any = rows.writeTo(branch_sql(identifier, branch))
-            writer = writer.option(f"snapshot-property.{PARTITIONS}", words)
+            writer = writer.option(f"snapshot-property.{PARTITIONS}", said)
             writer.overwrite(batch_condition(model, batch))
             staged = spark.table(branch_sql(identifier, branch))
             check_rows(model, staged.where(batch_condition(model, batch)))
@@ -184,20 +203,10 @@ def _compute(
         flush_commits(lake.load(identifier), head, branch)
         workspace.check_lease()
         failpoint("model.before_publish")
-        published = lake.publish_branch(identifier, branch, head)
+        return lake.publish_branch(identifier, branch, head)
     except BaseException:
         drop_stale(lake, identifier)
         raise
-    failpoint("model.published")
-    seconds = round((time.monotonic() - begun) / len(batch), 3)
-    table = lake.load(identifier)
-    commit = table.snapshot_by_id(published) if table is not None else None
-    assert table is not None  # noqa: S101
-    assert commit is not None  # noqa: S101
-    found = [replace(one, seconds=seconds) for one in recorded_by(model, table, words, commit)]
-    workspace.ledger.record_model_partitions(found)
-    failpoint("model.recorded")
-    return found
 
 
 # --- views ----------------------------------------------------------------------------------------
@@ -209,7 +218,7 @@ def _run_view(
     model: Model,
     *,
     again: bool,
-    watch: OnPartition | None,
+    watch: OnComputed | None,
 ) -> ModelRun:
     state = states.of(model, model.scopes[0])
     if state.record is not None and state.record.fingerprint == model.fingerprint and not again:
@@ -235,7 +244,7 @@ def _run_view(
     record_model(workspace.ledger, model)
     states.forget(model, "")
     if watch is not None:
-        watch(found)
+        watch(1)
     return ModelRun(model.name, (found,), 0)
 
 

@@ -190,6 +190,7 @@ WRITES: tuple[Callable[[random.Random], tuple[str, ...]], ...] = (
 )
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("seed", "least"), [(2, 2), pytest.param(1, 4, marks=pytest.mark.full)])
 def test_histories_of_writes(
     workspace: Workspace,

@@ -101,6 +101,7 @@ def change(sql: Callable[..., Any], *first: str) -> None:
     )
 
 
+@pytest.mark.full
 @IN_MODES
 def test_the_layers_have_the_types_and_the_values_of_mysql(
     mode: str,

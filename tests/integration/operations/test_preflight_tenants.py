@@ -119,6 +119,7 @@ RUN = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "text", [t if n == 0 else pytest.param(t, marks=pytest.mark.full) for n, t in enumerate(RUN)]
 )

@@ -158,6 +158,7 @@ def test_a_check_between_a_load_and_its_fold_says_what_it_waits_for(
     assert "Somebody changed the lake table" in (caught.value.next_step or "")
 
 
+@pytest.mark.full
 @IN_MODES
 def test_a_column_that_comes_back_has_what_a_rebuild_gives(
     mode: str, engine_for: Callable[..., Workspace], sql: Callable[..., Any]

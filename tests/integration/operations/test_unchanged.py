@@ -235,6 +235,7 @@ def test_what_somebody_did_to_the_lake_is_put_right(workspace: Workspace, what: 
         assert "f" in unchanged(workspace) or sync_all(workspace)["f"].unchanged
 
 
+@pytest.mark.full
 def test_maintenance_writes_the_same_rows_and_leaves_a_table_unchanged(
     workspace: Workspace, sql: Sql, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -78,6 +78,7 @@ def expected(rows: Sequence[tuple[int, str, datetime]]) -> dict[int, datetime]:
     return {number: min(times[token.casefold()]) for number, token, _ in rows}
 
 
+@pytest.mark.full
 def test_the_first_time_is_kept_through_deletes_late_rows_and_rebuilds(
     sql: Sql, engine_for: EngineFor
 ) -> None:

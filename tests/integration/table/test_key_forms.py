@@ -53,6 +53,7 @@ def make(sql: Callable[..., Any], what: str, **terms: Any) -> dict[str, Any]:
     return {"mode": "incremental", "key": key.split(", "), "cursor": "at", **terms}
 
 
+@pytest.mark.full
 @IN_CHANGES
 def test_no_row_is_there_twice(
     what: str,
