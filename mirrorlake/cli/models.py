@@ -13,9 +13,13 @@ from rich.markup import escape
 
 from mirrorlake.cli import show as shown
 from mirrorlake.cli.contract import open_contract
+from mirrorlake.cli.external import print_external
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from mirrorlake.models.dependencies import Input
+    from mirrorlake.operations.models.runs import ModelRun
     from mirrorlake.operations.models.show import ShownModel, ShownPartition
     from mirrorlake.operations.models.states import PartitionState
 
@@ -36,6 +40,7 @@ def show_command(
     from mirrorlake.destinations.iceberg.lake import Lake
     from mirrorlake.ledger import Ledger
     from mirrorlake.operations.models.compiled import compile_project
+    from mirrorlake.operations.models.observed import show_external
     from mirrorlake.operations.models.show import show_model
     from mirrorlake.operations.models.states import States
 
@@ -43,6 +48,10 @@ def show_command(
     config = open_contract(config_path)
     lake = Lake(config.lake)
     project, catalogue = compile_project(config, lake)
+    external = show_external(project, lake, model)
+    if external is not None:
+        print_external(external, as_json=as_json)
+        return
     states = States(project, catalogue, lake, Ledger(config.ledger.url, config.ledger.wait))
     found = show_model(states, model, wanted)
     if sql:
@@ -63,10 +72,13 @@ def _as_json(found: ShownModel) -> dict[str, Any]:
 
 
 def _input_as_json(one: Input) -> dict[str, Any]:
-    from mirrorlake.models.dependencies import ModelInput
+    from mirrorlake.models.dependencies import ExternalInput, ModelInput
 
     if isinstance(one, ModelInput):
         return {"table": one.table, "partitions": list(one.keys), "all": not one.bounded}
+    if isinstance(one, ExternalInput):
+        mentions = [{name: str(values) for name, values in said} for said in one.mentions]
+        return {"table": one.table, "mentions": mentions, "all": not one.bounded}
     days = [[lo and lo.isoformat(), hi and hi.isoformat()] for lo, hi in one.days]
     return {"table": one.table, "column": one.column, "days": days, "all": not one.bounded}
 
@@ -125,9 +137,14 @@ def _print_partition(found: ShownPartition) -> None:
 
 
 def _partitions_of(one: Input) -> str:
-    from mirrorlake.models.dependencies import ModelInput
+    from mirrorlake.models.dependencies import ExternalInput, ModelInput
     from mirrorlake.operations.models.show import compressed
 
+    if isinstance(one, ExternalInput):
+        if not one.bounded:
+            return "all"
+        said = (", ".join(f"{name} {values}" for name, values in m) for m in one.mentions)
+        return "; ".join(dict.fromkeys(said)) or "none"
     if isinstance(one, ModelInput):
         words = compressed(one.keys)
         return words if one.bounded or len(one.keys) < 2 else f"all: {words}"
@@ -171,7 +188,7 @@ def run_command(
     """
     from mirrorlake.cli.bars import Bars
     from mirrorlake.operations.models.compiled import compile_project, scopes_of
-    from mirrorlake.operations.models.runs import ModelRun, run_model, with_those_above
+    from mirrorlake.operations.models.runs import run_model, with_those_above
     from mirrorlake.operations.models.states import States
     from mirrorlake.workspace import Workspace
 
@@ -188,26 +205,24 @@ def run_command(
             if dry_run:
                 _print_due(one.name, [states.of(one, scope) for scope in scopes], as_json=as_json)
                 continue
-            done = bars.count(one.name, len(scopes))
-            number = 0
-
-            def watch(_: object, done: Any = done) -> None:
-                nonlocal number
-                number += 1
-                done(number)
-
+            watch = bars.count(one.name, len(scopes))
             flags = {"again": again, "rebuild": rebuild}
             runs.append(run_model(workspace, states, one, scopes, **flags, watch=watch))
     if as_json and not dry_run:
         shown.print_json([asdict(one) for one in runs])
     elif not dry_run:
-        table = shown.table("model", "computed", "left", "rows", "seconds")
-        for one in runs:
-            rows = sum(part.rows for part in one.computed)
-            seconds = sum(part.seconds for part in one.computed)
-            counts = (f"{len(one.computed):,}", f"{one.left:,}", f"{rows:,}", f"{seconds:,.1f}")
-            table.add_row(escape(one.model), *counts)
-        shown.console.print(table)
+        shown.console.print(runs_table(runs))
+
+
+def runs_table(runs: Sequence[ModelRun]) -> Table:
+    """What runs did, a line for each model."""
+    table = shown.table("model", "computed", "left", "rows", "seconds")
+    for one in runs:
+        rows = sum(part.rows for part in one.computed)
+        seconds = sum(part.seconds for part in one.computed)
+        counts = (f"{len(one.computed):,}", f"{one.left:,}", f"{rows:,}", f"{seconds:,.1f}")
+        table.add_row(escape(one.model), *counts)
+    return table
 
 
 def _print_due(model: str, states: Sequence[PartitionState], *, as_json: bool) -> None:

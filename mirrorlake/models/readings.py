@@ -59,8 +59,8 @@ def readings(model: Model, table: str, columns: Sequence[str]) -> list[ColumnRea
         if place is not None:
             own = _own_name(sources[key], column, names)
             declared = model.declaration
-            line = place[0] + declared.sql_line - 1
-            found[ColumnReading(model.name, table, own, str(declared.path), line, place[1])] = None
+            line, col = declared.place(place)
+            found[ColumnReading(model.name, table, own, str(declared.path), line, col)] = None
     order = {name: number for number, name in enumerate(names)}
     return sorted(found, key=lambda one: (one.line, one.col, order.get(one.column, len(order))))
 
@@ -72,7 +72,7 @@ def table_places(model: Model, table: str) -> list[str]:
         n for n in model.query.find_all(exp.Table) if model.bound.trace.tables.get(id(n)) == table
     )
     found = sorted(place for node in nodes if (place := at(node)) is not None)
-    return [f"{declared.path}:{line + declared.sql_line - 1}:{col}" for line, col in found]
+    return ["{}:{}:{}".format(declared.path, *declared.place(place)) for place in found]
 
 
 def _own_name(source: exp.Table, column: str, names: Sequence[str]) -> str:

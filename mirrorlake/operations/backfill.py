@@ -24,7 +24,6 @@ from typing import TypeAlias
 from mirrorlake.config import TableContract
 from mirrorlake.errors import MirrorlakeError, ModelError
 from mirrorlake.failpoints import failpoint
-from mirrorlake.ledger.model_partitions import ModelPartition
 from mirrorlake.models.catalogue import Catalogue
 from mirrorlake.models.project import Project
 from mirrorlake.operations.backfill_windows import BackfillWindow
@@ -40,7 +39,7 @@ from mirrorlake.workspace import Workspace
 
 logger = logging.getLogger(__name__)
 
-OnWork: TypeAlias = "Callable[[Filled | ModelPartition], None]"
+OnWork: TypeAlias = "Callable[[object], None]"
 RETRIES = 3
 WAIT_SECONDS = 2.0
 
@@ -246,12 +245,10 @@ def _compute(workspace: Workspace, states: States, work: ModelWork, watch: OnWor
     now = [states.of(model, model.by_key[one.key]) for one in work.states]
     ready = [one for one in now if not one.waits]
     waits = [one.waits[0] for one in now if one.waits]
-    done: list[ModelPartition] = []
     error: MirrorlakeError | None = None
 
-    def keep(one: ModelPartition) -> None:
-        done.append(one)
-        watch(one)
+    def keep(number: int) -> None:
+        watch(number)
         failpoint("work.computed")
 
     try:
@@ -260,6 +257,11 @@ def _compute(workspace: Workspace, states: States, work: ModelWork, watch: OnWor
     except MirrorlakeError as failure:
         logger.warning("model %s: %s", model.name, failure)
         error = failure
+    # Also where it failed, some may be computed.
+    after = [states.of(model, model.by_key[one.key]).record for one in ready]
+    done = [
+        new for new, was in zip(after, ready, strict=True) if new is not None and new != was.record
+    ]
     words = (
         str(error)
         if error is not None

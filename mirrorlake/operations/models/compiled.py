@@ -7,10 +7,11 @@ What belongs here: compiling, and choosing scopes. What doesn't: what is said of
 from __future__ import annotations
 
 import glob
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TypeVar
 
 from sqlglot import exp
 
@@ -19,14 +20,22 @@ from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.errors import ModelError
 from mirrorlake.models.catalogue import Catalogue
 from mirrorlake.models.declaration import (
-    FOLDER,
     Declaration,
+    model_files,
     read_declaration,
     read_declarations,
 )
-from mirrorlake.models.parse import parse_query, table_name
+from mirrorlake.models.external import (
+    ExternalDeclaration,
+    external_files,
+    read_external,
+    read_externals,
+)
+from mirrorlake.models.model_files import FOLDER
+from mirrorlake.models.parse import table_name
 from mirrorlake.models.project import Model, Project, ScopeValues, compile_models
 from mirrorlake.models.scopes import text_of
+from mirrorlake.operations.models.elsewhere import look_at_externals
 
 
 def models_folder(config: Config) -> Path:
@@ -49,8 +58,11 @@ def compile_project(
         LakeError: the lake can't be read.
     """
     catalogue = Catalogue(config, lake)
-    declarations = read_declarations(models_folder(config))
-    return compile_models(declarations, catalogue, now or datetime.now(UTC)), catalogue
+    folder = models_folder(config)
+    externals = look_at_externals(read_externals(folder), lake)
+    declarations = read_declarations(folder)
+    project = compile_models(declarations, catalogue, now or datetime.now(UTC), externals)
+    return project, catalogue
 
 
 @dataclass(frozen=True)
@@ -82,42 +94,54 @@ def compile_readable(
         LakeError: the lake can't be read.
     """
     catalogue, folder = Catalogue(config, lake), models_folder(config)
-    others: list[Uncompiled] = []
-    try:
-        declarations = read_declarations(folder)
-    except ModelError:
-        declarations, errors = _each_readable(folder)
-        others += [Uncompiled(one.message, one.next_step, None) for one in errors]
-    project = compile_models(declarations, catalogue, now or datetime.now(UTC))
+    declarations, errors = _each_readable(
+        model_files(folder), lambda path: read_declaration(path, folder)
+    )
+    declared, of_externals = _each_readable(external_files(folder), read_external)
+    externals = look_at_externals(declared, lake)
+    of_externals += externals.problems
+    project = compile_models(declarations, catalogue, now or datetime.now(UTC), externals)
+    others = [Uncompiled(one.message, one.next_step, None) for one in errors]
+    # What is made elsewhere reads nothing here.
+    others += [Uncompiled(one.message, one.next_step, frozenset()) for one in of_externals]
     reads = {one.name: _tables_of(one) for one in declarations if one.name in project.unfinished}
+    lost = {*reads, *externals.failed}
     for one in declarations:
         if one.name in reads:
             own = [e for e in project.problems if e.message.startswith(f"{one.path}:")]
-            above = [name for name in reads[one.name] or () if name in reads]
+            above = sorted(name for name in reads[one.name] or () if name in lost)
             words = own[0].message if own else f"{one.path}: it reads {', '.join(above)}"
             step = own[0].next_step if own else ""
             others.append(Uncompiled(words, step, _through(one.name, reads, set())))
     return project, catalogue, others
 
 
-def _each_readable(folder: Path) -> tuple[list[Declaration], list[ModelError]]:
+_Declared = TypeVar("_Declared", Declaration, ExternalDeclaration)
+
+
+def _each_readable(
+    paths: Iterable[Path], read: Callable[[Path], _Declared]
+) -> tuple[list[_Declared], list[ModelError]]:
     """The declarations of the files that can be read, one of a name; and what is wrong with the
     others."""
-    found: dict[str, Declaration] = {}
+    found: dict[str, _Declared] = {}
     errors: list[ModelError] = []
-    for path in sorted(folder.rglob("*.sql")):
+    for path in paths:
         try:
-            one = read_declaration(path)
+            one = read(path)
         except ModelError as error:
             errors.append(error)
+            continue
+        if one.name in found:
+            errors.append(ModelError(f"{path}: {one.name} is in {found[one.name].path}, too"))
         else:
-            found.setdefault(one.name, one)
-    return list(found.values()), errors
+            found[one.name] = one
+    return sorted(found.values(), key=lambda one: one.name), errors
 
 
 def _tables_of(declaration: Declaration) -> frozenset[str] | None:
     try:
-        query = parse_query(declaration.sql)
+        query = declaration.parsed()
     except ModelError:
         return None
     return frozenset(table_name(table) for table in query.find_all(exp.Table))

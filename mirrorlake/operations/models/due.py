@@ -88,6 +88,19 @@ def _due(states: States, model: Model, complete: _Complete) -> DueModel:
     return DueModel(model.name, tuple(due), waiting)
 
 
+def may_lack(one: MirrorInput, day: str | None, first: date, last: date) -> bool:
+    """Whether rows that an input reads may be among those of raw days that were not loaded.
+
+    Args:
+        day: the column that decides a row's raw day. Rows of any raw day may have any day of
+            another one.
+    """
+    return bool(one.days) and (
+        one.column != day
+        or any((lo is None or lo <= last) and (hi is None or first <= hi) for lo, hi in one.days)
+    )
+
+
 class _Complete:
     """Until when mirrored tables are known; each is looked at once."""
 
@@ -105,9 +118,7 @@ class _Complete:
         if through is None:
             return f"{one.table} was never loaded"
         for first, last in self._failures(contract):
-            if not one.bounded or any(
-                (lo is None or lo <= last) and (hi is None or first <= hi) for lo, hi in one.days
-            ):
+            if may_lack(one, mirrored.day, first, last):
                 return f"{contract.name} was not loaded of {first}: its load failed"
         ends = [hi for _, hi in one.days if hi is not None]
         if not ends:

@@ -15,6 +15,7 @@ from dataclasses import replace
 
 from mirrorlake.ledger import Ledger
 from mirrorlake.models.columns import broken_columns
+from mirrorlake.models.external_tables import Externals
 from mirrorlake.models.project import Model, Project, compile_models
 from mirrorlake.models.readings import ColumnReading, readings, table_places
 from mirrorlake.operations.forecasts import forecast_partitions
@@ -39,7 +40,7 @@ def impacts_of(project: Project, catalogue: AlteredCatalogue) -> list[ModelImpac
     wanted = _with_those_above(project, list(below))
     declarations = [project.models[name].declaration for name in project.models if name in wanted]
     now = next(iter(project.models.values())).now
-    after = compile_models(declarations, catalogue, now)
+    after = compile_models(declarations, catalogue, now, Externals(project.externals))
     changed = {(one.table, one.column.lower()): one for one in catalogue.columns()}
     found: list[ModelImpact] = []
     for name, tables in below.items():

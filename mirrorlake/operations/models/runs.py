@@ -22,13 +22,15 @@ from typing import Any
 from mirrorlake.destinations.iceberg.durable import flush_commits
 from mirrorlake.destinations.iceberg.session_settings import activate
 from mirrorlake.destinations.iceberg.spark_errors import spark_errors
-from mirrorlake.errors import CommitConflict, LakeError, ModelError
+from mirrorlake.errors import CommitConflict, LakeError, LandingError, ModelError, SchemaError
 from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger.model_partitions import ModelPartition
 from mirrorlake.merge.staging import branch_sql, drop_stale, new_branch
 from mirrorlake.models.project import Model, ScopeValues
+from mirrorlake.operations.models.lake_names import within_lake
 from mirrorlake.operations.models.plans import record_model
-from mirrorlake.operations.models.rows import batch_condition, batch_rows, within_lake
+from mirrorlake.operations.models.python_checks import check_rows
+from mirrorlake.operations.models.rows import batch_condition, batch_rows, row_errors
 from mirrorlake.operations.models.states import PARTITIONS, States, recorded_by
 from mirrorlake.operations.models.tables import model_table, prepare_table
 from mirrorlake.workspace import Workspace
@@ -37,7 +39,10 @@ logger = logging.getLogger(__name__)
 
 SCOPES_A_COMMIT = 32
 """Partitions in one commit: Spark plans a union of that many queries in about a second."""
-OnPartition = Callable[[ModelPartition], None]
+_OF_A_PARTITION = (LakeError, LandingError, ModelError, SchemaError)
+"""What one partition may fail by, and others not."""
+OnComputed = Callable[[int], None]
+"""Called with how many partitions are computed so far."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +67,7 @@ def run_model(
     *,
     again: bool = False,
     rebuild: bool = False,
-    watch: OnPartition | None = None,
+    watch: OnComputed | None = None,
 ) -> ModelRun:
     """Compute the partitions of a model that are missing or stale.
 
@@ -91,7 +96,7 @@ def run_model(
                 states.forget(model, found.key)
                 done.append(found)
                 if watch is not None:
-                    watch(found)
+                    watch(len(done))
             if number == 0:
                 record_model(own.ledger, model)
     return ModelRun(model.name, tuple(done), len(scopes) - len(due))
@@ -130,12 +135,14 @@ def refuse_waiting(states: States, model: Model, batch: Sequence[ScopeValues]) -
 def _computed(
     workspace: Workspace, states: States, model: Model, batch: Sequence[ScopeValues]
 ) -> Iterable[ModelPartition]:
-    """These partitions in one commit; where Spark fails on that, each in one of its own: those
+    """These partitions in one commit; where that fails, each in one of its own: those
     before the one that fails are published, and the error names it."""
+    if len(batch) == 1:
+        return _compute_alone(workspace, states, model, batch[0])
     try:
         return _compute(workspace, states, model, batch)
-    except LakeError as error:
-        if len(batch) == 1 or isinstance(error, CommitConflict):
+    except _OF_A_PARTITION as error:
+        if isinstance(error, CommitConflict):
             raise
         logger.warning("model %s: %d partitions failed together", model.name, len(batch))
     return itertools.chain.from_iterable(
@@ -148,8 +155,8 @@ def _compute_alone(
 ) -> list[ModelPartition]:
     try:
         return _compute(workspace, states, model, [scope])
-    except LakeError as error:
-        error.message = f"{model.name} {model.key_of(scope)}: {error.message}"
+    except _OF_A_PARTITION as error:
+        error.located(f"{model.name} {model.key_of(scope)}".strip())
         raise
 
 
@@ -158,8 +165,6 @@ def _compute(
 ) -> list[ModelPartition]:
     """Some partitions, in one commit."""
     begun = time.monotonic()
-    identifier = model_table(model)
-    lake, spark = workspace.lake, workspace.spark.get()
     said: dict[str, Any] = {
         "fingerprint": model.fingerprint,
         "run": workspace.run_id,
@@ -170,6 +175,27 @@ def _compute(
         said["answers"] = answers
     words = json.dumps(said)
     states.remember(model, batch)
+    published = _publish(workspace, model, batch, words)
+    failpoint("model.published")
+    table = workspace.lake.load(model_table(model))
+    commit = table.snapshot_by_id(published) if table is not None else None
+    assert table is not None  # noqa: S101
+    assert commit is not None  # noqa: S101
+    seconds = round((time.monotonic() - begun) / len(batch), 3)
+    found = [replace(one, seconds=seconds) for one in recorded_by(model, table, words, commit)]
+    workspace.ledger.record_model_partitions(found)
+    failpoint("model.recorded")
+    return found
+
+
+def _publish(workspace: Workspace, model: Model, batch: Sequence[ScopeValues], said: str) -> int:
+    """Write the rows of some partitions to a branch, and move main to it; main's new head.
+
+    Args:
+        said: what the commit says of them.
+    """
+    identifier = model_table(model)
+    lake, spark = workspace.lake, workspace.spark.get()
     rows = batch_rows(spark, model, batch)
     head, branch = lake.head(identifier), new_branch()
     if head is None:
@@ -177,29 +203,21 @@ def _compute(
     else:
         lake.create_branch(identifier, branch, head)
     try:
-        with spark_errors(str(identifier)):
+        with spark_errors(str(identifier)), row_errors(model):
             activate(spark)
             writer: Any = rows.writeTo(branch_sql(identifier, branch))
-            writer = writer.option(f"snapshot-property.{PARTITIONS}", words)
+            writer = writer.option(f"snapshot-property.{PARTITIONS}", said)
             writer.overwrite(batch_condition(model, batch))
+            staged = spark.table(branch_sql(identifier, branch))
+            check_rows(model, staged.where(batch_condition(model, batch)))
         failpoint("model.staged")
         flush_commits(lake.load(identifier), head, branch)
         workspace.check_lease()
         failpoint("model.before_publish")
-        published = lake.publish_branch(identifier, branch, head)
+        return lake.publish_branch(identifier, branch, head)
     except BaseException:
         drop_stale(lake, identifier)
         raise
-    failpoint("model.published")
-    seconds = round((time.monotonic() - begun) / len(batch), 3)
-    table = lake.load(identifier)
-    commit = table.snapshot_by_id(published) if table is not None else None
-    assert table is not None  # noqa: S101
-    assert commit is not None  # noqa: S101
-    found = [replace(one, seconds=seconds) for one in recorded_by(model, table, words, commit)]
-    workspace.ledger.record_model_partitions(found)
-    failpoint("model.recorded")
-    return found
 
 
 # --- views ----------------------------------------------------------------------------------------
@@ -211,7 +229,7 @@ def _run_view(
     model: Model,
     *,
     again: bool,
-    watch: OnPartition | None,
+    watch: OnComputed | None,
 ) -> ModelRun:
     state = states.of(model, model.scopes[0])
     if state.record is not None and state.record.fingerprint == model.fingerprint and not again:
@@ -237,7 +255,7 @@ def _run_view(
     record_model(workspace.ledger, model)
     states.forget(model, "")
     if watch is not None:
-        watch(found)
+        watch(1)
     return ModelRun(model.name, (found,), 0)
 
 

@@ -25,7 +25,7 @@ from mirrorlake.destinations.iceberg.statistics import rows_by_partition
 from mirrorlake.ledger import Ledger
 from mirrorlake.ledger.model_partitions import ModelPartition
 from mirrorlake.models.catalogue import Catalogue
-from mirrorlake.models.dependencies import Input, MirrorInput, inputs_of
+from mirrorlake.models.dependencies import ExternalInput, Input, MirrorInput, inputs_of
 from mirrorlake.models.project import Model, Project, ScopeValues
 from mirrorlake.models.scopes import text_of
 from mirrorlake.operations.models.dirty import PartitionMarks, mark_words, waiting_words
@@ -68,6 +68,9 @@ class States:
     )
     _states: dict[tuple[str, str], PartitionState] = field(
         default_factory=dict[tuple[str, str], PartitionState]
+    )
+    _inputs: dict[tuple[str, str], tuple[Input, ...]] = field(
+        default_factory=dict[tuple[str, str], "tuple[Input, ...]"]
     )
 
     @cached_property
@@ -114,12 +117,19 @@ class States:
 
     def read_by(self, model: Model, scope: ScopeValues) -> tuple[Input, ...]:
         """What a partition reads."""
-        return inputs_of(self.project, self.catalogue, model, scope)
+        place = model.name, model.key_of(scope)
+        found = self._inputs.get(place)
+        if found is None:
+            found = inputs_of(self.project, self.catalogue, model, scope)
+            self._inputs[place] = found
+        return found
 
     def _version_of(self, one: Input) -> tuple[str, list[str]]:
         """What an input is now, and which partitions of it are not computed."""
         if isinstance(one, MirrorInput):
             return str(self.versions.now(one.table)), []
+        if isinstance(one, ExternalInput):
+            return self.project.externals[one.table].version(one.reached), []
         above = self.project.models[one.table]
         digest, waits = hashlib.sha256(), list[str]()
         for key in one.keys:
@@ -203,14 +213,15 @@ def _with_commits(
             if not is_rewrite(one) and any(snapshot_property(one, name) for name in names):
                 foreign = max(foreign, one.sequence_number or 0)
             continue
-        by_commit = numbers[one.snapshot_id]
-        news = [
-            record
-            for record in recorded_by(model, table, said, one)
-            if record.key not in found or numbers.get(found[record.key].snapshot_id, 0) < by_commit
-        ]
-        ledger.record_model_partitions(news)
-        found |= {record.key: record for record in news}
+        fresh = {
+            key
+            for key in json.loads(said)["partitions"]
+            if key not in found or numbers.get(found[key].snapshot_id, 0) < numbers[one.snapshot_id]
+        }
+        if fresh:  # how many rows each has is read from the commit's files
+            news = [each for each in recorded_by(model, table, said, one) if each.key in fresh]
+            ledger.record_model_partitions(news)
+            found |= {record.key: record for record in news}
     # A commit that is there and that main does not lead to was set back; one that is not there has
     # expired: it is older than all that are.
     set_back = {one.snapshot_id for one in table.snapshots()} - set(numbers)
