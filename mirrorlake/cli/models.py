@@ -72,7 +72,8 @@ def _as_json(found: ShownModel) -> dict[str, Any]:
 
 
 def _input_as_json(one: Input) -> dict[str, Any]:
-    from mirrorlake.models.dependencies import ExternalInput, ModelInput
+    from mirrorlake.models.dependencies import ModelInput
+    from mirrorlake.models.external_tables import ExternalInput
 
     if isinstance(one, ModelInput):
         return {"table": one.table, "partitions": list(one.keys), "all": not one.bounded}
@@ -137,7 +138,8 @@ def _print_partition(found: ShownPartition) -> None:
 
 
 def _partitions_of(one: Input) -> str:
-    from mirrorlake.models.dependencies import ExternalInput, ModelInput
+    from mirrorlake.models.dependencies import ModelInput
+    from mirrorlake.models.external_tables import ExternalInput
     from mirrorlake.operations.models.show import compressed
 
     if isinstance(one, ExternalInput):

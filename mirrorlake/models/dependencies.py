@@ -10,16 +10,16 @@ What belongs here: from reach to partitions. What doesn't: what a query reads
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 
 from mirrorlake.models.catalogue import Catalogue, MirroredTable
 from mirrorlake.models.evaluate import Constant
-from mirrorlake.models.external_tables import ExternalTable
+from mirrorlake.models.external_tables import ExternalInput, ExternalTable
 from mirrorlake.models.project import Model, Project, ScopeValues
 from mirrorlake.models.reach import TableReach, reach
-from mirrorlake.models.spans import Interval, ValueSet
+from mirrorlake.models.spans import Interval
 
 
 @dataclass(frozen=True)
@@ -56,28 +56,6 @@ class MirrorInput:
 
 
 EVERY_DAY: tuple[tuple[date | None, date | None], ...] = ((None, None),)
-
-
-@dataclass(frozen=True)
-class ExternalInput:
-    """What a model reads of a table that is made elsewhere.
-
-    Attributes:
-        mentions: for each place where the query names it, those of its partition columns that have
-            a bound, in lower case, with their values. Empty where no row can matter.
-    """
-
-    table: str
-    mentions: tuple[tuple[tuple[str, ValueSet], ...], ...]
-
-    @property
-    def bounded(self) -> bool:
-        return all(self.mentions)
-
-    @property
-    def reached(self) -> Sequence[Mapping[str, ValueSet]]:
-        """The mentions, each by column."""
-        return [dict(one) for one in self.mentions]
 
 
 Input = ModelInput | MirrorInput | ExternalInput

@@ -312,7 +312,7 @@ def _compiled(
     fields = (*given, *_partition_columns(declaration, types))
     _refuse_personal(declaration, fields, catalogue, tables.externals)
     foreign = {name: tables.externals[name] for name in bound.reads if name in tables.externals}
-    refuse_unfollowed(query, bound, foreign)
+    refuse_unfollowed(query, bound.trace.tables, foreign)
     if foreign and declaration.materialized == "view":
         raise ModelError(
             f"a view can't read {next(iter(foreign))}, which is made elsewhere",

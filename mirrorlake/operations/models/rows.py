@@ -15,6 +15,7 @@ from mirrorlake.destinations.base import as_sql_identifier
 from mirrorlake.destinations.iceberg.spark_errors import spark_errors
 from mirrorlake.errors import ModelError
 from mirrorlake.models.binding import bound_sql, literal
+from mirrorlake.models.dependencies import external_inputs
 from mirrorlake.models.mentions import TextSpan
 from mirrorlake.models.project import Model, ScopeValues
 from mirrorlake.operations.models.lake_names import within_lake
@@ -33,7 +34,7 @@ def partition_rows(spark: SparkSession, model: Model, scope: ScopeValues) -> Dat
         ModelError: Spark's analyser says otherwise than what was inferred, or a function failed.
     """
     is_python = model.declaration.python is not None
-    instead = stand_ins(spark, model, scope)
+    instead = stand_ins(spark, model, external_inputs(model, scope))
     rows = (function_rows if is_python else _query_rows)(spark, model, scope, instead)
     constants = [
         f"CAST({literal(scope[name])} AS {model.types[name].type}) AS {as_sql_identifier(name)}"

@@ -25,7 +25,8 @@ from mirrorlake.destinations.iceberg.statistics import rows_by_partition
 from mirrorlake.ledger import Ledger
 from mirrorlake.ledger.model_partitions import ModelPartition
 from mirrorlake.models.catalogue import Catalogue
-from mirrorlake.models.dependencies import ExternalInput, Input, MirrorInput, inputs_of
+from mirrorlake.models.dependencies import Input, MirrorInput, inputs_of
+from mirrorlake.models.external_tables import ExternalInput
 from mirrorlake.models.project import Model, Project, ScopeValues
 from mirrorlake.models.scopes import text_of
 from mirrorlake.operations.models.dirty import PartitionMarks, mark_words, waiting_words

@@ -153,7 +153,8 @@ def test_a_star_has_what_comes_and_what_goes(compiled: Compiled) -> None:
 
 def test_a_column_that_comes_through_a_star_is_computed(compiled: Compiled) -> None:
     project = compiled(m__a="SELECT * FROM s_d__clean.sales", m__b="SELECT id FROM m.a")
-    table = AlteredTable(changed(("note", "string", True)), {})
+    columns = changed(("packed", "date", True), ("note", "string", True))
+    table = AlteredTable(columns, {})
     catalogue = AlteredCatalogue(compiled.catalogue, {"s_d__clean.sales": table})  # type: ignore[attr-defined]
     found = impacts_of(project, catalogue)
     assert said(found) == [
