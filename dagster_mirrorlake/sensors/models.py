@@ -10,7 +10,7 @@ import dagster as dg
 
 from dagster_mirrorlake.models import ModelAsset
 from dagster_mirrorlake.resources.failures import dagster_errors
-from dagster_mirrorlake.sensors.requests import RANGE_END, RANGE_START, UNFINISHED
+from dagster_mirrorlake.sensors.requests import RANGE_END, RANGE_START, STATUS, under_way
 from mirrorlake.models.scopes import text_of
 
 if TYPE_CHECKING:
@@ -41,9 +41,7 @@ def build_models_sensor(models: Sequence[ModelAsset], *, running: bool) -> dg.Se
         asset_selection=[model.key for model in models],
         minimum_interval_seconds=INTERVAL_SECONDS - 1,
         required_resource_keys=names.all_of({"ledger", "lake"}),
-        default_status=dg.DefaultSensorStatus.RUNNING
-        if running
-        else dg.DefaultSensorStatus.STOPPED,
+        default_status=STATUS[running],
         description="Requests partitions of SQL models that are missing or stale, as soon as what "
         "they read is complete.",
     )
@@ -104,8 +102,8 @@ def _requested(
 def _reports(
     instance: dg.DagsterInstance, models: Mapping[str, ModelAsset], states: "States"
 ) -> Iterator[dg.AssetMaterialization]:
-    """Partitions that are in the lake, computed by the command line or another Dagster, and that
-    this one has never heard of."""
+    """Partitions that are in the lake, computed by the command line or under another instance, and
+    that this instance has no record of."""
     left = MOST_REPORTED
     for name, model in models.items():
         compiled = states.project.models.get(name)
@@ -140,12 +138,8 @@ def _waiting(due: "DueModel") -> str:
 
 
 def _busy(instance: dg.DagsterInstance, models: Mapping[str, ModelAsset]) -> set[str]:
-    by_key = {model.key: name for name, model in models.items()}
-    found: set[str] = set()
-    for record in instance.get_run_records(dg.RunsFilter(statuses=UNFINISHED)):
-        chosen = record.dagster_run.asset_selection or ()
-        found |= {by_key[key] for key in chosen if key in by_key}
-    return found
+    chosen = {key for _, some in under_way(instance) for key in some}
+    return {name for name, model in models.items() if model.key in chosen}
 
 
 def _failures(instance: dg.DagsterInstance, work: str) -> int:

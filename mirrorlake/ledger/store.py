@@ -13,6 +13,7 @@ from mirrorlake.ledger.columns import Columns
 from mirrorlake.ledger.costs import Costs
 from mirrorlake.ledger.database import Database
 from mirrorlake.ledger.decisions import SnapshotDecisions
+from mirrorlake.ledger.dirty import DirtyMarks
 from mirrorlake.ledger.files import Files
 from mirrorlake.ledger.folds import Folds
 from mirrorlake.ledger.histories import Histories
@@ -54,6 +55,7 @@ class Ledger(
     Snapshots,
     SnapshotDecisions,
     Costs,
+    DirtyMarks,
     Files,
     Stamps,
     Tenants,

@@ -22,15 +22,16 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, TypeAlias, cast
 
 from pydantic import BeforeValidator, Field
 
-from mirrorlake.config.fields import Section
+from mirrorlake.config.fields import Section, nearest
 from mirrorlake.config.yaml_file import Path as YamlPath
 from mirrorlake.config.yaml_file import Problem, YamlFile
+from mirrorlake.models.declared_columns import HeaderColumn
 
 ExpectationKind: TypeAlias = Literal[
     "not_null", "unique", "accepted_values", "rows", "where", "pandera"
@@ -82,7 +83,8 @@ class Expectation:
         name: its own in the model: ``not_null_product``, ``rows_min``.
         at: where it stands in the file; of what has no column or value of its own.
         columns: the columns that it is about; ``values``: those that are accepted.
-        text: a condition of Spark's SQL, or where a pandera schema is: ``file.py:Name``.
+        text: a condition of Spark's SQL, or where a pandera schema is: ``file.py:Name``; in a
+            Python model's header ``Name`` alone is one of its own file.
         failing: the condition in Spark's SQL of rows that are not as expected, once it is bound to
             a model's columns; empty where no single row can say so.
     """
@@ -147,6 +149,48 @@ def read_expectations(
                 name, number = f"{one.name}_{number}", number + 1
             found[name] = replace(one, name=name)
     return list(found.values()), problems
+
+
+def declared_not_null(
+    columns: Iterable[HeaderColumn], expected: Sequence[Expectation]
+) -> list[Expectation]:
+    """What the declared columns of a Python model add to what is expected: those without NULL."""
+    names = {one.name for one in expected}
+    terms = {one.terms for one in expected}
+    found: list[Expectation] = []
+    for one in columns:
+        name = re.sub(r"[^A-Za-z0-9_]+", "_", f"not_null_{one.name}")
+        made = Expectation(name, "not_null", "error", ("columns", one.name), columns=(one.name,))
+        if one.nullable or made.terms in terms:
+            continue
+        while made.name in names:
+            made = replace(made, name=f"{made.name}_")
+        names.add(made.name)
+        found.append(made)
+    return found
+
+
+def own_schemas(
+    file: YamlFile, expected: Sequence[Expectation], path: str, names: Collection[str]
+) -> tuple[list[Expectation], list[Problem]]:
+    """What is expected of a Python model, where a pandera schema without a file is one of its own;
+    and what is wrong with those.
+
+    Args:
+        path: the name of the model's file; ``names``: what it defines at its top level.
+    """
+    found: list[Expectation] = []
+    problems: list[Problem] = []
+    for one in expected:
+        own = one.text.removeprefix(f"{path}:")
+        if one.kind != "pandera" or ":" in own:
+            found.append(one)
+        elif own in names:
+            found.append(replace(one, text=f"{path}:{own}"))
+        else:
+            words = f"the file defines no {own} at its top level{nearest(own, [*names])}"
+            problems.append(file.problem(one.at, words))
+    return found, problems
 
 
 def show_at(place: YamlPath) -> str:

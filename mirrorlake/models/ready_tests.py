@@ -21,9 +21,10 @@ from mirrorlake.models.catalogue import Catalogue
 from mirrorlake.models.cells import Cell, CellRefused, cell
 from mirrorlake.models.columns import NamedValue, Relation, Typed
 from mirrorlake.models.declaration import Declaration
+from mirrorlake.models.external_tables import Externals
 from mirrorlake.models.given_columns import TestReading, compare_columns, typed_columns
 from mirrorlake.models.model_tests import ModelTest, WrittenRows
-from mirrorlake.models.parse import parse_query, table_name
+from mirrorlake.models.parse import table_name
 from mirrorlake.models.project import Model, Project, ReadableTables, ScopeValues, compile_model
 from mirrorlake.models.scopes import text_of
 
@@ -136,6 +137,8 @@ class Fitting:
     def _known(self, name: str) -> Relation | None:
         if name in self._project.models:
             return self._project.models[name].relation
+        if name in self._project.externals:
+            return self._project.externals[name].relation
         table = self._catalogue.table(name)
         return table.relation if table is not None and table.columns else None
 
@@ -144,8 +147,9 @@ class Fitting:
             return self._project.model(declared.name)
         try:
             models, catalogue = self._project.models, self._catalogue
-            tables = ReadableTables(catalogue, models, [*models, *given], given)
-            query = parse_query(declared.sql)
+            externals = Externals(self._project.externals)
+            tables = ReadableTables(catalogue, models, [*models, *given], externals, given)
+            query = declared.parsed()
             return compile_model(declared, query, tables, models, catalogue, self._now)
         except ModelError as error:
             raise declared.located(error) from None
@@ -200,7 +204,7 @@ class Fitting:
 
 def _tables_of(declared: Declaration) -> Iterator[str]:
     try:
-        query = parse_query(declared.sql)
+        query = declared.parsed()
     except ModelError as error:
         raise declared.located(error) from None
     for table in query.find_all(exp.Table):

@@ -22,12 +22,13 @@ from mirrorlake.merge.snapshot.contract import snapshot_table
 from mirrorlake.merge.snapshot.fold import fold_snapshot
 from mirrorlake.merge.snapshot.results import Folded
 from mirrorlake.merge.statements import clean_column
+from mirrorlake.operations.recorded_contracts import record_contract
 from mirrorlake.operations.withdrawn import find_withdrawn, refuse_over_gap
 from mirrorlake.schema.own_columns import ORIGINAL
 from mirrorlake.sources.files.columns import LandedSchema
-from mirrorlake.sources.files.frame import landing_errors
 from mirrorlake.sources.files.land import TakenSnapshot, is_verdict, open_taken, take
 from mirrorlake.sources.files.look import Looked, look, place_of
+from mirrorlake.sources.files.tasks import landing_errors
 from mirrorlake.table.lake_tables import clean_of, deduped_of
 from mirrorlake.table.new_columns import held_columns, held_words, remember_columns
 from mirrorlake.table.source_columns import SourceColumn, record_source_columns
@@ -133,6 +134,8 @@ def fold_snapshots(
         refuse_over_gap(leased.ledger, contract, chosen)
         for taken in open_taken(place, leased.ledger, chosen):
             arrived.append(_fold(leased, contract, taken, accept_smaller=accept_smaller))
+        if arrived:
+            record_contract(leased.ledger, contract)
     return arrived
 
 

@@ -190,7 +190,7 @@ def test_a_run_computes_the_partitions_that_it_was_asked_for(
         assert above.success
         assert due()[0] == "All partitions of 2 models are computed"
         assert reported == []
-        # Another Dagster is told of what it never heard of.
+        # A second instance gets a report of each partition that it has no record of.
         with dg.DagsterInstance.ephemeral() as other:
             due(other)
         assert [(one.asset_key.to_user_string(), one.partition) for one in reported] == [

@@ -21,12 +21,19 @@ import pyarrow.compute as _compute
 from pyiceberg.conversions import from_bytes
 from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.io.pyarrow import ArrowScan
-from pyiceberg.manifest import DataFileContent, FileFormat, ManifestEntryStatus
+from pyiceberg.manifest import DataFileContent, FileFormat
 from pyiceberg.table import FileScanTask
 from pyiceberg.types import DateType
 from pyiceberg.utils.datetime import days_to_date
 
-from mirrorlake.destinations.iceberg.model import LakeFile, LakeSnapshot, LakeTable, is_rewrite
+from mirrorlake.destinations.iceberg.model import (
+    LakeFile,
+    LakeSnapshot,
+    LakeTable,
+    changed_files,
+    has_rows,
+    is_rewrite,
+)
 from mirrorlake.destinations.iceberg.row_counts import deleted_positions
 
 pc: Any = _compute  # its functions are made at import: type checkers see none of them
@@ -53,22 +60,23 @@ def changed_days(table: LakeTable, snapshot: LakeSnapshot, column: str) -> Chang
 
     Args:
         snapshot: one that main showed; its parent may have expired.
-        column: a date, or a time without a zone or in UTC.
+        column: a date, or a time without a zone or in UTC, in any case of letters. Of one that the
+            table does not have, nothing can be said.
 
     Raises:
         OSError, ValueError: a file of the table can't be read.
     """
     if is_rewrite(snapshot):
         return frozenset()
+    names = [one.name for one in table.schema().fields if one.name.lower() == column.lower()]
+    if not names:
+        return None
     files = _files_of(table, snapshot)
     positional = [*files.deletes, *files.dropped]
     if any(
         one.content != DataFileContent.POSITION_DELETES or one.file_format != FileFormat.PARQUET
         for one in positional
     ):
-        return None
-    names = [one.name for one in table.schema().fields if one.name.lower() == column.lower()]
-    if not names:
         return None
     column = names[0]
     reader = _Reader(table, column)
@@ -89,15 +97,11 @@ def changed_days(table: LakeTable, snapshot: LakeSnapshot, column: str) -> Chang
 
 def _files_of(table: LakeTable, snapshot: LakeSnapshot) -> _Files:
     found = _Files()
-    for manifest in snapshot.manifests(table.io):
-        if manifest.added_snapshot_id != snapshot.snapshot_id:
-            continue
-        for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=False):
-            data = entry.data_file.content == DataFileContent.DATA
-            if entry.status == ManifestEntryStatus.ADDED:
-                (found.added if data else found.deletes).append(entry.data_file)
-            elif entry.status == ManifestEntryStatus.DELETED:
-                (found.removed if data else found.dropped).append(entry.data_file)
+    for added, file in changed_files(table, snapshot):
+        if added:
+            (found.added if has_rows(file) else found.deletes).append(file)
+        else:
+            (found.removed if has_rows(file) else found.dropped).append(file)
     return found
 
 

@@ -18,7 +18,13 @@ from pyiceberg.types import DateType, IcebergType, LongType, TimestampType, Time
 from pyiceberg.utils.datetime import days_to_date, micros_to_timestamp, micros_to_timestamptz
 
 from mirrorlake.destinations.iceberg.commit import snapshot_property
-from mirrorlake.destinations.iceberg.model import LakeFile, LakeSnapshot, LakeTable, added_data
+from mirrorlake.destinations.iceberg.model import (
+    LakeFile,
+    LakeSnapshot,
+    LakeTable,
+    changed_files,
+    has_rows,
+)
 
 
 def file_starts(
@@ -90,10 +96,24 @@ def rows_by_partition(table: LakeTable, snapshot: LakeSnapshot) -> dict[tuple[An
     found: Counter[tuple[Any, ...]] = Counter()
     fields = table.spec().fields
     kinds = [table.schema().find_field(field.source_id).field_type for field in fields]
-    for file in added_data(table, snapshot):
-        values = (_shown(kind, file.partition[n]) for n, kind in enumerate(kinds))
-        found[tuple(values)] += file.record_count
+    for added, file in changed_files(table, snapshot):
+        if added and has_rows(file):
+            values = (_shown(kind, file.partition[n]) for n, kind in enumerate(kinds))
+            found[tuple(values)] += file.record_count
     return dict(found)
+
+
+def sizes_of_partitions(table: LakeTable) -> list[int]:
+    """The bytes of the data files of each partition that a table has now, in no order."""
+    found: Counter[tuple[Any, ...]] = Counter()
+    fields = len(table.spec().fields)
+    snapshot = table.current_snapshot()
+    for manifest in snapshot.manifests(table.io) if snapshot is not None else ():
+        if manifest.content == ManifestContent.DATA:
+            for entry in manifest.fetch_manifest_entry(table.io):
+                file = entry.data_file
+                found[tuple(file.partition[n] for n in range(fields))] += file.file_size_in_bytes
+    return list(found.values())
 
 
 def files_by_day(table: LakeTable) -> Iterator[tuple[date, str, int]]:

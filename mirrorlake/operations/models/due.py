@@ -21,6 +21,7 @@ from mirrorlake.models.catalogue import Catalogue
 from mirrorlake.models.dependencies import MirrorInput
 from mirrorlake.models.project import Model
 from mirrorlake.operations.gaps import find_stretches
+from mirrorlake.operations.models.dirty import waiting_words
 from mirrorlake.operations.models.states import PartitionState, States
 
 MOST_AT_ONCE = 1_000
@@ -75,7 +76,7 @@ def _due(states: States, model: Model, complete: _Complete) -> DueModel:
         state = states.of(model, scope)
         if state.word == "computed":
             continue
-        why = f"{state.waits[0]} is not computed" if state.waits else ""
+        why = waiting_words(state.waits[0]) if state.waits else ""
         if not why:
             inputs = [one for one in states.read_by(model, scope) if isinstance(one, MirrorInput)]
             reasons = (complete.why_not(states.catalogue, one) for one in inputs)
@@ -85,6 +86,19 @@ def _due(states: States, model: Model, complete: _Complete) -> DueModel:
         elif len(due) < MOST_AT_ONCE:
             due.append(state)
     return DueModel(model.name, tuple(due), waiting)
+
+
+def may_lack(one: MirrorInput, day: str | None, first: date, last: date) -> bool:
+    """Whether rows that an input reads may be among those of raw days that were not loaded.
+
+    Args:
+        day: the column that decides a row's raw day. Rows of any raw day may have any day of
+            another one.
+    """
+    return bool(one.days) and (
+        one.column != day
+        or any((lo is None or lo <= last) and (hi is None or first <= hi) for lo, hi in one.days)
+    )
 
 
 class _Complete:
@@ -104,9 +118,7 @@ class _Complete:
         if through is None:
             return f"{one.table} was never loaded"
         for first, last in self._failures(contract):
-            if not one.bounded or any(
-                (lo is None or lo <= last) and (hi is None or first <= hi) for lo, hi in one.days
-            ):
+            if may_lack(one, mirrored.day, first, last):
                 return f"{contract.name} was not loaded of {first}: its load failed"
         ends = [hi for _, hi in one.days if hi is not None]
         if not ends:

@@ -162,7 +162,7 @@ def _of_schema(
 ) -> dict[int, tuple[str, ...]]:
     """What a pandera schema finds broken, by partition. A schema says yes or no of all rows that it
     is given: where it says no to the batch, it is asked of each partition."""
-    schema = load_schema(model.declaration.path.parent, one.text)
+    schema = load_schema(model, one.text)
     part = rows.columns[-1]
 
     def look(some: DataFrame) -> tuple[str, ...]:

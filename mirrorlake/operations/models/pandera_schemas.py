@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 from mirrorlake.config.fields import nearest
 from mirrorlake.errors import LakeError, MachineError, ModelError
+from mirrorlake.models.project import Model
+from mirrorlake.operations.models.python_function import load_module
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -38,8 +40,14 @@ _CHANGING = {
 }
 
 
-def load_schema(folder: Path, text: str) -> Any:
-    """The schema that ``file.py:Name`` names.
+def is_own(model: Model, text: str) -> bool:
+    """Whether a schema is in a Python model's own file."""
+    name = text.partition(":")[0]
+    return model.declaration.python is not None and name == model.declaration.path.name
+
+
+def load_schema(model: Model, text: str) -> Any:
+    """The schema that ``file.py:Name`` names, of a model.
 
     Raises:
         ModelError: there is no such one, or it would change the rows that it looks at.
@@ -52,8 +60,10 @@ def load_schema(folder: Path, text: str) -> Any:
             f"pandera is not installed: {error}",
             next_step="pip install 'pandera[pyspark]', or leave `pandera` out of the header",
         ) from error
+    folder = model.declaration.path.parent
     name, _, wanted = text.partition(":")
-    module = _module(folder / name)
+    own = is_own(model, text)
+    module = load_module(model.declaration) if own else _module(folder / name)
     found = getattr(module, wanted, None)
     if isinstance(found, type) and issubclass(found, DataFrameModel):
         found = found.to_schema()

@@ -22,15 +22,16 @@ from typing import Any
 from mirrorlake.destinations.iceberg.durable import flush_commits
 from mirrorlake.destinations.iceberg.session_settings import activate
 from mirrorlake.destinations.iceberg.spark_errors import spark_errors
-from mirrorlake.errors import CommitConflict, ExpectationFailed, LakeError, ModelError
+from mirrorlake.errors import CommitConflict, ExpectationFailed, LakeError, LandingError, ModelError
 from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger.model_partitions import ModelPartition
 from mirrorlake.merge.staging import branch_sql, drop_stale, new_branch
 from mirrorlake.models.project import Model, ScopeValues
 from mirrorlake.operations.models.checks import Checking, failure_of
+from mirrorlake.operations.models.lake_names import within_lake
 from mirrorlake.operations.models.model_schemas import load_schemas
 from mirrorlake.operations.models.plans import record_model
-from mirrorlake.operations.models.rows import batch_condition, batch_rows, within_lake
+from mirrorlake.operations.models.rows import batch_condition, batch_rows, row_errors
 from mirrorlake.operations.models.states import PARTITIONS, States, recorded_by
 from mirrorlake.operations.models.tables import model_table, prepare_table
 from mirrorlake.workspace import Workspace
@@ -39,7 +40,10 @@ logger = logging.getLogger(__name__)
 
 SCOPES_A_COMMIT = 32
 """Partitions in one commit: Spark plans a union of that many queries in about a second."""
-OnPartition = Callable[[ModelPartition], None]
+_OF_A_PARTITION = (LakeError, LandingError, ModelError)
+"""What one partition may fail by, and others not."""
+OnComputed = Callable[[int], None]
+"""Called with how many partitions are computed so far."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +70,7 @@ def run_model(
     *,
     again: bool = False,
     rebuild: bool = False,
-    watch: OnPartition | None = None,
+    watch: OnComputed | None = None,
 ) -> ModelRun:
     """Compute the partitions of a model that are missing or stale.
 
@@ -93,14 +97,14 @@ def run_model(
         load_schemas(model)
         recorded = False
         for number, batch in enumerate(_batches(due, model)):
-            _refuse_waiting(states, model, batch)
+            refuse_waiting(states, model, batch)
             if number == 0:
                 prepare_table(own, model, rebuild=rebuild)
             for found in _computed(states, checking, batch):
                 states.forget(model, found.key)
                 done.append(found)
                 if watch is not None:
-                    watch(found)
+                    watch(len(done))
             if done and not recorded:
                 record_model(own.ledger, model)
                 recorded = True
@@ -118,15 +122,24 @@ def _batches(due: Sequence[ScopeValues], model: Model) -> Iterator[Sequence[Scop
         yield due[start : start + size]
 
 
-def _refuse_waiting(states: States, model: Model, batch: Sequence[ScopeValues]) -> None:
+def refuse_waiting(states: States, model: Model, batch: Sequence[ScopeValues]) -> None:
+    """See that all that some partitions read is there.
+
+    Raises:
+        ModelError: it is not, with what is to be done first.
+    """
     for scope in batch:
         state = states.of(model, scope)
         if state.waits:
             above = state.waits[0].split(" ")[0]
+            is_model = above in states.project.models
             raise ModelError(
                 f"{model.name} {state.key}: it reads {', '.join(state.waits[:3])}"
-                f"{' …' if len(state.waits) > 3 else ''}, not computed yet",
-                next_step=f"mirrorlake run {above}, or --upstream",
+                f"{' …' if len(state.waits) > 3 else ''}, "
+                f"{'not computed yet' if is_model else 'not loaded and folded again yet'}",
+                next_step=f"mirrorlake run {above}, or --upstream"
+                if is_model
+                else "mirrorlake backfill --invalid",
             )
 
 
@@ -136,9 +149,10 @@ def _refuse_waiting(states: States, model: Model, batch: Sequence[ScopeValues]) 
 def _computed(
     states: States, checking: Checking, batch: Sequence[ScopeValues]
 ) -> Iterable[ModelPartition]:
-    """These partitions in one commit, but for those that are not as expected; where Spark fails on
-    that, each in one of its own: those before the one that fails are published, and the error names
-    it."""
+    """These partitions in one commit, but for those that are not as expected; where that fails,
+    each in one of its own: those before the one that fails are published, and it is named."""
+    if len(batch) == 1:
+        return _compute_alone(states, checking, batch[0])
     model = checking.model
     try:
         return _compute(states, checking, batch)
@@ -146,8 +160,8 @@ def _computed(
         as_expected = [scope for scope in batch if model.key_of(scope) not in error.keys]
         logger.warning("model %s: refused: %s", model.name, ", ".join(error.keys))
         return _computed(states, checking, as_expected) if as_expected else ()
-    except LakeError as error:
-        if len(batch) == 1 or isinstance(error, CommitConflict):
+    except _OF_A_PARTITION as error:
+        if isinstance(error, CommitConflict):
             raise
         logger.warning("model %s: %d partitions failed together", model.name, len(batch))
     return itertools.chain.from_iterable(_compute_alone(states, checking, scope) for scope in batch)
@@ -157,10 +171,12 @@ def _compute_alone(
     states: States, checking: Checking, scope: ScopeValues
 ) -> Iterable[ModelPartition]:
     try:
-        return _computed(states, checking, [scope])
-    except LakeError as error:
-        model = checking.model
-        error.message = f"{model.name} {model.key_of(scope)}: {error.message}"
+        return _compute(states, checking, [scope])
+    except ExpectationFailed as error:
+        logger.warning("model %s: refused: %s", checking.model.name, ", ".join(error.keys))
+        return ()
+    except _OF_A_PARTITION as error:
+        error.located(f"{checking.model.name} {checking.model.key_of(scope)}".strip())
         raise
 
 
@@ -170,16 +186,38 @@ def _compute(
     """Some partitions, in one commit."""
     workspace, model = checking.workspace, checking.model
     begun = time.monotonic()
-    identifier = model_table(model)
-    lake, spark = workspace.lake, workspace.spark.get()
-    said = {
+    said: dict[str, Any] = {
         "fingerprint": model.fingerprint,
         "run": workspace.run_id,
         # Taken before the query: what moves meanwhile makes a partition stale, never wrongly good.
         "partitions": {model.key_of(scope): states.inputs(model, scope) for scope in batch},
     }
+    if answers := states.dirty.answered(model.name, said["partitions"]):
+        said["answers"] = answers
     words = json.dumps(said)
     states.remember(model, batch)
+    published = _publish(checking, batch, words)
+    failpoint("model.published")
+    table = workspace.lake.load(model_table(model))
+    commit = table.snapshot_by_id(published) if table is not None else None
+    assert table is not None  # noqa: S101
+    assert commit is not None  # noqa: S101
+    seconds = round((time.monotonic() - begun) / len(batch), 3)
+    found = [replace(one, seconds=seconds) for one in recorded_by(model, table, words, commit)]
+    workspace.ledger.record_model_partitions(found)
+    failpoint("model.recorded")
+    return found
+
+
+def _publish(checking: Checking, batch: Sequence[ScopeValues], said: str) -> int:
+    """Write the rows of some partitions to a branch, and move main to it; main's new head.
+
+    Args:
+        said: what the commit says of them.
+    """
+    workspace, model = checking.workspace, checking.model
+    identifier = model_table(model)
+    lake, spark = workspace.lake, workspace.spark.get()
     rows = batch_rows(spark, model, batch)
     head, branch = lake.head(identifier), new_branch()
     if head is None:
@@ -187,30 +225,20 @@ def _compute(
     else:
         lake.create_branch(identifier, branch, head)
     try:
-        with spark_errors(str(identifier)):
+        with spark_errors(str(identifier)), row_errors(model):
             activate(spark)
             writer: Any = rows.writeTo(branch_sql(identifier, branch))
-            writer = writer.option(f"snapshot-property.{PARTITIONS}", words)
+            writer = writer.option(f"snapshot-property.{PARTITIONS}", said)
             writer.overwrite(batch_condition(model, batch))
         failpoint("model.staged")
         checking.look(batch, branch)
         flush_commits(lake.load(identifier), head, branch)
         workspace.check_lease()
         failpoint("model.before_publish")
-        published = lake.publish_branch(identifier, branch, head)
+        return lake.publish_branch(identifier, branch, head)
     except BaseException:
         drop_stale(lake, identifier)
         raise
-    failpoint("model.published")
-    seconds = round((time.monotonic() - begun) / len(batch), 3)
-    table = lake.load(identifier)
-    commit = table.snapshot_by_id(published) if table is not None else None
-    assert table is not None  # noqa: S101
-    assert commit is not None  # noqa: S101
-    found = [replace(one, seconds=seconds) for one in recorded_by(model, table, words, commit)]
-    workspace.ledger.record_model_partitions(found)
-    failpoint("model.recorded")
-    return found
 
 
 # --- views ----------------------------------------------------------------------------------------
@@ -222,7 +250,7 @@ def _run_view(
     model: Model,
     *,
     again: bool,
-    watch: OnPartition | None,
+    watch: OnComputed | None,
 ) -> ModelRun:
     state = states.of(model, model.scopes[0])
     if state.record is not None and state.record.fingerprint == model.fingerprint and not again:
@@ -248,7 +276,7 @@ def _run_view(
     record_model(workspace.ledger, model)
     states.forget(model, "")
     if watch is not None:
-        watch(found)
+        watch(1)
     return ModelRun(model.name, (found,), 0)
 
 

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 from mirrorlake.errors import ModelError
 from mirrorlake.models.binding import bound_sql
-from mirrorlake.models.catalogue import Catalogue
-from mirrorlake.models.dependencies import Input, ModelInput, inputs_of, unbounded
+from mirrorlake.models.dependencies import Input, ModelInput, unbounded
 from mirrorlake.models.project import Model, Project, ScopeValues, stored_columns
 from mirrorlake.models.scopes import kind_of, text_of
 from mirrorlake.operations.models.compiled import scopes_of
@@ -162,14 +161,14 @@ def _counted(states: States, model: Model, keys: Iterable[str]) -> dict[str, int
 
 
 def _partition(states: States, model: Model, scope: ScopeValues) -> ShownPartition:
-    project, catalogue = states.project, states.catalogue
+    project = states.project
     key = model.key_of(scope)
-    inputs = inputs_of(project, catalogue, model, scope)
+    inputs = states.read_by(model, scope)
     state = states.of(model, scope)
     readers: dict[str, tuple[str, ...]] = {}
     for name in project.readers.get(model.name, ()):
         reader = project.models[name]
-        readers[name] = tuple(_reading(project, catalogue, reader, model.name, key))
+        readers[name] = tuple(_reading(states, reader, model.name, key))
     return ShownPartition(
         key=key,
         scope=tuple(
@@ -177,7 +176,7 @@ def _partition(states: States, model: Model, scope: ScopeValues) -> ShownPartiti
         ),
         inputs=inputs,
         readers=readers,
-        sql=bound_sql(model.declaration.sql, model.bound, scope),
+        sql=_sql_of(model, scope),
         state=state.word,
         why=state.why,
         states={
@@ -190,12 +189,21 @@ def _partition(states: States, model: Model, scope: ScopeValues) -> ShownPartiti
     )
 
 
-def _reading(
-    project: Project, catalogue: Catalogue, reader: Model, table: str, key: str
-) -> Iterator[str]:
+def _sql_of(model: Model, scope: ScopeValues) -> str:
+    """The query of a partition; of a Python model that of each input, after its name."""
+    sql, code = model.declaration.sql, model.declaration.python
+    if code is None:
+        return bound_sql(sql, model.bound, scope)
+    return "\n".join(
+        f"-- {one.name}\n{bound_sql(sql, model.bound, scope, (one.start, one.end))};"
+        for one in code.inputs
+    )
+
+
+def _reading(states: States, reader: Model, table: str, key: str) -> Iterator[str]:
     """The partitions of a reader that read one partition of a table."""
     for scope in reader.scopes:
-        for one in inputs_of(project, catalogue, reader, scope):
+        for one in states.read_by(reader, scope):
             if isinstance(one, ModelInput) and one.table == table and key in one.keys:
                 yield reader.key_of(scope)
 

@@ -26,8 +26,10 @@ from mirrorlake.ledger import Ledger
 from mirrorlake.ledger.model_partitions import ModelPartition
 from mirrorlake.models.catalogue import Catalogue
 from mirrorlake.models.dependencies import Input, MirrorInput, inputs_of
+from mirrorlake.models.external_tables import ExternalInput
 from mirrorlake.models.project import Model, Project, ScopeValues
 from mirrorlake.models.scopes import text_of
+from mirrorlake.operations.models.dirty import PartitionMarks, mark_words, waiting_words
 from mirrorlake.operations.models.tables import model_table
 from mirrorlake.operations.models.versions import Versions
 
@@ -43,8 +45,8 @@ class PartitionState:
     Attributes:
         why: what makes it stale or missing, in a few words; empty of a computed one.
         record: what was computed last; None where nothing was.
-        waits: partitions of models above that are not computed, ``model key``; it can't be computed
-            before them.
+        waits: partitions of models above that are not computed, ``model key``, and days of mirrored
+            tables that were declared invalid with it; it can't be computed before them.
     """
 
     key: str
@@ -68,11 +70,17 @@ class States:
     _states: dict[tuple[str, str], PartitionState] = field(
         default_factory=dict[tuple[str, str], PartitionState]
     )
+    _inputs: dict[tuple[str, str], tuple[Input, ...]] = field(
+        default_factory=dict[tuple[str, str], "tuple[Input, ...]"]
+    )
 
     @cached_property
     def versions(self) -> Versions:
         """The mirrored tables as they are now."""
         return Versions(self.catalogue, self.lake, self.ledger)
+
+    def __post_init__(self) -> None:
+        self.dirty = PartitionMarks(self.ledger)
 
     def of(self, model: Model, scope: ScopeValues) -> PartitionState:
         """The state of one partition, and of all above it.
@@ -90,6 +98,7 @@ class States:
     def forget(self, model: Model, key: str) -> None:
         """A partition was computed: it, and what reads it, is looked at again."""
         self._records.pop(model.name, None)
+        self.dirty.forget()
         self._states.pop((model.name, key), None)
         for reader in self.project.readers.get(model.name, ()):
             for name, other in list(self._states):
@@ -109,12 +118,19 @@ class States:
 
     def read_by(self, model: Model, scope: ScopeValues) -> tuple[Input, ...]:
         """What a partition reads."""
-        return inputs_of(self.project, self.catalogue, model, scope)
+        place = model.name, model.key_of(scope)
+        found = self._inputs.get(place)
+        if found is None:
+            found = inputs_of(self.project, self.catalogue, model, scope)
+            self._inputs[place] = found
+        return found
 
     def _version_of(self, one: Input) -> tuple[str, list[str]]:
         """What an input is now, and which partitions of it are not computed."""
         if isinstance(one, MirrorInput):
             return str(self.versions.now(one.table)), []
+        if isinstance(one, ExternalInput):
+            return self.project.externals[one.table].version(one.reached), []
         above = self.project.models[one.table]
         digest, waits = hashlib.sha256(), list[str]()
         for key in one.keys:
@@ -137,8 +153,12 @@ class States:
         found = {one.table: self._version_of(one) for one in inputs}
         now = {table: version for table, (version, _) in found.items()}
         waits = tuple(words for _, several in found.values() for words in several)
+        marks = self.dirty.of(model.name, key)
+        waits = (*self.dirty.waits(marks), *waits) if marks else waits
         if record is None:
             return PartitionState(key, "missing", "never computed", None, waits)
+        if marks:
+            return PartitionState(key, "stale", mark_words(marks), record, waits)
         if record.fingerprint != model.fingerprint:
             return PartitionState(key, "stale", "the model changed", record, waits)
         if model.declaration.materialized == "view":
@@ -150,7 +170,7 @@ class States:
         moved = [self._moved(one, record.inputs.get(one.table), now[one.table]) for one in inputs]
         why = "; ".join(one for one in moved if one)
         if not why and waits:
-            why = f"{waits[0]} is not computed"
+            why = waiting_words(waits[0])
         return PartitionState(key, "stale" if why else "computed", why, record, waits)
 
     def records(self, model: Model) -> dict[str, ModelPartition]:
@@ -169,7 +189,10 @@ class States:
             return {}
         identity = str(table.metadata.table_uuid)
         here = {key: one for key, one in known.items() if one.table == identity}
-        return _with_commits(model, table, here, self.ledger)
+        found = _with_commits(model, table, here, self.ledger)
+        if any(one.answers for one in found.values()):
+            self.dirty.forget()  # a commit was found that answers some
+        return found
 
 
 def _with_commits(
@@ -191,14 +214,15 @@ def _with_commits(
             if not is_rewrite(one) and any(snapshot_property(one, name) for name in names):
                 foreign = max(foreign, one.sequence_number or 0)
             continue
-        by_commit = numbers[one.snapshot_id]
-        news = [
-            record
-            for record in recorded_by(model, table, said, one)
-            if record.key not in found or numbers.get(found[record.key].snapshot_id, 0) < by_commit
-        ]
-        ledger.record_model_partitions(news)
-        found |= {record.key: record for record in news}
+        fresh = {
+            key
+            for key in json.loads(said)["partitions"]
+            if key not in found or numbers.get(found[key].snapshot_id, 0) < numbers[one.snapshot_id]
+        }
+        if fresh:  # how many rows each has is read from the commit's files
+            news = [each for each in recorded_by(model, table, said, one) if each.key in fresh]
+            ledger.record_model_partitions(news)
+            found |= {record.key: record for record in news}
     # A commit that is there and that main does not lead to was set back; one that is not there has
     # expired: it is older than all that are.
     set_back = {one.snapshot_id for one in table.snapshots()} - set(numbers)
@@ -233,6 +257,7 @@ def recorded_by(
             seconds=0,
             run_id=words["run"],
             computed_at=datetime.fromtimestamp(commit.timestamp_ms / 1000, UTC),
+            answers=tuple(words.get("answers", {}).get(key, ())),
         )
         for key, inputs in words["partitions"].items()
     ]

@@ -16,24 +16,32 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
-from typing import Self
+from typing import Protocol, Self
 
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.changed_days import changed_days
 from mirrorlake.destinations.iceberg.lake import Lake
-from mirrorlake.destinations.iceberg.model import (
-    LakeSnapshot,
-    LakeTable,
-    history,
-    is_rewrite,
-)
+from mirrorlake.destinations.iceberg.model import LakeSnapshot, LakeTable, history
 from mirrorlake.destinations.iceberg.views import read_view
 from mirrorlake.ledger import Ledger
 from mirrorlake.ledger.moved_days import MovedDays
-from mirrorlake.models.catalogue import Catalogue, MirroredTable
-from mirrorlake.models.dependencies import MirrorInput
+from mirrorlake.models.catalogue import Catalogue
 
 Periods = Sequence[tuple[date | None, date | None]]
+
+
+class ReadDays(Protocol):
+    """Days of a mirrored table that are read: `mirrorlake.models.dependencies.MirrorInput`, which
+    is not needed for looking at them."""
+
+    @property
+    def table(self) -> str: ...
+    @property
+    def column(self) -> str | None: ...
+    @property
+    def days(self) -> Periods: ...
+    @property
+    def bounded(self) -> bool: ...
 
 
 @dataclass(frozen=True)
@@ -109,7 +117,7 @@ class Versions:
         if now.snapshot not in known.heads:
             self._keep(name, replace(known, heads={**known.heads, now.snapshot: now.sequence}))
 
-    def moved(self, one: MirrorInput, was: str | None) -> str:
+    def moved(self, one: ReadDays, was: str | None) -> str:
         """What changed of an input since a partition was computed from it, in a few words; empty
         where nothing did that the partition reads.
 
@@ -141,13 +149,9 @@ class Versions:
 
     # --- tables -----------------------------------------------------------------------------------
 
-    def _mirrored(self, name: str) -> MirroredTable:
-        found = self.catalogue.table(name)
-        assert found is not None  # noqa: S101
-        return found
-
     def _look(self, name: str) -> TableVersion:
-        mirrored = self._mirrored(name)
+        mirrored = self.catalogue.table(name)
+        assert mirrored is not None  # noqa: S101
         table, view = self.lake.load(mirrored.identifier), ""
         if table is None:
             shown = read_view(self.lake, mirrored.identifier)
@@ -234,8 +238,10 @@ class Versions:
         days, anything, undated = dict(known.days), known.anything, known.undated
         for one in commits:
             number = _number(one)
-            with self.lake.translated(name):
-                changed = _changed(table, one, known.column)
+            changed = None  # a table that began with these rows
+            if one.parent_snapshot_id is not None:
+                with self.lake.translated(name):
+                    changed = changed_days(table, one, known.column)
             if changed is None:
                 anything = max(anything, number)
                 continue
@@ -251,14 +257,6 @@ class Versions:
             self.ledger.record_moved_days(found)
             self._moved[name, found.column] = found
             self._since.clear()
-
-
-def _changed(table: LakeTable, commit: LakeSnapshot, column: str) -> frozenset[date | None] | None:
-    if commit.parent_snapshot_id is None:
-        return None  # it began with these rows
-    if column:
-        return changed_days(table, commit, column)
-    return frozenset() if is_rewrite(commit) else None
 
 
 def _number(commit: LakeSnapshot) -> int:

@@ -27,6 +27,7 @@ from mirrorlake.ledger import Ledger
 from mirrorlake.models.dependencies import EVERY_DAY, MirrorInput, ModelInput, inputs_of, unbounded
 from mirrorlake.models.project import Project, compile_models, stored_columns
 from mirrorlake.operations.models.compiled import compile_project, scopes_of
+from mirrorlake.operations.models.due import may_lack
 from mirrorlake.operations.models.plans import plan_models, record_model
 from mirrorlake.operations.models.show import show_model
 from mirrorlake.operations.models.states import States
@@ -71,7 +72,7 @@ def contract(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("s_d", "sales", SALES),
         ("s_d", "people", people),
         ("s_d__clean", "people", people),
-        ("s_d__clean", "sales", SALES),
+        ("s_d__clean", "sales", [*SALES, "packed date"]),
     ):
         lake.make_namespace(namespace)
         fields = [column.split() for column in columns]
@@ -175,6 +176,26 @@ def test_a_partition_that_reads_all_of_a_table_is_warned_of(compiled: Compiled) 
         "daily.sql:5:6: every partition reads all of s_d.sales: no condition that can be analysed "
         "bounds its sold_at"
     )
+
+
+def test_days_of_another_column_than_the_contracts_bound_a_table_too(compiled: Compiled) -> None:
+    project = compiled(
+        m__daily=f"---\n{DAYS}\n---\nSELECT id FROM s_d__clean.sales WHERE packed = day"
+    )
+    catalogue = compiled.catalogue  # type: ignore[attr-defined]
+    model = project.model("m.daily")
+    assert list(unbounded(project, catalogue, model)) == []
+    (read,) = inputs_of(project, catalogue, model, model.scopes[0])
+    march = date(2024, 3, 1)
+    assert read == MirrorInput("s_d__clean.sales", "packed", ((march, march),))
+    # Of which rows a load that failed would have brought, these days say nothing.
+    february = date(2024, 2, 1), date(2024, 2, 29)
+    assert isinstance(read, MirrorInput)
+    assert may_lack(read, "sold_at", *february)
+    assert not may_lack(read, "packed", *february)
+    assert may_lack(read, "packed", march, march)
+    everything = MirrorInput("s_d__clean.sales", "sold_at", EVERY_DAY)
+    assert may_lack(everything, "sold_at", *february)
 
 
 @pytest.mark.parametrize(
