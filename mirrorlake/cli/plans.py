@@ -22,7 +22,7 @@ from mirrorlake.cli.contract import open_contract
 from mirrorlake.cli.work_options import open_states, print_warnings, request_of, work_options
 
 if TYPE_CHECKING:
-    from mirrorlake.models.project import Model, Project
+    from mirrorlake.models.model import Model, Project
     from mirrorlake.operations.backfill_windows import WorkRequest
     from mirrorlake.operations.contract_changes import TableChange
     from mirrorlake.operations.drift import Drift

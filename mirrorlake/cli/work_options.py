@@ -87,7 +87,7 @@ def open_states(config: Config, ledger: Ledger, lake: Lake, *, models: bool) -> 
     """The states of all models; of none unless ``models``: a model's file that can't be read keeps
     no table from being loaded."""
     from mirrorlake.models.catalogue import Catalogue
-    from mirrorlake.models.project import Project
+    from mirrorlake.models.model import Project
     from mirrorlake.operations.models.compiled import compile_project
     from mirrorlake.operations.models.states import States
 

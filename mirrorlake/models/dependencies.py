@@ -17,7 +17,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from mirrorlake.models.catalogue import Catalogue, MirroredTable
 from mirrorlake.models.evaluate import Constant
 from mirrorlake.models.external_tables import ExternalInput, ExternalTable
-from mirrorlake.models.project import Model, Project, ScopeValues
+from mirrorlake.models.model import Model, Project, ScopeValues
 from mirrorlake.models.reach import TableReach, reach
 from mirrorlake.models.spans import Interval
 

@@ -13,143 +13,26 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
-from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 
 from sqlglot import exp
 
 from mirrorlake.config.fields import nearest
 from mirrorlake.errors import ModelError
-from mirrorlake.models.binder import BoundQuery, bind
+from mirrorlake.models.binder import bind
+from mirrorlake.models.bound import BoundQuery
 from mirrorlake.models.bound_expectations import expectations_of
 from mirrorlake.models.catalogue import Catalogue
 from mirrorlake.models.columns import NamedValue, Origin, Relation, Typed
 from mirrorlake.models.declaration import Declaration
-from mirrorlake.models.evaluate import Constant
-from mirrorlake.models.expectations import Expectation
 from mirrorlake.models.external_tables import Externals, ExternalTable
 from mirrorlake.models.mentions import refuse_unfollowed
+from mirrorlake.models.model import Model, Project
 from mirrorlake.models.parse import table_name
 from mirrorlake.models.place import at
 from mirrorlake.models.python_columns import python_fields
 from mirrorlake.models.python_model import PythonCode
-from mirrorlake.models.scopes import text_of
-
-ScopeValues = Mapping[str, Constant]
-
-
-@dataclass(frozen=True)
-class Model:
-    """One model that compiled.
-
-    Attributes:
-        fields: the columns of its table: the query's, then those of its partitions.
-        types: the names of its scope, with their types.
-        fingerprint: changes with what the query says, with its columns, and with all models above
-            it; comments and layout change nothing.
-        expectations: of the rows of each partition.
-        externals: the tables that it reads and that are made elsewhere, by name.
-    """
-
-    declaration: Declaration
-    query: exp.Expr
-    bound: BoundQuery
-    fields: tuple[NamedValue, ...]
-    types: Mapping[str, Typed]
-    fingerprint: str
-    now: datetime
-    expectations: tuple[Expectation, ...] = ()
-    externals: Mapping[str, ExternalTable] = field(default_factory=dict[str, ExternalTable])
-
-    @property
-    def name(self) -> str:
-        return self.declaration.name
-
-    @property
-    def partitioned(self) -> bool:
-        return bool(self.declaration.partition_by)
-
-    @property
-    def relation(self) -> Relation:
-        """Its columns for a query that reads it; each is its own origin."""
-        return Relation(
-            tuple(
-                NamedValue(
-                    one.name,
-                    Typed(
-                        one.value.type,
-                        one.value.nullable,
-                        frozenset({Origin(self.name, one.name.lower())}),
-                    ),
-                )
-                for one in self.fields
-            )
-        )
-
-    @cached_property
-    def scopes(self) -> tuple[ScopeValues, ...]:
-        """All that it is computed for, in the order of its bindings."""
-        return tuple(self.declaration.scopes.all(self.now))
-
-    @cached_property
-    def by_key(self) -> Mapping[str, ScopeValues]:
-        """Its scopes, by the names of their partitions."""
-        return {self.key_of(scope): scope for scope in self.scopes}
-
-    def key_of(self, scope: ScopeValues) -> str:
-        """A partition's name: ``day=2024-05-01/store=Paris``; empty of a model without
-        partitions."""
-        return "/".join(f"{n}={text_of(scope[n])}" for n in self.declaration.partition_by)
-
-
-@dataclass(frozen=True)
-class Project:
-    """The models of a folder.
-
-    Attributes:
-        models: by name, each after those that it reads.
-        externals: tables that are made elsewhere, by name.
-        problems: what is wrong with others; a model that reads one of these is not among
-            ``models``, and its own problem is said only where it has one.
-    """
-
-    models: Mapping[str, Model]
-    problems: tuple[ModelError, ...] = ()
-    unfinished: tuple[str, ...] = ()
-    readers: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, "tuple[str, ...]"])
-    externals: Mapping[str, ExternalTable] = field(default_factory=dict[str, ExternalTable])
-
-    def model(self, name: str) -> Model:
-        """A model by its name.
-
-        Raises:
-            ModelError: there is none, or it did not compile.
-        """
-        found = self.models.get(name.lower())
-        if found is not None:
-            return found
-        if name.lower() in self.unfinished:
-            self.raise_problems()
-        if name.lower() in self.externals:
-            raise ModelError(
-                f"{name} is made elsewhere: {self.externals[name.lower()].declaration.path}",
-                next_step="It is read, and not computed here",
-            )
-        raise ModelError(
-            f"there is no model {name}{nearest(name, self.models)}",
-            next_step="A model is a file models/<dataset>/<name>.sql, or .py, beside the contract "
-            "file",
-        )
-
-    def raise_problems(self) -> None:
-        """
-        Raises:
-            ModelError: not all models compiled: all that is wrong, one a line.
-        """
-        if self.problems:
-            raise ModelError.joined(self.problems)
 
 
 class ReadableTables:

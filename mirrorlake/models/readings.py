@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from mirrorlake.models.binder import InputColumn
+from mirrorlake.models.bound import InputColumn
+from mirrorlake.models.model import Model
 from mirrorlake.models.place import at
-from mirrorlake.models.project import Model
 
 
 @dataclass(frozen=True)

@@ -23,9 +23,10 @@ from mirrorlake.models.columns import NamedValue, Relation, Typed
 from mirrorlake.models.declaration import Declaration
 from mirrorlake.models.external_tables import Externals
 from mirrorlake.models.given_columns import TestReading, compare_columns, typed_columns
+from mirrorlake.models.model import Model, Project, ScopeValues
 from mirrorlake.models.model_tests import ModelTest, WrittenRows
 from mirrorlake.models.parse import table_name
-from mirrorlake.models.project import Model, Project, ReadableTables, ScopeValues, compile_model
+from mirrorlake.models.project import ReadableTables, compile_model
 from mirrorlake.models.scopes import text_of
 
 

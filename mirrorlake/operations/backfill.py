@@ -25,7 +25,7 @@ from mirrorlake.config import TableContract
 from mirrorlake.errors import MirrorlakeError, ModelError
 from mirrorlake.failpoints import failpoint
 from mirrorlake.models.catalogue import Catalogue
-from mirrorlake.models.project import Project
+from mirrorlake.models.model import Project
 from mirrorlake.operations.backfill_windows import BackfillWindow
 from mirrorlake.operations.fold import fold_table
 from mirrorlake.operations.gaps import Stretch, find_stretches

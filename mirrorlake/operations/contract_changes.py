@@ -19,7 +19,7 @@ from pydantic_core import to_jsonable_python
 from mirrorlake.config import Config, TableContract
 from mirrorlake.ledger import Ledger, Receipt
 from mirrorlake.models.catalogue import Catalogue
-from mirrorlake.models.project import Project
+from mirrorlake.models.model import Project
 from mirrorlake.operations.models.altered import AlteredCatalogue, AlteredTable, altered_by_rules
 from mirrorlake.operations.models.impact import impacts_of
 from mirrorlake.operations.models.impacted import ModelImpact

@@ -16,7 +16,7 @@ from pymysql.connections import Connection
 from mirrorlake.config import TableContract
 from mirrorlake.errors import MirrorlakeError, SourceError
 from mirrorlake.models.catalogue import Catalogue
-from mirrorlake.models.project import Project
+from mirrorlake.models.model import Project
 from mirrorlake.operations.contract_changes import TableChange, altered_words
 from mirrorlake.operations.models.altered import AlteredCatalogue, AlteredTable, altered_by
 from mirrorlake.operations.models.impact import impacts_of

@@ -17,7 +17,7 @@ from functools import cached_property
 
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.models.catalogue import Catalogue
-from mirrorlake.models.project import Project
+from mirrorlake.models.model import Project
 from mirrorlake.models.readings import table_places
 from mirrorlake.operations.models.altered import (
     AlteredCatalogue,

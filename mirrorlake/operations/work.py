@@ -18,7 +18,7 @@ from mirrorlake.config import Config, TableContract
 from mirrorlake.errors import ConfigError
 from mirrorlake.ledger import Ledger
 from mirrorlake.ledger.dirty import DirtyMark
-from mirrorlake.models.project import Model, Project
+from mirrorlake.models.model import Model, Project
 from mirrorlake.operations.backfill_windows import BackfillWindow, WorkRequest, plan_backfill
 from mirrorlake.operations.gaps import find_stretches
 from mirrorlake.operations.invalid import DayPeriod, InvalidRange, invalid_ranges

@@ -16,7 +16,7 @@ from mirrorlake.config import TableContract
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.statistics import sizes_of_partitions
 from mirrorlake.ledger import Ledger
-from mirrorlake.models.project import Model
+from mirrorlake.models.model import Model
 from mirrorlake.operations.backfill_windows import BackfillWindow
 from mirrorlake.operations.forecasts import (
     Forecast,

@@ -36,9 +36,10 @@ from mirrorlake.models.external import (
     read_externals,
 )
 from mirrorlake.models.external_tables import Externals, ExternalTable
+from mirrorlake.models.model import Model, Project, ScopeValues
 from mirrorlake.models.model_files import FOLDER
 from mirrorlake.models.parse import table_name
-from mirrorlake.models.project import Model, Project, ScopeValues, compile_models
+from mirrorlake.models.project import compile_models
 from mirrorlake.models.scopes import text_of
 from mirrorlake.operations.models.elsewhere import look_at_externals
 

@@ -20,7 +20,7 @@ from mirrorlake.errors import ConfigError, ModelError
 from mirrorlake.ledger import Ledger
 from mirrorlake.ledger.dirty import DirtyMark
 from mirrorlake.models.catalogue import Catalogue
-from mirrorlake.models.project import Project
+from mirrorlake.models.model import Project
 from mirrorlake.operations.models.derived import Origins, chosen_keys, derived
 
 

@@ -15,7 +15,7 @@ from mirrorlake.config.fields import nearest
 from mirrorlake.errors import ModelError
 from mirrorlake.models.catalogue import Catalogue
 from mirrorlake.models.dependencies import Input, MirrorInput, ModelInput, inputs_of
-from mirrorlake.models.project import Model, Project, ScopeValues
+from mirrorlake.models.model import Model, Project, ScopeValues
 from mirrorlake.models.scopes import text_of
 from mirrorlake.operations.models.compiled import scopes_of
 

@@ -16,7 +16,8 @@ from dataclasses import replace
 from mirrorlake.ledger import Ledger
 from mirrorlake.models.columns import broken_columns
 from mirrorlake.models.external_tables import Externals
-from mirrorlake.models.project import Model, Project, compile_models
+from mirrorlake.models.model import Model, Project
+from mirrorlake.models.project import compile_models
 from mirrorlake.models.readings import ColumnReading, readings, table_places
 from mirrorlake.operations.forecasts import forecast_partitions
 from mirrorlake.operations.models.altered import AlteredCatalogue, AlteredColumn

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mirrorlake.errors import ModelError
-from mirrorlake.models.project import Model, Project
+from mirrorlake.models.model import Model, Project
 from mirrorlake.operations.models.pandera_schemas import is_own, load_schema
 
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from mirrorlake.config.fields import nearest
 from mirrorlake.errors import LakeError, MachineError, ModelError
-from mirrorlake.models.project import Model
+from mirrorlake.models.model import Model
 from mirrorlake.operations.models.python_function import load_module
 
 if TYPE_CHECKING:

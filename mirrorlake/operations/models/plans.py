@@ -17,7 +17,7 @@ from typing import Literal
 
 from mirrorlake.ledger import Ledger
 from mirrorlake.models.columns import broken_columns
-from mirrorlake.models.project import Model, Project
+from mirrorlake.models.model import Model, Project
 from mirrorlake.models.readings import readings
 
 RECORDED = "model "

@@ -26,7 +26,7 @@ from mirrorlake.errors import CommitConflict, ExpectationFailed, LakeError, Land
 from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger.model_partitions import ModelPartition
 from mirrorlake.merge.staging import branch_sql, drop_stale, new_branch
-from mirrorlake.models.project import Model, ScopeValues
+from mirrorlake.models.model import Model, ScopeValues
 from mirrorlake.operations.models.checks import Checking, failure_of
 from mirrorlake.operations.models.lake_names import within_lake
 from mirrorlake.operations.models.model_schemas import load_schemas

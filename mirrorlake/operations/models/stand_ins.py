@@ -14,7 +14,7 @@ from mirrorlake.destinations.base import Identifier, as_sql_identifier
 from mirrorlake.destinations.iceberg.spark_errors import spark_errors
 from mirrorlake.models.external_tables import ExternalInput, ExternalTable
 from mirrorlake.models.mentions import TextSpan, written_instead
-from mirrorlake.models.project import Model
+from mirrorlake.models.model import Model
 from mirrorlake.sources.files.parquet_table import parquet_frame
 
 if TYPE_CHECKING:

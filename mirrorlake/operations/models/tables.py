@@ -16,7 +16,7 @@ from mirrorlake.errors import LakeError, SchemaError
 from mirrorlake.merge.staging import drop_stale
 from mirrorlake.models.columns import broken_columns
 from mirrorlake.models.external_tables import OF_MODEL
-from mirrorlake.models.project import Model
+from mirrorlake.models.model import Model
 from mirrorlake.workspace import Workspace
 
 if TYPE_CHECKING:

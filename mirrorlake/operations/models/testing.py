@@ -28,8 +28,8 @@ from mirrorlake.errors import LakeError, ModelError
 from mirrorlake.models.catalogue import Catalogue
 from mirrorlake.models.cells import Cell, shown
 from mirrorlake.models.declaration import Declaration
+from mirrorlake.models.model import Project
 from mirrorlake.models.model_tests import read_test_files
-from mirrorlake.models.project import Project
 from mirrorlake.models.ready_tests import Fitting, ReadyTest
 from mirrorlake.operations.models.given_rows import MOST_ROWS, given_tables, taken_rows
 from mirrorlake.operations.models.model_schemas import schema_problems

@@ -14,7 +14,8 @@ from mirrorlake.errors import ModelError
 from mirrorlake.ledger import Ledger
 from mirrorlake.models.declaration import Declaration, read_declaration, read_declarations
 from mirrorlake.models.dependencies import MirrorInput, ModelInput, inputs_of, unbounded
-from mirrorlake.models.project import Project, stored_columns
+from mirrorlake.models.model import Project
+from mirrorlake.models.project import stored_columns
 from mirrorlake.operations.models.show import show_model
 from mirrorlake.operations.models.states import States
 from tests.unit.models.test_project import (  # noqa: F401 - fixtures
@@ -38,7 +39,7 @@ reads:
 columns:
   store: {type: string, nullable: false, made_of: sales.store}
   score: {type: double, made_of: [sales.amount, people.born]}
-pandera: Rows
+expect: {pandera: Rows}
 ---
 And more words.
 """
@@ -129,7 +130,7 @@ def test_what_changes_nothing_of_a_model(tmp_path: Path, change: str) -> None:
         ("import pandas ", "import pandas as pd "),
         ("double", "float"),
         ("nullable: false, ", ""),
-        ("pandera: Rows\n", ""),
+        ("expect: {pandera: Rows}\n", ""),
     ],
 )
 def test_what_makes_another_model_of_it(tmp_path: Path, old: str, new: str) -> None:
@@ -163,10 +164,10 @@ WRONG = [
     ("score:", "day:", "13:3: columns.day: the table is partitioned by it"),
     ("[sales.amount,", "[sales,", "13:35: columns.score.made_of[0]: 'sales' is no input.column"),
     ("[sales.amount,", "[sals.a,", "13:35: columns.score.made_of[0]: there is no input sals; did you"),
-    ("pandera: Rows", "pandera: Row", "14:10: pandera: the file defines no Row at its top level; did"),
+    ("pandera: Rows}", "pandera: Row}", "14:19: expect.pandera: the file defines no Row at its top level; did"),
     ("  people:", "  day:", "10:3: reads.day: this is a name under `for`, too"),
     ("  people:", "  People:", "10:3: reads.People: an input's name has small letters"),
-    ("pandera: Rows", "materialized: view", "14:15: materialized: a Python model is a table"),
+    ("expect: {pandera: Rows}", "materialized: view", "14:15: materialized: a Python model is a table"),
     ("def speed(", "def sped(", "there is no function speed: a Python model is a function called"),
     ("def speed(", "async def speed(", "36:1: speed is asynchronous"),
     (") -> sql.DataFrame:", ") -> None:", "36:75: speed returns a DataFrame: write -> DataFrame"),

@@ -10,7 +10,7 @@ import pytest
 
 from mirrorlake.ledger import Ledger
 from mirrorlake.ledger.model_partitions import ModelPartition
-from mirrorlake.models.project import Project
+from mirrorlake.models.model import Project
 from mirrorlake.models.readings import readings, table_places
 from mirrorlake.operations.models.altered import AlteredCatalogue, AlteredTable
 from mirrorlake.operations.models.impact import impacts_of, with_costs

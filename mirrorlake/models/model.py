@@ -1,0 +1,137 @@
+"""Models that compiled, one and all of a folder.
+
+What belongs here: what is known of them. What doesn't: compiling (`mirrorlake.models.project`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+
+from sqlglot import exp
+
+from mirrorlake.config.fields import nearest
+from mirrorlake.errors import ModelError
+from mirrorlake.models.bound import BoundQuery
+from mirrorlake.models.columns import NamedValue, Origin, Relation, Typed
+from mirrorlake.models.declaration import Declaration
+from mirrorlake.models.evaluate import Constant
+from mirrorlake.models.expectations import Expectation
+from mirrorlake.models.external_tables import ExternalTable
+from mirrorlake.models.scopes import text_of
+
+ScopeValues = Mapping[str, Constant]
+
+
+@dataclass(frozen=True)
+class Model:
+    """One model that compiled.
+
+    Attributes:
+        fields: the columns of its table: the query's, then those of its partitions.
+        types: the names of its scope, with their types.
+        fingerprint: changes with what the query says, with its columns, and with all models above
+            it; comments and layout change nothing.
+        expectations: of the rows of each partition.
+        externals: the tables that it reads and that are made elsewhere, by name.
+    """
+
+    declaration: Declaration
+    query: exp.Expr
+    bound: BoundQuery
+    fields: tuple[NamedValue, ...]
+    types: Mapping[str, Typed]
+    fingerprint: str
+    now: datetime
+    expectations: tuple[Expectation, ...] = ()
+    externals: Mapping[str, ExternalTable] = field(default_factory=dict[str, ExternalTable])
+
+    @property
+    def name(self) -> str:
+        return self.declaration.name
+
+    @property
+    def partitioned(self) -> bool:
+        return bool(self.declaration.partition_by)
+
+    @property
+    def relation(self) -> Relation:
+        """Its columns for a query that reads it; each is its own origin."""
+        return Relation(
+            tuple(
+                NamedValue(
+                    one.name,
+                    Typed(
+                        one.value.type,
+                        one.value.nullable,
+                        frozenset({Origin(self.name, one.name.lower())}),
+                    ),
+                )
+                for one in self.fields
+            )
+        )
+
+    @cached_property
+    def scopes(self) -> tuple[ScopeValues, ...]:
+        """All that it is computed for, in the order of its bindings."""
+        return tuple(self.declaration.scopes.all(self.now))
+
+    @cached_property
+    def by_key(self) -> Mapping[str, ScopeValues]:
+        """Its scopes, by the names of their partitions."""
+        return {self.key_of(scope): scope for scope in self.scopes}
+
+    def key_of(self, scope: ScopeValues) -> str:
+        """A partition's name: ``day=2024-05-01/store=Paris``; empty of a model without
+        partitions."""
+        return "/".join(f"{n}={text_of(scope[n])}" for n in self.declaration.partition_by)
+
+
+@dataclass(frozen=True)
+class Project:
+    """The models of a folder.
+
+    Attributes:
+        models: by name, each after those that it reads.
+        externals: tables that are made elsewhere, by name.
+        problems: what is wrong with others; a model that reads one of these is not among
+            ``models``, and its own problem is said only where it has one.
+    """
+
+    models: Mapping[str, Model]
+    problems: tuple[ModelError, ...] = ()
+    unfinished: tuple[str, ...] = ()
+    readers: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, "tuple[str, ...]"])
+    externals: Mapping[str, ExternalTable] = field(default_factory=dict[str, ExternalTable])
+
+    def model(self, name: str) -> Model:
+        """A model by its name.
+
+        Raises:
+            ModelError: there is none, or it did not compile.
+        """
+        found = self.models.get(name.lower())
+        if found is not None:
+            return found
+        if name.lower() in self.unfinished:
+            self.raise_problems()
+        if name.lower() in self.externals:
+            raise ModelError(
+                f"{name} is made elsewhere: {self.externals[name.lower()].declaration.path}",
+                next_step="It is read, and not computed here",
+            )
+        raise ModelError(
+            f"there is no model {name}{nearest(name, self.models)}",
+            next_step="A model is a file models/<dataset>/<name>.sql, or .py, beside the contract "
+            "file",
+        )
+
+    def raise_problems(self) -> None:
+        """
+        Raises:
+            ModelError: not all models compiled: all that is wrong, one a line.
+        """
+        if self.problems:
+            raise ModelError.joined(self.problems)
