@@ -57,13 +57,15 @@ def plan(
     from mirrorlake.models.dependencies import unbounded
     from mirrorlake.operations.contract_changes import plan_contracts
     from mirrorlake.operations.drift import find_drift
-    from mirrorlake.operations.models.compiled import compile_project
+    from mirrorlake.operations.models.compiled import compile_project, models_folder
     from mirrorlake.operations.models.plans import CODES, plan_models
+    from mirrorlake.operations.models.testing import with_tests_checked
     from mirrorlake.workspace import Workspace
 
     config = open_contract(config_path)
     with Workspace.open(config) as workspace:
         project, catalogue = compile_project(config, workspace.lake)
+        project = with_tests_checked(models_folder(config), project, catalogue)
         changes = plan_models(project, workspace.ledger)
         contracts = plan_contracts(config, workspace.ledger, catalogue, project)
         drift = find_drift(workspace, catalogue, project) if sources else None

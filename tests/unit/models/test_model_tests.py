@@ -186,7 +186,7 @@ def test_given_columns_must_be_those_of_a_table_that_is_there(found: Found) -> N
         ("Amount: 1.5}", "Amount: 1.5, day: 2024-03-02}", ["12:43: tests.one_day.expected[0].day: day is the partition: leave it out"]),
         (", n: 1, Amount: 1.5}", "}", ["12:9: tests.one_day.expected[0]: leaves out n, amount: write NULL as ~, or say what is compared: `compare: [store]`"]),
         ("    expected:", "    compare: [store, nn]\n    expected:", ["11:22: tests.one_day.compare[1]: there is no column nn"]),
-        ("    expected:", "    compare: [store, n]\n    expected:", ["13:29: tests.one_day.expected[0].Amount: Amount is not compared: name it under `compare`, or leave it out", "14:26: tests.one_day.expected[1].amount: amount is not compared"]),
+        ("    expected:", "    compare: [store, n]\n    expected:", ["13:30: tests.one_day.expected[0].Amount: Amount is not compared: name it under `compare`, or leave it out", "14:26: tests.one_day.expected[1].amount: amount is not compared"]),
         ("    expected:", "    compare: []\n    expected:", ["11:14: tests.one_day.compare: is empty: nothing would be compared"]),
         ("    inputs:", "    columns: {s_d.people: {id: int}}\n    inputs:", ['6:15: tests.one_day.columns."s_d.people": the query does not read s_d.people']),
         ("one_day:", "One Day:", ['4:3: tests."One Day": a name has small letters']),

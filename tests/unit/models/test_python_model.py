@@ -93,7 +93,10 @@ def test_all_that_a_file_says(tmp_path: Path) -> None:
         ("score", "double", True),
     ]
     assert [one.name for one in code.inputs] == ["sales", "people"]
-    assert code.pandera == "Rows"
+    assert [(one.name, one.text, one.at) for one in found.expectations] == [
+        ("pandera", f"{found.path.name}:Rows", ("expect", "pandera")),
+        ("not_null_store", "", ("columns", "store")),
+    ]
     assert [found.sql[one.start : one.end] for one in code.inputs] == [
         one.sql for one in code.inputs
     ]
@@ -130,7 +133,6 @@ def test_what_changes_nothing_of_a_model(tmp_path: Path, change: str) -> None:
         ("import pandas ", "import pandas as pd "),
         ("double", "float"),
         ("nullable: false, ", ""),
-        ("expect: {pandera: Rows}\n", ""),
     ],
 )
 def test_what_makes_another_model_of_it(tmp_path: Path, old: str, new: str) -> None:
