@@ -11,6 +11,7 @@ from typing import Any
 from mirrorlake.config import TableContract, TenantTable
 
 _RAW: tuple[str, ...] = ("mode", "key", "cursor", "created", "entity", "start", "snapshot")
+_VERSIONS = ("versions",)
 _DEDUPED = ("deletes",)
 _CLEAN = ("clean", "new_columns")
 _WORDS = {
@@ -32,7 +33,9 @@ def code_version(contract: TableContract, layer: str) -> str | None:
         return None
     names = set(_RAW)
     said: dict[str, Any] = {"never read": sorted(contract.excluded)} if contract.excluded else {}
-    if layer != "raw":
+    if layer == "raw":
+        names.update(_VERSIONS)
+    else:
         names.update(_DEDUPED)
     if layer == "clean":
         names.update(_CLEAN)

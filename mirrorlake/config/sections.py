@@ -51,6 +51,7 @@ from mirrorlake.config.settings import (
     RepairSetting,
     SchemaPolicy,
     SparkConfig,
+    Versions,
 )
 from mirrorlake.config.table_findings import column_findings, delete_findings, mode_findings
 
@@ -81,6 +82,9 @@ class DefaultsConfig(Section):
     """What becomes of a table whose columns change in MySQL. ``evolve``: it follows; ``freeze``:
     columns that are added are left out, any other change stops it; ``fail``: any change stops
     it."""
+    versions: Versions = "view"
+    """As what raw is shown over all schema versions of a table: a ``view`` (Spark only), or a
+    ``table`` (every engine), which is a second copy of raw's rows."""
     freshness: Freshness | None = Freshness(
         warn_after=timedelta(hours=26), fail_after=timedelta(hours=50)
     )
@@ -145,6 +149,8 @@ class TableSection(Section):
     """The same for this table's columns that are added later: ``hide`` or ``show``."""
     schema_changes: SchemaPolicy | None = None
     """The same for this table: ``evolve``, ``freeze`` or ``fail``."""
+    versions: Versions | None = None
+    """The same for this table: ``view`` or ``table``."""
     freshness: Freshness | None = None
     """When this table counts as late; ``null``: never."""
     owners: tuple[Owner, ...] | None = None

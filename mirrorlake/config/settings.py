@@ -18,6 +18,7 @@ from mirrorlake.config.spark_settings import EXACT_SETTINGS, changed_settings
 from mirrorlake.runtime.permissions import HADOOP_UMASK, Permissions
 
 Clean: TypeAlias = Literal["view", "table"]
+Versions: TypeAlias = Literal["view", "table"]
 Deletes: TypeAlias = Literal["remove", "flag", "ignore"]
 RepairSetting: TypeAlias = Literal["off", "ask", "auto"]
 PiiRule: TypeAlias = Literal["drop", "null", "hash", "mask", "show"]

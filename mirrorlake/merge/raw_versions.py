@@ -116,6 +116,8 @@ def may_lose(plan: ResolvedTable, table: LakeTable) -> bool:
 
 _ENTRIES = "array<struct<column:string,text:string>>"
 _NONE = f"CAST(array() AS {_ENTRIES})"
+NO_ORIGINALS = f"CAST(NULL AS {_ENTRIES}) AS {ORIGINAL}"
+"""SQL of the originals of a raw table that has none."""
 
 
 def _stored_originals(

@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from mirrorlake.config.contract import TenantTable
@@ -181,9 +182,17 @@ def listed(spark: SparkSession, tenants: Iterable[Tenant]) -> Iterator[None]:
         spark.catalog.dropTempView(TENANTS)
 
 
-def append_rows(rows: DataFrame, target: str) -> None:
-    """Add rows of tenants to a table, or a branch, as Spark takes it."""
+def append_rows(
+    rows: DataFrame, target: str, properties: Mapping[str, str] = MappingProxyType({})
+) -> None:
+    """Add rows to a table, or a branch, as Spark takes it, each partition's together.
+
+    Args:
+        properties: of the commit.
+    """
     activate(rows.sparkSession)
     writer: Any = rows.writeTo(target)
-    # Each bucket's rows in one task, sorted by tenant: a file a bucket.
+    for name, value in properties.items():
+        writer = writer.option(f"snapshot-property.{name}", value)
+    # Each partition's rows in one task: of tenants a file a bucket, sorted by tenant.
     writer.option("distribution-mode", "hash").append()
