@@ -16,8 +16,10 @@ from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.model import LakeTable, history
 from mirrorlake.destinations.iceberg.views import read_view
 from mirrorlake.errors import LakeError
+from mirrorlake.operations.resolve import resolve_table
 from mirrorlake.operations.sync import sync_table
 from mirrorlake.serving.views import raw_view
+from mirrorlake.sources.mysql.connect import session
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place
 from tests.integration.lakes import READERS
@@ -60,8 +62,9 @@ def plain(rows: pa.Table) -> list[tuple[Any, ...]]:
         else column
         for column in (rows[name] for name in names)
     ]
-    found = zip(*(column.to_pylist() for column in columns), strict=True)
-    return sorted(found, key=str)
+    # A row without originals has none, or an empty list of them.
+    cells = [[None if cell == [] else cell for cell in column.to_pylist()] for column in columns]
+    return sorted(zip(*cells, strict=True), key=str)
 
 
 def shown(workspace: Workspace, *columns: str) -> list[tuple[Any, ...]]:
@@ -70,9 +73,6 @@ def shown(workspace: Workspace, *columns: str) -> list[tuple[Any, ...]]:
     table = table_of(workspace)
     spark = workspace.spark.get()
     [contract] = workspace.config.tables
-    from mirrorlake.operations.resolve import resolve_table
-    from mirrorlake.sources.mysql.connect import session
-
     with session(workspace.config.sources[contract.source], contract.database) as connection:
         plan = resolve_table(workspace, contract, connection)
     wanted = raw_view(plan, workspace.ledger, workspace.lake)
