@@ -7,9 +7,9 @@ import dagster as dg
 from dagster_mirrorlake.models import ModelAsset
 from dagster_mirrorlake.resources.failures import dagster_errors, named_failures
 from mirrorlake.models.project import stored_columns
-from mirrorlake.operations.model_runs import run_model
-from mirrorlake.operations.model_states import States
-from mirrorlake.operations.models import compile_project
+from mirrorlake.operations.models.compiled import compile_project
+from mirrorlake.operations.models.runs import run_model
+from mirrorlake.operations.models.states import States
 from mirrorlake.workspace import Workspace
 
 

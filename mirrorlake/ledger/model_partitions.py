@@ -1,13 +1,13 @@
 """What was computed of SQL models: of each partition the commit that holds it, by what, from what.
 
 What belongs here: the records. What doesn't: whether a partition is still what it should be
-(`mirrorlake.operations.model_states`).
+(`mirrorlake.operations.models.states`).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -48,26 +48,18 @@ class ModelPartitions:
 
     _database: Database
 
-    def record_model_partition(self, one: ModelPartition) -> None:
-        """Keep what was computed of a partition; an earlier record of it is replaced."""
-        row = {
-            "fingerprint": one.fingerprint,
-            "lake_table": one.table,
-            "snapshot_id": one.snapshot_id,
-            "inputs": json.dumps(dict(one.inputs), sort_keys=True),
-            "rows_computed": one.rows,
-            "seconds": one.seconds,
-            "run_id": one.run_id,
-            "computed_at": utc_now(),
-        }
-        here = (MODEL_PARTITIONS.c.model == one.model) & (
-            MODEL_PARTITIONS.c.partition_key == one.key
-        )
+    def record_model_partitions(self, partitions: Sequence[ModelPartition]) -> None:
+        """Keep what was computed of some partitions, all or none; an earlier record of one is
+        replaced."""
+        if not partitions:
+            return
         with self._database.begin() as connection:
-            if not connection.execute(MODEL_PARTITIONS.update().where(here).values(row)).rowcount:
-                connection.execute(
-                    MODEL_PARTITIONS.insert().values(model=one.model, partition_key=one.key, **row)
+            for one in partitions:
+                here = (MODEL_PARTITIONS.c.model == one.model) & (
+                    MODEL_PARTITIONS.c.partition_key == one.key
                 )
+                connection.execute(MODEL_PARTITIONS.delete().where(here))
+            connection.execute(MODEL_PARTITIONS.insert(), [_row(one) for one in partitions])
 
     def model_partitions(self, model: str) -> dict[str, ModelPartition]:
         """What was computed of a model, by partition."""
@@ -75,6 +67,25 @@ class ModelPartitions:
         with self._database.read() as connection:
             rows = connection.execute(query.order_by(MODEL_PARTITIONS.c.partition_key)).all()
         return {row.partition_key: _partition(row) for row in rows}
+
+
+def _moment(given: datetime | None) -> datetime:
+    return utc_now() if given is None else given.astimezone(UTC).replace(tzinfo=None)
+
+
+def _row(one: ModelPartition) -> dict[str, object]:
+    return {
+        "model": one.model,
+        "partition_key": one.key,
+        "fingerprint": one.fingerprint,
+        "lake_table": one.table,
+        "snapshot_id": one.snapshot_id,
+        "inputs": json.dumps(dict(one.inputs), sort_keys=True),
+        "rows_computed": one.rows,
+        "seconds": one.seconds,
+        "run_id": one.run_id,
+        "computed_at": _moment(one.computed_at),
+    }
 
 
 def _partition(row: sa.Row[tuple[object, ...]]) -> ModelPartition:

@@ -18,7 +18,13 @@ from pyiceberg.types import DateType, IcebergType, LongType, TimestampType, Time
 from pyiceberg.utils.datetime import days_to_date, micros_to_timestamp, micros_to_timestamptz
 
 from mirrorlake.destinations.iceberg.commit import snapshot_property
-from mirrorlake.destinations.iceberg.model import LakeFile, LakeTable
+from mirrorlake.destinations.iceberg.model import (
+    LakeFile,
+    LakeSnapshot,
+    LakeTable,
+    changed_files,
+    has_rows,
+)
 
 
 def file_starts(
@@ -70,12 +76,31 @@ def least_number(table: LakeTable, file: LakeFile, column: str) -> int | None:
 
 def _value(kind: IcebergType, raw: bytes) -> Any:
     """A bound as Arrow gives a value of its column."""
-    value: Any = from_bytes(kind, raw)  # pyright: ignore[reportArgumentType]
+    return _shown(kind, from_bytes(kind, raw))  # pyright: ignore[reportArgumentType]
+
+
+def _shown(kind: IcebergType, value: Any) -> Any:
+    """A value of a manifest as Arrow gives it."""
+    if value is None:
+        return None
     if isinstance(kind, DateType):
         return days_to_date(value)
     if isinstance(kind, TimestampType):
         return micros_to_timestamp(value)
     return micros_to_timestamptz(value) if isinstance(kind, TimestamptzType) else value
+
+
+def rows_by_partition(table: LakeTable, snapshot: LakeSnapshot) -> dict[tuple[Any, ...], int]:
+    """The rows that a snapshot added, by the values of the columns by which the table is
+    partitioned as they are; a table without partitions has one, of no values."""
+    found: Counter[tuple[Any, ...]] = Counter()
+    fields = table.spec().fields
+    kinds = [table.schema().find_field(field.source_id).field_type for field in fields]
+    for added, file in changed_files(table, snapshot):
+        if added and has_rows(file):
+            values = (_shown(kind, file.partition[n]) for n, kind in enumerate(kinds))
+            found[tuple(values)] += file.record_count
+    return dict(found)
 
 
 def files_by_day(table: LakeTable) -> Iterator[tuple[date, str, int]]:

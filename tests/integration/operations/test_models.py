@@ -23,7 +23,7 @@ from mirrorlake.destinations.iceberg.commit import snapshot_property
 from mirrorlake.destinations.iceberg.model import history
 from mirrorlake.failpoints import OF_MODELS
 from mirrorlake.ledger import Ledger
-from mirrorlake.operations.model_states import PARTITION
+from mirrorlake.operations.models.states import PARTITIONS
 from tests.integration.conftest import Place
 from tests.integration.contract_files import write_contract
 from tests.integration.operations.test_upkeep import shared_session  # noqa: F401 – one JVM for all commands
@@ -151,7 +151,8 @@ def test_partitions_are_computed_once_and_again_where_their_inputs_moved(
     assert run(config, "sync", "--json")[0] == 0
     code, state = run(config, "run", f"m_{config.parent.name}.weekly", "--dry-run", "--json")
     assert [one["word"] for one in state["partitions"]] == ["stale", "stale"]
-    assert computed(config, "weekly", "--upstream")["daily"] == ALL_DAYS
+    # Rows of two days changed: those of the third need nothing.
+    assert computed(config, "weekly", "--upstream")["daily"] == ALL_DAYS[:4]
     assert rows_of(place, config, "daily") == of_mysql(sql)
     assert computed(config, "weekly", "--upstream") == {"daily": [], "weekly": []}
 
@@ -209,19 +210,54 @@ def test_a_lost_ledger_finds_the_partitions_in_their_commits(config: Path, place
 )
 def test_a_run_that_dies_is_resumed(config: Path, place: Place, sql: Sql, step: str) -> None:
     model = f"m_{config.parent.name}.daily"
+    assert computed(config, "daily", "sold_day=2024-02-28", "shop=Paris")["daily"] == ALL_DAYS[:1]
     command = [*COMMAND, "run", model, "shop=Paris", "--config", str(config)]
-    environment: Mapping[str, str] = {**os.environ, "MIRRORLAKE_FAILPOINT": f"{step}:2"}
+    environment: Mapping[str, str] = {**os.environ, "MIRRORLAKE_FAILPOINT": f"{step}:1"}
     died = subprocess.run(command, env=environment, capture_output=True, check=False)
     assert died.returncode == -9
     again = computed(config, "daily", "shop=Paris")["daily"]
-    done = 2 if step in ("model.published", "model.recorded") else 1
-    assert again == ALL_DAYS[::2][done:]
+    published = step in ("model.published", "model.recorded")
+    assert again == ([] if published else ALL_DAYS[2::2])
     assert rows_of(place, config, "daily") == [row for row in of_mysql(sql) if row[4] == "Paris"]
     table = place.lake.load(Identifier(f"m_{config.parent.name}", "daily"))
     assert table is not None
-    # One commit for each partition, and no branch that is left.
-    assert sum(snapshot_property(one, PARTITION) is not None for one in history(table)) == 3
+    # One commit for each run, and no branch that is left.
+    assert sum(snapshot_property(one, PARTITIONS) is not None for one in history(table)) == 2
     assert list(table.refs()) == ["main"]
+
+
+def test_one_partition_that_fails_is_named_and_those_before_it_are_published(
+    config: Path, sql: Sql
+) -> None:
+    write_models(config, daily=DAILY.replace("COUNT(*)", "SUM(CAST(product AS INT))"))
+    database = config.parent.name
+    sql("UPDATE sales SET product = '7' WHERE sold_at < '2024-02-29'")
+    assert run(config, "sync", "--json")[0] == 0
+    code, words = run(config, "run", f"m_{database}.daily", "--json")
+    assert code == 6
+    assert f"m_{database}.daily {ALL_DAYS[2]}: " in words
+    assert "CAST_INVALID_INPUT" in words
+    states = run(config, "run", f"m_{database}.daily", "--dry-run", "--json")[1]["partitions"]
+    there = [(one["key"], one["record"]["rows"]) for one in states if one["word"] == "computed"]
+    assert there == [(ALL_DAYS[0], 1), (ALL_DAYS[1], 0)]
+
+
+def test_a_partition_has_its_own_rows_whatever_it_is_named_by(config: Path) -> None:
+    kinds = {
+        "texts": "[' a=b/c%,', 'é', '7']",
+        "numbers": "[-3, 4000000000]",
+        "days": "\"TIMESERIES('1969-12-31', '1970-01-02', 'P1D')\"",
+        "hours": "\"TIMESERIES('1969-12-31T23:00:00Z', '1970-01-01T02:00:00Z', 'PT1H')\"",
+    }
+    queries = {
+        name: f"---\nfor: {{{{one: {values}}}}}\n---\nSELECT id FROM {{deduped}}.sales WHERE id < 4"
+        for name, values in kinds.items()
+    }
+    write_models(config, **queries)
+    for name in kinds:
+        code, runs = run(config, "run", f"m_{config.parent.name}.{name}", "--json")
+        assert code == 0, runs
+        assert {one["rows"] for one in runs[0]["computed"]} == {3}, name
 
 
 def test_a_view_shows_what_its_tables_show(config: Path, place: Place, sql: Sql) -> None:

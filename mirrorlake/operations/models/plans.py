@@ -5,7 +5,7 @@ dropped or retyped column breaks every model that reads it, and each place is li
 and line; a new column breaks nothing. A query that changed has its partitions computed again.
 
 What belongs here: the comparison. What doesn't: the state of each partition
-(`mirrorlake.operations.model_states`).
+(`mirrorlake.operations.models.states`).
 """
 
 from __future__ import annotations

@@ -1,0 +1,65 @@
+"""The models beside a contract file, compiled against its lake.
+
+What belongs here: compiling, and choosing scopes. What doesn't: what is said of a model
+(`mirrorlake.operations.models.show`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+from mirrorlake.config.contract import Config
+from mirrorlake.destinations.iceberg.lake import Lake
+from mirrorlake.errors import ModelError
+from mirrorlake.models.catalogue import Catalogue
+from mirrorlake.models.declaration import FOLDER, read_declarations
+from mirrorlake.models.project import Model, Project, ScopeValues, compile_models
+from mirrorlake.models.scopes import text_of
+
+
+def models_folder(config: Config) -> Path:
+    return config.path.parent / FOLDER
+
+
+def compile_project(
+    config: Config, lake: Lake, now: datetime | None = None
+) -> tuple[Project, Catalogue]:
+    """Compile the models beside a contract file.
+
+    Raises:
+        ModelError: a file can't be read; what is wrong with queries is in the project.
+        LakeError: the lake can't be read.
+    """
+    catalogue = Catalogue(config, lake)
+    declarations = read_declarations(models_folder(config))
+    return compile_models(declarations, catalogue, now or datetime.now(UTC)), catalogue
+
+
+def scopes_of(model: Model, wanted: Mapping[str, str]) -> list[ScopeValues]:
+    """The scopes of a model that have some values, as they are shown; all without any.
+
+    Raises:
+        ModelError: the model has no such name, or no such scope.
+    """
+    names = model.declaration.scopes.names
+    for name in wanted:
+        if name not in names:
+            raise ModelError(
+                f"{model.name} has no name {name} under `for`",
+                next_step=f"It has {', '.join(names)}" if names else "It has one partition",
+            )
+    found = [
+        scope
+        for scope in model.scopes
+        if all(text_of(scope[name]) == value for name, value in wanted.items())
+    ]
+    if not found:
+        said = " ".join(f"{name}={value}" for name, value in wanted.items())
+        raise ModelError(
+            f"{model.name} has no partition {said}",
+            next_step=f"They go from {model.key_of(model.scopes[0])} to "
+            f"{model.key_of(model.scopes[-1])}",
+        )
+    return found

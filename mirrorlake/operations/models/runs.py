@@ -1,0 +1,252 @@
+"""Models are computed: some partitions at a time, each time in one commit of the table.
+
+Their rows are written to a branch, and published by moving main: readers see
+the old rows or the new ones. The commit says what it computed, and from what; a run that dies
+before it is published leaves nothing that anybody sees, one that dies after it is found by the
+commit.
+
+What belongs here: partitions, from due to published. What doesn't: which are due
+(`mirrorlake.operations.models.states`).
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import logging
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from mirrorlake.destinations.iceberg.durable import flush_commits
+from mirrorlake.destinations.iceberg.session_settings import activate
+from mirrorlake.destinations.iceberg.spark_errors import spark_errors
+from mirrorlake.errors import CommitConflict, LakeError, ModelError
+from mirrorlake.failpoints import failpoint
+from mirrorlake.ledger.model_partitions import ModelPartition
+from mirrorlake.merge.staging import branch_sql, drop_stale, new_branch
+from mirrorlake.models.project import Model, ScopeValues
+from mirrorlake.operations.models.plans import record_model
+from mirrorlake.operations.models.rows import batch_condition, batch_rows, within_lake
+from mirrorlake.operations.models.states import PARTITIONS, States, recorded_by
+from mirrorlake.operations.models.tables import model_table, prepare_table
+from mirrorlake.workspace import Workspace
+
+logger = logging.getLogger(__name__)
+
+SCOPES_A_COMMIT = 32
+"""Partitions in one commit: Spark plans a union of that many queries in about a second."""
+OnComputed = Callable[[int], None]
+"""Called with how many partitions are computed so far."""
+
+
+@dataclass(frozen=True)
+class ModelRun:
+    """What a run did of one model.
+
+    Attributes:
+        computed: the partitions that it computed, in order.
+        left: how many needed nothing.
+    """
+
+    model: str
+    computed: tuple[ModelPartition, ...]
+    left: int
+
+
+def run_model(
+    workspace: Workspace,
+    states: States,
+    model: Model,
+    scopes: Sequence[ScopeValues],
+    *,
+    again: bool = False,
+    rebuild: bool = False,
+    watch: OnComputed | None = None,
+) -> ModelRun:
+    """Compute the partitions of a model that are missing or stale.
+
+    Args:
+        again: compute the others, too.
+        rebuild: drop the table first, if its columns are not the model's.
+
+    Raises:
+        ModelError: a partition reads others that are not computed, or the query does not give what
+            was inferred of it: nothing of that partition is visible.
+        SchemaError: the table has other columns than the model, and rows by them.
+        LeaseHeld: another run computes the model.
+        LakeError, LedgerError, MachineError
+    """
+    with workspace.ledger.lease(f"model {model.name}", workspace.run_id) as lease:
+        own = replace(workspace, lease=lease)
+        if model.declaration.materialized == "view":
+            return _run_view(own, states, model, again=again, watch=watch)
+        due = [one for one in scopes if again or states.of(model, one).word != "computed"]
+        done: list[ModelPartition] = []
+        for number, batch in enumerate(_batches(due, model)):
+            _refuse_waiting(states, model, batch)
+            if number == 0:
+                prepare_table(own, model, rebuild=rebuild)
+            for found in _computed(own, states, model, batch):
+                states.forget(model, found.key)
+                done.append(found)
+                if watch is not None:
+                    watch(len(done))
+            if number == 0:
+                record_model(own.ledger, model)
+    return ModelRun(model.name, tuple(done), len(scopes) - len(due))
+
+
+def _batches(due: Sequence[ScopeValues], model: Model) -> Iterator[Sequence[ScopeValues]]:
+    size = SCOPES_A_COMMIT if model.partitioned else 1
+    for start in range(0, len(due), size):
+        yield due[start : start + size]
+
+
+def _refuse_waiting(states: States, model: Model, batch: Sequence[ScopeValues]) -> None:
+    for scope in batch:
+        state = states.of(model, scope)
+        if state.waits:
+            above = state.waits[0].split(" ")[0]
+            raise ModelError(
+                f"{model.name} {state.key}: it reads {', '.join(state.waits[:3])}"
+                f"{' …' if len(state.waits) > 3 else ''}, not computed yet",
+                next_step=f"mirrorlake run {above}, or --upstream",
+            )
+
+
+# --- partitions -----------------------------------------------------------------------------------
+
+
+def _computed(
+    workspace: Workspace, states: States, model: Model, batch: Sequence[ScopeValues]
+) -> Iterable[ModelPartition]:
+    """These partitions in one commit; where Spark fails on that, each in one of its own: those
+    before the one that fails are published, and the error names it."""
+    try:
+        return _compute(workspace, states, model, batch)
+    except LakeError as error:
+        if len(batch) == 1 or isinstance(error, CommitConflict):
+            raise
+        logger.warning("model %s: %d partitions failed together", model.name, len(batch))
+    return itertools.chain.from_iterable(
+        _compute_alone(workspace, states, model, scope) for scope in batch
+    )
+
+
+def _compute_alone(
+    workspace: Workspace, states: States, model: Model, scope: ScopeValues
+) -> list[ModelPartition]:
+    try:
+        return _compute(workspace, states, model, [scope])
+    except LakeError as error:
+        error.located(f"{model.name} {model.key_of(scope)}")
+        raise
+
+
+def _compute(
+    workspace: Workspace, states: States, model: Model, batch: Sequence[ScopeValues]
+) -> list[ModelPartition]:
+    """Some partitions, in one commit."""
+    begun = time.monotonic()
+    said = {
+        "fingerprint": model.fingerprint,
+        "run": workspace.run_id,
+        # Taken before the query: what moves meanwhile makes a partition stale, never wrongly good.
+        "partitions": {model.key_of(scope): states.inputs(model, scope) for scope in batch},
+    }
+    words = json.dumps(said)
+    states.remember(model, batch)
+    published = _publish(workspace, model, batch, words)
+    failpoint("model.published")
+    table = workspace.lake.load(model_table(model))
+    commit = table.snapshot_by_id(published) if table is not None else None
+    assert table is not None  # noqa: S101
+    assert commit is not None  # noqa: S101
+    seconds = round((time.monotonic() - begun) / len(batch), 3)
+    found = [replace(one, seconds=seconds) for one in recorded_by(model, table, words, commit)]
+    workspace.ledger.record_model_partitions(found)
+    failpoint("model.recorded")
+    return found
+
+
+def _publish(workspace: Workspace, model: Model, batch: Sequence[ScopeValues], said: str) -> int:
+    """Write the rows of some partitions to a branch, and move main to it; main's new head.
+
+    Args:
+        said: what the commit says of them.
+    """
+    identifier = model_table(model)
+    lake, spark = workspace.lake, workspace.spark.get()
+    rows = batch_rows(spark, model, batch)
+    head, branch = lake.head(identifier), new_branch()
+    if head is None:
+        lake.begin_branch(identifier, branch)
+    else:
+        lake.create_branch(identifier, branch, head)
+    try:
+        with spark_errors(str(identifier)):
+            activate(spark)
+            writer: Any = rows.writeTo(branch_sql(identifier, branch))
+            writer = writer.option(f"snapshot-property.{PARTITIONS}", said)
+            writer.overwrite(batch_condition(model, batch))
+        failpoint("model.staged")
+        flush_commits(lake.load(identifier), head, branch)
+        workspace.check_lease()
+        failpoint("model.before_publish")
+        return lake.publish_branch(identifier, branch, head)
+    except BaseException:
+        drop_stale(lake, identifier)
+        raise
+
+
+# --- views ----------------------------------------------------------------------------------------
+
+
+def _run_view(
+    workspace: Workspace,
+    states: States,
+    model: Model,
+    *,
+    again: bool,
+    watch: OnComputed | None,
+) -> ModelRun:
+    state = states.of(model, model.scopes[0])
+    if state.record is not None and state.record.fingerprint == model.fingerprint and not again:
+        return ModelRun(model.name, (), 1)
+    begun = time.monotonic()
+    identifier = model_table(model)
+    workspace.lake.make_namespace(identifier.namespace)
+    spark = workspace.spark.get()
+    with spark_errors(model.name), within_lake(spark):
+        spark.sql(f"CREATE OR REPLACE VIEW {identifier.sql} AS {model.declaration.sql}")
+    found = ModelPartition(
+        model=model.name,
+        key="",
+        fingerprint=model.fingerprint,
+        table="",
+        snapshot_id=0,
+        inputs={},
+        rows=0,
+        seconds=round(time.monotonic() - begun, 3),
+        run_id=workspace.run_id,
+    )
+    workspace.ledger.record_model_partitions([found])
+    record_model(workspace.ledger, model)
+    states.forget(model, "")
+    if watch is not None:
+        watch(1)
+    return ModelRun(model.name, (found,), 0)
+
+
+def with_those_above(models: Mapping[str, Model], name: str) -> list[Model]:
+    """A model after all that it reads, in order."""
+    wanted: set[str] = set()
+    waiting = [name]
+    while waiting:
+        one = waiting.pop()
+        if one in models and one not in wanted:
+            wanted.add(one)
+            waiting += models[one].bound.reads
+    return [model for model in models.values() if model.name in wanted]

@@ -1,0 +1,96 @@
+"""The lake tables of models: made, and given the columns that a model has now.
+
+What belongs here: tables. What doesn't: their rows (`mirrorlake.operations.models.rows`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from mirrorlake.destinations.base import Identifier, as_sql_identifier
+from mirrorlake.destinations.iceberg.durable import flush_commits
+from mirrorlake.destinations.iceberg.model import spark_types
+from mirrorlake.destinations.iceberg.spark_errors import spark_errors
+from mirrorlake.errors import LakeError, SchemaError
+from mirrorlake.merge.staging import drop_stale
+from mirrorlake.models.project import Model
+from mirrorlake.operations.models.plans import broken_columns
+from mirrorlake.workspace import Workspace
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+OF_MODEL = "mirrorlake.model"
+"""The property of a table that says which model made it."""
+_PROPERTIES = {
+    "format-version": "2",
+    "commit.retry.num-retries": "0",
+    "write.parquet.compression-codec": "zstd",
+    "write.distribution-mode": "none",
+}
+
+
+def model_table(model: Model) -> Identifier:
+    """The lake table of a model."""
+    namespace, name = model.name.split(".")
+    return Identifier(namespace, name)
+
+
+def prepare_table(workspace: Workspace, model: Model, *, rebuild: bool) -> None:
+    """The model's table with the columns that it has now."""
+    lake, identifier = workspace.lake, model_table(model)
+    columns = [(one.name, one.value.type) for one in model.fields]
+    table = lake.load(identifier)
+    if table is None:
+        lake.make_namespace(identifier.namespace)
+        _create(workspace.spark.get(), model, identifier)
+        flush_commits(lake.load(identifier), None)
+        return
+    if table.properties.get(OF_MODEL) != model.name:
+        raise LakeError(
+            f"{identifier} is there, and no model made it",
+            next_step="Give the model another name, or drop that table",
+        )
+    drop_stale(lake, identifier)
+    there = [(name, kind) for name, kind, _ in spark_types(table.schema())]
+    by = [table.schema().find_column_name(f.source_id) for f in table.spec().fields]
+    if there == columns and by == list(model.declaration.partition_by):
+        return
+    added = [one for one in columns if one not in there]
+    if by == list(model.declaration.partition_by) and _only_adds(there, columns):
+        words = ", ".join(f"{as_sql_identifier(name)} {kind}" for name, kind in added)
+        with spark_errors(str(identifier)):
+            workspace.spark.get().sql(f"ALTER TABLE {identifier.sql} ADD COLUMNS ({words})")
+        return
+    if rebuild or table.current_snapshot() is None:
+        lake.drop(identifier)
+        prepare_table(workspace, model, rebuild=False)
+        return
+    broken = broken_columns(dict(there), dict(columns))
+    raise SchemaError(
+        f"{identifier} has columns that {model.name} does not give any more, or gives otherwise: "
+        f"{', '.join(broken.values()) or 'its partitions are by other columns'}",
+        table=model.name,
+        next_step=f"mirrorlake run {model.name} --rebuild makes the table again, without a "
+        "partition until each is computed",
+    )
+
+
+def _only_adds(there: Sequence[tuple[str, str]], wanted: Sequence[tuple[str, str]]) -> bool:
+    return set(there) <= set(wanted) and not (
+        {name.lower() for name, _ in there} & {n.lower() for n, k in wanted if (n, k) not in there}
+    )
+
+
+def _create(spark: SparkSession, model: Model, identifier: Identifier) -> None:
+    columns = ", ".join(f"{as_sql_identifier(f.name)} {f.value.type}" for f in model.fields)
+    by = ", ".join(map(as_sql_identifier, model.declaration.partition_by))
+    properties = {**_PROPERTIES, OF_MODEL: model.name}
+    words = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
+    with spark_errors(str(identifier)):
+        spark.sql(
+            f"CREATE TABLE {identifier.sql} ({columns}) USING iceberg"
+            + (f" PARTITIONED BY ({by})" if by else "")
+            + f" TBLPROPERTIES ({words})"
+        )
