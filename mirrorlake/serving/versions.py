@@ -15,6 +15,10 @@ from __future__ import annotations
 import logging
 from typing import Final
 
+from mirrorlake.config.contract import TableContract
+from mirrorlake.destinations.base import Identifier
+from mirrorlake.destinations.iceberg.integrity import find_damage
+from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.destinations.iceberg.versions import loads_moved
 from mirrorlake.errors import LakeDamaged, LakeError
@@ -77,7 +81,6 @@ def fill_versions_table(
     unified = read_unified(plan, workspace.ledger, workspace.lake)
     if unified is None:
         return 0
-    drop_view(workspace, plan.raw_view)
     there = _ours(workspace, plan)
     made = Shown.of(there) if there is not None else None
     if there is not None and made is None and there.current_snapshot() is not None:
@@ -96,6 +99,7 @@ def fill_versions_table(
     named = [load for load in loads if todo.whole or load.seq in todo.seqs]
     refuse_damaged(workspace.lake, workspace.ledger, plan.contract, named, compared)
     rows = sum(load.receipt.rows if load.receipt else LISTED for load in named)
+    drop_view(workspace, plan.raw_view)
     write_versions(workspace, unified, there, todo, wanted, rows)
     _record(workspace, unified)
     if not todo.whole:
@@ -112,9 +116,17 @@ def forget_unreadable_versions(workspace: Workspace, plan: ResolvedTable) -> Non
         workspace.lake.drop(plan.raw_view)
 
 
+def versions_table(lake: Lake, contract: TableContract) -> Identifier | None:
+    """The table of versions, if the catalog has one that Mirrorlake made of this table."""
+    name = Identifier(contract.namespaces.raw, contract.table)
+    found = lake.load(name)
+    ours = found is not None and found.properties.get(VERSIONS_OF) == contract.name
+    return name if ours else None
+
+
 def find_lag(workspace: Workspace, plan: ResolvedTable) -> str | None:
     """What is wrong with the table of versions, in words; None where it is the one that it must be,
-    by what its newest commit says, and has as many rows as raw.
+    by what its newest commit says, all of its files are there, and it has as many rows as raw.
 
     Raises:
         LakeError: the catalog or the storage failed.
@@ -122,6 +134,9 @@ def find_lag(workspace: Workspace, plan: ResolvedTable) -> str | None:
     unified = read_unified(plan, workspace.ledger, workspace.lake)
     if unified is None:
         return None
+    damage = find_damage(workspace.lake, plan.raw_view)
+    if damage is not None:
+        return f"can't be read: {damage}"
     there = _ours(workspace, plan)
     if there is None:
         return "is not there"
@@ -132,7 +147,10 @@ def find_lag(workspace: Workspace, plan: ResolvedTable) -> str | None:
         return "was made for other columns"
     heads = {name: head for name in unified.tables if (head := _head(unified, name)) is not None}
     if made.raw != heads:
-        return None  # a load that is not folded yet
+        loads = {load.seq for load in workspace.ledger.successful_loads(plan.name)}
+        folded = workspace.ledger.folded_loads(plan.name, "deduped")
+        # A load that is not folded yet is not in it either.
+        return "lacks what came into raw, or left it" if loads <= folded else None
     expected = sum(workspace.lake.count_rows(raw_of(plan, name)) or 0 for name in heads)
     found = workspace.lake.count_rows(plan.raw_view) or 0
     return None if found == expected else f"has {found:,} rows, and raw {expected:,}"
