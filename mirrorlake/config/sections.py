@@ -274,6 +274,12 @@ Pattern = Annotated[str, AfterValidator(_pattern)]
 itself."""
 
 
+def _view_alone(value: object) -> object:
+    if value == "table":
+        raise ValueError("a table of tenants is shown by a view over all versions: remove versions")
+    return value
+
+
 class TenantTableSection(Section):
     """The contract of a table that every tenant has."""
 
@@ -282,6 +288,8 @@ class TenantTableSection(Section):
     are."""
     clean: Clean | None = None
     """Whether the clean layer is a ``view`` (Spark only) or a ``table`` (every engine)."""
+    versions: Annotated[Literal["view"], BeforeValidator(_view_alone)] | None = None
+    """As what raw is shown over all schema versions: a ``view``, whatever ``defaults`` say."""
     new_columns: NewColumns | None = None
     """What clean does with a column that a tenant gets after the table's first load: ``hide`` or
     ``show``."""
