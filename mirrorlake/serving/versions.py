@@ -42,6 +42,7 @@ logger = logging.getLogger(__name__)
 
 _MOST_LOADS: Final = 1_000
 """If more loads moved, all rows are written again: a statement can't name more of them."""
+_UNKNOWN: Final = "was written to by somebody else, or the versions that said what it shows expired"
 
 
 def show_raw_view(workspace: Workspace, plan: ResolvedTable) -> None:
@@ -84,9 +85,7 @@ def fill_versions_table(
     there = _ours(workspace, plan)
     made = Shown.of(there) if there is not None else None
     if there is not None and made is None and there.current_snapshot() is not None:
-        logger.warning(
-            "table %s: somebody else wrote to %s: it is made again", plan.name, plan.raw_view
-        )
+        logger.warning("table %s: %s %s; it is made again", *(plan.name, plan.raw_view, _UNKNOWN))
     loads = workspace.ledger.successful_loads(plan.name, ever=True)
     heads = {name: head for name in unified.tables if (head := _head(unified, name)) is not None}
     wanted = Shown(heads, digest_of(unified.definition), max((x.seq for x in loads), default=0))
@@ -142,7 +141,7 @@ def find_lag(workspace: Workspace, plan: ResolvedTable) -> str | None:
         return "is not there"
     made = Shown.of(there)
     if made is None:
-        return "was written to by somebody else"
+        return _UNKNOWN
     if made.definition != digest_of(unified.definition):
         return "was made for other columns"
     heads = {name: head for name in unified.tables if (head := _head(unified, name)) is not None}
