@@ -35,6 +35,7 @@ def code_version(contract: TableContract, layer: str) -> str | None:
     said: dict[str, Any] = {"never read": sorted(contract.excluded)} if contract.excluded else {}
     if layer == "raw":
         names.update(_VERSIONS)
+        said |= {"by structure": sorted(contract.structured)} if contract.structured else {}
     else:
         names.update(_DEDUPED)
     if layer == "clean":

@@ -112,9 +112,15 @@ def _names(shapes: TenantShapes) -> list[str]:
 def _raw_view(table: TenantTable, shapes: TenantShapes, hashes: Sequence[str]) -> ViewText:
     """A view over the raw tables of these versions, in the columns of all."""
     selects: list[str] = []
+    chosen = {name.lower() for name, rule in table.columns.items() if rule.json_as == "structure"}
+    structured = {
+        name
+        for name, kind in shapes.columns.items()
+        if name.lower() in chosen and kind.iceberg == "string"
+    }
     for hashed in hashes:
         raw = shapes.tables[hashed]
-        parts = version_columns(shapes.names[hashed], raw, shapes.columns)
+        parts = version_columns(shapes.names[hashed], raw, shapes.columns, structured)
         parts += [f"{text_literal(hashed)} AS {VERSION}", *_META]
         if shapes.originals:
             parts.append(version_originals(shapes.names[hashed], raw, shapes.columns))

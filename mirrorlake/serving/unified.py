@@ -21,6 +21,7 @@ from mirrorlake.destinations.iceberg.model import (
     column_names,
 )
 from mirrorlake.destinations.iceberg.tables import can_hold, current_schema, iceberg_type
+from mirrorlake.errors import ConfigError
 from mirrorlake.ledger import Ledger
 from mirrorlake.merge.raw_versions import (
     NO_ORIGINALS,
@@ -82,7 +83,8 @@ class Unified:
     def _selects(self, name: str, types: Mapping[str, StoredType]) -> list[str]:
         """SQL of the source's columns of one raw table, in these types; the originals last."""
         table = self.tables[name]
-        columns = version_columns(self.plan, table, types)
+        structured = _structured(self.plan, types)
+        columns = version_columns(self.plan, table, types, structured)
         if self.originals:
             columns.append(version_originals(self.plan, table, types))
         return columns
@@ -149,6 +151,25 @@ def read_unified(plan: ResolvedTable, ledger: Ledger, lake: Lake) -> Unified | N
         originals=plan.originals or any(ORIGINAL in column_names(t.schema()) for t in tables),
         meta=meta,
     )
+
+
+def _structured(plan: ResolvedTable, types: Mapping[str, StoredType]) -> set[str]:
+    """The columns whose JSON is shown by its structure.
+
+    Raises:
+        ConfigError: one of them has another type than a text's.
+    """
+    chosen = {name for name in types if name.lower() in plan.contract.structured}
+    for name in sorted(chosen):
+        if types[name].iceberg != "string":
+            raise ConfigError(
+                f"table {plan.name}: column {name!r} is {types[name].iceberg} in the lake, which "
+                "holds no JSON",
+                table=plan.name,
+                column=name,
+                next_step=f"Remove json_as of {name!r} from the contract",
+            )
+    return chosen
 
 
 def _hash_of(raw_table: str) -> str:
