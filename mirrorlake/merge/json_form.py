@@ -1,8 +1,9 @@
 """SQL that shows a JSON document by its structure: documents that are equal are one text.
 
 Keys are sorted, nothing stands between the parts, characters stand for themselves where JSON lets
-them. A number has no exponent and no zeros at its end (``1.50`` and ``1.5`` are one number); one
-that was written with an exponent is a double, as it is to MySQL (``1E2`` is ``100.0``).
+them. A number has no zeros at its end (``1.50`` and ``1.5`` are one number). It has an exponent
+only if it was written with one, and is at least ten million or less than a thousandth (``1.0E7``):
+it is then another text than its digits.
 
 A text stays as it is where that would lose something, or where it is no one document: numbers of
 more digits than Spark keeps exactly, half of a surrogate pair, a key that stands twice, anything
@@ -53,7 +54,9 @@ def json_structure(text: str) -> str:
         f"NOT regexp_like({where}, {text_literal(pattern)})"
         for where, pattern in ((numbers, _UNSAFE_NUMBERS), (escapes, _SURROGATE))
     )
-    return f"CASE WHEN {exact} AND {whole} THEN to_json(try_parse_json({text})) ELSE {text} END"
+    # Twice: a double is shown as 100.0 the first time, and as any other 100 the second.
+    form = f"to_json(parse_json(to_json(try_parse_json({text}))))"
+    return f"CASE WHEN {exact} AND {whole} THEN {form} ELSE {text} END"
 
 
 def _replaced(text: str, pattern: str, by: str) -> str:
