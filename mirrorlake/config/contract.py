@@ -157,12 +157,6 @@ class TableContract(Section):
             if rule.renamed_from
         }
 
-    @property
-    def structured(self) -> frozenset[str]:
-        """Columns whose JSON is shown by its structure, in lower case."""
-        chosen = (name for name, rule in self.columns.items() if rule.json_as == "structure")
-        return frozenset(name.lower() for name in chosen)
-
     def column_rule(self, column: str) -> ColumnRule | None:
         """The rule of a column that the server names ``column``, in any case; None where there is
         none, or it says that the column is shown as it is."""

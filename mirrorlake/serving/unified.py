@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from mirrorlake.config.contract import TableContract, TenantTable
 from mirrorlake.destinations.base import Identifier, text_literal
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import (
@@ -83,7 +84,7 @@ class Unified:
     def _selects(self, name: str, types: Mapping[str, StoredType]) -> list[str]:
         """SQL of the source's columns of one raw table, in these types; the originals last."""
         table = self.tables[name]
-        structured = _structured(self.plan, types)
+        structured = structured_columns(self.plan.contract, types)
         columns = version_columns(self.plan, table, types, structured)
         if self.originals:
             columns.append(version_originals(self.plan, table, types))
@@ -153,19 +154,22 @@ def read_unified(plan: ResolvedTable, ledger: Ledger, lake: Lake) -> Unified | N
     )
 
 
-def _structured(plan: ResolvedTable, types: Mapping[str, StoredType]) -> set[str]:
+def structured_columns(
+    contract: TableContract | TenantTable, types: Mapping[str, StoredType]
+) -> set[str]:
     """The columns whose JSON is shown by its structure.
 
     Raises:
         ConfigError: one of them has another type than a text's.
     """
-    chosen = {name for name in types if name.lower() in plan.contract.structured}
+    said = {name.lower() for name, rule in contract.columns.items() if rule.json_as == "structure"}
+    chosen = {name for name in types if name.lower() in said}
     for name in sorted(chosen):
         if types[name].iceberg != "string":
             raise ConfigError(
-                f"table {plan.name}: column {name!r} is {types[name].iceberg} in the lake, which "
-                "holds no JSON",
-                table=plan.name,
+                f"table {contract.name}: column {name!r} is {types[name].iceberg} in the lake, "
+                "which holds no JSON",
+                table=contract.name,
                 column=name,
                 next_step=f"Remove json_as of {name!r} from the contract",
             )
