@@ -22,6 +22,7 @@ from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place
 from tests.integration.contract_files import write_contract
 from tests.integration.lakes import READERS
+from tests.integration.tenants import Tenants
 
 KEPT = (
     *("1 2", "1],[2", '1,"b":2', '1} , {"a":1', "1]", "1}", "{}{}", "[1,]", "{a:1}", "'a'", "01"),
@@ -236,3 +237,22 @@ def test_a_number_is_no_document(
     [contract] = workspace.config.tables
     with pytest.raises(ConfigError, match=r"column 'n' is int in the lake, which holds no JSON"):
         sync_table(workspace, contract)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("which", ["mariadb", "mysql8"])
+def test_tenants_show_equal_documents_as_one_text(
+    place: Place, which: str, request: pytest.FixtureRequest
+) -> None:
+    tenants = Tenants(request.getfixturevalue(which), place, f"j{uuid.uuid4().hex[:8]}")
+    try:
+        tenants.make("a", "id INT PRIMARY KEY, doc TEXT", """(1, '{"b": 1.0, "aaa":  [2]}')""")
+        tenants.make("b", "id INT PRIMARY KEY, doc JSON", """(1, '{"aaa":[2.00],"b":1}')""")
+        tenants.sync()
+        assert len({row["doc"] for row in tenants.shown("raw")}) == 2
+        tenants.contract["columns"] = {"doc": {"pii": "show", "json_as": "structure"}}
+        tenants.sync()
+        assert {row["doc"] for row in tenants.shown("raw")} == {'{"aaa":[2],"b":1}'}
+        assert len({row["doc"] for row in tenants.shown()}) == 2
+    finally:
+        tenants.close()
