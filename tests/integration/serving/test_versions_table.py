@@ -339,6 +339,32 @@ def test_who_dies_leaves_nothing_that_the_next_sync_does_not_find(
     assert list(table_of(workspace).metadata.refs) == ["main"]
 
 
+@pytest.mark.full
+def test_what_a_dead_run_wrote_beside_is_in_nobodys_way(
+    sql: Sql, engine_for: EngineFor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The column is written in one type beside the one that is shown, and then in another."""
+    sql("CREATE TABLE t (id INT NOT NULL PRIMARY KEY, n INT)", "INSERT INTO t VALUES (1, -5)")
+    workspace = engine_for({"t": FULL})
+    sync(workspace)
+    sql("ALTER TABLE t MODIFY n DECIMAL(5,2)")
+
+    def die(name: str) -> None:
+        if name == "versions.staged":
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("mirrorlake.serving.versions_write.failpoint", die)
+        with pytest.raises(KeyboardInterrupt):
+            sync(workspace)
+    assert "_mirror_next_n" in table_of(workspace).schema().column_names
+    sql("ALTER TABLE t MODIFY n DECIMAL(20,5)")
+    sync(workspace)
+    rows = [(str(n),) for (n,) in shown(workspace, "n")]
+    assert rows == [("-5.00000",)] * 3
+    assert proven(workspace).verdict == "equal"
+
+
 def read_ids(workspace: Workspace) -> list[int]:
     return sorted(table_of(workspace).scan().to_arrow()["id"].to_pylist())
 
