@@ -33,7 +33,7 @@ from mirrorlake.config.settings import (
     RepairSetting,
     SchemaPolicy,
     SparkConfig,
-    Versions,
+    VersionsAs,
 )
 from mirrorlake.config.spelling import (
     FOR_TENANTS,
@@ -82,7 +82,7 @@ class TableContract(Section):
     not name."""
     schema_changes: SchemaPolicy = "evolve"
     """What becomes of it when its columns change in MySQL."""
-    versions: Versions = "view"
+    versions: VersionsAs = "view"
     """As what raw is shown over all schema versions."""
     freshness: Freshness | None = None
     owners: tuple[str, ...] = ()

@@ -51,7 +51,7 @@ from mirrorlake.config.settings import (
     RepairSetting,
     SchemaPolicy,
     SparkConfig,
-    Versions,
+    VersionsAs,
 )
 from mirrorlake.config.table_findings import column_findings, delete_findings, mode_findings
 
@@ -82,7 +82,7 @@ class DefaultsConfig(Section):
     """What becomes of a table whose columns change in MySQL. ``evolve``: it follows; ``freeze``:
     columns that are added are left out, any other change stops it; ``fail``: any change stops
     it."""
-    versions: Versions = "view"
+    versions: VersionsAs = "view"
     """As what raw is shown over all schema versions of a table: a ``view`` (Spark only), or a
     ``table`` (every engine), which is a second copy of raw's rows."""
     freshness: Freshness | None = Freshness(
@@ -149,7 +149,7 @@ class TableSection(Section):
     """The same for this table's columns that are added later: ``hide`` or ``show``."""
     schema_changes: SchemaPolicy | None = None
     """The same for this table: ``evolve``, ``freeze`` or ``fail``."""
-    versions: Versions | None = None
+    versions: VersionsAs | None = None
     """The same for this table: ``view`` or ``table``."""
     freshness: Freshness | None = None
     """When this table counts as late; ``null``: never."""

@@ -18,7 +18,7 @@ from mirrorlake.config.spark_settings import EXACT_SETTINGS, changed_settings
 from mirrorlake.runtime.permissions import HADOOP_UMASK, Permissions
 
 Clean: TypeAlias = Literal["view", "table"]
-Versions: TypeAlias = Literal["view", "table"]
+VersionsAs: TypeAlias = Literal["view", "table"]
 JsonForm: TypeAlias = Literal["text", "structure"]
 Deletes: TypeAlias = Literal["remove", "flag", "ignore"]
 RepairSetting: TypeAlias = Literal["off", "ask", "auto"]

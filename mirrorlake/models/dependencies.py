@@ -10,15 +10,16 @@ What belongs here: from reach to partitions. What doesn't: what a query reads
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 
 from mirrorlake.models.catalogue import Catalogue, MirroredTable
 from mirrorlake.models.evaluate import Constant
+from mirrorlake.models.external_tables import ExternalTable
 from mirrorlake.models.project import Model, Project, ScopeValues
 from mirrorlake.models.reach import TableReach, reach
-from mirrorlake.models.spans import Interval
+from mirrorlake.models.spans import Interval, ValueSet
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,31 @@ class MirrorInput:
 
 
 EVERY_DAY: tuple[tuple[date | None, date | None], ...] = ((None, None),)
-Input = ModelInput | MirrorInput
+
+
+@dataclass(frozen=True)
+class ExternalInput:
+    """What a model reads of a table that is made elsewhere.
+
+    Attributes:
+        mentions: for each place where the query names it, those of its partition columns that have
+            a bound, in lower case, with their values. Empty where no row can matter.
+    """
+
+    table: str
+    mentions: tuple[tuple[tuple[str, ValueSet], ...], ...]
+
+    @property
+    def bounded(self) -> bool:
+        return all(self.mentions)
+
+    @property
+    def reached(self) -> Sequence[Mapping[str, ValueSet]]:
+        """The mentions, each by column."""
+        return [dict(one) for one in self.mentions]
+
+
+Input = ModelInput | MirrorInput | ExternalInput
 
 
 def inputs_of(
@@ -73,11 +98,24 @@ def inputs_of(
         upstream = project.models.get(table)
         if upstream is not None:
             inputs.append(_of_model(upstream, mentions))
+        elif table in model.externals:
+            inputs.append(_of_external(model.externals[table], mentions))
         else:
             mirrored = catalogue.table(table)
             day = _bounded_day(mirrored, mentions) if mirrored is not None else None
             inputs.append(_of_mirror(table, day, mentions))
     return tuple(inputs)
+
+
+def external_inputs(model: Model, scope: ScopeValues) -> tuple[ExternalInput, ...]:
+    """What one scope of a model reads of tables that are made elsewhere."""
+    if not model.externals:
+        return ()
+    found = reach(model.query, model.bound, scope)
+    return tuple(
+        _of_external(table, [one for one in found if one.table == name])
+        for name, table in model.externals.items()
+    )
 
 
 def unbounded(project: Project, catalogue: Catalogue, model: Model) -> Iterator[str]:
@@ -91,13 +129,26 @@ def unbounded(project: Project, catalogue: Catalogue, model: Model) -> Iterator[
         day = _bounded_day(mirrored, [one]) if mirrored is not None else None
         if day is not None:
             columns = (day,)
+        if one.table in model.externals:
+            columns = model.externals[one.table].declaration.partition_by
         if columns and all(one.bound(column).is_all for column in columns):
-            line, col = one.place or (1, 1)
-            where = f"{model.declaration.path}:{line + model.declaration.sql_line - 1}:{col}"
+            line, col = model.declaration.place(one.place or (1, 1))
+            where = f"{model.declaration.path}:{line}:{col}"
             yield (
                 f"{where}: every partition reads all of {one.table}: no condition that can be "
                 f"analysed bounds its {' or '.join(columns)}"
             )
+
+
+def _of_external(table: ExternalTable, mentions: Sequence[TableReach]) -> ExternalInput:
+    by = [name.lower() for name in table.declaration.partition_by]
+    return ExternalInput(
+        table.name,
+        tuple(
+            tuple((name, one.bound(name)) for name in by if not one.bound(name).is_all)
+            for one in mentions
+        ),
+    )
 
 
 def _of_model(upstream: Model, mentions: list[TableReach]) -> ModelInput:

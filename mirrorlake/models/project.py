@@ -27,8 +27,12 @@ from mirrorlake.models.catalogue import Catalogue
 from mirrorlake.models.columns import NamedValue, Origin, Relation, Typed
 from mirrorlake.models.declaration import Declaration
 from mirrorlake.models.evaluate import Constant
-from mirrorlake.models.parse import parse_query, table_name
+from mirrorlake.models.external_tables import Externals, ExternalTable
+from mirrorlake.models.mentions import refuse_unfollowed
+from mirrorlake.models.parse import table_name
 from mirrorlake.models.place import at
+from mirrorlake.models.python_columns import python_fields
+from mirrorlake.models.python_model import PythonCode
 from mirrorlake.models.scopes import text_of
 
 ScopeValues = Mapping[str, Constant]
@@ -43,6 +47,7 @@ class Model:
         types: the names of its scope, with their types.
         fingerprint: changes with what the query says, with its columns, and with all models above
             it; comments and layout change nothing.
+        externals: the tables that it reads and that are made elsewhere, by name.
     """
 
     declaration: Declaration
@@ -52,6 +57,7 @@ class Model:
     types: Mapping[str, Typed]
     fingerprint: str
     now: datetime
+    externals: Mapping[str, ExternalTable] = field(default_factory=dict[str, ExternalTable])
 
     @property
     def name(self) -> str:
@@ -100,6 +106,7 @@ class Project:
 
     Attributes:
         models: by name, each after those that it reads.
+        externals: tables that are made elsewhere, by name.
         problems: what is wrong with others; a model that reads one of these is not among
             ``models``, and its own problem is said only where it has one.
     """
@@ -108,6 +115,7 @@ class Project:
     problems: tuple[ModelError, ...] = ()
     unfinished: tuple[str, ...] = ()
     readers: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, "tuple[str, ...]"])
+    externals: Mapping[str, ExternalTable] = field(default_factory=dict[str, ExternalTable])
 
     def model(self, name: str) -> Model:
         """A model by its name.
@@ -120,9 +128,15 @@ class Project:
             return found
         if name.lower() in self.unfinished:
             self.raise_problems()
+        if name.lower() in self.externals:
+            raise ModelError(
+                f"{name} is made elsewhere: {self.externals[name.lower()].declaration.path}",
+                next_step="It is read, and not computed here",
+            )
         raise ModelError(
             f"there is no model {name}{nearest(name, self.models)}",
-            next_step="A model is a file models/<dataset>/<name>.sql beside the contract file",
+            next_step="A model is a file models/<dataset>/<name>.sql, or .py, beside the contract "
+            "file",
         )
 
     def raise_problems(self) -> None:
@@ -137,14 +151,21 @@ class Project:
 
 
 class _Tables:
-    """What a model may read: the mirror, and the models before it."""
+    """What a model may read: the mirror, the models before it, and tables made elsewhere."""
 
     def __init__(
-        self, catalogue: Catalogue, models: Mapping[str, Model], all_: Sequence[str]
+        self,
+        catalogue: Catalogue,
+        models: Mapping[str, Model],
+        all_: Sequence[str],
+        externals: Externals,
     ) -> None:
         self._catalogue, self._models, self._all = catalogue, models, all_
+        self.externals = externals.tables
 
     def columns_of(self, name: str) -> Relation | None:
+        if name in self.externals:
+            return self.externals[name].relation
         if name in self._models:
             return self._models[name].relation
         table = self._catalogue.table(name)
@@ -156,26 +177,31 @@ class _Tables:
         return table.relation if table is not None else None
 
     def names(self) -> Sequence[str]:
-        return [*self._all, *self._catalogue.names()]
+        return [*self._all, *self.externals, *self._catalogue.names()]
 
 
 def compile_models(
-    declarations: Sequence[Declaration], catalogue: Catalogue, now: datetime
+    declarations: Sequence[Declaration],
+    catalogue: Catalogue,
+    now: datetime,
+    externals: Externals | None = None,
 ) -> Project:
     """Bind all models.
 
     Args:
         now: what ``CURRENT_DATE`` is in their scopes (UTC).
+        externals: the tables that are made elsewhere.
 
     Raises:
         LakeError: the lake can't be read.
     """
-    problems: list[ModelError] = []
+    externals = externals or Externals()
+    problems = [*externals.problems, *_of_one_name(externals, declarations, catalogue)]
     by_name = {one.name: one for one in declarations}
     parsed: dict[str, exp.Expr] = {}
     for one in declarations:
         try:
-            parsed[one.name] = parse_query(one.sql)
+            parsed[one.name] = one.parsed()
         except ModelError as error:
             problems.append(one.located(error))
     reads = {
@@ -184,10 +210,10 @@ def compile_models(
     }
     order = _in_order(reads, by_name, parsed, problems)
     models: dict[str, Model] = {}
-    tables = _Tables(catalogue, models, list(by_name))
-    failed = set(by_name) - set(order)
+    tables = _Tables(catalogue, models, list(by_name), externals)
+    failed = (set(by_name) - set(order)) | externals.failed
     for name in order:
-        if reads[name] & failed:
+        if failed.intersection(_tables_in(parsed[name])):
             failed.add(name)
             continue
         try:
@@ -200,7 +226,18 @@ def compile_models(
         for table in model.bound.reads:
             readers.setdefault(table, []).append(model.name)
     found = {table: tuple(names) for table, names in readers.items()}
-    return Project(models, tuple(problems), tuple(sorted(failed)), found)
+    return Project(models, tuple(problems), tuple(sorted(failed)), found, externals.tables)
+
+
+def _of_one_name(
+    externals: Externals, declarations: Sequence[Declaration], catalogue: Catalogue
+) -> Iterator[ModelError]:
+    paths = {one.name: one.path for one in declarations}
+    for name, one in externals.tables.items():
+        if name in paths:
+            yield one.declaration.wrong(f"{name} is model {paths[name]}, too")
+        elif catalogue.table(name) is not None:
+            yield one.declaration.wrong(f"{name} is a mirrored table")
 
 
 def _tables_in(query: exp.Expr) -> Iterator[str]:
@@ -255,7 +292,10 @@ def _compiled(
             "a view has no partitions: it shows what it reads, as it is",
             next_step="Leave out `for`, or make it a table",
         )
-    types = declaration.scopes.types(now)
+    try:
+        types = declaration.scopes.types(now)
+    except ModelError as error:
+        raise declaration.located(error, in_header=True) from None
     bound = bind(query, tables, types)
     if bound.unstable and declaration.partition_by:
         function, place = bound.unstable[0]
@@ -264,16 +304,29 @@ def _compiled(
             place=place,
             next_step="Bind what is needed under `for`",
         )
-    fields = (*_checked(query, bound.fields, declaration), *_partition_columns(declaration, types))
-    _refuse_personal(declaration, bound, catalogue)
+    code = declaration.python
+    if code is None:
+        given = _checked(query, bound.fields, declaration)
+    else:
+        given = python_fields(declaration.path, code, tables, types)
+    fields = (*given, *_partition_columns(declaration, types))
+    _refuse_personal(declaration, fields, catalogue, tables.externals)
+    foreign = {name: tables.externals[name] for name in bound.reads if name in tables.externals}
+    refuse_unfollowed(query, bound, foreign)
+    if foreign and declaration.materialized == "view":
+        raise ModelError(
+            f"a view can't read {next(iter(foreign))}, which is made elsewhere",
+            next_step="Leave out `materialized: view`",
+        )
     return Model(
         declaration=declaration,
         query=query,
         bound=bound,
         fields=fields,
         types=types,
-        fingerprint=_fingerprint(query, fields, bound, models),
+        fingerprint=_fingerprint(query, fields, bound, models, code),
         now=now,
+        externals=foreign,
     )
 
 
@@ -314,14 +367,19 @@ def _partition_columns(
         yield NamedValue(name, types[name])
 
 
-def _refuse_personal(declaration: Declaration, bound: BoundQuery, catalogue: Catalogue) -> None:
+def _refuse_personal(
+    declaration: Declaration,
+    fields: Sequence[NamedValue],
+    catalogue: Catalogue,
+    externals: Mapping[str, ExternalTable],
+) -> None:
     """A column that the contract hides reaches no model, but where the model says that nobody can
     be told from what it makes of it. So none of the models that it reads has any."""
-    names = {one.name.lower() for one in bound.fields}
+    names = {one.name.lower() for one in fields}
     for one in declaration.released:
         if one.lower() not in names:
             raise ModelError(f"`released`: there is no column {one}{nearest(one, names)}")
-    origins = {origin for one in bound.fields for origin in one.value.origins}
+    origins = {origin for one in fields for origin in one.value.origins}
     tables = {name: catalogue.table(name) for name in {origin.table for origin in origins}}
     hidden = {
         Origin(name, column)
@@ -329,9 +387,12 @@ def _refuse_personal(declaration: Declaration, bound: BoundQuery, catalogue: Cat
         if table is not None
         for column in catalogue.hidden(table)
     }
+    hidden |= {
+        Origin(one.name, column) for one in externals.values() for column in one.declaration.hidden
+    }
     found = [
         (one.name, origin)
-        for one in bound.fields
+        for one in fields
         if one.name.lower() not in declaration.released
         for origin in sorted(one.value.origins & hidden, key=lambda o: (o.table, o.column))
     ]
@@ -349,12 +410,15 @@ def _fingerprint(
     fields: Sequence[NamedValue],
     bound: BoundQuery,
     models: Mapping[str, Model],
+    code: PythonCode | None,
 ) -> str:
-    said = {
+    said: dict[str, object] = {
         "sql": query.sql("spark", comments=False, normalize=False),
         "columns": [(one.name, one.value.type) for one in fields],
         "reads": {name: models[name].fingerprint for name in bound.reads if name in models},
     }
+    if code is not None:
+        said["code"] = code.said()
     text = json.dumps(said, ensure_ascii=False, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 

@@ -23,8 +23,8 @@ from mirrorlake.proof.clean import prove_clean
 from mirrorlake.proof.differences import Formatter
 from mirrorlake.proof.evidence import formatter_of
 from mirrorlake.proof.report import code_version
-from mirrorlake.serving.versions import find_lag
-from mirrorlake.serving.views import clean_view, find_replaced, raw_view
+from mirrorlake.serving.versions import find_lag, raw_view
+from mirrorlake.serving.views import clean_view, find_replaced
 from mirrorlake.sources.mysql.connect import session
 from mirrorlake.table.new_columns import held_now
 from mirrorlake.table.resolve import ResolvedTable

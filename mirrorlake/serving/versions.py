@@ -22,19 +22,19 @@ from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.destinations.iceberg.versions import loads_moved
 from mirrorlake.errors import LakeDamaged, LakeError
+from mirrorlake.ledger import Ledger
 from mirrorlake.load.raw_files import refuse_damaged
 from mirrorlake.merge.compaction import compact_if_due
-from mirrorlake.merge.fold import LISTED
 from mirrorlake.serving.unified import Unified, digest_of, read_unified
 from mirrorlake.serving.versions_write import (
     VERSIONS_OF,
+    Fill,
     Shown,
-    Todo,
     drop_gone,
     raw_of,
     write_versions,
 )
-from mirrorlake.serving.views import drop_view, make_raw_view, purge_table
+from mirrorlake.serving.views import ViewText, drop_view, make_view, purge_table
 from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.workspace import Workspace
 
@@ -42,6 +42,8 @@ logger = logging.getLogger(__name__)
 
 _MOST_LOADS: Final = 1_000
 """If more loads moved, all rows are written again: a statement can't name more of them."""
+_MANY_ROWS: Final = 1_000_000
+"""For Spark's settings: of a load whose receipt was lost, nobody knows how many it has."""
 _UNKNOWN: Final = "was written to by somebody else, or the versions that said what it shows expired"
 
 
@@ -56,7 +58,24 @@ def show_raw_view(workspace: Workspace, plan: ResolvedTable) -> None:
         if _ours(workspace, plan) is not None:
             purge_table(workspace, plan.raw_view)
             workspace.ledger.forget_definition(_made(plan))
-        make_raw_view(workspace, plan)
+        _make_raw_view(workspace, plan)
+
+
+def _make_raw_view(workspace: Workspace, plan: ResolvedTable) -> None:
+    """The view over the raw tables of all versions, in every column that one of them has."""
+    wanted = raw_view(plan, workspace.ledger, workspace.lake)
+    if wanted is not None:
+        make_view(workspace, plan.raw_view, wanted)
+
+
+def raw_view(plan: ResolvedTable, ledger: Ledger, lake: Lake) -> ViewText | None:
+    """The view over the raw tables of all versions, as `mirrorlake.serving.unified` has them. None
+    before there is any version."""
+    unified = read_unified(plan, ledger, lake)
+    if unified is None:
+        return None
+    selects = [unified.rows_sql(name) for name in unified.tables]
+    return ViewText(" UNION ALL ".join(selects), unified.names, unified.schema)
 
 
 def fill_versions_table(
@@ -97,7 +116,7 @@ def fill_versions_table(
     todo = _plan(workspace, unified, None if again else made, wanted)
     named = [load for load in loads if todo.whole or load.seq in todo.seqs]
     refuse_damaged(workspace.lake, workspace.ledger, plan.contract, named, compared)
-    rows = sum(load.receipt.rows if load.receipt else LISTED for load in named)
+    rows = sum(load.receipt.rows if load.receipt else _MANY_ROWS for load in named)
     drop_view(workspace, plan.raw_view)
     write_versions(workspace, unified, there, todo, wanted, rows)
     _record(workspace, unified)
@@ -176,27 +195,27 @@ def _head(unified: Unified, name: str) -> int | None:
     return head.snapshot_id if head is not None else None
 
 
-def _plan(workspace: Workspace, unified: Unified, made: Shown | None, wanted: Shown) -> Todo:
+def _plan(workspace: Workspace, unified: Unified, made: Shown | None, wanted: Shown) -> Fill:
     """What is to be written so that a table which shows one thing shows another."""
     if made is None or made.raw.keys() - wanted.raw.keys():
-        return Todo(whole=True)
+        return Fill(whole=True)
     if made.definition != wanted.definition:
         recorded = workspace.ledger.definition(_made(unified.plan))
         known = recorded is not None and digest_of(recorded) == made.definition
         if recorded is None or not known or not unified.keeps(recorded):
-            return Todo(whole=True)
+            return Fill(whole=True)
     out: set[int] = set()
     rows: dict[str, frozenset[int]] = {}
     for name in wanted.raw:
         with workspace.lake.translated(unified.plan.name):
             moved = loads_moved(unified.tables[name], made.raw.get(name), made.through)
         if moved is None:
-            return Todo(whole=True)
+            return Fill(whole=True)
         out |= moved.known
         if moved.now:
             rows[name] = moved.now
-    todo = Todo(out=frozenset(out), rows=rows)
-    return todo if len(todo.seqs) <= _MOST_LOADS else Todo(whole=True)
+    todo = Fill(out=frozenset(out), rows=rows)
+    return todo if len(todo.seqs) <= _MOST_LOADS else Fill(whole=True)
 
 
 def _record(workspace: Workspace, unified: Unified) -> None:

@@ -68,7 +68,7 @@ class Shown:
 
 
 @dataclass(frozen=True)
-class Todo:
+class Fill:
     """What a table of versions lacks.
 
     Attributes:
@@ -96,7 +96,7 @@ def write_versions(
     workspace: Workspace,
     unified: Unified,
     there: LakeTable | None,
-    todo: Todo,
+    todo: Fill,
     wanted: Shown,
     rows: int,
 ) -> None:
@@ -176,7 +176,7 @@ def drop_gone(workspace: Workspace, unified: Unified) -> None:
 def _stage(
     spark: SparkSession,
     unified: Unified,
-    todo: Todo,
+    todo: Fill,
     wanted: Shown,
     target: str,
     beside: Mapping[str, str],
@@ -189,7 +189,7 @@ def _stage(
     append_rows(renamed, target, {SHOWS: wanted.text})
 
 
-def _rows(spark: SparkSession, unified: Unified, todo: Todo, wanted: Shown) -> DataFrame:
+def _rows(spark: SparkSession, unified: Unified, todo: Fill, wanted: Shown) -> DataFrame:
     """What is put in, read from the very versions of raw that the commit will name."""
     names = wanted.raw if todo.whole else todo.rows
     selects = [
@@ -206,7 +206,7 @@ def _of(seqs: frozenset[int]) -> str:
 
 
 def _refuse_other_counts(
-    spark: SparkSession, unified: Unified, todo: Todo, wanted: Shown, target: str
+    spark: SparkSession, unified: Unified, todo: Fill, wanted: Shown, target: str
 ) -> None:
     """See that the branch has as many rows of each load as raw.
 

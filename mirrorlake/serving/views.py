@@ -1,5 +1,5 @@
-"""What is shown of layers: the view over raw's versions, clean as a view, and clean tables that
-are made again when their rules change.
+"""What is shown of layers: views in the catalog, clean as one, and clean tables that are made again
+when their rules change.
 
 A view is compared with the one that the catalog has, not with what the ledger remembers: a view
 that somebody replaced is made again. What is there already with the same definition costs no Spark.
@@ -18,7 +18,6 @@ from mirrorlake.destinations.iceberg.spark_errors import spark_errors
 from mirrorlake.destinations.iceberg.tables import current_schema
 from mirrorlake.destinations.iceberg.views import LakeView, forget_view, read_view, write_view
 from mirrorlake.errors import LakeDamaged
-from mirrorlake.ledger import Ledger
 from mirrorlake.merge.reshape import find_outdated
 from mirrorlake.merge.statements import (
     Layer,
@@ -27,7 +26,6 @@ from mirrorlake.merge.statements import (
     deduped_layer,
 )
 from mirrorlake.schema.versions import FIRST_CREATED
-from mirrorlake.serving.unified import read_unified
 from mirrorlake.table.hash_key import forget_hash_key, has_hash_key, is_hashed, record_hash_key
 from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.workspace import Workspace
@@ -184,23 +182,6 @@ def forget_broken_view(workspace: Workspace, identifier: Identifier) -> None:
         forget_view(workspace.lake, identifier)
     if not there:
         workspace.ledger.forget_definition(f"view {identifier}")
-
-
-def make_raw_view(workspace: Workspace, plan: ResolvedTable) -> None:
-    """The view over the raw tables of all versions, in every column that one of them has."""
-    wanted = raw_view(plan, workspace.ledger, workspace.lake)
-    if wanted is not None:
-        make_view(workspace, plan.raw_view, wanted)
-
-
-def raw_view(plan: ResolvedTable, ledger: Ledger, lake: Lake) -> ViewText | None:
-    """The view over the raw tables of all versions, as `mirrorlake.serving.unified` has them. None
-    before there is any version."""
-    unified = read_unified(plan, ledger, lake)
-    if unified is None:
-        return None
-    selects = [unified.rows_sql(name) for name in unified.tables]
-    return ViewText(" UNION ALL ".join(selects), unified.names, unified.schema)
 
 
 def make_view(workspace: Workspace, identifier: Identifier, wanted: ViewText) -> bool:

@@ -14,9 +14,12 @@ from mirrorlake.config.contract import Config
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.errors import ModelError
 from mirrorlake.models.catalogue import Catalogue
-from mirrorlake.models.declaration import FOLDER, read_declarations
+from mirrorlake.models.declaration import read_declarations
+from mirrorlake.models.external import read_externals
+from mirrorlake.models.model_files import FOLDER
 from mirrorlake.models.project import Model, Project, ScopeValues, compile_models
 from mirrorlake.models.scopes import text_of
+from mirrorlake.operations.models.elsewhere import look_at_externals
 
 
 def models_folder(config: Config) -> Path:
@@ -33,8 +36,11 @@ def compile_project(
         LakeError: the lake can't be read.
     """
     catalogue = Catalogue(config, lake)
-    declarations = read_declarations(models_folder(config))
-    return compile_models(declarations, catalogue, now or datetime.now(UTC)), catalogue
+    folder = models_folder(config)
+    externals = look_at_externals(read_externals(folder), lake)
+    declarations = read_declarations(folder)
+    project = compile_models(declarations, catalogue, now or datetime.now(UTC), externals)
+    return project, catalogue
 
 
 def scopes_of(model: Model, wanted: Mapping[str, str]) -> list[ScopeValues]:

@@ -36,7 +36,7 @@ from mirrorlake.operations.repair import repair_table
 from mirrorlake.operations.resolve import resolve_table
 from mirrorlake.operations.sync import reload_days, sync_table
 from mirrorlake.proof.report import Ask
-from mirrorlake.serving.views import raw_view
+from mirrorlake.serving.versions import raw_view
 from mirrorlake.sources.mysql.connect import session
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place
