@@ -11,13 +11,11 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from mirrorlake.config.contract import TenantTable
 from mirrorlake.destinations.base import text_literal
 from mirrorlake.destinations.iceberg.model import LakeTable, column_names
-from mirrorlake.destinations.iceberg.session_settings import activate
 from mirrorlake.destinations.iceberg.tables import stored_types
 from mirrorlake.ledger import Tenant, TenantPlace
 from mirrorlake.merge.raw_versions import version_columns, version_originals
@@ -27,7 +25,7 @@ from mirrorlake.table.tenants import raw_of
 from mirrorlake.workspace import Workspace
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 LISTED: Final = 1_000
 """Up to this many tenants are named in a statement, so that only their buckets are opened."""
@@ -180,19 +178,3 @@ def listed(spark: SparkSession, tenants: Iterable[Tenant]) -> Iterator[None]:
         yield
     finally:
         spark.catalog.dropTempView(TENANTS)
-
-
-def append_rows(
-    rows: DataFrame, target: str, properties: Mapping[str, str] = MappingProxyType({})
-) -> None:
-    """Add rows to a table, or a branch, as Spark takes it, each partition's together.
-
-    Args:
-        properties: of the commit.
-    """
-    activate(rows.sparkSession)
-    writer: Any = rows.writeTo(target)
-    for name, value in properties.items():
-        writer = writer.option(f"snapshot-property.{name}", value)
-    # Each partition's rows in one task: of tenants a file a bucket, sorted by tenant.
-    writer.option("distribution-mode", "hash").append()

@@ -14,7 +14,6 @@ from typing import Any
 
 from mirrorlake.config.contract import TableContract, TenantTable
 from mirrorlake.destinations.base import Identifier, text_literal
-from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import (
     LakeSchema,
     LakeTable,
@@ -23,16 +22,13 @@ from mirrorlake.destinations.iceberg.model import (
 )
 from mirrorlake.destinations.iceberg.tables import can_hold, current_schema, iceberg_type
 from mirrorlake.errors import ConfigError
-from mirrorlake.ledger import Ledger
 from mirrorlake.merge.raw_versions import (
     NO_ORIGINALS,
-    unified_types,
     version_columns,
     version_originals,
 )
 from mirrorlake.schema.lattice import StoredType
-from mirrorlake.schema.own_columns import KEY, ORIGINAL, SEQ, TOKEN, VERSION
-from mirrorlake.table.lake_tables import raw_tables
+from mirrorlake.schema.own_columns import ORIGINAL, SEQ, VERSION
 from mirrorlake.table.resolve import ResolvedTable
 
 
@@ -129,29 +125,6 @@ class Unified:
 def digest_of(definition: str) -> str:
     """A short name of a definition."""
     return hashlib.sha256(definition.encode()).hexdigest()[:16]
-
-
-def read_unified(plan: ResolvedTable, ledger: Ledger, lake: Lake) -> Unified | None:
-    """Raw over all versions that the lake has; None before there is any.
-
-    Raises:
-        LakeError: the catalog or the storage failed.
-    """
-    tables = raw_tables(lake, ledger, plan.contract)
-    if not tables:
-        return None
-    meta = {
-        field.name: str(field.field_type)
-        for field in sorted(tables[-1].schema().fields, key=lambda field: field.name)
-        if field.name.startswith("_mirror_") and field.name not in (ORIGINAL, KEY, TOKEN)
-    }
-    return Unified(
-        plan=plan,
-        tables={table.name()[-1]: table for table in tables},
-        types=unified_types(plan, tables),
-        originals=plan.originals or any(ORIGINAL in column_names(t.schema()) for t in tables),
-        meta=meta,
-    )
 
 
 def structured_columns(

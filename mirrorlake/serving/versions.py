@@ -19,13 +19,15 @@ from mirrorlake.config.contract import TableContract
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.integrity import find_damage
 from mirrorlake.destinations.iceberg.lake import Lake
-from mirrorlake.destinations.iceberg.model import LakeTable
+from mirrorlake.destinations.iceberg.model import LakeTable, column_names
 from mirrorlake.destinations.iceberg.versions import loads_moved
 from mirrorlake.errors import LakeDamaged, LakeError
 from mirrorlake.ledger import Ledger
 from mirrorlake.load.raw_files import refuse_damaged
 from mirrorlake.merge.compaction import compact_if_due
-from mirrorlake.serving.unified import Unified, digest_of, read_unified
+from mirrorlake.merge.raw_versions import unified_types
+from mirrorlake.schema.own_columns import KEY, ORIGINAL, TOKEN
+from mirrorlake.serving.unified import Unified, digest_of
 from mirrorlake.serving.versions_write import (
     VERSIONS_OF,
     Fill,
@@ -35,6 +37,7 @@ from mirrorlake.serving.versions_write import (
     write_versions,
 )
 from mirrorlake.serving.views import ViewText, drop_view, make_view, purge_table
+from mirrorlake.table.lake_tables import raw_tables
 from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.workspace import Workspace
 
@@ -71,7 +74,7 @@ def _make_raw_view(workspace: Workspace, plan: ResolvedTable) -> None:
 def raw_view(plan: ResolvedTable, ledger: Ledger, lake: Lake) -> ViewText | None:
     """The view over the raw tables of all versions, as `mirrorlake.serving.unified` has them. None
     before there is any version."""
-    unified = read_unified(plan, ledger, lake)
+    unified = _read_unified(plan, ledger, lake)
     if unified is None:
         return None
     selects = [unified.rows_sql(name) for name in unified.tables]
@@ -98,7 +101,7 @@ def fill_versions_table(
     """
     if plan.contract.versions != "table":
         return 0
-    unified = read_unified(plan, workspace.ledger, workspace.lake)
+    unified = _read_unified(plan, workspace.ledger, workspace.lake)
     if unified is None:
         return 0
     there = _ours(workspace, plan)
@@ -149,7 +152,7 @@ def find_lag(workspace: Workspace, plan: ResolvedTable) -> str | None:
     Raises:
         LakeError: the catalog or the storage failed.
     """
-    unified = read_unified(plan, workspace.ledger, workspace.lake)
+    unified = _read_unified(plan, workspace.ledger, workspace.lake)
     if unified is None:
         return None
     damage = find_damage(workspace.lake, plan.raw_view)
@@ -188,6 +191,29 @@ def _ours(workspace: Workspace, plan: ResolvedTable) -> LakeTable | None:
             next_step="Rename or drop it: all versions of raw are shown under this name",
         )
     return found
+
+
+def _read_unified(plan: ResolvedTable, ledger: Ledger, lake: Lake) -> Unified | None:
+    """Raw over all versions that the lake has; None before there is any.
+
+    Raises:
+        LakeError: the catalog or the storage failed.
+    """
+    tables = raw_tables(lake, ledger, plan.contract)
+    if not tables:
+        return None
+    meta = {
+        field.name: str(field.field_type)
+        for field in sorted(tables[-1].schema().fields, key=lambda field: field.name)
+        if field.name.startswith("_mirror_") and field.name not in (ORIGINAL, KEY, TOKEN)
+    }
+    return Unified(
+        plan=plan,
+        tables={table.name()[-1]: table for table in tables},
+        types=unified_types(plan, tables),
+        originals=plan.originals or any(ORIGINAL in column_names(t.schema()) for t in tables),
+        meta=meta,
+    )
 
 
 def _head(unified: Unified, name: str) -> int | None:

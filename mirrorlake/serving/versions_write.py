@@ -21,8 +21,7 @@ from mirrorlake.destinations.iceberg.versions import ensure_versions_table
 from mirrorlake.errors import LakeError
 from mirrorlake.failpoints import failpoint
 from mirrorlake.merge.reshape import NEXT, next_names
-from mirrorlake.merge.staging import branch_sql, drop_stale, new_branch
-from mirrorlake.merge.tenant_shapes import append_rows
+from mirrorlake.merge.staging import append_rows, branch_sql, drop_stale, new_branch
 from mirrorlake.schema.own_columns import SEQ
 from mirrorlake.serving.unified import Unified
 from mirrorlake.table.resolve import ResolvedTable
