@@ -1,7 +1,7 @@
 """What raw is over all schema versions of a table: its columns, and each version's SQL of them.
 
-What belongs here: the definition. What doesn't: the view of it (`mirrorlake.serving.views`), and
-the table of it (`mirrorlake.serving.versions`).
+What belongs here: the definition. What doesn't: the view and the table of it
+(`mirrorlake.serving.versions`).
 """
 
 from __future__ import annotations

@@ -141,8 +141,7 @@ def versions_table(lake: Lake, contract: TableContract) -> Identifier | None:
     """The table of versions, if the catalog has one that Mirrorlake made of this table."""
     name = Identifier(contract.namespaces.raw, contract.table)
     found = lake.load(name)
-    ours = found is not None and found.properties.get(VERSIONS_OF) == contract.name
-    return name if ours else None
+    return name if found is not None and _is_ours(found, contract) else None
 
 
 def find_lag(workspace: Workspace, plan: ResolvedTable) -> str | None:
@@ -158,9 +157,11 @@ def find_lag(workspace: Workspace, plan: ResolvedTable) -> str | None:
     damage = find_damage(workspace.lake, plan.raw_view)
     if damage is not None:
         return f"can't be read: {damage}"
-    there = _ours(workspace, plan)
+    there = workspace.lake.load(plan.raw_view)
     if there is None:
         return "is not there"
+    if not _is_ours(there, plan.contract):
+        return "is none that Mirrorlake made of it"
     made = Shown.of(there)
     if made is None:
         return _UNKNOWN
@@ -184,13 +185,17 @@ def _ours(workspace: Workspace, plan: ResolvedTable) -> LakeTable | None:
         LakeError: the table of that name is another one.
     """
     found = workspace.lake.load(plan.raw_view)
-    if found is not None and found.properties.get(VERSIONS_OF) != plan.name:
+    if found is not None and not _is_ours(found, plan.contract):
         raise LakeError(
             f"table {plan.name}: lake table {plan.raw_view} is none that Mirrorlake made of it",
             table=plan.name,
             next_step="Rename or drop it: all versions of raw are shown under this name",
         )
     return found
+
+
+def _is_ours(table: LakeTable, contract: TableContract) -> bool:
+    return table.properties.get(VERSIONS_OF) == contract.name
 
 
 def _read_unified(plan: ResolvedTable, ledger: Ledger, lake: Lake) -> Unified | None:

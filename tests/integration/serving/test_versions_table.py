@@ -247,6 +247,8 @@ def test_a_table_that_is_not_ours_is_left_alone(sql: Sql, engine_for: EngineFor)
             sync(workspace)
         assert "Rename or drop it" in str(raised.value)
     assert table_of(workspace).schema().column_names == ["mine"]
+    workspace = engine_for({"t": FULL})
+    assert "of all versions is none that Mirrorlake made of it" in proven(workspace).proof.words
 
 
 @pytest.mark.full
