@@ -16,7 +16,7 @@ from dagster_mirrorlake.sensors.requests import request_chains
 from dagster_mirrorlake.table import LAYERS, MirroredTable
 from demo.mariadb import MariaDB
 from tests.location.conftest import Location
-from tests.location.test_partitions import Daemon, run
+from tests.location.test_partitions import Daemon
 
 NOW = datetime.now(UTC)
 TODAY = NOW.date()
@@ -57,7 +57,7 @@ def location(server: MariaDB, location_for: Callable[[dict[str, Any]], Location]
             )
         admin.commit()
     place = location_for({"hours": {"tables": TABLES}})
-    run(place, "sync")
+    place.command("sync")
     return place
 
 

@@ -127,6 +127,7 @@ def test_a_clean_table_has_what_the_rules_make_of_each_tenant(tenants: Tenants) 
     assert_clean(tenants)
 
 
+@pytest.mark.full
 def test_shapes_and_columns_reach_a_clean_table_as_the_rules_say(tenants: Tenants) -> None:
     tenants.make("a", COLUMNS + ", n INT", *(row.replace(")", ", 7)") for row in rows(1)))
     tenants.sync()
