@@ -17,6 +17,7 @@ from typing import Any
 from pydantic_core import to_jsonable_python
 
 from mirrorlake.config import Config, TableContract
+from mirrorlake.config.settings import ColumnRule
 from mirrorlake.ledger import Ledger, Receipt
 from mirrorlake.models.catalogue import Catalogue
 from mirrorlake.models.model import Project
@@ -177,13 +178,17 @@ def _differences(contract: AnyContract, before: Mapping[str, Any]) -> Iterator[s
             yield f"{name} was {_shown(was)}, is {_shown(becomes)}"
     rules, rules_now = before.get("columns", {}), now.get("columns", {})
     for column in sorted({*rules, *rules_now}):
-        was, becomes = rules.get(column), rules_now.get(column)
+        was, becomes = _rule(rules.get(column)), _rule(rules_now.get(column))
         if was != becomes:
-            yield f"column {column} had {_rule(was)}, has {_rule(becomes)}"
+            yield f"column {column} had {was}, has {becomes}"
+
+
+_RULE = to_jsonable_python(ColumnRule.model_construct())
+"""A rule that says nothing."""
 
 
 def _rule(rule: Mapping[str, Any] | None) -> str:
-    said = {name: value for name, value in (rule or {}).items() if value not in (None, [], ())}
+    said = {n: value for n, value in (rule or {}).items() if value != _RULE.get(n, value)}
     return ", ".join(f"{name}: {_shown(value)}" for name, value in said.items()) or "no rule"
 
 

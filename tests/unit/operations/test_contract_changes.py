@@ -164,12 +164,16 @@ def test_what_another_release_had_otherwise_is_no_change(
 ) -> None:
     config = load_config(contract)
     ledger = Ledger(config.ledger.url)
-    record_contract(ledger, config.table("sales"))
+    for name in ("sales", "people"):
+        record_contract(ledger, config.table(name))
     recorded = recorded_contracts(ledger)["s.d.sales"]
     del recorded["verify"]  # an older one did not have it
     recorded["withdrawn"] = 7  # and had this
     ledger.record_definition("contract s.d.sales", json.dumps(recorded))
+    recorded = recorded_contracts(ledger)["s.d.people"]
+    recorded["columns"] = {"email": {"pii": "mask", "gone": 7}}
+    ledger.record_definition("contract s.d.people", json.dumps(recorded))
     project = compiled()
     found = plan_contracts(config, ledger, compiled.catalogue, project)  # type: ignore[attr-defined]
-    (sales,) = [one for one in found if one.table == "s.d.sales"]
-    assert sales == TableChange("s.d.sales", "unchanged")
+    known = [one for one in found if one.table != "s.d.never"]
+    assert known == [TableChange(f"s.d.{name}", "unchanged") for name in ("people", "sales")]
