@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date
 
 import sqlalchemy as sa
+from sqlalchemy.exc import IntegrityError
 
 from mirrorlake.ledger.database import Database
 from mirrorlake.ledger.tables import MOVED_DAYS
@@ -81,7 +83,8 @@ class MovedDaysRecords:
         }
         here = _here(found.lake_table, found.column)
         row = {"said": json.dumps(said)}
-        with self._database.begin() as connection:
+        # Another run's first record came in between: that one stays.
+        with suppress(IntegrityError), self._database.begin() as connection:
             if not connection.execute(MOVED_DAYS.update().where(here).values(row)).rowcount:
                 names = {"lake_table": found.lake_table, "column_name": found.column}
                 connection.execute(MOVED_DAYS.insert().values(names | row))

@@ -6,6 +6,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -40,8 +41,9 @@ from mirrorlake.ledger import (
 from mirrorlake.ledger.database import Database
 from mirrorlake.ledger.dirty import DirtyMark
 from mirrorlake.ledger.glance import first_days
+from mirrorlake.ledger.moved_days import MovedDays
 from mirrorlake.ledger.settled_rows import find_first_days
-from mirrorlake.ledger.tables import LOADS
+from mirrorlake.ledger.tables import LOADS, MOVED_DAYS
 from mirrorlake.schema.versions import schema_version
 from tests.integration.conftest import PASSWORD, USER, Place
 from tests.integration.contract_files import write_contract
@@ -391,6 +393,21 @@ def test_writers_of_different_tables_never_deadlock(url: str) -> None:
 
 
 # --- the server itself ----------------------------------------------------------------------------
+
+
+def test_of_two_first_records_of_moved_days_one_stays(url: str, ledger: Ledger) -> None:
+    mine, other = (MovedDays("t", "sold_at", base=n, through=n) for n in (1, 2))
+    row = {"lake_table": "t", "column_name": "sold_at"}
+    said = '{"base": 2, "through": 2, "anything": 0, "undated": 0, "days": {}, "heads": {}}'
+    engine = sa.create_engine(with_driver(url))
+    with ThreadPoolExecutor(1) as pool:
+        with engine.begin() as connection:
+            connection.execute(MOVED_DAYS.insert().values(**row, said=said))
+            waiting = pool.submit(ledger.record_moved_days, mine)
+            time.sleep(0.5)  # it saw no row, and waits for this one
+        waiting.result(30)
+    assert ledger.moved_days("t", "sold_at") in (mine, other)
+    engine.dispose()
 
 
 def test_a_lock_of_another_is_waited_for_and_then_told(url: str, ledger: Ledger) -> None:
