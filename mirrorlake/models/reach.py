@@ -287,7 +287,7 @@ class _Walk:
         facts = self.facts.closure(conditions, known)
         there = {key for (key, _), values in facts.items() if not values.is_all}
         right = join.key in there
-        left = bool(there & sources.keys_before(number))
+        left = bool(there & sources.keys_before(number - 1))
         if join.kind == "FULL":
             names = {(True, True): "INNER", (True, False): "LEFT", (False, True): "RIGHT"}
             return names.get((left, right), "FULL")
