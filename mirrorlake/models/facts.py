@@ -209,7 +209,7 @@ class FactFinder:
             Unknown: it has none here.
         """
         if any(id(one) not in self.trace.constants for one in node.find_all(exp.Column)):
-            raise Unknown(node.sql("spark"))
+            raise Unknown(node)
         return evaluate(node, self.names)
 
 

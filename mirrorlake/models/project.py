@@ -26,12 +26,11 @@ from mirrorlake.models.binder import BoundQuery, bind
 from mirrorlake.models.catalogue import Catalogue
 from mirrorlake.models.columns import NamedValue, Origin, Relation, Typed
 from mirrorlake.models.declaration import Declaration
-from mirrorlake.models.evaluate import Constant
 from mirrorlake.models.parse import parse_query, table_name
+from mirrorlake.models.partitions import PartitionIndex
 from mirrorlake.models.place import at
-from mirrorlake.models.scopes import text_of
-
-ScopeValues = Mapping[str, Constant]
+from mirrorlake.models.rules import RuleBook
+from mirrorlake.models.scopes import ScopeValues, text_of
 
 
 @dataclass(frozen=True)
@@ -41,6 +40,7 @@ class Model:
     Attributes:
         fields: the columns of its table: the query's, then those of its partitions.
         types: the names of its scope, with their types.
+        scopes: all that it is computed for, in the order of its bindings.
         fingerprint: changes with what the query says, with its columns, and with all models above
             it; comments and layout change nothing.
     """
@@ -51,7 +51,13 @@ class Model:
     fields: tuple[NamedValue, ...]
     types: Mapping[str, Typed]
     fingerprint: str
-    now: datetime
+    scopes: Sequence[ScopeValues] = field(repr=False, compare=False)
+    rules: RuleBook = field(repr=False, compare=False)
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The tables that its query names, in lower case, in the order in which they are named."""
+        return self.bound.reads
 
     @property
     def name(self) -> str:
@@ -79,14 +85,14 @@ class Model:
         )
 
     @cached_property
-    def scopes(self) -> tuple[ScopeValues, ...]:
-        """All that it is computed for, in the order of its bindings."""
-        return tuple(self.declaration.scopes.all(self.now))
-
-    @cached_property
     def by_key(self) -> Mapping[str, ScopeValues]:
         """Its scopes, by the names of their partitions."""
         return {self.key_of(scope): scope for scope in self.scopes}
+
+    @cached_property
+    def index(self) -> PartitionIndex:
+        """Its partitions, by their values."""
+        return PartitionIndex.of(self.scopes, self.declaration.partition_by, self.key_of)
 
     def key_of(self, scope: ScopeValues) -> str:
         """A partition's name: ``day=2024-05-01/store=Paris``; empty of a model without
@@ -255,7 +261,8 @@ def _compiled(
             "a view has no partitions: it shows what it reads, as it is",
             next_step="Leave out `for`, or make it a table",
         )
-    types = declaration.scopes.types(now)
+    scopes = declaration.scopes.all(now)
+    types = declaration.scopes.types(scopes)
     bound = bind(query, tables, types)
     if bound.unstable and declaration.partition_by:
         function, place = bound.unstable[0]
@@ -273,8 +280,16 @@ def _compiled(
         fields=fields,
         types=types,
         fingerprint=_fingerprint(query, fields, bound, models),
-        now=now,
+        scopes=scopes,
+        rules=RuleBook(names_in(query, declaration.scopes.names)),
     )
+
+
+def names_in(query: exp.Expr, names: Sequence[str]) -> tuple[str, ...]:
+    """Those of some names that stand in a query, in their order: what it gives is a function of
+    these alone."""
+    there = {one.name.lower() for one in query.find_all(exp.Column)}
+    return tuple(name for name in names if name in there)
 
 
 def _checked(

@@ -117,6 +117,7 @@ class _Walk:
         default_factory=dict[int, Mapping[int, ValueSet]]
     )
     _nodes: dict[int, exp.Expr] = field(default_factory=dict[int, exp.Expr])
+    _texts: dict[int, str] = field(default_factory=dict[int, str])
     _visits: int = 0
 
     def all(self) -> Iterator[TableReach]:
@@ -251,7 +252,11 @@ class _Walk:
         """An expression as it can be compared with others of the same SELECT."""
         node = node.unnest()
         place = self.trace.columns.get(id(node))
-        return ("column", place) if place is not None else node.sql("spark")
+        if place is not None:
+            return "column", place
+        if id(node) not in self._texts:
+            self._texts[id(node)] = node.sql("spark")
+        return self._texts[id(node)]
 
     def _push(self, sources: _From, number: int, conditions: Conditions, known: Facts) -> None:
         """Visit the first ``number`` joins of a SELECT, in a relation of which only rows matter for

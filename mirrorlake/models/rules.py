@@ -1,0 +1,274 @@
+"""What the scopes of a model read, worked out once for many of them.
+
+A rule is found by looking at one scope, whose days move (`mirrorlake.models.moving`). It holds for
+all scopes whose days lie on the same ground and whose other names have the same values: there a
+bound is as many days from the scope's day. Only names that stand in the query count.
+
+What belongs here: rules, and which one holds for a scope. What doesn't: how one is found, and which
+partitions its bounds mean (`mirrorlake.models.dependencies`).
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from typing import TypeAlias
+
+from mirrorlake.models.evaluate import Constant
+from mirrorlake.models.moving import DAY, Ground, MovingDay, MovingMoment
+from mirrorlake.models.spans import ValueSet
+
+MOST_RULES = 5_000
+"""Rules that are kept of one model; one more, and all are found again as they are needed."""
+EVER = (1, date.max.toordinal())
+_FIRST_MIDNIGHT = datetime(1, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Shifted:
+    """A bound that moves with a scope's day: so long after its midnight.
+
+    Attributes:
+        moment: whether it is a moment (UTC); else a day.
+    """
+
+    by: timedelta
+    moment: bool
+
+    def at(self, day: int) -> date:
+        """The bound for one day, which is counted as ``date.toordinal`` does."""
+        if self.moment:
+            return _FIRST_MIDNIGHT + (day - 1) * DAY + self.by
+        return date.fromordinal(day + self.by.days)
+
+
+Bound: TypeAlias = "Constant | Shifted"
+Period = tuple[Bound, Bound]
+"""From one day to another, both in it; None is without an end."""
+Bounds = tuple[tuple[str, ValueSet], ...]
+"""Columns, each with the values that one mention of a table reads."""
+
+
+@dataclass(frozen=True)
+class MirrorRule:
+    """Days of a mirrored table; bounds may move."""
+
+    table: str
+    column: str | None
+    days: tuple[Period, ...]
+
+
+@dataclass(frozen=True)
+class ModelRule:
+    """Partitions of a model: those that lie within all bounds of one of its mentions.
+
+    Attributes:
+        bounded: whether something bounds each mention.
+    """
+
+    table: str
+    mentions: tuple[Bounds, ...]
+    bounded: bool
+
+    def at(self, day: int) -> tuple[Bounds, ...]:
+        """The bounds for a scope of one day."""
+        return tuple(
+            tuple((name, _moved(values, day)) for name, values in mention)
+            for mention in self.mentions
+        )
+
+    def reads(self, scope: Mapping[str, Constant], day: int) -> bool:
+        """Whether a scope of one day reads a partition."""
+        return any(
+            all(values.touches(scope[name], scope[name]) for name, values in mention)
+            for mention in self.at(day)
+        )
+
+    def reading(self, scope: Mapping[str, Constant]) -> tuple[int, int]:
+        """The days from and to which a partition is read, or more of them."""
+        found = [_hull(mention, scope) for mention in self.mentions]
+        if not found:
+            return 1, 0
+        return min(first for first, _ in found), max(last for _, last in found)
+
+
+TableRule = MirrorRule | ModelRule
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What some scopes read: those of the days from ``first`` to ``last``, both counted as
+    ``date.toordinal`` does."""
+
+    first: int
+    last: int
+    inputs: tuple[TableRule, ...]
+
+
+ScopeClass = tuple[Hashable, ...]
+"""What scopes that one rule can hold for have in common; their days may differ."""
+Look = Callable[[Mapping[str, Constant]], Iterable[TableRule]]
+
+
+@dataclass
+class RuleBook:
+    """The rules of one model that were found so far.
+
+    Attributes:
+        used: the names of its scope that stand in its query, in lower case and in order.
+        fresh: whether rules were found since the book was opened.
+    """
+
+    used: tuple[str, ...]
+    rules: dict[ScopeClass, list[Rule]] = field(default_factory=dict[ScopeClass, "list[Rule]"])
+    fresh: bool = False
+
+    def place(self, scope: Mapping[str, Constant]) -> tuple[ScopeClass, int]:
+        """The class of a scope, and its day; without one the first day that there is."""
+        names = {name.lower(): value for name, value in scope.items()}
+        base = self._base(names)
+        start = None if base is None else _FIRST_MIDNIGHT + (base - 1) * DAY
+        found = tuple(_class_of(names[name], start) for name in self.used)
+        return found, base or EVER[0]
+
+    def find(self, scope: Mapping[str, Constant], look: Look) -> tuple[Rule, int]:
+        """The rule that holds for a scope, and the scope's day.
+
+        Args:
+            look: what is read by a scope of these names, if no rule is known yet.
+        """
+        place, day = self.place(scope)
+        known = self.rules.setdefault(place, [])
+        number = bisect.bisect_right(known, day, key=lambda one: one.first)
+        if number and known[number - 1].last >= day:
+            return known[number - 1], day
+        rule = self._learn(scope, look)
+        if sum(map(len, self.rules.values())) >= MOST_RULES:
+            self.rules = {}
+        bisect.insort(self.rules.setdefault(place, []), rule, key=lambda one: one.first)
+        self.fresh = True
+        return rule, day
+
+    def spread(
+        self, scopes: Sequence[Mapping[str, Constant]], look: Look
+    ) -> Iterator[tuple[Rule, Sequence[tuple[int, int]]]]:
+        """All scopes by the rules that hold for them: each a day, and the position of its scope;
+        by day."""
+        classes: dict[ScopeClass, list[tuple[int, int]]] = {}
+        for number, scope in enumerate(scopes):
+            place, day = self.place(scope)
+            classes.setdefault(place, []).append((day, number))
+        for members in classes.values():
+            members.sort()
+            first = 0
+            while first < len(members):
+                rule, _ = self.find(scopes[members[first][1]], look)
+                last = bisect.bisect_right(members, rule.last, first, key=lambda one: one[0])
+                yield rule, members[first:last]
+                first = last
+
+    def _base(self, names: Mapping[str, Constant]) -> int | None:
+        """The day that a scope's days are counted from: that of the first name that has one."""
+        days = (_midnight_of(names[name]) for name in self.used)
+        first = next((day for day in days if day is not None), None)
+        return None if first is None else first.toordinal()
+
+    def _learn(self, scope: Mapping[str, Constant], look: Look) -> Rule:
+        names = {name.lower(): value for name, value in scope.items()}
+        base = self._base(names)
+        used = {name: names[name] for name in self.used}
+        if base is None:
+            return Rule(*EVER, tuple(_settled(one) for one in look(used)))
+        ground = Ground(date.fromordinal(base))
+        moving = {name: _moving(value, ground) for name, value in used.items()}
+        inputs = tuple(_settled(one) for one in look(moving))
+        return Rule(ground.first, ground.last, inputs)
+
+
+def _midnight_of(value: Constant) -> date | None:
+    """The day of a value, in UTC; None of what is no day, and never moves."""
+    if isinstance(value, datetime):
+        return value.date() if value.tzinfo is UTC else None
+    return value if isinstance(value, date) else None
+
+
+def _class_of(value: Constant, start: datetime | None) -> Hashable:
+    """What a name has in common with others of its class: of days, how far from the first one."""
+    day = _midnight_of(value)
+    if day is None or start is None:
+        return type(value).__name__, value
+    if isinstance(value, datetime):
+        return "moment", value - start
+    return "day", day.toordinal() - start.toordinal()
+
+
+def _moving(value: Constant, ground: Ground) -> Constant:
+    day = _midnight_of(value)
+    if day is None:
+        return value
+    by = day.toordinal() - ground.at
+    if isinstance(value, datetime):
+        midnight = datetime(day.year, day.month, day.day, tzinfo=UTC)
+        return MovingMoment(ground, by * DAY + (value - midnight))
+    return MovingDay(ground, by)
+
+
+def _settled(rule: TableRule) -> TableRule:
+    """A rule whose bounds move by themselves, without the ground that they were found on."""
+    if isinstance(rule, MirrorRule):
+        days = tuple((_bound(low), _bound(high)) for low, high in rule.days)
+        return MirrorRule(rule.table, rule.column, days)
+    mentions = tuple(
+        tuple((name, values.moved(_bound, _bound)) for name, values in mention)
+        for mention in rule.mentions
+    )
+    return ModelRule(rule.table, mentions, rule.bounded)
+
+
+def _bound(value: Bound) -> Bound:
+    if isinstance(value, MovingDay):
+        return Shifted(value.by * DAY, moment=False)
+    return Shifted(value.by, moment=True) if isinstance(value, MovingMoment) else value
+
+
+def _moved(values: ValueSet, day: int) -> ValueSet:
+    if not any(True for _ in shifts(values)):
+        return values
+    return values.moved(lambda bound: at_day(bound, day), lambda bound: at_day(bound, day))
+
+
+def at_day(bound: Bound, day: int) -> Constant:
+    """A bound for a scope of one day."""
+    return bound.at(day) if isinstance(bound, Shifted) else bound
+
+
+def shifts(values: ValueSet) -> Iterator[Shifted]:
+    """The bounds of a set that move."""
+    for part in values.parts:
+        for bound in (part.low, part.high):
+            if isinstance(bound, Shifted):
+                yield bound
+
+
+def _hull(mention: Bounds, scope: Mapping[str, Constant]) -> tuple[int, int]:
+    """The days for which one mention may read a partition: by the bounds that move."""
+    first, last = EVER
+    for name, values in mention:
+        day = _midnight_of(scope[name])
+        if day is None or not values.parts:
+            continue
+        # A bound that is so many days from a scope's day is on the partition's so many before it;
+        # a moment may be on either side of a midnight.
+        lows = [days for part in values.parts if (days := _days(part.low)) is not None]
+        highs = [days for part in values.parts if (days := _days(part.high)) is not None]
+        if len(highs) == len(values.parts):
+            first = max(first, day.toordinal() - max(highs) - 1)
+        if len(lows) == len(values.parts):
+            last = min(last, day.toordinal() - min(lows) + 1)
+    return first, last
+
+
+def _days(bound: Bound) -> int | None:
+    return bound.by // DAY if isinstance(bound, Shifted) else None
