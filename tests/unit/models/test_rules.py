@@ -241,17 +241,17 @@ TEXTS = ["w", "w", "'a'", "LOWER(w)", "CAST(p AS STRING)", "CONCAT(w, '')"]
 BOUND = st.tuples(
     st.sampled_from(
         [
-            SERIES,
+            "TIMESERIES('2024-02-24', '2024-03-09', 'P1D')",
             "TIMESERIES('2023-11-30', '2024-05-31', 'P1M')",
-            "TIMESERIES('0001-01-01', '0001-01-20', 'P1D')",
-            "TIMESERIES('9999-12-05', '9999-12-28', 'P1D')",
+            "TIMESERIES('0001-01-02', '0001-01-12', 'P1D')",
+            "TIMESERIES('9999-12-20', '9999-12-28', 'P1D')",
             "TIMESERIES('2024-02-20', '2024-04-05', 'P1W')",
         ]
     ),
     st.sampled_from(["LAST_DAY(p)", "DATE_ADD(p, 3)", "TRUNC(p, 'MM')", "DATE '2024-03-01'"]),
     st.sampled_from(
         ["CAST(p AS TIMESTAMP)", "CAST(q AS TIMESTAMP) + INTERVAL 7 HOUR",
-         "TIMESERIES('2024-02-28T22:00:00', '2024-03-02', 'PT5H')"]
+         "TIMESERIES('2024-02-28T22:00:00', '2024-02-29T08:00:00', 'PT5H')"]
     ),
 )  # fmt: skip
 
@@ -281,19 +281,18 @@ def assert_random_scopes_read_what_their_rules_say(
     project = compile_models([*ABOVE, model], catalogue, NOW)
     assume(not project.problems)
     one = project.model("m.one")
-    scopes = random.sample(list(one.scopes), min(len(one.scopes), 25))
+    scopes = random.sample(list(one.scopes), min(len(one.scopes), 8))
     assert_rules_say_the_same(project, catalogue, one, scopes)
-    for name in sorted(set(one.reads) & {"m.t", "m.u"}):
-        above = project.model(name)
-        partition = random.choice(above.scopes)
-        (found,) = (
-            keys for reader, keys in readers_of(project, catalogue, above, partition).items()
-        )
-        read = set(found)
-        for scope in scopes:
-            keys = {k for i in inputs_of(project, catalogue, one, scope) if i.table == name
-                    for k in (i.keys if isinstance(i, ModelInput) else ())}  # fmt: skip
-            assert (one.key_of(scope) in read) == (above.key_of(partition) in keys), (sql, scope)
+    name = next((table for table in ("m.t", "m.u") if table in one.reads), None)
+    if name is None or len(one.scopes) > 40:
+        return
+    above = project.model(name)
+    partition = random.choice(above.scopes)
+    found = set(readers_of(project, catalogue, above, partition)["m.one"])
+    for scope in scopes:
+        inputs = inputs_of(project, catalogue, one, scope)
+        keys = next(i.keys for i in inputs if isinstance(i, ModelInput) and i.table == name)
+        assert (one.key_of(scope) in found) == (above.key_of(partition) in keys), (sql, scope)
 
 
 TAKES: Callable[[int], settings] = lambda examples: settings(  # noqa: E731
@@ -303,7 +302,7 @@ TAKES: Callable[[int], settings] = lambda examples: settings(  # noqa: E731
 )
 
 
-@TAKES(40)
+@TAKES(10)
 @given(sql=with_names(), values=BOUND, random=st.randoms(use_true_random=False))
 def test_rules_of_random_queries(
     catalogue: Catalogue, sql: str, values: tuple[str, str, str], random: random.Random
@@ -312,7 +311,7 @@ def test_rules_of_random_queries(
 
 
 @pytest.mark.full
-@TAKES(2_000)
+@TAKES(1_000)
 @given(sql=with_names(), values=BOUND, random=st.randoms(use_true_random=False))
 def test_rules_of_many_random_queries(
     catalogue: Catalogue, sql: str, values: tuple[str, str, str], random: random.Random
