@@ -40,6 +40,7 @@ from dagster_mirrorlake.sensors import (
     build_failed_sensor,
     build_landed_sensor,
     build_maintenance_schedule,
+    build_models_sensor,
     build_moved_sensor,
     build_partitions_sensor,
     build_proof_schedule,
@@ -255,6 +256,7 @@ def build_sensors(mirror: Mirror) -> list[dg.SensorDefinition]:
             if config.alerts.hooks
             else []
         ),
+        *([build_models_sensor(mirror.models, running=running)] if mirror.models else []),
         *([build_unfolded_sensor(mirror.tables, running=running)] if mirror.tables else []),
         *(
             [build_partitions_sensor(mirror.tables, mirror.snapshots, mirror.tenants)]

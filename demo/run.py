@@ -28,6 +28,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from demo.checks import CLONE, run_checks
+from demo.computed import compute_models, put_models
 from demo.mariadb import MariaDB
 from demo.nyc import load_nyc
 from demo.oracle import Verdict, compare_table
@@ -117,6 +118,7 @@ def _run(folder: Path, port: int | None, changes: int, once: bool, console: Cons
             )
             _round(workspace, "second round", tallies, console)
             equal = _compare(workspace, server, writer, tallies, console)
+            compute_models(workspace, console)
         if once or not equal:
             # Also where rows differ: the checks should say so too.
             return 0 if run_checks(config, console) and equal else 1
@@ -165,6 +167,7 @@ def _set_up(server: MariaDB, folder: Path, console: Console) -> Config:
     _write_marker(folder, server)
     path = folder / "mirrorlake.yaml"
     path.write_text(demo_contract(server.port), encoding="utf-8")
+    put_models(folder)
     return load_config(path)
 
 
@@ -340,11 +343,13 @@ def _print_steps(folder: Path, url: str, log: Path, console: Console) -> None:
         f"     a table from MySQL to clean (Upstream, All): mysql/{table} → raw → deduped → clean",
         f"  2. {url}/assets/raw/{table}?view=partitions",
         "     its days, and what each holds; “Materialize” loads them again",
-        "  3. In another terminal, damage a table in the lake:",
+        f"  3. {url}/assets/flights/daily?view=overview",
+        "     a model, made of one SQL file: its query, columns, lineage and days",
+        "  4. In another terminal, damage a table in the lake:",
         f"     {escape(sabotage_command(folder))}",
-        f"  4. {url}/assets/deduped/nyc/nyc/weather?view=checks",
+        f"  5. {url}/assets/deduped/nyc/nyc/weather?view=checks",
         "     execute exact_match: it goes red, and lists the rows that differ",
-        "  5. Follow its link “put it right” to the job repair; Launch Run; the check is green",
+        "  6. Follow its link “put it right” to the job repair; Launch Run; the check is green",
         f"Dagster's own output is in {escape(str(log))}. Its runs:",
     )
     for step in steps:

@@ -11,6 +11,7 @@ from dagster_mirrorlake.sensors.daily import build_schedule
 from dagster_mirrorlake.sensors.failed import build_failed_sensor
 from dagster_mirrorlake.sensors.landed import build_landed_sensor
 from dagster_mirrorlake.sensors.maintenance import build_maintenance_schedule
+from dagster_mirrorlake.sensors.models import build_models_sensor
 from dagster_mirrorlake.sensors.moved import build_moved_sensor
 from dagster_mirrorlake.sensors.partitions import build_partitions_sensor
 from dagster_mirrorlake.sensors.proofs import build_proof_schedule
@@ -23,6 +24,7 @@ __all__ = [
     "build_failed_sensor",
     "build_landed_sensor",
     "build_maintenance_schedule",
+    "build_models_sensor",
     "build_moved_sensor",
     "build_partitions_sensor",
     "build_proof_schedule",

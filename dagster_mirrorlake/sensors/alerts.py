@@ -6,13 +6,10 @@ import dagster as dg
 
 from dagster_mirrorlake.names import Names
 from dagster_mirrorlake.resources.failures import dagster_errors
+from dagster_mirrorlake.sensors.requests import STATUS
 from mirrorlake.config import Config
 
 INTERVAL_SECONDS = 60
-_STATUS = {
-    True: dg.DefaultSensorStatus.RUNNING,
-    False: dg.DefaultSensorStatus.STOPPED,
-}
 
 
 def build_alerts_sensor(
@@ -25,7 +22,7 @@ def build_alerts_sensor(
         name=named.of("alerts"),
         minimum_interval_seconds=INTERVAL_SECONDS,
         required_resource_keys=named.all_of({"ledger"}),
-        default_status=_STATUS[running],
+        default_status=STATUS[running],
         description="Tells the alert hooks which tables became late or failing, once, and when "
         f"that is over: {', '.join(config.alerts.hooks)}.",
     )

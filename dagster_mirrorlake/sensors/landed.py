@@ -12,7 +12,7 @@ from dagster_mirrorlake.checks.snapshot_promises import FRESH
 from dagster_mirrorlake.checks.snapshots import show_overdue, snapshot_check_keys
 from dagster_mirrorlake.resources.failures import dagster_errors
 from dagster_mirrorlake.resources.landings import reach_landing
-from dagster_mirrorlake.sensors.requests import UNFINISHED
+from dagster_mirrorlake.sensors.requests import STATUS, UNFINISHED
 from dagster_mirrorlake.table import MirroredTable
 from dagster_mirrorlake.translator import SOURCE_TAG
 from mirrorlake.config import format_duration
@@ -24,10 +24,6 @@ INTERVAL_SECONDS = 60
 MOST_ATTEMPTS = 5
 """A snapshot that this many runs began and none published is left to a person."""
 TABLE_TAG = "mirrorlake/table"
-_STATUS = {
-    True: dg.DefaultSensorStatus.RUNNING,
-    False: dg.DefaultSensorStatus.STOPPED,
-}
 
 
 @dataclass(frozen=True)
@@ -62,7 +58,7 @@ def build_landed_sensor(
         asset_selection=table.chain_keys,
         minimum_interval_seconds=INTERVAL_SECONDS,
         required_resource_keys=names.all_of({"ledger", *needs}),
-        default_status=_STATUS[running],
+        default_status=STATUS[running],
         description=f"Requests the chain of {contract.name} for each snapshot that landed.",
     )
     def landed(context: dg.SensorEvaluationContext) -> Any:

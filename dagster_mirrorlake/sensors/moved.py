@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from dagster_mirrorlake.resources.failures import dagster_errors
-from dagster_mirrorlake.sensors.requests import busy_tables, chains_of, request_chains, why_held
+from dagster_mirrorlake.sensors.requests import (
+    STATUS,
+    busy_tables,
+    chains_of,
+    request_chains,
+    why_held,
+)
 from dagster_mirrorlake.table import MirroredTable
 from mirrorlake.config import TableContract
 
@@ -18,10 +24,6 @@ if TYPE_CHECKING:
 INTERVAL_SECONDS = 60
 """How often a tick looks at most; less often than some table's `every` would have it."""
 _DATA_VERSION = "dagster/data_version"
-_STATUS = {
-    True: dg.DefaultSensorStatus.RUNNING,
-    False: dg.DefaultSensorStatus.STOPPED,
-}
 
 
 def interval_of(every: timedelta) -> int:
@@ -56,7 +58,7 @@ def build_moved_sensor(
         asset_selection=chains_of(tables),
         minimum_interval_seconds=interval_of(min(table.contract.every for table in tables)),
         required_resource_keys=names.all_of({"mysql", "ledger"}),
-        default_status=_STATUS[running],
+        default_status=STATUS[running],
         description=f"Requests the chains of the tables of source {source} that moved in MySQL.",
     )
     def moved(context: dg.SensorEvaluationContext) -> Any:

@@ -1,6 +1,6 @@
 """One request for the chains of several tables, the same for every trigger."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from typing import TYPE_CHECKING
 
@@ -24,7 +24,11 @@ UNFINISHED = [
     dg.DagsterRunStatus.STARTED,
     dg.DagsterRunStatus.CANCELING,
 ]
-
+STATUS = {
+    True: dg.DefaultSensorStatus.RUNNING,
+    False: dg.DefaultSensorStatus.STOPPED,
+}
+"""Whether a sensor is on until somebody turns it off."""
 
 _ENDED = ("SUCCESS", "FAILURE", "SKIPPED")
 
@@ -137,13 +141,19 @@ def is_under_way(
     Args:
         job: any run of the job of this name is one, too: its run config says for which tables.
     """
+    return any(
+        run.job_name == job or not chosen.isdisjoint(keys) for run, chosen in under_way(instance)
+    )
+
+
+def under_way(instance: dg.DagsterInstance) -> Iterator[tuple[dg.DagsterRun, set[dg.AssetKey]]]:
+    """The runs that wait or work, and the assets for which, or for whose checks, each was
+    requested."""
     for record in instance.get_run_records(dg.RunsFilter(statuses=UNFINISHED)):
         run = record.dagster_run
         chosen = {*(run.asset_selection or ())}
         chosen |= {check.asset_key for check in run.asset_check_selection or ()}
-        if run.job_name == job or not chosen.isdisjoint(keys):
-            return True
-    return False
+        yield run, chosen
 
 
 def busy_tables(instance: dg.DagsterInstance, tables: Sequence[MirroredTable]) -> set[str]:
@@ -155,10 +165,7 @@ def busy_tables(instance: dg.DagsterInstance, tables: Sequence[MirroredTable]) -
     """
     keys = {key: table for table in tables for key in table.chain_keys}
     found: set[str] = set()
-    for record in instance.get_run_records(dg.RunsFilter(statuses=UNFINISHED)):
-        run = record.dagster_run
-        chosen = {*(run.asset_selection or ())}
-        chosen |= {check.asset_key for check in run.asset_check_selection or ()}
+    for run, chosen in under_way(instance):
         if not chosen:
             # A job over tables that its config names: all of its source, or none that we know of.
             tag = run.tags.get(SOURCE_TAG)

@@ -9,18 +9,13 @@ import dagster as dg
 from dagster_mirrorlake.checks import tenant_check_keys
 from dagster_mirrorlake.resources.failures import dagster_errors
 from dagster_mirrorlake.sensors.moved import interval_of
-from dagster_mirrorlake.sensors.requests import is_under_way
+from dagster_mirrorlake.sensors.requests import STATUS, is_under_way
 from dagster_mirrorlake.tenants import MirroredTenants
 from dagster_mirrorlake.translator import SOURCE_TAG
 
 if TYPE_CHECKING:
     from mirrorlake.operations.tenant_detect import TenantsSeen
     from mirrorlake.workspace import Workspace
-
-_STATUS = {
-    True: dg.DefaultSensorStatus.RUNNING,
-    False: dg.DefaultSensorStatus.STOPPED,
-}
 
 
 LISTED = 3
@@ -41,7 +36,7 @@ def build_tenants_sensor(tenants: MirroredTenants, *, running: bool = False) -> 
         asset_selection=tenants.chain_keys,
         minimum_interval_seconds=interval_of(table.every),
         required_resource_keys=names.all_of({"ledger", "lake"}),
-        default_status=_STATUS[running],
+        default_status=STATUS[running],
         description=f"Requests the chain of {table.name} when a tenant moved, came or went.",
     )
     def tenants_moved(context: dg.SensorEvaluationContext) -> Any:

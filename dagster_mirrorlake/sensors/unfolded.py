@@ -6,17 +6,19 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from dagster_mirrorlake.resources.failures import dagster_errors
-from dagster_mirrorlake.sensors.requests import busy_tables, folds_of, request_folds, why_held
+from dagster_mirrorlake.sensors.requests import (
+    STATUS,
+    busy_tables,
+    folds_of,
+    request_folds,
+    why_held,
+)
 from dagster_mirrorlake.table import MirroredTable
 
 if TYPE_CHECKING:
     from mirrorlake.operations.unfolded import Behind, FoldCursor, Unfolded
 
 INTERVAL_SECONDS = 60
-_STATUS = {
-    True: dg.DefaultSensorStatus.RUNNING,
-    False: dg.DefaultSensorStatus.STOPPED,
-}
 
 
 def build_unfolded_sensor(
@@ -34,7 +36,7 @@ def build_unfolded_sensor(
         asset_selection=folds_of(tables),
         minimum_interval_seconds=INTERVAL_SECONDS,
         required_resource_keys=names.all_of({"lake", "ledger"}),
-        default_status=_STATUS[running],
+        default_status=STATUS[running],
         description="Requests the fold of chains whose raw holds loads that deduped does not.",
     )
     def unfolded(context: dg.SensorEvaluationContext) -> Any:

@@ -17,9 +17,12 @@ from mirrorlake.cli import show as shown
 from mirrorlake.cli.contract import open_contract
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from mirrorlake.models.dependencies import Input
     from mirrorlake.models.project import Model
     from mirrorlake.operations.models.plans import ModelChange
+    from mirrorlake.operations.models.runs import ModelRun
     from mirrorlake.operations.models.show import ShownModel, ShownPartition
     from mirrorlake.operations.models.states import PartitionState
 
@@ -38,13 +41,17 @@ def show_command(
     NAME=VALUE gives the partition: `mirrorlake show shop.sales day=2024-05-01`.
     """
     from mirrorlake.destinations.iceberg.lake import Lake
+    from mirrorlake.ledger import Ledger
     from mirrorlake.operations.models.compiled import compile_project
     from mirrorlake.operations.models.show import show_model
+    from mirrorlake.operations.models.states import States
 
     wanted = _as_values(values)
     config = open_contract(config_path)
-    project, catalogue = compile_project(config, Lake(config.lake))
-    found = show_model(project, catalogue, model, wanted)
+    lake = Lake(config.lake)
+    project, catalogue = compile_project(config, lake)
+    states = States(project, catalogue, lake, Ledger(config.ledger.url, config.ledger.wait))
+    found = show_model(states, model, wanted)
     if sql:
         if found.partition is None:
             raise click.UsageError(f"--sql is of one partition: name it, as in {found.first}")
@@ -99,6 +106,7 @@ def _print(found: ShownModel) -> None:
     if found.partition_by:
         by, ends = ", ".join(found.partition_by), f"{found.first} to {found.last}"
         console.print(f"{found.partitions:,} partitions by {by}: {escape(ends)}")
+    console.print(f"State: {_counts(found.states)}.", highlight=False)
     console.print(f"Reads {escape(', '.join(found.reads) or 'no table')}.")
     if found.read_by:
         console.print(f"Read by {escape(', '.join(found.read_by))}.")
@@ -108,23 +116,31 @@ def _print(found: ShownModel) -> None:
         _print_partition(found.partition)
 
 
+def _counts(states: Mapping[str, int]) -> str:
+    words = (f"{states[one]:,} {one}" for one in ("computed", "stale", "missing") if one in states)
+    return ", ".join(words) or "-"
+
+
 def _print_partition(found: ShownPartition) -> None:
     from mirrorlake.operations.models.show import compressed
 
     console = shown.console
+    why = f": {found.why}" if found.why else ""
+    console.print(f"Partition {found.key or '(the only one)'} is {found.state}{why}.", markup=False)
     if found.scope:
         table = shown.table("name", "value", "type")
         for one in found.scope:
             table.add_row(escape(one.name), escape(one.value), one.type)
         console.print(table)
-    table = shown.table("reads", "partitions…")
+    table = shown.table("reads", "partitions…", "state")
     for one in found.inputs:
-        table.add_row(escape(one.table), escape(_partitions_of(one)))
+        counts = _counts(found.states.get(one.table, {}))
+        table.add_row(escape(one.table), escape(_partitions_of(one)), counts)
     console.print(table)
     if found.readers:
-        table = shown.table("read by", "partitions…")
+        table = shown.table("read by", "partitions…", "state")
         for name, keys in found.readers.items():
-            table.add_row(escape(name), escape(compressed(keys)))
+            table.add_row(escape(name), escape(compressed(keys)), _counts(found.states[name]))
         console.print(table)
 
 
@@ -230,7 +246,7 @@ def run_command(
     """
     from mirrorlake.cli.bars import Bars
     from mirrorlake.operations.models.compiled import compile_project, scopes_of
-    from mirrorlake.operations.models.runs import ModelRun, run_model, with_those_above
+    from mirrorlake.operations.models.runs import run_model, with_those_above
     from mirrorlake.operations.models.states import States
     from mirrorlake.workspace import Workspace
 
@@ -247,26 +263,24 @@ def run_command(
             if dry_run:
                 _print_due(one.name, [states.of(one, scope) for scope in scopes], as_json=as_json)
                 continue
-            done = bars.count(one.name, len(scopes))
-            number = 0
-
-            def watch(_: object, done: Any = done) -> None:
-                nonlocal number
-                number += 1
-                done(number)
-
+            watch = bars.count(one.name, len(scopes))
             flags = {"again": again, "rebuild": rebuild}
             runs.append(run_model(workspace, states, one, scopes, **flags, watch=watch))
     if as_json and not dry_run:
         shown.print_json([asdict(one) for one in runs])
     elif not dry_run:
-        table = shown.table("model", "computed", "left", "rows", "seconds")
-        for one in runs:
-            rows = sum(part.rows for part in one.computed)
-            seconds = sum(part.seconds for part in one.computed)
-            counts = (f"{len(one.computed):,}", f"{one.left:,}", f"{rows:,}", f"{seconds:,.1f}")
-            table.add_row(escape(one.model), *counts)
-        shown.console.print(table)
+        shown.console.print(runs_table(runs))
+
+
+def runs_table(runs: Sequence[ModelRun]) -> Table:
+    """What runs did, a line for each model."""
+    table = shown.table("model", "computed", "left", "rows", "seconds")
+    for one in runs:
+        rows = sum(part.rows for part in one.computed)
+        seconds = sum(part.seconds for part in one.computed)
+        counts = (f"{len(one.computed):,}", f"{one.left:,}", f"{rows:,}", f"{seconds:,.1f}")
+        table.add_row(escape(one.model), *counts)
+    return table
 
 
 def _print_due(model: str, states: Sequence[PartitionState], *, as_json: bool) -> None:

@@ -69,6 +69,10 @@ class ModelPartitions:
         return {row.partition_key: _partition(row) for row in rows}
 
 
+def _moment(given: datetime | None) -> datetime:
+    return utc_now() if given is None else given.astimezone(UTC).replace(tzinfo=None)
+
+
 def _row(one: ModelPartition) -> dict[str, object]:
     return {
         "model": one.model,
@@ -80,7 +84,7 @@ def _row(one: ModelPartition) -> dict[str, object]:
         "rows_computed": one.rows,
         "seconds": one.seconds,
         "run_id": one.run_id,
-        "computed_at": utc_now(),
+        "computed_at": _moment(one.computed_at),
     }
 
 

@@ -21,6 +21,7 @@ from mirrorlake.ledger.leases import Leases
 from mirrorlake.ledger.loads import Loads
 from mirrorlake.ledger.marks import Marks
 from mirrorlake.ledger.model_partitions import ModelPartitions
+from mirrorlake.ledger.moved_days import MovedDaysRecords
 from mirrorlake.ledger.overview import Overview
 from mirrorlake.ledger.proofs import Proofs
 from mirrorlake.ledger.records import Lease
@@ -42,6 +43,7 @@ class Ledger(
     Alerts,
     Marks,
     ModelPartitions,
+    MovedDaysRecords,
     Overview,
     Proofs,
     Repairs,

@@ -149,6 +149,13 @@ MODEL_PARTITIONS = sa.Table(
     sa.Column("run_id", sa.String(64), nullable=False),
     sa.Column("computed_at", sa.DateTime, nullable=False),
 )
+MOVED_DAYS = sa.Table(
+    "moved_days",
+    METADATA,
+    sa.Column("lake_table", sa.String(64), primary_key=True),
+    sa.Column("column_name", sa.String(255), primary_key=True),
+    sa.Column("said", sa.Text, nullable=False),
+)
 HOLDS = sa.Table(
     "holds",
     METADATA,

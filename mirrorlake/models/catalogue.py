@@ -55,20 +55,10 @@ class MirroredTable:
             )
         )
 
-    def personal(self) -> frozenset[str]:
-        """Columns that the contract hides from people, in lower case: those of deduped whose rule
-        does something. In clean nothing is left to hide."""
-        if self.layer == "clean":
-            return frozenset()
-        return frozenset(
-            name.lower() for name, _, _ in self.columns if _is_hidden(self.contract, name)
-        )
-
-
-def _is_hidden(contract: Contract, name: str) -> bool:
-    rules = {column.lower(): rule for column, rule in contract.columns.items()}
-    rule = rules.get(name.lower())
-    return rule is not None and (rule.pci is not None or rule.pii not in (None, "show"))
+    @property
+    def times(self) -> tuple[str, ...]:
+        """Its columns that have a day, in lower case."""
+        return tuple(name.lower() for name, kind, _ in self.columns if kind in _TIMES)
 
 
 class Catalogue:

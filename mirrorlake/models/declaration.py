@@ -20,12 +20,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, ValidationError
 
-from mirrorlake.config.fields import Section
+from mirrorlake.config.fields import Duration, Section
 from mirrorlake.config.problems import validation_problems
 from mirrorlake.config.yaml_file import Problem, YamlFile
 from mirrorlake.errors import ModelError
@@ -53,6 +54,7 @@ class HeaderSection(Section):
     if_: str | None = Field(None, alias="if")
     partition_by: Annotated[tuple[str, ...] | None, BeforeValidator(_listed)] = None
     released: Annotated[tuple[str, ...], BeforeValidator(_listed)] = ()
+    every: Duration | None = timedelta(minutes=15)
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,7 @@ class Declaration:
         scopes: what it is computed for.
         partition_by: the names of its scopes by which its table is partitioned.
         released: columns that are made of personal ones, and from which nobody can be told.
+        every: how often at most the sensor requests what is missing or stale; None: a person does.
     """
 
     name: str
@@ -77,6 +80,7 @@ class Declaration:
     description: str = ""
     owner: str | None = None
     released: tuple[str, ...] = ()
+    every: timedelta | None = None
 
     def located(self, error: ModelError) -> ModelError:
         """An error in the query, with the line of the file."""
@@ -147,6 +151,7 @@ def read_declaration(path: Path) -> Declaration:
         description=said.description,
         owner=said.owner,
         released=tuple(one.lower() for one in said.released),
+        every=said.every,
     )
 
 

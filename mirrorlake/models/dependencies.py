@@ -14,12 +14,12 @@ What belongs here: from reach to partitions. What doesn't: what a query reads
 from __future__ import annotations
 
 import bisect
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from typing import cast
 
-from mirrorlake.models.catalogue import Catalogue
+from mirrorlake.models.catalogue import Catalogue, MirroredTable
 from mirrorlake.models.evaluate import Constant
 from mirrorlake.models.moving import midnight
 from mirrorlake.models.project import Model, Project, ScopeValues
@@ -46,7 +46,8 @@ class MirrorInput:
     """Days of a mirrored table that a model reads.
 
     Attributes:
-        column: whose date decides a row's day; None where none does.
+        column: by whose date the days are meant: the one that decides a row's day by the contract,
+            or another that the query bounds; None where there is none.
         days: periods of days, both ends in them, in order; None is without an end. Empty where no
             row can matter.
     """
@@ -126,7 +127,7 @@ def _looked_up(
             yield _model_rule(upstream, mentions)
         else:
             mirrored = catalogue.table(table)
-            day = mirrored.day if mirrored is not None else None
+            day = _bounded_day(mirrored, mentions) if mirrored is not None else None
             one = _of_mirror(table, day, mentions)
             yield MirrorRule(one.table, one.column, one.days)
 
@@ -155,8 +156,9 @@ def unbounded(project: Project, catalogue: Catalogue, model: Model) -> Iterator[
     for one in reach(model.query, model.bound, scope):
         upstream, mirrored = project.models.get(one.table), catalogue.table(one.table)
         columns = upstream.declaration.partition_by if upstream is not None else ()
-        if mirrored is not None and mirrored.day is not None:
-            columns = (mirrored.day,)
+        day = _bounded_day(mirrored, [one]) if mirrored is not None else None
+        if day is not None:
+            columns = (day,)
         if columns and all(one.bound(column).is_all for column in columns):
             line, col = one.place or (1, 1)
             where = f"{model.declaration.path}:{line + model.declaration.sql_line - 1}:{col}"
@@ -164,6 +166,16 @@ def unbounded(project: Project, catalogue: Catalogue, model: Model) -> Iterator[
                 f"{where}: every partition reads all of {one.table}: no condition that can be "
                 f"analysed bounds its {' or '.join(columns)}"
             )
+
+
+def _bounded_day(mirrored: MirroredTable, mentions: Sequence[TableReach]) -> str | None:
+    """The column by whose days an input is named: the contract's own where the query bounds it,
+    else any other date or time that each mention of the table bounds."""
+    own = [mirrored.day] if mirrored.day is not None else []
+    for column in (*own, *mirrored.times):
+        if mentions and not any(one.bound(column).is_all for one in mentions):
+            return column
+    return mirrored.day
 
 
 def _of_mirror(table: str, day: str | None, mentions: list[TableReach]) -> MirrorInput:

@@ -1,12 +1,10 @@
-"""A real MariaDB, a contract file over it, and runs in a process of their own, as Dagster has
+"""A real MariaDB, a contract file over it, and runs in a process beside this one, as Dagster has
 them."""
 
 from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,13 +16,19 @@ from pyspark.sql import SparkSession
 from demo.mariadb import MariaDB
 from mirrorlake.config import Config, load_config
 from tests.location.contracts import PASSWORD, USER, write_contracts
+from tests.location.kept_process import KeptProcess
 
 ROOT = Path(__file__).parents[2]
 ALONE = "MIRRORLAKE_TEST_ALONE"
+KEPT = KeptProcess()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "alone: runs in a process, and with a Spark, of its own")
+    config.addinivalue_line("markers", "alone: runs in another process, with a Spark of its own")
+
+
+def pytest_unconfigure() -> None:
+    KEPT.end()
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -33,17 +37,12 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     it."""
     if pyfuncitem.get_closest_marker("alone") is None or os.environ.get(ALONE):
         return None
-    command = [sys.executable, "-m", "pytest", "-q", "-m", "full or not full", pyfuncitem.nodeid]
     environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
-    ended = subprocess.run(
-        command,
-        cwd=ROOT,
-        env={**environment, ALONE: "1"},
-        capture_output=True,
-        text=True,
-        check=False,
+    code, said = KEPT.run(
+        *("pytest", "-q", "-m", "full or not full", pyfuncitem.nodeid),
+        environment={**environment, ALONE: "1"},
     )
-    assert ended.returncode == 0, ended.stdout[-6000:]
+    assert code == 0, said[-6000:]
     return True
 
 
@@ -66,7 +65,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MariaDB]:
 
 @dataclass(frozen=True)
 class Location:
-    """A code location over one folder, and its runs in a process of their own."""
+    """A code location over one folder, and its runs in a process beside this one."""
 
     folder: Path
 
@@ -82,15 +81,17 @@ class Location:
         """What each step (see ``run_steps.py``) did, in order."""
         asked, done = self.folder / "steps.json", self.folder / "done.json"
         asked.write_text(json.dumps(steps))
-        command = [sys.executable, "-m", "tests.location.run_steps", self.path, asked, done]
         home = self.folder / "dagster"
         home.mkdir(exist_ok=True)
-        environment = {**os.environ, "PYTHONPATH": str(ROOT), "DAGSTER_HOME": str(home)}
-        ended = subprocess.run(
-            command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
-        )
-        assert ended.returncode == 0, ended.stderr[-4000:]
+        environment = {**os.environ, "DAGSTER_HOME": str(home)}
+        code, said = KEPT.run("steps", self.path, asked, done, environment=environment)
+        assert code == 0, said[-4000:]
         return json.loads(done.read_text())
+
+    def command(self, *arguments: str) -> None:
+        """A command of Mirrorlake's over it, which succeeds."""
+        code, said = KEPT.run("mirrorlake", *arguments, "--config", self.path)
+        assert code == 0, said[-4000:]
 
 
 @pytest.fixture(scope="module")

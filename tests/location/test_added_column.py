@@ -35,6 +35,7 @@ def location(server: MariaDB, location_for: Callable[[dict[str, Any]], Location]
     return location_for({"added": {"tables": TABLES}})
 
 
+@pytest.mark.full
 def test_the_fold_loads_it_and_has_mysqls_values(location: Location) -> None:
     alter = [f"ALTER TABLE added.{name} ADD COLUMN v INT NOT NULL DEFAULT 7" for name in TABLES]
     tags = {"mirrorlake/load": "live"}

@@ -1,7 +1,5 @@
 """Clean as an input: what an asset downstream is given is what MySQL has, whichever way it is read."""
 
-import os
-import subprocess
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -33,8 +31,7 @@ from mirrorlake.errors import LakeError
 from mirrorlake.serving.clean_version import open_clean
 from mirrorlake.table.lake_tables import clean_of as clean_table
 from mirrorlake.workspace import Workspace
-from tests.location.conftest import ROOT, Location
-from tests.support.command import COMMAND
+from tests.location.conftest import Location
 
 NOW = datetime.now(UTC).replace(tzinfo=None)
 DAY = (NOW - timedelta(days=3)).replace(hour=0, minute=0, second=0, microsecond=0)
@@ -142,12 +139,7 @@ def place(server: MariaDB, location_for: Callable[[dict[str, Any]], Location]) -
             cursor.execute(statement)
     place = location_for(CONTRACTS)
     names = [name for name in CONTRACTS["door"]["tables"] if name != "absent"]
-    command = [*COMMAND, "sync", *names, "--config", place.path]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        command, cwd=place.folder, env=environment, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    place.command("sync", *names)
     return place
 
 

@@ -57,7 +57,7 @@ STEPS: list[dict[str, Any]] = [
         "all checks": True,
     },
 ]
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.full, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from dagster_mirrorlake.sensors.requests import request_chains
 from dagster_mirrorlake.table import LAYERS, MirroredTable
 from demo.mariadb import MariaDB
 from tests.location.conftest import Location
-from tests.location.test_partitions import Daemon, run
+from tests.location.test_partitions import Daemon
 
 NOW = datetime.now(UTC)
 TODAY = NOW.date()
@@ -39,7 +39,7 @@ TABLES: dict[str, Any] = {
     },
     "days": {"mode": "incremental", "key": ["id"], "cursor": "at", "partitions_from": str(FIRST)},
 }
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.full, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +57,7 @@ def location(server: MariaDB, location_for: Callable[[dict[str, Any]], Location]
             )
         admin.commit()
     place = location_for({"hours": {"tables": TABLES}})
-    run(place, "sync")
+    place.command("sync")
     return place
 
 

@@ -137,6 +137,47 @@ def test_a_run_computes_the_partitions_that_it_was_asked_for(
                 raise_on_error=False,
             )
 
+        reported: list[Any] = []
+
+        def due(instance: dg.DagsterInstance = instance) -> tuple[str, list[tuple[str, str, str]]]:
+            """What the sensor says, and the ranges of models that it requests."""
+            context = dg.build_sensor_context(
+                instance=instance,
+                repository_def=defs.get_repository_def(),
+                resources=dict(defs.resources or {}),
+            )
+            with context:
+                data = defs.resolve_sensor_def("models").evaluate_tick(context)
+            reported[:] = data.asset_events
+            requests = data.run_requests or []
+            if not requests:
+                return data.skip_message or "", []
+            tags = [one.tags for one in requests]
+            return (
+                "; ".join(str(one.run_key) for one in requests),
+                [
+                    (
+                        tag["mirrorlake/model"],
+                        tag["dagster/asset_partition_range_start"],
+                        tag["dagster/asset_partition_range_end"],
+                    )
+                    for tag in tags
+                ],
+            )
+
+        work, ranges = due()
+        assert ranges == [("made.two", "Paris|2024-02-28", "Detroit|2024-03-01")]
+        # Three runs of it that fail are enough; a person, or a change, begins again.
+        for number in range(3):
+            assert due()[0] == f"{work[:-2]}-{number}"
+            instance.add_run(
+                dg.DagsterRun(
+                    job_name="x",
+                    tags={"mirrorlake/work": work[:-2]},
+                    status=dg.DagsterRunStatus.FAILURE,
+                )
+            )
+        assert "made.two failed 3 times" in due()[0]
         early = run("made/above", "2024-02-29", "2024-03-01")
         assert not early.success
         failures = [e.event_specific_data for e in early.all_events if e.is_step_failure]
@@ -144,8 +185,24 @@ def test_a_run_computes_the_partitions_that_it_was_asked_for(
         for store in ("Paris", "Detroit"):
             done = run("made/two", f"{store}|2024-02-28", f"{store}|2024-03-01")
             assert done.success
+        assert due()[1] == [("made.above", "2024-02-29", "2024-03-01")]
         above = run("made/above", "2024-02-29", "2024-03-01")
         assert above.success
+        assert due()[0] == "All partitions of 2 models are computed"
+        assert reported == []
+        # A second instance gets a report of each partition that it has no record of.
+        with dg.DagsterInstance.ephemeral() as other:
+            due(other)
+        assert [(one.asset_key.to_user_string(), one.partition) for one in reported] == [
+            *(("made/above", f"2024-{day}") for day in ("02-29", "03-01")),
+            *(
+                ("made/two", f"{store}|2024-{day}")
+                for day in ("02-28", "02-29", "03-01")
+                for store in ("Detroit", "Paris")
+            ),
+        ]
+        rows = {one.partition: one.metadata["dagster/row_count"].value for one in reported}
+        assert (rows["Paris|2024-02-28"], rows["Detroit|2024-02-28"]) == (1, 0)
         (made, other) = above.get_asset_materialization_events()
         figures = {k: v.value for k, v in made.materialization.metadata.items()}
         assert figures["partitions computed"] == 2

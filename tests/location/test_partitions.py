@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -29,7 +28,6 @@ from mirrorlake.table.lake_tables import deduped_of
 from mirrorlake.workspace import Workspace
 from tests.location.conftest import Location
 from tests.location.partitions_tick import tick_partitions
-from tests.support.command import COMMAND
 
 TODAY = datetime.now(UTC).date()
 DAY = timedelta(days=1)
@@ -64,9 +62,7 @@ def location(server: MariaDB, location_for: Callable[[dict[str, Any]], Location]
         cursor.execute("INSERT INTO copied VALUES (1), (2), (3)")
         admin.commit()
     place = location_for({"green": {"tables": TABLES}})
-    command = [*COMMAND, "sync", "--config", place.path]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert ended.returncode == 0, ended.stdout + ended.stderr
+    place.command("sync")
     return place
 
 
@@ -250,16 +246,10 @@ def test_what_is_made_of_clean_is_due_when_a_sync_changed_it(
     with server.admin("green") as admin, admin.cursor() as cursor:
         cursor.execute("INSERT INTO grows SELECT MAX(id) + 1, 0 FROM grows")
         admin.commit()
-    run(location, "sync", "grows")
+    location.command("sync", "grows")
     daemon.tick()
     due = dg.evaluate_automation_conditions(mine, instance, cursor=quiet.cursor)
     assert due.get_num_requested(report.key) == 1
-
-
-def run(location: Location, *arguments: str) -> None:
-    command = [*COMMAND, *arguments, "--config", str(location.path)]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert ended.returncode == 0, ended.stdout + ended.stderr
 
 
 @pytest.mark.full
@@ -299,7 +289,7 @@ def test_the_page_has_the_lakes_numbers_whatever_was_done(
         ("ledger", "rebuild"),
         ("sync",),
     ]
-    run(location, "sync")  # other tests leave loads that no fold followed
+    location.command("sync")  # other tests leave loads that no fold followed
     daemon.tick()
     for move in moves:
         if isinstance(move, str):
@@ -308,7 +298,7 @@ def test_the_page_has_the_lakes_numbers_whatever_was_done(
         if move[0] == "ledger":
             for file in location.folder.glob("ledger.db*"):
                 file.unlink()
-        run(location, *move)
+        location.command(*move)
         if sensor == "after each":
             compare()
     compare()

@@ -370,6 +370,7 @@ def test_a_drop_that_was_refused_keeps_its_check_from_passing(tmp_path: Path) ->
         assert "--accept-smaller" in str(found.metadata["refused of s"].value)
 
 
+@pytest.mark.full
 @pytest.mark.alone
 def test_a_sync_of_the_command_line_is_reported(
     shops: tuple[Shops, Callable[..., None]], monkeypatch: pytest.MonkeyPatch

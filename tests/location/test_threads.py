@@ -80,6 +80,7 @@ def wait_for(what: Callable[[], bool], run: subprocess.Popen[bytes], seconds: fl
         time.sleep(0.2)
 
 
+@pytest.mark.full
 def test_a_slow_table_delays_nobody(
     location: Location, instance: dg.DagsterInstance, server: MariaDB
 ) -> None:

@@ -50,7 +50,7 @@ STEPS: list[dict[str, Any]] = [
     {"tables": ["still"], "day": str(TODAY), "tags": {"mirrorlake/load": "live"}},
     {"tables": ["still", "moved"], "day": str(TODAY), "tags": DAILY},
 ]
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.full, pytest.mark.timeout(600)]
 
 
 @pytest.fixture(scope="module")

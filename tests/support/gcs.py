@@ -55,7 +55,7 @@ class _Forbids(BaseHTTPRequestHandler):
 def forbidding() -> Iterator[str]:
     """The endpoint of a store in which nothing is allowed."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Forbids)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     try:
         yield f"http://127.0.0.1:{server.server_address[1]}"

@@ -46,7 +46,9 @@ __all__ = [
     "Storage",
     "added_files",
     "arrow_schema",
+    "changed_files",
     "chosen_columns",
+    "has_rows",
     "history",
     "is_rewrite",
     "open_storage",
@@ -127,26 +129,23 @@ def is_rewrite(snapshot: LakeSnapshot) -> bool:
 
 def added_files(table: LakeTable, snapshot: LakeSnapshot) -> Iterator[str]:
     """The paths of the files that a snapshot added."""
-    return (file.file_path for file in _entries(table, snapshot, ManifestEntryStatus.ADDED))
+    return (file.file_path for added, file in changed_files(table, snapshot) if added)
 
 
 def removed_files(table: LakeTable, snapshot: LakeSnapshot) -> Iterator[str]:
     """The paths of the files that a snapshot took out."""
-    return (file.file_path for file in _entries(table, snapshot, ManifestEntryStatus.DELETED))
+    return (file.file_path for added, file in changed_files(table, snapshot) if not added)
 
 
-def added_data(table: LakeTable, snapshot: LakeSnapshot) -> Iterator[LakeFile]:
-    """The files with rows that a snapshot added."""
-    for file in _entries(table, snapshot, ManifestEntryStatus.ADDED):
-        if file.content == DataFileContent.DATA:
-            yield file
-
-
-def _entries(
-    table: LakeTable, snapshot: LakeSnapshot, status: ManifestEntryStatus
-) -> Iterator[LakeFile]:
+def changed_files(table: LakeTable, snapshot: LakeSnapshot) -> Iterator[tuple[bool, LakeFile]]:
+    """The files, of rows and of deletes, that a snapshot added (True) or took out (False)."""
     for manifest in snapshot.manifests(table.io):
         if manifest.added_snapshot_id == snapshot.snapshot_id:
             for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=False):
-                if entry.status == status:
-                    yield entry.data_file
+                if entry.status != ManifestEntryStatus.EXISTING:
+                    yield entry.status == ManifestEntryStatus.ADDED, entry.data_file
+
+
+def has_rows(file: LakeFile) -> bool:
+    """Whether a file holds rows, and not deletes of others."""
+    return file.content == DataFileContent.DATA

@@ -28,7 +28,7 @@ def count_shown(table: LakeTable) -> int:
     if not all(map(_by_position, tasks)):
         return scan.count()
     paths = {file.file_path for task in tasks for file in task.delete_files}
-    deleted = {path: _positions(table.io, path) for path in sorted(paths)}
+    deleted = {path: deleted_positions(table.io, path) for path in sorted(paths)}
     return sum(task.file.record_count - _count_deleted(task, deleted) for task in tasks)
 
 
@@ -39,7 +39,7 @@ def _by_position(task: FileScanTask) -> bool:
     )
 
 
-def _positions(io: Storage, path: str) -> dict[str, Any]:
+def deleted_positions(io: Storage, path: str) -> dict[str, Any]:
     """The positions that a file of deletes names, by data file."""
     with io.new_input(path).open() as file:
         table = pq.read_table(file, columns=["file_path", "pos"])

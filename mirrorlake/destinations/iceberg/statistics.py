@@ -18,7 +18,13 @@ from pyiceberg.types import DateType, IcebergType, LongType, TimestampType, Time
 from pyiceberg.utils.datetime import days_to_date, micros_to_timestamp, micros_to_timestamptz
 
 from mirrorlake.destinations.iceberg.commit import snapshot_property
-from mirrorlake.destinations.iceberg.model import LakeFile, LakeSnapshot, LakeTable, added_data
+from mirrorlake.destinations.iceberg.model import (
+    LakeFile,
+    LakeSnapshot,
+    LakeTable,
+    changed_files,
+    has_rows,
+)
 
 
 def file_starts(
@@ -90,9 +96,10 @@ def rows_by_partition(table: LakeTable, snapshot: LakeSnapshot) -> dict[tuple[An
     found: Counter[tuple[Any, ...]] = Counter()
     fields = table.spec().fields
     kinds = [table.schema().find_field(field.source_id).field_type for field in fields]
-    for file in added_data(table, snapshot):
-        values = (_shown(kind, file.partition[n]) for n, kind in enumerate(kinds))
-        found[tuple(values)] += file.record_count
+    for added, file in changed_files(table, snapshot):
+        if added and has_rows(file):
+            values = (_shown(kind, file.partition[n]) for n, kind in enumerate(kinds))
+            found[tuple(values)] += file.record_count
     return dict(found)
 
 

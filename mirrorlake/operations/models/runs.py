@@ -29,15 +29,16 @@ from mirrorlake.merge.staging import branch_sql, drop_stale, new_branch
 from mirrorlake.models.project import Model, ScopeValues
 from mirrorlake.operations.models.plans import record_model
 from mirrorlake.operations.models.rows import batch_condition, batch_rows, within_lake
-from mirrorlake.operations.models.states import PARTITIONS, States, model_table, recorded_by
-from mirrorlake.operations.models.tables import prepare_table
+from mirrorlake.operations.models.states import PARTITIONS, States, recorded_by
+from mirrorlake.operations.models.tables import model_table, prepare_table
 from mirrorlake.workspace import Workspace
 
 logger = logging.getLogger(__name__)
 
 SCOPES_A_COMMIT = 32
 """Partitions in one commit: Spark plans a union of that many queries in about a second."""
-OnPartition = Callable[[ModelPartition], None]
+OnComputed = Callable[[int], None]
+"""Called with how many partitions are computed so far."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ def run_model(
     *,
     again: bool = False,
     rebuild: bool = False,
-    watch: OnPartition | None = None,
+    watch: OnComputed | None = None,
 ) -> ModelRun:
     """Compute the partitions of a model that are missing or stale.
 
@@ -91,7 +92,7 @@ def run_model(
                 states.forget(model, found.key)
                 done.append(found)
                 if watch is not None:
-                    watch(found)
+                    watch(len(done))
             if number == 0:
                 record_model(own.ledger, model)
     return ModelRun(model.name, tuple(done), len(scopes) - len(due))
@@ -140,7 +141,7 @@ def _compute_alone(
     try:
         return _compute(workspace, states, model, [scope])
     except LakeError as error:
-        error.message = f"{model.name} {model.key_of(scope)}: {error.message}"
+        error.located(f"{model.name} {model.key_of(scope)}")
         raise
 
 
@@ -149,15 +150,35 @@ def _compute(
 ) -> list[ModelPartition]:
     """Some partitions, in one commit."""
     begun = time.monotonic()
-    identifier = model_table(model)
-    lake, spark = workspace.lake, workspace.spark.get()
     said = {
         "fingerprint": model.fingerprint,
         "run": workspace.run_id,
         # Taken before the query: what moves meanwhile makes a partition stale, never wrongly good.
-        "partitions": {model.key_of(scope): states.inputs(model, scope)[0] for scope in batch},
+        "partitions": {model.key_of(scope): states.inputs(model, scope) for scope in batch},
     }
     words = json.dumps(said)
+    states.remember(model, batch)
+    published = _publish(workspace, model, batch, words)
+    failpoint("model.published")
+    table = workspace.lake.load(model_table(model))
+    commit = table.snapshot_by_id(published) if table is not None else None
+    assert table is not None  # noqa: S101
+    assert commit is not None  # noqa: S101
+    seconds = round((time.monotonic() - begun) / len(batch), 3)
+    found = [replace(one, seconds=seconds) for one in recorded_by(model, table, words, commit)]
+    workspace.ledger.record_model_partitions(found)
+    failpoint("model.recorded")
+    return found
+
+
+def _publish(workspace: Workspace, model: Model, batch: Sequence[ScopeValues], said: str) -> int:
+    """Write the rows of some partitions to a branch, and move main to it; main's new head.
+
+    Args:
+        said: what the commit says of them.
+    """
+    identifier = model_table(model)
+    lake, spark = workspace.lake, workspace.spark.get()
     rows = batch_rows(spark, model, batch)
     head, branch = lake.head(identifier), new_branch()
     if head is None:
@@ -168,26 +189,16 @@ def _compute(
         with spark_errors(str(identifier)):
             activate(spark)
             writer: Any = rows.writeTo(branch_sql(identifier, branch))
-            writer = writer.option(f"snapshot-property.{PARTITIONS}", words)
+            writer = writer.option(f"snapshot-property.{PARTITIONS}", said)
             writer.overwrite(batch_condition(model, batch))
         failpoint("model.staged")
         flush_commits(lake.load(identifier), head, branch)
         workspace.check_lease()
         failpoint("model.before_publish")
-        published = lake.publish_branch(identifier, branch, head)
+        return lake.publish_branch(identifier, branch, head)
     except BaseException:
         drop_stale(lake, identifier)
         raise
-    failpoint("model.published")
-    seconds = round((time.monotonic() - begun) / len(batch), 3)
-    table = lake.load(identifier)
-    commit = table.snapshot_by_id(published) if table is not None else None
-    assert table is not None  # noqa: S101
-    assert commit is not None  # noqa: S101
-    found = [replace(one, seconds=seconds) for one in recorded_by(model, table, words, commit)]
-    workspace.ledger.record_model_partitions(found)
-    failpoint("model.recorded")
-    return found
 
 
 # --- views ----------------------------------------------------------------------------------------
@@ -199,7 +210,7 @@ def _run_view(
     model: Model,
     *,
     again: bool,
-    watch: OnPartition | None,
+    watch: OnComputed | None,
 ) -> ModelRun:
     state = states.of(model, model.scopes[0])
     if state.record is not None and state.record.fingerprint == model.fingerprint and not again:
@@ -225,7 +236,7 @@ def _run_view(
     record_model(workspace.ledger, model)
     states.forget(model, "")
     if watch is not None:
-        watch(found)
+        watch(1)
     return ModelRun(model.name, (found,), 0)
 
 

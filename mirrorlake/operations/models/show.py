@@ -5,16 +5,17 @@ What belongs here: the answers. What doesn't: what a query means (`mirrorlake.mo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from mirrorlake.errors import ModelError
 from mirrorlake.models.binding import bound_sql
-from mirrorlake.models.catalogue import Catalogue
-from mirrorlake.models.dependencies import Input, ModelInput, inputs_of, unbounded
+from mirrorlake.models.dependencies import Input, ModelInput, unbounded
 from mirrorlake.models.project import Model, Project, ScopeValues, stored_columns
 from mirrorlake.models.scopes import kind_of, text_of
 from mirrorlake.operations.models.compiled import scopes_of
+from mirrorlake.operations.models.states import States
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,9 @@ class ShownPartition:
 
     Attributes:
         readers: model → its partitions that read this one.
+        state, why: of this partition: see `mirrorlake.operations.models.states`.
+        states: model that it reads, or that reads it → how many of the partitions named here are
+            computed, stale and missing.
     """
 
     key: str
@@ -55,6 +59,9 @@ class ShownPartition:
     inputs: tuple[Input, ...]
     readers: Mapping[str, tuple[str, ...]]
     sql: str
+    state: str
+    why: str
+    states: Mapping[str, Mapping[str, int]]
 
 
 @dataclass(frozen=True)
@@ -63,6 +70,7 @@ class ShownModel:
 
     Attributes:
         partitions: how many there are; ``first`` and ``last`` name two of them.
+        states: how many of them are computed, stale and missing.
         partition: the one that was asked for.
     """
 
@@ -80,12 +88,11 @@ class ShownModel:
     reads: tuple[str, ...]
     read_by: tuple[str, ...]
     warnings: tuple[str, ...]
+    states: Mapping[str, int]
     partition: ShownPartition | None
 
 
-def show_model(
-    project: Project, catalogue: Catalogue, name: str, wanted: Mapping[str, str]
-) -> ShownModel:
+def show_model(states: States, name: str, wanted: Mapping[str, str]) -> ShownModel:
     """A model, and one of its partitions if it has one or ``wanted`` names one.
 
     Args:
@@ -93,7 +100,9 @@ def show_model(
 
     Raises:
         ModelError: there is no such model, or not one such partition.
+        LakeError, LedgerError
     """
+    project, catalogue = states.project, states.catalogue
     model = project.model(name)
     declared = model.declaration
     scope = _chosen(model, wanted)
@@ -113,7 +122,8 @@ def show_model(
         reads=model.bound.reads,
         read_by=readers,
         warnings=tuple(unbounded(project, catalogue, model)),
-        partition=_partition(project, catalogue, model, scope) if scope is not None else None,
+        states=_counted(states, model, model.by_key),
+        partition=_partition(states, model, scope) if scope is not None else None,
     )
 
 
@@ -146,31 +156,43 @@ def _as_arguments(model: Model, scope: ScopeValues) -> str:
     return " ".join(f"{name}={text_of(scope[name])}" for name in model.declaration.partition_by)
 
 
-def _partition(
-    project: Project, catalogue: Catalogue, model: Model, scope: ScopeValues
-) -> ShownPartition:
+def _counted(states: States, model: Model, keys: Iterable[str]) -> dict[str, int]:
+    return dict(Counter(states.of(model, model.by_key[key]).word for key in keys))
+
+
+def _partition(states: States, model: Model, scope: ScopeValues) -> ShownPartition:
+    project = states.project
     key = model.key_of(scope)
+    inputs = states.read_by(model, scope)
+    state = states.of(model, scope)
     readers: dict[str, tuple[str, ...]] = {}
     for name in project.readers.get(model.name, ()):
         reader = project.models[name]
-        readers[name] = tuple(_reading(project, catalogue, reader, model.name, key))
+        readers[name] = tuple(_reading(states, reader, model.name, key))
     return ShownPartition(
         key=key,
         scope=tuple(
             ShownName(name, text_of(value), kind_of(value)) for name, value in scope.items()
         ),
-        inputs=inputs_of(project, catalogue, model, scope),
+        inputs=inputs,
         readers=readers,
         sql=bound_sql(model.declaration.sql, model.bound, scope),
+        state=state.word,
+        why=state.why,
+        states={
+            name: _counted(states, project.models[name], keys)
+            for name, keys in (
+                *((one.table, one.keys) for one in inputs if isinstance(one, ModelInput)),
+                *readers.items(),
+            )
+        },
     )
 
 
-def _reading(
-    project: Project, catalogue: Catalogue, reader: Model, table: str, key: str
-) -> Iterator[str]:
+def _reading(states: States, reader: Model, table: str, key: str) -> Iterator[str]:
     """The partitions of a reader that read one partition of a table."""
     for scope in reader.scopes:
-        for one in inputs_of(project, catalogue, reader, scope):
+        for one in states.read_by(reader, scope):
             if isinstance(one, ModelInput) and one.table == table and key in one.keys:
                 yield reader.key_of(scope)
 

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from functools import cached_property
 from typing import Literal
 
-from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.commit import snapshot_property
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeSnapshot, LakeTable, history, is_rewrite
@@ -24,9 +25,11 @@ from mirrorlake.destinations.iceberg.statistics import rows_by_partition
 from mirrorlake.ledger import Ledger
 from mirrorlake.ledger.model_partitions import ModelPartition
 from mirrorlake.models.catalogue import Catalogue
-from mirrorlake.models.dependencies import Input, MirrorInput, ModelInput, inputs_of
+from mirrorlake.models.dependencies import Input, MirrorInput, inputs_of
 from mirrorlake.models.project import Model, Project, ScopeValues
 from mirrorlake.models.scopes import text_of
+from mirrorlake.operations.models.tables import model_table
+from mirrorlake.operations.models.versions import Versions
 
 PARTITIONS = "mirrorlake.model-partitions"
 """The property of a commit that says which partitions it computed, from what."""
@@ -51,12 +54,6 @@ class PartitionState:
     waits: tuple[str, ...] = ()
 
 
-def model_table(model: Model) -> Identifier:
-    """The lake table of a model."""
-    namespace, name = model.name.split(".")
-    return Identifier(namespace, name)
-
-
 @dataclass
 class States:
     """The states of a project's partitions; each is looked at once."""
@@ -71,7 +68,14 @@ class States:
     _states: dict[tuple[str, str], PartitionState] = field(
         default_factory=dict[tuple[str, str], PartitionState]
     )
-    _heads: dict[str, str] = field(default_factory=dict[str, str])
+    _inputs: dict[tuple[str, str], tuple[Input, ...]] = field(
+        default_factory=dict[tuple[str, str], "tuple[Input, ...]"]
+    )
+
+    @cached_property
+    def versions(self) -> Versions:
+        """The mirrored tables as they are now."""
+        return Versions(self.catalogue, self.lake, self.ledger)
 
     def of(self, model: Model, scope: ScopeValues) -> PartitionState:
         """The state of one partition, and of all above it.
@@ -95,68 +99,67 @@ class States:
                 if name == reader:
                     self.forget(self.project.models[reader], other)
 
-    def inputs(self, model: Model, scope: ScopeValues) -> tuple[dict[str, str], tuple[str, ...]]:
-        """What the partition would read now, by table; and the partitions above that are not
-        computed."""
-        found: dict[str, str] = {}
-        waits: list[str] = []
-        for one in inputs_of(self.project, self.catalogue, model, scope):
-            found[one.table] = self._version_of(one, waits)
-        return found, tuple(waits)
+    def inputs(self, model: Model, scope: ScopeValues) -> dict[str, str]:
+        """What the partition would read now, by table."""
+        return {one.table: self._version_of(one)[0] for one in self.read_by(model, scope)}
 
-    def _version_of(self, one: Input, waits: list[str]) -> str:
+    def remember(self, model: Model, batch: Sequence[ScopeValues]) -> None:
+        """Mirrored tables are about to be read for some partitions, as they are now."""
+        for scope in batch:
+            for one in self.read_by(model, scope):
+                if isinstance(one, MirrorInput):
+                    self.versions.remember(one.table, one.column or "")
+
+    def read_by(self, model: Model, scope: ScopeValues) -> tuple[Input, ...]:
+        """What a partition reads."""
+        place = model.name, model.key_of(scope)
+        found = self._inputs.get(place)
+        if found is None:
+            found = inputs_of(self.project, self.catalogue, model, scope)
+            self._inputs[place] = found
+        return found
+
+    def _version_of(self, one: Input) -> tuple[str, list[str]]:
+        """What an input is now, and which partitions of it are not computed."""
         if isinstance(one, MirrorInput):
-            return self._head(one.table)
-        assert isinstance(one, ModelInput)  # noqa: S101
+            return str(self.versions.now(one.table)), []
         above = self.project.models[one.table]
-        digest = hashlib.sha256()
+        digest, waits = hashlib.sha256(), list[str]()
         for key in one.keys:
             state = self.of(above, above.by_key[key])
             if state.word != "computed":
                 waits.append(f"{one.table} {key}".strip())
             snapshot = state.record.snapshot_id if state.record is not None else 0
             digest.update(f"{key}\0{snapshot}\0".encode())
-        return digest.hexdigest()[:16]
+        return digest.hexdigest()[:16], waits
 
-    def _head(self, name: str) -> str:
-        """The version of a mirrored table that a query reads now. Clean as a view shows deduped."""
-        found = self._heads.get(name)
-        if found is None:
-            table = self.catalogue.table(name)
-            assert table is not None  # noqa: S101
-            head = self.lake.head(table.identifier)
-            deduped = Identifier(table.contract.namespaces.deduped, table.contract.table)
-            head = self.lake.head(deduped) if head is None else head
-            found = self._heads[name] = str(head or 0)
-        return found
+    def _moved(self, one: Input, was: str | None, now: str) -> str:
+        """What moved of an input since it was read, in a few words; empty if nothing did."""
+        if isinstance(one, MirrorInput):
+            return self.versions.moved(one, was)
+        return "" if was == now else f"{one.table} moved"
 
     def _look(self, model: Model, scope: ScopeValues, key: str) -> PartitionState:
-        if model.declaration.materialized == "view":
-            return self._of_view(model, scope, key)
         record = self.records(model).get(key)
-        now, waits = self.inputs(model, scope)
+        inputs = self.read_by(model, scope)
+        found = {one.table: self._version_of(one) for one in inputs}
+        now = {table: version for table, (version, _) in found.items()}
+        waits = tuple(words for _, several in found.values() for words in several)
         if record is None:
             return PartitionState(key, "missing", "never computed", None, waits)
         if record.fingerprint != model.fingerprint:
             return PartitionState(key, "stale", "the model changed", record, waits)
-        moved = sorted(name for name in now if record.inputs.get(name) != now[name])
-        if moved:
-            return PartitionState(key, "stale", f"{', '.join(moved)} moved", record, waits)
-        if waits:
-            return PartitionState(key, "stale", f"{waits[0]} is not computed", record, waits)
-        return PartitionState(key, "computed", "", record)
-
-    def _of_view(self, model: Model, scope: ScopeValues, key: str) -> PartitionState:
-        """A view has no rows of its own: it is what it reads."""
-        record = self.records(model).get(key)
-        now, waits = self.inputs(model, scope)
-        if record is None:
-            return PartitionState(key, "missing", "never made", None, waits)
-        if record.fingerprint != model.fingerprint:
-            return PartitionState(key, "stale", "the model changed", record, waits)
-        version = int(hashlib.sha256(json.dumps(now, sort_keys=True).encode()).hexdigest()[:15], 16)
-        shown = replace(record, snapshot_id=version)
-        return PartitionState(key, "stale" if waits else "computed", "", shown, waits)
+        if model.declaration.materialized == "view":
+            # A view has no rows of its own: it is what it reads.
+            said = json.dumps(now, sort_keys=True).encode()
+            version = int(hashlib.sha256(said).hexdigest()[:15], 16)
+            shown = replace(record, snapshot_id=version)
+            return PartitionState(key, "stale" if waits else "computed", "", shown, waits)
+        moved = [self._moved(one, record.inputs.get(one.table), now[one.table]) for one in inputs]
+        why = "; ".join(one for one in moved if one)
+        if not why and waits:
+            why = f"{waits[0]} is not computed"
+        return PartitionState(key, "stale" if why else "computed", why, record, waits)
 
     def records(self, model: Model) -> dict[str, ModelPartition]:
         """What was computed of a model and is still in its table."""
@@ -196,14 +199,15 @@ def _with_commits(
             if not is_rewrite(one) and any(snapshot_property(one, name) for name in names):
                 foreign = max(foreign, one.sequence_number or 0)
             continue
-        by_commit = numbers[one.snapshot_id]
-        news = [
-            record
-            for record in recorded_by(model, table, said, one)
-            if record.key not in found or numbers.get(found[record.key].snapshot_id, 0) < by_commit
-        ]
-        ledger.record_model_partitions(news)
-        found |= {record.key: record for record in news}
+        fresh = {
+            key
+            for key in json.loads(said)["partitions"]
+            if key not in found or numbers.get(found[key].snapshot_id, 0) < numbers[one.snapshot_id]
+        }
+        if fresh:  # how many rows each has is read from the commit's files
+            news = [each for each in recorded_by(model, table, said, one) if each.key in fresh]
+            ledger.record_model_partitions(news)
+            found |= {record.key: record for record in news}
     # A commit that is there and that main does not lead to was set back; one that is not there has
     # expired: it is older than all that are.
     set_back = {one.snapshot_id for one in table.snapshots()} - set(numbers)
@@ -237,6 +241,7 @@ def recorded_by(
             rows=rows.get(key, 0),
             seconds=0,
             run_id=words["run"],
+            computed_at=datetime.fromtimestamp(commit.timestamp_ms / 1000, UTC),
         )
         for key, inputs in words["partitions"].items()
     ]

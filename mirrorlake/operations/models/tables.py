@@ -16,7 +16,6 @@ from mirrorlake.errors import LakeError, SchemaError
 from mirrorlake.merge.staging import drop_stale
 from mirrorlake.models.project import Model
 from mirrorlake.operations.models.plans import broken_columns
-from mirrorlake.operations.models.states import model_table
 from mirrorlake.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -30,6 +29,12 @@ _PROPERTIES = {
     "write.parquet.compression-codec": "zstd",
     "write.distribution-mode": "none",
 }
+
+
+def model_table(model: Model) -> Identifier:
+    """The lake table of a model."""
+    namespace, name = model.name.split(".")
+    return Identifier(namespace, name)
 
 
 def prepare_table(workspace: Workspace, model: Model, *, rebuild: bool) -> None:

@@ -225,6 +225,7 @@ def test_exactly_as_many_changes_as_asked_by_the_binlog(
             assert len(rows) == changes  # each statement changes one row
 
 
+@pytest.mark.full
 def test_a_late_order_appears_after_younger_ones(
     server: MariaDB, connection: Connection[Cursor]
 ) -> None:

@@ -158,6 +158,7 @@ def assert_equal_but_for(
         assert {name: held[key][name] for name in names} == row
 
 
+@pytest.mark.full
 def test_a_renamed_column_and_another_under_its_old_name(
     workspace: Workspace, sql: Callable[..., Any], server: EmbeddedServer, database: str
 ) -> None:
@@ -213,6 +214,7 @@ RENAMES = {
 """A DDL, what the contract says of it, and how many original texts each column then has."""
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "kind", [k if k == "behind" else pytest.param(k, marks=pytest.mark.full) for k in RENAMES]
 )

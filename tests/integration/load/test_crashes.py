@@ -270,18 +270,18 @@ def assert_each_load_once(world: World, contract: TableContract) -> None:
 # --- killed at every step -------------------------------------------------------------------------
 
 
-# These need a JVM each, and come after what the command line is killed at: a fork is cheaper.
-FORKED = ("fold.before", "fold.committed", "fold.recorded", "clean.committed")
-
-
-# A reload's own steps, and those of a load of several chunks: see `test_resume`.
+# A reload's own steps, those of a load of several chunks: see `test_resume`; those of a load that is
+# proved before it is visible: below, of a table that is.
 ELSEWHERE = ("reload.", "chunks.", "branch.", "commit.staged", "commit.proved")
+STEPS = [step for step in FAILPOINTS if not step.startswith(ELSEWHERE)]
 
 
-# `make test` kills right after each commit; `make test-full` at every step.
+# `make test` kills a fork at every step of the protocol, in one mode each, and the command line right
+# after a commit; `make test-full` at every step of every mode.
 _OFTEN = {
-    *("commit.after", "fold.committed"),
-    *("clicks-commit.after", "cities-branch.committed"),
+    "commit.after",
+    *(f"cities-{step}" for step in ("commit.staged", "commit.proved")),
+    *(f"cities-{step}" for step in ("branch.made", "branch.committed", "branch.proved")),
     "refold.dropped-metadata-sync",
 }
 
@@ -299,16 +299,21 @@ def _steps(*steps: Any) -> list[Any]:
     ]
 
 
-@pytest.mark.parametrize(
-    "failpoint", _steps(*(f for f in FAILPOINTS if not f.startswith(ELSEWHERE)))
-)
+@pytest.mark.parametrize("failpoint", STEPS)
 def test_killed_at_every_step(world: World, failpoint: str) -> None:
+    table = "orders" if failpoint.startswith(NEEDS_SPARK) else "clicks"
+    world.change(table)
+    assert world.fork(world.config, table, failpoint) == -signal.SIGKILL
+    world.change(table)
+    sync_table(world.workspace(), world.contract(table))
+    assert_exact(world, table)
+
+
+@pytest.mark.parametrize("failpoint", _steps(*STEPS))
+def test_the_command_line_killed(world: World, failpoint: str) -> None:
+    """With it dies its JVM."""
     world.change("orders")
-    if failpoint in FORKED:
-        code = world.fork(world.config, "orders", failpoint)
-    else:
-        code = killed_by_command_line(world, "orders", failpoint)
-    assert code == -signal.SIGKILL
+    assert killed_by_command_line(world, "orders", failpoint) == -signal.SIGKILL
     world.change("orders")
     sync_table(world.workspace(), world.contract("orders"))
     assert_exact(world, "orders")
@@ -318,7 +323,7 @@ def test_killed_at_every_step(world: World, failpoint: str) -> None:
 # recorded (it replaced days, or the last copy), and a fold that nobody recorded.
 STEPS_OF_OTHER_MODES = [
     *(("visits", f) for f in ("chunk.written", "commit.after", "ledger.success", "fold.committed")),
-    *(("clicks", f) for f in ("chunk.written", "commit.after", "fold.committed")),
+    ("clicks", "fold.committed"),
     *(("cities", f) for f in ("chunk.written", "commit.before", "commit.after", "fold.committed")),
     # Staged, proved: nothing of it is visible until it is committed.
     *(("cities", f) for f in ("commit.staged", "commit.proved")),

@@ -102,6 +102,7 @@ def test_an_alter_is_not_kept_waiting(
     assert left == []
 
 
+@pytest.mark.full
 def test_a_read_that_gives_way_each_time_fails_in_the_end(
     server: EmbeddedServer,
     database: str,
@@ -132,6 +133,7 @@ def test_a_read_that_gives_way_each_time_fails_in_the_end(
     assert workspace.lake.load(Identifier(contract.namespaces.deduped, "t")) is None
 
 
+@pytest.mark.full
 def test_without_the_privilege_a_read_goes_on(
     server: EmbeddedServer, database: str, sql: Sql, engine_for: EngineFor
 ) -> None:

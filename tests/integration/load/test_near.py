@@ -106,6 +106,7 @@ def test_a_large_table_is_read_near(
     assert ids == list(range(1, 5_001))
 
 
+@pytest.mark.full
 def test_what_was_held_is_given_back(
     database: str, sql: Sql, engine_for: EngineFor, monkeypatch: pytest.MonkeyPatch
 ) -> None:

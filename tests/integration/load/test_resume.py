@@ -244,6 +244,7 @@ def test_the_result_is_mysqls_by_the_oracle(world: World) -> None:
     assert verdict.equal, verdict.describe()
 
 
+@pytest.mark.full
 def test_a_look_at_the_source_knows_nothing_of_chunks_that_were_read_before_it(
     world: World,
 ) -> None:

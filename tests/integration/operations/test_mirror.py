@@ -1,5 +1,7 @@
-"""Every row of every demo table, judged by the oracle: after the first copy, after 2,000 live
-changes."""
+"""Every row of every demo table, judged by the oracle: after the first copy, and after live changes.
+
+`make demo` has all flights of a year, and judges them as here.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from demo import nyc
 from demo.mariadb import MariaDB
-from demo.nyc import load_nyc
 from demo.oracle import check_clean, compare_table, find_leaks
 from demo.oracle_text import read_source
 from demo.shop import create_shop, demo_contract
@@ -25,18 +27,19 @@ from mirrorlake.operations.sync import sync_table
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import HASH_KEY, PASSWORD, Place, connected
 
-CHANGES = 2_000
+CHANGES = 800
+FEW = 4_000
+"""Rows of each real table: five days of flights."""
 
 
 @dataclass
 class Mirrored:
-    """The demo after one sync, 2,000 live changes, and another sync."""
+    """The demo after one sync, live changes of the shop, and another sync of it."""
 
     server: MariaDB
     workspace: Workspace
     writer: LiveWriter
     first: dict[str, SyncResult]
-    second: dict[str, SyncResult]
     after_first: dict[str, str]
 
     def surplus(self, contract: TableContract) -> list[tuple[str, ...]]:
@@ -47,12 +50,11 @@ class Mirrored:
 
 @pytest.fixture(scope="module")
 def mirrored(server: MariaDB, place: Place) -> Iterator[Mirrored]:
+    patch, read = pytest.MonkeyPatch(), nyc.read_nyc
+    patch.setattr(nyc, "read_nyc", lambda table: read(table).slice(0, FEW))
     with server.admin() as admin:
-        load_nyc(admin)
-        with admin.cursor() as cursor:  # the demo itself has the whole year, judged as here
-            cursor.execute("DELETE FROM nyc.flights WHERE time_hour >= '2013-01-12'")
-        create_shop(admin, customers=1_500)
-    patch = pytest.MonkeyPatch()
+        nyc.load_nyc(admin)
+        create_shop(admin, customers=600)
     patch.setenv("MIRRORLAKE_DEMO_PASSWORD", PASSWORD)
     patch.setenv("MIRRORLAKE_HASH_KEY", HASH_KEY)
     path = place.folder / "demo.yaml"
@@ -69,8 +71,10 @@ def mirrored(server: MariaDB, place: Place) -> Iterator[Mirrored]:
     writer = LiveWriter(server.admin)
     writer.journal.mark()
     writer.run(CHANGES)
-    second = {c.name: sync_table(workspace, c) for c in workspace.config.tables}
-    yield Mirrored(server, workspace, writer, first, second, after_first)
+    for contract in workspace.config.tables:
+        if contract.source == "shop":
+            sync_table(workspace, contract)
+    yield Mirrored(server, workspace, writer, first, after_first)
     patch.undo()
 
 
@@ -203,7 +207,7 @@ def test_raw_days_are_the_cursors_days(mirrored: Mirrored) -> None:
     assert pc.all(
         pc.equal(rows["time_hour"].cast(pa.date32(), safe=False), rows["_mirror_day"])
     ).as_py()
-    assert len(set(rows["_mirror_day"].to_pylist())) == 11
+    assert len(set(rows["_mirror_day"].to_pylist())) == 5
 
 
 def test_the_raw_view_holds_every_version(mirrored: Mirrored, place: Place) -> None:

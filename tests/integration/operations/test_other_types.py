@@ -101,6 +101,7 @@ def change(sql: Callable[..., Any], *first: str) -> None:
     )
 
 
+@pytest.mark.full
 @IN_MODES
 def test_the_layers_have_the_types_and_the_values_of_mysql(
     mode: str,
@@ -169,6 +170,7 @@ def test_what_only_the_mirror_holds_keeps_its_value_or_its_text(
     assert {row["id"]: row for row in rows_of(workspace).to_pylist()} == rows
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("clean", ["view", pytest.param("table", marks=pytest.mark.full)])
 def test_readers_see_the_old_type_with_its_values_or_the_new_one_with_its(
     clean: str,
@@ -201,6 +203,7 @@ def test_readers_see_the_old_type_with_its_values_or_the_new_one_with_its(
     assert seen[-1] == ("-5", 5)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "step",
     [
@@ -301,6 +304,7 @@ def test_a_load_without_its_fold_shows_nothing_of_the_new_type(
     assert check_table(workspace, contract, Ask("full")).verdict == "equal"
 
 
+@pytest.mark.full
 def test_a_clean_table_that_gets_a_column_is_there_all_the_time(
     engine_for: Callable[..., Workspace], sql: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+import uuid
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -13,13 +14,15 @@ from click.testing import CliRunner
 from demo.embedded import EmbeddedServer
 from demo.mariadb import MariaDB
 from mirrorlake.cli import cli
+from mirrorlake.config import load_config
 from mirrorlake.errors import DdlRefused, MirrorlakeError
 from mirrorlake.operations.preflight import Preflight, preflight
 from mirrorlake.operations.repair import repair_table
 from mirrorlake.operations.sync import sync_table
 from mirrorlake.proof.report import Ask
 from mirrorlake.workspace import Workspace
-from tests.integration.conftest import lake_rows
+from tests.integration.conftest import Place, lake_rows
+from tests.integration.contract_files import write_contract
 
 CREATE = """CREATE TABLE t (
     id INT NOT NULL, name VARCHAR(20), mail VARCHAR(50), price DECIMAL(8,2), at DATETIME NOT NULL,
@@ -40,6 +43,25 @@ def workspace(sql: Callable[..., Any], engine_for: Callable[..., Workspace]) -> 
     workspace = engine_for({"t": TERMS})
     sync_table(workspace, workspace.config.table("t"))
     return workspace
+
+
+@pytest.fixture(scope="module")
+def seen(server: EmbeddedServer, place: Place) -> Iterator[Workspace]:
+    """The same, one for all that change nothing."""
+    name = f"t{uuid.uuid4().hex[:10]}"
+    path = write_contract(
+        place.folder / f"{name}.yaml", server.port, {name: {"tables": {"t": TERMS}}}
+    )
+    with server.admin() as admin, admin.cursor() as cursor:
+        cursor.execute(f"CREATE DATABASE {name} CHARACTER SET utf8mb4")
+        cursor.execute(f"USE {name}")
+        cursor.execute(CREATE)
+        cursor.execute("INSERT INTO t VALUES (1, 'a', 'm', 1.5, UTC_TIMESTAMP())")
+        admin.commit()
+        workspace = Workspace.open(load_config(path), spark=place.spark)
+        sync_table(workspace, workspace.config.table("t"))
+        yield workspace
+        cursor.execute(f"DROP DATABASE {name}")
 
 
 def suggest(column: Any, table: str) -> str | None:
@@ -129,16 +151,16 @@ CASES = {
 }  # fmt: skip
 
 
-def test_what_it_says_of_each_kind_of_change(workspace: Workspace) -> None:
-    before = workspace.ledger.schema_versions("s." + workspace.config.tables[0].database + ".t")
+def test_what_it_says_of_each_kind_of_change(seen: Workspace) -> None:
+    before = seen.ledger.schema_versions("s." + seen.config.tables[0].database + ".t")
     for statement, (severity, words) in CASES.items():
-        found = look(workspace, statement)
+        found = look(seen, statement)
         assert (found.severity, words in says(found)) == (severity, True), (
             f"{statement}: {found.severity}\n{says(found)}"
         )
-    contract = workspace.config.table("t")
-    assert workspace.ledger.schema_versions(contract.name) == before
-    assert workspace.ledger.unproved(contract.name) is None
+    contract = seen.config.table("t")
+    assert seen.ledger.schema_versions(contract.name) == before
+    assert seen.ledger.unproved(contract.name) is None
 
 
 RUN = (
@@ -212,6 +234,7 @@ MOVES = (
 )
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "text", [MOVES[0], *(pytest.param(text, marks=pytest.mark.full) for text in MOVES[1:])]
 )
@@ -272,16 +295,16 @@ def test_a_table_that_is_copied_has_what_is_there_at_its_next_copy(
     assert "--accept-smaller" in says(found)
 
 
-def test_types_of_mariadb_alone(workspace: Workspace, server: EmbeddedServer) -> None:
+def test_types_of_mariadb_alone(seen: Workspace, server: EmbeddedServer) -> None:
     text = "ALTER TABLE t ADD u UUID, ADD i INET6"
     if isinstance(server, MariaDB):
-        found = look(workspace, text)
+        found = look(seen, text)
         assert [(fate.now, fate.lake_now) for fate in found.columns] == [
             ("u", "string"), ("i", "string"),
         ]  # fmt: skip
     else:
         with pytest.raises(DdlRefused, match="column u: the type UUID is none that MySQL has"):
-            look(workspace, text)
+            look(seen, text)
 
 
 def contract_deduped(workspace: Workspace) -> Any:
@@ -363,8 +386,8 @@ def test_a_column_that_is_never_read_is_renamed(
     sync_table(workspace, workspace.config.table("t"))
 
 
-def test_it_names_what_is_read_of_the_mirror(workspace: Workspace) -> None:
-    contract = workspace.config.table("t")
+def test_it_names_what_is_read_of_the_mirror(seen: Workspace) -> None:
+    contract = seen.config.table("t")
     spaces = contract.namespaces
     names = (f"view {spaces.raw}.t", f"deduped {spaces.deduped}.t", f"clean view {spaces.clean}.t")
     for text, changed, checks in (
@@ -373,30 +396,30 @@ def test_it_names_what_is_read_of_the_mirror(workspace: Workspace) -> None:
         ("ALTER TABLE t ADD KEY (name)", (), ()),
         ("DROP TABLE t", (), ()),
     ):
-        found = look(workspace, text)
+        found = look(seen, text)
         assert found.readers == names
         assert (tuple(n for n in names if n in found.layers), found.checks) == (changed, checks)
-    place = ["--config", str(workspace.config.path)]
+    place = ["--config", str(seen.config.path)]
     text = "ALTER TABLE t ADD COLUMN note TEXT"
     shown = CliRunner().invoke(cli, ["preflight", text, *place]).output
     assert f"read of it: {'; '.join(names)}" in shown
     assert "checks that warn until the next sync: contract" in shown
 
 
-def test_statements_of_no_table(workspace: Workspace) -> None:
+def test_statements_of_no_table(seen: Workspace) -> None:
     text = "GRANT SELECT ON *.* TO u; ALTER TABLE t ADD KEY (name); CREATE TRIGGER x BEFORE INSERT"
-    found = preflight(workspace, text, suggest)
+    found = preflight(seen, text, suggest)
     assert [(one.table, one.severity) for one in found] == [
         ("(no table)", "attention"),
-        (workspace.config.table("t").name, "ok"),
+        (seen.config.table("t").name, "ok"),
     ]
     with pytest.raises(DdlRefused, match="no table of a database 'nope' is mirrored"):
-        preflight(workspace, "ALTER TABLE t ADD KEY (name)", suggest, database="nope")
+        preflight(seen, "ALTER TABLE t ADD KEY (name)", suggest, database="nope")
 
 
-def test_tables_that_are_not_mirrored(workspace: Workspace) -> None:
+def test_tables_that_are_not_mirrored(seen: Workspace) -> None:
     text = "CREATE TABLE fresh (id INT); ALTER TABLE other ADD COLUMN n INT; SET NAMES utf8mb4"
-    found = preflight(workspace, text, suggest)
+    found = preflight(seen, text, suggest)
     assert [(one.table, one.severity) for one in found] == [("fresh", "ok"), ("other", "ok")]
     assert "`mirrorlake init`" in says(found[0])
 
@@ -417,17 +440,17 @@ def test_tables_that_are_not_mirrored(workspace: Workspace) -> None:
     ],
 )
 def test_what_can_not_be_looked_at_is_refused_with_its_place(
-    text: str, words: str, workspace: Workspace
+    text: str, words: str, seen: Workspace
 ) -> None:
     with pytest.raises(DdlRefused, match=words):
-        preflight(workspace, text, suggest)
+        preflight(seen, text, suggest)
 
 
 def test_the_command_ends_with_the_severity_and_prints_what_programs_read(
-    workspace: Workspace,
+    seen: Workspace,
 ) -> None:
     def run(*arguments: str, given: str | None = None) -> tuple[int, str]:
-        place = ["--config", str(workspace.config.path)]
+        place = ["--config", str(seen.config.path)]
         result = CliRunner().invoke(cli, ["preflight", *arguments, *place], input=given)
         return result.exit_code, result.output
 
@@ -441,5 +464,5 @@ def test_the_command_ends_with_the_severity_and_prints_what_programs_read(
     assert "email" in str(found["findings"][-1]["words"])
     code, shown = run("--file", "-", given="ALTER TABLE t DROP COLUMN name;")
     assert (code, "clean loses name" in shown) == (20, True)
-    result = CliRunner().invoke(cli, ["preflight", "--config", str(workspace.config.path)])
+    result = CliRunner().invoke(cli, ["preflight", "--config", str(seen.config.path)])
     assert "takes statements or a file" in str(result.exception)

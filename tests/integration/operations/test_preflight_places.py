@@ -4,18 +4,23 @@ statement are one message."""
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import uuid
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
+from demo.embedded import EmbeddedServer
 from mirrorlake.cli import cli
+from mirrorlake.config import load_config
 from mirrorlake.errors import DdlRefused
 from mirrorlake.operations.preflight import preflight
 from mirrorlake.operations.sync import sync_table
 from mirrorlake.workspace import Workspace
+from tests.integration.conftest import Place
+from tests.integration.contract_files import write_contract
 
 MIGRATION = """-- what comes with 2.0
 ALTER TABLE t ADD COLUMN note TEXT;
@@ -29,16 +34,26 @@ ALTER TABLE t DROP INDEX at; ALTER TABLE t ADD KEY (note(5));
 """
 
 
-@pytest.fixture
-def workspace(sql: Callable[..., Any], engine_for: Callable[..., Workspace]) -> Workspace:
-    sql(
-        "CREATE TABLE t (id INT PRIMARY KEY, name VARCHAR(20), at DATETIME NOT NULL, KEY at (at))",
-        "INSERT INTO t VALUES (1, 'a', UTC_TIMESTAMP())",
+@pytest.fixture(scope="module")
+def workspace(server: EmbeddedServer, place: Place) -> Iterator[Workspace]:
+    """One for all: a preflight changes nothing."""
+    name = f"t{uuid.uuid4().hex[:10]}"
+    contract = {"mode": "incremental", "key": ["id"], "cursor": "at"}
+    path = write_contract(
+        place.folder / f"{name}.yaml", server.port, {name: {"tables": {"t": contract}}}
     )
-    terms = {"mode": "incremental", "key": ["id"], "cursor": "at"}
-    workspace = engine_for({"t": terms})
-    sync_table(workspace, workspace.config.table("t"))
-    return workspace
+    with server.admin() as admin, admin.cursor() as cursor:
+        cursor.execute(f"CREATE DATABASE {name}")
+        cursor.execute(
+            f"CREATE TABLE {name}.t "
+            "(id INT PRIMARY KEY, name VARCHAR(20), at DATETIME NOT NULL, KEY at (at))"
+        )
+        cursor.execute(f"INSERT INTO {name}.t VALUES (1, 'a', UTC_TIMESTAMP())")
+        admin.commit()
+        workspace = Workspace.open(load_config(path), spark=place.spark)
+        sync_table(workspace, workspace.config.table("t"))
+        yield workspace
+        cursor.execute(f"DROP DATABASE {name}")
 
 
 def run(workspace: Workspace, *arguments: str, given: str | None = None) -> Any:

@@ -119,6 +119,7 @@ RUN = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "text", [t if n == 0 else pytest.param(t, marks=pytest.mark.full) for n, t in enumerate(RUN)]
 )
@@ -139,6 +140,7 @@ def test_the_sync_after_it_does_what_it_said(tenants: Tenants, text: str) -> Non
     assert (done.folded == done.tenants) or "evolves" in text
 
 
+@pytest.mark.full
 def test_a_key_of_another_type_stops_each_tenant_as_it_says(tenants: Tenants) -> None:
     text = "ALTER TABLE orders MODIFY id VARCHAR(36) NOT NULL"
     _, said = look(tenants, text)
@@ -148,6 +150,7 @@ def test_a_key_of_another_type_stops_each_tenant_as_it_says(tenants: Tenants) ->
     assert f"stop, and keep their rows as they were: {error.split('. ')[0]}" in said
 
 
+@pytest.mark.full
 def test_rules_of_a_column_that_is_renamed(tenants: Tenants) -> None:
     text = "ALTER TABLE orders CHANGE mail address VARCHAR(50)"
     tenants.contract["new_columns"] = "show"

@@ -331,6 +331,7 @@ def test_a_scheduled_check_repairs_what_its_contract_lets_it(
     assert metadata["or in a shell"] == f"mirrorlake repair {contract.name}"
 
 
+@pytest.mark.full
 def test_rows_that_are_deleted_while_a_check_sweeps_are_no_difference(
     database: str, sql: Sql, engine_for: EngineFor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -358,6 +359,7 @@ def test_rows_that_are_deleted_while_a_check_sweeps_are_no_difference(
     assert exact_verdict(workspace, MirroredTable(contract))[0]
 
 
+@pytest.mark.full
 def test_a_chunk_that_is_equal_does_not_turn_a_table_green_whose_other_rows_differ(
     database: str, sql: Sql, engine_for: EngineFor, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -158,6 +158,7 @@ def test_a_check_between_a_load_and_its_fold_says_what_it_waits_for(
     assert "Somebody changed the lake table" in (caught.value.next_step or "")
 
 
+@pytest.mark.full
 @IN_MODES
 def test_a_column_that_comes_back_has_what_a_rebuild_gives(
     mode: str, engine_for: Callable[..., Workspace], sql: Callable[..., Any]
@@ -236,6 +237,7 @@ def test_a_hidden_column_that_comes_back_is_not_shown_before_somebody_says_so(
     assert "mail" in shown(workspace, "clean")[0]
 
 
+@pytest.mark.full
 def test_a_name_that_comes_from_a_later_column_shows_nothing_of_the_first_one(
     engine_for: Callable[..., Workspace], sql: Callable[..., Any]
 ) -> None:
@@ -279,7 +281,7 @@ def test_a_row_that_mysql_lost_before_a_rename_has_its_values_under_the_new_name
     assert rows_of(workspace).to_pylist() == folded
 
 
-@pytest.mark.parametrize("clean", ["view", "table"])
+@pytest.mark.parametrize("clean", ["view", pytest.param("table", marks=pytest.mark.full)])
 def test_a_rename_that_is_said_later_brings_values_back(
     clean: str, engine_for: Callable[..., Workspace], sql: Callable[..., Any]
 ) -> None:
@@ -304,7 +306,7 @@ def test_a_rename_that_is_said_later_brings_values_back(
     assert workspace.lake.head(workspace_deduped(workspace)) == head
 
 
-@pytest.mark.parametrize("clean", ["view", "table"])
+@pytest.mark.parametrize("clean", ["view", pytest.param("table", marks=pytest.mark.full)])
 def test_a_column_that_took_the_name_of_one_that_went(
     clean: str,
     engine_for: Callable[..., Workspace],
@@ -354,6 +356,7 @@ def test_a_name_in_another_case_is_the_same_column(
     ]  # fmt: skip
 
 
+@pytest.mark.full
 def test_a_column_that_comes_back_is_a_new_one_to_clean(
     engine_for: Callable[..., Workspace],
     sql: Callable[..., Any],
@@ -377,6 +380,7 @@ def test_a_column_that_comes_back_is_a_new_one_to_clean(
     assert_equal(workspace, server, database)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("kind", "kept"), [("VARCHAR(9)", "5"), pytest.param("INT", 5, marks=pytest.mark.full)]
 )
@@ -406,6 +410,7 @@ def test_a_column_that_comes_back_has_what_rows_of_the_mirror_alone_last_held_un
     assert [row["note"] for row in rows_of(workspace).to_pylist()] == [*[None] * 4, kept]
 
 
+@pytest.mark.full
 def test_a_name_that_several_columns_had_is_the_oldest_one_s_alone(
     engine_for: Callable[..., Workspace],
     sql: Callable[..., Any],
@@ -431,6 +436,7 @@ def test_a_name_that_several_columns_had_is_the_oldest_one_s_alone(
     assert rows_of(workspace).column("label").to_pylist() == ["m1", "m2", "m3", "m4", "m5"]
 
 
+@pytest.mark.full
 def test_a_name_that_was_taken_over_in_another_case_is_there_once(
     engine_for: Callable[..., Workspace], sql: Callable[..., Any]
 ) -> None:
@@ -474,7 +480,7 @@ def test_a_version_that_came_back_is_read_again_though_its_first_load_died(
     assert_equal(workspace, server, database)
 
 
-@pytest.mark.parametrize("clean", ["view", "table"])
+@pytest.mark.parametrize("clean", [pytest.param("view", marks=pytest.mark.full), "table"])
 def test_readers_of_clean_and_raw_never_meet_an_error(
     clean: str,
     engine_for: Callable[..., Workspace],

@@ -141,6 +141,7 @@ def test_a_table_that_mysql_does_not_have_is_named_with_its_line_and_the_nearest
     assert f"{config}:{line}:11: {database}.shown is a view, and only tables are mirrored" in shown
 
 
+@pytest.mark.full
 def test_a_log_shows_each_table_as_it_is_done(config: Path, database: str) -> None:
     command = [*COMMAND, "sync", "--config", str(config)]
     ran = subprocess.run(command, capture_output=True, text=True, check=True, cwd=config.parent)

@@ -41,6 +41,7 @@ def due(tenants: Tenants) -> dict[str, str]:
     return {database.rpartition("_")[2]: why for (_, database), why in look(tenants).due.items()}
 
 
+@pytest.mark.full
 def test_what_is_due_is_what_a_sync_does(tenants: Tenants) -> None:
     names = ("calm", "moved", "altered", "dropped", "refused")
     for name in names:

@@ -127,6 +127,7 @@ def test_a_clean_table_has_what_the_rules_make_of_each_tenant(tenants: Tenants) 
     assert_clean(tenants)
 
 
+@pytest.mark.full
 def test_shapes_and_columns_reach_a_clean_table_as_the_rules_say(tenants: Tenants) -> None:
     tenants.make("a", COLUMNS + ", n INT", *(row.replace(")", ", 7)") for row in rows(1)))
     tenants.sync()
@@ -229,6 +230,7 @@ def test_a_tenant_that_leaves_deduped_leaves_clean(tenants: Tenants) -> None:
     assert_clean(tenants)
 
 
+@pytest.mark.full
 def test_somebody_elses_writes_into_clean_are_found_and_put_right(tenants: Tenants) -> None:
     for name in ("a", "b"):
         tenants.make(name, COLUMNS, *rows(1, 2))
@@ -255,6 +257,7 @@ STEPS = tuple(step for step in (*OF_TENANTS, *OF_CLEAN_TENANTS) if step != "tena
 OFTEN = ("tenants.clean_marked",)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "step", [s if s in OFTEN else pytest.param(s, marks=pytest.mark.full) for s in STEPS]
 )

@@ -53,6 +53,7 @@ def oneline(text: str) -> str:
 # --- what is no tenant ----------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_what_the_contract_names_and_is_no_tenant_is_said(tenants: Tenants) -> None:
     tenants.group |= {
         "databases": [f"{tenants.prefix}_%", "nothing_%"],

@@ -241,6 +241,7 @@ def test_recovery_settles_and_removes_orphans_alone(
     assert_equal(server, place, config, "orders")
 
 
+@pytest.mark.full
 def test_a_backfill_of_a_table_that_another_run_loads_changes_nothing(
     world: Callable[..., Path], place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -133,6 +133,7 @@ def test_a_round_of_chunks_holds_every_row_once(
     assert {r.verdict for r in reports} == {"equal", "different"}
 
 
+@pytest.mark.full
 def test_a_key_of_nulls_is_found(
     database: str, sql: Sql, engine_for: EngineFor, monkeypatch: pytest.MonkeyPatch
 ) -> None:

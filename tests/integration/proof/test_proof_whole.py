@@ -156,6 +156,7 @@ KEYS = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "kind", [next(iter(KEYS)), *(pytest.param(k, marks=pytest.mark.full) for k in [*KEYS][1:])]
 )

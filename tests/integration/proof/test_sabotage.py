@@ -86,6 +86,7 @@ def assert_mended(victim: Victim, server: EmbeddedServer, database: str) -> None
     assert verdict.equal, verdict.describe()
 
 
+@pytest.mark.full
 def test_faults_are_caught_and_repaired(
     victim_of: Callable[[str], Victim], server: EmbeddedServer, database: str
 ) -> None:

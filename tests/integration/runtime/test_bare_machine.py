@@ -125,6 +125,7 @@ def test_the_doctor_shows_the_embedded_java(bare):
     assert "Traceback" not in ran.stdout + ran.stderr
 
 
+@pytest.mark.full
 def test_spark_writes_iceberg_and_every_jar_is_ours(bare):
     lake = bare.clone.parent / "a lake ö"
     ran = bare(".venv/bin/python", "-c", SESSION, lake)

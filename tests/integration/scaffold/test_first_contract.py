@@ -117,6 +117,7 @@ def test_a_sync_takes_the_contract_as_it_was_written(
         assert (checked.exit_code, said(checked)["verdict"]) == (0, "equal"), checked.output
 
 
+@pytest.mark.full
 def test_a_key_that_looks_secret_is_kept_by_and_told_by_nobody(
     server: MariaDB, place: Place, sql: Sql, init: Init, database: str,
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch,

@@ -34,6 +34,7 @@ def servers(tmp_path: Path) -> Iterator[Servers]:
         yield both
 
 
+@pytest.mark.full
 def test_no_false_alarm(
     seconds: int, servers: Servers, place: Place, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

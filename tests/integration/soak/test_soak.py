@@ -32,6 +32,7 @@ def soak(place: Place, runner: Runner, tmp_path: Path) -> Iterator[Soak]:
     source.stop()
 
 
+@pytest.mark.full
 def test_a_few_rounds(soak: Soak) -> None:
     soak.tables = ("orders",)
     soak.episode(FEW, 1, print)

@@ -165,6 +165,7 @@ def wrong(severities: list[str], again: str | None, *, moves: bool) -> str:
     return "" if rebuilt == bool(severities) else f"{severities}, and a sync says {again}"
 
 
+@pytest.mark.full
 def test_a_table_after_every_form(
     server: EmbeddedServer,
     database: str,

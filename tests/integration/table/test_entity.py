@@ -78,6 +78,7 @@ def expected(rows: Sequence[tuple[int, str, datetime]]) -> dict[int, datetime]:
     return {number: min(times[token.casefold()]) for number, token, _ in rows}
 
 
+@pytest.mark.full
 def test_the_first_time_is_kept_through_deletes_late_rows_and_rebuilds(
     sql: Sql, engine_for: EngineFor
 ) -> None:
@@ -116,8 +117,10 @@ def test_the_first_time_is_kept_through_deletes_late_rows_and_rebuilds(
     ("kind", "first"),
     [
         ("DATETIME(6)", when(3, "23:59:59.000001")),
-        ("TIMESTAMP(3)", when(3, "23:59:59").replace(tzinfo=UTC)),
-        ("DATE", when(3).date()),
+        pytest.param(
+            "TIMESTAMP(3)", when(3, "23:59:59").replace(tzinfo=UTC), marks=pytest.mark.full
+        ),
+        pytest.param("DATE", when(3).date(), marks=pytest.mark.full),
     ],
 )
 def test_every_type_of_time(sql: Sql, engine_for: EngineFor, kind: str, first: Any) -> None:
@@ -183,6 +186,7 @@ def test_a_loaded_table_that_becomes_one_of_entities_is_read_anew(
         synced(engine_for({"t": plain}))
 
 
+@pytest.mark.full
 def test_a_clean_table_is_laid_out_again_when_its_table_becomes_one_of_entities(
     sql: Sql, engine_for: EngineFor
 ) -> None:

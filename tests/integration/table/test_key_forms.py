@@ -53,6 +53,7 @@ def make(sql: Callable[..., Any], what: str, **terms: Any) -> dict[str, Any]:
     return {"mode": "incremental", "key": key.split(", "), "cursor": "at", **terms}
 
 
+@pytest.mark.full
 @IN_CHANGES
 def test_no_row_is_there_twice(
     what: str,
@@ -69,6 +70,24 @@ def test_no_row_is_there_twice(
     sql(f"ALTER TABLE t MODIFY {CHANGES[what][1]}, MODIFY v VARCHAR(9)")
     sync_table(workspace, contract)
     assert_equal(workspace, server, database)
+    assert rows_of(workspace).num_rows == 2
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("what", CHANGES)
+def test_what_was_keyed_again_goes_on(
+    what: str,
+    engine_for: Callable[..., Workspace],
+    sql: Callable[..., Any],
+    server: EmbeddedServer,
+    database: str,
+) -> None:
+    """By a reload, by windows, without a column, and made again."""
+    workspace = engine_for({"t": make(sql, what, clean="table")})
+    contract = workspace.config.table("t")
+    sync_table(workspace, contract)
+    sql(f"ALTER TABLE t MODIFY {CHANGES[what][1]}, MODIFY v VARCHAR(9)")
+    sync_table(workspace, contract)
     reload_days(workspace, contract, TODAY, TODAY)
     sync_table(workspace, contract)
     sql("ALTER TABLE t DROP v")
@@ -128,6 +147,7 @@ def test_an_entity_s_token_stays_what_it_was(
         sync_table(workspace, contract)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("declared", "altered", "words"),
     [
@@ -202,6 +222,7 @@ def test_an_earlier_name_that_comes_back(
         sync_table(workspace, workspace.config.table("t"))
 
 
+@pytest.mark.full
 def test_names_that_differ_by_a_sharp_s_are_two(
     engine_for: Callable[..., Workspace], sql: Callable[..., Any]
 ) -> None:

@@ -27,8 +27,10 @@ from mirrorlake.ledger import Ledger
 from mirrorlake.models.dependencies import EVERY_DAY, MirrorInput, ModelInput, inputs_of, unbounded
 from mirrorlake.models.project import Project, compile_models, stored_columns
 from mirrorlake.operations.models.compiled import compile_project, scopes_of
+from mirrorlake.operations.models.due import may_lack
 from mirrorlake.operations.models.plans import plan_models, record_model
 from mirrorlake.operations.models.show import show_model
+from mirrorlake.operations.models.states import States
 
 NOW = datetime(2024, 3, 4, 12, tzinfo=UTC)
 CONTRACT = """
@@ -70,7 +72,7 @@ def contract(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("s_d", "sales", SALES),
         ("s_d", "people", people),
         ("s_d__clean", "people", people),
-        ("s_d__clean", "sales", SALES),
+        ("s_d__clean", "sales", [*SALES, "packed date"]),
     ):
         lake.make_namespace(namespace)
         fields = [column.split() for column in columns]
@@ -132,7 +134,7 @@ def test_models_come_after_what_they_read_and_know_where_values_are_from(
     assert project.readers == {"b.daily": ("a.total",), "s_d.sales": ("b.daily",)}
 
 
-def test_what_a_partition_reads(compiled: Compiled) -> None:
+def test_what_a_partition_reads(compiled: Compiled, contract: Path) -> None:
     project = compiled(
         m__daily=f"---\n{DAYS}\n---\nSELECT id FROM s_d.sales JOIN s_d.people USING (id)"
         " WHERE sold_at >= day AND sold_at < day + 1",
@@ -150,12 +152,16 @@ def test_what_a_partition_reads(compiled: Compiled) -> None:
     assert inputs_of(project, catalogue, later, later.scopes[1]) == (
         ModelInput("m.daily", ("day=2024-03-02", "day=2024-03-03"), True),
     )
-    shown = show_model(project, catalogue, "m.daily", {"day": "2024-03-02"})
+    config = load_config(contract)
+    states = States(project, catalogue, Lake(config.lake), Ledger(config.ledger.url))
+    shown = show_model(states, "m.daily", {"day": "2024-03-02"})
     assert shown.partition is not None
     assert shown.partition.readers == {
         "m.all": ("",),
         "m.later": ("until=2024-03-02", "until=2024-03-03"),
     }
+    assert (shown.states, shown.partition.state) == ({"missing": 3}, "missing")
+    assert shown.partition.states == {"m.all": {"missing": 1}, "m.later": {"missing": 2}}
     assert "DATE '2024-03-02' + 1" in shown.partition.sql
     assert shown.warnings == ()
 
@@ -170,6 +176,26 @@ def test_a_partition_that_reads_all_of_a_table_is_warned_of(compiled: Compiled) 
         "daily.sql:5:6: every partition reads all of s_d.sales: no condition that can be analysed "
         "bounds its sold_at"
     )
+
+
+def test_days_of_another_column_than_the_contracts_bound_a_table_too(compiled: Compiled) -> None:
+    project = compiled(
+        m__daily=f"---\n{DAYS}\n---\nSELECT id FROM s_d__clean.sales WHERE packed = day"
+    )
+    catalogue = compiled.catalogue  # type: ignore[attr-defined]
+    model = project.model("m.daily")
+    assert list(unbounded(project, catalogue, model)) == []
+    (read,) = inputs_of(project, catalogue, model, model.scopes[0])
+    march = date(2024, 3, 1)
+    assert read == MirrorInput("s_d__clean.sales", "packed", ((march, march),))
+    # Of which rows a load that failed would have brought, these days say nothing.
+    february = date(2024, 2, 1), date(2024, 2, 29)
+    assert isinstance(read, MirrorInput)
+    assert may_lack(read, "sold_at", *february)
+    assert not may_lack(read, "packed", *february)
+    assert may_lack(read, "packed", march, march)
+    everything = MirrorInput("s_d__clean.sales", "sold_at", EVERY_DAY)
+    assert may_lack(everything, "sold_at", *february)
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,7 @@ def hook() -> Iterator[Hook]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Answer)
     kept = Hook(f"http://127.0.0.1:{server.server_port}/{SECRET}")
     kept.gate.set()
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     yield kept
     server.shutdown()

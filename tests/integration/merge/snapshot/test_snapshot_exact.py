@@ -151,6 +151,7 @@ def test_every_damage_is_named(history: Mirror, name: str) -> None:
     assert difference_lines(Formatter((), None), found.differences) == [line]
 
 
+@pytest.mark.full
 def test_damages_of_kept_rows_are_named_at_once(history: Mirror) -> None:
     """One lost, one altered in its value and in its snapshot; and a row under another key."""
     damage = (

@@ -276,6 +276,7 @@ def walked(server: EmbeddedServer, seed: int, rounds: int) -> None:
     assert walk.verdicts[None] > 10, walk.verdicts
 
 
+@pytest.mark.full
 def test_no_history_of_writes_is_called_none(mariadb: MariaDB) -> None:
     walked(mariadb, 1, 5)
 

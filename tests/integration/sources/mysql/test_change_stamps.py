@@ -232,7 +232,9 @@ def wait_for_rest(doors: Doors) -> bool:
     return False
 
 
-@pytest.mark.parametrize("first", ["writes", "reads", "snapshot"])
+@pytest.mark.parametrize(
+    "first", ["writes", *(pytest.param(f, marks=pytest.mark.full) for f in ("reads", "snapshot"))]
+)
 def test_a_transaction_that_was_open_at_the_look_is_seen(doors: Doors, first: str) -> None:
     """It commits after the look; the time that it sets may be that at which it began."""
     table = {"writes": "late", "reads": "later", "snapshot": "reader"}[first]

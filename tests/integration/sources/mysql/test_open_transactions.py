@@ -247,6 +247,7 @@ def test_without_the_privilege_the_overlap_alone_holds(
     assert last.receipt.oldest_open is None
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", [MariaDB, pytest.param(MySQL8, marks=pytest.mark.full)])
 def test_the_age_of_a_transaction_in_the_hour_that_comes_twice(
     kind: type[EmbeddedServer],

@@ -1,0 +1,44 @@
+"""The demo's SQL models: put beside its contract, computed once, and shown as a table."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from rich.console import Console
+
+from mirrorlake.cli.bars import Bars
+from mirrorlake.cli.models import runs_table
+from mirrorlake.models.declaration import FOLDER
+from mirrorlake.operations.models.compiled import compile_project
+from mirrorlake.operations.models.runs import run_model
+from mirrorlake.operations.models.states import States
+from mirrorlake.workspace import Workspace
+
+_HERE = Path(__file__).resolve().parent / FOLDER
+
+
+def put_models(folder: Path) -> None:
+    """Copy the demo's models beside its contract file."""
+    shutil.copytree(_HERE, folder / FOLDER)
+
+
+def compute_models(workspace: Workspace, console: Console) -> None:
+    """Compute every partition of every model, with a bar for each model.
+
+    Raises:
+        ModelError: a model does not compile, or its query gives something else than was inferred.
+        LakeError, LedgerError
+    """
+    project, catalogue = compile_project(workspace.config, workspace.lake)
+    project.raise_problems()
+    states = States(project, catalogue, workspace.lake, workspace.ledger)
+    with Bars(console) as bars:
+        runs = [
+            run_model(
+                workspace, states, one, one.scopes, watch=bars.count(one.name, len(one.scopes))
+            )
+            for one in project.models.values()
+        ]
+    console.print("Models over the mirror (SQL files; see docs/models.md):")
+    console.print(runs_table(runs))
