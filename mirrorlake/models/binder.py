@@ -22,6 +22,7 @@ from mirrorlake.errors import ModelError
 from mirrorlake.models import functions, types
 from mirrorlake.models.columns import NamedValue, Relation, Typed, joined
 from mirrorlake.models.expressions import field_of, type_of
+from mirrorlake.models.nodes import Nodes
 from mirrorlake.models.place import at
 
 
@@ -59,6 +60,7 @@ class Trace:
         using: ``id`` of a join → the pairs of columns that ``USING`` makes one.
         types: ``id`` of a SELECT or a set operation → the types of its columns.
         constants: ``id`` of a column's node that is a name of the model's scope → the node.
+        nodes: what stands below its nodes.
     """
 
     columns: dict[int, InputColumn] = field(default_factory=dict[int, InputColumn])
@@ -77,6 +79,7 @@ class Trace:
     )
     types: dict[int, tuple[str, ...]] = field(default_factory=dict[int, tuple[str, ...]])
     constants: dict[int, exp.Column] = field(default_factory=dict[int, exp.Column])
+    nodes: Nodes = field(default_factory=Nodes)
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ partitions its bounds mean (`mirrorlake.models.dependencies`).
 from __future__ import annotations
 
 import bisect
+import itertools
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
@@ -18,6 +19,8 @@ from typing import TypeAlias
 
 from mirrorlake.models.evaluate import Constant
 from mirrorlake.models.moving import DAY, Ground, MovingDay, MovingMoment
+from mirrorlake.models.scopes import ScopeProduct
+from mirrorlake.models.series import Days
 from mirrorlake.models.spans import ValueSet
 
 MOST_RULES = 5_000
@@ -151,6 +154,40 @@ class RuleBook:
         self.fresh = True
         return rule, day
 
+    def cover(self, scopes: Sequence[Mapping[str, Constant]], look: Look) -> Iterator[Rule]:
+        """The rules that hold for all of a model's scopes, each once."""
+        seen = set[int]()
+        for days, names in self._alike(scopes):
+            first = 0
+            while first < len(days):
+                rule, _ = self.find(names(days[first]), look)
+                if id(rule) not in seen:
+                    seen.add(id(rule))
+                    yield rule
+                first = bisect.bisect_right(days, rule.last, first)
+
+    def _alike(
+        self, scopes: Sequence[Mapping[str, Constant]]
+    ) -> Iterator[tuple[Sequence[int], Callable[[int], Mapping[str, Constant]]]]:
+        """The scopes of each class: their days in order, and the names that stand in the query of
+        the one of a day. Days that are listed by a series alone are not made one by one."""
+        columns = _columns_of(scopes)
+        dated = [name for name in self.used if columns and isinstance(columns[name], Days)]
+        others = [name for name in self.used if columns and name not in dated]
+        if len(dated) == 1 and not any(_has_days(columns[name]) for name in others):
+            (day,) = dated
+            numbers = columns[day]
+            assert isinstance(numbers, Days)  # noqa: S101
+            for values in itertools.product(*(columns[name] for name in others)):
+                yield numbers.numbers, _on_day(day, dict(zip(others, values, strict=True)))
+            return
+        classes: dict[ScopeClass, dict[int, Mapping[str, Constant]]] = {}
+        for scope in _of_names(scopes, columns, self.used):
+            place, day = self.place(scope)
+            classes.setdefault(place, {}).setdefault(day, scope)
+        for members in classes.values():
+            yield sorted(members), members.__getitem__
+
     def spread(
         self, scopes: Sequence[Mapping[str, Constant]], look: Look
     ) -> Iterator[tuple[Rule, Sequence[tuple[int, int]]]]:
@@ -185,6 +222,36 @@ class RuleBook:
         moving = {name: _moving(value, ground) for name, value in used.items()}
         inputs = tuple(_settled(one) for one in look(moving))
         return Rule(ground.first, ground.last, inputs)
+
+
+def _columns_of(
+    scopes: Sequence[Mapping[str, Constant]],
+) -> Mapping[str, Sequence[Constant]]:
+    """The values of each name, in lower case, where all are combined; else none."""
+    if not isinstance(scopes, ScopeProduct):
+        return {}
+    return {name.lower(): values for name, values in scopes.columns.items()}
+
+
+def _has_days(values: Sequence[Constant]) -> bool:
+    return any(_midnight_of(value) is not None for value in values)
+
+
+def _on_day(
+    name: str, others: Mapping[str, Constant]
+) -> Callable[[int], Mapping[str, Constant]]:
+    return lambda day: {**others, name: date.fromordinal(day)}
+
+
+def _of_names(
+    scopes: Sequence[Mapping[str, Constant]],
+    columns: Mapping[str, Sequence[Constant]],
+    names: Sequence[str],
+) -> Iterable[Mapping[str, Constant]]:
+    """All scopes, of which only some names count."""
+    if not columns:
+        return scopes
+    return ScopeProduct({name: columns[name] for name in names})
 
 
 def _midnight_of(value: Constant) -> date | None:
