@@ -187,7 +187,7 @@ def plan_command(config_path: Path, as_json: bool) -> None:
         for name, one in models.items():
             found[name] |= {
                 "partitions": len(one.scopes),
-                "reads": list(one.bound.reads),
+                "reads": list(one.reads),
                 "columns": {f.name: f.value.type for f in one.fields},
                 "fingerprint": one.fingerprint,
                 "warnings": warnings[name],
@@ -211,7 +211,7 @@ def _print_plan(changes: Sequence[ModelChange], models: Mapping[str, Model]) -> 
         cells = ("-", "-", "-")
         if model is not None:
             counts = (f"{len(model.fields):,}", f"{len(model.scopes):,}")
-            cells = (*counts, escape(", ".join(model.bound.reads) or "-"))
+            cells = (*counts, escape(", ".join(model.reads) or "-"))
         table.add_row(escape(change.model), change.change, *cells)
     shown.console.print(table)
     for change in changes:

@@ -14,6 +14,7 @@ What belongs here: from reach to partitions. What doesn't: what a query reads
 from __future__ import annotations
 
 import bisect
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
@@ -25,6 +26,7 @@ from mirrorlake.models.moving import midnight
 from mirrorlake.models.project import Model, Project, ScopeValues
 from mirrorlake.models.reach import TableReach, reach
 from mirrorlake.models.rules import MirrorRule, ModelRule, Rule, TableRule, at_day
+from mirrorlake.models.scopes import ScopeProduct
 from mirrorlake.models.spans import Interval
 
 
@@ -84,6 +86,25 @@ def rule_of(
     """What a scope reads, as it holds for others, too; and the day that its bounds are counted
     from."""
     return model.rules.find(scope, lambda names: _looked_up(project, catalogue, model, names))
+
+
+def learn_rules(project: Project, catalogue: Catalogue, model: Model) -> None:
+    """Find the rules for all scopes of a model at once, where they are few; the others are found
+    when somebody asks for one of their scopes.
+
+    Raises:
+        ModelError: the scopes of a model that it reads can't be evaluated.
+    """
+    if isinstance(model.scopes, ScopeProduct) or len(model.scopes) <= MOST_LEARNT:
+        rules = model.rules.cover(
+            model.scopes, lambda names: _looked_up(project, catalogue, model, names)
+        )
+        for _ in itertools.islice(rules, MOST_LEARNT):
+            pass
+
+
+MOST_LEARNT = 400
+"""Rules that are found of a model before somebody asks: a month has one, in thirty years 360."""
 
 
 def readers_of(
@@ -153,6 +174,8 @@ def unbounded(project: Project, catalogue: Catalogue, model: Model) -> Iterator[
     if not model.partitioned:
         return
     scope = model.scopes[0]
+    if all(one.bounded for one in rule_of(project, catalogue, model, scope)[0].inputs):
+        return
     for one in reach(model.query, model.bound, scope):
         upstream, mirrored = project.models.get(one.table), catalogue.table(one.table)
         columns = upstream.declaration.partition_by if upstream is not None else ()

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, partial
 from graphlib import CycleError, TopologicalSorter
 
 from sqlglot import exp
@@ -26,11 +26,14 @@ from mirrorlake.models.binder import BoundQuery, bind
 from mirrorlake.models.catalogue import Catalogue
 from mirrorlake.models.columns import NamedValue, Origin, Relation, Typed
 from mirrorlake.models.declaration import Declaration
+from mirrorlake.models.kept import KeptModel, KeptModels, found_key, plain_fields, text_key
 from mirrorlake.models.parse import parse_query, table_name
 from mirrorlake.models.partitions import PartitionIndex
 from mirrorlake.models.place import at
 from mirrorlake.models.rules import RuleBook
 from mirrorlake.models.scopes import ScopeValues, text_of
+
+_Bound = tuple[exp.Expr, BoundQuery]
 
 
 @dataclass(frozen=True)
@@ -38,26 +41,46 @@ class Model:
     """One model that compiled.
 
     Attributes:
-        fields: the columns of its table: the query's, then those of its partitions.
         types: the names of its scope, with their types.
         scopes: all that it is computed for, in the order of its bindings.
         fingerprint: changes with what the query says, with its columns, and with all models above
             it; comments and layout change nothing.
+        kept: what was found of its file, and its columns.
+        bind: its query, parsed and bound.
     """
 
     declaration: Declaration
-    query: exp.Expr
-    bound: BoundQuery
-    fields: tuple[NamedValue, ...]
     types: Mapping[str, Typed]
     fingerprint: str
     scopes: Sequence[ScopeValues] = field(repr=False, compare=False)
-    rules: RuleBook = field(repr=False, compare=False)
+    kept: KeptModel = field(repr=False)
+    bind: Callable[[], _Bound] = field(repr=False, compare=False)
+
+    @property
+    def fields(self) -> tuple[NamedValue, ...]:
+        """The columns of its table: the query's, then those of its partitions."""
+        return self.kept.fields
 
     @property
     def reads(self) -> tuple[str, ...]:
         """The tables that its query names, in lower case, in the order in which they are named."""
-        return self.bound.reads
+        return self.kept.reads
+
+    @property
+    def rules(self) -> RuleBook:
+        return self.kept.rules
+
+    @cached_property
+    def _bound(self) -> _Bound:
+        return self.bind()
+
+    @property
+    def query(self) -> exp.Expr:
+        return self._bound[0]
+
+    @property
+    def bound(self) -> BoundQuery:
+        return self._bound[1]
 
     @property
     def name(self) -> str:
@@ -148,12 +171,12 @@ class _Tables:
     def __init__(
         self, catalogue: Catalogue, models: Mapping[str, Model], all_: Sequence[str]
     ) -> None:
-        self._catalogue, self._models, self._all = catalogue, models, all_
+        self.catalogue, self.models, self._all = catalogue, models, all_
 
     def columns_of(self, name: str) -> Relation | None:
-        if name in self._models:
-            return self._models[name].relation
-        table = self._catalogue.table(name)
+        if name in self.models:
+            return self.models[name].relation
+        table = self.catalogue.table(name)
         if table is not None and not table.columns:
             raise ModelError(
                 f"{name} has no columns yet: its table was never loaded",
@@ -161,52 +184,86 @@ class _Tables:
             )
         return table.relation if table is not None else None
 
+    def offer(self, name: str) -> object:
+        """All that what is found of a reader depends on, as JSON can say it."""
+        if name in self.models:
+            model = self.models[name]
+            return plain_fields(model.fields), model.declaration.partition_by
+        table = self.catalogue.table(name)
+        return table and (table.columns, table.day, sorted(self.catalogue.hidden(table)))
+
     def names(self) -> Sequence[str]:
-        return [*self._all, *self._catalogue.names()]
+        return [*self._all, *self.catalogue.names()]
 
 
 def compile_models(
-    declarations: Sequence[Declaration], catalogue: Catalogue, now: datetime
+    declarations: Sequence[Declaration],
+    catalogue: Catalogue,
+    now: datetime,
+    kept: KeptModels | None = None,
 ) -> Project:
     """Bind all models.
 
     Args:
         now: what ``CURRENT_DATE`` is in their scopes (UTC).
+        kept: what was found before.
 
     Raises:
         LakeError: the lake can't be read.
     """
     problems: list[ModelError] = []
-    by_name = {one.name: one for one in declarations}
-    parsed: dict[str, exp.Expr] = {}
+    sources: dict[str, _Source] = {}
     for one in declarations:
         try:
-            parsed[one.name] = parse_query(one.sql)
+            sources[one.name] = _Source.of(one, (kept or KeptModels()).find(one))
         except ModelError as error:
             problems.append(one.located(error))
-    reads = {
-        name: {table for table in _tables_in(query) if table in by_name}
-        for name, query in parsed.items()
-    }
-    order = _in_order(reads, by_name, parsed, problems)
+    names = {one.name for one in declarations}
+    reads = {name: names.intersection(one.reads) for name, one in sources.items()}
+    order = _in_order(reads, sources, problems)
     models: dict[str, Model] = {}
-    tables = _Tables(catalogue, models, list(by_name))
-    failed = set(by_name) - set(order)
+    tables = _Tables(catalogue, models, [one.name for one in declarations])
+    failed = names - set(order)
     for name in order:
         if reads[name] & failed:
             failed.add(name)
             continue
         try:
-            models[name] = _compiled(by_name[name], parsed[name], tables, models, catalogue, now)
+            models[name] = _compiled(sources[name], tables, now)
         except ModelError as error:
-            problems.append(by_name[name].located(error))
+            problems.append(sources[name].declaration.located(error))
             failed.add(name)
     readers: dict[str, list[str]] = {}
     for model in models.values():
-        for table in model.bound.reads:
+        for table in model.reads:
             readers.setdefault(table, []).append(model.name)
-    found = {table: tuple(names) for table, names in readers.items()}
+    found = {table: tuple(several) for table, several in readers.items()}
     return Project(models, tuple(problems), tuple(sorted(failed)), found)
+
+
+@dataclass(frozen=True)
+class _Source:
+    """A model before it is bound.
+
+    Attributes:
+        reads: the tables that its query names, in lower case.
+        kept: what was found of a file that said the same.
+    """
+
+    declaration: Declaration
+    reads: tuple[str, ...]
+    kept: KeptModel | None = None
+    parsed: exp.Expr | None = None
+
+    @staticmethod
+    def of(declaration: Declaration, kept: KeptModel | None) -> _Source:
+        if kept is not None:
+            return _Source(declaration, kept.reads, kept)
+        query = parse_query(declaration.sql)
+        return _Source(declaration, tuple(_tables_in(query)), None, query)
+
+    def query(self) -> exp.Expr:
+        return self.parsed if self.parsed is not None else parse_query(self.declaration.sql)
 
 
 def _tables_in(query: exp.Expr) -> Iterator[str]:
@@ -217,8 +274,7 @@ def _tables_in(query: exp.Expr) -> Iterator[str]:
 
 def _in_order(
     reads: Mapping[str, set[str]],
-    by_name: Mapping[str, Declaration],
-    parsed: Mapping[str, exp.Expr],
+    sources: Mapping[str, _Source],
     problems: list[ModelError],
 ) -> list[str]:
     """Models after those that they read, without those of a circle and all that read them."""
@@ -232,27 +288,21 @@ def _in_order(
             words = " reads ".join(reversed(circle))
             first = min(circle)
             mention = next(
-                (t for t in parsed[first].find_all(exp.Table) if table_name(t) in circle),
+                (t for t in sources[first].query().find_all(exp.Table) if table_name(t) in circle),
                 None,
             )
             place = at(mention) if mention is not None else None
             problem = ModelError(f"models read one another in a circle: {words}", place=place)
-            problems.append(by_name[first].located(problem))
+            problems.append(sources[first].declaration.located(problem))
             gone = set(circle)
             while more := {n for n, names in left.items() if names & gone} - gone:
                 gone |= more
             left = {name: names for name, names in left.items() if name not in gone}
 
 
-def _compiled(
-    declaration: Declaration,
-    query: exp.Expr,
-    tables: _Tables,
-    models: Mapping[str, Model],
-    catalogue: Catalogue,
-    now: datetime,
-) -> Model:
-    if catalogue.table(declaration.name) is not None:
+def _compiled(source: _Source, tables: _Tables, now: datetime) -> Model:
+    declaration = source.declaration
+    if tables.catalogue.table(declaration.name) is not None:
         raise ModelError(
             f"{declaration.name} is a mirrored table", next_step="Give the model another name"
         )
@@ -263,7 +313,41 @@ def _compiled(
         )
     scopes = declaration.scopes.all(now)
     types = declaration.scopes.types(scopes)
-    bound = bind(query, tables, types)
+
+    def bound() -> _Bound:
+        query = source.query()
+        return query, bind(query, tables, types)
+
+    text = text_key(declaration) if source.kept is None else source.kept.text
+    key = found_key(text, types, {name: tables.offer(name) for name in source.reads})
+    kept = source.kept
+    if kept is None or kept.key != key:
+        found = bound()
+        kept = _found(declaration, found, tables.catalogue, types, (text, key))
+        bound = partial(_same, found)
+    return Model(
+        declaration=declaration,
+        types=types,
+        fingerprint=_fingerprint(kept, tables.models),
+        scopes=scopes,
+        kept=kept,
+        bind=bound,
+    )
+
+
+def _same(found: _Bound) -> _Bound:
+    return found
+
+
+def _found(
+    declaration: Declaration,
+    found: _Bound,
+    catalogue: Catalogue,
+    types: Mapping[str, Typed],
+    keys: tuple[str, str],
+) -> KeptModel:
+    """What is found of a model by its query, once all that can be wrong was looked for."""
+    query, bound = found
     if bound.unstable and declaration.partition_by:
         function, place = bound.unstable[0]
         raise ModelError(
@@ -273,16 +357,9 @@ def _compiled(
         )
     fields = (*_checked(query, bound.fields, declaration), *_partition_columns(declaration, types))
     _refuse_personal(declaration, bound, catalogue)
-    return Model(
-        declaration=declaration,
-        query=query,
-        bound=bound,
-        fields=fields,
-        types=types,
-        fingerprint=_fingerprint(query, fields, bound, models),
-        scopes=scopes,
-        rules=RuleBook(names_in(query, declaration.scopes.names)),
-    )
+    sql = query.sql("spark", comments=False, normalize=False)
+    rules = RuleBook(names_in(query, declaration.scopes.names))
+    return KeptModel(*keys, bound.reads, sql, fields, rules)
 
 
 def names_in(query: exp.Expr, names: Sequence[str]) -> tuple[str, ...]:
@@ -359,16 +436,11 @@ def _refuse_personal(declaration: Declaration, bound: BoundQuery, catalogue: Cat
         )
 
 
-def _fingerprint(
-    query: exp.Expr,
-    fields: Sequence[NamedValue],
-    bound: BoundQuery,
-    models: Mapping[str, Model],
-) -> str:
+def _fingerprint(kept: KeptModel, models: Mapping[str, Model]) -> str:
     said = {
-        "sql": query.sql("spark", comments=False, normalize=False),
-        "columns": [(one.name, one.value.type) for one in fields],
-        "reads": {name: models[name].fingerprint for name in bound.reads if name in models},
+        "sql": kept.sql,
+        "columns": [(one.name, one.value.type) for one in kept.fields],
+        "reads": {name: models[name].fingerprint for name in kept.reads if name in models},
     }
     text = json.dumps(said, ensure_ascii=False, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -62,6 +62,10 @@ class MirrorRule:
     column: str | None
     days: tuple[Period, ...]
 
+    @property
+    def bounded(self) -> bool:
+        return self.days != ((None, None),)
+
 
 @dataclass(frozen=True)
 class ModelRule:
@@ -237,9 +241,7 @@ def _has_days(values: Sequence[Constant]) -> bool:
     return any(_midnight_of(value) is not None for value in values)
 
 
-def _on_day(
-    name: str, others: Mapping[str, Constant]
-) -> Callable[[int], Mapping[str, Constant]]:
+def _on_day(name: str, others: Mapping[str, Constant]) -> Callable[[int], Mapping[str, Constant]]:
     return lambda day: {**others, name: date.fromordinal(day)}
 
 

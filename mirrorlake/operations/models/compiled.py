@@ -15,6 +15,8 @@ from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.errors import ModelError
 from mirrorlake.models.catalogue import Catalogue
 from mirrorlake.models.declaration import FOLDER, read_declarations
+from mirrorlake.models.dependencies import learn_rules
+from mirrorlake.models.kept import KeptModels
 from mirrorlake.models.project import Model, Project, ScopeValues, compile_models
 from mirrorlake.models.scopes import text_of
 
@@ -23,18 +25,28 @@ def models_folder(config: Config) -> Path:
     return config.path.parent / FOLDER
 
 
+def kept_folder(config: Config) -> Path:
+    """What was found of the models, so that only what changed is bound again."""
+    return config.path.parent / ".mirrorlake" / "models"
+
+
 def compile_project(
     config: Config, lake: Lake, now: datetime | None = None
 ) -> tuple[Project, Catalogue]:
-    """Compile the models beside a contract file.
+    """Compile the models beside a contract file; what is found of each is kept beside it, too.
 
     Raises:
         ModelError: a file can't be read; what is wrong with queries is in the project.
         LakeError: the lake can't be read.
     """
     catalogue = Catalogue(config, lake)
+    kept = KeptModels(kept_folder(config))
     declarations = read_declarations(models_folder(config))
-    return compile_models(declarations, catalogue, now or datetime.now(UTC)), catalogue
+    project = compile_models(declarations, catalogue, now or datetime.now(UTC), kept)
+    for model in project.models.values():
+        learn_rules(project, catalogue, model)
+    kept.keep({name: model.kept for name, model in project.models.items()})
+    return project, catalogue
 
 
 def scopes_of(model: Model, wanted: Mapping[str, str]) -> list[ScopeValues]:

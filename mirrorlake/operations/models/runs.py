@@ -248,5 +248,5 @@ def with_those_above(models: Mapping[str, Model], name: str) -> list[Model]:
         one = waiting.pop()
         if one in models and one not in wanted:
             wanted.add(one)
-            waiting += models[one].bound.reads
+            waiting += models[one].reads
     return [model for model in models.values() if model.name in wanted]

@@ -119,7 +119,7 @@ def show_model(states: States, name: str, wanted: Mapping[str, str]) -> ShownMod
         partitions=len(model.scopes),
         first=model.key_of(model.scopes[0]),
         last=model.key_of(model.scopes[-1]),
-        reads=model.bound.reads,
+        reads=model.reads,
         read_by=readers,
         warnings=tuple(unbounded(project, catalogue, model)),
         states=_counted(states, model, model.by_key),
