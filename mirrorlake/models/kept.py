@@ -115,7 +115,7 @@ class KeptModels:
 def text_key(declaration: Declaration) -> str:
     """A hash of what a model's file says, where that matters to what is found of it."""
     scopes = declaration.scopes
-    return _hash(
+    return hash_of(
         declaration.name,
         declaration.sql,
         [[one.name, one.values] for one in scopes.bindings],
@@ -134,7 +134,7 @@ def found_key(text: str, types: Mapping[str, Typed], offers: Mapping[str, object
         offers: what each table that it reads has: values that JSON can say.
     """
     kinds = {name: [one.type, one.nullable] for name, one in types.items()}
-    return _hash(compiler(), text, kinds, offers)
+    return hash_of(compiler(), text, kinds, offers)
 
 
 @cache
@@ -146,7 +146,8 @@ def compiler() -> str:
     return found.hexdigest()[:32]
 
 
-def _hash(*parts: object) -> str:
+def hash_of(*parts: object) -> str:
+    """A hash of values that JSON can say."""
     said = json.dumps(parts, ensure_ascii=False, sort_keys=True)
     return hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 

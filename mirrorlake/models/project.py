@@ -26,7 +26,7 @@ from mirrorlake.models.binder import BoundQuery, bind
 from mirrorlake.models.catalogue import Catalogue
 from mirrorlake.models.columns import NamedValue, Origin, Relation, Typed
 from mirrorlake.models.declaration import Declaration
-from mirrorlake.models.kept import KeptModel, KeptModels, found_key, plain_fields, text_key
+from mirrorlake.models.kept import KeptModel, KeptModels, found_key, hash_of, plain_fields, text_key
 from mirrorlake.models.parse import parse_query, table_name
 from mirrorlake.models.partitions import PartitionIndex
 from mirrorlake.models.place import at
@@ -172,6 +172,7 @@ class _Tables:
         self, catalogue: Catalogue, models: Mapping[str, Model], all_: Sequence[str]
     ) -> None:
         self.catalogue, self.models, self._all = catalogue, models, all_
+        self._offers: dict[str, object] = {}
 
     def columns_of(self, name: str) -> Relation | None:
         if name in self.models:
@@ -185,12 +186,19 @@ class _Tables:
         return table.relation if table is not None else None
 
     def offer(self, name: str) -> object:
-        """All that what is found of a reader depends on, as JSON can say it."""
+        """All that what is found of a reader depends on, as JSON can say it; each is looked at
+        once."""
+        if name not in self._offers:
+            self._offers[name] = self._offer(name)
+        return self._offers[name]
+
+    def _offer(self, name: str) -> object:
         if name in self.models:
             model = self.models[name]
-            return plain_fields(model.fields), model.declaration.partition_by
+            return hash_of(plain_fields(model.fields), model.declaration.partition_by)
         table = self.catalogue.table(name)
-        return table and (table.columns, table.day, sorted(self.catalogue.hidden(table)))
+        hidden = sorted(self.catalogue.hidden(table)) if table is not None else []
+        return table and hash_of(table.columns, table.day, hidden)
 
     def names(self) -> Sequence[str]:
         return [*self._all, *self.catalogue.names()]

@@ -147,32 +147,21 @@ class RuleBook:
             look: what is read by a scope of these names, if no rule is known yet.
         """
         place, day = self.place(scope)
-        known = self.rules.setdefault(place, [])
-        number = bisect.bisect_right(known, day, key=lambda one: one.first)
-        if number and known[number - 1].last >= day:
-            return known[number - 1], day
-        rule = self._learn(scope, look)
-        if sum(map(len, self.rules.values())) >= MOST_RULES:
-            self.rules = {}
-        bisect.insort(self.rules.setdefault(place, []), rule, key=lambda one: one.first)
-        self.fresh = True
-        return rule, day
+        return self._known(place, day) or self._learn(place, scope, look), day
 
     def cover(self, scopes: Sequence[Mapping[str, Constant]], look: Look) -> Iterator[Rule]:
-        """The rules that hold for all of a model's scopes, each once."""
-        seen = set[int]()
-        for days, names in self._alike(scopes):
+        """The rules that hold for all of a model's scopes; each once for a class."""
+        for place, days, names in self._alike(scopes):
             first = 0
             while first < len(days):
-                rule, _ = self.find(names(days[first]), look)
-                if id(rule) not in seen:
-                    seen.add(id(rule))
-                    yield rule
+                day = days[first]
+                rule = self._known(place, day) or self._learn(place, names(day), look)
+                yield rule
                 first = bisect.bisect_right(days, rule.last, first)
 
     def _alike(
         self, scopes: Sequence[Mapping[str, Constant]]
-    ) -> Iterator[tuple[Sequence[int], Callable[[int], Mapping[str, Constant]]]]:
+    ) -> Iterator[tuple[ScopeClass, Sequence[int], Callable[[int], Mapping[str, Constant]]]]:
         """The scopes of each class: their days in order, and the names that stand in the query of
         the one of a day. Days that are listed by a series alone are not made one by one."""
         columns = _columns_of(scopes)
@@ -183,14 +172,15 @@ class RuleBook:
             numbers = columns[day]
             assert isinstance(numbers, Days)  # noqa: S101
             for values in itertools.product(*(columns[name] for name in others)):
-                yield numbers.numbers, _on_day(day, dict(zip(others, values, strict=True)))
+                names = _on_day(day, dict(zip(others, values, strict=True)))
+                yield self.place(names(numbers.numbers[0]))[0], numbers.numbers, names
             return
         classes: dict[ScopeClass, dict[int, Mapping[str, Constant]]] = {}
         for scope in _of_names(scopes, columns, self.used):
-            place, day = self.place(scope)
-            classes.setdefault(place, {}).setdefault(day, scope)
-        for members in classes.values():
-            yield sorted(members), members.__getitem__
+            place, day_of = self.place(scope)
+            classes.setdefault(place, {}).setdefault(day_of, scope)
+        for place, members in classes.items():
+            yield place, sorted(members), members.__getitem__
 
     def spread(
         self, scopes: Sequence[Mapping[str, Constant]], look: Look
@@ -216,7 +206,20 @@ class RuleBook:
         first = next((day for day in days if day is not None), None)
         return None if first is None else first.toordinal()
 
-    def _learn(self, scope: Mapping[str, Constant], look: Look) -> Rule:
+    def _known(self, place: ScopeClass, day: int) -> Rule | None:
+        known = self.rules.get(place, ())
+        number = bisect.bisect_right(known, day, key=lambda one: one.first)
+        return known[number - 1] if number and known[number - 1].last >= day else None
+
+    def _learn(self, place: ScopeClass, scope: Mapping[str, Constant], look: Look) -> Rule:
+        rule = self._found(scope, look)
+        if sum(map(len, self.rules.values())) >= MOST_RULES:
+            self.rules = {}
+        bisect.insort(self.rules.setdefault(place, []), rule, key=lambda one: one.first)
+        self.fresh = True
+        return rule
+
+    def _found(self, scope: Mapping[str, Constant], look: Look) -> Rule:
         names = {name.lower(): value for name, value in scope.items()}
         base = self._base(names)
         used = {name: names[name] for name in self.used}
