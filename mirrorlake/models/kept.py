@@ -21,13 +21,14 @@ import logging
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from decimal import Decimal
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from mirrorlake.errors import MachineError
+from mirrorlake.errors import MachineError, ModelError
 from mirrorlake.models.columns import NamedValue, Origin, Typed
 from mirrorlake.models.declaration import Declaration
 from mirrorlake.models.rule_texts import plain_rules, read_rules
@@ -46,17 +47,23 @@ class KeptModel:
     Attributes:
         text: a hash of what its file says.
         key: a hash of all that the rest was found from.
-        reads: the tables that its query names, in lower case, in that order.
+        offers: the tables that its query names, in lower case, in that order; each with a hash of
+            what it had for the query.
         sql: the query without comments and layout.
         fields: the columns of its table.
     """
 
     text: str
     key: str
-    reads: tuple[str, ...]
+    offers: Mapping[str, str]
     sql: str
     fields: tuple[NamedValue, ...]
     rules: RuleBook
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The tables that its query names, in lower case, in that order."""
+        return tuple(self.offers)
 
 
 class KeptModels:
@@ -126,15 +133,62 @@ def text_key(declaration: Declaration) -> str:
     )
 
 
-def found_key(text: str, types: Mapping[str, Typed], offers: Mapping[str, object]) -> str:
+def found_key(text: str, types: Mapping[str, Typed], offers: Mapping[str, str]) -> str:
     """The key of what is found of a model.
 
     Args:
         types: of the names of its scope.
-        offers: what each table that it reads has: values that JSON can say.
+        offers: a hash of what each table that it reads has for it.
     """
     kinds = {name: [one.type, one.nullable] for name, one in types.items()}
     return hash_of(compiler(), text, kinds, offers)
+
+
+def offer_of(fields: Sequence[NamedValue], partition_by: Sequence[str]) -> str:
+    """A hash of what a model has for its readers."""
+    return hash_of(plain_fields(fields), partition_by)
+
+
+def known_models(
+    kept: KeptModels, declarations: Sequence[Declaration], now: datetime
+) -> Mapping[str, KeptModel]:
+    """What was found of models, and holds as far as their files say: without a look at the lake,
+    whose tables are taken to be as they were.
+
+    Args:
+        now: what ``CURRENT_DATE`` is in their scopes (UTC).
+    """
+    by_name = {one.name: one for one in declarations}
+    found: dict[str, KeptModel | None] = {}
+
+    def look(name: str) -> KeptModel | None:
+        if name not in found:
+            found[name] = None  # of a circle nothing is known
+            found[name] = holds(by_name[name], kept.find(by_name[name]))
+        return found[name]
+
+    def holds(declared: Declaration, entry: KeptModel | None) -> KeptModel | None:
+        offers = dict(entry.offers) if entry is not None else {}
+        for table in offers.keys() & by_name.keys():
+            above = look(table)
+            if above is None:
+                return None
+            offers[table] = offer_of(above.fields, by_name[table].partition_by)
+        try:
+            types = declared.scopes.types(declared.scopes.all(now))
+        except ModelError:
+            return None
+        if entry is None or entry.key != found_key(entry.text, types, offers):
+            return None
+        return entry
+
+    looked = {name: look(name) for name in by_name}
+    return {name: one for name, one in looked.items() if one is not None}
+
+
+def kept_folder(contract: Path) -> Path:
+    """Where what was found of the models beside a contract file is kept."""
+    return contract.parent / ".mirrorlake" / "models"
 
 
 @cache
@@ -159,7 +213,7 @@ def _content(one: KeptModel) -> bytes:
     said = {
         "text": one.text,
         "key": one.key,
-        "reads": one.reads,
+        "offers": list(one.offers.items()),
         "sql": one.sql,
         "fields": plain_fields(one.fields),
         "used": one.rules.used,
@@ -179,7 +233,7 @@ def _read(content: bytes) -> KeptModel | None:
         return KeptModel(
             said["text"],
             said["key"],
-            tuple(said["reads"]),
+            dict(said["offers"]),
             said["sql"],
             tuple(_field(one) for one in said["fields"]),
             RuleBook(tuple(said["used"]), read_rules(said["rules"])),

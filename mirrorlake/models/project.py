@@ -26,7 +26,7 @@ from mirrorlake.models.binder import BoundQuery, bind
 from mirrorlake.models.catalogue import Catalogue
 from mirrorlake.models.columns import NamedValue, Origin, Relation, Typed
 from mirrorlake.models.declaration import Declaration
-from mirrorlake.models.kept import KeptModel, KeptModels, found_key, hash_of, plain_fields, text_key
+from mirrorlake.models.kept import KeptModel, KeptModels, found_key, hash_of, offer_of, text_key
 from mirrorlake.models.parse import parse_query, table_name
 from mirrorlake.models.partitions import PartitionIndex
 from mirrorlake.models.place import at
@@ -172,7 +172,7 @@ class _Tables:
         self, catalogue: Catalogue, models: Mapping[str, Model], all_: Sequence[str]
     ) -> None:
         self.catalogue, self.models, self._all = catalogue, models, all_
-        self._offers: dict[str, object] = {}
+        self._offers: dict[str, str] = {}
 
     def columns_of(self, name: str) -> Relation | None:
         if name in self.models:
@@ -185,20 +185,19 @@ class _Tables:
             )
         return table.relation if table is not None else None
 
-    def offer(self, name: str) -> object:
-        """All that what is found of a reader depends on, as JSON can say it; each is looked at
-        once."""
+    def offer(self, name: str) -> str:
+        """A hash of all that what is found of a reader depends on; each table is looked at once."""
         if name not in self._offers:
             self._offers[name] = self._offer(name)
         return self._offers[name]
 
-    def _offer(self, name: str) -> object:
+    def _offer(self, name: str) -> str:
         if name in self.models:
             model = self.models[name]
-            return hash_of(plain_fields(model.fields), model.declaration.partition_by)
+            return offer_of(model.fields, model.declaration.partition_by)
         table = self.catalogue.table(name)
         hidden = sorted(self.catalogue.hidden(table)) if table is not None else []
-        return table and hash_of(table.columns, table.day, hidden)
+        return hash_of(table and (table.columns, table.day), hidden)
 
     def names(self) -> Sequence[str]:
         return [*self._all, *self.catalogue.names()]
@@ -327,11 +326,13 @@ def _compiled(source: _Source, tables: _Tables, now: datetime) -> Model:
         return query, bind(query, tables, types)
 
     text = text_key(declaration) if source.kept is None else source.kept.text
-    key = found_key(text, types, {name: tables.offer(name) for name in source.reads})
+    offers = {name: tables.offer(name) for name in source.reads}
+    key = found_key(text, types, offers)
     kept = source.kept
     if kept is None or kept.key != key:
         found = bound()
-        kept = _found(declaration, found, tables.catalogue, types, (text, key))
+        fields = _fields(declaration, found, tables.catalogue, types)
+        kept = _kept(declaration, found, fields, (text, key), offers)
         bound = partial(_same, found)
     return Model(
         declaration=declaration,
@@ -347,14 +348,27 @@ def _same(found: _Bound) -> _Bound:
     return found
 
 
-def _found(
+def _kept(
+    declaration: Declaration,
+    found: _Bound,
+    fields: tuple[NamedValue, ...],
+    keys: tuple[str, str],
+    offers: Mapping[str, str],
+) -> KeptModel:
+    """What is found of a model by its query."""
+    query, bound = found
+    sql = query.sql("spark", comments=False, normalize=False)
+    rules = RuleBook(names_in(query, declaration.scopes.names))
+    return KeptModel(*keys, {name: offers[name] for name in bound.reads}, sql, fields, rules)
+
+
+def _fields(
     declaration: Declaration,
     found: _Bound,
     catalogue: Catalogue,
     types: Mapping[str, Typed],
-    keys: tuple[str, str],
-) -> KeptModel:
-    """What is found of a model by its query, once all that can be wrong was looked for."""
+) -> tuple[NamedValue, ...]:
+    """The columns of a model's table, once all that can be wrong was looked for."""
     query, bound = found
     if bound.unstable and declaration.partition_by:
         function, place = bound.unstable[0]
@@ -365,9 +379,7 @@ def _found(
         )
     fields = (*_checked(query, bound.fields, declaration), *_partition_columns(declaration, types))
     _refuse_personal(declaration, bound, catalogue)
-    sql = query.sql("spark", comments=False, normalize=False)
-    rules = RuleBook(names_in(query, declaration.scopes.names))
-    return KeptModel(*keys, bound.reads, sql, fields, rules)
+    return fields
 
 
 def names_in(query: exp.Expr, names: Sequence[str]) -> tuple[str, ...]:

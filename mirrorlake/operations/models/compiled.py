@@ -16,18 +16,13 @@ from mirrorlake.errors import ModelError
 from mirrorlake.models.catalogue import Catalogue
 from mirrorlake.models.declaration import FOLDER, read_declarations
 from mirrorlake.models.dependencies import learn_rules
-from mirrorlake.models.kept import KeptModels
+from mirrorlake.models.kept import KeptModels, kept_folder
 from mirrorlake.models.project import Model, Project, ScopeValues, compile_models
 from mirrorlake.models.scopes import text_of
 
 
 def models_folder(config: Config) -> Path:
     return config.path.parent / FOLDER
-
-
-def kept_folder(config: Config) -> Path:
-    """What was found of the models, so that only what changed is bound again."""
-    return config.path.parent / ".mirrorlake" / "models"
 
 
 def compile_project(
@@ -40,7 +35,7 @@ def compile_project(
         LakeError: the lake can't be read.
     """
     catalogue = Catalogue(config, lake)
-    kept = KeptModels(kept_folder(config))
+    kept = KeptModels(kept_folder(config.path))
     declarations = read_declarations(models_folder(config))
     project = compile_models(declarations, catalogue, now or datetime.now(UTC), kept)
     for model in project.models.values():
