@@ -1,9 +1,8 @@
 """The SQL models beside a contract file as assets: one asset each, its partitions its scopes.
 
 Nothing is asked of the lake when a location loads: keys, partitions and what is read are known from
-the files. Which partitions of an input a partition reads is decided by the engine when it runs;
-Dagster sees every partition of an input as a dependency, because it can serialise only its
-built-in mappings.
+the files, and which partitions of an input a partition reads is what was found when the models were
+compiled last (`dagster_mirrorlake.model_mappings`); before that, all.
 
 What belongs here: what a model is called, its partitions, and what it reads. What doesn't: running
 it (`dagster_mirrorlake.assets.model_steps`).
@@ -19,13 +18,16 @@ from itertools import pairwise
 import dagster as dg
 from sqlglot import exp
 
+from dagster_mirrorlake.model_mappings import Side
 from dagster_mirrorlake.names import Names
 from mirrorlake.config import Config
 from mirrorlake.errors import ModelError
 from mirrorlake.models.declaration import FOLDER, Declaration, read_declarations
 from mirrorlake.models.evaluate import Constant
+from mirrorlake.models.kept import KeptModel, KeptModels, kept_folder, known_models
 from mirrorlake.models.parse import parse_query, table_name
-from mirrorlake.models.scopes import text_of
+from mirrorlake.models.partitions import PartitionIndex
+from mirrorlake.models.scopes import ScopeProduct, ScopeValues, text_of
 
 logger = logging.getLogger("mirrorlake.models")
 
@@ -39,12 +41,14 @@ class ModelAsset:
     Attributes:
         reads: the tables and models that its query names, in lower case.
         scopes: of all partitions when the location loaded.
+        kept: what was found of its query, where that was kept and its files are as they were.
     """
 
     declaration: Declaration
     names: Names
     reads: tuple[str, ...]
-    scopes: tuple[Mapping[str, Constant], ...]
+    scopes: Sequence[ScopeValues]
+    kept: KeptModel | None = None
 
     @property
     def key(self) -> dg.AssetKey:
@@ -59,7 +63,7 @@ class ModelAsset:
         by = self.declaration.partition_by
         if not by:
             return None
-        values = {name: list(dict.fromkeys(s[name] for s in self.scopes)) for name in by}
+        values = {name: self._values(name) for name in by}
         if len(by) == 1:
             return _dimension(values[by[0]], self._expression(by[0]))
         product = 1
@@ -70,6 +74,25 @@ class ModelAsset:
                 {name: _dimension(values[name], self._expression(name)) for name in by}
             )
         return dg.StaticPartitionsDefinition([self.text_of(scope) for scope in self.scopes])
+
+    def _values(self, name: str) -> Sequence[Constant]:
+        """Those of one of its names, each once."""
+        if isinstance(self.scopes, ScopeProduct):
+            return list(self.scopes.columns[name])
+        return list(dict.fromkeys(scope[name] for scope in self.scopes))
+
+    @cached_property
+    def side(self) -> Side | None:
+        """Its partitions, as what it reads and who reads it is told of; None without any."""
+        if self.partitions is None:
+            return None
+        by = self.declaration.partition_by
+        names = by if len(by) == 1 or self._is_grid else ()
+        return Side(self.partitions, names, lambda: PartitionIndex.of(self.scopes, by, self.key_of))
+
+    @property
+    def _is_grid(self) -> bool:
+        return isinstance(self.partitions, dg.MultiPartitionsDefinition)
 
     def _expression(self, name: str) -> str:
         found = next(one for one in self.declaration.scopes.bindings if one.name == name)
@@ -139,13 +162,19 @@ def mirror_models(config: Config, names: Names) -> Sequence[ModelAsset]:
     except ModelError as error:
         logger.warning("The SQL models were left out: %s", error)
         return []
+    now = datetime.now(UTC)
+    known = known_models(KeptModels(kept_folder(config.path)), declarations, now)
     found: list[ModelAsset] = []
     for one in declarations:
         try:
-            query = parse_query(one.sql)
-            tables = map(table_name, query.find_all(exp.Table))
-            scopes = tuple(one.scopes.all(datetime.now(UTC)))
-            found.append(ModelAsset(one, names, tuple(dict.fromkeys(tables)), scopes))
+            kept = known.get(one.name)
+            reads = kept.reads if kept is not None else _tables_in(one)
+            found.append(ModelAsset(one, names, reads, one.scopes.all(now), kept))
         except ModelError as error:
             logger.warning("The SQL model %s was left out: %s", one.name, one.located(error))
     return found
+
+
+def _tables_in(declaration: Declaration) -> tuple[str, ...]:
+    tables = map(table_name, parse_query(declaration.sql).find_all(exp.Table))
+    return tuple(dict.fromkeys(tables))

@@ -115,6 +115,10 @@ class PartitionIndex:
             found.update(self._places(bounded))
         return tuple(dict.fromkeys(self.keys[place] for place in sorted(found)))
 
+    def values_within(self, name: str, bounds: ValueSet) -> Sequence[Constant]:
+        """The values of one column that some bounds touch."""
+        return self._columns[name].within(bounds)
+
     def _places(self, bounds: Sequence[tuple[str, ValueSet]]) -> Iterable[int]:
         """The scopes within all bounds."""
         columns = [self._columns[name] for name, _ in bounds]

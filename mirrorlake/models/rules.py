@@ -82,7 +82,7 @@ class ModelRule:
     def at(self, day: int) -> tuple[Bounds, ...]:
         """The bounds for a scope of one day."""
         return tuple(
-            tuple((name, _moved(values, day)) for name, values in mention)
+            tuple((name, moved(values, day)) for name, values in mention)
             for mention in self.mentions
         )
 
@@ -149,15 +149,19 @@ class RuleBook:
         place, day = self.place(scope)
         return self._known(place, day) or self._learn(place, scope, look), day
 
-    def cover(self, scopes: Sequence[Mapping[str, Constant]], look: Look) -> Iterator[Rule]:
-        """The rules that hold for all of a model's scopes; each once for a class."""
+    def cover(
+        self, scopes: Sequence[Mapping[str, Constant]], look: Look
+    ) -> Iterator[tuple[ScopeClass, Rule, Sequence[int]]]:
+        """The rules that hold for all of a model's scopes: each with the class of some of them, and
+        their days in order."""
         for place, days, names in self._alike(scopes):
             first = 0
             while first < len(days):
                 day = days[first]
                 rule = self._known(place, day) or self._learn(place, names(day), look)
-                yield rule
-                first = bisect.bisect_right(days, rule.last, first)
+                last = bisect.bisect_right(days, rule.last, first)
+                yield place, rule, days[first:last]
+                first = last
 
     def _alike(
         self, scopes: Sequence[Mapping[str, Constant]]
@@ -305,7 +309,8 @@ def _bound(value: Bound) -> Bound:
     return Shifted(value.by, moment=True) if isinstance(value, MovingMoment) else value
 
 
-def _moved(values: ValueSet, day: int) -> ValueSet:
+def moved(values: ValueSet, day: int) -> ValueSet:
+    """A set for a scope of one day."""
     if not any(True for _ in shifts(values)):
         return values
     return values.moved(lambda bound: at_day(bound, day), lambda bound: at_day(bound, day))
