@@ -249,17 +249,33 @@ def _by_dimension(held: Sequence[_Held], model: Side, above: Side) -> dg.Partiti
     if above.index is None or any(len(set(_mentions(one.rule))) != 1 for one in held):
         return None
     if isinstance(model.partitions, several) and isinstance(above.partitions, several):
-        found = {name: _dimension(held, model, above, name) for name in above.names}
-        known = {
-            name: dg.DimensionPartitionMapping(*one)
-            for name, one in found.items()
-            if one is not None
-        }
-        return dg.MultiPartitionMapping(known) if len(known) == len(found) else None
+        return _of_both(held, model, above)
     one, other = (model, above) if len(model.names) == 1 else (above, model)
     if len(one.names) != 1 or not isinstance(other.partitions, several):
         return None
     return _of_single(held, model, above, other)
+
+
+def _of_both(held: Sequence[_Held], model: Side, above: Side) -> dg.PartitionMapping | None:
+    """Each dimension of the input by another of the model, as Dagster wants it."""
+    found = {name: _dimension(held, model, above, name) for name in above.names}
+    known = {name: one for name, one in found.items() if one is not None}
+    left = [*model.names]
+    for below, mapping in known.values():
+        if mapping is not EVERYTHING:
+            if below not in left:
+                return None
+            left.remove(below)
+    if len(known) < len(found) or len(left) == len(model.names):
+        return None
+    return dg.MultiPartitionMapping(
+        {
+            name: dg.DimensionPartitionMapping(
+                below if mapping is not EVERYTHING else left.pop(), mapping
+            )
+            for name, (below, mapping) in known.items()
+        }
+    )
 
 
 def _of_single(
