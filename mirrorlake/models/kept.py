@@ -87,8 +87,12 @@ class KeptModels:
         self._written[declaration.name] = found
         return found
 
-    def keep(self, entries: Mapping[str, KeptModel]) -> None:
-        """Write the entries that are new, or that have new rules; those of other models go."""
+    def keep(self, entries: Mapping[str, KeptModel], names: Iterable[str]) -> None:
+        """Write the entries that are new, or that have new rules.
+
+        Args:
+            names: the models that there are; what was found of others goes.
+        """
         if self._folder is None:
             return
         changed = {
@@ -103,7 +107,7 @@ class KeptModels:
                 write_whole(self._path(name), _content(one))
                 one.rules.fresh = False
                 self._written[name] = one
-            self._forget({self._path(name).name for name in entries})
+            self._forget({self._path(name).name for name in names})
         except (MachineError, OSError) as error:
             logger.debug("What was found of models is not kept: %s", error)
 

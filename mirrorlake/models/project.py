@@ -288,7 +288,8 @@ def _in_order(
     left = {name: set(names) for name, names in sorted(reads.items())}
     while True:
         try:
-            return list(TopologicalSorter(left).static_order())
+            # One that can't be read is named by those that read it, too.
+            return [name for name in TopologicalSorter(left).static_order() if name in left]
         except CycleError as error:
             circle: list[str] = list(error.args[1])
             # Each is read by the one after it.

@@ -40,7 +40,8 @@ def compile_project(
     project = compile_models(declarations, catalogue, now or datetime.now(UTC), kept)
     for model in project.models.values():
         learn_rules(project, catalogue, model)
-    kept.keep({name: model.kept for name, model in project.models.items()})
+    found = {name: model.kept for name, model in project.models.items()}
+    kept.keep(found, [one.name for one in declarations])
     return project, catalogue
 
 
