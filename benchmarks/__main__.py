@@ -13,7 +13,19 @@ from collections.abc import Callable
 
 import click
 
-from benchmarks import ddl, extract, fold, location, many, many_larger, memory, proof, tenants, tick
+from benchmarks import (
+    ddl,
+    extract,
+    fold,
+    location,
+    many,
+    many_larger,
+    memory,
+    plan,
+    proof,
+    tenants,
+    tick,
+)
 from benchmarks.report import Figures, keep, show, write_page
 from mirrorlake.operations.warm import make_archive
 
@@ -31,6 +43,7 @@ PARTS: dict[str, Callable[[int, float], Figures]] = {
     "many-1000": many_larger.run_growth,
     "tenants": tenants.run,
     "ddl": ddl.run,
+    "plan": plan.run,
 }
 
 
@@ -50,7 +63,7 @@ def main(runs: int, scale: float, part: tuple[str, ...], dry: bool) -> None:
         show(figures)
         if not dry:
             # The same tables in two sizes are two results.
-            smaller = name.startswith(("ddl", "fold", "many", "location")) and scale != 1
+            smaller = name.startswith(("ddl", "fold", "many", "location", "plan")) and scale != 1
             keep(f"{name}-{scale:g}" if smaller else name, command, figures)
     if not dry:
         write_page()

@@ -1,8 +1,8 @@
 """A project of many generated models, in our files and in SQLMesh's: the same queries.
 
-Five kinds take turns: a day of one mirrored table; seven days of a model below; a day and a store of
-two; a month of a daily model; and a total of all. Each model of a later layer reads one or two of
-those before it, chosen by a seed.
+Five kinds take turns: a day of one mirrored table; seven days of a model above; a day and a store
+of two; a month of a daily model; and a total of all. Each model of a later layer reads one or two
+of those before it, chosen by a seed.
 
 What belongs here: the text of models and what their mirrored tables have. What doesn't: who loads
 them (`benchmarks.plan`, tests).
@@ -209,7 +209,8 @@ def text_of_model(one: GeneratedModel, start: date, end: date) -> str:
     day, column = day_name(one.name), day_name(one.reads[0])
     bindings = _FOR[one.kind].format(day=day, start=start, end=end, stores=", ".join(STORES))
     query = one.query.format(day=day, column=column, shop="shop")
-    return f"---\ndescription: Generated, {one.kind}\nowner: data@example.com\n{bindings}---\n{query}\n"
+    head = f"description: Generated, {one.kind}\nowner: data@example.com\n{bindings}"
+    return f"---\n{head}---\n{query}\n"
 
 
 def write_sqlmesh(
@@ -271,7 +272,8 @@ def contract_text(number: int) -> str:
         for n in range(table_count(number))
     )
     return (
-        'version: 1\nlake: {warehouse: lake}\nledger: {url: "sqlite:///ledger.db"}\nsources:\n  s:\n'
-        "    host: 127.0.0.1\n    user: mirror\n    password: ${env:PLAN_PASSWORD}\n    databases:\n      d:\n"
+        'version: 1\nlake: {warehouse: lake}\nledger: {url: "sqlite:///ledger.db"}\n'
+        "sources:\n  s:\n    host: 127.0.0.1\n    user: mirror\n"
+        "    password: ${env:PLAN_PASSWORD}\n    databases:\n      d:\n"
         f"        tables:\n{tables}"
     )
