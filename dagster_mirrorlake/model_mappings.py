@@ -21,7 +21,7 @@ from mirrorlake.models.evaluate import Constant
 from mirrorlake.models.kept import KeptModel
 from mirrorlake.models.partitions import PartitionIndex
 from mirrorlake.models.rules import (
-    Bounds,
+    MentionBounds,
     MirrorRule,
     ModelRule,
     Shifted,
@@ -302,7 +302,7 @@ def _is_identity(mapping: dg.PartitionMapping, keys: dg.PartitionsDefinition[str
     return mapping == dg.StaticPartitionMapping(same)
 
 
-def _mentions(rule: TableRule) -> Sequence[Bounds]:
+def _mentions(rule: TableRule) -> Sequence[MentionBounds]:
     return rule.mentions if isinstance(rule, ModelRule) else ()
 
 

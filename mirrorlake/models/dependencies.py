@@ -25,7 +25,7 @@ from mirrorlake.models.evaluate import Constant
 from mirrorlake.models.moving import midnight
 from mirrorlake.models.project import Model, Project, ScopeValues
 from mirrorlake.models.reach import TableReach, reach
-from mirrorlake.models.rules import MirrorRule, ModelRule, Rule, TableRule, at_day
+from mirrorlake.models.rules import MirrorRule, ModelRule, ReadRule, TableRule, at_day
 from mirrorlake.models.scopes import ScopeProduct
 from mirrorlake.models.spans import Interval
 
@@ -82,7 +82,7 @@ def inputs_of(
 
 def rule_of(
     project: Project, catalogue: Catalogue, model: Model, scope: ScopeValues
-) -> tuple[Rule, int]:
+) -> tuple[ReadRule, int]:
     """What a scope reads, as it holds for others, too; and the day that its bounds are counted
     from."""
     return model.rules.find(scope, lambda names: _looked_up(project, catalogue, model, names))

@@ -12,11 +12,11 @@ from decimal import Decimal
 from typing import Any
 
 from mirrorlake.models.rules import (
-    Bound,
-    Bounds,
+    MentionBounds,
     MirrorRule,
     ModelRule,
-    Rule,
+    MovableBound,
+    ReadRule,
     ScopeClass,
     Shifted,
     TableRule,
@@ -26,7 +26,7 @@ from mirrorlake.models.spans import Interval, ValueSet
 _TICK = timedelta.resolution
 
 
-def plain_rules(rules: Mapping[ScopeClass, Sequence[Rule]]) -> Sequence[object]:
+def plain_rules(rules: Mapping[ScopeClass, Sequence[ReadRule]]) -> Sequence[object]:
     """Rules by class of scopes, as lists, texts and numbers."""
     return [
         ([_plain(one) for one in place], [_plain_rule(one) for one in several])
@@ -34,7 +34,7 @@ def plain_rules(rules: Mapping[ScopeClass, Sequence[Rule]]) -> Sequence[object]:
     ]
 
 
-def read_rules(said: Sequence[Any]) -> dict[ScopeClass, list[Rule]]:
+def read_rules(said: Sequence[Any]) -> dict[ScopeClass, list[ReadRule]]:
     """What `plain_rules` said.
 
     Raises:
@@ -43,7 +43,7 @@ def read_rules(said: Sequence[Any]) -> dict[ScopeClass, list[Rule]]:
     return {tuple(map(_value, place)): [_rule(one) for one in several] for place, several in said}
 
 
-def _plain_rule(rule: Rule) -> object:
+def _plain_rule(rule: ReadRule) -> object:
     return rule.first, rule.last, [_plain_table(one) for one in rule.inputs]
 
 
@@ -76,9 +76,9 @@ def _plain(value: Any) -> object:
     return ["number", str(value)] if isinstance(value, Decimal) else value
 
 
-def _rule(said: Sequence[Any]) -> Rule:
+def _rule(said: Sequence[Any]) -> ReadRule:
     first, last, inputs = said
-    return Rule(int(first), int(last), tuple(map(_table, inputs)))
+    return ReadRule(int(first), int(last), tuple(map(_table, inputs)))
 
 
 def _table(said: Sequence[Any]) -> TableRule:
@@ -89,7 +89,7 @@ def _table(said: Sequence[Any]) -> TableRule:
     return ModelRule(table, tuple(map(_mention, third)), bool(second))
 
 
-def _mention(said: Sequence[Any]) -> Bounds:
+def _mention(said: Sequence[Any]) -> MentionBounds:
     return tuple((name, _set(parts)) for name, parts in said)
 
 
@@ -99,8 +99,8 @@ def _set(said: Sequence[Any]) -> ValueSet:
     )
 
 
-def _bound(said: Any) -> Bound:
-    found: Bound = _value(said)
+def _bound(said: Any) -> MovableBound:
+    found: MovableBound = _value(said)
     return found
 
 

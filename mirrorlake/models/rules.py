@@ -20,7 +20,7 @@ from typing import TypeAlias
 from mirrorlake.models.evaluate import Constant
 from mirrorlake.models.moving import DAY, Ground, MovingDay, MovingMoment
 from mirrorlake.models.scopes import ScopeProduct
-from mirrorlake.models.series import Days
+from mirrorlake.models.series import DayRange
 from mirrorlake.models.spans import ValueSet
 
 MOST_RULES = 5_000
@@ -47,10 +47,10 @@ class Shifted:
         return date.fromordinal(day + self.by.days)
 
 
-Bound: TypeAlias = "Constant | Shifted"
-Period = tuple[Bound, Bound]
+MovableBound: TypeAlias = "Constant | Shifted"
+MovablePeriod = tuple[MovableBound, MovableBound]
 """From one day to another, both in it; None is without an end."""
-Bounds = tuple[tuple[str, ValueSet], ...]
+MentionBounds = tuple[tuple[str, ValueSet], ...]
 """Columns, each with the values that one mention of a table reads."""
 
 
@@ -60,7 +60,7 @@ class MirrorRule:
 
     table: str
     column: str | None
-    days: tuple[Period, ...]
+    days: tuple[MovablePeriod, ...]
 
     @property
     def bounded(self) -> bool:
@@ -76,10 +76,10 @@ class ModelRule:
     """
 
     table: str
-    mentions: tuple[Bounds, ...]
+    mentions: tuple[MentionBounds, ...]
     bounded: bool
 
-    def at(self, day: int) -> tuple[Bounds, ...]:
+    def at(self, day: int) -> tuple[MentionBounds, ...]:
         """The bounds for a scope of one day."""
         return tuple(
             tuple((name, moved(values, day)) for name, values in mention)
@@ -105,7 +105,7 @@ TableRule = MirrorRule | ModelRule
 
 
 @dataclass(frozen=True)
-class Rule:
+class ReadRule:
     """What some scopes read: those of the days from ``first`` to ``last``, both counted as
     ``date.toordinal`` does."""
 
@@ -116,7 +116,7 @@ class Rule:
 
 ScopeClass = tuple[Hashable, ...]
 """What scopes that one rule can hold for have in common; their days may differ."""
-Look = Callable[[Mapping[str, Constant]], Iterable[TableRule]]
+RuleFinder = Callable[[Mapping[str, Constant]], Iterable[TableRule]]
 
 
 @dataclass
@@ -129,7 +129,9 @@ class RuleBook:
     """
 
     used: tuple[str, ...]
-    rules: dict[ScopeClass, list[Rule]] = field(default_factory=dict[ScopeClass, "list[Rule]"])
+    rules: dict[ScopeClass, list[ReadRule]] = field(
+        default_factory=dict[ScopeClass, "list[ReadRule]"]
+    )
     fresh: bool = False
 
     def place(self, scope: Mapping[str, Constant]) -> tuple[ScopeClass, int]:
@@ -140,7 +142,7 @@ class RuleBook:
         found = tuple(_class_of(names[name], start) for name in self.used)
         return found, base or EVER[0]
 
-    def find(self, scope: Mapping[str, Constant], look: Look) -> tuple[Rule, int]:
+    def find(self, scope: Mapping[str, Constant], look: RuleFinder) -> tuple[ReadRule, int]:
         """The rule that holds for a scope, and the scope's day.
 
         Args:
@@ -150,8 +152,8 @@ class RuleBook:
         return self._known(place, day) or self._learn(place, scope, look), day
 
     def cover(
-        self, scopes: Sequence[Mapping[str, Constant]], look: Look
-    ) -> Iterator[tuple[ScopeClass, Rule, Sequence[int]]]:
+        self, scopes: Sequence[Mapping[str, Constant]], look: RuleFinder
+    ) -> Iterator[tuple[ScopeClass, ReadRule, Sequence[int]]]:
         """The rules that hold for all of a model's scopes: each with the class of some of them, and
         their days in order."""
         for place, days, names in self._alike(scopes):
@@ -169,12 +171,12 @@ class RuleBook:
         """The scopes of each class: their days in order, and the names that stand in the query of
         the one of a day. Days that are listed by a series alone are not made one by one."""
         columns = _columns_of(scopes)
-        dated = [name for name in self.used if columns and isinstance(columns[name], Days)]
+        dated = [name for name in self.used if columns and isinstance(columns[name], DayRange)]
         others = [name for name in self.used if columns and name not in dated]
         if len(dated) == 1 and not any(_has_days(columns[name]) for name in others):
             (day,) = dated
             numbers = columns[day]
-            assert isinstance(numbers, Days)  # noqa: S101
+            assert isinstance(numbers, DayRange)  # noqa: S101
             for values in itertools.product(*(columns[name] for name in others)):
                 names = _on_day(day, dict(zip(others, values, strict=True)))
                 yield self.place(names(numbers.numbers[0]))[0], numbers.numbers, names
@@ -187,8 +189,8 @@ class RuleBook:
             yield place, sorted(members), members.__getitem__
 
     def spread(
-        self, scopes: Sequence[Mapping[str, Constant]], look: Look
-    ) -> Iterator[tuple[Rule, Sequence[tuple[int, int]]]]:
+        self, scopes: Sequence[Mapping[str, Constant]], look: RuleFinder
+    ) -> Iterator[tuple[ReadRule, Sequence[tuple[int, int]]]]:
         """All scopes by the rules that hold for them: each a day, and the position of its scope;
         by day."""
         classes: dict[ScopeClass, list[tuple[int, int]]] = {}
@@ -210,12 +212,14 @@ class RuleBook:
         first = next((day for day in days if day is not None), None)
         return None if first is None else first.toordinal()
 
-    def _known(self, place: ScopeClass, day: int) -> Rule | None:
+    def _known(self, place: ScopeClass, day: int) -> ReadRule | None:
         known = self.rules.get(place, ())
         number = bisect.bisect_right(known, day, key=lambda one: one.first)
         return known[number - 1] if number and known[number - 1].last >= day else None
 
-    def _learn(self, place: ScopeClass, scope: Mapping[str, Constant], look: Look) -> Rule:
+    def _learn(
+        self, place: ScopeClass, scope: Mapping[str, Constant], look: RuleFinder
+    ) -> ReadRule:
         rule = self._found(scope, look)
         if sum(map(len, self.rules.values())) >= MOST_RULES:
             self.rules = {}
@@ -223,16 +227,16 @@ class RuleBook:
         self.fresh = True
         return rule
 
-    def _found(self, scope: Mapping[str, Constant], look: Look) -> Rule:
+    def _found(self, scope: Mapping[str, Constant], look: RuleFinder) -> ReadRule:
         names = {name.lower(): value for name, value in scope.items()}
         base = self._base(names)
         used = {name: names[name] for name in self.used}
         if base is None:
-            return Rule(*EVER, tuple(_settled(one) for one in look(used)))
+            return ReadRule(*EVER, tuple(_settled(one) for one in look(used)))
         ground = Ground(date.fromordinal(base))
         moving = {name: _moving(value, ground) for name, value in used.items()}
         inputs = tuple(_settled(one) for one in look(moving))
-        return Rule(ground.first, ground.last, inputs)
+        return ReadRule(ground.first, ground.last, inputs)
 
 
 def _columns_of(
@@ -303,7 +307,7 @@ def _settled(rule: TableRule) -> TableRule:
     return ModelRule(rule.table, mentions, rule.bounded)
 
 
-def _bound(value: Bound) -> Bound:
+def _bound(value: MovableBound) -> MovableBound:
     if isinstance(value, MovingDay):
         return Shifted(value.by * DAY, moment=False)
     return Shifted(value.by, moment=True) if isinstance(value, MovingMoment) else value
@@ -316,7 +320,7 @@ def moved(values: ValueSet, day: int) -> ValueSet:
     return values.moved(lambda bound: at_day(bound, day), lambda bound: at_day(bound, day))
 
 
-def at_day(bound: Bound, day: int) -> Constant:
+def at_day(bound: MovableBound, day: int) -> Constant:
     """A bound for a scope of one day."""
     return bound.at(day) if isinstance(bound, Shifted) else bound
 
@@ -329,7 +333,7 @@ def shifts(values: ValueSet) -> Iterator[Shifted]:
                 yield bound
 
 
-def _hull(mention: Bounds, scope: Mapping[str, Constant]) -> tuple[int, int]:
+def _hull(mention: MentionBounds, scope: Mapping[str, Constant]) -> tuple[int, int]:
     """The days for which one mention may read a partition: by the bounds that move."""
     first, last = EVER
     for name, values in mention:
@@ -347,5 +351,5 @@ def _hull(mention: Bounds, scope: Mapping[str, Constant]) -> tuple[int, int]:
     return first, last
 
 
-def _days(bound: Bound) -> int | None:
+def _days(bound: MovableBound) -> int | None:
     return bound.by // DAY if isinstance(bound, Shifted) else None

@@ -38,7 +38,7 @@ from mirrorlake.models.evaluate import Constant, Unknown
 from mirrorlake.models.series import (
     MOST_VALUES,
     BoundExpression,
-    Days,
+    DayRange,
     NoValues,
     bound_expression,
     independent_values,
@@ -193,7 +193,7 @@ class ScopeProduct(Sequence[ScopeValues]):
 
 
 def _kinds_of(values: Sequence[Constant]) -> set[str]:
-    if isinstance(values, Days):
+    if isinstance(values, DayRange):
         return {"date"}
     ends = (values[0], values[-1]) if isinstance(values, range) else values
     return _kinds(ends) if len(ends) < 100 else _kinds_kept(tuple(ends))

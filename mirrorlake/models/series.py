@@ -116,7 +116,7 @@ def _independent(text: str, now: datetime) -> Sequence[Constant]:
 
 
 @dataclass(frozen=True)
-class Days(Sequence[date]):
+class DayRange(Sequence[date]):
     """Days that are equally far apart, without a list of them."""
 
     numbers: range
@@ -124,10 +124,10 @@ class Days(Sequence[date]):
     @overload
     def __getitem__(self, index: int) -> date: ...
     @overload
-    def __getitem__(self, index: slice) -> Days: ...
-    def __getitem__(self, index: int | slice) -> date | Days:
+    def __getitem__(self, index: slice) -> DayRange: ...
+    def __getitem__(self, index: int | slice) -> date | DayRange:
         if isinstance(index, slice):
-            return Days(self.numbers[index])
+            return DayRange(self.numbers[index])
         return date.fromordinal(self.numbers[index])
 
     def __len__(self) -> int:
@@ -162,7 +162,7 @@ def _series(arguments: Sequence[Constant]) -> Sequence[Constant]:
     if by_day and zone is UTC and not months and start > datetime.min:  # noqa: DTZ901 - a wall clock
         # The day of the end is one of them if it is later than its own midnight.
         ends = end.date().toordinal() + (end.time() != datetime.min.time())
-        return Days(range(start.date().toordinal(), ends, days.days))
+        return DayRange(range(start.date().toordinal(), ends, days.days))
     return tuple(_stepped(start, end, zone, months, days, clock, by_day=by_day))
 
 

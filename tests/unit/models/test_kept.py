@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
@@ -82,7 +82,7 @@ def opened(path: Path, now: datetime = NOW) -> tuple[Project, Any]:
 
 
 @pytest.fixture
-def bound(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+def bound(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The models that are bound, as it happens."""
     found: list[str] = []
     real = project._fields
@@ -92,7 +92,7 @@ def bound(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
         return real(declaration, *rest)
 
     monkeypatch.setattr(project, "_fields", seen)
-    yield found
+    return found
 
 
 def said(path: Path) -> dict[str, object]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -46,7 +46,7 @@ COLUMNS = {"day": DateType(), "k": IntegerType(), "s": StringType(), "at": Times
 
 
 @pytest.fixture(scope="module")
-def catalogue(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Catalogue]:
+def catalogue(tmp_path_factory: pytest.TempPathFactory) -> Catalogue:
     """A real lake with two tables, without rows."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("NO_SUCH_PASSWORD", "x")
@@ -59,7 +59,7 @@ def catalogue(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Catalogue]:
         for name in ("v", "sales"):
             fields = [NestedField(n, c, k) for n, (c, k) in enumerate(COLUMNS.items(), 1)]
             lake.catalog.create_table((namespace, name), Schema(*fields))
-    yield Catalogue(config, lake)
+    return Catalogue(config, lake)
 
 
 def declared(name: str, sql: str, *bindings: Binding, by: Sequence[str] = ()) -> Declaration:
@@ -183,7 +183,7 @@ def test_a_rule_holds_for_all_scopes_that_it_says(
     project = project_of(catalogue, declared("m.one", f"SELECT 1 AS n FROM {where}", *bindings))
     model = project.model("m.one")
     scopes = [*model.scopes]
-    random.Random(7).shuffle(scopes)
+    random.Random(7).shuffle(scopes)  # noqa: S311 - no secret
     assert_rules_say_the_same(project, catalogue, model, scopes)
     found = sum(map(len, model.rules.rules.values()))
     assert rules is None or found == rules
