@@ -9,6 +9,7 @@ What belongs here: from rules to mappings. What doesn't: how rules are found
 (`mirrorlake.models.rules`), and what assets are called (`dagster_mirrorlake.models`).
 """
 
+import calendar
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -188,24 +189,47 @@ def _window(
     """A window of days around each day of a name, where all scopes read the same one."""
     windows = dg.TimeWindowPartitionsDefinition
     days = below[0].dimension(below[1])
-    if not isinstance(days, dg.DailyPartitionsDefinition):
-        return None
     if not isinstance(over[0].dimension(over[1]), windows):
         return None
-    offsets = {_offsets(one, below[1], over[1]) for one in held}
+    if isinstance(days, dg.MonthlyPartitionsDefinition):
+        whole = all(_are_months(one, below[1], over[1]) for one in held)
+        offsets = {(0, 0) if whole else None}
+    elif isinstance(days, dg.DailyPartitionsDefinition):
+        offsets = {_offsets(one, below[1], over[1]) for one in held}
+    else:
+        return None
     found = offsets.pop()
     if offsets or found is None:
         return None
-    first, last = found
     return dg.TimeWindowPartitionMapping(
-        start_offset=first, end_offset=last, allow_nonexistent_upstream_partitions=True
+        start_offset=found[0], end_offset=found[1], allow_nonexistent_upstream_partitions=True
+    )
+
+
+def _are_months(one: _Held, below: str, above: str) -> bool:
+    """Whether the days that are read are those of the month that begins with the scope's day."""
+    by = _days_apart(one.values.get(below))
+    return by is not None and all(
+        list(_parts(one.rule, above)) and _is_month(one.rule, above, day, by) for day in one.days
+    )
+
+
+def _is_month(rule: TableRule, column: str, day: int, by: int) -> bool:
+    first = date.fromordinal(day + by)
+    last = first.replace(day=calendar.monthrange(first.year, first.month)[1])
+    parts = (moved(ValueSet((part,)), day).parts[0] for part in _parts(rule, column))
+    return all(
+        (type(part.low), type(part.high)) == (date, date)
+        and part.low + timedelta(not part.from_low) == first
+        and part.high - timedelta(not part.to_high) == last
+        for part in parts
     )
 
 
 def _offsets(one: _Held, below: str, above: str) -> tuple[int, int] | None:
     """From how many days after a name's day to how many some scopes read: a single stretch."""
     by = _days_apart(one.values.get(below))
-    periods = list(_periods(one.rule, above))
+    periods = [*map(_period, _parts(one.rule, above))]
     if by is None or not periods or None in periods:
         return None
     stretches = sorted(period for period in periods if period is not None)
@@ -224,17 +248,18 @@ def _days_apart(value: object) -> int | None:
     return None
 
 
-def _periods(rule: TableRule, column: str) -> Iterator[tuple[int, int] | None]:
-    """The days that a rule reads, in days after the scope's; None for what does not move so."""
+def _parts(rule: TableRule, column: str) -> Iterator[Interval]:
+    """The values of a column that a rule reads, by mention."""
     if isinstance(rule, MirrorRule):
         for low, high in rule.days if rule.column == column else [(None, None)]:
-            yield _period(Interval(low, high))
+            yield Interval(low, high)
         return
     for mention in rule.mentions:
-        yield from map(_period, dict(mention)[column].parts)
+        yield from dict(mention)[column].parts
 
 
 def _period(part: Interval) -> tuple[int, int] | None:
+    """From how many days after the scope's to how many; None of what does not move so."""
     ends = (part.low, part.high)
     if not all(isinstance(end, Shifted) and not end.moment for end in ends):
         return None

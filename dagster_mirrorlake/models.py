@@ -9,7 +9,7 @@ it (`dagster_mirrorlake.assets.model_steps`).
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
@@ -28,6 +28,7 @@ from mirrorlake.models.kept import KeptModel, KeptModels, kept_folder, known_mod
 from mirrorlake.models.parse import parse_query, table_name
 from mirrorlake.models.partitions import PartitionIndex
 from mirrorlake.models.scopes import ScopeProduct, ScopeValues, text_of
+from mirrorlake.models.series import DayRange
 
 logger = logging.getLogger("mirrorlake.models")
 
@@ -78,7 +79,7 @@ class ModelAsset:
     def _values(self, name: str) -> Sequence[Constant]:
         """Those of one of its names, each once."""
         if isinstance(self.scopes, ScopeProduct):
-            return list(self.scopes.columns[name])
+            return self.scopes.columns[name]
         return list(dict.fromkeys(scope[name] for scope in self.scopes))
 
     @cached_property
@@ -141,16 +142,36 @@ def _owners(owner: str | None) -> list[str]:
 
 
 def _dimension(values: Sequence[Constant], expression: str) -> dg.PartitionsDefinition[str]:
-    """Days up to today grow with the calendar; anything else is a list."""
-    days = [value for value in values if type(value) is date]
-    daily = len(days) == len(values) and all(
-        after - before == timedelta(days=1) for before, after in pairwise(days)
-    )
+    """Days up to today grow with the calendar; days, and months, that are over are a calendar's,
+    too; anything else is a list."""
     parts = [part.strip() for part in expression.removesuffix(")").split(",")]
     grows = len(parts) == 3 and parts[1].upper() in (_TODAY, f"{_TODAY}()") and "P1D" in parts[2]
-    if daily and grows:
-        return dg.DailyPartitionsDefinition(start_date=days[0].isoformat())
+    first, last = values[0], values[-1]
+    if type(first) is date and type(last) is date:
+        over = last < datetime.now(UTC).date().replace(day=1) - timedelta(days=1)
+        if _follow(values, _next_day) and (grows or over):
+            end = None if grows else _next_day(last).isoformat()
+            return dg.DailyPartitionsDefinition(start_date=first.isoformat(), end_date=end)
+        if over and first.day == 1 and len(values) > 1 and _follow(values, _next_month):
+            end = _next_month(last).isoformat()
+            return dg.MonthlyPartitionsDefinition(start_date=first.isoformat(), end_date=end)
     return dg.StaticPartitionsDefinition([text_of(value) for value in values])
+
+
+def _follow(values: Sequence[Constant], following: Callable[[date], date]) -> bool:
+    """Whether values are days that follow one another."""
+    if isinstance(values, DayRange) and values.numbers.step == 1:
+        return following is _next_day or len(values) == 1
+    days = [value for value in values if type(value) is date]
+    return len(days) == len(values) and all(following(a) == b for a, b in pairwise(days))
+
+
+def _next_day(day: date) -> date:
+    return day + timedelta(days=1)
+
+
+def _next_month(day: date) -> date:
+    return (day.replace(day=1) + timedelta(days=31)).replace(day=1)
 
 
 def mirror_models(config: Config, names: Names) -> Sequence[ModelAsset]:

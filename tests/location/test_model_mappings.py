@@ -39,11 +39,13 @@ GROWING = f"TIMESERIES('{FIRST}', CURRENT_DATE, 'P1D')"
 LATER = f"TIMESERIES('{FIRST + timedelta(days=4)}', CURRENT_DATE, 'P1D')"
 MARCH = "TIMESERIES('2024-02-26', '2024-03-04', 'P1D')"
 MONTHS = "TIMESERIES('2024-01-01', '2024-05-01', 'P1M')"
+WEEKS = "TIMESERIES('2024-02-26', '2024-04-04', 'P1W')"
 ABOVE = {
     "up/daily": ({"day": GROWING}, "SELECT 1 AS n"),
     "up/stores": ({"day": GROWING, "shop": "[Paris, Rome]"}, "SELECT 1 AS n"),
     "up/march": ({"day": MARCH}, "SELECT 1 AS n"),
     "up/grid": ({"day": MARCH, "shop": "[Paris, Rome]"}, "SELECT 1 AS n"),
+    "up/weeks": ({"week": WEEKS}, "SELECT 1 AS n"),
     "up/whole": ({}, "SELECT 1 AS n"),
 }
 WINDOW, LIST, EVERYTHING = (
@@ -151,13 +153,18 @@ def assets(path: Path) -> dict[str, ModelAsset]:
         (P, "up.daily WHERE n = 3", EVERYTHING),
         (P, f"up.daily WHERE day < '{FIRST + timedelta(days=2)}'", SOME),
         (P, "up.whole", EVERYTHING),
+        (FIXED, "up.march WHERE day = p", WINDOW),
+        (FIXED, "up.march WHERE day BETWEEN DATE_SUB(p, 2) AND p", WINDOW),
+        ({"p": MONTHS}, "up.march WHERE day BETWEEN p AND LAST_DAY(p)", WINDOW),
+        ({"p": MONTHS}, "up.march WHERE TRUNC(day, 'MM') = p", WINDOW),
+        ({"p": MONTHS}, "up.march WHERE day BETWEEN p AND DATE_ADD(p, 29)", EVERYTHING),
+        ({"p": MONTHS}, "up.march WHERE day = p", EVERYTHING),
         # lists beside lists
-        (FIXED, "up.march WHERE day = p", LIST),
-        (FIXED, "up.march WHERE day BETWEEN DATE_SUB(p, 2) AND p", LIST),
-        ({"p": MONTHS}, "up.march WHERE day BETWEEN p AND LAST_DAY(p)", LIST),
+        ({"p": "[5, 6]"}, "up.weeks WHERE week = DATE_SUB('2024-03-16', p)", LIST),
+        ({"p": WEEKS}, "up.weeks WHERE week BETWEEN DATE_SUB(p, 7) AND p", LIST),
         ({"w": "[1, 2]"}, "up.march WHERE MONTH(day) = w", EVERYTHING),
-        ({"w": "[1, 2]"}, "up.march WHERE day = DATE_ADD('2024-02-29', w)", LIST),
-        (FIXED, "up.daily WHERE day = p", EVERYTHING),
+        (FIXED, "up.daily WHERE day = p", WINDOW),
+        (P, "up.weeks WHERE week = p", EVERYTHING),
         # dimensions
         (STORES, "up.stores WHERE day = p AND shop = w", EACH),
         (STORES, "up.stores WHERE day BETWEEN DATE_SUB(p, 2) AND p AND shop = w", EACH),
