@@ -337,7 +337,7 @@ def _dimension(
     """What is read of one dimension of an input, and by which dimension of the model."""
     sets = [dict(_mentions(one.rule)[0])[name] for one in held]
     if any(values.is_all for values in sets):
-        return model.names[0], EVERYTHING
+        return (model.names[0], EVERYTHING) if all(one.is_all for one in sets) else None
     for below in model.names:
         found = _window(held, (model, below), (above, name))
         if found is None and _are_lists(model.dimension(below), above.dimension(name)):
