@@ -20,6 +20,7 @@ from dagster_mirrorlake.assets import (
 from dagster_mirrorlake.assets.columns import COLUMN_SCHEMA, source_schema
 from dagster_mirrorlake.checks import build_checks, build_snapshot_checks, build_tenant_checks
 from dagster_mirrorlake.executor import threads_executor
+from dagster_mirrorlake.externals import ExternalAsset, mirror_externals
 from dagster_mirrorlake.jobs import (
     build_backfill_errored,
     build_hold,
@@ -38,6 +39,7 @@ from dagster_mirrorlake.resources import build_resources
 from dagster_mirrorlake.sensors import (
     build_alerts_sensor,
     build_cleanup_schedule,
+    build_externals_sensor,
     build_failed_sensor,
     build_landed_sensor,
     build_maintenance_schedule,
@@ -126,6 +128,11 @@ class Mirror:
         """The SQL models beside the contract file."""
         return mirror_models(self.config, self.names)
 
+    @cached_property
+    def externals(self) -> Sequence[ExternalAsset]:
+        """The tables beside the contract file that are made elsewhere."""
+        return mirror_externals(self.config, self.names)
+
     @property
     def lake_days(self) -> Mapping[str, Side]:
         """The partitions of what a query may call deduped and clean of a table, where a column of
@@ -143,7 +150,8 @@ class Mirror:
 
     @property
     def lake_tables(self) -> Mapping[str, dg.AssetKey]:
-        """What a query may call deduped and clean of each table, and the asset that makes it."""
+        """What a query may call deduped and clean of each table, and tables made elsewhere; and the
+        asset of each."""
         found: dict[str, dg.AssetKey] = {}
         for layer in ("deduped", "clean"):
             for one in self.every:
@@ -152,7 +160,7 @@ class Mirror:
             for one in self.tenants:
                 namespace = getattr(one.table.namespaces, layer)
                 found[f"{namespace}.{one.table.table}".lower()] = one.key(layer)
-        return found
+        return found | {one.declaration.name: one.key for one in self.externals}
 
     @property
     def every(self) -> Sequence[MirroredTable]:
@@ -206,6 +214,7 @@ def build_assets(mirror: Mirror) -> list[Asset]:
         *(build_cleanup(source, tables) for source, tables in mirror.by_source.items()),
         *(asset for tenants in mirror.tenants for asset in build_tenants_chain(tenants)),
         *([build_maintenance(mirror.every, mirror.tenants)] if _has_lake(mirror) else []),
+        *(external.spec for external in mirror.externals),
         *build_models(mirror.models, mirror.lake_tables, mirror.lake_days),
     ]
 
@@ -272,6 +281,7 @@ def build_sensors(mirror: Mirror) -> list[dg.SensorDefinition]:
             if config.alerts.hooks
             else []
         ),
+        *([build_externals_sensor(mirror.externals, running=running)] if mirror.externals else []),
         *([build_models_sensor(mirror.models, running=running)] if mirror.models else []),
         *([build_unfolded_sensor(mirror.tables, running=running)] if mirror.tables else []),
         *(

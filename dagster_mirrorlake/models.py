@@ -22,10 +22,11 @@ from dagster_mirrorlake.model_mappings import Side
 from dagster_mirrorlake.names import Names
 from mirrorlake.config import Config
 from mirrorlake.errors import ModelError
-from mirrorlake.models.declaration import FOLDER, Declaration, read_declarations
+from mirrorlake.models.declaration import Declaration, model_files, read_declaration
 from mirrorlake.models.evaluate import Constant
 from mirrorlake.models.kept import KeptModel, KeptModels, kept_folder, known_models
-from mirrorlake.models.parse import parse_query, table_name
+from mirrorlake.models.model_files import FOLDER
+from mirrorlake.models.parse import table_name
 from mirrorlake.models.partitions import PartitionIndex
 from mirrorlake.models.scopes import ScopeProduct, ScopeValues, text_of
 from mirrorlake.models.series import DayRange
@@ -54,8 +55,7 @@ class ModelAsset:
     @property
     def key(self) -> dg.AssetKey:
         """``dataset/name``; of a mirror with a name ``mirror/dataset/name``."""
-        parts = self.declaration.name.split(".")
-        return dg.AssetKey([self.names.mirror, *parts] if self.names.mirror else parts)
+        return model_key(self.declaration.name, self.names)
 
     @cached_property
     def partitions(self) -> dg.PartitionsDefinition[str] | None:
@@ -115,28 +115,38 @@ class ModelAsset:
     @property
     def spec(self) -> dg.AssetSpec:
         """Without what it reads: see `dagster_mirrorlake.assets.models`."""
-        declared = self.declaration
+        declared, code = self.declaration, self.declaration.python
+        line = 1 if code is None else code.function.line
         reference = dg.LocalFileCodeReference(
-            file_path=str(declared.path.absolute()), line_number=1, label=declared.name
+            file_path=str(declared.path.absolute()), line_number=line, label=declared.name
         )
+        name, language, text = ("query", "sql", declared.sql)
+        if code is not None:
+            name, language, text = ("code", "python", code.source)
         return dg.AssetSpec(
             self.key,
             group_name=declared.name.split(".")[0],
             description=declared.description or None,
-            owners=_owners(declared.owner),
-            kinds={"sql", "view"} if declared.materialized == "view" else {"sql", "iceberg"},
+            owners=asset_owners(declared.owner),
+            kinds={language, "view" if declared.materialized == "view" else "iceberg"},
             partitions_def=self.partitions,
             metadata={
                 "dagster/table_name": declared.name,
                 "dagster/code_references": dg.CodeReferencesMetadataValue(
                     code_references=[reference]
                 ),
-                "query": dg.MetadataValue.md(f"```sql\n{declared.sql.strip()}\n```"),
+                name: dg.MetadataValue.md(f"````{language}\n{text.strip()}\n````"),
             },
         )
 
 
-def _owners(owner: str | None) -> list[str]:
+def model_key(name: str, names: Names) -> dg.AssetKey:
+    """The asset of a model, or of a table beside it: ``dataset/name``; of a mirror with a name
+    ``mirror/dataset/name``."""
+    return dg.AssetKey([*([names.mirror] if names.mirror else []), *name.split(".")])
+
+
+def asset_owners(owner: str | None) -> list[str]:
     """Dagster takes addresses and teams."""
     return [owner] if owner is not None and ("@" in owner or owner.startswith("team:")) else []
 
@@ -177,16 +187,21 @@ def _next_month(day: date) -> date:
 def mirror_models(config: Config, names: Names) -> Sequence[ModelAsset]:
     """The models beside a contract file. What can't be read is said in the log, and is no reason
     for a mirror not to load: `mirrorlake plan` fails on it."""
+    declarations: dict[str, Declaration] = {}
     folder = config.path.parent / FOLDER
-    try:
-        declarations = read_declarations(folder) if folder.is_dir() else []
-    except ModelError as error:
-        logger.warning("The SQL models were left out: %s", error)
-        return []
+    for path in model_files(folder):
+        try:
+            one = read_declaration(path, folder)
+        except ModelError as error:
+            logger.warning("A model was left out: %s", error)
+            continue
+        first = declarations.setdefault(one.name, one)
+        if first is not one:
+            logger.warning("%s was left out: %s is model %s, too", path, first.path, one.name)
     now = datetime.now(UTC)
-    known = known_models(KeptModels(kept_folder(config.path)), declarations, now)
+    known = known_models(KeptModels(kept_folder(config.path)), [*declarations.values()], now)
     found: list[ModelAsset] = []
-    for one in declarations:
+    for one in declarations.values():
         try:
             kept = known.get(one.name)
             reads = kept.reads if kept is not None else _tables_in(one)
@@ -197,5 +212,5 @@ def mirror_models(config: Config, names: Names) -> Sequence[ModelAsset]:
 
 
 def _tables_in(declaration: Declaration) -> tuple[str, ...]:
-    tables = map(table_name, parse_query(declaration.sql).find_all(exp.Table))
+    tables = map(table_name, declaration.parsed().find_all(exp.Table))
     return tuple(dict.fromkeys(tables))

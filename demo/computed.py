@@ -9,7 +9,7 @@ from rich.console import Console
 
 from mirrorlake.cli.bars import Bars
 from mirrorlake.cli.models import runs_table
-from mirrorlake.models.declaration import FOLDER
+from mirrorlake.models.model_files import FOLDER
 from mirrorlake.operations.models.compiled import compile_project
 from mirrorlake.operations.models.runs import run_model
 from mirrorlake.operations.models.states import States

@@ -4,7 +4,7 @@
 
     MirrorlakeError
     ├── ConfigError        the contract file, a flag or an environment variable is wrong
-    │   └── ModelError     a SQL model can't be read, or says what can't be
+    │   └── ModelError     a model can't be read, says what can't be, or its code failed
     ├── MachineError       a piece of the machine is missing or broken (Java, a jar, a port)
     ├── SourceError        MySQL can't be reached, refuses us, or answers what we can't use
     │   ├── SourceHeld     a person asked us to leave the source alone for now
@@ -81,7 +81,7 @@ class ConfigError(MirrorlakeError):
 
 
 class ModelError(ConfigError):
-    """A SQL model can't be read, or says what can't be.
+    """A model can't be read, says what can't be, or its code failed.
 
     Attributes:
         line, col: where in its file, from 1; None where that is not known.

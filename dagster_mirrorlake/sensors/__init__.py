@@ -8,6 +8,7 @@ whose raw is ahead (`mirrorlake.operations.unfolded`); no sensor starts a JVM.
 from dagster_mirrorlake.sensors.alerts import build_alerts_sensor
 from dagster_mirrorlake.sensors.cleanup import build_cleanup_schedule
 from dagster_mirrorlake.sensors.daily import build_schedule
+from dagster_mirrorlake.sensors.externals import build_externals_sensor
 from dagster_mirrorlake.sensors.failed import build_failed_sensor
 from dagster_mirrorlake.sensors.landed import build_landed_sensor
 from dagster_mirrorlake.sensors.maintenance import build_maintenance_schedule
@@ -21,6 +22,7 @@ from dagster_mirrorlake.sensors.unfolded import build_unfolded_sensor
 __all__ = [
     "build_alerts_sensor",
     "build_cleanup_schedule",
+    "build_externals_sensor",
     "build_failed_sensor",
     "build_landed_sensor",
     "build_maintenance_schedule",

@@ -15,6 +15,7 @@ from rich.markup import escape
 
 from mirrorlake.cli import show as shown
 from mirrorlake.cli.contract import open_contract
+from mirrorlake.cli.external import print_external
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -43,6 +44,7 @@ def show_command(
     from mirrorlake.destinations.iceberg.lake import Lake
     from mirrorlake.ledger import Ledger
     from mirrorlake.operations.models.compiled import compile_project
+    from mirrorlake.operations.models.observed import show_external
     from mirrorlake.operations.models.show import show_model
     from mirrorlake.operations.models.states import States
 
@@ -50,6 +52,10 @@ def show_command(
     config = open_contract(config_path)
     lake = Lake(config.lake)
     project, catalogue = compile_project(config, lake)
+    external = show_external(project, lake, model)
+    if external is not None:
+        print_external(external, as_json=as_json)
+        return
     states = States(project, catalogue, lake, Ledger(config.ledger.url, config.ledger.wait))
     found = show_model(states, model, wanted)
     if sql:
@@ -83,10 +89,13 @@ def _as_json(found: ShownModel) -> dict[str, Any]:
 
 
 def _input_as_json(one: Input) -> dict[str, Any]:
-    from mirrorlake.models.dependencies import ModelInput
+    from mirrorlake.models.dependencies import ExternalInput, ModelInput
 
     if isinstance(one, ModelInput):
         return {"table": one.table, "partitions": list(one.keys), "all": not one.bounded}
+    if isinstance(one, ExternalInput):
+        mentions = [{name: str(values) for name, values in said} for said in one.mentions]
+        return {"table": one.table, "mentions": mentions, "all": not one.bounded}
     days = [[lo and lo.isoformat(), hi and hi.isoformat()] for lo, hi in one.days]
     return {"table": one.table, "column": one.column, "days": days, "all": not one.bounded}
 
@@ -145,9 +154,14 @@ def _print_partition(found: ShownPartition) -> None:
 
 
 def _partitions_of(one: Input) -> str:
-    from mirrorlake.models.dependencies import ModelInput
+    from mirrorlake.models.dependencies import ExternalInput, ModelInput
     from mirrorlake.operations.models.show import compressed
 
+    if isinstance(one, ExternalInput):
+        if not one.bounded:
+            return "all"
+        said = (", ".join(f"{name} {values}" for name, values in m) for m in one.mentions)
+        return "; ".join(dict.fromkeys(said)) or "none"
     if isinstance(one, ModelInput):
         words = compressed(one.keys)
         return words if one.bounded or len(one.keys) < 2 else f"all: {words}"

@@ -71,7 +71,7 @@ def _message(detail: ErrorDetails) -> str:
 
 def _unknown_key(path: YamlPath, root: type[BaseModel]) -> str:
     section = _section_at(path[:-1], root)
-    known = list(section.model_fields)
+    known = [field.alias or name for name, field in section.model_fields.items()]
     return f"unknown key{nearest(str(path[-1]), known) or '; known are ' + ', '.join(known)}"
 
 

@@ -16,21 +16,35 @@ from mirrorlake.models.evaluate import Constant
 from mirrorlake.models.scopes import kind_of
 
 
-def bound_sql(sql: str, bound: BoundQuery, scope: Mapping[str, Constant]) -> str:
+def bound_sql(
+    sql: str,
+    bound: BoundQuery,
+    scope: Mapping[str, Constant],
+    part: tuple[int, int] | None = None,
+    instead: Mapping[tuple[int, int], str] | None = None,
+) -> str:
     """The text of a query under one scope.
 
     Args:
         sql: the text that was bound.
         scope: name → value.
+        part: where the part of the text that is wanted begins and ends; by default all of it.
+        instead: first and last character → what else is written there.
     """
+    begin, stop = part or (0, len(sql))
     values = {name.lower(): value for name, value in scope.items()}
-    places: dict[tuple[int, int], str] = {}
+    places: dict[tuple[int, int], str] = {
+        (start - begin, end - begin): text
+        for (start, end), text in (instead or {}).items()
+        if begin <= start < stop
+    }
     for node in bound.trace.constants.values():
         identifier = node.this
         assert isinstance(identifier, exp.Identifier)  # noqa: S101
         start, end = int(identifier.meta["start"]), int(identifier.meta["end"])
-        places[start, end] = literal(values[node.name.lower()])
-    text = sql
+        if begin <= start < stop:
+            places[start - begin, end - begin] = literal(values[node.name.lower()])
+    text = sql[begin:stop]
     for (start, end), value in sorted(places.items(), reverse=True):
         text = f"{text[:start]}{value}{text[end + 1 :]}"
     return text

@@ -10,7 +10,8 @@
     SELECT product, SUM(amount) AS amount FROM shop_shop.sales
     WHERE sold_on = day AND city = store GROUP BY product
 
-``models/<dataset>/<name>.sql`` is the model ``<dataset>.<name>``.
+``models/<dataset>/<name>.sql`` is the model ``<dataset>.<name>``, and so is a ``.py`` of that name:
+see `mirrorlake.models.python_model`.
 
 What belongs here: reading files. What doesn't: what a query means (`mirrorlake.models.binder`).
 """
@@ -25,17 +26,25 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, ValidationError
+from sqlglot import exp
 
 from mirrorlake.config.fields import Duration, Section
 from mirrorlake.config.problems import validation_problems
 from mirrorlake.config.yaml_file import Problem, YamlFile
 from mirrorlake.errors import ModelError
+from mirrorlake.models.header_places import TextPlace
+from mirrorlake.models.model_files import model_name, read_text
+from mirrorlake.models.parse import parse_query
+from mirrorlake.models.python_model import (
+    PythonCode,
+    PythonSection,
+    python_code,
+    python_parts,
+    reading_query,
+)
 from mirrorlake.models.scopes import Binding, Scopes
 
 Materialized = Literal["table", "view"]
-MOST_BYTES = 2**20
-FOLDER = "models"
-"""Where the models are, beside the contract file."""
 _FENCE = "---"
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
@@ -57,17 +66,23 @@ class HeaderSection(Section):
     every: Duration | None = timedelta(minutes=15)
 
 
+class PythonHeader(HeaderSection, PythonSection):
+    """What the header of a Python model may say."""
+
+
 @dataclass(frozen=True)
 class Declaration:
     """One model, as its file says it.
 
     Attributes:
         name: ``dataset.model``.
-        sql: its query; ``sql_line``: the line of the file where it begins, from 1.
+        sql: its query; ``sql_line``: the line of the file where it begins, from 1. Of a Python
+            model the query of all its inputs, which stands nowhere as it is: see `place`.
         scopes: what it is computed for.
         partition_by: the names of its scopes by which its table is partitioned.
         released: columns that are made of personal ones, and from which nobody can be told.
         every: how often at most the sensor requests what is missing or stale; None: a person does.
+        python: of a Python model, its code.
     """
 
     name: str
@@ -81,14 +96,34 @@ class Declaration:
     owner: str | None = None
     released: tuple[str, ...] = ()
     every: timedelta | None = None
+    python: PythonCode | None = None
 
-    def located(self, error: ModelError) -> ModelError:
-        """An error in the query, with the line of the file."""
+    def parsed(self) -> exp.Expr:
+        """The query.
+
+        Raises:
+            ModelError: it can't be read; with its place in the query, or in the file.
+        """
+        if self.python is not None:
+            self.python.refuse_unreadable(self.path)
+        return parse_query(self.sql)
+
+    def place(self, inside: TextPlace) -> TextPlace:
+        """Where a place of the query stands in the file."""
+        if self.python is not None:
+            return self.python.place(inside)
+        return inside[0] + self.sql_line - 1, inside[1]
+
+    def located(self, error: ModelError, *, in_header: bool = False) -> ModelError:
+        """An error in the query, or in the header, with the line of the file."""
+        if error.message.startswith(f"{self.path}:"):
+            return error
         if error.line is None:
             return ModelError(f"{self.path}: {error.message}", next_step=error.next_step)
-        line = error.line + self.sql_line - 1
-        words = f"{self.path}:{line}:{error.col}: {error.message}"
-        return ModelError(words, place=(line, error.col or 1), next_step=error.next_step)
+        place = (error.line, error.col or 1)
+        line, col = place if in_header else self.place(place)
+        words = f"{self.path}:{line}:{col}: {error.message}"
+        return ModelError(words, place=(line, col), next_step=error.next_step)
 
 
 def read_declarations(folder: Path) -> list[Declaration]:
@@ -98,37 +133,48 @@ def read_declarations(folder: Path) -> list[Declaration]:
         ModelError: a file can't be read, or says what can't be; two models have one name.
     """
     found: dict[str, Declaration] = {}
-    for path in sorted(folder.rglob("*.sql")):
-        if path.parent.parent != folder:
-            raise ModelError(
-                f"{path} is not where a model is",
-                next_step=f"A model is a file {folder.name}/<dataset>/<name>.sql",
-            )
-        model = read_declaration(path)
+    for path in model_files(folder):
+        model = read_declaration(path, folder)
         if model.name in found:
             raise ModelError(f"{path}: model {model.name} is in {found[model.name].path}, too")
         found[model.name] = model
     return [found[name] for name in sorted(found)]
 
 
-def read_declaration(path: Path) -> Declaration:
+def model_files(folder: Path) -> list[Path]:
+    """The files of models below a folder. One of Python whose name begins with ``_`` is none."""
+    found = sorted([*folder.rglob("*.sql"), *folder.rglob("*.py")])
+    return [path for path in found if path.suffix == ".sql" or not path.name.startswith("_")]
+
+
+def read_declaration(path: Path, folder: Path | None = None) -> Declaration:
     """The model that a file declares.
+
+    Args:
+        folder: in which the folders of models are.
 
     Raises:
         ModelError: it can't be read, or says what can't be: all problems, one a line, each with
             file, line and column.
     """
-    name = _name_of(path)
-    header, sql, line = _parts(path)
+    if folder is not None and path.parent.parent != folder:
+        raise ModelError(
+            f"{path} is not where a model is",
+            next_step=f"A model is a file {folder.name}/<dataset>/<name>.sql, or .py",
+        )
+    name, text = model_name(path), read_text(path)
+    is_python = path.suffix == ".py"
+    header, sql, line = (python_parts(path, text), "", 1) if is_python else _parts(path, text)
+    section = PythonHeader if is_python else HeaderSection
     file = YamlFile(header)
     problems = list(file.problems)
     if not problems and not isinstance(file.root, dict | None):
         problems = [Problem(2, 1, "", "the header is a mapping (name: value)")]
     _raise(path, problems)
     try:
-        said = HeaderSection.model_validate(file.root or {})
+        said = section.model_validate(file.root or {})
     except ValidationError as error:
-        _raise(path, list(validation_problems(file, error, HeaderSection)))
+        _raise(path, list(validation_problems(file, error, section)))
         raise  # unreachable: a ValidationError holds at least one problem
     bindings = tuple(_bindings(path, file, said))
     names = tuple(one.name for one in bindings)
@@ -137,6 +183,15 @@ def read_declaration(path: Path) -> Declaration:
         words = "is not bound under `for`" if one not in names else "is there twice"
         if one not in names or one in by[:number]:
             _raise(path, [file.problem(("partition_by",), f"{one} {words}")])
+    python = None
+    if isinstance(said, PythonHeader):
+        python = python_code(path, text, file, said, names)
+        sql = reading_query(python.inputs)
+        if said.materialized != "table":
+            _raise(path, [file.problem(("materialized",), "a Python model is a table")])
+        words = "the table is partitioned by it: the platform adds that column"
+        wrong = [one for one in said.columns if one.lower() in by]
+        _raise(path, [file.problem(("columns", one), words, at_key=True) for one in wrong])
     if not sql.strip():
         raise ModelError(f"{path}:{line}:1: there is no query")
     condition = file.problem(("if",), "").line
@@ -152,30 +207,12 @@ def read_declaration(path: Path) -> Declaration:
         owner=said.owner,
         released=tuple(one.lower() for one in said.released),
         every=said.every,
+        python=python,
     )
 
 
-def _name_of(path: Path) -> str:
-    parts = (path.parent.name, path.stem)
-    for part in parts:
-        if not _NAME.fullmatch(part):
-            raise ModelError(
-                f"{path}: {part!r} can't name a model",
-                next_step="Use small letters, digits and _, a letter first: "
-                "models/<dataset>/<name>.sql",
-            )
-    return ".".join(parts)
-
-
-def _parts(path: Path) -> tuple[str, str, int]:
+def _parts(path: Path, text: str) -> tuple[str, str, int]:
     """The header, the query, and the line at which the query begins."""
-    try:
-        # With a mark in front of it, as editors on Windows leave, or without.
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ModelError(f"{path} can't be read: {error}") from None
-    if len(text) > MOST_BYTES:
-        raise ModelError(f"{path} has more than {MOST_BYTES:,} characters")
     lines = text.splitlines(keepends=True)
     if not lines or lines[0].strip() != _FENCE:
         return "", text, 1

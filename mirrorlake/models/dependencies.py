@@ -15,19 +15,20 @@ from __future__ import annotations
 
 import bisect
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from typing import cast
 
 from mirrorlake.models.catalogue import Catalogue, MirroredTable
 from mirrorlake.models.evaluate import Constant
+from mirrorlake.models.external_tables import ExternalTable
 from mirrorlake.models.moving import midnight
 from mirrorlake.models.project import Model, Project, ScopeValues
 from mirrorlake.models.reach import TableReach, reach
 from mirrorlake.models.rules import MirrorRule, ModelRule, ReadRule, TableRule, at_day
 from mirrorlake.models.scopes import ScopeProduct
-from mirrorlake.models.spans import Interval
+from mirrorlake.models.spans import Interval, ValueSet
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,31 @@ class MirrorInput:
 
 DayPeriod = tuple[date | None, date | None]
 EVERY_DAY: tuple[DayPeriod, ...] = ((None, None),)
-Input = ModelInput | MirrorInput
+
+
+@dataclass(frozen=True)
+class ExternalInput:
+    """What a model reads of a table that is made elsewhere.
+
+    Attributes:
+        mentions: for each place where the query names it, those of its partition columns that have
+            a bound, in lower case, with their values. Empty where no row can matter.
+    """
+
+    table: str
+    mentions: tuple[tuple[tuple[str, ValueSet], ...], ...]
+
+    @property
+    def bounded(self) -> bool:
+        return all(self.mentions)
+
+    @property
+    def reached(self) -> Sequence[Mapping[str, ValueSet]]:
+        """The mentions, each by column."""
+        return [dict(one) for one in self.mentions]
+
+
+Input = ModelInput | MirrorInput | ExternalInput
 
 
 def inputs_of(
@@ -146,6 +171,9 @@ def _looked_up(
         upstream = project.models.get(table)
         if upstream is not None:
             yield _model_rule(upstream, mentions)
+        elif table in model.externals:
+            made = _of_external(model.externals[table], mentions)
+            yield ModelRule(table, made.mentions, made.bounded)
         else:
             mirrored = catalogue.table(table)
             day = _bounded_day(mirrored, mentions) if mirrored is not None else None
@@ -161,12 +189,25 @@ def _model_rule(upstream: Model, mentions: list[TableReach]) -> ModelRule:
 
 
 def _input(project: Project, rule: TableRule, day: int) -> Input:
+    if isinstance(rule, ModelRule) and rule.table not in project.models:
+        return ExternalInput(rule.table, rule.at(day))
     if isinstance(rule, ModelRule):
         keys = project.models[rule.table].index.within(rule.at(day))
         return ModelInput(rule.table, keys, rule.bounded)
     days = tuple((at_day(low, day), at_day(high, day)) for low, high in rule.days)
     # Bounds of days are days.
     return MirrorInput(rule.table, rule.column, cast("tuple[DayPeriod, ...]", days))
+
+
+def external_inputs(model: Model, scope: ScopeValues) -> tuple[ExternalInput, ...]:
+    """What one scope of a model reads of tables that are made elsewhere."""
+    if not model.externals:
+        return ()
+    found = reach(model.query, model.bound, scope)
+    return tuple(
+        _of_external(table, [one for one in found if one.table == name])
+        for name, table in model.externals.items()
+    )
 
 
 def unbounded(project: Project, catalogue: Catalogue, model: Model) -> Iterator[str]:
@@ -182,13 +223,26 @@ def unbounded(project: Project, catalogue: Catalogue, model: Model) -> Iterator[
         day = _bounded_day(mirrored, [one]) if mirrored is not None else None
         if day is not None:
             columns = (day,)
+        if one.table in model.externals:
+            columns = model.externals[one.table].declaration.partition_by
         if columns and all(one.bound(column).is_all for column in columns):
-            line, col = one.place or (1, 1)
-            where = f"{model.declaration.path}:{line + model.declaration.sql_line - 1}:{col}"
+            line, col = model.declaration.place(one.place or (1, 1))
+            where = f"{model.declaration.path}:{line}:{col}"
             yield (
                 f"{where}: every partition reads all of {one.table}: no condition that can be "
                 f"analysed bounds its {' or '.join(columns)}"
             )
+
+
+def _of_external(table: ExternalTable, mentions: Sequence[TableReach]) -> ExternalInput:
+    by = [name.lower() for name in table.declaration.partition_by]
+    return ExternalInput(
+        table.name,
+        tuple(
+            tuple((name, one.bound(name)) for name in by if not one.bound(name).is_all)
+            for one in mentions
+        ),
+    )
 
 
 def _bounded_day(mirrored: MirroredTable, mentions: Sequence[TableReach]) -> str | None:

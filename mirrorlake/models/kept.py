@@ -134,6 +134,7 @@ def text_key(declaration: Declaration) -> str:
         declaration.partition_by,
         declaration.materialized,
         declaration.released,
+        declaration.python and declaration.python.source,
     )
 
 

@@ -26,10 +26,21 @@ from mirrorlake.models.binder import BoundQuery, bind
 from mirrorlake.models.catalogue import Catalogue
 from mirrorlake.models.columns import NamedValue, Origin, Relation, Typed
 from mirrorlake.models.declaration import Declaration
-from mirrorlake.models.kept import KeptModel, KeptModels, found_key, hash_of, offer_of, text_key
-from mirrorlake.models.parse import parse_query, table_name
+from mirrorlake.models.external_tables import Externals, ExternalTable
+from mirrorlake.models.kept import (
+    KeptModel,
+    KeptModels,
+    found_key,
+    hash_of,
+    offer_of,
+    plain_fields,
+    text_key,
+)
+from mirrorlake.models.mentions import refuse_unfollowed
+from mirrorlake.models.parse import table_name
 from mirrorlake.models.partitions import PartitionIndex
 from mirrorlake.models.place import at
+from mirrorlake.models.python_columns import python_fields
 from mirrorlake.models.rules import RuleBook
 from mirrorlake.models.scopes import ScopeValues, text_of
 
@@ -46,6 +57,7 @@ class Model:
         fingerprint: changes with what the query says, with its columns, and with all models above
             it; comments and layout change nothing.
         kept: what was found of its file, and its columns.
+        externals: the tables that it reads and that are made elsewhere, by name.
         bind: its query, parsed and bound.
     """
 
@@ -55,6 +67,7 @@ class Model:
     scopes: Sequence[ScopeValues] = field(repr=False, compare=False)
     kept: KeptModel = field(repr=False)
     bind: Callable[[], _Bound] = field(repr=False, compare=False)
+    externals: Mapping[str, ExternalTable] = field(default_factory=dict[str, ExternalTable])
 
     @property
     def fields(self) -> tuple[NamedValue, ...]:
@@ -129,6 +142,7 @@ class Project:
 
     Attributes:
         models: by name, each after those that it reads.
+        externals: tables that are made elsewhere, by name.
         problems: what is wrong with others; a model that reads one of these is not among
             ``models``, and its own problem is said only where it has one.
     """
@@ -137,6 +151,7 @@ class Project:
     problems: tuple[ModelError, ...] = ()
     unfinished: tuple[str, ...] = ()
     readers: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, "tuple[str, ...]"])
+    externals: Mapping[str, ExternalTable] = field(default_factory=dict[str, ExternalTable])
 
     def model(self, name: str) -> Model:
         """A model by its name.
@@ -149,9 +164,15 @@ class Project:
             return found
         if name.lower() in self.unfinished:
             self.raise_problems()
+        if name.lower() in self.externals:
+            raise ModelError(
+                f"{name} is made elsewhere: {self.externals[name.lower()].declaration.path}",
+                next_step="It is read, and not computed here",
+            )
         raise ModelError(
             f"there is no model {name}{nearest(name, self.models)}",
-            next_step="A model is a file models/<dataset>/<name>.sql beside the contract file",
+            next_step="A model is a file models/<dataset>/<name>.sql, or .py, beside the contract "
+            "file",
         )
 
     def raise_problems(self) -> None:
@@ -166,15 +187,22 @@ class Project:
 
 
 class _Tables:
-    """What a model may read: the mirror, and the models before it."""
+    """What a model may read: the mirror, the models before it, and tables made elsewhere."""
 
     def __init__(
-        self, catalogue: Catalogue, models: Mapping[str, Model], all_: Sequence[str]
+        self,
+        catalogue: Catalogue,
+        models: Mapping[str, Model],
+        all_: Sequence[str],
+        externals: Externals,
     ) -> None:
         self.catalogue, self.models, self._all = catalogue, models, all_
+        self.externals = externals.tables
         self._offers: dict[str, str] = {}
 
     def columns_of(self, name: str) -> Relation | None:
+        if name in self.externals:
+            return self.externals[name].relation
         if name in self.models:
             return self.models[name].relation
         table = self.catalogue.table(name)
@@ -192,6 +220,11 @@ class _Tables:
         return self._offers[name]
 
     def _offer(self, name: str) -> str:
+        if name in self.externals:
+            made = self.externals[name]
+            declared = made.declaration
+            columns = plain_fields(made.relation.fields)
+            return hash_of("elsewhere", columns, declared.partition_by, sorted(declared.hidden))
         if name in self.models:
             model = self.models[name]
             return offer_of(model.fields, model.declaration.partition_by)
@@ -199,26 +232,33 @@ class _Tables:
         hidden = sorted(self.catalogue.hidden(table)) if table is not None else []
         return hash_of(table and (table.columns, table.day), hidden)
 
+    def foreign(self, reads: Sequence[str]) -> dict[str, ExternalTable]:
+        """Those of some tables that are made elsewhere."""
+        return {name: self.externals[name] for name in reads if name in self.externals}
+
     def names(self) -> Sequence[str]:
-        return [*self._all, *self.catalogue.names()]
+        return [*self._all, *self.externals, *self.catalogue.names()]
 
 
 def compile_models(
     declarations: Sequence[Declaration],
     catalogue: Catalogue,
     now: datetime,
+    externals: Externals | None = None,
     kept: KeptModels | None = None,
 ) -> Project:
     """Bind all models.
 
     Args:
         now: what ``CURRENT_DATE`` is in their scopes (UTC).
+        externals: the tables that are made elsewhere.
         kept: what was found before.
 
     Raises:
         LakeError: the lake can't be read.
     """
-    problems: list[ModelError] = []
+    externals = externals or Externals()
+    problems = [*externals.problems, *_of_one_name(externals, declarations, catalogue)]
     sources: dict[str, _Source] = {}
     for one in declarations:
         try:
@@ -229,10 +269,10 @@ def compile_models(
     reads = {name: names.intersection(one.reads) for name, one in sources.items()}
     order = _in_order(reads, sources, problems)
     models: dict[str, Model] = {}
-    tables = _Tables(catalogue, models, [one.name for one in declarations])
-    failed = names - set(order)
+    tables = _Tables(catalogue, models, [one.name for one in declarations], externals)
+    failed = (names - set(order)) | externals.failed
     for name in order:
-        if reads[name] & failed:
+        if failed.intersection(sources[name].reads):
             failed.add(name)
             continue
         try:
@@ -245,7 +285,18 @@ def compile_models(
         for table in model.reads:
             readers.setdefault(table, []).append(model.name)
     found = {table: tuple(several) for table, several in readers.items()}
-    return Project(models, tuple(problems), tuple(sorted(failed)), found)
+    return Project(models, tuple(problems), tuple(sorted(failed)), found, externals.tables)
+
+
+def _of_one_name(
+    externals: Externals, declarations: Sequence[Declaration], catalogue: Catalogue
+) -> Iterator[ModelError]:
+    paths = {one.name: one.path for one in declarations}
+    for name, one in externals.tables.items():
+        if name in paths:
+            yield one.declaration.wrong(f"{name} is model {paths[name]}, too")
+        elif catalogue.table(name) is not None:
+            yield one.declaration.wrong(f"{name} is a mirrored table")
 
 
 @dataclass(frozen=True)
@@ -266,11 +317,11 @@ class _Source:
     def of(declaration: Declaration, kept: KeptModel | None) -> _Source:
         if kept is not None:
             return _Source(declaration, kept.reads, kept)
-        query = parse_query(declaration.sql)
+        query = declaration.parsed()
         return _Source(declaration, tuple(_tables_in(query)), None, query)
 
     def query(self) -> exp.Expr:
-        return self.parsed if self.parsed is not None else parse_query(self.declaration.sql)
+        return self.parsed if self.parsed is not None else self.declaration.parsed()
 
 
 def _tables_in(query: exp.Expr) -> Iterator[str]:
@@ -319,8 +370,11 @@ def _compiled(source: _Source, tables: _Tables, now: datetime) -> Model:
             "a view has no partitions: it shows what it reads, as it is",
             next_step="Leave out `for`, or make it a table",
         )
-    scopes = declaration.scopes.all(now)
-    types = declaration.scopes.types(scopes)
+    try:
+        scopes = declaration.scopes.all(now)
+        types = declaration.scopes.types(scopes)
+    except ModelError as error:
+        raise declaration.located(error, in_header=True) from None
 
     def bound() -> _Bound:
         query = source.query()
@@ -332,16 +386,17 @@ def _compiled(source: _Source, tables: _Tables, now: datetime) -> Model:
     kept = source.kept
     if kept is None or kept.key != key:
         found = bound()
-        fields = _fields(declaration, found, tables.catalogue, types)
+        fields = _fields(declaration, found, tables, types)
         kept = _kept(declaration, found, fields, (text, key), offers)
         bound = partial(_same, found)
     return Model(
         declaration=declaration,
         types=types,
-        fingerprint=_fingerprint(kept, tables.models),
+        fingerprint=_fingerprint(declaration, kept, tables.models),
         scopes=scopes,
         kept=kept,
         bind=bound,
+        externals=tables.foreign(kept.reads),
     )
 
 
@@ -366,7 +421,7 @@ def _kept(
 def _fields(
     declaration: Declaration,
     found: _Bound,
-    catalogue: Catalogue,
+    tables: _Tables,
     types: Mapping[str, Typed],
 ) -> tuple[NamedValue, ...]:
     """The columns of a model's table, once all that can be wrong was looked for."""
@@ -378,8 +433,20 @@ def _fields(
             place=place,
             next_step="Bind what is needed under `for`",
         )
-    fields = (*_checked(query, bound.fields, declaration), *_partition_columns(declaration, types))
-    _refuse_personal(declaration, bound, catalogue)
+    code = declaration.python
+    if code is None:
+        given = _checked(query, bound.fields, declaration)
+    else:
+        given = python_fields(declaration.path, code, tables, types)
+    fields = (*given, *_partition_columns(declaration, types))
+    _refuse_personal(declaration, fields, tables.catalogue, tables.externals)
+    foreign = tables.foreign(bound.reads)
+    refuse_unfollowed(query, bound, foreign)
+    if foreign and declaration.materialized == "view":
+        raise ModelError(
+            f"a view can't read {next(iter(foreign))}, which is made elsewhere",
+            next_step="Leave out `materialized: view`",
+        )
     return fields
 
 
@@ -427,14 +494,19 @@ def _partition_columns(
         yield NamedValue(name, types[name])
 
 
-def _refuse_personal(declaration: Declaration, bound: BoundQuery, catalogue: Catalogue) -> None:
+def _refuse_personal(
+    declaration: Declaration,
+    fields: Sequence[NamedValue],
+    catalogue: Catalogue,
+    externals: Mapping[str, ExternalTable],
+) -> None:
     """A column that the contract hides reaches no model, but where the model says that nobody can
     be told from what it makes of it. So none of the models that it reads has any."""
-    names = {one.name.lower() for one in bound.fields}
+    names = {one.name.lower() for one in fields}
     for one in declaration.released:
         if one.lower() not in names:
             raise ModelError(f"`released`: there is no column {one}{nearest(one, names)}")
-    origins = {origin for one in bound.fields for origin in one.value.origins}
+    origins = {origin for one in fields for origin in one.value.origins}
     tables = {name: catalogue.table(name) for name in {origin.table for origin in origins}}
     hidden = {
         Origin(name, column)
@@ -442,9 +514,12 @@ def _refuse_personal(declaration: Declaration, bound: BoundQuery, catalogue: Cat
         if table is not None
         for column in catalogue.hidden(table)
     }
+    hidden |= {
+        Origin(one.name, column) for one in externals.values() for column in one.declaration.hidden
+    }
     found = [
         (one.name, origin)
-        for one in bound.fields
+        for one in fields
         if one.name.lower() not in declaration.released
         for origin in sorted(one.value.origins & hidden, key=lambda o: (o.table, o.column))
     ]
@@ -457,12 +532,14 @@ def _refuse_personal(declaration: Declaration, bound: BoundQuery, catalogue: Cat
         )
 
 
-def _fingerprint(kept: KeptModel, models: Mapping[str, Model]) -> str:
-    said = {
+def _fingerprint(declaration: Declaration, kept: KeptModel, models: Mapping[str, Model]) -> str:
+    said: dict[str, object] = {
         "sql": kept.sql,
         "columns": [(one.name, one.value.type) for one in kept.fields],
         "reads": {name: models[name].fingerprint for name in kept.reads if name in models},
     }
+    if declaration.python is not None:
+        said["code"] = declaration.python.said()
     text = json.dumps(said, ensure_ascii=False, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 

@@ -69,7 +69,8 @@ class MirrorRule:
 
 @dataclass(frozen=True)
 class ModelRule:
-    """Partitions of a model: those that lie within all bounds of one of its mentions.
+    """Partitions of a model, or of a table that is made elsewhere: those that lie within all bounds
+    of one of its mentions.
 
     Attributes:
         bounded: whether something bounds each mention.

@@ -30,9 +30,9 @@ from mirrorlake.merge.snapshot.trace import Traced, trace_table
 from mirrorlake.operations.withdrawn import find_withdrawn
 from mirrorlake.proof.differences import Difference, Formatter
 from mirrorlake.proof.evidence import formatter_of
-from mirrorlake.sources.files.frame import landing_errors
 from mirrorlake.sources.files.land import TakenSnapshot, is_verdict, open_taken
 from mirrorlake.sources.files.look import Place, place_of
+from mirrorlake.sources.files.tasks import landing_errors
 from mirrorlake.table.new_columns import held_columns
 from mirrorlake.workspace import Workspace
 

@@ -25,9 +25,9 @@ from mirrorlake.merge.statements import clean_column
 from mirrorlake.operations.withdrawn import find_withdrawn, refuse_over_gap
 from mirrorlake.schema.own_columns import ORIGINAL
 from mirrorlake.sources.files.columns import LandedSchema
-from mirrorlake.sources.files.frame import landing_errors
 from mirrorlake.sources.files.land import TakenSnapshot, is_verdict, open_taken, take
 from mirrorlake.sources.files.look import Looked, look, place_of
+from mirrorlake.sources.files.tasks import landing_errors
 from mirrorlake.table.lake_tables import clean_of, deduped_of
 from mirrorlake.table.new_columns import held_columns, held_words, remember_columns
 from mirrorlake.table.source_columns import SourceColumn, record_source_columns

@@ -14,11 +14,14 @@ from mirrorlake.config.contract import Config
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.errors import ModelError
 from mirrorlake.models.catalogue import Catalogue
-from mirrorlake.models.declaration import FOLDER, read_declarations
+from mirrorlake.models.declaration import read_declarations
 from mirrorlake.models.dependencies import learn_rules
+from mirrorlake.models.external import read_externals
 from mirrorlake.models.kept import KeptModels, kept_folder
+from mirrorlake.models.model_files import FOLDER
 from mirrorlake.models.project import Model, Project, ScopeValues, compile_models
 from mirrorlake.models.scopes import text_of
+from mirrorlake.operations.models.elsewhere import look_at_externals
 
 
 def models_folder(config: Config) -> Path:
@@ -35,9 +38,11 @@ def compile_project(
         LakeError: the lake can't be read.
     """
     catalogue = Catalogue(config, lake)
-    kept = KeptModels(kept_folder(config.path))
-    declarations = read_declarations(models_folder(config))
-    project = compile_models(declarations, catalogue, now or datetime.now(UTC), kept)
+    folder = models_folder(config)
+    externals = look_at_externals(read_externals(folder), lake)
+    declarations = read_declarations(folder)
+    kept, now = KeptModels(kept_folder(config.path)), now or datetime.now(UTC)
+    project = compile_models(declarations, catalogue, now, externals, kept)
     for model in project.models.values():
         learn_rules(project, catalogue, model)
     found = {name: model.kept for name, model in project.models.items()}

@@ -127,5 +127,6 @@ def _readers(project: Project, table: str, columns: Sequence[str]) -> Iterator[s
             key, column = trace.columns.get(id(node), (0, ""))
             place = at(node) if key in keys and column in wanted else None
             if place is not None:
-                where = f"{declared.path}:{place[0] + declared.sql_line - 1}:{place[1]}"
+                line, col = declared.place(place)
+                where = f"{declared.path}:{line}:{col}"
                 yield f"{where}: {name} reads {column}"

@@ -6,16 +6,21 @@ they are written (`mirrorlake.operations.models.runs`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from mirrorlake.destinations.base import CATALOG, as_sql_identifier
+from mirrorlake.destinations.base import as_sql_identifier
 from mirrorlake.destinations.iceberg.spark_errors import spark_errors
 from mirrorlake.errors import ModelError
 from mirrorlake.models.binding import bound_sql, literal
+from mirrorlake.models.mentions import TextSpan
 from mirrorlake.models.project import Model, ScopeValues
+from mirrorlake.operations.models.lake_names import within_lake
+from mirrorlake.operations.models.python_function import function_errors, function_rows
+from mirrorlake.operations.models.stand_ins import stand_ins
+from mirrorlake.sources.files.tasks import landing_errors
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -25,9 +30,23 @@ def partition_rows(spark: SparkSession, model: Model, scope: ScopeValues) -> Dat
     """The rows of a partition, with the columns of the table.
 
     Raises:
-        ModelError: Spark's analyser says otherwise than what was inferred.
+        ModelError: Spark's analyser says otherwise than what was inferred, or a function failed.
     """
-    text = bound_sql(model.declaration.sql, model.bound, scope)
+    is_python = model.declaration.python is not None
+    instead = stand_ins(spark, model, scope)
+    rows = (function_rows if is_python else _query_rows)(spark, model, scope, instead)
+    constants = [
+        f"CAST({literal(scope[name])} AS {model.types[name].type}) AS {as_sql_identifier(name)}"
+        for name in model.declaration.partition_by
+    ]
+    names = [as_sql_identifier(name) for name in rows.columns]
+    return rows.selectExpr(*names, *constants).toDF(*(one.name for one in model.fields))
+
+
+def _query_rows(
+    spark: SparkSession, model: Model, scope: ScopeValues, instead: Mapping[TextSpan, str]
+) -> DataFrame:
+    text = bound_sql(model.declaration.sql, model.bound, scope, instead=instead)
     with spark_errors(model.name):
         with within_lake(spark):
             rows = spark.sql(text)
@@ -42,22 +61,19 @@ def partition_rows(spark: SparkSession, model: Model, scope: ScopeValues) -> Dat
             f"{model.declaration.path}: Spark gives other columns than were inferred: {other}",
             next_step="This is a defect of Mirrorlake's inference: CAST the column, and report it",
         )
-    constants = [
-        f"CAST({literal(scope[name])} AS {model.types[name].type}) AS {as_sql_identifier(name)}"
-        for name in model.declaration.partition_by
-    ]
-    names = [as_sql_identifier(name) for name in rows.columns]
-    return rows.selectExpr(*names, *constants).toDF(*(one.name for one in model.fields))
+    return rows
 
 
 @contextmanager
-def within_lake(spark: SparkSession) -> Iterator[None]:
-    """While the block runs, a name without a catalog is the lake's."""
-    spark.sql(f"USE {CATALOG}")
-    try:
+def row_errors(model: Model) -> Iterator[None]:
+    """Say of what fails as rows are made where that is: in a model's code, or in a file that is
+    made elsewhere.
+
+    Raises:
+        ModelError, LandingError
+    """
+    with landing_errors(model.name), function_errors(model.declaration):
         yield
-    finally:
-        spark.sql("USE spark_catalog")
 
 
 def batch_rows(spark: SparkSession, model: Model, batch: Sequence[ScopeValues]) -> DataFrame:

@@ -22,13 +22,15 @@ from typing import Any
 from mirrorlake.destinations.iceberg.durable import flush_commits
 from mirrorlake.destinations.iceberg.session_settings import activate
 from mirrorlake.destinations.iceberg.spark_errors import spark_errors
-from mirrorlake.errors import CommitConflict, LakeError, ModelError
+from mirrorlake.errors import CommitConflict, LakeError, LandingError, ModelError, SchemaError
 from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger.model_partitions import ModelPartition
 from mirrorlake.merge.staging import branch_sql, drop_stale, new_branch
 from mirrorlake.models.project import Model, ScopeValues
+from mirrorlake.operations.models.lake_names import within_lake
 from mirrorlake.operations.models.plans import record_model
-from mirrorlake.operations.models.rows import batch_condition, batch_rows, within_lake
+from mirrorlake.operations.models.python_checks import check_rows
+from mirrorlake.operations.models.rows import batch_condition, batch_rows, row_errors
 from mirrorlake.operations.models.states import PARTITIONS, States, recorded_by
 from mirrorlake.operations.models.tables import model_table, prepare_table
 from mirrorlake.workspace import Workspace
@@ -37,6 +39,8 @@ logger = logging.getLogger(__name__)
 
 SCOPES_A_COMMIT = 32
 """Partitions in one commit: Spark plans a union of that many queries in about a second."""
+_OF_A_PARTITION = (LakeError, LandingError, ModelError, SchemaError)
+"""What one partition may fail by, and others not."""
 OnComputed = Callable[[int], None]
 """Called with how many partitions are computed so far."""
 
@@ -122,12 +126,14 @@ def _refuse_waiting(states: States, model: Model, batch: Sequence[ScopeValues]) 
 def _computed(
     workspace: Workspace, states: States, model: Model, batch: Sequence[ScopeValues]
 ) -> Iterable[ModelPartition]:
-    """These partitions in one commit; where Spark fails on that, each in one of its own: those
+    """These partitions in one commit; where that fails, each in one of its own: those
     before the one that fails are published, and the error names it."""
+    if len(batch) == 1:
+        return _compute_alone(workspace, states, model, batch[0])
     try:
         return _compute(workspace, states, model, batch)
-    except LakeError as error:
-        if len(batch) == 1 or isinstance(error, CommitConflict):
+    except _OF_A_PARTITION as error:
+        if isinstance(error, CommitConflict):
             raise
         logger.warning("model %s: %d partitions failed together", model.name, len(batch))
     return itertools.chain.from_iterable(
@@ -140,8 +146,8 @@ def _compute_alone(
 ) -> list[ModelPartition]:
     try:
         return _compute(workspace, states, model, [scope])
-    except LakeError as error:
-        error.located(f"{model.name} {model.key_of(scope)}")
+    except _OF_A_PARTITION as error:
+        error.located(f"{model.name} {model.key_of(scope)}".strip())
         raise
 
 
@@ -186,11 +192,13 @@ def _publish(workspace: Workspace, model: Model, batch: Sequence[ScopeValues], s
     else:
         lake.create_branch(identifier, branch, head)
     try:
-        with spark_errors(str(identifier)):
+        with spark_errors(str(identifier)), row_errors(model):
             activate(spark)
             writer: Any = rows.writeTo(branch_sql(identifier, branch))
             writer = writer.option(f"snapshot-property.{PARTITIONS}", said)
             writer.overwrite(batch_condition(model, batch))
+            staged = spark.table(branch_sql(identifier, branch))
+            check_rows(model, staged.where(batch_condition(model, batch)))
         failpoint("model.staged")
         flush_commits(lake.load(identifier), head, branch)
         workspace.check_lease()

@@ -172,7 +172,7 @@ def _partition(states: States, model: Model, scope: ScopeValues) -> ShownPartiti
         ),
         inputs=inputs,
         readers=readers,
-        sql=bound_sql(model.declaration.sql, model.bound, scope),
+        sql=_sql_of(model, scope),
         state=state.word,
         why=state.why,
         states={
@@ -182,6 +182,17 @@ def _partition(states: States, model: Model, scope: ScopeValues) -> ShownPartiti
                 *readers.items(),
             )
         },
+    )
+
+
+def _sql_of(model: Model, scope: ScopeValues) -> str:
+    """The query of a partition; of a Python model that of each input, after its name."""
+    sql, code = model.declaration.sql, model.declaration.python
+    if code is None:
+        return bound_sql(sql, model.bound, scope)
+    return "\n".join(
+        f"-- {one.name}\n{bound_sql(sql, model.bound, scope, (one.start, one.end))};"
+        for one in code.inputs
     )
 
 

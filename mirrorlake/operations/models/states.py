@@ -25,7 +25,7 @@ from mirrorlake.destinations.iceberg.statistics import rows_by_partition
 from mirrorlake.ledger import Ledger
 from mirrorlake.ledger.model_partitions import ModelPartition
 from mirrorlake.models.catalogue import Catalogue
-from mirrorlake.models.dependencies import Input, MirrorInput, inputs_of
+from mirrorlake.models.dependencies import ExternalInput, Input, MirrorInput, inputs_of
 from mirrorlake.models.project import Model, Project, ScopeValues
 from mirrorlake.models.scopes import text_of
 from mirrorlake.operations.models.tables import model_table
@@ -123,6 +123,8 @@ class States:
         """What an input is now, and which partitions of it are not computed."""
         if isinstance(one, MirrorInput):
             return str(self.versions.now(one.table)), []
+        if isinstance(one, ExternalInput):
+            return self.project.externals[one.table].version(one.reached), []
         above = self.project.models[one.table]
         digest, waits = hashlib.sha256(), list[str]()
         for key in one.keys:

@@ -14,6 +14,7 @@ from mirrorlake.destinations.iceberg.model import spark_types
 from mirrorlake.destinations.iceberg.spark_errors import spark_errors
 from mirrorlake.errors import LakeError, SchemaError
 from mirrorlake.merge.staging import drop_stale
+from mirrorlake.models.external_tables import OF_MODEL
 from mirrorlake.models.project import Model
 from mirrorlake.operations.models.plans import broken_columns
 from mirrorlake.workspace import Workspace
@@ -21,8 +22,6 @@ from mirrorlake.workspace import Workspace
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-OF_MODEL = "mirrorlake.model"
-"""The property of a table that says which model made it."""
 _PROPERTIES = {
     "format-version": "2",
     "commit.retry.num-retries": "0",

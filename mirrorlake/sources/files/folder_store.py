@@ -8,6 +8,7 @@ import stat as modes
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -58,7 +59,7 @@ class FolderStore:
                 except FileNotFoundError:
                     continue  # renamed or removed since it was listed
             if modes.S_ISREG(status.st_mode):
-                yield Entry(entry.name, status.st_size, _version(status))
+                yield _entry(entry.name, status)
 
     def entry(self, path: str) -> Entry | None:
         with self._translated(path):
@@ -66,7 +67,7 @@ class FolderStore:
                 status = self._at(path).stat()
             except FileNotFoundError:
                 return None
-        return Entry(Path(path).name, status.st_size, _version(status))
+        return _entry(Path(path).name, status)
 
     def open(self, path: str, version: str | None = None) -> BinaryIO:
         with self._translated(path):
@@ -151,6 +152,11 @@ class FolderStore:
             raise already_there(self.describe(path)) from error
         except OSError as error:
             raise unwritten(self.describe(path), error.strerror or str(error)) from error
+
+
+def _entry(name: str, status: os.stat_result) -> Entry:
+    changed_at = datetime.fromtimestamp(status.st_mtime, UTC)
+    return Entry(name, status.st_size, _version(status), changed_at=changed_at)
 
 
 def _version(status: os.stat_result) -> str:

@@ -10,22 +10,20 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 
 from mirrorlake.destinations.iceberg.spark_errors import spark_errors
-from mirrorlake.errors import LandingError, MirrorlakeError
 from mirrorlake.schema.own_columns import ORIGINAL
 from mirrorlake.sources.files.folder_store import FolderStore
 from mirrorlake.sources.files.parquet import check_parquet, read_parquet
 from mirrorlake.sources.files.records import Bad, LandedFile, Reading, read_records
+from mirrorlake.sources.files.tasks import carried, file_tasks, landing_errors
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_MARK = re.compile(r"<<mirrorlake-landing (\{\"message\".*?\}) mirrorlake-landing>>", re.DOTALL)
 _LOOKS = 8
 
 
@@ -73,7 +71,9 @@ def _read_by_tasks(session: Any, reading: Reading, files: Sequence[LandedFile]) 
     with spark_errors(reading.table):
         if not files:
             return session.createDataFrame([], schema)
-        return _tasks(session, len(files)).mapInArrow(_row_reader(reading, tuple(files)), schema)
+        return file_tasks(session, len(files)).mapInArrow(
+            _row_reader(reading, tuple(files)), schema
+        )
 
 
 def count_landed(
@@ -88,7 +88,7 @@ def count_landed(
     if not files:
         return []
     with landing_errors(reading.table), spark_errors(reading.table):
-        counted = _tasks(session, len(files)).mapInArrow(
+        counted = file_tasks(session, len(files)).mapInArrow(
             _counter(reading, tuple(files), shown), "file long, counts string"
         )
         found = {row.file: json.loads(row.counts) for row in counted.collect()}
@@ -98,16 +98,11 @@ def count_landed(
     ]
 
 
-def _tasks(session: Any, count: int) -> Any:
-    """One row a task: the number of a file."""
-    return session.range(0, count, 1, count)
-
-
 def _row_reader(reading: Reading, files: tuple[LandedFile, ...]) -> Any:
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                with _carried():
+                with carried():
                     yield from read_batches(reading, files[number])
 
     return read
@@ -118,7 +113,7 @@ def _counter(reading: Reading, files: tuple[LandedFile, ...], shown: int) -> Any
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 bad: list[Bad] = []
-                with _carried():
+                with carried():
                     rows = sum(b.num_rows for b in read_batches(reading, files[number], bad))
                 listed = [vars(one) for one in bad[:shown]]
                 text = json.dumps({"rows": rows, "bad": listed, "count": len(bad)})
@@ -151,41 +146,3 @@ def frame_schema(reading: Reading, *, with_originals: bool = True) -> Any:
         entry = [t.StructField(name, t.StringType()) for name in ("column", "text")]
         fields.append(t.StructField(ORIGINAL, t.ArrayType(t.StructType(entry))))
     return t.StructType(fields)
-
-
-@contextmanager
-def _carried() -> Iterator[None]:
-    """On a worker: an error of ours travels to the driver in Spark's message."""
-    try:
-        yield
-    except MirrorlakeError as error:
-        text = json.dumps({"message": error.message, "next_step": error.next_step})
-        raise RuntimeError(f"<<mirrorlake-landing {text} mirrorlake-landing>>") from None
-
-
-@contextmanager
-def landing_errors(table: str) -> Iterator[None]:
-    """What a task of ours said of a file, found in what Spark made of it.
-
-    Raises:
-        LandingError: a file can't be read as the contract's.
-    """
-    try:
-        yield
-    except Exception as error:
-        found = _said(error)
-        if found is None:
-            raise
-        said = json.loads(found)
-        raise LandingError(said["message"], next_step=said["next_step"], table=table) from error
-
-
-def _said(error: BaseException | None) -> str | None:
-    seen: set[int] = set()
-    while error is not None and id(error) not in seen:
-        seen.add(id(error))
-        found = _MARK.search(str(error))
-        if found:
-            return found[1]
-        error = error.__cause__ or error.__context__
-    return None

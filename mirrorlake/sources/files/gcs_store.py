@@ -189,4 +189,4 @@ def gcs_client(endpoint: str | None, project: str | None = None) -> Any:
 
 def _entry(blob: Any, name: str) -> Entry:
     digest = f"md5:{blob.md5_hash}" if blob.md5_hash else f"crc32c:{blob.crc32c}"
-    return Entry(name, int(blob.size), str(blob.generation), digest)
+    return Entry(name, int(blob.size), str(blob.generation), digest, blob.updated)

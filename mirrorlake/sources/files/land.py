@@ -19,11 +19,12 @@ from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger import FileRecord, Ledger, SnapshotRecord
 from mirrorlake.sources.files.altered import digest_of
 from mirrorlake.sources.files.find import Landed, Manifest, check_chunks, list_day
-from mirrorlake.sources.files.frame import count_landed, landed_frame, landing_errors
+from mirrorlake.sources.files.frame import count_landed, landed_frame
 from mirrorlake.sources.files.layout import time_of
 from mirrorlake.sources.files.look import Place, manifest_of, says_complete, seen_of
 from mirrorlake.sources.files.records import Bad, LandedFile, Reading
 from mirrorlake.sources.files.store import Store, changed, gone
+from mirrorlake.sources.files.tasks import landing_errors
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -127,4 +127,5 @@ def _is_folder(found: dict[str, Any]) -> bool:
 def _s3_entry(found: dict[str, Any], name: str) -> Entry:
     etag = str(found.get("ETag", "")).strip('"')
     # An ETag of several parts is no MD5 of the content, and still its own.
-    return Entry(name, int(found["size"]), etag, f"etag:{etag}" if etag else "")
+    digest = f"etag:{etag}" if etag else ""
+    return Entry(name, int(found["size"]), etag, digest, found.get("LastModified"))

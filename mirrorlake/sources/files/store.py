@@ -10,7 +10,8 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, BinaryIO, Protocol
 
 from mirrorlake.errors import LandingClosed, LandingError
@@ -25,12 +26,14 @@ class Entry:
             store says it without reading: size and times of a local file, a bucket's generation or
             ETag.
         digest: the digest that the store keeps of the content (``md5:…``); '' where it keeps none.
+        changed_at: when it was last written, as the store says it (UTC).
     """
 
     name: str
     bytes: int
     version: str
     digest: str = ""
+    changed_at: datetime | None = field(default=None, compare=False)
 
 
 Wanted = Callable[[str], bool]

@@ -30,8 +30,9 @@ from mirrorlake.operations.land import (
 )
 from mirrorlake.sources.files.columns import LandedColumn, LandedSchema
 from mirrorlake.sources.files.folder_store import FolderStore
-from mirrorlake.sources.files.frame import count_landed, landed_frame, landing_errors
+from mirrorlake.sources.files.frame import count_landed, landed_frame
 from mirrorlake.sources.files.records import LandedFile, Reading
+from mirrorlake.sources.files.tasks import landing_errors
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place, lake_rows, share_session
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from mirrorlake.errors import ModelError
-from mirrorlake.models.declaration import MOST_BYTES, read_declaration, read_declarations
+from mirrorlake.models.declaration import read_declaration, read_declarations
+from mirrorlake.models.model_files import MOST_BYTES
 from mirrorlake.models.scopes import Binding
 
 WHOLE = """\
@@ -157,7 +158,7 @@ def test_names_that_no_model_has(tmp_path: Path, name: str) -> None:
 
 
 def test_a_folder_of_models(tmp_path: Path) -> None:
-    for name in ("b/y.sql", "a/x.sql", "a/y.sql", "a/x.py", "a/notes.txt"):
+    for name in ("b/y.sql", "a/x.sql", "a/y.sql", "a/_x.py", "a/notes.txt"):
         written(tmp_path, "SELECT 1 AS a", name)
     assert [one.name for one in read_declarations(tmp_path)] == ["a.x", "a.y", "b.y"]
     assert read_declarations(tmp_path / "nothing") == []

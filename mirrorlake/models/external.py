@@ -1,0 +1,218 @@
+"""A table that is made elsewhere: its file says where it is, and which columns are read of it.
+
+    description: Prices, by the pricing team's own job
+    owner: team:pricing
+    format: parquet
+    path: exports/prices
+    columns:
+      product: {type: string, nullable: false}
+      price: decimal(12,2)
+      day: date
+    partition_by: day
+
+``models/<dataset>/<name>.yaml`` is what queries call ``<dataset>.<name>``.
+
+What belongs here: reading files. What doesn't: what there really is
+(`mirrorlake.models.external_tables`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, ValidationError
+
+from mirrorlake.config.fields import Section, nearest
+from mirrorlake.config.problems import validation_problems
+from mirrorlake.config.yaml_file import Problem, YamlFile
+from mirrorlake.errors import ModelError
+from mirrorlake.models.declared_columns import (
+    HeaderColumn,
+    HeaderType,
+    declared_columns,
+    wrong_columns,
+)
+from mirrorlake.models.header_places import TextPlace
+from mirrorlake.models.model_files import FOLDER, model_name, read_text
+
+ExternalFormat = Literal["iceberg", "parquet", "bigquery"]
+_IN_FOLDERS = ("string", "int", "bigint", "date")
+"""Types whose values are told from a folder's name."""
+
+
+def _listed(value: object) -> object:
+    return [value] if isinstance(value, str) else value
+
+
+class ExternalSection(Section):
+    """What the file of a table that is made elsewhere may say."""
+
+    description: str = ""
+    owner: str | None = None
+    format: ExternalFormat
+    table: str | None = None
+    path: str | None = None
+    endpoint: str | None = None
+    columns: dict[str, HeaderType]
+    partition_by: Annotated[tuple[str, ...], BeforeValidator(_listed)] = ()
+    hidden: Annotated[tuple[str, ...], BeforeValidator(_listed)] = ()
+
+
+@dataclass(frozen=True)
+class ExternalDeclaration:
+    """One table that is made elsewhere, as its file says it.
+
+    Attributes:
+        name: ``dataset.table``, by which queries name it.
+        table: of Iceberg, the lake's own table: namespace and name.
+        url: of Parquet, the folder that holds it.
+        columns: those that are read, in order.
+        partition_by: columns that divide it; of Parquet its folders.
+        hidden: columns with personal data, in lower case.
+    """
+
+    name: str
+    path: Path
+    format: ExternalFormat
+    table: tuple[str, str]
+    url: str
+    endpoint: str | None
+    columns: tuple[HeaderColumn, ...]
+    partition_by: tuple[str, ...]
+    hidden: frozenset[str]
+    description: str
+    owner: str | None
+
+    def wrong(self, words: str, place: TextPlace = (1, 1), next_step: str = "") -> ModelError:
+        """An error at a place of the file."""
+        said = f"{self.path}:{place[0]}:{place[1]}: {words}"
+        return ModelError(said, place=place, next_step=next_step)
+
+
+def read_externals(folder: Path) -> list[ExternalDeclaration]:
+    """All tables below a folder that are made elsewhere, by name.
+
+    Raises:
+        ModelError: a file can't be read, or says what can't be.
+    """
+    found = map(read_external, external_files(folder))
+    return sorted(found, key=lambda one: one.name)
+
+
+def external_files(folder: Path) -> list[Path]:
+    """The files below a folder that declare such tables; tests stand beside what they are of, and
+    are none."""
+    found = sorted([*folder.rglob("*.yaml"), *folder.rglob("*.yml")])
+    return [path for path in found if "." not in path.stem]
+
+
+def read_external(path: Path) -> ExternalDeclaration:
+    """The table that a file declares.
+
+    Raises:
+        ModelError: it can't be read, or says what can't be: all problems, one a line, each with
+            file, line and column.
+    """
+    if path.parent.parent.name != FOLDER or path.suffix != ".yaml":
+        raise ModelError(
+            f"{path} is not where a table that is made elsewhere is",
+            next_step=f"It is a file {FOLDER}/<dataset>/<name>.yaml",
+        )
+    name, file = model_name(path), YamlFile(read_text(path))
+    problems = list(file.problems)
+    if not problems and not isinstance(file.root, dict):
+        problems = [Problem(1, 1, "", "the file is a mapping (name: value)")]
+    _raise(path, problems)
+    try:
+        said = ExternalSection.model_validate(file.root)
+    except ValidationError as error:
+        _raise(path, list(validation_problems(file, error, ExternalSection)))
+        raise  # unreachable: a ValidationError holds at least one problem
+    _raise(path, [*_wrong_place(file, said), *_wrong(file, said)])
+    dataset, table = (said.table or name).split(".")
+    return ExternalDeclaration(
+        name=name,
+        path=path,
+        format=said.format,
+        table=(dataset, table),
+        url=_url_of(path, said.path or ""),
+        endpoint=said.endpoint,
+        columns=tuple(declared_columns(file, said.columns)),
+        partition_by=said.partition_by,
+        hidden=frozenset(one.lower() for one in said.hidden),
+        description=said.description,
+        owner=said.owner,
+    )
+
+
+def _url_of(path: Path, written: str) -> str:
+    """A folder is relative to the contract file's."""
+    if "://" in written:
+        return written.rstrip("/")
+    return str((path.absolute().parent.parent.parent / written).resolve())
+
+
+def _wrong_place(file: YamlFile, said: ExternalSection) -> Iterator[Problem]:
+    if said.format == "bigquery":
+        words = (
+            "tables of BigQuery can't be read yet: the lake has no such destination. Export them "
+            "as Parquet, or copy them into the lake"
+        )
+        yield file.problem(("format",), words)
+    if said.format == "parquet" and not said.path:
+        yield file.problem(("format",), "of Parquet a path is needed: the folder that holds it")
+    for name, of in (("table", "iceberg"), ("path", "parquet"), ("endpoint", "parquet")):
+        if getattr(said, name) is not None and said.format not in (of, "bigquery"):
+            yield file.problem((name,), f"this is for {of} alone", at_key=True)
+    if said.table is not None and not re.fullmatch(r"[^.`]+\.[^.`]+", said.table):
+        words = "a table of the lake's own catalog is namespace.name; others can't be read yet"
+        yield file.problem(("table",), words)
+    scheme, mark, rest = (said.path or "").partition("://")
+    if mark and (scheme not in ("gs", "s3") or not re.fullmatch(r"[^/]+/.*[^/]/?", rest)):
+        yield file.problem(("path",), "it is a folder, gs://bucket/… or s3://bucket/…")
+    if said.endpoint is not None and not re.fullmatch(r"https?://[^/@?#\s]+", said.endpoint):
+        yield file.problem(("endpoint",), "an endpoint is written http://host:port or https://host")
+
+
+def _wrong(file: YamlFile, said: ExternalSection) -> Iterator[Problem]:
+    yield from wrong_columns(file, said.columns)
+    for name, one in said.columns.items():
+        if one.made_of is not None:
+            words = "nobody knows what a column is made of that is made elsewhere"
+            yield file.problem(("columns", name, "made_of"), words, at_key=True)
+    names = {name.lower(): name for name in said.columns}
+    for field in ("partition_by", "hidden"):
+        for number, name in enumerate(getattr(said, field)):
+            if name.lower() not in names or (field == "partition_by" and name not in said.columns):
+                words = f"there is no column {name}{nearest(name, names)}"
+                yield file.problem((field, number), words)
+            elif field == "partition_by" and name in said.partition_by[:number]:
+                yield file.problem((field, number), f"{name} is there twice")
+    if said.format == "parquet":
+        yield from _wrong_folders(file, said)
+
+
+def _wrong_folders(file: YamlFile, said: ExternalSection) -> Iterator[Problem]:
+    by = said.partition_by
+    for number, name in enumerate(by):
+        kind = said.columns[name].type if name in said.columns else "string"
+        if kind not in _IN_FOLDERS:
+            words = f"a folder's name is no {kind}: it may be {', '.join(_IN_FOLDERS)}"
+            yield file.problem(("partition_by", number), words)
+    last = tuple(said.columns)[-len(by) :] if by else ()
+    if by and last != by and set(by) <= set(said.columns):
+        words = f"the columns of its folders come last, in this order: {', '.join(by)}"
+        yield file.problem(("columns",), words, at_key=True)
+    if by and len(by) == len(said.columns):
+        yield file.problem(("columns",), "its files have no column", at_key=True)
+
+
+def _raise(path: Path, problems: list[Problem]) -> None:
+    if problems:
+        first = min(problems)
+        words = "\n".join(f"{path}:{one}" for one in sorted(problems))
+        raise ModelError(words, place=(first.line, first.column))

@@ -1,0 +1,99 @@
+"""Tables that are made elsewhere, as they were when they were looked at.
+
+What belongs here: what is known of one, and its version. What doesn't: looking
+(`mirrorlake.operations.models.elsewhere`), and reading rows
+(`mirrorlake.operations.models.stand_ins`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from mirrorlake.errors import ModelError
+from mirrorlake.models.columns import NamedValue, Origin, Relation, Typed
+from mirrorlake.models.external import ExternalDeclaration
+from mirrorlake.models.spans import ValueSet
+from mirrorlake.sources.files.parquet_folder import ParquetFile, ParquetFolder
+
+OF_MODEL = "mirrorlake.model"
+"""The property of a table that says which model made it."""
+Reached = Sequence[Mapping[str, ValueSet]]
+"""For each mention of a table, its partition columns and their values; what is not in it has no
+bound."""
+
+
+@dataclass(frozen=True)
+class ExternalTable:
+    """A table that is made elsewhere, and is as its file declares.
+
+    Attributes:
+        snapshot: of Iceberg, its newest; None of an empty table.
+        rows_of: the snapshot that last changed rows.
+        folder: of Parquet, how it is read.
+        files: of Parquet, all that were there.
+    """
+
+    declaration: ExternalDeclaration
+    snapshot: int | None = None
+    rows_of: int | None = None
+    folder: ParquetFolder | None = None
+    files: tuple[ParquetFile, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return self.declaration.name
+
+    @cached_property
+    def relation(self) -> Relation:
+        """Its declared columns for a query; each is its own origin."""
+        return Relation(
+            tuple(
+                NamedValue(
+                    one.name,
+                    Typed(one.type, one.nullable, frozenset({Origin(self.name, one.name.lower())})),
+                )
+                for one in self.declaration.columns
+            )
+        )
+
+    def reached(self, mentions: Reached) -> tuple[ParquetFile, ...]:
+        """The files that may have rows that some mention depends on."""
+        by = self.declaration.partition_by
+        return tuple(
+            one for one in self.files if any(_may_hold(one, by, mention) for mention in mentions)
+        )
+
+    def version(self, mentions: Reached) -> str:
+        """What is read of it, as a text that is another one when that moved."""
+        if self.folder is None:
+            return str(self.rows_of or 0)
+        digest = hashlib.sha256()
+        for one in self.reached(mentions):
+            digest.update(f"{one.path}\0{one.bytes}\0{one.version}\0".encode())
+        return digest.hexdigest()[:16]
+
+
+def _may_hold(file: ParquetFile, by: Sequence[str], mention: Mapping[str, ValueSet]) -> bool:
+    for name, value in zip(by, file.values, strict=True):
+        bound = mention.get(name.lower())
+        # A bound is never true of NULL.
+        if bound is not None and (value is None or not bound.touches(value, value)):
+            return False
+    return True
+
+
+@dataclass(frozen=True)
+class Externals:
+    """The tables of a project that are made elsewhere.
+
+    Attributes:
+        tables: those that are as they are declared, by name.
+        problems: what is wrong with the others, whose names are in ``failed``.
+    """
+
+    tables: Mapping[str, ExternalTable] = field(default_factory=dict[str, ExternalTable])
+    problems: tuple[ModelError, ...] = ()
+    failed: frozenset[str] = frozenset()

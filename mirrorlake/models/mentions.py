@@ -1,0 +1,76 @@
+"""Where a query names tables in whose place something else is read.
+
+What belongs here: places in a text. What doesn't: what is read there
+(`mirrorlake.operations.models.stand_ins`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Mapping
+
+from sqlglot import exp
+
+from mirrorlake.destinations.base import as_sql_identifier
+from mirrorlake.errors import ModelError
+from mirrorlake.models.binder import BoundQuery
+from mirrorlake.models.place import at
+
+TextSpan = tuple[int, int]
+"""The first and the last character of a part of a text, from 0."""
+
+
+def refuse_unfollowed(query: exp.Expr, bound: BoundQuery, names: Container[str]) -> None:
+    """See that something else can be read in the place of tables.
+
+    Args:
+        names: of the tables, in lower case.
+
+    Raises:
+        ModelError: a query asks more of one than its rows, with the place.
+    """
+    for node in _mentions(query, bound, names):
+        name = bound.trace.tables[id(node)]
+        if node.args.get("version") is not None:
+            raise ModelError(
+                f"{name} is made elsewhere, and read as it is: it has no versions here",
+                place=at(node),
+            )
+        if node.args.get("sample") is not None and not node.alias:
+            raise ModelError(
+                f"a sample of {name}, which is made elsewhere, needs a name",
+                place=at(node),
+                next_step="Write TABLESAMPLE (…) AS x",
+            )
+    for node in query.find_all(exp.Column):
+        space = node.args.get("db")
+        name = f"{space.name}.{node.table}".lower() if space is not None else ""
+        if name in names:
+            raise ModelError(
+                f"{name} is made elsewhere: a column of it has no dataset before it",
+                place=min((place for part in node.parts if (place := at(part))), default=None),
+                next_step=f"Write {node.table}.{node.name}",
+            )
+
+
+def written_instead(
+    query: exp.Expr, bound: BoundQuery, views: Mapping[str, str]
+) -> dict[TextSpan, str]:
+    """What is written in the place of tables, so that columns can be named as before.
+
+    Args:
+        views: table, in lower case → the view that is read in its place.
+    """
+    found: dict[TextSpan, str] = {}
+    for node in _mentions(query, bound, views):
+        starts = [int(part.meta["start"]) for part in node.parts]
+        ends = [int(part.meta["end"]) for part in node.parts]
+        view = as_sql_identifier(views[bound.trace.tables[id(node)]])
+        alias = "" if node.alias else f" AS {as_sql_identifier(node.name)}"
+        found[min(starts), max(ends)] = f"{view}{alias}"
+    return found
+
+
+def _mentions(query: exp.Expr, bound: BoundQuery, names: Container[str]) -> Iterator[exp.Table]:
+    for node in query.find_all(exp.Table):
+        if bound.trace.tables.get(id(node), "") in names:
+            yield node

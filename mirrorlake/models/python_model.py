@@ -1,0 +1,254 @@
+'''A Python model: a file whose docstring is its header, and one typed function.
+
+    """---
+    description: How fast each carrier flies
+    for:
+      month: TIMESERIES('2013-01-01', '2014-01-01', 'P1M')
+    reads:
+      flights: SELECT carrier, distance, air_time FROM nyc.flights WHERE TRUNC(day, 'MM') = month
+    columns:
+      carrier: {type: string, made_of: flights.carrier}
+      minutes_a_mile: {type: double, made_of: [flights.distance, flights.air_time]}
+    ---"""
+
+    def speed(flights: DataFrame, month: date) -> DataFrame: ...
+
+Each input is a query, under a parameter's name. What the model reads is one query of all inputs
+beside one another: so partitions, errors and states come from it as they do of a SQL model.
+
+What belongs here: what a file declares, and what is told from it without running it. What doesn't:
+its syntax tree (`mirrorlake.models.python_source`), and running it.
+'''
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from mirrorlake.config.fields import Section, nearest
+from mirrorlake.config.yaml_file import Problem, YamlFile
+from mirrorlake.errors import ModelError
+from mirrorlake.models.declared_columns import (
+    HeaderColumn,
+    HeaderType,
+    declared_columns,
+    place_of,
+    wrong_columns,
+)
+from mirrorlake.models.header_places import TextPlace, place_in_header
+from mirrorlake.models.parse import parse_query
+from mirrorlake.models.python_source import FRAME, ModelFunction, parse_python, read_function
+
+_FENCE = "---"
+_OPENED = re.compile(r"""[rR]?(\"{3}|'{3})""")
+_NAME = re.compile(r"[a-z][a-z0-9_]*")
+
+
+class PythonSection(Section):
+    """What the header of a Python model says beside what all headers may."""
+
+    reads: dict[str, str]
+    columns: dict[str, HeaderType]
+    pandera: str | None = None
+
+
+@dataclass(frozen=True)
+class InputQuery:
+    """What a parameter of a model's function is given.
+
+    Attributes:
+        start: where its query begins in the one query of all inputs; ``line``: on which line of it.
+        place: where it stands in the file.
+    """
+
+    name: str
+    sql: str
+    start: int
+    line: int
+    place: TextPlace
+
+    @property
+    def end(self) -> int:
+        return self.start + len(self.sql)
+
+
+@dataclass(frozen=True)
+class PythonCode:
+    """What a file declares beside what a SQL model does.
+
+    Attributes:
+        source: the file as it was read: what is run later is this text.
+        pandera: the name of a pandera schema in the file that rows must meet.
+    """
+
+    source: str
+    function: ModelFunction
+    columns: tuple[HeaderColumn, ...]
+    inputs: tuple[InputQuery, ...]
+    pandera: str | None
+
+    def place(self, inside: TextPlace) -> TextPlace:
+        """Where a place of the one query of all inputs stands in the file."""
+        one = next(one for one in reversed(self.inputs) if one.line <= inside[0] or one.line == 2)
+        line = min(max(inside[0] - one.line, 0), one.sql.count("\n"))
+        return place_in_header(self.source, one.place, one.sql, (line + 1, inside[1]))
+
+    def refuse_unreadable(self, path: Path) -> None:
+        """Each input is a query by itself.
+
+        Raises:
+            ModelError: one is none, with its place in the file.
+        """
+        for one in self.inputs:
+            try:
+                parse_query(one.sql)
+            except ModelError as error:
+                line, col = self.place((one.line + (error.line or 1) - 1, error.col or 1))
+                words = f"{path}:{line}:{col}: input {one.name}: {error.message}"
+                step = error.next_step or "An input is a query, like SELECT * FROM dataset.table"
+                raise ModelError(words, place=(line, col), next_step=step) from None
+
+    def said(self) -> Sequence[object]:
+        """What of it makes another model: the code, and what is checked of its columns."""
+        columns = [(one.name, one.type, one.nullable) for one in self.columns]
+        return [self.function.digest, columns, self.pandera]
+
+
+# --- the file -------------------------------------------------------------------------------------
+
+
+def python_parts(path: Path, text: str) -> str:
+    """The header of a file: empty lines stand for those before it.
+
+    Raises:
+        ModelError: it is no Python, or has no header.
+    """
+    tree = parse_python(path, text)
+    first = tree.body[0] if tree.body else None
+    lines = text.split("\n")
+    begin = first.lineno if first is not None else 1
+    opened = _OPENED.match(lines[begin - 1])
+    end = first.end_lineno if first is not None else None
+    if first is None or opened is None or end is None:
+        raise _no_header(path)
+    rest = lines[begin - 1][opened.end() :].strip()
+    fence = begin if rest == _FENCE else begin + 1
+    if rest not in (_FENCE, "", "\\") or (fence > begin and lines[begin].rstrip() != _FENCE):
+        raise _no_header(path)
+    for number in range(fence, end):
+        if lines[number].rstrip().removesuffix(opened[1]).rstrip() == _FENCE:
+            return "\n" * fence + "\n".join(lines[fence:number]) + "\n"
+    raise ModelError(
+        f"{path}:{fence}:1: the header has no end", next_step="Close it by a line of ---"
+    )
+
+
+def _no_header(path: Path) -> ModelError:
+    return ModelError(
+        f"{path}:1:1: a Python model begins with its header: a docstring between lines of ---",
+        next_step='Write """--- first, then reads: and columns:, and close it by ---"""',
+    )
+
+
+def python_code(
+    path: Path, text: str, file: YamlFile, said: PythonSection, scope: Sequence[str]
+) -> PythonCode:
+    """What a file declares, each thing looked at by itself.
+
+    Args:
+        scope: the names under ``for``.
+
+    Raises:
+        ModelError: its header or its function says what can't be.
+    """
+    function = read_function(path, text, path.stem, path.parent.parent.parent)
+    problems = [*_wrong_reads(file, said, scope), *_wrong_columns(file, said)]
+    if said.pandera is not None and said.pandera not in function.names:
+        words = f"the file defines no {said.pandera} at its top level"
+        problems.append(
+            file.problem(("pandera",), words + nearest(said.pandera, [*function.names]))
+        )
+    if problems:
+        first = min(problems)
+        words = "\n".join(f"{path}:{one}" for one in sorted(problems))
+        raise ModelError(words, place=(first.line, first.column))
+    _refuse_parameters(path, function, [*said.reads], scope)
+    return PythonCode(
+        source=text,
+        function=function,
+        columns=tuple(declared_columns(file, said.columns)),
+        inputs=tuple(_inputs(file, said.reads)),
+        pandera=said.pandera,
+    )
+
+
+def _inputs(file: YamlFile, reads: Mapping[str, str]) -> Iterator[InputQuery]:
+    offset, line = 0, 1
+    for name, text in reads.items():
+        sql = re.sub(r"[;\s]+\Z", "", text)
+        offset, line = offset + len(_BEFORE), line + 1
+        yield InputQuery(name, sql, offset, line, place_of(file, ("reads", name)))
+        after = _AFTER.format(name=name) + _BETWEEN
+        offset, line = offset + len(sql) + len(after), line + sql.count("\n") + after.count("\n")
+
+
+_BEFORE, _AFTER, _BETWEEN = "SELECT 1 AS one FROM (\n", "\n) AS {name}", "\nUNION ALL\n"
+
+
+def reading_query(inputs: Sequence[InputQuery]) -> str:
+    """One query that reads what the inputs of a model read, each by itself."""
+    return _BETWEEN.join(f"{_BEFORE}{one.sql}{_AFTER.format(name=one.name)}" for one in inputs)
+
+
+def _wrong_reads(file: YamlFile, said: PythonSection, scope: Sequence[str]) -> Iterator[Problem]:
+    if not said.reads:
+        yield file.problem(("reads",), "is empty: name an input, and the query that gives it")
+    for name in said.reads:
+        if not _NAME.fullmatch(name):
+            words = "an input's name has small letters, digits and _, a letter first"
+            yield file.problem(("reads", name), words, at_key=True)
+        elif name in scope:
+            words = "this is a name under `for`, too: give the input another one"
+            yield file.problem(("reads", name), words, at_key=True)
+
+
+def _wrong_columns(file: YamlFile, said: PythonSection) -> Iterator[Problem]:
+    yield from wrong_columns(file, said.columns)
+    for name, one in said.columns.items():
+        for number, text in enumerate(one.made_of or ()):
+            given, dot, column = text.partition(".")
+            where = ("columns", name, "made_of", number)
+            if not dot or not column:
+                yield file.problem(where, f"{text!r} is no input.column")
+            elif given not in said.reads:
+                words = f"there is no input {given}{nearest(given, said.reads)}"
+                yield file.problem(where, words)
+
+
+def _refuse_parameters(
+    path: Path, function: ModelFunction, inputs: Sequence[str], scope: Sequence[str]
+) -> None:
+    for one in function.parameters:
+        where = f"{path}:{one.place[0]}:{one.place[1]}"
+        if one.name not in (*inputs, *scope):
+            known = nearest(one.name, [*inputs, *scope])
+            raise ModelError(
+                f"{where}: parameter {one.name} is no input under `reads`, and no name under "
+                f"`for`{known}",
+                place=one.place,
+            )
+        if one.name in inputs and one.annotation != FRAME:
+            raise ModelError(
+                f"{where}: parameter {one.name} is an input: write {one.name}: {FRAME}",
+                place=one.place,
+            )
+    taken = {one.name for one in function.parameters}
+    missing = [name for name in inputs if name not in taken]
+    if missing:
+        raise ModelError(
+            f"{path}:{function.line}:1: the function takes no {missing[0]}, which is under `reads`",
+            place=(function.line, 1),
+            next_step=f"Give it a parameter {missing[0]}: {FRAME}, or leave out the input",
+        )

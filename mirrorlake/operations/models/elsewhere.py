@@ -1,0 +1,164 @@
+"""Tables that are made elsewhere are looked at: once a run, which then reads what it saw.
+
+What a file declares is compared with what is there: columns with their types and whether they may
+be NULL, and partitions. A table that is not as it is declared is an error of its file; a store that
+can't be asked is an exception.
+
+What belongs here: looking. What doesn't: what is known of a table afterwards
+(`mirrorlake.models.external_tables`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import pyarrow as pa
+
+from mirrorlake.config.fields import nearest
+from mirrorlake.destinations.base import Identifier
+from mirrorlake.destinations.iceberg.lake import Lake
+from mirrorlake.destinations.iceberg.model import history, is_rewrite, spark_types
+from mirrorlake.errors import LakeError, LandingError, ModelError
+from mirrorlake.models import types
+from mirrorlake.models.external import ExternalDeclaration
+from mirrorlake.models.external_tables import OF_MODEL, Externals, ExternalTable
+from mirrorlake.sources.files.parquet_folder import ParquetFolder
+from mirrorlake.sources.files.parquet_table import check_files, list_files
+from mirrorlake.sources.files.stores import store_of
+
+
+def look_at_externals(declared: Iterable[ExternalDeclaration], lake: Lake) -> Externals:
+    """Compare all that are declared with what is there. A store that can't be reached is a problem
+    of its table: models that read others need not wait for it.
+
+    Raises:
+        LakeError: the lake can't be read.
+    """
+    tables: dict[str, ExternalTable] = {}
+    problems: list[ModelError] = []
+    failed: set[str] = set()
+    for one in declared:
+        try:
+            tables[one.name] = look_at(one, lake)
+        except ModelError as error:
+            problems.append(error)
+            failed.add(one.name)
+        except LakeError as error:
+            if one.format == "iceberg":
+                raise
+            problems.append(one.wrong(error.message, next_step=error.next_step))
+            failed.add(one.name)
+    return Externals(tables, tuple(problems), frozenset(failed))
+
+
+def look_at(declared: ExternalDeclaration, lake: Lake) -> ExternalTable:
+    """A table as it is now.
+
+    Raises:
+        ModelError: it is not there, or not as it is declared; with the place in its file.
+        LakeError: the lake or the store can't be read.
+    """
+    if declared.format == "iceberg":
+        return _iceberg(declared, lake)
+    return _parquet(declared)
+
+
+# --- Iceberg --------------------------------------------------------------------------------------
+
+
+def _iceberg(declared: ExternalDeclaration, lake: Lake) -> ExternalTable:
+    identifier = Identifier(*declared.table)
+    table = lake.load(identifier)
+    if table is None:
+        raise declared.wrong(
+            f"there is no table {identifier} in the lake",
+            next_step="Have it made first, or correct `table`",
+        )
+    if table.properties.get(OF_MODEL):
+        raise declared.wrong(f"{identifier} is made here: model {table.properties[OF_MODEL]} does")
+    there = {name: (kind, null) for name, kind, null in spark_types(table.schema())}
+    for one in declared.columns:
+        if one.name not in there:
+            near = nearest(one.name, there)
+            raise declared.wrong(f"{identifier} has no column {one.name}{near}", one.place)
+        kind, nullable = there[one.name]
+        if kind != one.type:
+            raise declared.wrong(f"column {one.name} is {kind} in {identifier}", one.place)
+        if nullable and not one.nullable:
+            words = f"column {one.name} may be NULL in {identifier}"
+            raise declared.wrong(words, one.place, "Leave out `nullable: false`")
+    by = {table.schema().find_column_name(one.source_id) for one in table.spec().fields}
+    for name in declared.partition_by:
+        if name not in by:
+            raise declared.wrong(f"{identifier} is not partitioned by {name}")
+    head = table.current_snapshot()
+    if head is None:
+        return ExternalTable(declared)
+    # What a compaction wrote again are the same rows.
+    rows_of = next((one for one in history(table) if not is_rewrite(one)), head)
+    return ExternalTable(declared, head.snapshot_id, rows_of.snapshot_id)
+
+
+# --- Parquet --------------------------------------------------------------------------------------
+
+
+def _parquet(declared: ExternalDeclaration) -> ExternalTable:
+    if "://" not in declared.url and not Path(declared.url).is_dir():
+        raise declared.wrong(
+            f"there is no folder {declared.url}", next_step="Have it made first, or correct `path`"
+        )
+    fields = [pa.field(one.name, arrow_type(one.type)) for one in declared.columns]
+    needed = frozenset(one.name for one in declared.columns if not one.nullable)
+    above, _, name = declared.url.rpartition("/")
+    store = store_of(above, declared.endpoint)
+    folder = ParquetFolder(store, name, pa.schema(fields), len(declared.partition_by), needed)
+    try:
+        files = tuple(list_files(folder))
+        # One file tells what the others are like; each is looked at when it is read.
+        check_files(folder, files[-1:])
+    except LandingError as error:
+        if error.retryable:
+            raise LakeError(
+                error.message, table=declared.name, next_step=error.next_step, retryable=True
+            ) from error
+        raise declared.wrong(error.message, next_step=error.next_step) from None
+    if not files:
+        raise declared.wrong(
+            f"there is no file of Parquet in {declared.url}",
+            next_step="Have one written first: columns are compared with it",
+        )
+    return ExternalTable(declared, folder=folder, files=files)
+
+
+def arrow_type(kind: str) -> pa.DataType:
+    """Spark's type as Arrow has it.
+
+    >>> arrow_type("map<string,array<decimal(5,2)>>")
+    MapType(map<string, list<item: decimal128(5, 2)>>)
+    """
+    digits = types.digits_of(kind) if types.is_decimal(kind) else None
+    if digits is not None:
+        return pa.decimal128(*digits)
+    if kind.startswith("array<"):
+        return pa.list_(arrow_type(kind[6:-1]))
+    pair, fields = types.map_of(kind), types.fields_of(kind)
+    if pair is not None:
+        return pa.map_(*map(arrow_type, pair))
+    if fields is not None:
+        return pa.struct([pa.field(name, arrow_type(inner)) for name, inner in fields.items()])
+    return _PLAIN[kind]
+
+
+_PLAIN: Mapping[str, pa.DataType] = {
+    "boolean": pa.bool_(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "string": pa.string(),
+    "binary": pa.binary(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us", "UTC"),
+    "timestamp_ntz": pa.timestamp("us"),
+}

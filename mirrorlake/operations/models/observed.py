@@ -1,0 +1,120 @@
+"""Tables that are made elsewhere, as somebody sees them who asks: version, rows, and how fresh.
+
+What belongs here: what is said of one. What doesn't: what models read of it
+(`mirrorlake.models.external_tables`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from mirrorlake.destinations.base import Identifier
+from mirrorlake.destinations.iceberg.lake import Lake
+from mirrorlake.errors import LakeError, LandingError
+from mirrorlake.models.columns import NamedValue
+from mirrorlake.models.external_tables import ExternalTable
+from mirrorlake.models.project import Project
+from mirrorlake.sources.files.parquet_table import check_files
+
+
+@dataclass(frozen=True)
+class ExternalSeen:
+    """A table that is made elsewhere, as it is.
+
+    Attributes:
+        version: another one whenever its rows changed.
+        rows: None where its metadata do not count them exactly.
+        changed_at: when it was last written (UTC); None where nothing says that.
+    """
+
+    version: str
+    rows: int | None
+    files: int
+    bytes: int
+    changed_at: datetime | None
+
+
+@dataclass(frozen=True)
+class ShownExternal:
+    """What `mirrorlake show` says of a table that is made elsewhere.
+
+    Attributes:
+        place: where it is: a table of the lake, or a folder.
+        read_by: models.
+    """
+
+    name: str
+    path: str
+    description: str
+    owner: str | None
+    format: str
+    place: str
+    columns: tuple[NamedValue, ...]
+    partition_by: tuple[str, ...]
+    seen: ExternalSeen
+    read_by: tuple[str, ...]
+
+
+def observe(table: ExternalTable, lake: Lake) -> ExternalSeen:
+    """Look at all of a table: of Parquet, at each file's footer.
+
+    Raises:
+        LandingError: a file is gone, or not as the table is declared.
+        LakeError: the lake or the store can't be read.
+    """
+    version = table.version([{}])
+    if table.folder is not None:
+        times = [one.changed_at for one in table.files]
+        known = [one for one in times if one is not None]
+        try:
+            rows = sum(check_files(table.folder, table.files))
+        except LandingError as error:
+            raise LandingError(
+                f"{table.name}: {error.message}",
+                next_step=error.next_step,
+                retryable=error.retryable,
+            ) from None
+        return ExternalSeen(
+            version,
+            rows,
+            len(table.files),
+            sum(one.bytes for one in table.files),
+            max(known) if len(known) == len(times) else None,
+        )
+    identifier = Identifier(*table.declaration.table)
+    found = lake.load(identifier)
+    if found is None:
+        raise LakeError(f"{identifier} is gone since it was looked at", retryable=True)
+    # Of the version that was looked at; what came since is of the next look.
+    counted = lake.statistics(identifier, table.snapshot) if table.snapshot is not None else None
+    commit = found.snapshot_by_id(table.rows_of) if table.rows_of is not None else None
+    if counted is None:
+        return ExternalSeen(version, 0, 0, 0, None)
+    written = None if commit is None else datetime.fromtimestamp(commit.timestamp_ms / 1000, UTC)
+    rows = None if counted.delete_files else counted.rows
+    return ExternalSeen(version, rows, counted.data_files, counted.bytes, written)
+
+
+def show_external(project: Project, lake: Lake, name: str) -> ShownExternal | None:
+    """What is said of a table that is made elsewhere; None of another name.
+
+    Raises:
+        LandingError, LakeError: see `observe`.
+    """
+    table = project.externals.get(name.lower())
+    if table is None:
+        return None
+    declared = table.declaration
+    return ShownExternal(
+        name=table.name,
+        path=str(declared.path),
+        description=declared.description,
+        owner=declared.owner,
+        format=declared.format,
+        place=str(Identifier(*declared.table)) if table.folder is None else declared.url,
+        columns=table.relation.fields,
+        partition_by=declared.partition_by,
+        seen=observe(table, lake),
+        read_by=project.readers.get(table.name, ()),
+    )
