@@ -14,7 +14,7 @@ from dagster_mirrorlake.sensors.requests import RANGE_END, RANGE_START, STATUS, 
 from mirrorlake.models.scopes import text_of
 
 if TYPE_CHECKING:
-    from mirrorlake.models.project import Model
+    from mirrorlake.models.model import Model
     from mirrorlake.operations.models.due import DueModel
     from mirrorlake.operations.models.states import PartitionState, States
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from mirrorlake.models.dependencies import Input
-    from mirrorlake.models.project import Model
+    from mirrorlake.models.model import Model
     from mirrorlake.operations.models.plans import ModelChange
     from mirrorlake.operations.models.runs import ModelRun
     from mirrorlake.operations.models.show import ShownModel, ShownPartition

@@ -23,11 +23,11 @@ from typing import cast
 from mirrorlake.models.catalogue import Catalogue, MirroredTable
 from mirrorlake.models.evaluate import Constant
 from mirrorlake.models.external_tables import ExternalTable
+from mirrorlake.models.model import Model, Project
 from mirrorlake.models.moving import midnight
-from mirrorlake.models.project import Model, Project, ScopeValues
 from mirrorlake.models.reach import TableReach, reach
 from mirrorlake.models.rules import MirrorRule, ModelRule, ReadRule, TableRule, at_day
-from mirrorlake.models.scopes import ScopeProduct
+from mirrorlake.models.scopes import ScopeProduct, ScopeValues
 from mirrorlake.models.spans import Interval, ValueSet
 
 

@@ -25,7 +25,7 @@ from mirrorlake.config import load_config
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.ledger import Ledger
 from mirrorlake.models.dependencies import MirrorInput, ModelInput, inputs_of
-from mirrorlake.models.project import Project
+from mirrorlake.models.model import Project
 from mirrorlake.operations.models.compiled import compile_project
 from mirrorlake.table.source_columns import SourceColumn, record_source_columns
 

@@ -18,9 +18,10 @@ from mirrorlake.models.declaration import read_declarations
 from mirrorlake.models.dependencies import learn_rules
 from mirrorlake.models.external import read_externals
 from mirrorlake.models.kept import KeptModels, kept_folder
+from mirrorlake.models.model import Model, Project
 from mirrorlake.models.model_files import FOLDER
-from mirrorlake.models.project import Model, Project, ScopeValues, compile_models
-from mirrorlake.models.scopes import text_of
+from mirrorlake.models.project import compile_models
+from mirrorlake.models.scopes import ScopeValues, text_of
 from mirrorlake.operations.models.elsewhere import look_at_externals
 
 

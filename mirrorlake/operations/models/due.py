@@ -19,7 +19,7 @@ from mirrorlake.ledger import Ledger
 from mirrorlake.ledger.records import age_of
 from mirrorlake.models.catalogue import Catalogue
 from mirrorlake.models.dependencies import MirrorInput
-from mirrorlake.models.project import Model
+from mirrorlake.models.model import Model
 from mirrorlake.operations.gaps import find_stretches
 from mirrorlake.operations.models.states import PartitionState, States
 

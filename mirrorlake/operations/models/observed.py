@@ -14,7 +14,7 @@ from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.errors import LakeError, LandingError
 from mirrorlake.models.columns import NamedValue
 from mirrorlake.models.external_tables import ExternalTable
-from mirrorlake.models.project import Project
+from mirrorlake.models.model import Project
 from mirrorlake.sources.files.parquet_table import check_files
 
 

@@ -18,8 +18,8 @@ from typing import Literal
 from sqlglot import exp
 
 from mirrorlake.ledger import Ledger
+from mirrorlake.models.model import Model, Project
 from mirrorlake.models.place import at
-from mirrorlake.models.project import Model, Project
 
 RECORDED = "model "
 """How the names of what the ledger keeps of models begin; the model's own name follows."""

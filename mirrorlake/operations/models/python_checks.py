@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from mirrorlake.destinations.base import as_sql_identifier
 from mirrorlake.errors import MachineError, ModelError, SchemaError
-from mirrorlake.models.project import Model
+from mirrorlake.models.model import Model
 from mirrorlake.models.python_model import PythonCode
 from mirrorlake.operations.models.python_function import function_errors, load_module
 

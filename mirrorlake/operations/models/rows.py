@@ -16,7 +16,8 @@ from mirrorlake.destinations.iceberg.spark_errors import spark_errors
 from mirrorlake.errors import ModelError
 from mirrorlake.models.binding import bound_sql, literal
 from mirrorlake.models.mentions import TextSpan
-from mirrorlake.models.project import Model, ScopeValues
+from mirrorlake.models.model import Model
+from mirrorlake.models.scopes import ScopeValues
 from mirrorlake.operations.models.lake_names import within_lake
 from mirrorlake.operations.models.python_function import function_errors, function_rows
 from mirrorlake.operations.models.stand_ins import stand_ins

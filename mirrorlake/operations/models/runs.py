@@ -26,7 +26,8 @@ from mirrorlake.errors import CommitConflict, LakeError, LandingError, ModelErro
 from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger.model_partitions import ModelPartition
 from mirrorlake.merge.staging import branch_sql, drop_stale, new_branch
-from mirrorlake.models.project import Model, ScopeValues
+from mirrorlake.models.model import Model
+from mirrorlake.models.scopes import ScopeValues
 from mirrorlake.operations.models.lake_names import within_lake
 from mirrorlake.operations.models.plans import record_model
 from mirrorlake.operations.models.python_checks import check_rows

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from mirrorlake.errors import ModelError
 from mirrorlake.models.binding import bound_sql
 from mirrorlake.models.dependencies import Input, ModelInput, readers_of, unbounded
-from mirrorlake.models.project import Model, Project, ScopeValues, stored_columns
-from mirrorlake.models.scopes import kind_of, text_of
+from mirrorlake.models.model import Model, Project
+from mirrorlake.models.project import stored_columns
+from mirrorlake.models.scopes import ScopeValues, kind_of, text_of
 from mirrorlake.operations.models.compiled import scopes_of
 from mirrorlake.operations.models.states import States
 

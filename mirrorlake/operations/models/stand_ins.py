@@ -14,7 +14,8 @@ from mirrorlake.destinations.iceberg.spark_errors import spark_errors
 from mirrorlake.models.dependencies import ExternalInput, external_inputs
 from mirrorlake.models.external_tables import ExternalTable
 from mirrorlake.models.mentions import TextSpan, written_instead
-from mirrorlake.models.project import Model, ScopeValues
+from mirrorlake.models.model import Model
+from mirrorlake.models.scopes import ScopeValues
 from mirrorlake.sources.files.parquet_table import parquet_frame
 
 if TYPE_CHECKING:

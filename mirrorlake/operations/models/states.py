@@ -26,8 +26,8 @@ from mirrorlake.ledger import Ledger
 from mirrorlake.ledger.model_partitions import ModelPartition
 from mirrorlake.models.catalogue import Catalogue
 from mirrorlake.models.dependencies import ExternalInput, Input, MirrorInput, inputs_of
-from mirrorlake.models.project import Model, Project, ScopeValues
-from mirrorlake.models.scopes import text_of
+from mirrorlake.models.model import Model, Project
+from mirrorlake.models.scopes import ScopeValues, text_of
 from mirrorlake.operations.models.tables import model_table
 from mirrorlake.operations.models.versions import Versions
 

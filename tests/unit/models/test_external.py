@@ -29,7 +29,8 @@ from mirrorlake.models.dependencies import ExternalInput, inputs_of, unbounded
 from mirrorlake.models.external import read_external, read_externals
 from mirrorlake.models.external_tables import ExternalTable
 from mirrorlake.models.mentions import written_instead
-from mirrorlake.models.project import Project, stored_columns
+from mirrorlake.models.model import Project
+from mirrorlake.models.project import stored_columns
 from mirrorlake.operations.models.elsewhere import arrow_type, look_at
 from mirrorlake.sources.files.parquet_table import check_files, read_rows
 from tests.unit.models.test_project import (  # noqa: F401 - fixtures

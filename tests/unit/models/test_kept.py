@@ -24,7 +24,7 @@ from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.models import kept, project
 from mirrorlake.models.dependencies import inputs_of, unbounded
 from mirrorlake.models.kept import KeptModels, kept_folder
-from mirrorlake.models.project import Project
+from mirrorlake.models.model import Project
 from mirrorlake.models.rule_texts import plain_rules, read_rules
 from mirrorlake.operations.models.compiled import compile_project
 from tests.unit.models.test_rules import COLUMNS, CONTRACT

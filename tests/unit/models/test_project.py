@@ -25,7 +25,8 @@ from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.errors import ModelError
 from mirrorlake.ledger import Ledger
 from mirrorlake.models.dependencies import EVERY_DAY, MirrorInput, ModelInput, inputs_of, unbounded
-from mirrorlake.models.project import Project, compile_models, stored_columns
+from mirrorlake.models.model import Project
+from mirrorlake.models.project import compile_models, stored_columns
 from mirrorlake.operations.models.compiled import compile_project, scopes_of
 from mirrorlake.operations.models.due import may_lack
 from mirrorlake.operations.models.plans import plan_models, record_model

@@ -14,7 +14,8 @@ from mirrorlake.errors import ModelError
 from mirrorlake.ledger import Ledger
 from mirrorlake.models.declaration import Declaration, read_declaration, read_declarations
 from mirrorlake.models.dependencies import MirrorInput, ModelInput, inputs_of, unbounded
-from mirrorlake.models.project import Project, stored_columns
+from mirrorlake.models.model import Project
+from mirrorlake.models.project import stored_columns
 from mirrorlake.operations.models.show import show_model
 from mirrorlake.operations.models.states import States
 from tests.unit.models.test_project import (  # noqa: F401 - fixtures

@@ -21,7 +21,8 @@ from mirrorlake.models import dependencies
 from mirrorlake.models.catalogue import Catalogue
 from mirrorlake.models.declaration import Declaration
 from mirrorlake.models.dependencies import Input, ModelInput, inputs_of, readers_of
-from mirrorlake.models.project import Model, Project, compile_models
+from mirrorlake.models.model import Model, Project
+from mirrorlake.models.project import compile_models
 from mirrorlake.models.reach import reach
 from mirrorlake.models.scopes import Binding, Scopes
 from tests.unit.models.test_reach import CHECKS, queries

@@ -1,0 +1,165 @@
+"""Models that compiled, and all of a folder beside one another.
+
+What belongs here: what is known of them. What doesn't: how it is found
+(`mirrorlake.models.project`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from sqlglot import exp
+
+from mirrorlake.config.fields import nearest
+from mirrorlake.errors import ModelError
+from mirrorlake.models.binder import BoundQuery
+from mirrorlake.models.columns import NamedValue, Origin, Relation, Typed
+from mirrorlake.models.declaration import Declaration
+from mirrorlake.models.external_tables import ExternalTable
+from mirrorlake.models.kept import KeptModel
+from mirrorlake.models.partitions import PartitionIndex
+from mirrorlake.models.rules import RuleBook
+from mirrorlake.models.scopes import ScopeValues, text_of
+
+BoundModel = tuple[exp.Expr, BoundQuery]
+
+
+@dataclass(frozen=True)
+class Model:
+    """One model that compiled.
+
+    Attributes:
+        types: the names of its scope, with their types.
+        scopes: all that it is computed for, in the order of its bindings.
+        fingerprint: changes with what the query says, with its columns, and with all models above
+            it; comments and layout change nothing.
+        kept: what was found of its file, and its columns.
+        externals: the tables that it reads and that are made elsewhere, by name.
+        bind: its query, parsed and bound.
+    """
+
+    declaration: Declaration
+    types: Mapping[str, Typed]
+    fingerprint: str
+    scopes: Sequence[ScopeValues] = field(repr=False, compare=False)
+    kept: KeptModel = field(repr=False)
+    bind: Callable[[], BoundModel] = field(repr=False, compare=False)
+    externals: Mapping[str, ExternalTable] = field(default_factory=dict[str, ExternalTable])
+
+    @property
+    def fields(self) -> tuple[NamedValue, ...]:
+        """The columns of its table: the query's, then those of its partitions."""
+        return self.kept.fields
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The tables that its query names, in lower case, in the order in which they are named."""
+        return self.kept.reads
+
+    @property
+    def rules(self) -> RuleBook:
+        return self.kept.rules
+
+    @cached_property
+    def _bound(self) -> BoundModel:
+        return self.bind()
+
+    @property
+    def query(self) -> exp.Expr:
+        return self._bound[0]
+
+    @property
+    def bound(self) -> BoundQuery:
+        return self._bound[1]
+
+    @property
+    def name(self) -> str:
+        return self.declaration.name
+
+    @property
+    def partitioned(self) -> bool:
+        return bool(self.declaration.partition_by)
+
+    @property
+    def relation(self) -> Relation:
+        """Its columns for a query that reads it; each is its own origin."""
+        return Relation(
+            tuple(
+                NamedValue(
+                    one.name,
+                    Typed(
+                        one.value.type,
+                        one.value.nullable,
+                        frozenset({Origin(self.name, one.name.lower())}),
+                    ),
+                )
+                for one in self.fields
+            )
+        )
+
+    @cached_property
+    def by_key(self) -> Mapping[str, ScopeValues]:
+        """Its scopes, by the names of their partitions."""
+        return {self.key_of(scope): scope for scope in self.scopes}
+
+    @cached_property
+    def index(self) -> PartitionIndex:
+        """Its partitions, by their values."""
+        return PartitionIndex.of(self.scopes, self.declaration.partition_by, self.key_of)
+
+    def key_of(self, scope: ScopeValues) -> str:
+        """A partition's name: ``day=2024-05-01/store=Paris``; empty of a model without
+        partitions."""
+        return "/".join(f"{n}={text_of(scope[n])}" for n in self.declaration.partition_by)
+
+
+@dataclass(frozen=True)
+class Project:
+    """The models of a folder.
+
+    Attributes:
+        models: by name, each after those that it reads.
+        externals: tables that are made elsewhere, by name.
+        problems: what is wrong with others; a model that reads one of these is not among
+            ``models``, and its own problem is said only where it has one.
+    """
+
+    models: Mapping[str, Model]
+    problems: tuple[ModelError, ...] = ()
+    unfinished: tuple[str, ...] = ()
+    readers: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, "tuple[str, ...]"])
+    externals: Mapping[str, ExternalTable] = field(default_factory=dict[str, ExternalTable])
+
+    def model(self, name: str) -> Model:
+        """A model by its name.
+
+        Raises:
+            ModelError: there is none, or it did not compile.
+        """
+        found = self.models.get(name.lower())
+        if found is not None:
+            return found
+        if name.lower() in self.unfinished:
+            self.raise_problems()
+        if name.lower() in self.externals:
+            raise ModelError(
+                f"{name} is made elsewhere: {self.externals[name.lower()].declaration.path}",
+                next_step="It is read, and not computed here",
+            )
+        raise ModelError(
+            f"there is no model {name}{nearest(name, self.models)}",
+            next_step="A model is a file models/<dataset>/<name>.sql, or .py, beside the contract "
+            "file",
+        )
+
+    def raise_problems(self) -> None:
+        """
+        Raises:
+            ModelError: not all models compiled: all that is wrong, one a line.
+        """
+        if self.problems:
+            steps = [one.next_step for one in self.problems if one.next_step]
+            words = "\n".join(one.message for one in self.problems)
+            raise ModelError(words, next_step=steps[0] if len(self.problems) == 1 and steps else "")
