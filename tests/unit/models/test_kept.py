@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
-from pyiceberg.types import NestedField
+from pyiceberg.transforms import IdentityTransform
+from pyiceberg.types import DateType, LongType, NestedField
 
 from benchmarks.generated_models import (
     contract_text,
@@ -22,7 +24,7 @@ from benchmarks.generated_models import (
 from mirrorlake.config import load_config
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.models import kept, project
-from mirrorlake.models.dependencies import inputs_of, unbounded
+from mirrorlake.models.dependencies import external_inputs, inputs_of, unbounded
 from mirrorlake.models.kept import KeptModels, kept_folder
 from mirrorlake.models.model import Project
 from mirrorlake.models.rule_texts import plain_rules, read_rules
@@ -163,6 +165,68 @@ def test_what_depends_on_a_change_is_bound_again(
     for path in kept_folder(contract).iterdir():
         path.unlink()
     assert said(contract) == warm
+
+
+FAST = """\"\"\"---
+for: {{since: [3, 4]}}
+reads:
+  days: SELECT k, n FROM a.days WHERE k = since
+columns:
+  n: {{type: bigint, made_of: days.n}}
+---\"\"\"
+from pyspark.sql import DataFrame
+
+
+def fast(days: DataFrame) -> DataFrame:
+    return days.select("n"){more}
+"""
+STOCK = "format: iceberg\ncolumns: {stock: bigint, on_day: date}\npartition_by: on_day\n"
+
+
+def test_a_model_in_python_is_read_back(contract: Path, bound: list[str]) -> None:
+    file = contract.parent / "models" / "a" / "fast.py"
+    file.write_text(FAST.format(more=""))
+    first = said(contract)
+    bound.clear()
+    assert said(contract) == first
+    assert bound == []
+    file.write_text(FAST.format(more=".distinct()"))
+    changed = said(contract)
+    assert bound == ["a.fast"]
+    assert changed["a.fast"] != first["a.fast"]
+    assert {**changed, "a.fast": 0} == {**first, "a.fast": 0}
+
+
+def test_what_is_made_elsewhere_is_part_of_the_key(contract: Path, bound: list[str]) -> None:
+    lake = Lake(load_config(contract).lake)
+    lake.make_namespace("ext")
+    fields = [NestedField(1, "stock", LongType()), NestedField(2, "on_day", DateType())]
+    by_day = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "on_day"))
+    lake.catalog.create_table(("ext", "stock"), Schema(*fields), partition_spec=by_day)
+    file = contract.parent / "models" / "ext" / "stock.yaml"
+    file.parent.mkdir()
+    file.write_text(STOCK)
+    header, _ = MODELS["a/days"]
+    (contract.parent / "models" / "a" / "stock.sql").write_text(
+        f"---\n{header}\n---\nSELECT SUM(stock) AS n FROM ext.stock WHERE "
+        "on_day BETWEEN DATE_SUB(made, 1) AND made\n"
+    )
+    first = said(contract)
+    found, catalogue = opened(contract)
+    model = found.model("a.stock")
+    assert len(model.scopes) == 31
+    for scope in model.scopes:
+        assert inputs_of(found, catalogue, model, scope) == external_inputs(model, scope)
+    bound.clear()
+    assert said(contract) == first
+    assert bound == []
+    file.write_text(STOCK + "description: the same columns\n")
+    assert said(contract) == first
+    assert bound == []
+    file.write_text(STOCK + "hidden: stock\n")
+    assert next(one.message for one in opened(contract)[0].problems).startswith(
+        f"{contract.parent / 'models' / 'a' / 'stock.sql'}: column n is made of stock"
+    )
 
 
 def test_a_later_day_finds_what_is_new_of_it(contract: Path, bound: list[str]) -> None:
