@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -164,31 +165,33 @@ def known_models(
         now: what ``CURRENT_DATE`` is in their scopes (UTC).
     """
     by_name = {one.name: one for one in declarations}
-    found: dict[str, KeptModel | None] = {}
+    there = {name: entry for name, one in by_name.items() if (entry := kept.find(one)) is not None}
+    above = {name: by_name.keys() & entry.offers.keys() for name, entry in there.items()}
+    found: dict[str, KeptModel] = {}
+    try:
+        order = tuple(TopologicalSorter(above).static_order())
+    except CycleError:
+        return {}
+    for name in order:
+        if name in there and above[name] <= found.keys():
+            offers = {
+                table: offer_of(found[table].fields, by_name[table].partition_by)
+                for table in above[name]
+            }
+            if _holds(by_name[name], there[name], offers, now):
+                found[name] = there[name]
+    return found
 
-    def look(name: str) -> KeptModel | None:
-        if name not in found:
-            found[name] = None  # of a circle nothing is known
-            found[name] = holds(by_name[name], kept.find(by_name[name]))
-        return found[name]
 
-    def holds(declared: Declaration, entry: KeptModel | None) -> KeptModel | None:
-        offers = dict(entry.offers) if entry is not None else {}
-        for table in offers.keys() & by_name.keys():
-            above = look(table)
-            if above is None:
-                return None
-            offers[table] = offer_of(above.fields, by_name[table].partition_by)
-        try:
-            types = declared.scopes.types(declared.scopes.all(now))
-        except ModelError:
-            return None
-        if entry is None or entry.key != found_key(entry.text, types, offers):
-            return None
-        return entry
-
-    looked = {name: look(name) for name in by_name}
-    return {name: one for name, one in looked.items() if one is not None}
+def _holds(
+    declared: Declaration, entry: KeptModel, offers: Mapping[str, str], now: datetime
+) -> bool:
+    """Whether an entry is that of a model, given what those that it reads have for it."""
+    try:
+        types = declared.scopes.types(declared.scopes.all(now))
+    except ModelError:
+        return False
+    return entry.key == found_key(entry.text, types, {**entry.offers, **offers})
 
 
 def kept_folder(contract: Path) -> Path:
