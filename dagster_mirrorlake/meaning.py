@@ -11,6 +11,7 @@ from typing import Any
 from mirrorlake.config import TableContract, TenantTable
 
 _RAW: tuple[str, ...] = ("mode", "key", "cursor", "created", "entity", "start", "snapshot")
+_VERSIONS = ("versions",)
 _DEDUPED = ("deletes",)
 _CLEAN = ("clean", "new_columns")
 _WORDS = {
@@ -32,7 +33,11 @@ def code_version(contract: TableContract, layer: str) -> str | None:
         return None
     names = set(_RAW)
     said: dict[str, Any] = {"never read": sorted(contract.excluded)} if contract.excluded else {}
-    if layer != "raw":
+    if layer == "raw":
+        names.update(_VERSIONS)
+        structured = _structured(contract)
+        said |= {"by structure": structured} if structured else {}
+    else:
         names.update(_DEDUPED)
     if layer == "clean":
         names.update(_CLEAN)
@@ -54,7 +59,15 @@ def tenants_code_version(table: TenantTable, layer: str) -> str | None:
     said["renamed"] = [[name, *rule.renamed_from] for name, rule in columns if rule.renamed_from]
     if layer == "clean":
         said["rules"] = [[name, rule.pii] for name, rule in columns if rule.pii]
+    structured = _structured(table) if layer == "raw" else []
+    said |= {"by structure": structured} if structured else {}
     return _digest(said)
+
+
+def _structured(contract: TableContract | TenantTable) -> list[str]:
+    """The columns whose JSON raw shows by its structure."""
+    rules = contract.columns.items()
+    return sorted(name.lower() for name, rule in rules if rule.json_as == "structure")
 
 
 def _digest(said: dict[str, Any]) -> str:

@@ -100,7 +100,7 @@ class MirrorlakeTranslator:
             },
             owners=contract.owners,
             freshness_policy=_freshness(contract.freshness) if layer == "clean" else None,
-            metadata={**_table_name(data), **_places(data), **_facts(contract)},
+            metadata={**_table_name(data), **_places(data), **_facts(data)},
         )
 
     def get_asset_key(self, data: LayerData) -> dg.AssetKey:
@@ -197,13 +197,17 @@ def _places(data: LayerData) -> dict[str, Any]:
     return found
 
 
-def _facts(contract: TableContract) -> dict[str, str]:
+def _facts(data: LayerData) -> dict[str, str]:
     """What the contract says, for the asset's page."""
+    contract = data.contract
     facts = {"mode": contract.mode, "key": ", ".join(contract.key) or "none"}
     if contract.cursor:
         facts["cursor"] = contract.cursor
     if contract.start:
         facts["start"] = contract.start.isoformat()
+    if data.layer == "raw" and not contract.landed:
+        readers = "Spark alone" if contract.versions == "view" else "every engine"
+        facts["all schema versions"] = f"a {contract.versions}, for {readers}"
     return facts
 
 

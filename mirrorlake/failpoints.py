@@ -57,6 +57,8 @@ OF_TENANTS = (
     *("tenants.staged", "tenants.marked", "tenants.shown", "tenants.folded", "tenants.recorded"),
 )
 """On the way of a sync of tenants; ``shown`` only where all of them are folded again."""
+OF_VERSIONS = ("versions.branched", "versions.staged", "versions.replaced", "versions.shown")
+"""On the way of a table of all versions; ``replaced`` only where all of it is written."""
 OF_MODELS = ("model.staged", "model.before_publish", "model.published", "model.recorded")
 """On the way of each partition of a model."""
 OF_CLEAN_TENANTS = ("tenants.clean_staged", "tenants.clean_marked", "tenants.clean_shown")

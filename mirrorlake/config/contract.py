@@ -33,6 +33,7 @@ from mirrorlake.config.settings import (
     RepairSetting,
     SchemaPolicy,
     SparkConfig,
+    VersionsAs,
 )
 from mirrorlake.config.spelling import (
     FOR_TENANTS,
@@ -81,6 +82,8 @@ class TableContract(Section):
     not name."""
     schema_changes: SchemaPolicy = "evolve"
     """What becomes of it when its columns change in MySQL."""
+    versions: VersionsAs = "view"
+    """As what raw is shown over all schema versions."""
     freshness: Freshness | None = None
     owners: tuple[str, ...] = ()
     shrink_limit: float | None = 0.9

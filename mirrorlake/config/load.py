@@ -253,6 +253,8 @@ def _contract(
         clean=table.clean or ("view" if landed else defaults.clean),
         new_columns=table.new_columns or defaults.new_columns,
         schema_changes=table.schema_changes or defaults.schema_changes,
+        # Snapshots have no raw rows.
+        versions="view" if landed else table.versions or defaults.versions,
         owners=defaults.owners if table.owners is None else table.owners,
         deletes=table.deletes or "remove",
         repair=table.repair or defaults.repair,

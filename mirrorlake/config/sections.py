@@ -51,6 +51,7 @@ from mirrorlake.config.settings import (
     RepairSetting,
     SchemaPolicy,
     SparkConfig,
+    VersionsAs,
 )
 from mirrorlake.config.table_findings import column_findings, delete_findings, mode_findings
 
@@ -81,6 +82,9 @@ class DefaultsConfig(Section):
     """What becomes of a table whose columns change in MySQL. ``evolve``: it follows; ``freeze``:
     columns that are added are left out, any other change stops it; ``fail``: any change stops
     it."""
+    versions: VersionsAs = "view"
+    """As what raw is shown over all schema versions of a table: a ``view`` (Spark only), or a
+    ``table`` (every engine), which is a second copy of raw's rows."""
     freshness: Freshness | None = Freshness(
         warn_after=timedelta(hours=26), fail_after=timedelta(hours=50)
     )
@@ -145,6 +149,8 @@ class TableSection(Section):
     """The same for this table's columns that are added later: ``hide`` or ``show``."""
     schema_changes: SchemaPolicy | None = None
     """The same for this table: ``evolve``, ``freeze`` or ``fail``."""
+    versions: VersionsAs | None = None
+    """The same for this table: ``view`` or ``table``."""
     freshness: Freshness | None = None
     """When this table counts as late; ``null``: never."""
     owners: tuple[Owner, ...] | None = None
@@ -268,6 +274,12 @@ Pattern = Annotated[str, AfterValidator(_pattern)]
 itself."""
 
 
+def _view_alone(value: object) -> object:
+    if value == "table":
+        raise ValueError("a table of tenants is shown by a view over all versions: remove versions")
+    return value
+
+
 class TenantTableSection(Section):
     """The contract of a table that every tenant has."""
 
@@ -276,6 +288,8 @@ class TenantTableSection(Section):
     are."""
     clean: Clean | None = None
     """Whether the clean layer is a ``view`` (Spark only) or a ``table`` (every engine)."""
+    versions: Annotated[Literal["view"], BeforeValidator(_view_alone)] | None = None
+    """As what raw is shown over all schema versions: a ``view``, whatever ``defaults`` say."""
     new_columns: NewColumns | None = None
     """What clean does with a column that a tenant gets after the table's first load: ``hide`` or
     ``show``."""

@@ -18,6 +18,8 @@ from mirrorlake.config.spark_settings import EXACT_SETTINGS, changed_settings
 from mirrorlake.runtime.permissions import HADOOP_UMASK, Permissions
 
 Clean: TypeAlias = Literal["view", "table"]
+VersionsAs: TypeAlias = Literal["view", "table"]
+JsonForm: TypeAlias = Literal["text", "structure"]
 Deletes: TypeAlias = Literal["remove", "flag", "ignore"]
 RepairSetting: TypeAlias = Literal["off", "ask", "auto"]
 PiiRule: TypeAlias = Literal["drop", "null", "hash", "mask", "show"]
@@ -154,11 +156,17 @@ class ColumnRule(Section):
     renamed_from: _Names = ()
     """The name that the column had before, or several, the newest first: its values of then are
     shown under its name of now. Without it a renamed column is one that went and one that came."""
+    json_as: JsonForm = "text"
+    """How raw over all schema versions shows a column that holds JSON: as the ``text`` that MySQL
+    printed, or by its ``structure``: documents that are equal are one text, with sorted keys and
+    without spaces."""
 
     @model_validator(mode="after")
     def _one_rule(self) -> ColumnRule:
         if self.pii and self.pci:
             raise Findings([("pii", "a column that is never read (pci) needs no pii rule")])
+        if self.pci and self.json_as == "structure":
+            raise Findings([("json_as", "a column that is never read (pci) is not shown at all")])
         if not self.pii and not self.pci:
             rules = "write pii: drop, null, hash, mask or show, or pci: never"
             raise Findings([("pii", f"the column is named without a rule: {rules}")])

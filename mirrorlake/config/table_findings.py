@@ -51,6 +51,11 @@ def _snapshot_findings(table: TableSection) -> Iterable[tuple[str, str]]:
     for field in (*windows, "every", "partition", "partitions_from", "schema_changes"):
         if field in table.model_fields_set:
             yield field, f"mode snapshot reads what lands, and no window: remove {field}"
+    if "versions" in table.model_fields_set:
+        yield "versions", "mode snapshot has no raw rows to show: remove versions"
+    for name, rule in table.columns.items():
+        if rule.json_as == "structure":
+            yield "columns", f"mode snapshot has no raw rows to show: remove json_as of {name!r}"
 
 
 def delete_findings(table: TableSection) -> Iterable[tuple[str, str]]:

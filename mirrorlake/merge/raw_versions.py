@@ -7,13 +7,14 @@ types (`mirrorlake.merge.conversions`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from mirrorlake.destinations.base import as_sql_identifier, text_literal
 from mirrorlake.destinations.iceberg.model import LakeTable, column_names
 from mirrorlake.destinations.iceberg.tables import stored_types
 from mirrorlake.merge.conversions import Conversion, convert, sql_type
+from mirrorlake.merge.json_form import json_structure
 from mirrorlake.schema.lattice import StoredType, common_type
 from mirrorlake.schema.own_columns import ORIGINAL, SEQ
 from mirrorlake.table.resolve import ResolvedTable
@@ -73,16 +74,25 @@ def unified_types(plan: ResolvedTable, tables: Sequence[LakeTable]) -> dict[str,
 
 
 def version_columns(
-    plan: Naming, table: LakeTable | None, wanted: Mapping[str, StoredType]
+    plan: Naming,
+    table: LakeTable | None,
+    wanted: Mapping[str, StoredType],
+    structured: Collection[str] = (),
 ) -> list[str]:
     """SQL of columns as one raw table has them: under the name that they had then, NULL where its
-    version lacks one, in the types wanted."""
+    version lacks one, in the types wanted.
+
+    Args:
+        structured: texts that are shown by the structure of their JSON.
+    """
     found: list[str] = []
     converted = _converted(plan, table, wanted)
     for name, kind in wanted.items():
         column = as_sql_identifier(name)
         if name not in converted:
             found.append(f"CAST(NULL AS {sql_type(kind.iceberg)}) AS {column}")
+        elif name in structured:
+            found.append(f"{json_structure(converted[name].value)} AS {column}")
         elif converted[name].value == column:
             found.append(column)
         else:
@@ -116,6 +126,8 @@ def may_lose(plan: ResolvedTable, table: LakeTable) -> bool:
 
 _ENTRIES = "array<struct<column:string,text:string>>"
 _NONE = f"CAST(array() AS {_ENTRIES})"
+NO_ORIGINALS = f"CAST(NULL AS {_ENTRIES}) AS {ORIGINAL}"
+"""SQL of the originals of a raw table that has none."""
 
 
 def _stored_originals(

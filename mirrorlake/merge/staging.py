@@ -1,13 +1,20 @@
 """Staging branches: where a layer is written before it is shown. Readers see main alone.
 
-What belongs here: their names. What doesn't: what is written there.
+What belongs here: their names, and rows that are added to one. What doesn't: which rows.
 """
 
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 from mirrorlake.destinations.base import Destination, Identifier, as_sql_identifier
+from mirrorlake.destinations.iceberg.session_settings import activate
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 BRANCH = "mirror_fold_"
 """What the names of staging branches begin with."""
@@ -28,3 +35,19 @@ def drop_stale(lake: Destination, identifier: Identifier) -> None:
     for name in lake.branches(identifier):
         if name.startswith(BRANCH):
             lake.drop_branch(identifier, name)
+
+
+def append_rows(
+    rows: DataFrame, target: str, properties: Mapping[str, str] = MappingProxyType({})
+) -> None:
+    """Add rows to a table, or a branch, as Spark takes it, each partition's together.
+
+    Args:
+        properties: of the commit.
+    """
+    activate(rows.sparkSession)
+    writer: Any = rows.writeTo(target)
+    for name, value in properties.items():
+        writer = writer.option(f"snapshot-property.{name}", value)
+    # Each partition's rows in one task: of tenants a file a bucket, sorted by tenant.
+    writer.option("distribution-mode", "hash").append()

@@ -11,12 +11,11 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from mirrorlake.config.contract import TenantTable
 from mirrorlake.destinations.base import text_literal
 from mirrorlake.destinations.iceberg.model import LakeTable, column_names
-from mirrorlake.destinations.iceberg.session_settings import activate
 from mirrorlake.destinations.iceberg.tables import stored_types
 from mirrorlake.ledger import Tenant, TenantPlace
 from mirrorlake.merge.raw_versions import version_columns, version_originals
@@ -26,7 +25,7 @@ from mirrorlake.table.tenants import raw_of
 from mirrorlake.workspace import Workspace
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 LISTED: Final = 1_000
 """Up to this many tenants are named in a statement, so that only their buckets are opened."""
@@ -179,11 +178,3 @@ def listed(spark: SparkSession, tenants: Iterable[Tenant]) -> Iterator[None]:
         yield
     finally:
         spark.catalog.dropTempView(TENANTS)
-
-
-def append_rows(rows: DataFrame, target: str) -> None:
-    """Add rows of tenants to a table, or a branch, as Spark takes it."""
-    activate(rows.sparkSession)
-    writer: Any = rows.writeTo(target)
-    # Each bucket's rows in one task, sorted by tenant: a file a bucket.
-    writer.option("distribution-mode", "hash").append()

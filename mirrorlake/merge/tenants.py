@@ -36,12 +36,11 @@ from mirrorlake.ledger import Tenant, TenantPlace
 from mirrorlake.load.raw_files import compare_bytes
 from mirrorlake.merge.compaction import compact_if_due
 from mirrorlake.merge.reshape import NEXT, next_names
-from mirrorlake.merge.staging import branch_sql, drop_stale, new_branch
+from mirrorlake.merge.staging import append_rows, branch_sql, drop_stale, new_branch
 from mirrorlake.merge.tenant_due import add_due
 from mirrorlake.merge.tenant_shapes import (
     LISTED,
     TenantShapes,
-    append_rows,
     listed,
     places_sql,
     rows_sql,

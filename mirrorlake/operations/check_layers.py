@@ -23,7 +23,8 @@ from mirrorlake.proof.clean import prove_clean
 from mirrorlake.proof.differences import Formatter
 from mirrorlake.proof.evidence import formatter_of
 from mirrorlake.proof.report import code_version
-from mirrorlake.serving.views import clean_view, find_replaced, raw_view
+from mirrorlake.serving.versions import find_lag, raw_view
+from mirrorlake.serving.views import clean_view, find_replaced
 from mirrorlake.sources.mysql.connect import session
 from mirrorlake.table.new_columns import held_now
 from mirrorlake.table.resolve import ResolvedTable
@@ -197,11 +198,14 @@ def _of_raw(look: RawLook) -> _Found:
 
 
 def _with_raw_view(workspace: Workspace, contract: TableContract, found: _Found) -> _Found:
-    """What was found, and what is wrong with the view over raw."""
+    """What was found, and what is wrong with the view over raw, or the table in its place."""
     plan = _plan(workspace, contract)
-    wanted = (
-        raw_view(plan, workspace.ledger, workspace.lake) if _is_current(workspace, plan) else None
-    )
+    if not _is_current(workspace, plan):
+        return found
+    if contract.versions == "table":
+        wrong = find_lag(workspace, plan)
+        return found if wrong is None else _with_wrong_table(workspace, plan, found, wrong)
+    wanted = raw_view(plan, workspace.ledger, workspace.lake)
     if wanted is None:
         return found
     wrong = find_replaced(workspace.lake, plan.raw_view, wanted)
@@ -210,12 +214,27 @@ def _with_raw_view(workspace: Workspace, contract: TableContract, found: _Found)
     return _with_wrong_view(workspace, contract, found, f"view {plan.raw_view} {wrong}")
 
 
+def _with_wrong_table(
+    workspace: Workspace, plan: ResolvedTable, found: _Found, wrong: str
+) -> _Found:
+    words = f"table {plan.raw_view} of all versions {wrong}"
+    step = f"`mirrorlake refold {plan.name}` makes it again"
+    return _with_wrong(workspace, plan.contract, found, words, step)
+
+
 def _with_wrong_view(
     workspace: Workspace, contract: TableContract, found: _Found, words: str
 ) -> _Found:
+    step = f"`mirrorlake sync {contract.name}` makes the view again"
+    return _with_wrong(workspace, contract, found, words, step)
+
+
+def _with_wrong(
+    workspace: Workspace, contract: TableContract, found: _Found, words: str, step: str
+) -> _Found:
     # A run that holds the table may be about to make it.
     verdict = "undecided" if workspace.ledger.is_held(contract.name) else "different"
-    steps = [found.next_step, f"`mirrorlake sync {contract.name}` makes the view again"]
+    steps = [found.next_step, step]
     return replace(
         found,
         verdict=worst(found.verdict, verdict),

@@ -18,10 +18,10 @@ from mirrorlake.load.outcome import settle_loads
 from mirrorlake.merge.fold import fold_layer
 from mirrorlake.merge.statements import check_rules, deduped_layer
 from mirrorlake.operations.resolve import refuse_unloaded, resolve_table
+from mirrorlake.serving.versions import fill_versions_table, show_raw_view
 from mirrorlake.serving.views import (
     hold_clean_view,
     make_clean_view,
-    make_raw_view,
     renew_clean_table,
 )
 from mirrorlake.sources.mysql.connect import session
@@ -66,7 +66,7 @@ def fold_layers(workspace: Workspace, plan: ResolvedTable) -> tuple[int, ...]:
     check_rules(plan, workspace.config.privacy.hash_key)
     compared: set[str] = set()
     with damage_errors(workspace.lake, workspace.ledger, plan.contract):
-        make_raw_view(workspace, plan)
+        show_raw_view(workspace, plan)
         if plan.contract.clean == "view":
             hold_clean_view(workspace, plan)
         seqs = fold_layer(workspace, plan, deduped_layer(plan), compared)
@@ -74,5 +74,6 @@ def fold_layers(workspace: Workspace, plan: ResolvedTable) -> tuple[int, ...]:
             fold_layer(workspace, plan, renew_clean_table(workspace, plan), compared)
         else:
             make_clean_view(workspace, plan)
+        fill_versions_table(workspace, plan, compared)
     failpoint("clean.committed")
     return seqs

@@ -38,6 +38,7 @@ from mirrorlake.merge.snapshot.tables import TARGET_BYTES
 from mirrorlake.merge.staging import BRANCH
 from mirrorlake.operations.orphans import GRACE, refuse_short_grace, remove_orphans
 from mirrorlake.operations.unchanged import stamp_kept
+from mirrorlake.serving.versions import versions_table
 from mirrorlake.sources.files.expire import expire_landed
 from mirrorlake.sources.files.look import place_of
 from mirrorlake.workspace import Workspace
@@ -74,8 +75,8 @@ class Maintained:
     """What maintenance did to one lake table.
 
     Attributes:
-        layer: ``raw``, ``deduped``, ``clean``, ``side``, or ``landing``, whose versions are
-            snapshots.
+        layer: ``raw``, ``versions`` (the table of all schema versions), ``deduped``, ``clean``,
+            ``side``, or ``landing``, whose versions are snapshots.
         orphans, orphan_bytes: files that no version named, removed.
         error: why a step of it failed; the rows are as they were.
     """
@@ -161,6 +162,8 @@ def list_tables(workspace: Workspace, contract: TableContract) -> Iterator[tuple
     if not contract.landed:
         for version in workspace.ledger.schema_versions(contract.name):
             yield Identifier(spaces.raw, version.raw_table), "raw"
+        if (versions := versions_table(workspace.lake, contract)) is not None:
+            yield versions, "versions"
     yield Identifier(spaces.deduped, contract.table), "deduped"
     yield Identifier(spaces.clean, contract.table), "clean"
     if contract.landed:

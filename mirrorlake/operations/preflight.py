@@ -125,7 +125,7 @@ def _of_table(
 def _readers(contract: TableContract) -> tuple[str, ...]:
     """What is read of a table's mirror."""
     return (
-        f"view {Identifier(contract.namespaces.raw, contract.table)}",
+        f"{contract.versions} {Identifier(contract.namespaces.raw, contract.table)}",
         f"deduped {deduped_of(contract)}",
         f"clean {contract.clean} {clean_of(contract)}",
     )

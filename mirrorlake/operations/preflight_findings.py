@@ -331,7 +331,7 @@ def _fates(
 
 
 def _layers(before: ResolvedTable, now: ResolvedTable, *, moved: bool) -> tuple[str, ...]:
-    found = [f"raw {now.raw} (new)", f"view {now.raw_view}"] if moved else []
+    found = [f"raw {now.raw} (new)", f"{now.contract.versions} {now.raw_view}"] if moved else []
     if [(e.name, e.iceberg) for e in before.columns] != [(e.name, e.iceberg) for e in now.columns]:
         found.append(f"deduped {now.deduped}")
     if clean_layer(before) != clean_layer(now):

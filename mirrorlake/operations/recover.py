@@ -20,6 +20,7 @@ from mirrorlake.load.resume import files_of
 from mirrorlake.load.verify import drop_kept
 from mirrorlake.operations.orphans import GRACE, refuse_short_grace, remove_orphans
 from mirrorlake.operations.refold import drop_beside
+from mirrorlake.serving.versions import versions_table
 from mirrorlake.workspace import Workspace
 
 
@@ -93,6 +94,7 @@ def _tables(workspace: Workspace, contract: TableContract) -> Iterator[LakeTable
             Identifier(spaces.raw, version.raw_table)
             for version in workspace.ledger.schema_versions(contract.name)
         ),
+        *filter(None, [versions_table(workspace.lake, contract)]),
         Identifier(spaces.deduped, contract.table),
         Identifier(spaces.clean, contract.table),
     ]

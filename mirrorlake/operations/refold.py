@@ -50,12 +50,16 @@ from mirrorlake.merge.reshape import next_layer, record_as_made, reshape_layer
 from mirrorlake.merge.statements import Layer, deduped_layer
 from mirrorlake.operations.resolve import resolve_table
 from mirrorlake.schema.own_columns import DELETED_AT
+from mirrorlake.serving.versions import (
+    fill_versions_table,
+    forget_unreadable_versions,
+    show_raw_view,
+)
 from mirrorlake.serving.views import (
     forget_broken_view,
     hold_clean_view,
     is_clean_as_ruled,
     make_clean_view,
-    make_raw_view,
     renew_clean_table,
 )
 from mirrorlake.sources.mysql.connect import session
@@ -197,8 +201,7 @@ class _Refold:
             with suppress(LakeDamaged):  # what can't be read can't be shown meanwhile
                 hold_clean_view(workspace, plan)
         layers = (self._remake(deduped_layer(plan)), self._remake_clean())
-        forget_broken_view(workspace, plan.raw_view)
-        make_raw_view(workspace, plan)
+        self._show_raw()
         return Refolded(
             table=plan.name,
             load_id=self._load_id,
@@ -206,6 +209,14 @@ class _Refold:
             layers=layers,
             seconds=round(time.monotonic() - started, 3),
         )
+
+    def _show_raw(self) -> None:
+        workspace, plan = self._workspace, self._plan
+        if plan.contract.versions == "view":
+            forget_broken_view(workspace, plan.raw_view)
+        forget_unreadable_versions(workspace, plan)
+        show_raw_view(workspace, plan)
+        fill_versions_table(workspace, plan, set(), again=True)
 
     def _remake(self, layer: Layer) -> Remade:
         damage = find_damage(self._lake, layer.identifier)

@@ -30,10 +30,10 @@ from mirrorlake.ledger import Ledger, TenantPlace
 from mirrorlake.merge.compaction import compact_if_due
 from mirrorlake.merge.current_rows import with_originals
 from mirrorlake.merge.reshape import NEXT, next_names
-from mirrorlake.merge.staging import branch_sql, drop_stale, new_branch
+from mirrorlake.merge.staging import append_rows, branch_sql, drop_stale, new_branch
 from mirrorlake.merge.statements import clean_column
 from mirrorlake.merge.tenant_due import Due, forget_due, read_due
-from mirrorlake.merge.tenant_shapes import LISTED, TenantShapes, append_rows, places_sql
+from mirrorlake.merge.tenant_shapes import LISTED, TenantShapes, places_sql
 from mirrorlake.schema.masking import HASHABLE, keyed_hash
 from mirrorlake.schema.own_columns import DATABASE, ORIGINAL, SOURCE
 from mirrorlake.serving.views import ViewText, drop_view, purge_table

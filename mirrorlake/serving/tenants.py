@@ -33,6 +33,7 @@ from mirrorlake.serving.tenant_clean import (
     forget_clean_table,
     make_clean_table,
 )
+from mirrorlake.serving.unified import structured_columns
 from mirrorlake.serving.views import ViewText, make_view
 from mirrorlake.table.tenants import clean_of, raw_of, raw_view_of
 from mirrorlake.workspace import Workspace
@@ -112,9 +113,10 @@ def _names(shapes: TenantShapes) -> list[str]:
 def _raw_view(table: TenantTable, shapes: TenantShapes, hashes: Sequence[str]) -> ViewText:
     """A view over the raw tables of these versions, in the columns of all."""
     selects: list[str] = []
+    structured = structured_columns(table, shapes.columns)
     for hashed in hashes:
         raw = shapes.tables[hashed]
-        parts = version_columns(shapes.names[hashed], raw, shapes.columns)
+        parts = version_columns(shapes.names[hashed], raw, shapes.columns, structured)
         parts += [f"{text_literal(hashed)} AS {VERSION}", *_META]
         if shapes.originals:
             parts.append(version_originals(shapes.names[hashed], raw, shapes.columns))

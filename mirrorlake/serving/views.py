@@ -1,5 +1,5 @@
-"""What is shown of layers: the view over raw's versions, clean as a view, and clean tables that
-are made again when their rules change.
+"""What is shown of layers: views in the catalog, clean as one, and clean tables that are made again
+when their rules change.
 
 A view is compared with the one that the catalog has, not with what the ledger remembers: a view
 that somebody replaced is made again. What is there already with the same definition costs no Spark.
@@ -13,17 +13,11 @@ from dataclasses import dataclass, replace
 
 from mirrorlake.destinations.base import Identifier, as_sql_identifier
 from mirrorlake.destinations.iceberg.lake import Lake
-from mirrorlake.destinations.iceberg.model import (
-    LakeSchema,
-    chosen_columns,
-    column_names,
-)
+from mirrorlake.destinations.iceberg.model import LakeSchema
 from mirrorlake.destinations.iceberg.spark_errors import spark_errors
 from mirrorlake.destinations.iceberg.tables import current_schema
 from mirrorlake.destinations.iceberg.views import LakeView, forget_view, read_view, write_view
 from mirrorlake.errors import LakeDamaged
-from mirrorlake.ledger import Ledger
-from mirrorlake.merge.raw_versions import unified_types, version_columns, version_originals
 from mirrorlake.merge.reshape import find_outdated
 from mirrorlake.merge.statements import (
     Layer,
@@ -31,10 +25,8 @@ from mirrorlake.merge.statements import (
     clean_view_sql,
     deduped_layer,
 )
-from mirrorlake.schema.own_columns import KEY, ORIGINAL, TOKEN
 from mirrorlake.schema.versions import FIRST_CREATED
 from mirrorlake.table.hash_key import forget_hash_key, has_hash_key, is_hashed, record_hash_key
-from mirrorlake.table.lake_tables import raw_tables
 from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.workspace import Workspace
 
@@ -190,40 +182,6 @@ def forget_broken_view(workspace: Workspace, identifier: Identifier) -> None:
         forget_view(workspace.lake, identifier)
     if not there:
         workspace.ledger.forget_definition(f"view {identifier}")
-
-
-def make_raw_view(workspace: Workspace, plan: ResolvedTable) -> None:
-    """The view over the raw tables of all versions, in every column that one of them has."""
-    wanted = raw_view(plan, workspace.ledger, workspace.lake)
-    if wanted is not None:
-        make_view(workspace, plan.raw_view, wanted)
-
-
-def raw_view(plan: ResolvedTable, ledger: Ledger, lake: Lake) -> ViewText | None:
-    """The view over the raw tables of all versions: the columns that MySQL has now, then those that
-    it had, each in a type that holds what any version has of it; NULL where a version lacks one.
-    None before there is any version."""
-    tables = raw_tables(lake, ledger, plan.contract)
-    if not tables:
-        return None
-    wanted = unified_types(plan, tables)
-    original = plan.originals or any(ORIGINAL in column_names(t.schema()) for t in tables)
-    meta = {
-        field.name: str(field.field_type)
-        for field in sorted(tables[-1].schema().fields, key=lambda field: field.name)
-        if field.name.startswith("_mirror_") and field.name not in (ORIGINAL, KEY, TOKEN)
-    }
-    selects: list[str] = []
-    for table in tables:
-        parts = version_columns(plan, table, wanted)
-        if original:
-            parts.append(version_originals(plan, table, wanted))
-        raw = Identifier(plan.raw.namespace, table.name()[-1])
-        selects.append(f"SELECT {', '.join([*parts, *meta])} FROM {raw.sql}")  # noqa: S608
-    columns = [(name, kind.iceberg) for name, kind in wanted.items()]
-    names = (*wanted, *([ORIGINAL] if original else []), *meta)
-    schema = current_schema([*columns, *meta.items()], original)
-    return ViewText(" UNION ALL ".join(selects), names, chosen_columns(schema, names))
 
 
 def make_view(workspace: Workspace, identifier: Identifier, wanted: ViewText) -> bool:

@@ -69,9 +69,11 @@ class DdlHistories(RuleBasedStateMachine):
         rows=st.integers(2, 4),
         clean=st.sampled_from(["view", "table"]),
         deletes=st.sampled_from(["ignore", "remove"]),
+        versions=st.sampled_from(["view", "table"]),
     )
-    def first_rows(self, rows: int, clean: str, deletes: str) -> None:
-        self.mirror.create({"clean": clean, "deletes": deletes})
+    def first_rows(self, rows: int, clean: str, deletes: str, versions: str) -> None:
+        self.mirror.create({"clean": clean, "deletes": deletes, "versions": versions})
+        self.taken[f"versions as a {versions}"] += 1
         for _ in range(rows):
             self.insert()
 

@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
+from pyiceberg.table import Table
 
 from demo.mariadb import MariaDB
 from demo.oracle import compare_table
@@ -24,6 +25,7 @@ from tests.integration.conftest import Place
 from tests.integration.contract_files import write_contract
 from tests.integration.ddl_cases import FIRST, SECRET, literal
 from tests.integration.ddl_model import Cell, Loaded, Model, Reading, arrow_words, cells_of
+from tests.integration.lakes import READERS
 from tests.soak.steps import Watcher
 
 ORIGINAL = "_mirror_original"
@@ -219,6 +221,8 @@ class Mirror:
         for namespace in (spaces.raw, spaces.clean):
             view = read_view(self.place.lake, Identifier(namespace, self.table))
             tables[f"view in {namespace}"] = view and view.sql
+        if self.contract.versions == "table" and (versions := self._versions()) is not None:
+            tables["versions"] = (versions.current_snapshot(), str(versions.schema()))
         return tables
 
     def shown(self, layer: str) -> pa.Table:
@@ -235,8 +239,19 @@ class Mirror:
 
     def _check_raw(self) -> None:
         """Every row that any load read is there, once, under the names and in the types of now."""
+        if self.contract.versions == "view":
+            self._check_versions(self.shown("raw"), "the view over raw")
+            return
+        table = self._versions()
+        assert table is not None
+        for reader, read in READERS.items():
+            self._check_versions(read(table), f"the table of all versions, by {reader}")
+
+    def _versions(self) -> Table | None:
+        return self.place.lake.load(Identifier(self.contract.namespaces.raw, self.table))
+
+    def _check_versions(self, found: pa.Table, what: str) -> None:
         types, expected = self.model.view()
-        found = self.shown("raw")
         kinds = {f.name: arrow_words(f.type) for f in found.schema}
         own = {name: kind for name, kind in kinds.items() if not name.startswith("_mirror_")}
         shown = {name.lower(): kind for name, kind in own.items()}
@@ -244,7 +259,7 @@ class Mirror:
         rows = found.to_pylist()
         cells = {(row["_mirror_load"], row["id"]): cells_of(row, ORIGINAL) for row in rows}
         assert len(cells) == len(rows), "a row is shown twice"
-        _same(cells, expected, "the view over raw")
+        _same(cells, expected, what)
 
     def _check_deduped(self) -> dict[int, dict[str, Cell]]:
         table = self.watcher.layer("deduped")

@@ -80,9 +80,24 @@ def test_a_code_version_changes_with_what_a_contract_means_for_its_layer(
 
     columns = SMALL["shop"]["tables"]["orders"]["columns"]
     assert changed(columns={**columns, "email": {"pii": "drop"}}) == {"clean"}
+    structured = {"pii": columns["email"]["pii"], "json_as": "structure"}
+    assert changed(columns={**columns, "email": structured}) == {"raw"}
+    assert changed(versions="table") == {"raw"}
+    assert changed(versions="view") == set()
     assert changed(deletes="ignore") == {"deduped", "clean"}
     assert changed(cursor="changed_at") == {"raw", "deduped", "clean"}
     assert changed(columns={**columns, "cvv": {"pci": "never"}}) == {"raw", "deduped", "clean"}
+
+
+def test_raw_says_as_what_all_versions_are_shown(contract_file: Write) -> None:
+    orders = SMALL["shop"]["tables"]["orders"]
+    for terms, words in (
+        ({}, "a view, for Spark alone"),
+        ({"versions": "table"}, "a table, for every engine"),
+    ):
+        found = specs(contract_file({"shop": {"tables": {"orders": {**orders, **terms}}}}))
+        assert found[ORDERS["raw"]].metadata["all schema versions"] == words
+        assert "all schema versions" not in found[ORDERS["deduped"]].metadata
 
 
 def test_code_versions_are_those_of_earlier_releases(contract_file: Write) -> None:

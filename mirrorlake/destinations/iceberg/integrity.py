@@ -78,7 +78,7 @@ def _first_damage(
     """The error for the first damage of a contract's lake tables; None where all can be read, as
     far as there was time to look."""
     until = time.monotonic() + LOOKED
-    for layer, identifier in () if of_raw_alone else layers_of(contract):
+    for layer, identifier in () if of_raw_alone else _made_of_raw(contract):
         damage = find_damage(lake, identifier, until)
         if damage is not None:
             return _error(contract, layer, damage, _step(contract))
@@ -125,13 +125,21 @@ def layers_of(contract: TableContract) -> Sequence[tuple[str, Identifier]]:
     )
 
 
+def _made_of_raw(contract: TableContract) -> Iterator[tuple[str, Identifier]]:
+    """The layers, and the table of all versions, if the contract wants one."""
+    yield from layers_of(contract)
+    if contract.versions == "table":
+        yield "versions", Identifier(contract.namespaces.raw, contract.table)
+
+
 def is_damaged(lake: Connection, contract: TableContract) -> bool:
-    """Whether deduped or clean can't be read, as far as `find_damage` looks.
+    """Whether deduped, clean or the table of all versions can't be read, as far as `find_damage`
+    looks.
 
     Raises:
         LakeError: the catalog or the storage can't be queried.
     """
-    return any(find_damage(lake, identifier) for _, identifier in layers_of(contract))
+    return any(find_damage(lake, identifier) for _, identifier in _made_of_raw(contract))
 
 
 def count_rows(

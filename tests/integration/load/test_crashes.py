@@ -40,6 +40,7 @@ from mirrorlake.failpoints import (
     OF_REFOLDS,
     OF_SNAPSHOTS,
     OF_TENANTS,
+    OF_VERSIONS,
 )
 from mirrorlake.ledger import Ledger
 from mirrorlake.load.raw_proof import prove_raw
@@ -567,6 +568,7 @@ def test_every_failpoint_of_the_engine_is_listed() -> None:
             *OF_TENANTS,
             *OF_CLEAN_TENANTS,
             *OF_MODELS,
+            *OF_VERSIONS,
         )
     )
     assert len([name for name in used if name in FAILPOINTS]) == len(FAILPOINTS)

@@ -20,6 +20,7 @@ RULES = {
     *("rename", "rename unsaid", "rename said later", "rename in case", "take over"),
     *("retype", "retype at once", "decide", "altered before the fold", "kept by the mirror alone"),
     *("refused contract", "refused name", "refused fold", "refused load"),
+    *("versions as a view", "versions as a table"),
 }
 """What `make test-full` must have done at least once, with an effect."""
 TYPES = (
@@ -36,11 +37,12 @@ def world(mariadb: MariaDB, place: Place, database: str) -> World:
 
 
 @pytest.mark.full
-def test_each_change_in_turn(world: World) -> None:
+@pytest.mark.parametrize("versions", ["view", "table"])
+def test_each_change_in_turn(world: World, versions: str) -> None:
     """None is left to chance: types first, while a row goes after each, then names."""
     state = DdlHistories(world)
     try:
-        state.first_rows(rows=4, clean="table", deletes="ignore")
+        state.first_rows(rows=4, clean="table", deletes="ignore", versions=versions)
         state.sync()
         state.delete(0)
         state.delete(0)
