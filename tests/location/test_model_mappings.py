@@ -287,7 +287,7 @@ def test_random_models_are_seen_as_said(
 
 
 @pytest.mark.full
-@settings(max_examples=1_000, **TAKES)
+@settings(max_examples=300, **TAKES)
 @given(query=queries())
 def test_many_random_models_are_seen_as_said(
     contract: Path, query: tuple[Mapping[str, str], str]
